@@ -15,19 +15,19 @@ from dagster import (
 
 from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
-from assets.studied import Studied
-from forecasting.chosen import baseline_in_words
+from assets.study_lineage import StudyLineage
 from forecasting.evaluation import evaluate
-from forecasting.findings.standing import filled
+from forecasting.findings.study import with_pending
+from forecasting.inputs import baseline_in_words
 from forecasting.results import by_system, outcome, scaling
 from reports import plots, report
+from studies.messages import Progress
 from studies.plan import REPORT_NAME
-from studies.progress import Progress
 
 _WHEN = AutomationCondition.eager() & AutomationCondition.all_deps_blocking_checks_passed()
 
 
-def table_asset(of: Studied) -> AssetsDefinition:
+def table_asset(of: StudyLineage) -> AssetsDefinition:
     """Return the asset of forecasts beside measurements."""
     measured = [of.key("measured", probe) for probe in of.measuring]
 
@@ -46,7 +46,7 @@ def table_asset(of: Studied) -> AssetsDefinition:
         round_ = rounds.latest(of.path)
         history = warehouse.open()
         accuracy = history.accuracy()
-        rows = filled(round_, outcome(round_, accuracy), history)
+        rows = with_pending(round_, outcome(round_, accuracy), history)
         metric, baseline = round_.study.metric.in_words, baseline_in_words(round_.study)
         figures = (
             plots.scaling(curve, metric, curve["dnn"][0], baseline) for curve in scaling(rows)
@@ -70,7 +70,7 @@ def errors(judged: pl.DataFrame) -> dict[str, MetadataValue]:
     return found
 
 
-def report_asset(of: Studied) -> AssetsDefinition:
+def report_asset(of: StudyLineage) -> AssetsDefinition:
     """Return the asset of the HTML report."""
 
     @asset(
@@ -98,7 +98,7 @@ def report_asset(of: Studied) -> AssetsDefinition:
     return html_report
 
 
-def _lineage(of: Studied, measured: list[AssetKey]) -> MetadataValue:
+def _lineage(of: StudyLineage, measured: list[AssetKey]) -> MetadataValue:
     """Return where the columns of the table come from: forecasts from the ledger, samples."""
     ledger = [of.key("predictions", system.name) for system in of.systems]
     samples = [TableColumnDep(key, "value") for key in measured]

@@ -1,17 +1,19 @@
 """Assets of what probes' rows say without forecasting: overhead, HTTP/2, end times, kept orders."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
 import polars as pl
 from dagster import AssetsDefinition, MaterializeResult, MetadataValue, asset
 
-from assets import overhead_fits
 from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
-from assets.studied import Studied
-from forecasting.captured import (
-    announced,
+from assets.study_lineage import StudyLineage
+from forecasting.packet_captures import (
+    CapturedProfile,
+    announced_windows,
     behaviours,
     captured_profiles,
     end_time_errors,
@@ -19,10 +21,13 @@ from forecasting.captured import (
     overhead_lines,
     overhead_rows,
 )
-from reports import capture_plots
+from reports import study_plots
+from studies.rounds import Round
+from warehouse.home import code_version
+from warehouse.ledger import FitRecord, RegisteredSystem
 
 
-def analyses(of: Studied) -> list[AssetsDefinition]:
+def analyses(of: StudyLineage) -> list[AssetsDefinition]:
     """Return what captured packets of a study are analysed for; nothing where none are captured."""
     if not of.captures:
         return []
@@ -30,7 +35,7 @@ def analyses(of: Studied) -> list[AssetsDefinition]:
 
 
 def _of_captures(
-    of: Studied,
+    of: StudyLineage,
     noun: str,
     code_version: str | None = None,
     metadata: Mapping[str, Any] | None = None,
@@ -48,18 +53,18 @@ def _of_captures(
     )
 
 
-def _overhead(of: Studied) -> AssetsDefinition:
-    @_of_captures(of, "overhead", overhead_fits.VERSION, of_table("fit.fit"))
+def _overhead(of: StudyLineage) -> AssetsDefinition:
+    @_of_captures(of, "overhead", VERSION, of_table("fit.fit"))
     def overhead(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
         """Overhead of received tensors against their size, by receiving role and node type."""
         round_, house = rounds.latest(of.path), warehouse.open()
         profiles = captured_profiles(round_, warehouse.landing)
-        house.register(overhead_fits.SYSTEM)
-        for record in overhead_fits.records(round_, profiles):
+        house.register(SYSTEM)
+        for record in records(round_, profiles):
             house.record_fit(record)
         fitted, rows = overhead_lines(profiles), overhead_rows(profiles)
         figures = [
-            capture_plots.overhead(rows[key], line, f"{line.node_type} as {line.role}")
+            study_plots.overhead(rows[key], line, f"{line.node_type} as {line.role}")
             for key, line in fitted.items()
         ]
         frame = pl.DataFrame([line.model_dump() for line in fitted.values()])
@@ -68,20 +73,24 @@ def _overhead(of: Studied) -> AssetsDefinition:
     return overhead
 
 
-def _http2(of: Studied) -> AssetsDefinition:
+def _http2(of: StudyLineage) -> AssetsDefinition:
     @_of_captures(of, "http2")
     def http2(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
         """Flow-control windows, suspended streams and the order of service, run by run."""
         round_ = rounds.latest(of.path)
         profiles = captured_profiles(round_, warehouse.landing)
-        sizes = {one.title: rows for one in profiles if (rows := announced(one, "downlink")).height}
-        figures = [capture_plots.windows(sizes, "downlink")] if sizes else []
+        sizes = {
+            profile.title: rows
+            for profile in profiles
+            if (rows := announced_windows(profile, "downlink")).height
+        }
+        figures = [study_plots.windows(sizes, "downlink")] if sizes else []
         return MaterializeResult(metadata=of_frame(behaviours(profiles), round_, figures))
 
     return http2
 
 
-def _end_times(of: Studied) -> AssetsDefinition:
+def _end_times(of: StudyLineage) -> AssetsDefinition:
     @_of_captures(of, "end_times")
     def end_times(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
         """How well the model of a link tells when each downlink stream ends (ICPE'20, Table 1)."""
@@ -96,7 +105,7 @@ def _end_times(of: Studied) -> AssetsDefinition:
     return end_times
 
 
-def _transfer_order(of: Studied) -> AssetsDefinition:
+def _transfer_order(of: StudyLineage) -> AssetsDefinition:
     @_of_captures(of, "transfer_order")
     def transfer_order(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
         """Share of the pairs of transfers that came in the order that was enforced."""
@@ -110,3 +119,43 @@ def _transfer_order(of: Studied) -> AssetsDefinition:
         return MaterializeResult(metadata={**of_frame(frame, round_), **shares})
 
     return transfer_order
+
+
+# Lines of overhead against size, as the warehouse keeps fits.
+
+
+SYSTEM = RegisteredSystem(
+    name="async_sgd_overhead",
+    what="What a receiver does with a tensor after its last packet: alpha x size + beta",
+    source="Li, Yan, Paolieri, Golubchik, ICPE 2020, section 3.2.1",
+)
+VERSION = "1"
+
+
+def records(round_: Round, profiles: Sequence[CapturedProfile]) -> list[FitRecord]:
+    """Return the fit of each receiving role and node type of a round."""
+    rows, found = overhead_rows(profiles), []
+    for (role, node_type), line in overhead_lines(profiles).items():
+        seen = [
+            profile.run.run_id
+            for profile in profiles
+            if any(
+                (node.role, node.node_type) == (role, node_type) for node in profile.scenario.nodes
+            )
+        ]
+        found.append(
+            FitRecord(
+                system=SYSTEM.name,
+                model_version=VERSION,
+                parameters=line.model_dump(mode="json"),
+                run_ids=tuple(seen),
+                row_filter=f"captured transfers of these runs that a {role} received",
+                row_count=line.n,
+                data_hash=sha256(rows[role, node_type].write_csv().encode()).hexdigest()[:16],
+                backend=round_.backend,
+                host_id=round_.host_id,
+                code_version=code_version(),
+                created_at=datetime.now(UTC),
+            )
+        )
+    return found

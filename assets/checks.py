@@ -11,21 +11,21 @@ from dagster import (
 )
 
 from assets.resources import RoundsResource, WarehouseResource
-from assets.studied import Studied
+from assets.study_lineage import StudyLineage
 from forecasting import sanity
-from forecasting.captured import captured_profiles, kept_orders
-from forecasting.results import forecasts, unjudged
+from forecasting.packet_captures import captured_profiles, kept_orders
+from forecasting.results import forecasts, unjudged_labels
 from models.async_sgd.systems import ASYNC_SGD
-from models.linear import LINEAR
+from models.linear_scaling import LINEAR
 from profilers.probes import PROBES
-from studies import landed
+from studies import run_tables
 from studies.rounds import Round
 
 ERROR, WARN = AssetCheckSeverity.ERROR, AssetCheckSeverity.WARN
 Found = Callable[[Round, WarehouseResource], Sequence[str]]
 
 
-def checks(of: Studied) -> list[AssetChecksDefinition]:
+def checks(of: StudyLineage) -> list[AssetChecksDefinition]:
     """Return the checks of a study's assets."""
     found = []
     if "links" in of.profiling:
@@ -53,7 +53,7 @@ def checks(of: Studied) -> list[AssetChecksDefinition]:
 
 
 def _check(
-    of: Studied,
+    of: StudyLineage,
     key: tuple[str, str],
     find: Found,
     *,
@@ -90,10 +90,10 @@ def _verdict(found: Sequence[str], severity: AssetCheckSeverity) -> AssetCheckRe
 def _links_are_as_shaped(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """Goodput is between 50 % and 105 % of the speed that links are shaped to."""
     return [
-        one
+        odd_link
         for need, run in round_.runs_of("links").items()
-        for one in sanity.odd_links(
-            landed.table(warehouse.landing, run, "link"), need.subject.link_mbps
+        for odd_link in sanity.odd_links(
+            run_tables.table(warehouse.landing, run, "link"), need.subject.link_mbps
         )
     ]
 
@@ -102,8 +102,8 @@ def _traces_are_whole(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """The steps of every trace have the same operations; with servers, transfers both ways too."""
     found: list[str] = []
     for need, run in round_.runs_of("tf_trace").items():
-        operations = landed.table(warehouse.landing, run, "operation")
-        timings = landed.table(warehouse.landing, run, "timing")
+        operations = run_tables.table(warehouse.landing, run, "operation")
+        timings = run_tables.table(warehouse.landing, run, "timing")
         has_servers = bool(need.scenario.strategy.servers)
         odd = sanity.odd_traces(operations, timings, transfers=has_servers)
         found += [f"{need.title}: {one}" for one in odd]
@@ -112,7 +112,7 @@ def _traces_are_whole(round_: Round, warehouse: WarehouseResource) -> list[str]:
 
 def _transfers_were_captured(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """Where packets were captured, nearly every transfer was found in them."""
-    samples = landed.rows(round_, warehouse.landing, "tf_trace", "sample")
+    samples = run_tables.rows(round_, warehouse.landing, "tf_trace", "sample")
     return sanity.uncaptured(samples) if samples.height else []
 
 
@@ -125,8 +125,8 @@ def _links_can_carry_it(round_: Round, warehouse: WarehouseResource) -> list[str
     """No prediction is above what the server's link can carry."""
     ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
     bounds = sanity.link_bounds(
-        landed.of_curves(round_, warehouse.landing, "operation"),
-        landed.rows(round_, warehouse.landing, "links", "link"),
+        run_tables.of_curves(round_, warehouse.landing, "operation"),
+        run_tables.rows(round_, warehouse.landing, "links", "link"),
     )
     return sanity.impossible(forecasts(round_, ledger), bounds)
 
@@ -140,7 +140,7 @@ def _not_above_linear(round_: Round, warehouse: WarehouseResource) -> list[str]:
 def _host_was_not_busy(probe: str) -> Found:
     def host_was_not_busy(round_: Round, warehouse: WarehouseResource) -> list[str]:
         """In every window a fifth of the processor time was idle, and hardly any was stolen."""
-        samples = landed.rows(round_, warehouse.landing, probe, "sample", "measurement")
+        samples = run_tables.rows(round_, warehouse.landing, probe, "sample", "measurement")
         return sanity.disturbed_windows(samples) if samples.height else []
 
     return host_was_not_busy
@@ -148,7 +148,7 @@ def _host_was_not_busy(probe: str) -> Found:
 
 def _everything_is_judged(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """Every scenario of the round has a prediction that a later measurement judged."""
-    labels = unjudged(round_, warehouse.open().accuracy())
+    labels = unjudged_labels(round_, warehouse.open().accuracy())
     mend = f"`stepcast reproduce {warehouse.landing}` in a new home forecasts before it measures"
     why = f"the history has no forecast of it from before its measurement; {mend}"
     return [f"{label} is not judged: {why}" for label in labels]

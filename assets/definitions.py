@@ -14,11 +14,9 @@ from dagster import (
 from assets.accuracy import report_asset, table_asset
 from assets.analyses import analyses
 from assets.checks import checks
-from assets.forecasts import fit_asset, prediction_asset
-from assets.probing import measured_asset, profile_asset
-from assets.recommendations import recommendations
-from assets.simulations import simulations
-from assets.studied import studied
+from assets.forecasts import fit_asset, prediction_asset, recommendations, simulations
+from assets.measurements import measured_asset, profile_asset
+from assets.study_lineage import read_lineage
 from warehouse.records import Backend
 
 JOB_OF_STUDY = {"stepcast/job": "study"}
@@ -33,7 +31,7 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
     Raises:
         BadInput: as `studied`.
     """
-    of = studied(path, backend)
+    of = read_lineage(path, backend)
     predicted = [of.key("predictions", system.name) for system in of.systems]
     assets = [
         *(profile_asset(of, probe) for probe in of.profiling),

@@ -19,7 +19,7 @@ from pydantic import Field
 from assets.metadata import OWNERS
 from forecasting import embedders
 from profilers.steady.hostlock import host_lock
-from studies.progress import Progress
+from studies.messages import Progress
 
 JOB = "embedder_training"
 

@@ -5,15 +5,20 @@ preview in the locked version: so `fleet/checks` is an asset, with one verdict f
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from pathlib import Path
 
 import polars as pl
 from dagster import (
     AssetExecutionContext,
     AssetKey,
     AssetSpec,
+    ConfigurableResource,
     DataVersion,
     Definitions,
     DynamicPartitionsDefinition,
+    InitResourceContext,
     MaterializeResult,
     MetadataValue,
     ResourceParam,
@@ -22,23 +27,94 @@ from dagster import (
     in_process_executor,
     multi_asset,
 )
+from pydantic import PrivateAttr
 
-from assets.fleet_page import drawn_page
-from assets.fleet_resource import FleetResource
+from assets.measurements import POOL, load, profile_figures, table_of
 from assets.metadata import OWNERS, comments, of_frame, of_rows, of_table
-from assets.probing import POOL, drawn, load, table_of
-from assets.resources import WarehouseResource
+from assets.resources import WarehouseResource, own_turn
 from assets.sites import send
-from fleet.budget import BudgetExceeded
-from fleet.checking import findings
-from fleet.forecasts import refit
 from fleet.history import drifted_at
-from fleet.members import WATCH, now
-from fleet.watching import watch
+from fleet.members import WATCH, Member, member_of, now, read_members
+from fleet.page import read_fleet_page
+from fleet.profiles import Budget, BudgetExceeded, findings
+from fleet.schedule import Visits, period_start, spent_s, visits, watches
+from fleet.studies import refit
+from fleet.watch import watch
 from profilers.probes import PROBES
-from studies.measuring import profile
-from studies.progress import Progress
+from reports import fleet_page
+from studies.measurement import profile
+from studies.messages import Progress
+from studies.renting import renting
+from warehouse.landing import landed_runs
 from warehouse.records import BadInput
+
+# The fleet's page, drawn after what changes it.
+
+
+def draw_page(warehouse: WarehouseResource, progress: Progress) -> dict[str, MetadataValue]:
+    """Write the fleet's page, and return where it is as metadata.
+
+    What has been measured and judged has landed by then, so a page that cannot be drawn is a
+    warning, and no failure.
+    """
+    home = Path(warehouse.home)
+    try:
+        path = fleet_page.write(read_fleet_page(home), home / fleet_page.FILE)
+    except Exception as error:
+        progress.warn(f"the fleet's page was not drawn: {error}; `stepcast fleet page` draws it")
+        return {}
+    return {"page": MetadataValue.path(path)}
+
+
+# What assets of the fleet ask Dagster for: its members, and a turn to measure one.
+
+
+class FleetResource(ConfigurableResource):
+    """The fleet of a home. Runs that measure take turns with those of studies."""
+
+    warehouse: WarehouseResource
+    _began: datetime = PrivateAttr()
+    _run_id: str = PrivateAttr(default="")
+
+    @contextmanager
+    def yield_for_execution(self, context: InitResourceContext) -> Iterator["FleetResource"]:
+        """Wait for this run's turn and keep it until the run ends."""
+        with own_turn(context, Path(self.warehouse.home)):
+            self._began = now()
+            self._run_id = context.run.run_id if context.run is not None else ""
+            yield self
+
+    def member(self, node_type: str) -> Member:
+        """Return a member.
+
+        Raises:
+            BadInput: there is none of this name.
+        """
+        return member_of(read_members(Path(self.warehouse.home)), node_type)
+
+    def visits(self, node_type: str) -> Visits:
+        """Return the visits that profile a member, with all that has landed."""
+        return visits(self.member(node_type), landed_runs(self.warehouse.landing))
+
+    def watches(self, node_type: str) -> Visits:
+        """Return the visits that watch a member, with all that has landed."""
+        return watches(self.member(node_type), landed_runs(self.warehouse.landing))
+
+    def renting(self, found: Visits, progress: Progress) -> AbstractContextManager[None]:
+        """Let a visit rent its nodes, where they are rented, up to what its member says."""
+        home, member = Path(self.warehouse.home), found.member
+        account = f"{self._run_id}-{member.node_type}"
+        return renting(home, found.round_.backend, member.max_usd, account, progress.say)
+
+    def budget(self, found: Visits) -> Budget:
+        """Return the time that a visit which begins now may take.
+
+        What was measured of it before it was interrupted counts, if that was in the same turn.
+        """
+        member = found.member
+        since = period_start(found.every, member.at, self._began)
+        return Budget(60 * member.max_minutes, spent_s(found.round_.runs, since))
+
 
 TYPES = DynamicPartitionsDefinition(name="node_type")
 GROUP = "fleet"
@@ -62,7 +138,7 @@ def _spec(noun: str, description: str, table: str, kind: str, *deps: str) -> Ass
     return AssetSpec(
         key(noun),
         description=f"{description} {ADD}",
-        deps=[key(one) for one in deps],
+        deps=[key(dep) for dep in deps],
         skippable=noun in _PROBES,
         group_name=GROUP,
         owners=OWNERS,
@@ -96,7 +172,7 @@ def condition(
     send(warehouse, progress)
     changed = drifted_at(warehouse.open().home).get(found.whose)
     version = "as first profiled" if changed is None else f"since {changed.isoformat()}"
-    shown = of_rows(rows, comments(warehouse, "raw.judgement")) | drawn_page(warehouse, progress)
+    shown = of_rows(rows, comments(warehouse, "raw.judgement")) | draw_page(warehouse, progress)
     return MaterializeResult(data_version=DataVersion(version), metadata=shown)
 
 
@@ -136,7 +212,7 @@ def profiles(
             finally:
                 # A failed run is loaded too: its visit then waits for its turn.
                 loaded = load(warehouse, progress)
-            shown, figures = drawn(round_, warehouse.landing, probe)
+            shown, figures = profile_figures(round_, warehouse.landing, probe)
             described = comments(warehouse, table_of(probe))
             metadata = of_frame(shown, round_, figures, described) | loaded
             yield MaterializeResult(asset_key=key(probe), metadata=metadata)
@@ -221,7 +297,7 @@ def checks(
     for one in wrong:
         progress.warn(f"{context.partition_key}: {one}")
     lines = MetadataValue.md("\n".join(f"* {one}" for one in wrong) or "nothing")
-    page = drawn_page(warehouse, progress)
+    page = draw_page(warehouse, progress)
     return MaterializeResult(metadata={"passed": not wrong, "wrong": lines, **page})
 
 

@@ -1,20 +1,36 @@
 """Assets that forecast: a system fitted to what it rests on, and what it says of test scenarios."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+
 import polars as pl
 from dagster import AssetsDefinition, MaterializeResult, ResourceParam, asset
+from matplotlib.figure import Figure
 
 from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
-from assets.studied import Studied
-from forecasting.fitting import fit_curves, predict_missing
+from assets.study_lineage import StudyLineage
+from forecasting.costs import examples_per_step
+from forecasting.fits import fit_curves, predict_missing
+from forecasting.inputs import round_input_runs_by_scenario
+from forecasting.recommendation import ADVISERS, Adviser, Market, recommend
 from forecasting.results import curves, forecasts
+from forecasting.simulations import FittedModels, simulate_timeline
+from models.async_sgd.predictor import AsyncSGD
+from models.async_sgd.systems import ASYNC_SGD
+from models.choice.advice import AdviceRequest
 from models.system import System
-from reports import study_plots
+from profilers.probe import PlannedRun
+from reports import study_plots, timeline_plot
+from studies.messages import Progress, name_some
 from studies.plan import fit_name
-from studies.progress import Progress
+from studies.rounds import Round
+from warehouse.inputs import Refusal
+from warehouse.records import BadInput, Scenario
 
 
-def fit_asset(of: Studied, system: System) -> AssetsDefinition:
+def fit_asset(of: StudyLineage, system: System) -> AssetsDefinition:
     """Return the asset that fits a system; it depends on the probes that the system rests on."""
     probes = dict.fromkeys(need.probe for need in of.rests[system])
 
@@ -51,7 +67,7 @@ def fit_asset(of: Studied, system: System) -> AssetsDefinition:
     return fits
 
 
-def prediction_asset(of: Studied, system: System) -> AssetsDefinition:
+def prediction_asset(of: StudyLineage, system: System) -> AssetsDefinition:
     """Return the asset that writes a system's forecasts to the ledger."""
 
     @asset(
@@ -79,3 +95,168 @@ def prediction_asset(of: Studied, system: System) -> AssetsDefinition:
         )
 
     return predictions
+
+
+# Assets of what a system simulates: timelines of workers, as Figures 4 and 15 of ICPE'20.
+
+
+STEPS = 3
+"""Steps of each worker that are shown."""
+
+
+def simulations(of: StudyLineage) -> list[AssetsDefinition]:
+    """Return the timelines of a study of asynchronous SGD; nothing of another."""
+    return [_timelines(of)] if ASYNC_SGD in of.rests else []
+
+
+def _timelines(of: StudyLineage) -> AssetsDefinition:
+    @asset(
+        key=of.key("simulations", "timelines"),
+        deps=[of.key("fits", ASYNC_SGD.name)],
+        group_name=of.name,
+        owners=OWNERS,
+        kinds={"simulation", "matplotlib"},
+        pool="warehouse",
+        code_version=ASYNC_SGD.version,
+    )
+    def timelines(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
+        """What workers are predicted to do when, in the largest scenario of each network."""
+        round_ = rounds.latest(of.path)
+        models = FittedModels(round_, warehouse.landing, warehouse.open())
+        figures: list[Figure] = []
+        rows = []
+        found: dict[str, tuple[Scenario, AsyncSGD]] = {}
+        for curve in round_.study.curves:
+            if curve.is_judged and (model := models.of_curve(curve)) is not None:
+                found.setdefault(curve.dnn, (curve.scenarios(round_.backend)[-1], model))
+        for scenario, model in found.values():
+            shown, steps_per_s = simulate_timeline(model, scenario, STEPS)
+            figures.append(timeline_plot.timelines(shown, scenario.label))
+            rows.append((scenario.label, steps_per_s, shown.intervals.height))
+        schema = ["label", "throughput_steps_per_s", "intervals"]
+        frame = pl.DataFrame(rows, schema, orient="row")
+        return MaterializeResult(metadata=of_frame(frame, round_, figures))
+
+    return timelines
+
+
+# Assets of what systems recommend: nodes for a job of each network that a study tests.
+
+
+ITERATIONS = 1_000
+"""Steps of the job that is asked about: of the largest test scenario that a system forecasts."""
+_SCHEMA = {
+    "dnn": pl.String,
+    "global_batch": pl.Int64,
+    "iterations": pl.Int64,
+    "choice": pl.String,
+    "hours": pl.Float64,
+    "cost_usd": pl.Float64,
+    "recommendation_id": pl.String,
+}
+
+
+def recommendations(of: StudyLineage) -> list[AssetsDefinition]:
+    """Return an asset for each system of a study that recommends; nothing where none does."""
+    return [_asset(of, ADVISERS[system.name]) for system in of.systems if system.name in ADVISERS]
+
+
+def _asset(of: StudyLineage, adviser: Adviser) -> AssetsDefinition:
+    system = adviser.system
+
+    @asset(
+        key=of.key("recommendations", system.name),
+        description=f"The cheapest nodes for {ITERATIONS:,} steps of each network.",
+        deps=[of.key("fits", system.name)],
+        group_name=of.name,
+        owners=OWNERS,
+        kinds={"recommendation", "duckdb"},
+        pool="warehouse",
+        code_version=system.version,
+        metadata=of_table("pred.recommendation"),
+    )
+    def recommended(
+        rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
+    ) -> MaterializeResult:
+        round_, house = rounds.latest(of.path), warehouse.open()
+        rows, refused, now = [], defaultdict(list), datetime.now(UTC)
+        for question, capacity in questions_of_round(round_, adviser):
+            market = Market(capacity, "on_demand", now)
+            progress.say(f"what to rent for {question.dnn} by {system.name}")
+            try:
+                found = recommend(house, adviser, question, market, backend=round_.backend)
+            except BadInput as error:
+                refused[str(error)].append(question.dnn)
+                continue
+            choice = found.advice.choice
+            told: tuple[str, float | None, float | None] = ("none", None, None)
+            if choice is not None:
+                told = choice.label, choice.time_s.value / 3600, choice.cost_usd.value
+            asked = question.dnn, question.global_batch, question.iterations
+            rows.append((*asked, *told, found.recommendation_id))
+        for reason, dnns in refused.items():
+            progress.warn(f"{system.name} recommends nothing for {name_some(dnns)}: {reason}")
+        frame = pl.DataFrame(rows, _SCHEMA, orient="row")
+        return MaterializeResult(
+            metadata=of_frame(frame, round_, (), comments(warehouse, "pred.recommendation"))
+        )
+
+    return recommended
+
+
+def questions_of_round(
+    round_: Round, adviser: Adviser
+) -> Iterator[tuple[AdviceRequest, Mapping[str, int]]]:
+    """Yield what is asked of each network, and how many nodes of each type there are to rent.
+
+    The job is the largest test scenario that the system forecasts, for the least money. On offer
+    are as many nodes of each type as any such scenario of the network on the same links has.
+    """
+    found: dict[str, list[Scenario]] = defaultdict(list)
+    for curve in round_.study.curves:
+        if not curve.is_judged:
+            continue
+        rested = round_input_runs_by_scenario(round_, adviser.system, curve)
+        for scenario, rests in rested.items():
+            if not isinstance(rests, Refusal) and _types(scenario) <= _profiled(rests):
+                found[scenario.workload.dnn].append(scenario)
+    for scenarios in found.values():
+        largest = max(scenarios, key=examples_per_step)
+        yield (
+            _question(largest),
+            _capacity(scenario for scenario in scenarios if _alike(scenario, largest)),
+        )
+
+
+def _question(scenario: Scenario) -> AdviceRequest:
+    return AdviceRequest(
+        dnn=scenario.workload.dnn,
+        image_size=scenario.workload.image_size,
+        global_batch=examples_per_step(scenario),
+        iterations=ITERATIONS,
+        minimize="cost",
+        link_mbps=scenario.link_mbps,
+    )
+
+
+def _alike(one: Scenario, other: Scenario) -> bool:
+    """Tell whether scenarios of a network are on the same links, with images of the same size."""
+    return (one.link_mbps, one.workload.image_size) == (other.link_mbps, other.workload.image_size)
+
+
+def _capacity(scenarios: Iterable[Scenario]) -> Mapping[str, int]:
+    """Return as many nodes of each type as any of some scenarios has."""
+    found: dict[str, int] = {}
+    for scenario in scenarios:
+        for group in scenario.worker_groups:
+            found[group.node_type] = max(group.count, found.get(group.node_type, 0))
+    return found
+
+
+def _types(scenario: Scenario) -> set[str]:
+    return {group.node_type for group in scenario.worker_groups}
+
+
+def _profiled(rests: Iterable[PlannedRun]) -> set[str]:
+    """Return the node types that runs are about on which a forecast rests."""
+    return {group.node_type for need in rests for group in need.nodes}

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from assets.metadata import OWNERS, of_table
 from assets.resources import WarehouseResource
-from studies.collecting import DAYS, collect
-from studies.progress import Progress
+from studies.messages import Progress
+from studies.price_collection import DAYS, collect
 
 JOB = "prices"
 

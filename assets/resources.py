@@ -1,5 +1,6 @@
 """What assets ask Dagster for: the warehouse's home, and rounds of studies with a turn to run."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -8,17 +9,17 @@ import polars as pl
 from dagster import ConfigurableResource, InitResourceContext, get_dagster_logger
 from pydantic import PrivateAttr
 
-from assets.turns import OWNER_TAG, free_dead_runs, owner_tag, turn
-from forecasting.ready import ready, unchecked
+from assets.home_lock import OWNER_TAG, free_dead_runs, owner_tag, turn
+from forecasting.study_checks import load_study, load_unchecked
 from profilers.clusters import host_id
-from studies.changes import changes
-from studies.progress import Progress
+from studies.messages import Progress
 from studies.renting import renting
 from studies.rounds import (
     Round,
+    changed_settings,
     latest_round,
     open_round,
-    refreshed,
+    refresh_round,
     shown_host,
     whole_round,
 )
@@ -96,12 +97,12 @@ class RoundsResource(ConfigurableResource):
         """
         runs = landed_runs(self.warehouse.landing)
         if path not in self._opened:
-            found = ready(path, self.backend)
+            found = load_study(path, self.backend)
             here = host_id(found.backend)
             self._opened[path] = open_round(found.study, found.asking, found.backend, here, runs)
-            for change in changes(self._opened[path]):
+            for change in changed_settings(self._opened[path]):
                 get_dagster_logger().info(f"settings: {change}")
-        return refreshed(self._opened[path], runs)
+        return refresh_round(self._opened[path], runs)
 
     def latest(self, path: Path) -> Round:
         """Return the round that this run has opened, else the one that ran last.
@@ -114,7 +115,7 @@ class RoundsResource(ConfigurableResource):
         """
         if path in self._opened:
             return self.opened(path)
-        one, runs = unchecked(path, self.backend), landed_runs(self.warehouse.landing)
+        one, runs = load_unchecked(path, self.backend), landed_runs(self.warehouse.landing)
         here = host_id(one.backend)
         host = shown_host(one.study, one.backend, here, runs)
         found = latest_round(one.study, one.asking, one.backend, host, runs)
@@ -143,5 +144,24 @@ class RoundsResource(ConfigurableResource):
         Raises:
             BadInput: none has run.
         """
-        study = unchecked(path, self.backend).study
+        study = load_unchecked(path, self.backend).study
         return whole_round(self.latest(path), study, landed_runs(self.warehouse.landing))
+
+
+# What assets do, in Dagster's log.
+
+
+# Outside a run of Dagster nobody listens; without a handler, Python would print warnings itself.
+logging.getLogger("dagster").addHandler(logging.NullHandler())
+
+
+class LoggedProgress(Progress):
+    """Tells Dagster's log."""
+
+    def say(self, text: str) -> None:
+        """Tell what runs now."""
+        get_dagster_logger().info(text)
+
+    def warn(self, text: str) -> None:
+        """Tell what the user should know although the run goes on."""
+        get_dagster_logger().warning(text)

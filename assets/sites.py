@@ -1,13 +1,25 @@
 """Runs of other sites: an asset that takes them from the prefix, and what puts ours there."""
 
-from dagster import AssetsDefinition, MaterializeResult, MetadataValue, ResourceParam, asset
+from pathlib import Path
+
+from dagster import (
+    AssetKey,
+    AssetMaterialization,
+    AssetsDefinition,
+    DagsterInstance,
+    MaterializeResult,
+    MetadataValue,
+    ResourceParam,
+    asset,
+)
 
 from assets.metadata import OWNERS, of_table
 from assets.resources import WarehouseResource
-from studies.progress import Progress
-from warehouse.prefixes import PREFIX, configured
+from studies.messages import Progress
+from warehouse.prefixes import PREFIX, configured_prefix
 from warehouse.records import BadInput, StepcastError
 from warehouse.sites import push, receive
+from warehouse.warehouse import read_only
 
 RECEIVED = ("landing", "received")
 
@@ -38,7 +50,7 @@ def send(warehouse: WarehouseResource, progress: Progress) -> None:
     A measurement that has landed is not lost because a network is down: the next push takes it.
     """
     try:
-        prefix = configured()
+        prefix = configured_prefix()
         refused = push(warehouse.landing, prefix).refused if prefix else ()
     except StepcastError as error:
         refused = (f"nothing more was pushed: {error}",)
@@ -47,7 +59,7 @@ def send(warehouse: WarehouseResource, progress: Progress) -> None:
 
 
 def _received(warehouse: WarehouseResource, progress: Progress) -> dict[str, MetadataValue]:
-    prefix = configured()
+    prefix = configured_prefix()
     if prefix is None:
         raise BadInput(f"no place to receive runs from: set {PREFIX} to a folder or s3://…")
     came = receive(prefix, warehouse.landing)
@@ -63,3 +75,43 @@ def _received(warehouse: WarehouseResource, progress: Progress) -> dict[str, Met
         "left": MetadataValue.int(len(came.left)),
         "reasons": MetadataValue.md("\n".join(f"* {text}" for text in (*bad, *came.left))),
     }
+
+
+# What came into a home without a Dagster run, told to Dagster: its pages show what is there.
+
+
+_LANDED = Path(__file__).with_name("landed.sql")
+_COUNTED = {
+    "profiles": "runs",
+    "measured": "runs",
+    "fits": "fits",
+    "predictions": "forecasts",
+    "accuracy": "judged forecasts",
+}
+
+
+def report_landed(instance: DagsterInstance, home: Path) -> int:
+    """Tell Dagster of assets that it has not heard of since they changed; return how many.
+
+    Raises:
+        BadInput: nothing is published in the home.
+    """
+    told = 0
+    for study, kind, noun, count, came_at in read_only(home, _LANDED.read_text()).rows():
+        key = AssetKey([study, kind, noun])
+        last = instance.get_latest_materialization_event(key)
+        if last is not None and last.timestamp >= came_at.timestamp():
+            continue
+        instance.report_runless_asset_event(
+            AssetMaterialization(
+                key,
+                description=f"{count:,} {_COUNTED[kind]} that were loaded, or made by a command.",
+                metadata={
+                    "dagster/row_count": MetadataValue.int(count),
+                    "counts": MetadataValue.text(_COUNTED[kind]),
+                    "newest": MetadataValue.timestamp(came_at),
+                },
+            )
+        )
+        told += 1
+    return told

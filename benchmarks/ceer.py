@@ -22,7 +22,7 @@ _MEMORY = "512MB"
 
 
 @dataclass(frozen=True)
-class Report:
+class CeerReport:
     """Figures of one benchmark.
 
     `fit_s` is from opening the history to the saved fit; `fit_peak_mb` the memory of the process
@@ -41,7 +41,7 @@ class Report:
         return asdict(self)
 
 
-def measure(rows: int = ROWS, progress: Callable[[str], None] = lambda _: None) -> Report:
+def measure(rows: int = ROWS, progress: Callable[[str], None] = lambda _: None) -> CeerReport:
     """Measure with `rows` profiled operations.
 
     Raises:
@@ -56,7 +56,7 @@ def measure(rows: int = ROWS, progress: Callable[[str], None] = lambda _: None) 
         fitted = run(fit, home)
         progress("predict")
         predicted = run(predict, home)
-    return Report(
+    return CeerReport(
         fit_rows=rows - rows % _LEAST_ROWS,
         fit_types=len(operations.TYPES),
         fit_s=fitted.seconds,
@@ -93,7 +93,7 @@ def _fit(home: Path) -> None:
 
 def predict(home: str) -> float:
     """Predict one network on every node type, the best of ten; called in a child."""
-    from models.ceer.network import of_observed
+    from models.ceer.operations import operations_of_profile
     from models.ceer.predictor import Ceer
     from warehouse.connection import connect
 
@@ -101,6 +101,6 @@ def predict(home: str) -> float:
     asked = {"dnn": operations.DNNS[-1], "node_type": next(iter(operations.NODE_TYPES))}
     with connect(Path(home, "warehouse.duckdb"), read_only=True) as connection:
         rows = connection.execute(aggregate, asked).pl()
-    network = of_observed(rows, asked["dnn"], 8, 50_000_000)
+    network = operations_of_profile(rows, asked["dnn"], 8, 50_000_000)
     model = Ceer.from_json(Path(home, "ceer.json").read_text())
     return best_of(10, lambda: model.predict(network))

@@ -16,14 +16,14 @@ _TIMEOUT_S = 1200
 
 
 @dataclass(frozen=True)
-class Ran:
+class PartResult:
     """What a part took: seconds of what it timed itself, and the most memory of its process."""
 
     seconds: float
     peak_mb: float
 
 
-def run(part: Callable[..., float], *arguments: str | int) -> Ran:
+def run(part: Callable[..., float], *arguments: str | int) -> PartResult:
     """Call a function of a module in a fresh interpreter; it returns the seconds it measured.
 
     Raises:
@@ -38,7 +38,7 @@ def run(part: Callable[..., float], *arguments: str | int) -> Ran:
     if ran.returncode:
         why = (ran.stderr.strip().splitlines() or ["no message"])[-1]
         raise StepcastError(f"benchmark part {part.__name__} failed: {why}")
-    return Ran(**json.loads(ran.stdout.splitlines()[-1]))
+    return PartResult(**json.loads(ran.stdout.splitlines()[-1]))
 
 
 def best_of(times: int, work: Callable[[], object]) -> float:

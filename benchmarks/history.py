@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.child import best_of, seconds
 from benchmarks.traces import STEP_OPERATIONS, a_run
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,11 +58,11 @@ def load(home: str) -> float:
     """Load what landed with the loader, each time into a new warehouse."""
     from warehouse import loader
     from warehouse.connection import connect
-    from warehouse.publication import ensure
+    from warehouse.publication import ensure_warehouse
 
     def work(main: Path) -> float:
         main.unlink(missing_ok=True)
-        ensure(main)
+        ensure_warehouse(main)
         with connect(main) as connection:
             took = seconds(lambda: loader.load(Path(home, "landing"), connection))
             found = connection.execute("SELECT count(*) FROM meta.loaded").fetchone()
@@ -77,7 +77,7 @@ def load_plainly(home: str) -> float:
     import pyarrow.parquet as pq
 
     from warehouse.connection import connect
-    from warehouse.publication import ensure
+    from warehouse.publication import ensure_warehouse
 
     main = Path(home, "plain.duckdb")
 
@@ -90,7 +90,7 @@ def load_plainly(home: str) -> float:
 
     def once() -> float:
         main.unlink(missing_ok=True)
-        ensure(main)
+        ensure_warehouse(main)
         return seconds(work)
 
     return min(once() for _ in range(_REPEATS))
@@ -170,7 +170,7 @@ def _timings(schema: "pa.Schema", seed: int, rows: int) -> Iterator["pa.RecordBa
 
 def _scenario() -> Scenario:
     return Scenario(
-        workload=Workload(dnn="benchmark", image_size=224, batch_size=32),
+        workload=TrainingWorkload(dnn="benchmark", image_size=224, batch_size=32),
         strategy=Strategy(workers=1),
         nodes=(
             NodeGroup(role="worker", node_type="emu.avx2.1c", count=1),

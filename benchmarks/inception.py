@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field
 
-from models.async_sgd.graph import Graph, ProfiledStep, Resource
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 
 LAYERS = 95
 _MEAN_BYTES = 1_000_000
@@ -29,7 +29,7 @@ class _Made:
         return len(self.resources) - 1
 
 
-def inception(layers: int = LAYERS, steps: int = 20) -> tuple[Graph, list[ProfiledStep]]:
+def inception(layers: int = LAYERS, steps: int = 20) -> tuple[StepGraph, list[ProfiledStep]]:
     """Return a graph of 33 operations per layer and steps whose times differ by a tenth.
 
     Every layer has weights and biases, 95 MB in all for the 95 layers of Inception-v3. Each is read
@@ -51,7 +51,7 @@ def inception(layers: int = LAYERS, steps: int = 20) -> tuple[Graph, list[Profil
             parsed = made.add(Resource.PS, _PARSING_S * source.uniform(0.5, 1.5), sent)
             made.add(Resource.PS, _SERVER_S * source.uniform(0.5, 1.5), parsed)
     count = len(made.resources)
-    graph = Graph(
+    graph = StepGraph(
         names=tuple(f"operation{i}" for i in range(count)),
         resources=tuple(made.resources),
         servers=(0,) * count,
@@ -87,5 +87,5 @@ def _computed(made: _Made, source: random.Random, count: int, *after: int) -> in
 
 
 def _step(seconds: list[float], source: random.Random) -> ProfiledStep:
-    varied = tuple(one * source.uniform(0.9, 1.1) for one in seconds)
+    varied = tuple(step_s * source.uniform(0.9, 1.1) for step_s in seconds)
     return ProfiledStep(varied, tuple(range(len(varied))), (0.0,) * len(varied))

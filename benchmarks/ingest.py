@@ -22,7 +22,7 @@ _DISK_BYTES_PER_ROW = 12
 
 
 @dataclass(frozen=True)
-class Report:
+class IngestReport:
     """Figures of one benchmark.
 
     Keys without a unit are ratios: how many times as fast as the peer in the same run, which is
@@ -49,7 +49,7 @@ class Report:
         return asdict(self)
 
 
-def measure(rows: int = ROWS, progress: Callable[[str], None] = lambda _: None) -> Report:
+def measure(rows: int = ROWS, progress: Callable[[str], None] = lambda _: None) -> IngestReport:
     """Measure with `rows` timings in the history, a tenth of them loaded, and 1/400 as a trace.
 
     Raises:
@@ -78,7 +78,7 @@ def measure(rows: int = ROWS, progress: Callable[[str], None] = lambda _: None) 
         run(history.load, str(home))
         run(history.fill, str(home), rows, run_rows)
         ask, ask_all = (run(part, str(home)) for part in (history.ask, history.ask_all_timings))
-    return Report(
+    return IngestReport(
         runmetadata_ops_per_s=steps * traces.STEP_OPERATIONS / read.seconds,
         runmetadata_vs_tensorflow=read_plainly.seconds / read.seconds,
         runmetadata_operations=steps * traces.STEP_OPERATIONS,

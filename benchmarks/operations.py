@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 Execute = Callable[[str, Mapping[str, object]], object]
 
@@ -78,10 +78,10 @@ ORDER BY run_id, operation
 def fill(home: str, rows: int) -> float:
     """Make a warehouse of `rows` operations, as many of each DNN on each node type."""
     from warehouse.connection import connect, transaction
-    from warehouse.publication import ensure
+    from warehouse.publication import ensure_warehouse
 
     main = Path(home, "warehouse.duckdb")
-    ensure(main)
+    ensure_warehouse(main)
     runs = max(rows // STEP_OPERATIONS // len(DNNS) // len(NODE_TYPES), 1)
     with connect(main) as connection:
         for dnn, node_type in ((dnn, one) for dnn in DNNS for one in NODE_TYPES):
@@ -145,7 +145,7 @@ def _operations(dnn: int) -> Iterator[dict[str, object]]:
 
 def _scenario(dnn: str, node_type: str) -> Scenario:
     return Scenario(
-        workload=Workload(dnn=dnn, image_size=64, batch_size=8),
+        workload=TrainingWorkload(dnn=dnn, image_size=64, batch_size=8),
         strategy=Strategy(workers=1),
         nodes=(
             NodeGroup(role="worker", node_type=node_type, count=1),

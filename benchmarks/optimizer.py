@@ -5,16 +5,16 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from benchmarks.child import best_of
-from benchmarks.srift_profiles import Case, case, catalogue
+from benchmarks.srift_profiles import CaseStudy, case, catalogue
 from models.srift import iteration
-from models.srift.optimizer import Answer, optimize
+from models.srift.optimizer import OptimizerResult, optimize
 from warehouse.records import StepcastError
 
 _AGREE = 1e-9
 
 
 @dataclass(frozen=True)
-class Report:
+class OptimizerReport:
     """Figures of one benchmark.
 
     `catalogue_configurations` is how many ways there are to divide the catalogue's global batch,
@@ -35,7 +35,7 @@ class Report:
 
 def measure(
     types: int = 40, capacity: int = 64, progress: Callable[[str], None] = lambda _: None
-) -> Report:
+) -> OptimizerReport:
     """Time the three cases and a catalogue; every optimum is confirmed by the event simulator.
 
     Raises:
@@ -45,9 +45,9 @@ def measure(
     times_s, answers = [], []
     for number, one in enumerate(cases, 1):
         progress(f"case {number}" if number < 4 else f"{types} types of {capacity} nodes")
-        answers.append(confirmed(one))
+        answers.append(confirm_answer(one))
         times_s.append(best_of(3, partial(answer, one)))
-    return Report(
+    return OptimizerReport(
         case1_s=times_s[0],
         case2_s=times_s[1],
         case3_s=times_s[2],
@@ -60,12 +60,12 @@ def measure(
     )
 
 
-def answer(case: Case) -> Answer:
+def answer(case: CaseStudy) -> OptimizerResult:
     """Search a case exhaustively."""
     return optimize(case.performance, case.offers, case.job, max_types=case.max_types)
 
 
-def confirmed(case: Case) -> Answer:
+def confirm_answer(case: CaseStudy) -> OptimizerResult:
     """Return the answer to a case whose choices the event simulator expects to take as long.
 
     Raises:

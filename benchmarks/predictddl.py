@@ -13,20 +13,19 @@ from functools import partial
 from itertools import cycle, islice, product
 
 from benchmarks.child import median_of
-from models.ernest import features
-from models.ernest.systems import ERNEST
-from models.predictddl.fitted import PredictDDL
-from models.predictddl.known import Key, Known
-from models.predictddl.observed import Observed
-from models.predictddl.systems import trained
+from models import ernest
+from models.ernest import ERNEST
+from models.predictddl.fit import PredictDDL
+from models.predictddl.observations import ObservedStep, one_thread
+from models.predictddl.systems import load_shipped_embedder
+from models.predictddl.training_set import Key, TrainingSet
 from models.predictddl.work import Work
-from models.threads import one_thread
 from networks.primitives import Primitive, PrimitiveGraph
-from profilers.probe import Asked
+from profilers.probe import RequestedScenarios
 from profilers.probes import PROBES
-from studies.needs import expected_s, starts
-from warehouse.asks import Refusal
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from studies.planned_runs import expected_s, group_by_start
+from warehouse.inputs import Refusal
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 LEARNED = (
     "small_cnn",
@@ -56,7 +55,7 @@ _KINDS = ("conv", "batch_norm", "sum", "depthwise_conv", "batch_norm", "concat")
 
 
 @dataclass(frozen=True)
-class Report:
+class PredictDDLReport:
     """Figures of one benchmark.
 
     Attributes:
@@ -87,7 +86,7 @@ def measure(
     learned: Sequence[str] = LEARNED,
     unseen: Sequence[str] = UNSEEN,
     progress: Callable[[str], None] = lambda _: None,
-) -> Report:
+) -> PredictDDLReport:
     """Time an embedding, a graph, a batch of forecasts, and workloads beside Ernest.
 
     Args:
@@ -95,25 +94,25 @@ def measure(
         unseen: networks of the workloads.
         progress: told what is timed now.
     """
-    from networks.primitive_graph import primitive_graph
+    from networks.pytorch_graph import primitive_graph
 
     progress("embedding and graph")
     large = chain(500)
-    trained().embedding(large)
-    embed_s = median_of(5, partial(trained().embedding, large))
+    load_shipped_embedder().embedding(large)
+    embed_s = median_of(5, partial(load_shipped_embedder().embedding, large))
     trace_s = median_of(5, partial(primitive_graph, "resnet50", SIDE))
     progress(f"{len(unseen)} workloads by PredictDDL and by Ernest")
     workloads = [scenario(name, 6, 8) for name in unseen]
     started_s = time.perf_counter()
     graphs = {(name, SIDE): primitive_graph(name, SIDE) for name in learned}
-    fitted = PredictDDL.fit(known(learned, graphs))
+    fitted = PredictDDL.fit(synthetic_training_set(learned, graphs))
     graphs |= {(name, SIDE): primitive_graph(name, SIDE) for name in unseen}
     fitted.predict(workloads)
     ours_s = time.perf_counter() - started_s
     probes_s, answers_s = ernest_s(workloads, graphs)
     progress("100 forecasts")
     hundred = variants([graphs[name, SIDE] for name in learned], 100)
-    return Report(
+    return PredictDDLReport(
         embed_ms=1e3 * embed_s,
         trace_ms=1e3 * trace_s,
         batch100_s=batch_s(fitted, hundred),
@@ -127,7 +126,7 @@ def batch_s(fitted: PredictDDL, graphs: Sequence[PrimitiveGraph]) -> float:
     """Return seconds of a forecast for each of some graphs, none of which was embedded before."""
     setups = cycle(product((3, 6), (8, 6, 10)))
     asked = [scenario(one.dnn, *setup) for one, setup in zip(graphs, setups, strict=False)]
-    sent = {(one.dnn, SIDE): one for one in graphs}
+    sent = {(graph.dnn, SIDE): graph for graph in graphs}
     # A fit that is sent graphs has embedded none of them.
     fresh = iter([fitted.knowing(sent, {}) for _ in range(5)])
     return median_of(5, lambda: next(fresh).predict(asked))
@@ -165,14 +164,16 @@ def chain(nodes: int) -> PrimitiveGraph:
     return PrimitiveGraph("chain", SIDE, tuple(map(Primitive, kinds)), tuple(sorted(edges)), 0)
 
 
-def known(networks: Sequence[str], graphs: Mapping[Key, PrimitiveGraph]) -> Known:
+def synthetic_training_set(
+    networks: Sequence[str], graphs: Mapping[Key, PrimitiveGraph]
+) -> TrainingSet:
     """Return made-up runs of networks; graphs that are added later are at hand too."""
-    runs = [Observed(one, step_s(one, graphs)) for one in training(networks)]
+    runs = [ObservedStep(one, step_s(one, graphs)) for one in training(networks)]
 
     def at_hand(wanted: Iterable[Key]) -> Mapping[Key, PrimitiveGraph]:
         return {key: graphs[key] for key in wanted}
 
-    return Known(runs, {}, at_hand, trained())
+    return TrainingSet(runs, {}, at_hand, load_shipped_embedder())
 
 
 def training(networks: Sequence[str]) -> list[Scenario]:
@@ -183,7 +184,9 @@ def training(networks: Sequence[str]) -> list[Scenario]:
 def scenario(dnn: str, workers: int, batch_size: int) -> Scenario:
     """Return training on nodes of a core each."""
     return Scenario(
-        workload=Workload(dnn=dnn, framework="pytorch", image_size=SIDE, batch_size=batch_size),
+        workload=TrainingWorkload(
+            dnn=dnn, framework="pytorch", image_size=SIDE, batch_size=batch_size
+        ),
         strategy=Strategy(kind="all_reduce", workers=workers),
         nodes=(NodeGroup(role="worker", node_type="bench", count=workers, cpu_share=1.0),),
         link_mbps=LINK_MBPS,
@@ -200,7 +203,7 @@ def step_s(one: Scenario, graphs: Mapping[Key, PrimitiveGraph]) -> float:
 
 def training_s(networks: Sequence[str]) -> float:
     """Return seconds of the runs that PredictDDL learns from."""
-    return planned_s(Asked(train=tuple(training(networks))))
+    return planned_s(RequestedScenarios(train=tuple(training(networks))))
 
 
 def ernest_s(
@@ -208,21 +211,21 @@ def ernest_s(
 ) -> tuple[float, float]:
     """Return seconds that Ernest's own runs of workloads take, and its fits and forecasts."""
     probes_s = answers_s = 0.0
-    for one in workloads:
-        asks = ERNEST.rests_on(one)
+    for workload in workloads:
+        asks = ERNEST.rests_on(workload)
         assert not isinstance(asks, Refusal)
         runs = tuple(ask.scenario for ask in asks)
-        probes_s += planned_s(Asked(own=runs))
+        probes_s += planned_s(RequestedScenarios(own=runs))
         started_s = time.perf_counter()
-        rows = [features.features(run) for run in runs]
-        found = features.fit(rows, [step_s(run, graphs) for run in runs])
-        float(features.features(one) @ found)
+        rows = [ernest.features(run) for run in runs]
+        found = ernest.fit(rows, [step_s(run, graphs) for run in runs])
+        float(ernest.features(workload) @ found)
         answers_s += time.perf_counter() - started_s
     return probes_s, answers_s
 
 
-def planned_s(asked: Asked) -> float:
+def planned_s(asked: RequestedScenarios) -> float:
     """Return how long a plan expects runs of throughput to take, one after another."""
     probe = PROBES["torch_throughput"]
     needs = list(probe.needs(asked, probe.settings()))
-    return sum(expected_s(start) for start in starts(needs))
+    return sum(expected_s(start) for start in group_by_start(needs))

@@ -11,15 +11,15 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from models.async_sgd.graph import Graph, ProfiledStep, Resource
-from models.async_sgd.options import Options
-from models.async_sgd.sharing import Flow, SharedResource, Standing
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
+from models.async_sgd.link_sharing import Flow, NewcomerWeights, SharedResource
+from models.async_sgd.workers import SimulationOptions
 
 Process = Generator[simpy.Event, None, None]
 
 
 def simulate(
-    graph: Graph, steps: Sequence[ProfiledStep], options: Options
+    graph: StepGraph, steps: Sequence[ProfiledStep], options: SimulationOptions
 ) -> tuple[NDArray[np.float64], int]:
     """Return when steps ended, seconds, shape (workers, steps), and how many chunks ran."""
     model = _Model(graph, steps, options)
@@ -59,10 +59,10 @@ class _Shared:
             self._set_timer()
 
 
-class _Worker:
+class _SimpyWorker:
     """What one worker has for itself, by station, and the step it is in."""
 
-    def __init__(self, env: simpy.Environment, graph: Graph, cores: _Shared) -> None:
+    def __init__(self, env: simpy.Environment, graph: StepGraph, cores: _Shared) -> None:
         self.turns = [simpy.PriorityResource(env) for _ in graph.stations]
         self.cores = cores
         self.arrivals = count()
@@ -76,7 +76,9 @@ class _Worker:
 class _Model:
     """Algorithm 3.1 as processes: one per worker, and one per operation of its step."""
 
-    def __init__(self, graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> None:
+    def __init__(
+        self, graph: StepGraph, steps: Sequence[ProfiledStep], options: SimulationOptions
+    ) -> None:
         self.env = simpy.Environment()
         self.graph, self.steps, self.options = graph, steps, options
         shape = (options.workers, options.steps)
@@ -94,13 +96,13 @@ class _Model:
                 SharedResource(
                     options.server_Bps(resource, server),
                     options.worker_Bps(resource, 0),
-                    Standing(options.newcomer_weight, options.newcomer_pause_s),
+                    NewcomerWeights(options.newcomer_weight, options.newcomer_pause_s),
                 ),
             )
             for resource, server in graph.stations
         ]
         self.workers = [
-            _Worker(self.env, graph, _Shared(self.env, SharedResource(options.cores, 1.0)))
+            _SimpyWorker(self.env, graph, _Shared(self.env, SharedResource(options.cores, 1.0)))
             for _ in range(options.workers)
         ]
         self.ends_s: list[list[float]] = [[] for _ in self.workers]
@@ -150,7 +152,7 @@ class _Model:
         if not worker.unfinished:
             worker.done.succeed()
 
-    def _transfer(self, worker: _Worker, flow: Flow) -> Process:
+    def _transfer(self, worker: _SimpyWorker, flow: Flow) -> Process:
         """Send up to a window at the first turn and the rest at the second."""
         left_bytes: float = self.graph.sizes_bytes[flow.operation]
         weight = worker.weights[self.graph.stations[flow.station][0]]

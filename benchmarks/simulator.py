@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass
 
 from benchmarks.child import best_of, run, seconds
 from benchmarks.inception import LAYERS, inception
-from models.async_sgd.compiled import simulate
 from models.async_sgd.contraction import contract
-from models.async_sgd.options import Options
+from models.async_sgd.simulator import simulate
+from models.async_sgd.workers import SimulationOptions
 
 THREADS = 4
 
 
 @dataclass(frozen=True)
-class Report:
+class SimulatorReport:
     """Figures of one benchmark.
 
     `inception_w2_10_s` is for W = 2 to 10, one after the other, of merged chains; `peak_mb` is the
@@ -48,7 +48,9 @@ class Size:
     many_workers_steps: int = 4
 
 
-def measure(size: Size | None = None, progress: Callable[[str], None] = lambda _: None) -> Report:
+def measure(
+    size: Size | None = None, progress: Callable[[str], None] = lambda _: None
+) -> SimulatorReport:
     """Measure a job of Inception-v3's size, or of another one."""
     size = size or Size()
     events = len(inception(size.layers, 1)[0].names) * size.workers
@@ -60,7 +62,7 @@ def measure(size: Size | None = None, progress: Callable[[str], None] = lambda _
     all_sizes = run(merged, size.layers, size.workers, size.steps)
     progress(f"{size.many_workers} workers")
     many = run(many_workers, size.layers, size.many_workers, size.many_workers_steps)
-    return Report(
+    return SimulatorReport(
         events_per_s=events * size.compiled_steps / fast.seconds,
         simpy_events_per_s=events * size.python_steps / peer.seconds,
         ratio_to_simpy=peer.seconds / fast.seconds * size.compiled_steps / size.python_steps,
@@ -69,9 +71,9 @@ def measure(size: Size | None = None, progress: Callable[[str], None] = lambda _
     )
 
 
-def options(workers: int, steps: int) -> Options:
+def options(workers: int, steps: int) -> SimulationOptions:
     """Return options as predictions have them: links of 10 Gb/s, shared by unequal weights."""
-    return Options(
+    return SimulationOptions(
         workers=workers,
         steps=steps,
         downlink_Bps=1.1e9,

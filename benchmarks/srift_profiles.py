@@ -10,9 +10,9 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from models.choosing.limits import Job
-from models.choosing.offers import Offer
-from models.srift.baselines import AlphaBeta, Line
+from models.choice.limits import Job
+from models.choice.offers import Offer
+from models.srift.allreduce_samples import AlphaBeta, Line
 from models.srift.latency import Latency, PiecewiseLinear, sample_points
 from models.srift.performance import NodeProfile, Performance
 
@@ -25,7 +25,7 @@ PRICES = {"p3.8xlarge": 3.68, "g3.8xlarge": 0.69, "g4dn.8xlarge": 0.72}
 
 
 @dataclass(frozen=True)
-class Case:
+class CaseStudy:
     """A network, what is on offer, what is asked."""
 
     performance: Performance
@@ -35,7 +35,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Network:
+class CaseNetwork:
     """Layers, bytes in all, and seconds per sample and largest batch per node by node type."""
 
     layers: int
@@ -44,14 +44,14 @@ class Network:
     max_batch: Mapping[str, int]
 
 
-INCEPTION = Network(94, 95_000_000, {"g4dn.8xlarge": 0.0132}, {"g4dn.8xlarge": 128})
-VGG = Network(
+INCEPTION = CaseNetwork(94, 95_000_000, {"g4dn.8xlarge": 0.0132}, {"g4dn.8xlarge": 128})
+VGG = CaseNetwork(
     19,
     574_000_000,
     {"g3.8xlarge": 0.0165, "g4dn.8xlarge": 0.0145},
     {"g3.8xlarge": 64, "g4dn.8xlarge": 128},
 )
-SHUFFLENET = Network(
+SHUFFLENET = CaseNetwork(
     57,
     29_600_000,
     {"p3.8xlarge": 0.00031, "g3.8xlarge": 0.0026, "g4dn.8xlarge": 0.0025},
@@ -59,7 +59,7 @@ SHUFFLENET = Network(
 )
 
 
-def case(number: int) -> Case:
+def case(number: int) -> CaseStudy:
     """Return case study 1, 2 or 3 of section 5.2."""
     if number == 1:
         job = Job(global_batch=1024, iterations=1000, minimize="time")
@@ -71,7 +71,7 @@ def case(number: int) -> Case:
     return _case(SHUFFLENET, {"p3.8xlarge": 4, "g3.8xlarge": 8, "g4dn.8xlarge": 8}, job)
 
 
-def catalogue(types: int = 40, capacity: int = 64) -> Case:
+def catalogue(types: int = 40, capacity: int = 64) -> CaseStudy:
     """Return a job for many node types, alone and in pairs, with 64 samples for each node of one.
 
     Prices follow speed: faster types cost more per sample, by chance a fifth more or less. Within
@@ -80,7 +80,7 @@ def catalogue(types: int = 40, capacity: int = 64) -> Case:
     source = random.Random(5)
     names = [f"type{i:02}" for i in range(types)]
     speed = {name: 2 ** source.uniform(-1.5, 1.5) for name in names}
-    network = Network(
+    network = CaseNetwork(
         54,
         102_000_000,
         {name: 0.01 / speed[name] for name in names},
@@ -97,23 +97,23 @@ def catalogue(types: int = 40, capacity: int = 64) -> Case:
         for name in names
     )
     job = Job(global_batch=64 * capacity, iterations=1000, minimize="cost", deadline_s=1000.0)
-    return Case(_performance(network, links, {}), offers, job, max_types=2)
+    return CaseStudy(_performance(network, links, {}), offers, job, max_types=2)
 
 
-def _case(network: Network, capacities: Mapping[str, int], job: Job) -> Case:
+def _case(network: CaseNetwork, capacities: Mapping[str, int], job: Job) -> CaseStudy:
     offers = tuple(
         Offer(node_type=name, market="spot", usd_per_hour=PRICES[name], capacity=capacity)
         for name, capacity in capacities.items()
     )
-    return Case(_performance(network, LINKS, {"p3.8xlarge": 4}), offers, job)
+    return CaseStudy(_performance(network, LINKS, {"p3.8xlarge": 4}), offers, job)
 
 
 def _performance(
-    network: Network, links: Mapping[str, float], devices: Mapping[str, int]
+    network: CaseNetwork, links: Mapping[str, float], devices: Mapping[str, int]
 ) -> Performance:
     source = random.Random(7)
     weights = [source.uniform(0.1, 1.9) for _ in range(network.layers)]
-    layer_bytes = tuple(int(network.total_bytes * one / sum(weights)) for one in weights)
+    layer_bytes = tuple(int(network.total_bytes * weight / sum(weights)) for weight in weights)
     # Gradients are there in reverse order, at even distances.
     ready = tuple(1 - i / network.layers for i in range(network.layers))
     nodes = {

@@ -14,10 +14,9 @@ from profilers.clusters import BackendChoice
 from profilers.probes import PROBES
 from profilers.record_file import fault
 from warehouse import limits
-from warehouse.amounts import Batch, Mbps, Nodes, Pixels
 from warehouse.documents import read_document
-from warehouse.durable import remove, sync, temporary
-from warehouse.names import Name, nearest
+from warehouse.durable_files import remove, sync, temporary
+from warehouse.fields import Batch, Mbps, Name, Nodes, Pixels, nearest_names
 from warehouse.records import BadInput, Record
 
 Minutes = Annotated[float, Field(gt=0, le=limits.SECONDS / 60, allow_inf_nan=False)]
@@ -175,5 +174,5 @@ def now() -> datetime:
 def _known(node_type: str, names: Sequence[str]) -> str:
     if not names:
         return f"it has none: `stepcast fleet add {node_type}` adds it"
-    near = nearest(node_type, names, 1)
+    near = nearest_names(node_type, names, 1)
     return f"did you mean {near[0]}?" if near else f"its members are {', '.join(names)}"

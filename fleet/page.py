@@ -8,11 +8,10 @@ from pathlib import Path
 
 import polars as pl
 
-from fleet.agenda import Item, agenda
-from fleet.history import of_all_types
+from fleet.history import NodeTypeKey, last_judgements, of_all_types
 from fleet.members import now
 from fleet.readings import WORDS, in_words
-from fleet.status import status
+from fleet.schedule import AgendaItem, Visits, agenda, month_of
 
 DAYS = 100
 """How far back pictures go."""
@@ -65,7 +64,7 @@ class FleetPage:
         at: when all this was so, UTC.
         names: node types that have a picture, members first.
         metrics: what is watched, in words.
-        status: `fleet.status.status`.
+        status: `fleet.page.status`.
         changed: members that have changed since they were profiled.
         visits_due: visits that are due now.
         watches_due: watches that are due now.
@@ -95,7 +94,7 @@ class FleetPage:
     stale_fits: pl.DataFrame
 
 
-def collected(home: Path) -> FleetPage:
+def read_fleet_page(home: Path) -> FleetPage:
     """Return what the page of a home's fleet shows, by its published history.
 
     Raises:
@@ -104,7 +103,7 @@ def collected(home: Path) -> FleetPage:
     at = now()
     since = at - timedelta(days=DAYS)
     items = agenda(home, at)
-    visiting = [one for one in items if not one.watches]
+    visiting = [item for item in items if not item.watches]
     found = [_asked(home, query) for query in _COLUMNS]
     several = _in_several_places(found, visiting)
     probes, runs, fits = (
@@ -119,7 +118,7 @@ def collected(home: Path) -> FleetPage:
         status=status(items, home, at),
         changed=sum(map(has_changed, visiting)),
         visits_due=sum(one.due.now for one in visiting),
-        watches_due=sum(one.due.now for one in items if one.watches),
+        watches_due=sum(item.due.now for item in items if item.watches),
         probes=probes.filter(pl.col("watched_at") >= since),
         alarms=probes.filter("alarm").sort("watched_at", descending=True, maintain_order=True),
         profiled=pl.DataFrame(list(_profiled(members, since)), _PROFILED, orient="row"),
@@ -129,7 +128,7 @@ def collected(home: Path) -> FleetPage:
     )
 
 
-def has_changed(item: Item) -> bool:
+def has_changed(item: AgendaItem) -> bool:
     """Tell whether a member has changed since it was last profiled as a whole."""
     if item.drifted_at is None or item.visits is None:
         return False
@@ -142,7 +141,7 @@ def _asked(home: Path, query: str) -> pl.DataFrame:
     return found.select(*_COLUMNS[query]) if found.width else pl.DataFrame(schema=_COLUMNS[query])
 
 
-def _in_several_places(frames: Sequence[pl.DataFrame], visiting: Sequence[Item]) -> list[str]:
+def _in_several_places(frames: Sequence[pl.DataFrame], visiting: Sequence[AgendaItem]) -> list[str]:
     """Return the node types that are, or have been, on several backends or hosts."""
     places = {row for frame in frames for row in frame.select("node_type", *_PLACE).unique().rows()}
     places |= {one.visits.whose for one in visiting if one.visits}
@@ -156,7 +155,7 @@ def _name(several: Sequence[str]) -> pl.Expr:
     return pl.when(is_one).then("node_type").otherwise(whole).alias("name")
 
 
-def _called(item: Item, several: Sequence[str]) -> str:
+def _called(item: AgendaItem, several: Sequence[str]) -> str:
     """Return the name of a member as `_name` has it."""
     node_type = item.member.node_type
     if item.visits is None or node_type not in several:
@@ -175,7 +174,9 @@ def _drawable_change() -> pl.Expr:
     return pl.when(change.is_finite()).then(change)
 
 
-def _profiled(members: Mapping[str, Item], since: datetime) -> Iterator[tuple[str, datetime, int]]:
+def _profiled(
+    members: Mapping[str, AgendaItem], since: datetime
+) -> Iterator[tuple[str, datetime, int]]:
     """Yield the name of a member, when a visit to it began, and how many of its runs succeeded."""
     for name, item in members.items():
         began: dict[int, list[datetime]] = {}
@@ -185,7 +186,9 @@ def _profiled(members: Mapping[str, Item], since: datetime) -> Iterator[tuple[st
         yield from ((name, min(times), len(times)) for times in began.values())
 
 
-def _stale(runs: pl.DataFrame, fits: pl.DataFrame, members: Mapping[str, Item]) -> pl.DataFrame:
+def _stale(
+    runs: pl.DataFrame, fits: pl.DataFrame, members: Mapping[str, AgendaItem]
+) -> pl.DataFrame:
     """Return what is stale of each name, by the change that came after its newest such run."""
     by_name = (
         runs.sort("started_at")
@@ -198,10 +201,79 @@ def _stale(runs: pl.DataFrame, fits: pl.DataFrame, members: Mapping[str, Item]) 
     return joined.with_columns(pl.col("fits").fill_null(0), mends.cast(pl.String))
 
 
-def _mends(name: str, item: Item | None) -> str:
+def _mends(name: str, item: AgendaItem | None) -> str:
     """Return the command that profiles a type anew, or that it has been."""
     if item is None:
         return f"stepcast fleet add {name.partition(' ')[0]}"
     if item.visits is None or item.visits.last_began is None or has_changed(item):
         return f"stepcast fleet run {item.member.node_type}"
     return f"nothing: profiled anew {item.visits.last_began:%Y-%m-%d %H:%M}"
+
+
+# The fleet on one screen: each member's profiles, drift, next turn, minutes and dollars.
+
+
+def status(items: Sequence[AgendaItem], home: Path, at: datetime) -> pl.DataFrame:
+    """Return one row per member.
+
+    Args:
+        items: the agenda.
+        home: whose history says what the last watch made of each type.
+        at: now, UTC.
+
+    Returns:
+        Columns node_type, last_profiled, drift, next, minutes (of runs this month), usd (for the
+        nodes of these runs; NULL: no price is known), state.
+    """
+    judged = last_judgements(home)
+    members = dict.fromkeys(item.member.node_type for item in items)
+    rows = [
+        _row([item for item in items if item.member.node_type == name], judged, at)
+        for name in members
+    ]
+    return pl.DataFrame(rows, schema=_SCHEMA)
+
+
+_SCHEMA = {
+    "node_type": pl.String,
+    "last_profiled": pl.String,
+    "drift": pl.String,
+    "next": pl.String,
+    "month_minutes": pl.Float64,
+    "month_usd": pl.Float64,
+    "state": pl.String,
+}
+
+
+def _row(
+    ours: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str], at: datetime
+) -> dict[str, object]:
+    profiling = next(one for one in ours if not one.watches)
+    found = [one.visits for one in ours if one.visits is not None]
+    since = month_of(at)
+    dollars = [cost for one in found for cost in usd(one, since)]
+    ended = profiling.visits and profiling.visits.last_ended
+    whose = profiling.visits and profiling.visits.whose
+    unknown = "not watched yet" if len(ours) > 1 else "not watched"
+    return {
+        "node_type": profiling.member.node_type,
+        "last_profiled": f"{ended:%Y-%m-%d %H:%M}" if ended else "never",
+        "drift": judged.get(whose, unknown) if whose else unknown,
+        "next": "now" if profiling.due.now else f"{profiling.due.next:%Y-%m-%d %H:%M}",
+        "month_minutes": round(sum(one.spent_s(since) for one in found) / 60, 1),
+        "month_usd": None if None in dollars else round(sum(filter(None, dollars)), 4),
+        "state": profiling.due.why,
+    }
+
+
+def usd(found: Visits, since: datetime) -> Iterator[float | None]:
+    """Yield what the nodes of each run since then cost, US dollars; None: no price was known."""
+    for run in found.runs:
+        hourly = run.config.get("usd_per_hour")
+        hours = run.took_s / 3600
+        if run.started_at < since or not hours:
+            continue
+        if run.cost_usd is not None:
+            yield run.cost_usd
+        else:
+            yield hours * hourly if isinstance(hourly, int | float) else None

@@ -14,7 +14,7 @@ start of the host they are of (any text; `boot_id`, say)."""
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedMetric:
     """How a metric tells that a node is slow, and what is known before any history.
 
     Slowness is the logarithm of the figure, or less that of it where more is faster; so is that of
@@ -23,7 +23,7 @@ class Watched:
     Attributes:
         more_is_slower: seconds, not speeds.
         slope: expected where nodes have a share of the host's cores as they are.
-        paced_slope: where their cores are steady (`profilers.steady.pacing`): what the host does to
+        paced_slope: where cores are steady (`profilers.steady.core_quota`): what the host does to
             steps is made up for, by more or less processor time in each second.
         gauges: what tells how slow the host is, the best first; none: no slope.
         scatter: standard deviation of slowness between probes on one start of a host.
@@ -39,13 +39,17 @@ class Watched:
 
 
 _PROCESSORS = (watch.HOST_GFLOPS, watch.GAUGE_US)
-METRICS: Mapping[str, Watched] = {
-    watch.STEP_TIME: Watched(True, 1.0, 0.0, _PROCESSORS, scatter=0.03, between_boots=0.08),
-    watch.STEP_CPU: Watched(True, 1.0, 1.0, _PROCESSORS, scatter=0.03, between_boots=0.08),
-    watch.CPU_SHARE: Watched(False, 0.0, -1.0, _PROCESSORS, scatter=0.015, between_boots=0.02),
-    watch.MEMORY: Watched(False, 1.0, 1.0, (watch.HOST_MEMORY,), scatter=0.03, between_boots=0.1),
-    watch.TO_SERVER: Watched(False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02),
-    watch.FROM_SERVER: Watched(False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02),
+METRICS: Mapping[str, WatchedMetric] = {
+    watch.STEP_TIME: WatchedMetric(True, 1.0, 0.0, _PROCESSORS, scatter=0.03, between_boots=0.08),
+    watch.STEP_CPU: WatchedMetric(True, 1.0, 1.0, _PROCESSORS, scatter=0.03, between_boots=0.08),
+    watch.CPU_SHARE: WatchedMetric(
+        False, 0.0, -1.0, _PROCESSORS, scatter=0.015, between_boots=0.02
+    ),
+    watch.MEMORY: WatchedMetric(
+        False, 1.0, 1.0, (watch.HOST_MEMORY,), scatter=0.03, between_boots=0.1
+    ),
+    watch.TO_SERVER: WatchedMetric(False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02),
+    watch.FROM_SERVER: WatchedMetric(False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02),
 }
 """What is judged of a probe."""
 WORDS: Mapping[str, str] = {

@@ -1,17 +1,21 @@
 """What is measured of a member of the fleet: a study for visits, and one to watch it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import polars as pl
 from pydantic import ValidationError
 
 import networks
 from fleet.members import WATCH, Member
+from forecasting.inputs import systems_named
+from forecasting.question import ScenarioForecast, predict_curves
 from profilers.clusters.node_types import fleet_types, node_types
 from profilers.probes import PROBES
 from profilers.record_file import fault
 from studies.curve import Curve
 from studies.study import Study
-from warehouse.records import BadInput
+from warehouse.records import Backend, BadInput
+from warehouse.warehouse import Warehouse
 
 _SIDE_PX = 32
 """Of images, where a network takes them so small."""
@@ -23,7 +27,7 @@ _TRAINING = (
 )
 
 
-def visit(member: Member) -> Study:
+def profiling_study(member: Member) -> Study:
     """Return the study whose rounds are the visits to a member.
 
     Raises:
@@ -32,7 +36,7 @@ def visit(member: Member) -> Study:
     return _study(f"fleet.{member.node_type}", member, member.probes)
 
 
-def watching(member: Member) -> Study:
+def watching_study(member: Member) -> Study:
     """Return the study whose rounds watch a member for drift.
 
     Raises:
@@ -53,7 +57,7 @@ def _study(name: str, member: Member, probes: tuple[str, ...]) -> Study:
 def _made(name: str, member: Member, probes: tuple[str, ...]) -> Study:
     every = list(_templates(member))
     # What every training has, such as links, needs no other training than the other probes do.
-    picky = [one for one in probes if not all(_concerned(way, (one,)) for way in every)]
+    picky = [probe for probe in probes if not all(_concerned(way, (probe,)) for way in every)]
     train = [template for template in every if _concerned(template, picky)] or every[:1]
     for probe in probes:
         if not any(_concerned(template, (probe,)) for template in train):
@@ -74,7 +78,7 @@ def _made(name: str, member: Member, probes: tuple[str, ...]) -> Study:
 
 def _concerned(template: Mapping[str, object], probes: Sequence[str]) -> bool:
     scenarios = Curve.model_validate({**template, "is_judged": False}).scenarios("emulated")
-    return any(PROBES[probe].concerns(one) for probe in probes for one in scenarios)
+    return any(PROBES[probe].concerns(scenario) for probe in probes for scenario in scenarios)
 
 
 def _templates(member: Member) -> Iterator[dict[str, object]]:
@@ -107,3 +111,56 @@ def _bandwidth_mbps(node_type: str) -> float:
     """Return the speed of a type's links, where a backend shapes them."""
     emulated = node_types().get(node_type)
     return 1000.0 if emulated is None else emulated.bandwidth_mbps
+
+
+# What systems forecast of a member's networks from its newest profiles.
+
+
+_SCHEMA = {
+    "scenario": pl.String,
+    "system": pl.String,
+    "metric": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "fit_id": pl.String,
+    "is_new": pl.Boolean,
+    "refused": pl.String,
+}
+
+
+def refit(
+    member: Member, backend: Backend, warehouse: Warehouse, say: Callable[[str], None]
+) -> pl.DataFrame:
+    """Fit what can be fitted to a member's newest profiles, and forecast its networks.
+
+    Fits and forecasts go to the ledger, as those that `stepcast predict` makes: asked for, and
+    judged apart from those of studies.
+
+    Returns:
+        One row per scenario and system: a forecast with its interval, or why there is none.
+    """
+    curves = [
+        curve.model_copy(update={"is_judged": True}) for curve in profiling_study(member).curves
+    ]
+    answer = predict_curves(warehouse, curves, systems_named([]), backend=backend, say=say)
+    told = [_told(forecast) for forecast in answer.forecasts]
+    refused = [
+        {"scenario": one.scenario.label, "system": one.system.name, "refused": one.reason}
+        for one in answer.refused
+        if not one.foreign
+    ]
+    return pl.DataFrame([*told, *refused], schema=_SCHEMA)
+
+
+def _told(one: ScenarioForecast) -> dict[str, object]:
+    return {
+        "scenario": one.scenario.label,
+        "system": one.system.name,
+        "metric": one.metric.name,
+        "value": one.value,
+        "low": one.low,
+        "high": one.high,
+        "fit_id": one.fit.fit_id,
+        "is_new": one.is_new,
+    }

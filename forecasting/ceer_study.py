@@ -10,13 +10,12 @@ import polars as pl
 
 from forecasting.fits import fit_or_load, landed_tables, pooled_runs
 from models.ceer.evaluation import leave_out
-from models.ceer.fitted import PROBES, FittedCeer, measured_steps
-from models.ceer.observed import STEP, observed
-from models.ceer.predictor import Ceer
-from models.ceer.steps import Without
+from models.ceer.fit import PROBES, FittedCeer, measured_steps
+from models.ceer.operations import STEP, observed_operations
+from models.ceer.predictor import Ceer, Without
 from models.ceer.systems import CEER, CEER_PYTORCH
 from profilers.clusters.node_types import node_types
-from studies import landed
+from studies import run_tables
 from studies.rounds import Round
 from warehouse.warehouse import Warehouse
 
@@ -25,8 +24,8 @@ ABLATIONS: tuple[Without, ...] = (frozenset(), frozenset({"light"}), frozenset({
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Operations (`models.ceer.observed.OBSERVED`) and their steps (`models.ceer.overhead.STEPS`).
+class CeerMeasurements:
+    """Operations (`models.ceer.operations.OBSERVED`) and steps (`models.ceer.overhead.STEPS`).
 
     Of all DNNs of the round, those included that predictors did not see, `unseen`.
     """
@@ -55,7 +54,7 @@ class Measured:
         return self.forecasts.filter(pl.col("without").list.len() == 0)
 
 
-def measured(round_: Round, landing: Path) -> Measured | None:
+def read_measurements(round_: Round, landing: Path) -> CeerMeasurements | None:
     """Return what has landed of a round; None where no operations of DNNs to fit to have.
 
     Of DNNs that are fitted at one size and judged at another, only the first is in it.
@@ -67,7 +66,7 @@ def measured(round_: Round, landing: Path) -> Measured | None:
     times = tables.get("operation_time")
     if times is None:
         return None
-    operations = observed(
+    operations = observed_operations(
         runs=tables["run"],
         scenarios=tables["scenario"],
         operations=tables["operation"],
@@ -85,7 +84,7 @@ def measured(round_: Round, landing: Path) -> Measured | None:
     if not fitted & set(known):
         return None
     profiled = steps.join(operations, on=STEP, how="semi")
-    return Measured(operations, profiled, tuple(one for one in known if one not in fitted))
+    return CeerMeasurements(operations, profiled, tuple(one for one in known if one not in fitted))
 
 
 def fitted_model(round_: Round, landing: Path, warehouse: Warehouse | None = None) -> Ceer | None:
@@ -102,7 +101,7 @@ def fitted_model(round_: Round, landing: Path, warehouse: Warehouse | None = Non
     return None
 
 
-def usd_per_hour(measured: Measured) -> Mapping[str, float]:
+def usd_per_hour(measured: CeerMeasurements) -> Mapping[str, float]:
     """Return the price of a device of each emulated node type; others have none here."""
     known = node_types()
     found = {}
@@ -117,6 +116,6 @@ def _tables(round_: Round, landing: Path, fitted: Set[str]) -> dict[str, pl.Data
     found = defaultdict(list)
     for need, run in round_.runs_of(*PROBES["tensorflow"], *PROBES["pytorch"]).items():
         if need.profiles or need.scenario.workload.dnn not in fitted:
-            for name, rows in landed.tables(landing, run).items():
+            for name, rows in run_tables.tables(landing, run).items():
                 found[name].append(rows)
     return {name: pl.concat(frames) for name, frames in found.items()}

@@ -29,7 +29,7 @@ def code_digest(system: System) -> str:
     systems have theirs in `models`.
     """
     functions = (system.fit, system.load, system.rests_on, system.prepare)
-    modules = tuple(sorted({_module_of(one) for one in functions}))
+    modules = tuple(sorted({_module_of(function) for function in functions}))
     return f"code:{digest(modules, _ROOMS, _rows())}"
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from models.predictddl import ghn
 from models.predictddl.datasets import dataset
 from models.predictddl.ghn import Embedder
-from warehouse.durable import scratch, write_bytes
+from warehouse.durable_files import scratch, write_bytes
+from warehouse.fields import checked_name
 from warehouse.home import home
-from warehouse.names import checked_name
 from warehouse.records import BadInput
 
 SHIPPED = ghn.SHIPPED
@@ -19,7 +19,7 @@ FOLDER = "embedders"
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedEmbedder:
     """An embedder and what its training came to.
 
     Attributes:
@@ -45,7 +45,7 @@ class Trained:
     better: float
 
 
-def known() -> dict[str, Path]:
+def available_embedders() -> dict[str, Path]:
     """Return the file of each type of dataset that has an embedder; a home's own come first."""
     found = {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
     own = (home() / FOLDER).glob("*.safetensors")
@@ -58,7 +58,7 @@ def embedder(name: str) -> Embedder:
     Raises:
         BadInput: none was trained for it.
     """
-    files = known()
+    files = available_embedders()
     if name not in files:
         raise BadInput(
             f"no embedder for datasets of type {name!r}: there are {', '.join(files) or 'none'}; "
@@ -76,7 +76,7 @@ def train(
     seed: int = 0,
     networks: int = 128,
     say: Callable[[str], None] = lambda _: None,
-) -> Trained:
+) -> TrainedEmbedder:
     """Train an embedder in the home, for so long in all calls together, and judge it.
 
     With a number of iterations it trains for these, if the time suffices: equal seeds come to equal
@@ -118,7 +118,7 @@ def train(
     with scratch(folder) as fresh:
         model.embedder().write(fresh)
         os.replace(fresh, path)
-    return Trained(
+    return TrainedEmbedder(
         path,
         progress.iterations,
         progress.seconds,

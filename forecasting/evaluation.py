@@ -6,32 +6,55 @@ from pathlib import Path
 import polars as pl
 
 from forecasting import ceer_study
-from forecasting.captured import captured_profiles, end_time_errors, kept_orders
-from forecasting.findings.about import About, about
-from forecasting.findings.board import board
-from forecasting.findings.choices import Choice, choices
-from forecasting.findings.comparisons import Comparison, comparisons
-from forecasting.findings.components import Components, components
-from forecasting.findings.convergence import Convergence, convergence
-from forecasting.findings.data_parallel import DataParallel, data_parallel
-from forecasting.findings.devices import Devices, devices
-from forecasting.findings.errors import Errors, errors
-from forecasting.findings.goodput import goodput
-from forecasting.findings.http2 import Http2, http2
-from forecasting.findings.judged import judged_of
-from forecasting.findings.largest_errors import largest_errors
-from forecasting.findings.opening import Opening, opening
-from forecasting.findings.operations import Operations, operations
-from forecasting.findings.overheads import Received, overheads
-from forecasting.findings.per_dollar import per_dollar
-from forecasting.findings.reuse import Reuse, reuse
-from forecasting.findings.servers import Placed, servers
-from forecasting.findings.standing import filled
-from forecasting.findings.step_times import StepTimes, step_times
+from forecasting.findings.async_sgd import (
+    Comparison,
+    Convergence,
+    Http2,
+    OverheadLine,
+    Sensitivity,
+    ServerPlacement,
+    TracedSteps,
+    comparisons,
+    convergence,
+    http2,
+    overheads,
+    servers,
+    traced_steps,
+    windows,
+)
+from forecasting.findings.ceer import (
+    Devices,
+    InstanceChoice,
+    Operations,
+    UnseenErrors,
+    choices,
+    devices,
+    operations,
+    unseen_errors,
+)
+from forecasting.findings.errors import RoundErrors, errors, largest_errors
+from forecasting.findings.predictddl import Reuse, reuse
+from forecasting.findings.srift import (
+    Components,
+    DataParallel,
+    StepTimes,
+    components,
+    data_parallel,
+    goodput,
+    step_times,
+)
 from forecasting.findings.store import Store
-from forecasting.findings.traced_steps import TracedSteps, traced_steps
-from forecasting.findings.unseen import Unseen, unseen
-from forecasting.findings.windows import Sensitivity, windows
+from forecasting.findings.study import (
+    OpeningFigures,
+    RoundDescription,
+    board,
+    describe_round,
+    judged_forecasts,
+    opening_figures,
+    per_dollar,
+    with_pending,
+)
+from forecasting.packet_captures import captured_profiles, end_time_errors, kept_orders
 from forecasting.results import Summary, by_system, outcome, summary
 from forecasting.simulations import FittedModels
 from studies.rounds import Round
@@ -45,12 +68,12 @@ class Captures:
     Attributes:
         overheads: of received tensors.
         http2: how streams were served.
-        end_times: rows of `forecasting.captured.end_time_errors`.
-        orders: rows of `forecasting.captured.kept_orders`.
+        end_times: rows of `forecasting.packet_captures.end_time_errors`.
+        orders: rows of `forecasting.packet_captures.kept_orders`.
         windows: predictions with other flow-control windows.
     """
 
-    overheads: tuple[Received, ...]
+    overheads: tuple[OverheadLine, ...]
     http2: Http2 | None
     end_times: pl.DataFrame
     orders: pl.DataFrame
@@ -58,13 +81,13 @@ class Captures:
 
 
 @dataclass(frozen=True)
-class ByOperations:
+class OperationEvaluation:
     """What operations and steps of training by operations show; None: nothing."""
 
     operations: Operations
     devices: Devices | None
-    unseen: Unseen | None
-    choices: tuple[Choice, ...]
+    unseen: UnseenErrors | None
+    choices: tuple[InstanceChoice, ...]
 
 
 @dataclass(frozen=True)
@@ -74,16 +97,16 @@ class Evaluation:
     Attributes:
         about: the round, and its runs.
         rows: a row for each scenario: see `forecasting.results.outcome` and
-            `forecasting.findings.standing`.
+            `forecasting.findings.study`.
         systems: how wrong each system was: see `forecasting.results.by_system`.
         summary: the figures over all scenarios.
         opening: what the first screen says beside them.
-        per_dollar: what a dollar trains: see `forecasting.findings.per_dollar`.
+        per_dollar: what a dollar trains: see `forecasting.findings.study`.
         published: how wrong forecasts were that had been published: see query `sealed`.
         decisions: what would have been rented by forecasts: see query `decisions`.
         board: all systems of the study where all forecast (query `board`); None: not asked.
         reuse: how one model does for networks that never ran.
-        largest_errors: what they are due to: see `forecasting.findings.largest_errors`.
+        largest_errors: what they are due to: see `forecasting.findings.errors`.
         comparisons: curves that differ in one thing.
         errors: by network and batch size.
         step_times: errors by node types and number of nodes.
@@ -94,14 +117,14 @@ class Evaluation:
         convergence: how workers drift apart.
         servers: how variables are divided.
         captures: what packets show.
-        links: their goodput: see `forecasting.findings.goodput`.
+        links: their goodput: see `forecasting.findings.srift`.
     """
 
-    about: About
+    about: RoundDescription
     rows: pl.DataFrame
     systems: pl.DataFrame
     summary: Summary
-    opening: Opening
+    opening: OpeningFigures
     per_dollar: pl.DataFrame | None
     published: pl.DataFrame | None
     decisions: pl.DataFrame | None
@@ -109,14 +132,14 @@ class Evaluation:
     reuse: Reuse | None
     largest_errors: pl.DataFrame | None
     comparisons: tuple[Comparison, ...]
-    errors: Errors | None
+    errors: RoundErrors | None
     step_times: StepTimes | None
     data_parallel: DataParallel | None
     components: Components | None
-    by_operations: ByOperations | None
+    by_operations: OperationEvaluation | None
     traced_steps: tuple[TracedSteps, ...]
     convergence: Convergence | None
-    servers: tuple[Placed, ...]
+    servers: tuple[ServerPlacement, ...]
     captures: Captures
     links: pl.DataFrame | None
 
@@ -124,13 +147,13 @@ class Evaluation:
 def evaluate(round_: Round, warehouse: Warehouse) -> Evaluation:
     """Return the evaluation of a round from what the history says of its predictions."""
     accuracy = warehouse.accuracy()
-    rows = filled(round_, outcome(round_, accuracy), warehouse)
+    rows = with_pending(round_, outcome(round_, accuracy), warehouse)
     systems = by_system(round_, accuracy)
-    judged = judged_of(round_, accuracy)
-    return evaluated(round_, rows, systems, warehouse.landing, warehouse, judged)
+    judged = judged_forecasts(round_, accuracy)
+    return evaluate_rows(round_, rows, systems, warehouse.landing, warehouse, judged)
 
 
-def evaluated(
+def evaluate_rows(
     round_: Round,
     rows: pl.DataFrame,
     systems: pl.DataFrame,
@@ -142,22 +165,22 @@ def evaluated(
 
     Args:
         round_: that has landed.
-        rows: as `forecasting.findings.standing.filled` returns them.
+        rows: as `forecasting.findings.study.with_pending` returns them.
         systems: as `forecasting.results.by_system` returns them.
         landing: where the runs of the round landed.
         warehouse: where fits are kept; None: nowhere.
-        judged: as `forecasting.findings.judged.judged_of` returns it; None: nothing was.
+        judged: as `forecasting.findings.study.judged_forecasts` returns it; None: nothing was.
     """
     figures, models = summary(rows), FittedModels(round_, landing, warehouse)
     name = f"{round_.study.name}.{round_.repeat}.{round_.backend}.{round_.host_id}"
     store = Store(None if warehouse is None else warehouse.home, name)
     passes = round_.runs_of("torch_compute")
     return Evaluation(
-        about=about(round_),
+        about=describe_round(round_),
         rows=rows,
         systems=systems,
         summary=figures,
-        opening=opening(rows),
+        opening=opening_figures(rows),
         per_dollar=per_dollar(round_, rows),
         published=warehouse.query("sealed", study=round_.study.name) if warehouse else None,
         decisions=warehouse.query("decisions", study=round_.study.name) if warehouse else None,
@@ -182,25 +205,25 @@ def evaluated(
 
 def _by_operations(
     round_: Round, figures: Summary, landing: Path, warehouse: Warehouse | None
-) -> ByOperations | None:
-    measured = ceer_study.measured(round_, landing)
+) -> OperationEvaluation | None:
+    measured = ceer_study.read_measurements(round_, landing)
     if measured is None:
         return None
     model = ceer_study.fitted_model(round_, landing, warehouse)
     if model is None:
         return None
     noise = None if figures.noise_floor is None else figures.noise_floor / 100
-    return ByOperations(
+    return OperationEvaluation(
         operations(measured, model),
         devices(measured),
-        unseen(measured, model, noise),
+        unseen_errors(measured, model, noise),
         choices(measured),
     )
 
 
 def _captures(round_: Round, landing: Path, models: FittedModels) -> Captures:
     profiles = captured_profiles(round_, landing)
-    seen = {one.run.run_id for one in profiles}
+    seen = {profile.run.run_id for profile in profiles}
     by_run = {
         run.run_id: models[need]
         for need, run in round_.runs_of("tf_trace").items()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from forecasting.chosen import baselines, foremost
+from forecasting.inputs import baselines, primary_systems
 from studies.curve import Curve
 from studies.rounds import Round
 from studies.study import Study
@@ -35,7 +35,7 @@ ORIGIN: dict[str, pl.DataType] = {
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean absolute errors, percent, over the `n` judged scenarios that count (`counts`).
+    """Mean absolute errors, percent, over the `n` judged scenarios that count (`headline_filter`).
 
     `several`: those with W of 2 or more; else all. `busy_n` more were measured while the host was
     busy, and do not count. `noise_floor` is the mean over the `noise_n` of them that were measured
@@ -58,7 +58,9 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     `JUDGED` and `ORIGIN`, and linear, linear_error_percent: the baseline's forecast and its error.
     """
     ours = of_round(round_, accuracy)
-    judged = _of_system(ours, *foremost(round_.study)).select("scenario_id", *JUDGED, *ORIGIN)
+    judged = _of_system(ours, *primary_systems(round_.study)).select(
+        "scenario_id", *JUDGED, *ORIGIN
+    )
     baseline = _of_system(ours, *baselines()).select(
         "scenario_id", linear="predicted", linear_error_percent="error_percent"
     )
@@ -71,7 +73,7 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def standing(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
+def latest_forecasts(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
     """Return the newest forecast of each scenario, of a round or of one before it.
 
     `ledger` has rows of all rounds. Columns: scenario_id, system, predicted, low, high, made_at,
@@ -87,7 +89,7 @@ def standing(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
     named = ("scenario_id", "system", "predicted", "low", "high", "made_at")
     baseline = _of_system(ours, *baselines()).select("scenario_id", linear="predicted")
     return (
-        _of_system(ours, *foremost(round_.study))
+        _of_system(ours, *primary_systems(round_.study))
         .select(*named, forecast_round=pl.col("repeat").cast(pl.Int32))
         .join(baseline, on="scenario_id", how="full", coalesce=True)
     )
@@ -116,7 +118,7 @@ def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") ->
 def curves(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     """Return workers and predicted of each curve, after what its title has and not all have."""
     curves = rows.partition_by("curve", maintain_order=True)
-    names = apart([curve["title"][0] for curve in curves])
+    names = distinct_parts([curve["title"][0] for curve in curves])
     return [
         (name, curve.select("workers", "predicted"))
         for name, curve in zip(names, curves, strict=True)
@@ -143,7 +145,7 @@ def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     newest = ours.unique(["system", "scenario_id"], keep="last").join(
         scenarios.select("scenario_id", "dnn", "workers"), on="scenario_id"
     )
-    counting = counts(scenarios)
+    counting = headline_filter(scenarios)
     error = pl.when(~pl.col("host_busy")).then(pl.col("error_percent"))
     figures = (
         error.filter(~counting).mean().alias("w1_error_percent"),
@@ -166,7 +168,7 @@ def has_several(rows: pl.DataFrame) -> bool:
     return rows.filter(pl.col("workers") > 1).height > 0
 
 
-def counts(rows: pl.DataFrame) -> pl.Expr:
+def headline_filter(rows: pl.DataFrame) -> pl.Expr:
     """Return which scenarios of a round headline figures are of: those with several workers.
 
     One worker is what most systems profile. A round that has one worker only, such as of networks
@@ -177,7 +179,7 @@ def counts(rows: pl.DataFrame) -> pl.Expr:
 
 def summary(rows: pl.DataFrame) -> Summary:
     """Return the figures over the scenarios that count."""
-    judged = rows.filter(counts(rows), pl.col("error_percent").is_not_null())
+    judged = rows.filter(headline_filter(rows), pl.col("error_percent").is_not_null())
     many = judged.filter(~pl.col("host_busy"))
     floors = many["noise_floor_percent"].drop_nulls()
     return Summary(
@@ -191,7 +193,7 @@ def summary(rows: pl.DataFrame) -> Summary:
     )
 
 
-def unjudged(round_: Round, accuracy: pl.DataFrame) -> list[str]:
+def unjudged_labels(round_: Round, accuracy: pl.DataFrame) -> list[str]:
     """Return the labels of the scenarios of a round that judge no system's forecast."""
     judged = of_round(round_, accuracy)["scenario_id"].unique().implode()
     return _scenarios(round_).filter(~pl.col("scenario_id").is_in(judged))["label"].to_list()
@@ -208,7 +210,7 @@ def titles(study: Study, backend: Backend) -> list[str]:
     ]
 
 
-def apart(titles: Sequence[str]) -> list[str]:
+def distinct_parts(titles: Sequence[str]) -> list[str]:
     """Return of titles whose parts stand between commas only the parts that not all have."""
     parts = [title.split(", ") for title in titles]
     shared = set[str]().union(*parts[:1]).intersection(*parts)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from profilers.links import LEAST_GOODPUT, together
-from profilers.steady.quiet import MOST_STOLEN
+from profilers.links import LEAST_GOODPUT, sum_simultaneous
+from profilers.steady.host import MOST_STOLEN
 
 MOST_GOODPUT = 1.05
 """Share of the shaped speed; above 1 only by the bucket that a trial starts with."""
@@ -24,7 +24,7 @@ def odd_links(links: pl.DataFrame, link_mbps: float | None) -> list[str]:
     """
     if link_mbps is None:
         return []
-    totals = together(links)
+    totals = sum_simultaneous(links)
     low, high = LEAST_GOODPUT * link_mbps, MOST_GOODPUT * link_mbps
     return [
         f"{row['direction']}, {row['flows']} flow(s), trial {row['trial'] + 1}: "

@@ -7,15 +7,15 @@ from functools import partial
 import polars as pl
 from pydantic import Field
 
-from models.async_sgd.tracer import tracer_excess_s
-from models.parameter_servers import STEPS, of_like_workers, steps_of
+from models.async_sgd.profiles import tracer_excess_s
+from models.inputs import STEPS, inputs_of_like_workers, step_tables_of
 from models.phases import compute_busy_s, transfer_s
 from models.profiled_run import forecasts, metric_mean, of_run, only_run_id, profiled_scenario
 from models.system import System, Tables
 from warehouse.records import BadInput, Record, Scenario
 
 LEAST_COMPUTING = 0.5
-"""Of the traced computation, however much tracing seems to cost: as models/async_sgd/tracer.py."""
+"""Of the traced computation, however much tracing seems to cost; as async_sgd/profiles.py."""
 
 
 class Parameters(Record):
@@ -112,7 +112,7 @@ def fit(
 
 
 def _fit(tables: Tables, *, halved: bool = False) -> Cynthia:
-    return fit(**steps_of(tables), halved=halved)
+    return fit(**step_tables_of(tables), halved=halved)
 
 
 CYNTHIA = System(
@@ -121,7 +121,7 @@ CYNTHIA = System(
     what="Baseline: a closed form of computation, communication and utilisation (ICPP 2019).",
     source="Zheng, Xu, Chen, Zhou, Liu, ICPP 2019, as compared in ICPE 2020, section 4.4",
     tables=STEPS,
-    rests_on=of_like_workers,
+    rests_on=inputs_of_like_workers,
     fit=_fit,
     load=lambda text, _: Cynthia.from_json(text),
 )

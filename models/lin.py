@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import polars as pl
 from pydantic import Field
 
-from models.async_sgd.tracer import tracer_excess_s
-from models.parameter_servers import STEPS, of_like_workers, steps_of
+from models.async_sgd.profiles import tracer_excess_s
+from models.inputs import STEPS, inputs_of_like_workers, step_tables_of
 from models.phases import phases
 from models.profiled_run import forecasts, metric_mean, of_run, only_run_id, profiled_scenario
 from models.system import System, Tables
@@ -128,7 +128,7 @@ def fit(
 
 
 def _fit(tables: Tables) -> Lin:
-    return fit(**steps_of(tables), streams=tables["stream"])
+    return fit(**step_tables_of(tables), streams=tables["stream"])
 
 
 LIN = System(
@@ -137,7 +137,7 @@ LIN = System(
     what="Baseline: workers queue for each phase of a step (Lin et al., MASCOTS 2018).",
     source="Lin, Paolieri, Chou, Golubchik, MASCOTS 2018, as compared in ICPE 2020, section 4.4",
     tables=(*STEPS, "stream"),
-    rests_on=of_like_workers,
+    rests_on=inputs_of_like_workers,
     fit=_fit,
     load=lambda text, _: Lin.from_json(text),
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 from pydantic import Field
 
-from models.parameter_servers import links, of_the_profile_alone
+from models.inputs import inputs_of_profile_alone, link_input
 from models.phases import transfer_s
 from models.profiled_run import (
     check_alike_servers,
@@ -15,7 +15,7 @@ from models.profiled_run import (
     profiled_scenario,
 )
 from models.system import System, Tables
-from warehouse.asks import Ask, Refusal
+from warehouse.inputs import Input, Refusal
 from warehouse.records import Record, Scenario
 
 
@@ -79,10 +79,10 @@ def fit(
     return LineRate(Parameters(run_id=run_id, scenario=scenario, transfer_s=busiest_s))
 
 
-def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
-    found = of_the_profile_alone(scenario)
+def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    found = inputs_of_profile_alone(scenario)
     # A step has the same bytes on every type of worker.
-    return found if isinstance(found, Refusal) else (found[0], links(scenario))
+    return found if isinstance(found, Refusal) else (found[0], link_input(scenario))
 
 
 def _fit(tables: Tables) -> LineRate:

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import polars as pl
 
-from warehouse.asks import Ask, Planned, Refusal
+from warehouse.inputs import Input, PlannedSubject, Refusal
 from warehouse.records import BadInput, Scenario
 
 Tables = Mapping[str, pl.DataFrame]
@@ -20,7 +20,7 @@ class NotCovered(BadInput):
     """A system says nothing of this scenario, whatever its settings; another system may."""
 
 
-class Fitted(Protocol):
+class FittedSystem(Protocol):
     """A fitted system."""
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
@@ -37,7 +37,7 @@ class Fitted(Protocol):
 
 
 @runtime_checkable
-class FallsBack(Fitted, Protocol):
+class FittedWithFallback(FittedSystem, Protocol):
     """A fitted system that gives another's forecast where its own would be worse."""
 
     def answered_by(self, scenario: Scenario) -> str:
@@ -48,7 +48,7 @@ def _nothing(scenarios: Sequence[Scenario]) -> None:
     """Read nothing in advance."""
 
 
-def _no_check(scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None) -> None:
+def _no_check(scenario: Scenario, planned: Sequence[PlannedSubject], mtu_bytes: int | None) -> None:
     """Refuse nothing."""
 
 
@@ -75,7 +75,7 @@ class System:
         prepare: reads in one go, before forecasts are made, what those of many scenarios would read
             one by one, such as graphs of networks. It raises nothing: where it fails, the forecast
             of each scenario raises what is wrong.
-        falls_back: its fits are `FallsBack`.
+        falls_back: its fits are `FittedWithFallback`.
         check: refuses, before anything is measured, runs to which it could not be fitted, or from
             which it could not forecast a scenario (`NotCovered`: others may). Gets the scenario,
             what is planned of all that its forecasts rest on, and the MTU of the links where that
@@ -87,9 +87,9 @@ class System:
     what: str
     source: str
     tables: tuple[str, ...]
-    rests_on: Callable[[Scenario], tuple[Ask, ...] | Refusal]
-    fit: Callable[[Tables], Fitted]
-    load: Callable[[str, Tables], Fitted]
+    rests_on: Callable[[Scenario], tuple[Input, ...] | Refusal]
+    fit: Callable[[Tables], FittedSystem]
+    load: Callable[[str, Tables], FittedSystem]
     travels: bool = False
     pooled: bool = False
     beside: str = ""
@@ -97,4 +97,4 @@ class System:
     only_named: bool = False
     prepare: Callable[[Sequence[Scenario]], None] = _nothing
     falls_back: bool = False
-    check: Callable[[Scenario, Sequence[Planned], int | None], None] = _no_check
+    check: Callable[[Scenario, Sequence[PlannedSubject], int | None], None] = _no_check

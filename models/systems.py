@@ -3,10 +3,10 @@
 from models.async_sgd.systems import ASYNC_SGD, ASYNC_SGD_PAPER, ONE_SERVER
 from models.ceer.systems import CEER, CEER_PAPER, CEER_PYTORCH, CEER_PYTORCH_PAPER
 from models.cynthia import CYNTHIA, CYNTHIA_HALF
-from models.ernest.systems import ERNEST, ERNEST_POOLED
+from models.ernest import ERNEST, ERNEST_POOLED
 from models.lin import LIN
 from models.line_rate import LINE_RATE
-from models.linear import LINEAR
+from models.linear_scaling import LINEAR
 from models.predictddl.systems import (
     BLACK_BOX,
     GRAY_BOX,

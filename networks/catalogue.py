@@ -1,9 +1,61 @@
 """Which networks there are, and the smallest image each can take; loads no framework."""
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import lru_cache
+from typing import NamedTuple
 
-from networks.library import LIBRARY, SMALLEST
+# Which networks are variants of one design: a family; loads no framework.
+#
+# Forecasts of unseen networks are judged by family: a ResNet-34 tells much of a ResNet-50.
+
+
+_FAMILIES = (
+    ("seresnext", "senet"),
+    ("seresnet", "senet"),
+    ("senet", "senet"),
+    ("resnext", "resnext"),
+    ("preresnet", "resnet"),
+    ("wrn", "resnet"),
+    ("resnet_rs", "resnet"),
+    ("resnet", "resnet"),
+    ("inception_resnet", "inception"),
+    ("googlenet", "inception"),
+    ("inception", "inception"),
+    ("xception", "inception"),
+    ("vgg", "vgg"),
+    ("convnext", "convnext"),
+    ("densenet", "densenet"),
+    ("shufflenet_v2", "shufflenetv2"),
+    ("shufflenet", "shufflenet"),
+    ("squeezenext", "squeezenext"),
+    ("squeezenet", "squeezenet"),
+    ("mobilenet_v3", "mobilenetv3"),
+    ("mobilenet_v2", "mobilenetv2"),
+    ("mobilenet", "mobilenet"),
+    ("efficientnet", "efficientnet"),
+    ("vit", "vit"),
+)
+"""Beginnings of names, the first that fits counts."""
+
+
+@lru_cache
+def family(name: str) -> str:
+    """Return the family of a network: by how its name begins, else its name up to a digit.
+
+    A model of a user's own is a family of its own.
+    """
+    if name.startswith(OWN):
+        return name
+    if name in LIBRARY:
+        return LIBRARY[name].family
+    for beginning, found in _FAMILIES:
+        if name.startswith(beginning):
+            return found
+    letters = re.match(r"[a-z]+(?:_[a-z]{2,})*", name)
+    return letters[0] if letters else name
+
 
 APPLICATIONS: Mapping[str, str] = {
     "convnext_base": "ConvNeXtBase",
@@ -79,7 +131,6 @@ APPLICATIONS: Mapping[str, str] = {
     "xception": "Xception",
 }
 """Our name of every network of `tf_keras.applications`, and its name there."""
-
 _MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
     "softmax_regression": 1,
     "small_cnn": 16,
@@ -101,6 +152,72 @@ _MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
 }
 
 
+class LibraryEntry(NamedTuple):
+    """Where the library has a network: `pytorchcv.models.<module>`, its function is the name."""
+
+    module: str
+    family: str
+
+
+_MODULES: Mapping[str, tuple[str, str]] = {
+    "resnet": ("resnet", "resnet10 resnet12 resnet14 resnet18_wd2 resnet26 resnet34"),
+    "preresnet": ("resnet", "preresnet10 preresnet14 preresnet18 preresnet26"),
+    "resnext": ("resnext", "resnext14_32x4d resnext26_32x4d"),
+    "seresnet": ("senet", "seresnet10 seresnet14 seresnet18 seresnet26"),
+    "densenet": ("densenet", "densenet121 densenet169"),
+    "mobilenet": ("mobilenet", "mobilenet_w1 mobilenet_w3d4 mobilenet_wd2"),
+    "fdmobilenet": ("mobilenet", "fdmobilenet_w1 fdmobilenet_wd2"),
+    "mobilenetv2": ("mobilenetv2", "mobilenetv2_w1 mobilenetv2_w3d4 mobilenetv2_wd2"),
+    "mobilenetv3": ("mobilenetv3", "mobilenetv3_large_w1 mobilenetv3_small_w1"),
+    "shufflenet": ("shufflenet", "shufflenet_g1_w1 shufflenet_g3_w1 shufflenet_g1_wd2"),
+    "shufflenetv2": ("shufflenetv2", "shufflenetv2_w1 shufflenetv2_w2 shufflenetv2_wd2"),
+    "squeezenet": ("squeezenet", "squeezenet_v1_0 squeezenet_v1_1 squeezeresnet_v1_1"),
+    "squeezenext": ("squeezenext", "sqnxt23_w1 sqnxt23_w2 sqnxt23v5_w1"),
+    "menet": ("menet", "menet108_8x1_g3 menet228_12x1_g3 menet456_24x1_g3"),
+    "igcv3": ("igcv3", "igcv3_w1 igcv3_w3d4 igcv3_wd2"),
+    "mnasnet": ("mnasnet", "mnasnet_b1 mnasnet_a1 mnasnet_small"),
+    "fbnet": ("fbnet", "fbnet_cb"),
+    "efficientnet": ("efficientnet", "efficientnet_b0 efficientnet_b1"),
+    "darknet": ("darknet", "darknet_tiny"),
+    "dla": ("dla", "dla34 dla46c dla60"),
+    "hardnet": ("hardnet", "hardnet39ds hardnet68ds"),
+    "vovnet": ("vovnet", "vovnet27s vovnet39"),
+    "peleenet": ("peleenet", "peleenet"),
+    "diracnetv2": ("diracnet", "diracnet18v2 diracnet34v2"),
+    "bagnet": ("bagnet", "bagnet9 bagnet17"),
+    "proxylessnas": ("proxylessnas", "proxylessnas_cpu proxylessnas_mobile"),
+    "spnasnet": ("spnasnet", "spnasnet"),
+    "mixnet": ("mixnet", "mixnet_s mixnet_m"),
+    "condensenet": ("condensenet", "condensenet74_c4_g4 condensenet74_c8_g8"),
+}
+"""By module of the library: the family, and networks of it."""
+
+
+def names(framework: str = "tensorflow") -> tuple[str, ...]:
+    """Return the names of the networks that can be built for a framework, sorted.
+
+    Raises:
+        ValueError: no network can be built for that framework.
+    """
+    return tuple(sorted(_sizes(framework)))
+
+
+LIBRARY: Mapping[str, LibraryEntry] = {
+    name: LibraryEntry(module, family)
+    for module, (family, names) in _MODULES.items()
+    for name in names.split()
+}
+# Networks of a library, pytorchcv, by its own names; loads no framework.
+#
+# Its classifiers end in a pool of the map that is left of an image of 224 pixels. Here the pool
+# takes the map that there is, so that small images do. The library has more: networks whose dense
+# layers are of 224 pixels (VGG), that cannot train on a single image (GhostNet, SelecSLS), that its
+# locked release cannot build beside today's numpy (RegNet), and large ones.
+
+
+SMALLEST = 64
+"""Side of images, pixels. Below, batch normalization of a single image has one value to normalize
+in some of them, and in others maps that are added or joined differ in size."""
 _PYTORCH_MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
     "small_cnn": 16,
     "alexnet": 64,
@@ -115,8 +232,6 @@ _PYTORCH_MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
     **dict.fromkeys(LIBRARY, SMALLEST),
 }
 _SIZES = {"tensorflow": _MINIMUM_IMAGE_SIZES, "pytorch": _PYTORCH_MINIMUM_IMAGE_SIZES}
-
-
 OWN = "own-"
 """How names of users' models begin; the rest is a hash of the graph."""
 _OWN: dict[str, tuple[int, tuple[str, str] | None, str]] = {}
@@ -127,7 +242,7 @@ class UnknownNetwork(ValueError):
     """No network has the name asked for; the message lists the closest ones."""
 
 
-def learn(
+def register_own_network(
     name: str,
     image_size: int,
     source: tuple[str, str] | None = None,
@@ -147,15 +262,6 @@ def learn(
 def source(name: str) -> tuple[str, str] | None:
     """Return what builds a user's model and the folder that has it; None of a network of ours."""
     return _OWN[name][1] if name in _OWN else None
-
-
-def names(framework: str = "tensorflow") -> tuple[str, ...]:
-    """Return the names of the networks that can be built for a framework, sorted.
-
-    Raises:
-        ValueError: no network can be built for that framework.
-    """
-    return tuple(sorted(_sizes(framework)))
 
 
 def minimum_image_size(name: str, framework: str = "tensorflow") -> int:

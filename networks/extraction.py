@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
-from networks.catalogue import OWN, UnknownNetwork, check, learn
+from networks.catalogue import OWN, UnknownNetwork, check, register_own_network
 from networks.kept_graphs import keep, kept
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_model import OwnModel
@@ -26,13 +26,13 @@ _KEPT, _KEPT_PRIMITIVES = 128, 1024
 """At hand: the newest steps, a megabyte each; primitives that were asked for last, some 100 kB."""
 
 
-def extracted(
+def extract_graph(
     dnn: str, batch_size: int, image_size: int, framework: str = "tensorflow"
 ) -> OperationGraph:
     """Return `operation_graph` or `pytorch_graph`; asked again for the same, it is at hand.
 
     Takes some seconds to load the framework, and for TensorFlow's networks of thousands of
-    operations up to a minute. Users' models were traced before: see `know`.
+    operations up to a minute. Users' models were traced before: see `register_own_model`.
 
     Raises:
         UnknownNetwork: no network has that name.
@@ -52,23 +52,23 @@ def extracted(
     return step_graphs([one], framework)[one]
 
 
-def extracted_steps(
+def extract_steps(
     dnn: str, batch_sizes: Sequence[int], image_size: int, framework: str = "tensorflow"
 ) -> list[OperationGraph]:
-    """Return `extracted` for each batch size; steps of a network of ours are extracted at once.
+    """Return `extract_graph` for each batch size; steps of a network of ours are extracted at once.
 
     Raises:
-        UnknownNetwork, ValueError, RuntimeError: as `extracted`.
+        UnknownNetwork, ValueError, RuntimeError: as `extract_graph`.
     """
     if not dnn.startswith(OWN):
         step_graphs([(dnn, batch_size, image_size) for batch_size in batch_sizes], framework)
-    return [extracted(dnn, batch_size, image_size, framework) for batch_size in batch_sizes]
+    return [extract_graph(dnn, batch_size, image_size, framework) for batch_size in batch_sizes]
 
 
 def step_graphs(
     wanted: Iterable[tuple[str, int, int]], framework: str
 ) -> Mapping[tuple[str, int, int], OperationGraph]:
-    """Return graphs as `extracted` does, of many networks, batches and sides of images at once.
+    """Return graphs as `extract_graph` does, of many networks, batches and sides of images at once.
 
     Child processes extract what is neither at hand nor kept (`networks.kept_graphs`), a dozen each:
     PyTorch's take two seconds, and half of one for each network.
@@ -169,14 +169,14 @@ _STEPS: dict[tuple[str, int], OperationGraph | Path | str] = {}
 """Training steps of users' models by name and batch, those of Keras's as files; or why not."""
 
 
-def know(model: OwnModel, source: tuple[str, str] | None = None) -> None:
+def register_own_model(model: OwnModel, source: tuple[str, str] | None = None) -> None:
     """Take a user's model for a network, as long as this process lives.
 
     Args:
         model: what was traced of it.
         source: the module:function that builds it, and the folder that has it.
     """
-    learn(model.dnn, model.image_size, source, model.framework)
+    register_own_network(model.dnn, model.image_size, source, model.framework)
     if model.graph is not None:
         with _LOCK:
             _PRIMITIVES[model.dnn, model.image_size] = model.graph
@@ -264,7 +264,7 @@ def _of_fields(fields: dict[str, Any]) -> OperationGraph:
 def main() -> None:
     """Write the graphs that the command line names to stdout, a line of JSON each."""
     if sys.argv[1] == "primitives":
-        from networks.primitive_graph import primitive_graph
+        from networks.pytorch_graph import primitive_graph
 
         for dnn, _, image_size in (word.partition(":") for word in sys.argv[2:]):
             sys.stdout.write(primitive_graph(dnn, int(image_size)).to_json() + "\n")

@@ -6,18 +6,19 @@ executed graph whatever library computes them.
 """
 
 import json
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from networks.operation_types import canonical
 from networks.own_step import imported_slopes
 from networks.tensorflow_training import training_loss
 
 if TYPE_CHECKING:
     from tensorflow import Graph
+
 
 _WORKER, _SERVER = (f"/job:{job}/replica:0/task:0/device:CPU:0" for job in ("worker", "ps"))
 _ATTRIBUTES = ("strides", "padding", "ksize", "dilations", "transpose_a", "transpose_b")
@@ -57,7 +58,7 @@ class OperationGraph:
     @property
     def unknown(self) -> tuple[str, ...]:
         """Return the names of operations of which not all shapes could be inferred."""
-        return tuple(one.name for one in self.operations if not one.known)
+        return tuple(operation.name for operation in self.operations if not operation.known)
 
 
 def operation_graph(
@@ -226,3 +227,26 @@ def _plain(value: Any) -> object:
     if isinstance(value, bytes):
         return value.decode()
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else value
+
+
+# One name for each kind of operation, whatever library computes it; loads no framework.
+
+
+_LIBRARY = re.compile(r"^_Mkl(?:Native)?(?=[A-Z])")
+_FUSED = ("FusedConv2D", "FusedMatMul", "FusedBatchNormEx", "FusedDepthwiseConv2dNative")
+_TEMPORARY = {"Assign": "AddV2", "AssignAdd": "AddV2", "DestroyTemporaryVariable": "Identity"}
+"""What Grappler makes of a sum that needs much memory: it writes and adds its terms, one by one,
+to a temporary variable, which is then handed on."""
+
+
+def canonical(operation_type: str) -> str:
+    """Return the type that an operation has in the graph that the user wrote.
+
+    oneDNN's rewriting of a TensorFlow graph prefixes types (`_MklNativeConv2D` is `Conv2D`).
+    Operations that Grappler fused from several keep the name of the fusion (`_FusedConv2D`): one
+    takes the time of all of them. Additions to a temporary variable, which it makes of large sums,
+    are additions. PyTorch's types (`aten::conv2d`) stay as they are.
+    """
+    name = _LIBRARY.sub("", operation_type)
+    name = _TEMPORARY.get(name, name)
+    return f"_{name}" if name in _FUSED else name

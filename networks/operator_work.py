@@ -97,7 +97,7 @@ def flops(
     if counted is None:
         return None
     # A complex product is four real ones, and as many additions.
-    times = 4 if any(one.is_complex() for one in tensors(args)) else 1
+    times = 4 if any(tensor.is_complex() for tensor in tensors(args)) else 1
     return times * float(counted(*args, **kwargs, out_val=result))
 
 
@@ -112,7 +112,7 @@ def recurrent_flops(given: torch.Tensor, weights: Iterable[torch.Tensor]) -> flo
         weights: of the layers; vectors are biases.
     """
     steps = given.numel() // given.shape[-1]
-    return 2.0 * steps * sum(one.numel() for one in weights if one.ndim == 2)
+    return 2.0 * steps * sum(weight.numel() for weight in weights if weight.ndim == 2)
 
 
 class WorkCounter:
@@ -198,7 +198,7 @@ def _is_per_element(func: Any) -> bool:
     if any(one in func.tags for one in _MARKS):
         return True
     # Where no tensor is given, constants are made.
-    return not any("Tensor" in str(one.type) for one in func._schema.arguments)  # noqa: SLF001
+    return not any("Tensor" in str(argument.type) for argument in func._schema.arguments)  # noqa: SLF001
 
 
 def _convolution_backward(args: Sequence[Any], result: object) -> float:

@@ -28,7 +28,7 @@ _SLOPE_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _INSTEAD = "no forecast knows what that changes"
 
 
-class Altered(ValueError):
+class AlteredStep(ValueError):
     """A model trains in a way that no forecast knows; the message says which, and where."""
 
 
@@ -39,7 +39,7 @@ def check_module(module: torch.nn.Module, batch: Iterable[torch.Tensor], target:
         Altered: naming what was seen first, and the submodule.
     """
     for seen in (*_settings(), *_of_batch(batch), *_of_parts(module), *_of_tensors(module)):
-        raise Altered(f"{target}: {seen}; {_INSTEAD}")
+        raise AlteredStep(f"{target}: {seen}; {_INSTEAD}")
 
 
 def _settings() -> Iterator[str]:
@@ -107,7 +107,7 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._names = {id(part): _where(name, part) for name, part in module.named_modules()}
         self._inside: list[str] = []
         self._derived: dict[int, torch.Tensor] = {}
-        frozen = (one for one in module.parameters() if not one.requires_grad)
+        frozen = (parameter for parameter in module.parameters() if not parameter.requires_grad)
         self._frozen: dict[int, torch.Tensor] = {id(one): one for one in frozen}
 
     def check(self, target: str) -> None:
@@ -117,7 +117,7 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             Altered: naming it.
         """
         if self.seen:
-            raise Altered(f"{target}: {self.seen}; {_INSTEAD}")
+            raise AlteredStep(f"{target}: {self.seen}; {_INSTEAD}")
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -149,7 +149,7 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _enter(self, part: torch.nn.Module, args: tuple[object, ...]) -> None:
         if part is self._root:
-            self._derived.update((id(one), one) for one in tensors(args))
+            self._derived.update((id(tensor), tensor) for tensor in tensors(args))
         if self._inside or part is self._root:
             self._inside.append(self._names.get(id(part), type(part).__name__))
 
@@ -175,12 +175,12 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: object
     ) -> str:
         """Return what alters the step at an operator; nothing: nothing does."""
-        given = [id(one) for one in tensors((*args, *kwargs.values()))]
+        given = [id(tensor) for tensor in tensors((*args, *kwargs.values()))]
         derived = any(one in self._derived for one in given)
         frozen = any(one in self._frozen for one in given)
         if derived or frozen:
             known = self._derived if derived else self._frozen
-            known.update((id(one), one) for one in tensors((result,)))
+            known.update((id(tensor), tensor) for tensor in tensors((result,)))
         counts = derived and bool(flops(func, args, kwargs, result))
         if counts and frozen:
             # Frozen tables that are only looked up or added are told by the number of parameters.
@@ -208,7 +208,7 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return "computes without gradients (torch.no_grad): let all of it be trained"
         if _is_called_from("torch/_dynamo/eval_frame.py", "compile_wrapper"):
             return "calls a compiled function (torch.compile): call it uncompiled"
-        other = [one.dtype for one in tensors((result,)) if _is_other(one.dtype)]
+        other = [tensor.dtype for tensor in tensors((result,)) if _is_other(tensor.dtype)]
         if other and derived:
             return f"computes in {_plain(other[0])}: let it compute in float32"
         return ""

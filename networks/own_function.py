@@ -18,7 +18,9 @@ class CannotBuild(ValueError):
     """A function does not make what it should; the message says what to do."""
 
 
-def called(target: str, batch_size: int, folders: Sequence[str], hidden: Sequence[str]) -> object:
+def call_function(
+    target: str, batch_size: int, folders: Sequence[str], hidden: Sequence[str]
+) -> object:
     """Return what `module:function` returns.
 
     Args:
@@ -31,7 +33,7 @@ def called(target: str, batch_size: int, folders: Sequence[str], hidden: Sequenc
         CannotBuild: there is no such function, or it failed.
     """
     sys.path[:0] = folders
-    sys.meta_path.insert(0, _OnlyUsers(hidden, folders))
+    sys.meta_path.insert(0, _UserPackageFinder(hidden, folders))
     return _called(_function(target), target, batch_size)
 
 
@@ -95,7 +97,7 @@ def _called(build: Callable[..., object], target: str, batch_size: int) -> objec
         raise CannotBuild(f"{target}: it failed: {told}{hint}") from error
 
 
-class _OnlyUsers:
+class _UserPackageFinder:
     """Finds packages that have the names of ours in the user's folders, and nowhere else."""
 
     def __init__(self, names: Iterable[str], folders: Sequence[str]) -> None:

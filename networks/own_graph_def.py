@@ -14,7 +14,7 @@ _NOT_NAMED = ("seed", "seed2", "shared_name", "container")
 _NOT_WRITTEN = ("graph", "constants")
 
 
-def written(step: Mapping[str, Any], stem: Path) -> str:
+def write_step(step: Mapping[str, Any], stem: Path) -> str:
     """Write a step that `own_keras` traced, as two files; return that of what is said of it.
 
     Raises:

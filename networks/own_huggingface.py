@@ -96,10 +96,10 @@ def _class(library: Any, config: Any) -> Any:
     """Return what builds the model that a config names, with its head; else the model alone."""
     named = next(iter(config.architectures or ()), "")
     found = getattr(library, named, None)
-    return _Named(found) if hasattr(found, "_from_config") else library.AutoModel
+    return _LibraryClass(found) if hasattr(found, "_from_config") else library.AutoModel
 
 
-class _Named:
+class _LibraryClass:
     """A class of the library, which builds as `AutoModel` does."""
 
     def __init__(self, model: Any) -> None:

@@ -24,7 +24,7 @@ def is_model(model: object) -> bool:
     return any(isinstance(kind, type) and isinstance(model, kind) for kind in kinds)
 
 
-def traced(made: object, target: str, batch_sizes: Sequence[int]) -> dict[str, Any]:
+def trace_model(made: object, target: str, batch_sizes: Sequence[int]) -> dict[str, Any]:
     """Return what is known of a model: a graph that gives it its name, and steps at batches.
 
     Raises:
@@ -42,9 +42,12 @@ def traced(made: object, target: str, batch_sizes: Sequence[int]) -> dict[str, A
     fixed = any(one.shape and one.shape[0] for one in tf.nest.flatten(given))
     named = _tried(target, lambda: _forward(model, batch), fixed=fixed)
     shape = tf.nest.flatten(batch)[0].shape
-    variables = [_resource(one) for one in model.trainable_variables]
+    variables = [_resource(trainable_variable) for trainable_variable in model.trainable_variables]
     # Keras freezes layers, not TensorFlow's variables.
-    frozen = {id(_resource(one).handle) for one in model.non_trainable_variables}
+    frozen = {
+        id(_resource(non_trainable_variable).handle)
+        for non_trainable_variable in model.non_trainable_variables
+    }
     steps: dict[str, dict[str, Any]] = {}
     for size in batch_sizes:
         try:
@@ -55,11 +58,15 @@ def traced(made: object, target: str, batch_sizes: Sequence[int]) -> dict[str, A
     return {
         "named": named.graph.as_graph_def(),
         "shapes": [
-            [*one.shape, one.dtype.name, one.trainable and id(one.handle) not in frozen]
-            for one in named.variables
+            [
+                *variable.shape,
+                variable.dtype.name,
+                variable.trainable and id(variable.handle) not in frozen,
+            ]
+            for variable in named.variables
         ],
         "image_size": int(shape[1]) if len(shape) == 4 else 0,
-        "parameter_count": sum(int(one.shape.num_elements()) for one in variables),
+        "parameter_count": sum(int(variable.shape.num_elements()) for variable in variables),
         "steps": steps,
     }
 
@@ -175,9 +182,9 @@ def _step(model: Any, batch: Any, size: int, variables: Sequence[Any]) -> dict[s
 
     found = step.get_concrete_function(_specs(batch, size))
     loss, slopes = found.graph.structured_outputs
-    if all(one is None for one in slopes):
+    if all(slope is None for slope in slopes):
         raise ValueError("the model returns nothing that depends on its variables")
-    read = {id(one.handle): one for one in found.variables}
+    read = {id(variable.handle): variable for variable in found.variables}
     captured = [(read.get(id(outer)), outer, inner) for outer, inner in found.graph.captures]
     places = {id(one): inner.name for one, _, inner in captured if one is not None}
     order = [*variables, *(one for one in read.values() if not one.trainable)]
@@ -197,7 +204,11 @@ def _step(model: Any, batch: Any, size: int, variables: Sequence[Any]) -> dict[s
             for one, slope in zip(variables, slopes, strict=True)
             if slope is not None
         },
-        "updates": [one.name for one in found.graph.get_operations() if one.type in _WRITES],
+        "updates": [
+            operation.name
+            for operation in found.graph.get_operations()
+            if operation.type in _WRITES
+        ],
     }
 
 

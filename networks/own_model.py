@@ -160,7 +160,7 @@ def _told(
         "target": target,
         "batch_sizes": list(batch_sizes),
         "folders": [str(folder)],
-        "hidden": hidden(),
+        "hidden": hidden_packages(),
         "out": _folder(),
     }
     command = [sys.executable, "-P", str(_PROGRAM), json.dumps(asked)]
@@ -225,7 +225,7 @@ def _end_of(file: IO[bytes], most: int) -> bytes:
     return file.read()
 
 
-def hidden() -> list[str]:
+def hidden_packages() -> list[str]:
     """Return the names of this project's packages: users have some of the same names."""
     root = Path(__file__).parents[1]
     return sorted({path.parent.name for path in root.glob("*/__init__.py")} | {"tests"})

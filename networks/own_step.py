@@ -53,7 +53,7 @@ def imported_slopes(file: Path, name: str) -> Slopes:
     for update in about["updates"]:
         tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, found[update])
     return [
-        (_slope([found[one] for one in tensors]), variables[inner])
+        (_slope([found[tensor] for tensor in tensors]), variables[inner])
         for inner, tensors in about["slopes"].items()
     ]
 

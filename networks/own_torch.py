@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-Made = tuple[torch.nn.Module, tuple[torch.Tensor, ...], dict[str, torch.Tensor]]
+ModuleAndBatch = tuple[torch.nn.Module, tuple[torch.Tensor, ...], dict[str, torch.Tensor]]
 """A module, the tensors it is called with in order, and those it is given by name."""
 
 
-def made_of(made: object, target: str) -> Made:
+def split_module_and_batch(made: object, target: str) -> ModuleAndBatch:
     """Return a module and its batch: tensors in order, and tensors by name.
 
     Raises:
@@ -31,7 +31,9 @@ def made_of(made: object, target: str) -> Made:
     several = example if isinstance(example, list | tuple) else (example,)
     batch = () if by_name else tuple(several)
     tensors = (*batch, *by_name.values())
-    wrong = [one for one in tensors if not (isinstance(one, torch.Tensor) and one.numel())]
+    wrong = [
+        tensor for tensor in tensors if not (isinstance(tensor, torch.Tensor) and tensor.numel())
+    ]
     if wrong or not tensors or not tensors[0].ndim:
         found = _kind_of((wrong or tensors or (example,))[0])
         raise ValueError(

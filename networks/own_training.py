@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from networks.own_function import called
+from networks.own_function import call_function
 from networks.own_huggingface import PREFIX, from_config
-from networks.own_model import hidden
-from networks.own_torch import OwnNetwork, made_of
+from networks.own_model import hidden_packages
+from networks.own_torch import OwnNetwork, split_module_and_batch
 
 _EXAMPLES = 2
 
@@ -24,22 +24,22 @@ def own_network(target: str, folder: str) -> OwnNetwork:
         made: object = from_config(target, _EXAMPLES, folder)
     else:
         with _only_users():
-            made = called(target, _EXAMPLES, [folder], hidden())
-    module, batch, by_name = made_of(made, target)
+            made = call_function(target, _EXAMPLES, [folder], hidden_packages())
+    module, batch, by_name = split_module_and_batch(made, target)
     return OwnNetwork(module.train(), batch, by_name)
 
 
 @contextmanager
 def _only_users() -> Iterator[None]:
     """Put our packages aside while a user's are imported, which may have the same names."""
-    names, finders, path = set(hidden()), list(sys.meta_path), list(sys.path)
+    names, finders, path = set(hidden_packages()), list(sys.meta_path), list(sys.path)
     ours = {name: one for name, one in sys.modules.items() if name.partition(".")[0] in names}
     for name in ours:
         del sys.modules[name]
     try:
         yield
     finally:
-        for name in [one for one in sys.modules if one.partition(".")[0] in names]:
+        for name in [module for module in sys.modules if module.partition(".")[0] in names]:
             del sys.modules[name]
         sys.modules.update(ours)
         sys.meta_path[:], sys.path[:] = finders, path

@@ -8,8 +8,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from networks.operation_graph import GraphOperation, OperationGraph
+from networks.primitives import PrimitiveGraph
 from networks.pytorch_training import build_pytorch
-from networks.traced_step import recorded
+from networks.traced import fields_of
+from networks.traced_step import record_step
 
 
 def pytorch_graph(
@@ -35,7 +37,7 @@ def pytorch_graph(
         images = torch.empty(batch_size, 3, image_size, image_size)
         labels = torch.zeros(batch_size, dtype=torch.int64)
         operations = step_operators(module, images, labels)
-    trained = (one for one in module.parameters() if one.requires_grad)
+    trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
     parameter_count = sum(one.numel() for one in trained)
     return OperationGraph(dnn, batch_size, image_size, parameter_count, operations)
 
@@ -54,5 +56,25 @@ def timed_operators(
     module: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor
 ) -> tuple[tuple[GraphOperation, ...], list[float]]:
     """Run a training step on a processor; return its operators, and the microseconds of each."""
-    operators, times_us = recorded(module, images, labels)
-    return tuple(GraphOperation(**one) for one in operators), times_us
+    operators, times_us = record_step(module, images, labels)
+    return tuple(GraphOperation(**operator) for operator in operators), times_us
+
+
+# The graph of primitive operations of PyTorch's networks of ours.
+
+
+_BATCH = 2
+"""Batch normalization of a single value is refused by PyTorch."""
+
+
+def primitive_graph(dnn: str, image_size: int, num_classes: int = 10) -> PrimitiveGraph:
+    """Return the graph of a network.
+
+    Raises:
+        UnknownNetwork: no network of PyTorch has that name.
+        ValueError: the images are too small for the network.
+    """
+    with FakeTensorMode():
+        module = build_pytorch(dnn, image_size, num_classes)
+        images = torch.empty(_BATCH, 3, image_size, image_size)
+        return PrimitiveGraph.of(fields_of(module, (images,), dnn, image_size, _BATCH).graph)

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from networks.catalogue import check
-from networks.library import LIBRARY
+from networks.catalogue import LIBRARY, check
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,12 +26,12 @@ def build_pytorch(name: str, image_size: int, num_classes: int = 10) -> "nn.Modu
     """
     check(name, image_size, "pytorch")
     if name in LIBRARY:
-        from networks.pytorch_library import build
+        from networks.pytorch_networks import build
 
         return build(name, num_classes).train()
-    from networks import pytorch_classics as classics
-    from networks import pytorch_residual as residual
-    from networks.pytorch_inception import inception_v3
+    from networks import pytorch_networks as classics
+    from networks import pytorch_networks as residual
+    from networks.pytorch_networks import inception_v3
 
     builders: Mapping[str, Callable[[], nn.Module]] = {
         "small_cnn": lambda: classics.small_cnn(image_size, num_classes),

@@ -28,14 +28,7 @@ def build_tensorflow(name: str, images: "Tensor", num_classes: int = 10) -> "Ten
     check(name, min(images.shape[1:3].as_list()))
     import tensorflow.compat.v1 as tf1
 
-    from networks import (
-        tensorflow_classics,
-        tensorflow_googlenet,
-        tensorflow_inception_v4,
-        tensorflow_recurrent,
-        tensorflow_squeezenet,
-        tensorflow_transformers,
-    )
+    from networks import tensorflow_inception_v4, tensorflow_networks
 
     if tf1.executing_eagerly_outside_functions():
         raise RuntimeError(
@@ -46,37 +39,37 @@ def build_tensorflow(name: str, images: "Tensor", num_classes: int = 10) -> "Ten
     with tf1.variable_scope(name):
         match name:
             case "softmax_regression":
-                return tensorflow_classics.softmax_regression(images, num_classes)
+                return tensorflow_networks.softmax_regression(images, num_classes)
             case "small_cnn":
-                return tensorflow_classics.small_cnn(images, num_classes)
+                return tensorflow_networks.small_cnn(images, num_classes)
             case "cuda_convnet":
-                return tensorflow_classics.cuda_convnet(images, num_classes)
+                return tensorflow_networks.cuda_convnet(images, num_classes)
             case "alexnet":
-                return tensorflow_classics.alexnet(images, num_classes)
+                return tensorflow_networks.alexnet(images, num_classes)
             case "vgg11":
-                return tensorflow_classics.vgg11(images, num_classes)
+                return tensorflow_networks.vgg11(images, num_classes)
             case "googlenet":
-                return tensorflow_googlenet.googlenet(images, num_classes)
+                return tensorflow_networks.googlenet(images, num_classes)
             case "inception_v4":
                 return tensorflow_inception_v4.inception_v4(images, num_classes)
             case "squeezenet":
-                return tensorflow_squeezenet.squeezenet(images, num_classes)
+                return tensorflow_networks.squeezenet(images, num_classes)
             case "vit_tiny":
-                return tensorflow_transformers.vit_tiny(images, num_classes)
+                return tensorflow_networks.vit_tiny(images, num_classes)
             case "vit_small":
-                return tensorflow_transformers.vit_small(images, num_classes)
+                return tensorflow_networks.vit_small(images, num_classes)
             case "row_lstm":
-                return tensorflow_recurrent.row_lstm(images, num_classes)
+                return tensorflow_networks.row_lstm(images, num_classes)
             case "stacked_lstm":
-                return tensorflow_recurrent.stacked_lstm(images, num_classes)
+                return tensorflow_networks.stacked_lstm(images, num_classes)
             case "resnet200_v2":
-                from networks import tensorflow_applications
+                from networks import tensorflow_networks
 
-                return tensorflow_applications.resnet200_v2(images, num_classes)
+                return tensorflow_networks.resnet200_v2(images, num_classes)
             case _:
-                from networks import tensorflow_applications
+                from networks import tensorflow_networks
 
-                return tensorflow_applications.application(name, images, num_classes)
+                return tensorflow_networks.application(name, images, num_classes)
 
 
 def synthetic_batch(

@@ -55,7 +55,7 @@ _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 Fields = dict[str, Any]
 
 
-class Traced(NamedTuple):
+class TracedForward(NamedTuple):
     """What a forward pass told.
 
     Attributes:
@@ -81,7 +81,7 @@ def fields_of(
     image_size: int,
     batch_size: int,
     by_name: Mapping[str, torch.Tensor] | None = None,
-) -> Traced:
+) -> TracedForward:
     """Return the graph of a module.
 
     Args:
@@ -96,7 +96,7 @@ def fields_of(
         CannotTrace: an operator needs values, or knows no fake tensors.
     """
     by_name = by_name or {}
-    recorder = _Recorder(module, (*example, *by_name.values()), batch_size)
+    recorder = _PrimitiveRecorder(module, (*example, *by_name.values()), batch_size)
     try:
         with torch.no_grad(), recorder, _recurrent_as_one(recorder):
             module(*example, **by_name)
@@ -108,11 +108,13 @@ def fields_of(
         "nodes": recorder.nodes,
         "edges": sorted(set(recorder.edges)),
         "parameter_count": sum(
-            map(numbers, (one for one in module.parameters() if one.requires_grad))
+            map(
+                numbers, (parameter for parameter in module.parameters() if parameter.requires_grad)
+            )
         ),
     }
     unknown = {name: flops / batch_size for name, flops in recorder.unknown_flops.items()}
-    return Traced(graph, unknown, list(dict.fromkeys(recorder.unmeasured)))
+    return TracedForward(graph, unknown, list(dict.fromkeys(recorder.unmeasured)))
 
 
 def _ended(error: Exception, operator: str) -> str:
@@ -132,7 +134,7 @@ def _ended(error: Exception, operator: str) -> str:
 _OF_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _PrimitiveRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes primitives and which results each reads, while it is entered.
 
     Tensors are told apart by identity; all are kept, so that none takes the place of another.
@@ -149,7 +151,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.unmeasured: list[str] = []
         self._batch_size = batch_size
         self._counter = WorkCounter()
-        self._parameters = {id(one): numbers(one) for one in module.parameters()}
+        self._parameters = {id(parameter): numbers(parameter) for parameter in module.parameters()}
         self._made_by: dict[int, int] = {}
         self._kept: list[object] = []
         self._add("input", (), example, elements=self._per_image(example))
@@ -306,7 +308,7 @@ def _kernel(kind: str, args: tuple[Any, ...]) -> int:
 
 
 @contextmanager
-def _recurrent_as_one(recorder: _Recorder) -> Iterator[None]:
+def _recurrent_as_one(recorder: _PrimitiveRecorder) -> Iterator[None]:
     """Have `torch.nn`'s recurrent layers recorded as single nodes, and their steps not run.
 
     A processor has an operator for LSTMs alone, a GPU for all; others are unrolled, step by step.
@@ -324,7 +326,7 @@ def _recurrent_as_one(recorder: _Recorder) -> Iterator[None]:
                 vars(functions)[name] = function
 
 
-def _recorded(recorder: _Recorder, name: str) -> Callable[..., Any]:
+def _recorded(recorder: _PrimitiveRecorder, name: str) -> Callable[..., Any]:
     """Return what stands for a recurrent function: it makes results without values."""
 
     def recurrent(given: torch.Tensor, *args: Any) -> Any:

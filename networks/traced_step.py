@@ -23,7 +23,7 @@ Fields = dict[str, Any]
 """Of `networks.operation_graph.GraphOperation`."""
 
 
-def recorded(
+def record_step(
     module: torch.nn.Module,
     images: torch.Tensor,
     labels: torch.Tensor,
@@ -37,7 +37,7 @@ def recorded(
         ValueError: there are more than `most` operators.
     """
     optimizer = torch.optim.SGD(module.parameters(), lr=_LEARNING_RATE)
-    recorder = _Recorder(most)
+    recorder = _OperatorRecorder(most)
     with recorder:
         loss: Any = torch.nn.functional.cross_entropy(module(images), labels)
         loss.backward()
@@ -46,7 +46,7 @@ def recorded(
     return recorder.operations, recorder.times_us
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _OperatorRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes every operator that is called while it is entered."""
 
     def __init__(self, most: int | None) -> None:

@@ -4,8 +4,8 @@ Whoever needs the definitions of one study has them from `pipelines.lineage` in 
 time.
 """
 
-from pipelines.lineage import shown_files, whole
-from pipelines.resources import resources
+from pipelines.execution import resources
+from pipelines.lineage import all_definitions, shown_files
 from warehouse.home import home
 
-defs = whole(resources(), *shown_files(home()))
+defs = all_definitions(resources(), *shown_files(home()))

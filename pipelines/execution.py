@@ -24,13 +24,15 @@ from dagster import (
 
 from assets import embedders
 from assets import fleet as fleet_assets
-from assets.studied import Studied, studied
-from assets.turns import OWNER_TAG, free_dead_runs, owner_tag
-from fleet.agenda import Item
+from assets.fleet import FleetResource
+from assets.home_lock import OWNER_TAG, free_dead_runs, owner_tag
+from assets.resources import LoggedProgress, RoundsResource, WarehouseResource
+from assets.study_lineage import StudyLineage, read_lineage
+from fleet.schedule import AgendaItem
 from pipelines import fleet
-from pipelines.lineage import definitions
-from pipelines.resources import resources
-from studies.progress import Progress
+from pipelines.lineage import study_definitions
+from studies.messages import Progress
+from warehouse.home import home
 from warehouse.records import Backend, StepcastError
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -44,7 +46,7 @@ class CheckFailed(StepcastError):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FailedAssetCheck:
     """A check that did not pass, and what it found."""
 
     check: str
@@ -61,7 +63,7 @@ def execute(
     progress: Progress,
     *,
     judged: bool = True,
-) -> Sequence[Verdict]:
+) -> Sequence[FailedAssetCheck]:
     """Materialise every asset for a study; return the checks that warn.
 
     Args:
@@ -76,20 +78,20 @@ def execute(
         KeyboardInterrupt: the run was interrupted; everything is torn down.
         StepcastError: as an asset raised it.
     """
-    of = studied(study, backend)
-    everything = definitions(resources(backend, progress), study, backend=backend)
+    of = read_lineage(study, backend)
+    everything = study_definitions(resources(backend, progress), study, backend=backend)
     selection = None if judged else list(_forecasts(of))
     return _execute(instance, everything.resolve_job_def(of.name), selection=selection)
 
 
-def _forecasts(of: Studied) -> Iterator[AssetKey]:
+def _forecasts(of: StudyLineage) -> Iterator[AssetKey]:
     """Yield the keys of profiles, fits and forecasts."""
     yield from (of.key("profiles", probe) for probe in of.profiling)
     for system in of.systems:
         yield from (of.key(group, system.name) for group in ("fits", "predictions"))
 
 
-def execute_item(instance: DagsterInstance, item: Item, progress: Progress) -> None:
+def execute_item(instance: DagsterInstance, item: AgendaItem, progress: Progress) -> None:
     """Make a visit to a member of the fleet, or watch it.
 
     Raises:
@@ -100,7 +102,7 @@ def execute_item(instance: DagsterInstance, item: Item, progress: Progress) -> N
     job = Definitions.merge(fleet_assets.definitions(), ours).resolve_job_def(
         fleet_assets.WATCHES if item.watches else fleet_assets.PROFILES
     )
-    _execute(instance, job, item.member.node_type, fleet.selection(item))
+    _execute(instance, job, item.member.node_type, fleet.select_assets(item))
 
 
 def execute_training(
@@ -124,7 +126,7 @@ def _execute(
     partition: str | None = None,
     selection: Sequence[AssetKey] | None = None,
     config: Mapping[str, object] | None = None,
-) -> Sequence[Verdict]:
+) -> Sequence[FailedAssetCheck]:
     run_id = str(uuid4())
     # Reading traces imports TensorFlow, which would talk on stderr.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -171,14 +173,28 @@ def _no_interrupt_lost() -> Iterator[None]:
 
 def _failed_checks(
     instance: DagsterInstance, run_id: str, severity: AssetCheckSeverity
-) -> list[Verdict]:
+) -> list[FailedAssetCheck]:
     entries = instance.all_logs(run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
     data = [entry.get_dagster_event().event_specific_data for entry in entries]
     return [
-        Verdict(
+        FailedAssetCheck(
             f"{one.asset_key.to_user_string()} {one.check_name.replace('_', ' ')}",
             one.description or "no description",
         )
         for one in data
         if isinstance(one, AssetCheckEvaluation) and not one.passed and one.severity == severity
     ]
+
+
+# What assets work with: rounds of studies, a warehouse, and somebody to tell about progress.
+
+
+def resources(backend: str | None = None, progress: Progress | None = None) -> dict[str, object]:
+    """Return the resources of runs in the home that STEPCAST_HOME names."""
+    warehouse = WarehouseResource(home=str(home()))
+    return {
+        "fleet": FleetResource(warehouse=warehouse),
+        "rounds": RoundsResource(backend=backend, warehouse=warehouse),
+        "warehouse": warehouse,
+        "progress": progress or LoggedProgress(),
+    }

@@ -21,9 +21,9 @@ from dagster import (
 )
 
 from assets.fleet import AFTER, JOBS, MEASURES, PROFILES, TYPES, WATCHES, key
-from assets.turns import UNFINISHED
-from fleet.agenda import Item, agenda
+from assets.home_lock import UNFINISHED
 from fleet.members import Member, now, read_members
+from fleet.schedule import AgendaItem, agenda
 from profilers.steady import hostlock
 from warehouse.home import home
 
@@ -44,7 +44,7 @@ def sensor() -> SensorDefinition:
     )
 
 
-def selection(item: Item) -> list[AssetKey] | None:
+def select_assets(item: AgendaItem) -> list[AssetKey] | None:
     """Return the assets of a run that does what is due; None: all of its job."""
     if item.watches:
         return None
@@ -77,12 +77,12 @@ def _evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
     return SensorResult(run_requests=asked, dynamic_partitions_requests=changes)
 
 
-def _request(item: Item, run_key: str) -> RunRequest:
+def _request(item: AgendaItem, run_key: str) -> RunRequest:
     return RunRequest(
         run_key=run_key,
         job_name=WATCHES if item.watches else PROFILES,
         partition_key=item.member.node_type,
-        asset_selection=selection(item),
+        asset_selection=select_assets(item),
         tags={**MEASURES, "stepcast/due": item.due.why},
     )
 
@@ -105,7 +105,7 @@ def _changes(instance: DagsterInstance, members: Mapping[str, Member]) -> Change
     return changes
 
 
-def _nothing(items: Sequence[Item]) -> str:
+def _nothing(items: Sequence[AgendaItem]) -> str:
     if not items:
         return "the fleet has no members: `stepcast fleet add` adds one"
     soonest = min(items, key=lambda item: item.due.next)

@@ -15,10 +15,9 @@ from assets import fleet as fleet_assets
 from assets.definitions import definitions_of
 from assets.embedders import embedder_definitions
 from assets.prices import price_definitions
-from assets.reaping import reaping_definitions
-from pipelines import fleet, hooks
-from pipelines.schedules import schedules
-from pipelines.sensors import receiving
+from assets.reaper import reaping_definitions
+from pipelines import fleet, notification
+from pipelines.automation import receiving_definitions, schedules
 from studies.study import read_study
 from warehouse.history import studies_of
 from warehouse.home import CHECKOUT
@@ -60,15 +59,15 @@ def _name(file: Path) -> str | None:
         return None
 
 
-def whole(with_resources: Mapping[str, object], *files: Path) -> Definitions:
+def all_definitions(with_resources: Mapping[str, object], *files: Path) -> Definitions:
     """Return everything: definitions of studies, prices, the fleet, and of other sites' runs."""
-    sensors = Definitions(sensors=[fleet.sensor(), hooks.sensor()])
+    sensors = Definitions(sensors=[fleet.sensor(), notification.sensor()])
     own = price_definitions(), embedder_definitions(), fleet_assets.definitions()
-    beside = *own, reaping_definitions(), receiving(), sensors
-    return definitions(with_resources, *files, beside=beside)
+    beside = *own, reaping_definitions(), receiving_definitions(), sensors
+    return study_definitions(with_resources, *files, beside=beside)
 
 
-def definitions(
+def study_definitions(
     with_resources: Mapping[str, object],
     *files: Path,
     backend: Backend = "emulated",

@@ -5,12 +5,21 @@ webhook is left out of every message.
 """
 
 import json
+import logging
 import os
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from urllib.parse import urlsplit
+
+from dagster import (
+    DagsterRun,
+    DefaultSensorStatus,
+    RunFailureSensorContext,
+    SensorDefinition,
+    run_failure_sensor,
+)
 
 from warehouse.records import BadInput
 
@@ -20,7 +29,7 @@ _SMTP = "STEPCAST_SMTP"
 
 
 @dataclass(frozen=True)
-class Notice:
+class Notification:
     """What people are told: a title of one line, and facts by name."""
 
     title: str
@@ -42,7 +51,7 @@ class Webhook:
     def __str__(self) -> str:
         return f"the webhook at {urlsplit(self.url).hostname}"
 
-    def tell(self, notice: Notice) -> None:
+    def tell(self, notice: Notification) -> None:
         """Post the title as `text`, which chat programs show, and the facts by their names.
 
         Raises:
@@ -72,7 +81,9 @@ def configured_webhook(environment: Mapping[str, str] = os.environ) -> Webhook |
     return Webhook(url)
 
 
-def tell(notice: Notice, webhook: Webhook, warn: Callable[[str], object]) -> bool:
+def send_notification(
+    notice: Notification, webhook: Webhook, warn: Callable[[str], object]
+) -> bool:
     """Tell a webhook; return whether it took the notice.
 
     `warn` is told why it did not; nothing is raised, so what wanted to tell goes on.
@@ -106,3 +117,87 @@ def _is_web_address(url: str) -> bool:
         and port != 0
         and url.isprintable()
     )
+
+
+# What tells of failed runs: a sensor, since a hook of a job would miss most of them.
+#
+# A sensor of run failures sees every run of the history: of any job, of assets that somebody
+# materialises by hand, of the command line, and runs whose process was killed. Hooks of a job run
+# within its process, step by step. The sensor runs in Dagster's daemon, as schedules do.
+
+
+UI = "STEPCAST_UI"
+"""Where people open the web interface; links lead there."""
+_LONGEST = 400
+
+
+def sensor() -> SensorDefinition:
+    """Return the sensor that tells of failed runs; it is on where somebody is to be told."""
+    return failures(_configured())
+
+
+def failures(webhook: Webhook | None) -> SensorDefinition:
+    """Return a sensor that tells a webhook of every run that fails; off where there is none."""
+
+    @run_failure_sensor(
+        name="tell_of_failures",
+        description="Tells a webhook of every failed run: docs/changes.md.",
+        monitor_all_code_locations=True,
+        default_status=DefaultSensorStatus.RUNNING if webhook else DefaultSensorStatus.STOPPED,
+    )
+    def tell_of_failures(context: RunFailureSensorContext) -> None:
+        if webhook is None:
+            context.log.warning("nobody is told: STEPCAST_WEBHOOK names no webhook")
+            return
+        notice = notification_of_failure(context.dagster_run, _error(context), os.environ.get(UI))
+        send_notification(notice, webhook, context.log.warning)
+
+    return tell_of_failures
+
+
+def notification_of_failure(run: DagsterRun, error: str, ui: str | None) -> Notification:
+    """Return what people are told of a failed run: job, study, partition, error, and a link."""
+    partition = run.tags.get("dagster/partition")
+    studies = {key.path[0] for key in run.asset_selection or ()}
+    what = "assets" if run.job_name.startswith("__") else run.job_name
+    about = ", ".join(sorted(studies)) or None
+    return Notification(
+        f"Stepcast: {what}{f' of {partition}' if partition else ''} failed",
+        {
+            "job": run.job_name,
+            "study": about or run.job_name,
+            "partition": partition,
+            "error": error,
+            "run": run.run_id,
+            "link": f"{(ui or 'http://localhost:3000').rstrip('/')}/runs/{run.run_id}",
+        },
+    )
+
+
+def _error(context: RunFailureSensorContext) -> str:
+    """Return the cause of a failure in one line."""
+    found = [
+        data.error
+        for event in context.get_step_failure_events()
+        if (data := event.step_failure_data) is not None and data.error is not None
+    ]
+    if not found:
+        return _line(context.failure_event.message or "no step failed; the run ended")
+    error = found[0]
+    while error.cause is not None:
+        error = error.cause
+    return _line(error.message)
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def _configured() -> Webhook | None:
+    """Return whom to tell; a wrong variable is a warning, as the studies must not be lost to it."""
+    try:
+        return configured_webhook()
+    except BadInput as error:
+        logging.getLogger("dagster").warning("nobody is told of failures: %s", error)
+        return None

@@ -8,17 +8,16 @@ made.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from forecasting.chosen import asking_of, systems_of
-from forecasting.fitting import fit_curves, predict_missing
-from forecasting.resting import profiled_curves
-from studies.progress import Progress
+from forecasting.fits import fit_curves, predict_missing
+from forecasting.inputs import inputs_of_study, profiled_curves, systems_of
+from studies.messages import Progress
 from studies.rounds import Round, rounds_of
 from studies.study import Study, read_study
 from warehouse.home import CHECKOUT
-from warehouse.kept import bring, kept_runs
 from warehouse.landing import run_folders
 from warehouse.records import BadInput, Purpose, Run
-from warehouse.sealed import FOLDER
+from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.seal import FOLDER
 from warehouse.warehouse import Warehouse
 
 STUDIES = CHECKOUT / "studies"
@@ -69,14 +68,14 @@ def reproduce(
 def _load(reference: Path, runs: Iterable[Run], purpose: Purpose, warehouse: Warehouse) -> None:
     ours = [run.run_id for run in runs if run.purpose == purpose]
     # After a power failure, the home is made anew from the same runs.
-    bring(reference, warehouse.landing, ours, durable=False)
+    copy_kept_runs(reference, warehouse.landing, ours, durable=False)
     warehouse.load()
 
 
 def _rounds(runs: list[Run], named: Mapping[str, Study]) -> Iterator[Round]:
     for name in sorted({run.study for run in runs} & named.keys()):
         study = named[name]
-        for round_ in rounds_of(study, asking_of(study), runs):
+        for round_ in rounds_of(study, inputs_of_study(study), runs):
             if profiled := profiled_curves(round_, systems_of(study)):
                 yield profiled
 

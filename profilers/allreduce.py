@@ -8,32 +8,87 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import fmean
-from typing import cast
+from typing import NamedTuple, cast
 
 import polars as pl
 from pydantic import Field
 
 from profilers import clock
-from profilers.arrivals import Timed, Times, without_waiting
 from profilers.clusters import Cluster, Node, netns
 from profilers.clusters.loopback import LoopbackCluster
 from profilers.links import link_in_words
 from profilers.nodes import torch_program
-from profilers.nodes.allreduce import TIMEOUT_S, RankConfig
+from profilers.nodes.allreduce import TIMEOUT_S, AllreduceRankConfig
 from profilers.nodes.programs import Message, Programs
-from profilers.nodes.ranks import Ranks
-from profilers.nodes.torch_program import cluster_nodes, in_turn
-from profilers.probe import Asked, Need, Probe, Say, start_s
+from profilers.nodes.torch_jobs import Ranks
+from profilers.nodes.torch_program import cluster_nodes, interleave_node_types
+from profilers.probe import (
+    PlannedRun,
+    Probe,
+    ProbeResult,
+    RequestedScenarios,
+    RunContext,
+    Say,
+    Setting,
+    finished_run,
+    start_s,
+)
 from profilers.readers.nccl_tests import bus_bandwidth_Bps
-from profilers.result import ProbeResult, RunContext, Setting, finished_run
-from profilers.scenarios import in_turn as turns
 from profilers.scenarios import is_all_reduce, largest
+from profilers.scenarios import take_turns as turns
+from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
-from profilers.steady.quiet import Patience
 from warehouse import limits
-from warehouse.amounts import Bytes, Nodes, Repeats
-from warehouse.asks import Subject
-from warehouse.records import Backend, BadInput, Record, Scenario
+from warehouse.fields import Bytes, Nodes, Repeats
+from warehouse.inputs import Subject
+from warehouse.records import Backend, BadInput, ProbeFailed, Record, Scenario
+
+# What ranks of a collective operation wait for the last of them to arrive.
+
+
+Times = Sequence[Sequence[int]]
+"""Nanoseconds by repetition and transfer."""
+
+
+class RankTime(NamedTuple):
+    """A rank's seconds of a trial, the mean of its transfers; `raw_seconds` with waiting."""
+
+    trial: int
+    rank: int
+    seconds: float
+    raw_seconds: float
+
+
+def without_waiting(starts_ns: Sequence[Times], ends_ns: Sequence[Times]) -> list[RankTime]:
+    """Return each rank's time of each repetition, with and without the wait for the last to start.
+
+    Args:
+        starts_ns: by rank, when it started each transfer of each repetition, on one clock.
+        ends_ns: likewise, when it had the sum.
+
+    Raises:
+        ProbeFailed: a rank had a sum before all had started, which only clocks can cause.
+    """
+    timed = []
+    for trial, transfers in enumerate(zip(*starts_ns, strict=True)):
+        latest = [max(starts) for starts in zip(*transfers, strict=True)]
+        for rank, started in enumerate(transfers):
+            ended = ends_ns[rank][trial]
+            if any(end <= start for end, start in zip(ended, latest, strict=True)):
+                raise ProbeFailed(
+                    f"rank {rank} had its sum before the last rank started: the clocks of the "
+                    "nodes differ by more than an all-reduce takes; synchronize them (chrony)"
+                )
+            timed.append(
+                RankTime(
+                    trial,
+                    rank,
+                    fmean(end - start for end, start in zip(ended, latest, strict=True)) / 1e9,
+                    fmean(end - start for end, start in zip(ended, started, strict=True)) / 1e9,
+                )
+            )
+    return timed
+
 
 WARM_UPS = 3
 POINT_PATIENCE_S = 10.0
@@ -78,12 +133,12 @@ def measure(
         BadInput: sizes or world sizes that cannot be.
         ProbeFailed: the job failed.
     """
-    nodes = in_turn(cluster.of_role("worker"))
+    nodes = interleave_node_types(cluster.of_role("worker"))
     check_grid(sizes_bytes, world_sizes, concurrent, len(nodes) * devices_per_node)
     each = devices_per_node
 
     def config(node: Node, device: int) -> str:
-        return RankConfig(cluster.interface, node.group.threads, device).to_json()
+        return AllreduceRankConfig(cluster.interface, node.group.threads, device).to_json()
 
     types = " + ".join(dict.fromkeys(node.group.node_type for node in nodes))
     with host_lock(progress), Programs(cluster, "all-reduce") as programs:
@@ -143,20 +198,20 @@ def _reduce(
                 "world_size": world_size,
                 "size_bytes": size_bytes,
                 "concurrent": concurrent,
-                "trial": one.trial,
-                "rank": one.rank,
-                "seconds": one.seconds,
-                "raw_seconds": one.raw_seconds,
-                "bus_bandwidth_Bps": bus_bandwidth_Bps(size_bytes, world_size, one.seconds),
+                "trial": rank_time.trial,
+                "rank": rank_time.rank,
+                "seconds": rank_time.seconds,
+                "raw_seconds": rank_time.raw_seconds,
+                "bus_bandwidth_Bps": bus_bandwidth_Bps(size_bytes, world_size, rank_time.seconds),
                 "in_place": True,
                 "mtu_bytes": mtu_bytes,
             }
-            for one in timed([replies[name] for name in names])
+            for rank_time in rank_times([replies[name] for name in names])
         ]
     )
 
 
-def timed(replies: Sequence[Message]) -> list[Timed]:
+def rank_times(replies: Sequence[Message]) -> list[RankTime]:
     """Return each rank's times from what ranks answer to `reduce`; leave out the warm-ups.
 
     Raises:
@@ -215,7 +270,7 @@ class Settings(Record):
     trials: Repeats = 5
 
 
-def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each world size on each speed of links, types of nodes, and devices of a node."""
     told = settings.model_dump(exclude={"world_sizes"})
     for key in dict.fromkeys(_cluster_of(one) for one in asked.cluster):
@@ -233,7 +288,7 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
         check_grid(settings.sizes_bytes, worlds, settings.concurrent, ranks)
         points = len(settings.sizes_bytes) * len(settings.concurrent)
         for world_size in worlds:
-            yield Need(
+            yield PlannedRun(
                 Subject(
                     "allreduce",
                     None,
@@ -262,7 +317,7 @@ def _powers_of_two(most: int) -> tuple[int, ...]:
 
 
 def _run(
-    cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+    cluster: Cluster, needs: Sequence[PlannedRun], context: RunContext, say: Say
 ) -> Iterator[ProbeResult]:
     return measure(
         cluster,

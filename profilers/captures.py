@@ -11,9 +11,9 @@ from pathlib import Path
 import polars as pl
 
 from profilers.clusters import Cluster, Node
-from profilers.commands import missing
+from profilers.commands import missing_tools
 from profilers.readers import capture as reader
-from profilers.readers.run_metadata import Trace
+from profilers.readers.run_metadata import TracedRun
 from warehouse.records import MissingTool, ProbeFailed
 
 SNAP_BYTES = 65_549
@@ -41,7 +41,7 @@ def check_tcpdump() -> None:
     Raises:
         MissingTool: there is none.
     """
-    if missing("tcpdump"):
+    if missing_tools("tcpdump"):
         raise MissingTool("tcpdump is not installed; `stepcast doctor` says how")
 
 
@@ -78,7 +78,7 @@ def capture(
 
 
 @dataclass(frozen=True)
-class Captured:
+class CaptureResult:
     """What a run keeps of its captures: tables, samples (metric, unit, value) and artefacts."""
 
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
@@ -101,10 +101,10 @@ class JobCapture:
         """Capture what passes during the block."""
         return self._capture(self._files[1], EVERYTHING)
 
-    def read(self, trace: Trace, step_times_us: Sequence[tuple[int, int]]) -> Captured:
+    def read(self, trace: TracedRun, step_times_us: Sequence[tuple[int, int]]) -> CaptureResult:
         """Read what was captured; keep a copy without tensors, which are most of it."""
         if not self._wanted:
-            return Captured()
+            return CaptureResult()
         found = reader.read(
             self._files[1],
             control=self._files[0],
@@ -116,7 +116,7 @@ class JobCapture:
         for file in self._files:
             file.unlink()
         share = reader.matched_fraction(trace.timing, trace.operation, found.stream)
-        return Captured(
+        return CaptureResult(
             {"stream": found.stream, "http2_frame": found.http2_frame},
             [("captured_fraction", "1", share)],
             {f"{file.name}.gz": self._folder / f"{file.name}.gz" for file in self._files},

@@ -22,7 +22,7 @@ def run(argv: Sequence[str], *, timeout_s: float = 20) -> str:
         ProbeFailed: it failed or did not end within `timeout_s`.
     """
     try:
-        code, told, errors = captured(argv, timeout_s=timeout_s)
+        code, told, errors = run_with_input(argv, timeout_s=timeout_s)
     except FileNotFoundError:
         raise MissingTool(f"{argv[0]} is not installed; `stepcast doctor` says how") from None
     except ProbeFailed as error:
@@ -36,7 +36,7 @@ def run(argv: Sequence[str], *, timeout_s: float = 20) -> str:
     return text
 
 
-def captured(
+def run_with_input(
     argv: Sequence[str], given: bytes = b"", *, timeout_s: float
 ) -> tuple[int, bytes, bytes]:
     """Run a program that reads `given`; return its exit code, stdout and the end of its stderr.
@@ -53,7 +53,7 @@ def captured(
         with subprocess.Popen(argv, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr) as program:
             assert program.stdout is not None
             try:
-                told = whole(program.stdout.fileno(), deadline_s, limits.SENT_BYTES)
+                told = read_all(program.stdout.fileno(), deadline_s, limits.SENT_BYTES)
                 program.wait(timeout=max(deadline_s - time.monotonic(), 0))
             except (TimeoutError, subprocess.TimeoutExpired):
                 program.kill()
@@ -65,7 +65,7 @@ def captured(
         return program.returncode, told, stderr.read()
 
 
-def whole(pipe: int, deadline_s: float, most_bytes: int) -> bytes:
+def read_all(pipe: int, deadline_s: float, most_bytes: int) -> bytes:
     """Return all that comes through a pipe until a moment of monotonic time.
 
     Raises:
@@ -95,6 +95,6 @@ def read(pipe: int, deadline_s: float) -> bytes:
     return os.read(pipe, _PIECE_BYTES)
 
 
-def missing(*tools: str) -> list[str]:
+def missing_tools(*tools: str) -> list[str]:
     """Return those of `tools` that are not on the PATH."""
     return [tool for tool in tools if shutil.which(tool) is None]

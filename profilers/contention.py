@@ -21,17 +21,26 @@ from profilers.captures import EVERYTHING, HEADER_BYTES, capture, check_tcpdump
 from profilers.clusters import Cluster
 from profilers.clusters.fleet import BACKENDS
 from profilers.links import check_flows, link_in_words
-from profilers.nodes.tf_async_job import AsyncJob, StepTime
-from profilers.probe import Asked, Need, Probe, one_by_one, start_s
+from profilers.nodes.tf_jobs import AsyncJob, StepTime
+from profilers.probe import (
+    PlannedRun,
+    Probe,
+    ProbeResult,
+    RequestedScenarios,
+    RunContext,
+    Setting,
+    finished_run,
+    one_by_one,
+    start_s,
+)
 from profilers.readers.shares import shares
-from profilers.result import ProbeResult, RunContext, Setting, finished_run
-from profilers.scenarios import in_turn, is_async, largest
+from profilers.scenarios import is_async, largest, take_turns
+from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
-from profilers.steady.quiet import Patience
 from warehouse import limits
-from warehouse.amounts import Nodes, Repeats, Seconds
-from warehouse.asks import Subject
-from warehouse.records import Backend, BadInput, Record, Scenario, Strategy, Workload
+from warehouse.fields import Nodes, Repeats, Seconds
+from warehouse.inputs import Subject
+from warehouse.records import Backend, BadInput, Record, Scenario, Strategy, TrainingWorkload
 
 NETWORK = "softmax_regression"
 ALONE_S = 0.25
@@ -113,7 +122,9 @@ def _scenario(cluster: Cluster) -> Scenario:
     groups = tuple(cluster.groups)
     workers, servers = (len(cluster.of_role(role)) for role in ("worker", "server"))
     return Scenario(
-        workload=Workload(dnn=NETWORK, image_size=_image_size(cluster.link_mbps), batch_size=1),
+        workload=TrainingWorkload(
+            dnn=NETWORK, image_size=_image_size(cluster.link_mbps), batch_size=1
+        ),
         strategy=Strategy(workers=workers, servers=servers),
         nodes=groups,
         link_mbps=cluster.link_mbps,
@@ -151,7 +162,7 @@ class Settings(Record):
     trials: Repeats = 3
 
 
-def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each speed and type of workers once, on the nodes of the largest scenario with both."""
     for speed, worker in dict.fromkeys(
         (one.link_mbps, group.node_type) for one in asked.cluster for group in one.worker_groups
@@ -166,10 +177,12 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
         flows = settings.flows or tuple(range(1, scenario.strategy.workers + 1))
         if max(flows) < 2:
             raise BadInput(f"flows: contention needs 2 or more, found {list(flows)}; add 2")
-        groups = [one for one in scenario.nodes if one.role != "worker" or one.node_type == worker]
-        nodes = in_turn(groups, max(flows))
+        groups = [
+            node for node in scenario.nodes if node.role != "worker" or node.node_type == worker
+        ]
+        nodes = take_turns(groups, max(flows))
         trials = sum(count > 1 for count in flows) * settings.trials
-        yield Need(
+        yield PlannedRun(
             Subject("contention", None, speed, {"worker": worker}),
             "profile",
             f"probe contention, {link_in_words(speed)}, {worker}",
@@ -180,7 +193,7 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
         )
 
 
-def _check(asked: Asked, needs: Sequence[Need], backend: Backend) -> None:
+def _check(asked: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
     check_flows(asked, needs)
     if needs and backend not in BACKENDS:  # machines tell what they lack once they are up
         check_tcpdump()

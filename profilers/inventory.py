@@ -15,14 +15,23 @@ import polars as pl
 
 from profilers import clock
 from profilers.clusters import Cluster, Node
-from profilers.nodes.programs import Job
+from profilers.nodes.programs import BaseJob
 from profilers.nodes.torch_program import START_TIMEOUT_S, Facts, environment
-from profilers.probe import Asked, Need, Probe, one_by_one, start_s
-from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.probe import (
+    PlannedRun,
+    Probe,
+    ProbeResult,
+    RequestedScenarios,
+    RunContext,
+    Setting,
+    finished_run,
+    one_by_one,
+    start_s,
+)
+from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
-from profilers.steady.quiet import Patience
-from warehouse.amounts import Repeats, Seconds
-from warehouse.asks import Subject
+from warehouse.fields import Repeats, Seconds
+from warehouse.inputs import Subject
 from warehouse.records import NodeGroup, Record
 
 METRICS = {
@@ -37,7 +46,7 @@ PATIENCE_S = 20.0
 _TIMEOUT_S = 120.0
 
 
-class InventoryJob(Job):
+class InventoryJob(BaseJob):
     """The program of `profilers.nodes.inventory` on a node; a context manager.
 
     Raises:
@@ -123,12 +132,12 @@ class Settings(Record):
     seconds: Seconds = 1.0
 
 
-def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each type of workers once."""
     groups = {group.node_type: group for one in asked.cluster for group in one.worker_groups}
     for node_type, group in groups.items():
         nodes = (group.one.model_copy(update={"batch_size": None}),)
-        yield Need(
+        yield PlannedRun(
             Subject("inventory", None, None, {"worker": node_type}),
             "profile",
             f"probe inventory, {node_type}",

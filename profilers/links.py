@@ -18,14 +18,22 @@ from pydantic import Field, field_validator
 from profilers import clock
 from profilers.clusters import Cluster, Node
 from profilers.clusters.node_types import node_group
-from profilers.probe import Asked, Need, Probe, one_by_one
-from profilers.result import ProbeResult, RunContext, Setting, finished_run
-from profilers.scenarios import in_turn, largest
+from profilers.probe import (
+    PlannedRun,
+    Probe,
+    ProbeResult,
+    RequestedScenarios,
+    RunContext,
+    Setting,
+    finished_run,
+    one_by_one,
+)
+from profilers.scenarios import largest, take_turns
+from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
-from profilers.steady.quiet import Patience
 from warehouse import limits
-from warehouse.amounts import Nodes, Repeats, Seconds
-from warehouse.asks import Subject
+from warehouse.fields import Nodes, Repeats, Seconds
+from warehouse.inputs import Subject
 from warehouse.records import BadInput, NodeGroup, ProbeFailed, Record, Scenario
 
 RAMP_S = 0.5
@@ -79,7 +87,9 @@ def measure(
             reports += measured.value
             stolen.append(measured.stolen)
             key = {"direction": direction, "flows": count, "trial": trial}
-            rows += [{**key, "flow": i, **received(r)} for i, r in enumerate(measured.value)]
+            rows += [
+                {**key, "flow": i, **received_goodput(r)} for i, r in enumerate(measured.value)
+            ]
     table = pl.DataFrame(rows)
     _check_goodput(table, cluster.link_mbps, fmean(stolen))
     artefact = context.scratch / "iperf3.json"
@@ -95,7 +105,7 @@ def measure(
     return ProbeResult(run, None, {"link": table}, {artefact.name: artefact})
 
 
-def together(table: pl.DataFrame) -> pl.DataFrame:
+def sum_simultaneous(table: pl.DataFrame) -> pl.DataFrame:
     """Return direction, flows, trial and mbps: the goodput of all flows of each trial."""
     return table.group_by("direction", "flows", "trial", maintain_order=True).agg(
         mbps=pl.col("bandwidth_Bps").sum() * 8e-6
@@ -106,7 +116,7 @@ def _check_goodput(table: pl.DataFrame, link_mbps: float | None, stolen: float) 
     """Refuse links that carry much less than they are shaped to."""
     if link_mbps is None:
         return
-    slowest = together(table).sort("mbps", maintain_order=True).row(0, named=True)
+    slowest = sum_simultaneous(table).sort("mbps", maintain_order=True).row(0, named=True)
     if slowest["mbps"] < LEAST_GOODPUT * link_mbps:
         raise ProbeFailed(
             f"{slowest['direction']}, {slowest['flows']} flow(s): {slowest['mbps']:.0f} Mb/s on "
@@ -160,7 +170,7 @@ def _report(client: "subprocess.Popen[str]", timeout_s: float) -> Any:
     return report
 
 
-def received(report: Any) -> dict[str, Any]:
+def received_goodput(report: Any) -> dict[str, Any]:
     """Return one flow's goodput as the receiver counted it, of iperf3's report."""
     counted, sent = report["end"]["sum_received"], report["end"]["sum_sent"]
     return {
@@ -193,13 +203,13 @@ class Settings(Record):
         return seconds
 
 
-def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each speed of links once, between the nodes of the largest scenario that has it."""
     for speed in dict.fromkeys(one.link_mbps for one in asked.cluster):
         scenario = largest(one for one in asked.cluster if one.link_mbps == speed)
         flows = settings.flows or tuple(sorted({1, scenario.strategy.workers}))
         seconds = 2 * len(flows) * settings.trials * (settings.seconds + _OVERHEAD_S)
-        yield Need(
+        yield PlannedRun(
             Subject("links", None, speed),
             "profile",
             f"probe links, {link_in_words(speed)}",
@@ -209,7 +219,7 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
         )
 
 
-def check_flows(asked: Asked, needs: Sequence[Need]) -> None:
+def check_flows(asked: RequestedScenarios, needs: Sequence[PlannedRun]) -> None:
     """Refuse more flows on links of a speed than any scenario on them has workers.
 
     Raises:
@@ -233,7 +243,7 @@ def link_in_words(link_mbps: float | None) -> str:
 
 def _between(scenario: Scenario, flows: int) -> tuple[NodeGroup, ...]:
     """Return a worker for each flow, and a server: one more node where training has none."""
-    found = in_turn(scenario.nodes, flows)
+    found = take_turns(scenario.nodes, flows)
     if scenario.strategy.servers:
         return found
     return (*found, node_group("server", found[0].node_type, 1))

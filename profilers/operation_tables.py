@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 
-from profilers.probe import Asked, Need, Settings, start_s
-from profilers.scenarios import alone
-from warehouse.asks import Subject
+from profilers.probe import PlannedRun, RequestedScenarios, Settings, start_s
+from profilers.scenarios import single_worker_scenarios
+from warehouse.inputs import Subject
 from warehouse.records import Purpose, Scenario
 
 
@@ -64,23 +64,31 @@ def step_samples(held_s: float, free_s: float, traced_s: float, stolen: float) -
     )
 
 
-def needs_of_operations(
+def plan_operation_runs(
     probe: str,
-    asked: Asked,
+    asked: RequestedScenarios,
     settings: Settings,
     expected_s: Callable[[Scenario], float],
     *,
     test: bool,
-) -> Iterator[Need]:
+) -> Iterator[PlannedRun]:
     """Yield one worker of each type of train scenarios and, with `test`, of test scenarios.
 
     What both have in common fits may see. `expected_s` is what steps of each are expected to take.
     """
-    shown = dict.fromkeys(one for scenario in asked.train for one in alone(scenario))
-    hidden = dict.fromkeys(one for scenario in asked.test for one in alone(scenario))
+    shown = dict.fromkeys(
+        single_worker_scenario
+        for scenario in asked.train
+        for single_worker_scenario in single_worker_scenarios(scenario)
+    )
+    hidden = dict.fromkeys(
+        single_worker_scenario
+        for scenario in asked.test
+        for single_worker_scenario in single_worker_scenarios(scenario)
+    )
     purposes: dict[Scenario, Purpose] = dict.fromkeys(hidden if test else (), "measurement")
     for scenario, purpose in (purposes | dict.fromkeys(shown, "profile")).items():
-        yield Need(
+        yield PlannedRun(
             Subject(probe, scenario, scenario.link_mbps),
             purpose,
             f"profile {scenario.label}",

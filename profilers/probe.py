@@ -1,14 +1,98 @@
 """What a probe is: the contract between what measures and the studies that need it."""
 
+import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from profilers import clock
 from profilers.clusters import Cluster
-from profilers.result import ProbeResult, RunContext, finished_run
-from warehouse.asks import Subject
+from profilers.clusters.node_types import declared_usd_per_hour
+from profilers.steady.gauges import GAUGE
+from warehouse.inputs import Subject
 from warehouse.records import Backend, NodeGroup, ProbeFailed, Purpose, Record, Run, Scenario
+
+# What a probe returns, and how it says who it is.
+
+
+Setting = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """Why a probe runs: for which study, in which round, and whether predictors may see it.
+
+    Raw artefacts are written to `scratch`; whoever made that folder lands and removes them.
+    """
+
+    study: str
+    repeat: int
+    purpose: Purpose
+    scratch: Path
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """A run, its scenario, one frame per raw table (without run_id) and raw artefacts by name."""
+
+    run: Run
+    scenario: Scenario | None
+    tables: Mapping[str, pl.DataFrame]
+    artefacts: Mapping[str, Path] = field(default_factory=dict)
+
+
+def finished_run(
+    probe: str,
+    cluster: Cluster,
+    scenario: Scenario | None,
+    context: RunContext,
+    started_at: datetime,
+    settings: Mapping[str, Setting],
+    error: str | None = None,
+) -> Run:
+    """Describe a run that ends now; with an `error` it is a failed one.
+
+    Its config has the settings, facts of the cluster, how fast the host was (`gauge_us`, and
+    `host_gflops` where nodes have steady cores), and what its nodes cost an hour (`usd_per_hour`):
+    as they are rented, else where their types declare it; query run_costs has what a provider asked
+    for others. The cost of a run on rented nodes is that of its own seconds; what they cost before
+    and after is in query bill.
+
+    Raises:
+        ProbeFailed: the cores of a run that did not fail were not steady.
+    """
+    gauge_us = GAUGE.mean_us(started_at) if cluster.here else None
+    found = {"gauge_us": None if gauge_us is None else round(gauge_us, 1)}
+    host_gflops = cluster.host_gflops(started_at) if error is None else None
+    groups = cluster.groups if scenario is None else scenario.nodes
+    rented_usd, ended_at = cluster.usd_per_hour(), clock.now()
+    found["usd_per_hour"] = declared_usd_per_hour(groups) if rented_usd is None else rented_usd
+    hours = (ended_at - started_at).total_seconds() / 3600
+    if host_gflops is not None:
+        found["host_gflops"] = round(host_gflops, 2)
+    return Run(
+        run_id=f"{started_at:%Y%m%dT%H%M%S}-{probe}-{uuid.uuid4().hex[:8]}",
+        probe=probe,
+        purpose=context.purpose,
+        study=context.study,
+        repeat=context.repeat,
+        scenario_id=scenario.scenario_id if scenario else None,
+        backend=cluster.backend,
+        status="failed" if error else "ok",
+        error=error,
+        started_at=started_at,
+        ended_at=ended_at,
+        host_id=cluster.host_id(),
+        host=dict(cluster.host()),
+        software=dict(cluster.software()),
+        config={**settings, **cluster.facts(), "link_mbps": cluster.link_mbps, **found},
+        cost_usd=None if rented_usd is None else rented_usd * hours,
+    )
+
 
 Say = Callable[[str], None]
 """Told what runs now."""
@@ -34,7 +118,7 @@ STEP_TIME = Metric("step_time_s", "s", "seconds per step")
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedScenarios:
     """The scenarios of a study of which a probe is asked for something.
 
     Attributes:
@@ -52,7 +136,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Need:
+class PlannedRun:
     """A run that a study needs of a probe.
 
     Attributes:
@@ -108,7 +192,7 @@ class Need:
         return all(run.config.get(name) == value for name, value in expected.items())
 
 
-def _no_check(asked: Asked, needs: Sequence[Need], backend: Backend) -> None:
+def _no_check(asked: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
     """Refuse nothing."""
 
 
@@ -139,18 +223,18 @@ class Probe:
     kind: str
     tables: tuple[str, ...]
     settings: type[Record]
-    needs: Callable[[Asked, Any], Iterable[Need]]
-    run: Callable[[Cluster, Sequence[Need], RunContext, Say], Iterable[ProbeResult]]
+    needs: Callable[[RequestedScenarios, Any], Iterable[PlannedRun]]
+    run: Callable[[Cluster, Sequence[PlannedRun], RunContext, Say], Iterable[ProbeResult]]
     concerns: Callable[[Scenario], bool] = lambda _: True
     metric: Metric | None = None
     essential: frozenset[str] = frozenset()
     one_node: bool = False
-    check: Callable[[Asked, Sequence[Need], Backend], None] = _no_check
+    check: Callable[[RequestedScenarios, Sequence[PlannedRun], Backend], None] = _no_check
 
 
-def results(
-    probe: Probe, cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
-) -> Iterator[tuple[Need, ProbeResult]]:
+def measure_planned_runs(
+    probe: Probe, cluster: Cluster, needs: Sequence[PlannedRun], context: RunContext, say: Say
+) -> Iterator[tuple[PlannedRun, ProbeResult]]:
     """Measure needs of one start, and yield each with its result as soon as it is there.
 
     After a failure that is a failed run, which keeps error and stderr and has no rows, for each
@@ -181,7 +265,7 @@ def start_s(nodes: Sequence[NodeGroup]) -> float:
 
 def one_by_one(
     measure: Callable[[], Callable[..., ProbeResult]],
-) -> Callable[[Cluster, Sequence[Need], RunContext, Say], Iterator[ProbeResult]]:
+) -> Callable[[Cluster, Sequence[PlannedRun], RunContext, Say], Iterator[ProbeResult]]:
     """Return a `Probe.run` that measures needs one after the other, by a function for one.
 
     Args:
@@ -190,7 +274,7 @@ def one_by_one(
     """
 
     def run(
-        cluster: Cluster, needs: Sequence[Need], context: RunContext, say: Say
+        cluster: Cluster, needs: Sequence[PlannedRun], context: RunContext, say: Say
     ) -> Iterator[ProbeResult]:
         for need in needs:
             scenario = need.subject.scenario
@@ -198,3 +282,44 @@ def one_by_one(
             yield measure()(cluster, *about, context, **need.settings, progress=say)
 
     return run
+
+
+# Needs of probes that measure whole scenarios: all nodes train.
+
+
+def plan_scenario_runs(
+    probe: str,
+    asked: RequestedScenarios,
+    settings: Settings,
+    expected_s: Callable[[Scenario], float],
+    start: Callable[[Scenario], Hashable],
+    nodes: Callable[[Scenario], tuple[NodeGroup, ...]] = lambda scenario: scenario.nodes,
+) -> Iterator[PlannedRun]:
+    """Yield scenarios for fits to see, own and train ones, then test ones to judge forecasts by.
+
+    Args:
+        probe: its name.
+        asked: what a study asks of it.
+        settings: of each run.
+        expected_s: of a run of a scenario, beside the start of programs.
+        start: what scenarios share that one start of programs can measure.
+        nodes: those that measure a scenario.
+    """
+    parts: tuple[tuple[tuple[Scenario, ...], Purpose, bool], ...] = (
+        (asked.train, "profile", True),
+        (tuple(one for one in asked.own if one not in asked.train), "profile", False),
+        (asked.test, "measurement", False),
+    )
+    for scenarios, purpose, of_train in parts:
+        for scenario in dict.fromkeys(scenarios):
+            yield PlannedRun(
+                Subject(probe, scenario, scenario.link_mbps),
+                purpose,
+                f"measure {scenario.label}",
+                nodes(scenario),
+                settings,
+                expected_s=expected_s(scenario),
+                start=start(scenario),
+                start_s=start_s(scenario.nodes),
+                of_train=of_train,
+            )

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 
 from profilers import (
     allreduce,
-    async_steps,
-    async_throughput,
     contention,
     inventory,
-    largest_batch,
     links,
     slowdown,
     tf_operations,
-    tf_step_time,
+    tf_sync,
+    tf_throughput,
+    tf_trace,
+    torch_compute,
+    torch_memory,
     torch_operations,
-    torch_passes,
-    torch_step_time,
+    torch_throughput,
     watch,
 )
 from profilers.probe import Probe
@@ -29,21 +29,21 @@ PROBES: Mapping[str, Probe] = {
         links,
         contention,
         allreduce,
-        async_steps,
+        tf_trace,
         tf_operations,
         torch_operations,
-        largest_batch,
-        torch_passes,
+        torch_memory,
+        torch_compute,
         slowdown,
-        async_throughput,
-        torch_step_time,
-        tf_step_time,
+        tf_throughput,
+        torch_throughput,
+        tf_sync,
     )
 }
 """By the names with which they land, in the order in which a study runs them."""
 
 
-def judge_of(scenario: Scenario) -> Probe:
+def measuring_probe(scenario: Scenario) -> Probe:
     """Return the probe that measures a whole scenario.
 
     Raises:

@@ -2,7 +2,9 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from warehouse.records import NodeGroup, Scenario
+import polars as pl
+
+from warehouse.records import BadInput, NodeGroup, Scenario
 
 
 def is_async(scenario: Scenario) -> bool:
@@ -17,7 +19,7 @@ def is_all_reduce(scenario: Scenario, framework: str) -> bool:
     return found == ("all_reduce", framework)
 
 
-def alone(scenario: Scenario) -> tuple[Scenario, ...]:
+def single_worker_scenarios(scenario: Scenario) -> tuple[Scenario, ...]:
     """Return one worker of each type of an all-reduce by itself: it has no use for links."""
     strategy = scenario.strategy.model_copy(update={"workers": 1})
     return tuple(
@@ -26,7 +28,7 @@ def alone(scenario: Scenario) -> tuple[Scenario, ...]:
     )
 
 
-def in_turn(groups: Sequence[NodeGroup], workers: int) -> tuple[NodeGroup, ...]:
+def take_turns(groups: Sequence[NodeGroup], workers: int) -> tuple[NodeGroup, ...]:
     """Return so many workers whose types take turns in the order of `groups`, and other nodes."""
     types = [group for group in groups if group.role == "worker"]
     counts = [len(range(place, workers, len(types))) for place in range(len(types))]
@@ -58,7 +60,7 @@ def same_start(scenario: Scenario, *, any_batch: bool = False) -> Hashable:
     They differ in numbers of workers, whose types take turns, and with `any_batch` in batch sizes.
     Other mixes have starts of their own.
     """
-    if in_turn(scenario.nodes, scenario.strategy.workers) != scenario.nodes:
+    if take_turns(scenario.nodes, scenario.strategy.workers) != scenario.nodes:
         return scenario
     groups = tuple(group.model_copy(update={"count": 1}) for group in scenario.worker_groups)
     others = tuple(group for group in scenario.nodes if group.role != "worker")
@@ -67,3 +69,33 @@ def same_start(scenario: Scenario, *, any_batch: bool = False) -> Hashable:
         load = load.model_copy(update={"batch_size": 1})
     strategy = scenario.strategy.model_copy(update={"workers": 1})
     return load, strategy, groups, others, scenario.link_mbps, scenario.cross_traffic
+
+
+# Scenarios of TensorFlow that one start of their job measures, and the table of their steps.
+
+
+STEP_SCHEMA = {
+    "worker": pl.Int16,
+    "step": pl.Int32,
+    "window": pl.Int16,
+    "traced": pl.Boolean,
+    "start_us": pl.Int64,
+    "end_us": pl.Int64,
+}
+"""Columns of table step, as measured runs land it."""
+
+
+def check_family(scenarios: Sequence[Scenario], workers: int) -> Scenario:
+    """Return the scenario of most workers; the others only have fewer of them.
+
+    Raises:
+        BadInput: they differ in more than W, or need more than `workers`.
+    """
+    largest = max(scenarios, key=lambda scenario: scenario.strategy.workers)
+    for scenario in scenarios:
+        # Not the other way round: with a single worker nobody knows the types of further ones.
+        if largest.with_workers(scenario.strategy.workers) != scenario:
+            raise BadInput(f"{scenario.label} and {largest.label} differ in more than W")
+    if largest.strategy.workers > workers:
+        raise BadInput(f"{largest.label} needs more workers than the cluster's {workers}")
+    return largest

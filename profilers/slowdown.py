@@ -17,24 +17,33 @@ import polars as pl
 from pydantic import Field
 
 from profilers import clock
-from profilers.allreduce import WARM_UPS, timed
+from profilers.allreduce import WARM_UPS, rank_times
 from profilers.clusters import Cluster, Node
-from profilers.nodes.allreduce import RankConfig
+from profilers.nodes.allreduce import AllreduceRankConfig
 from profilers.nodes.compute import ComputeConfig
-from profilers.nodes.compute_job import STEP_TIMEOUT_S, check_all_reduce
 from profilers.nodes.programs import Message, Programs
-from profilers.nodes.ranks import Ranks
 from profilers.nodes.slowdown import SlowdownConfig
+from profilers.nodes.torch_jobs import STEP_TIMEOUT_S, Ranks, check_all_reduce
 from profilers.nodes.torch_program import cluster_nodes
 from profilers.nodes.torch_training import Step
-from profilers.probe import STEP_S, Asked, Need, Probe, one_by_one, start_s
-from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.probe import (
+    STEP_S,
+    PlannedRun,
+    Probe,
+    ProbeResult,
+    RequestedScenarios,
+    RunContext,
+    Setting,
+    finished_run,
+    one_by_one,
+    start_s,
+)
 from profilers.scenarios import is_all_reduce
+from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
-from profilers.steady.quiet import Patience
 from warehouse import limits
-from warehouse.amounts import Batch
-from warehouse.asks import Subject
+from warehouse.fields import Batch
+from warehouse.inputs import Subject
 from warehouse.records import BadInput, ProbeFailed, Record, Scenario
 
 BUCKET_BYTES = 25 * 2**20
@@ -83,7 +92,7 @@ def measure(
         config = partial(_config, cluster, scenario)
         ranks = Ranks(cluster, programs, workers, "profilers.nodes.slowdown", config)
         ranks.connect(list(ranks.facts), 1)
-        measured = _Measured(ranks, Patience(cluster.cpu_times), scenario, size_bytes)
+        measured = _MeasuredSteps(ranks, Patience(cluster.cpu_times), scenario, size_bytes)
         pieces = -(-trials // PIECE_STEPS)
         for piece in range(pieces):
             progress(f"slowdown of {scenario.workload.dnn}: {piece + 1} of {pieces}")
@@ -127,12 +136,12 @@ class Times:
     @property
     def forward_s(self) -> list[float]:
         """Return the seconds of each step's forward pass."""
-        return [one.forward_s for one in self.steps]
+        return [step.forward_s for step in self.steps]
 
     @property
     def backward_s(self) -> list[float]:
         """Return the seconds of each step's backward pass."""
-        return [one.backward_s for one in self.steps]
+        return [step.backward_s for step in self.steps]
 
 
 Together = Sequence[Sequence[float]]
@@ -140,7 +149,7 @@ Together = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _MeasuredSteps:
     """Steps and all-reduces so far, alone and beside each other."""
 
     ranks: Ranks
@@ -207,7 +216,7 @@ def _longer(alone_s: Sequence[float], beside_s: Sequence[float]) -> float:
 
 
 def _config(cluster: Cluster, scenario: Scenario, node: Node, device: int) -> str:
-    rank = RankConfig(cluster.interface, node.group.threads, device)
+    rank = AllreduceRankConfig(cluster.interface, node.group.threads, device)
     return SlowdownConfig(rank, ComputeConfig.of(cluster.interface, scenario, node)).to_json()
 
 
@@ -235,7 +244,7 @@ def _reduce(ranks: Ranks, size_bytes: int, times: int) -> list[float]:
     """All-reduce on all ranks; leave out the warm-ups. Return the seconds of each."""
     fields = {"size_bytes": size_bytes, "concurrent": 1, "times": times}
     replies = _ask(ranks, "reduced", times, do="reduce", **fields)
-    return [one.raw_seconds for one in timed(replies)]
+    return [rank_time.raw_seconds for rank_time in rank_times(replies)]
 
 
 def _overlap(ranks: Ranks, command: Mapping[str, int], size_bytes: int) -> Times:
@@ -272,7 +281,7 @@ class Settings(Record):
     trials: int = Field(default=60, ge=2, le=limits.REPEATS)
 
 
-def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each network on each node type that trains it alone, with as many nodes as any has."""
     most: dict[str, int] = {}
     for scenario in asked.cluster:
@@ -294,7 +303,7 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
             }
         )
         check_workers(whole)
-        yield Need(
+        yield PlannedRun(
             Subject("slowdown", whole, whole.link_mbps),
             "profile",
             f"profile {whole.label}",

@@ -16,15 +16,23 @@ from pydantic import Field
 
 from profilers import clock
 from profilers.clusters import Cluster
-from profilers.nodes.tf_async_job import StepTime
-from profilers.nodes.tf_sync_job import Shapes, SyncJob
-from profilers.operation_tables import dnn_row, needs_of_operations, operation_time, step_samples
-from profilers.probe import STEP_S, Asked, Need, Probe, one_by_one
+from profilers.nodes.tf_jobs import Shapes, StepTime, SyncJob
+from profilers.operation_tables import dnn_row, operation_time, plan_operation_runs, step_samples
+from profilers.probe import (
+    STEP_S,
+    PlannedRun,
+    Probe,
+    ProbeResult,
+    RequestedScenarios,
+    RunContext,
+    Setting,
+    finished_run,
+    one_by_one,
+)
 from profilers.readers import run_metadata
-from profilers.result import ProbeResult, RunContext, Setting, finished_run
 from profilers.scenarios import is_all_reduce
+from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
-from profilers.steady.quiet import Patience
 from warehouse import limits
 from warehouse.records import BadInput, Record, Scenario
 
@@ -139,10 +147,10 @@ def _steps(
     job.confine()
     job.run(1, WARM_UP_STEPS)
     held = patience.pieces(lambda steps: job.run(1, steps)[0], untraced, PIECE_STEPS)
-    stolen = [*(one.stolen for one in pieces), *(one.stolen for one in held)]
+    stolen = [*(piece.stolen for piece in pieces), *(one.stolen for one in held)]
     return _Steps(
         shapes,
-        [one.value for one in pieces],
+        [piece.value for piece in pieces],
         [time for piece in held for time in piece.value],
         statistics.fmean(stolen),
     )
@@ -207,10 +215,10 @@ class Settings(Record):
     test: bool = False
 
 
-def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     told = settings.model_dump(exclude={"test"})
     steps_s = (settings.traced_steps + settings.untraced_steps) * STEP_S
-    return needs_of_operations("tf_operations", asked, told, lambda _: steps_s, test=settings.test)
+    return plan_operation_runs("tf_operations", asked, told, lambda _: steps_s, test=settings.test)
 
 
 PROBE = Probe(

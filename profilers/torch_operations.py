@@ -19,17 +19,25 @@ from pydantic import Field
 from networks.figures import figures
 from profilers import clock
 from profilers.clusters import Cluster
-from profilers.expected import step_or_guess_s
 from profilers.nodes.compute import ComputeConfig
-from profilers.nodes.compute_job import STEP_TIMEOUT_S, check_single
-from profilers.nodes.programs import Job, Message
+from profilers.nodes.programs import BaseJob, Message
+from profilers.nodes.torch_jobs import STEP_TIMEOUT_S, check_single
 from profilers.nodes.torch_program import START_TIMEOUT_S, Facts, cluster_nodes, environment
-from profilers.operation_tables import dnn_row, needs_of_operations, operation_time, step_samples
-from profilers.probe import Asked, Need, Probe, one_by_one
-from profilers.result import ProbeResult, RunContext, Setting, finished_run
+from profilers.operation_tables import dnn_row, operation_time, plan_operation_runs, step_samples
+from profilers.probe import (
+    PlannedRun,
+    Probe,
+    ProbeResult,
+    RequestedScenarios,
+    RunContext,
+    Setting,
+    finished_run,
+    one_by_one,
+)
 from profilers.scenarios import is_all_reduce
+from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
-from profilers.steady.quiet import Patience
+from profilers.step_estimates import step_or_guess_s
 from warehouse import limits
 from warehouse.records import ProbeFailed, Record, Scenario
 
@@ -94,9 +102,9 @@ def profile(
         "warm_up_steps": WARM_UP_STEPS,
     }
     run = finished_run("torch_operations", cluster, scenario, context, started_at, settings)
-    found = [one.value for one in pieces]
+    found = [piece.value for piece in pieces]
     times_us = [us for one in found for us in one.times_us]
-    stolen = [*(one.stolen for one in pieces), *(one.stolen for one in held)]
+    stolen = [*(piece.stolen for piece in pieces), *(one.stolen for one in held)]
     tables = {
         **operator_tables(found[0].operators),
         "operation_time": operation_time([_durations(times_us)]),
@@ -113,7 +121,7 @@ def profile(
 
 
 @dataclass(frozen=True)
-class Timed:
+class OperatorTimes:
     """Operators of a step, and their microseconds in each step; seconds of untimed steps."""
 
     operators: Sequence[Mapping[str, Any]]
@@ -121,7 +129,7 @@ class Timed:
     free_s: Sequence[float] = ()
 
 
-class OperatorsJob(Job):
+class OperatorsJob(BaseJob):
     """The network of a scenario on worker 0; a context manager. Held to its share on `confine`.
 
     Raises:
@@ -141,7 +149,7 @@ class OperatorsJob(Job):
         reply = self._ask("trained", steps, do="train", steps=steps)
         return cast(list[float], reply["seconds"])
 
-    def time_operators(self, steps: int) -> Timed:
+    def time_operators(self, steps: int) -> OperatorTimes:
         """Train steps; return their operators and what each took."""
         reply = self._ask("timed", steps, do="time_operators", steps=steps)
         operators = cast(Sequence[Mapping[str, Any]], reply["operators"])
@@ -150,7 +158,7 @@ class OperatorsJob(Job):
                 f"steps of {self._label} had different operators: a network that branches on its "
                 "input has no one step to profile"
             )
-        return Timed(operators, cast(Sequence[Sequence[float]], reply["times_us"]))
+        return OperatorTimes(operators, cast(Sequence[Sequence[float]], reply["times_us"]))
 
     def confine(self) -> None:
         """Hold the program to its node's share and memory from now on."""
@@ -169,10 +177,10 @@ class OperatorsJob(Job):
         return self._programs.ask([name], answer, timeout_s, **command)[name]
 
 
-def _piece(job: OperatorsJob, untimed: int, timed: int) -> Timed:
+def _piece(job: OperatorsJob, untimed: int, timed: int) -> OperatorTimes:
     free_s = job.train(untimed) if untimed else []
     found = job.time_operators(timed)
-    return Timed(found.operators, found.times_us, free_s)
+    return OperatorTimes(found.operators, found.times_us, free_s)
 
 
 def operator_tables(operators: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
@@ -216,10 +224,10 @@ class Settings(Record):
     test: bool = False
 
 
-def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     told = settings.model_dump(exclude={"test"})
     expected = partial(_expected_s, settings)
-    return needs_of_operations("torch_operations", asked, told, expected, test=settings.test)
+    return plan_operation_runs("torch_operations", asked, told, expected, test=settings.test)
 
 
 def _expected_s(settings: Settings, scenario: Scenario) -> float:

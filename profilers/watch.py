@@ -5,10 +5,13 @@ second. The kinds take turns, so that a slow moment of the host hits all of them
 window, so that a run knows its own noise. `fleet.drift` compares runs.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from statistics import fmean
+from typing import Any, cast
 
 import polars as pl
 from pydantic import Field
@@ -16,18 +19,84 @@ from pydantic import Field
 from profilers import clock, links
 from profilers.clusters import Cluster, Node
 from profilers.links import link_in_words
+from profilers.nodes.compute import ComputeConfig
+from profilers.nodes.programs import BaseJob
+from profilers.nodes.torch_program import START_TIMEOUT_S, environment
 from profilers.nodes.watch import COPIED_BYTES
-from profilers.nodes.watch_job import Done, WatchJob
-from profilers.probe import Asked, Need, Probe, one_by_one, start_s
-from profilers.result import ProbeResult, RunContext, Setting, finished_run
-from profilers.steady.gauge import GAUGE
+from profilers.probe import (
+    PlannedRun,
+    Probe,
+    ProbeResult,
+    RequestedScenarios,
+    RunContext,
+    Setting,
+    finished_run,
+    one_by_one,
+    start_s,
+)
+from profilers.steady.gauges import GAUGE, MemoryGauge
+from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
-from profilers.steady.memory import MemoryGauge
-from profilers.steady.quiet import Patience
 from warehouse import limits
-from warehouse.amounts import Repeats, Seconds
-from warehouse.asks import Subject
+from warehouse.fields import Repeats, Seconds
+from warehouse.inputs import Subject
 from warehouse.records import NodeGroup, Record
+
+# A small network in training and copies of memory on one node: started, asked for, ended.
+
+
+DNN, IMAGE_SIZE, BATCH_SIZE = "small_cnn", 24, 4
+_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True)
+class WorkTotals:
+    """How often something was done, and the seconds and processor seconds of all."""
+
+    times: int
+    wall_s: float
+    cpu_s: float
+
+
+class WatchJob(BaseJob):
+    """The program of `profilers.nodes.watch` on a node; a context manager.
+
+    Raises:
+        ProbeFailed: the program died.
+    """
+
+    def __init__(self, cluster: Cluster, node: Node) -> None:
+        super().__init__(cluster, f"watch of {node.group.node_type}")
+        self._cluster, self._node = cluster, node
+
+    def train(self, seconds: float) -> WorkTotals:
+        """Train for about so long; return what steps took."""
+        return self._ask("train", "trained", seconds)
+
+    def copy(self, seconds: float) -> WorkTotals:
+        """Copy memory for about so long; return what copies took."""
+        return self._ask("copy", "copied", seconds)
+
+    def _ask(self, do: str, answer: str, seconds: float) -> WorkTotals:
+        name = self._node.name
+        timeout_s = _TIMEOUT_S + seconds
+        reply = self._programs.ask([name], answer, timeout_s, do=do, seconds=seconds)[name]
+        told = cast(Mapping[str, Any], reply)
+        return WorkTotals(int(told["times"]), float(told["wall_s"]), float(told["cpu_s"]))
+
+    def _start(self) -> None:
+        node, programs = self._node, self._programs
+        threads, inter_op = node.group.threads, node.group.inter_op_threads
+        network = (DNN, IMAGE_SIZE)
+        config = ComputeConfig(
+            self._cluster.interface, *network, threads, inter_op, replicated=False, branches=False
+        )
+        told = json.dumps({**asdict(config), "batch_size": BATCH_SIZE})
+        variables = environment(self._cluster, node)
+        programs.start(node.name, node, "profilers.nodes.watch", told, variables)
+        programs.expect([node.name], "ready", START_TIMEOUT_S)
+        programs.confine(node.name)
+
 
 STEP_TIME, STEP_CPU = "watch_step_time_s", "watch_step_cpu_s"
 CPU_SHARE, MEMORY = "watch_cpu_share", "watch_memory_Bps"
@@ -140,14 +209,14 @@ def _copied(job: WatchJob, seconds: float, beside: MemoryGauge | None) -> Window
     return {MEMORY: _speed_Bps(copied), HOST_MEMORY: beside.speed_Bps}
 
 
-def _speed_Bps(copied: Done) -> float:
+def _speed_Bps(copied: WorkTotals) -> float:
     return copied.times * COPIED_BYTES / copied.cpu_s
 
 
 def _both_ways(cluster: Cluster, node: Node, seconds: float) -> Window:
     directions = {TO_SERVER: "uplink", FROM_SERVER: "downlink"}
     return {
-        metric: links.received(links.simultaneous(cluster, [node], direction, seconds)[0])[
+        metric: links.received_goodput(links.simultaneous(cluster, [node], direction, seconds)[0])[
             "bandwidth_Bps"
         ]
         for metric, direction in directions.items()
@@ -172,7 +241,7 @@ class Settings(Record):
     links_s: int = Field(default=1, ge=1, le=int(limits.SECONDS))
 
 
-def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
+def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each type of workers once on each speed of links that it trains on."""
     groups = {
         (group.node_type, one.link_mbps): group
@@ -182,7 +251,7 @@ def _needs(asked: Asked, settings: Settings) -> Iterator[Need]:
     each_s = settings.compute_s + settings.memory_s + 2 * (settings.links_s + _OVERHEAD_S / 2)
     for (node_type, speed), group in groups.items():
         nodes = _pair(group)
-        yield Need(
+        yield PlannedRun(
             Subject("watch", None, speed, {"worker": node_type}),
             "profile",
             f"probe watch, {link_in_words(speed)}, {node_type}",

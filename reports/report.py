@@ -7,43 +7,14 @@ from pathlib import Path
 import polars as pl
 
 from forecasting.evaluation import Evaluation
-from forecasting.findings.about import About
+from forecasting.findings.study import RoundDescription
 from forecasting.results import Summary, has_several, scaling
-from reports import first_screen, folding, page, plots
-from reports.figure_html import MOST_FIGURES, captioned, grid
-from reports.html_table import MOST_ROWS, Cell, table
-from reports.sections import (
-    board,
-    choices,
-    comparisons,
-    components,
-    convergence,
-    data_parallel,
-    decisions,
-    devices,
-    end_times,
-    errors,
-    goodput,
-    http2,
-    largest_errors,
-    operations,
-    order,
-    overhead,
-    provenance,
-    published,
-    regressions,
-    reuse,
-    scenarios,
-    servers,
-    step_times,
-    traced_steps,
-    unseen,
-    windows,
-)
+from reports import async_sgd, ceer, first_screen, html, plots, predictddl, srift, study_sections
+from reports.html import MOST_FIGURES, MOST_ROWS, Cell, caption_figure, grid, table
 from reports.svg import MOST_POINTS
 from reports.wording import floor, number, percent
-from studies.words import count
-from warehouse.durable import write_text
+from studies.messages import count
+from warehouse.durable_files import write_text
 
 _BOUNDED = (
     f"This page does not grow with its study: a table has {MOST_ROWS:,} rows at most, a section "
@@ -70,8 +41,8 @@ def write(evaluation: Evaluation, path: Path) -> Path:
 def render(evaluation: Evaluation) -> str:
     """Return the report of an evaluated round as HTML."""
     about, rows = evaluation.about, evaluation.rows
-    found = folding.grouped(_groups(evaluation))
-    return page.filled(
+    found = html.group_sections(_groups(evaluation))
+    return html.fill_template(
         "report.html",
         name=escape(about.study),
         repeat=str(about.repeat),
@@ -80,8 +51,8 @@ def render(evaluation: Evaluation) -> str:
         warning=_warning(about, rows),
         picture=first_screen.picture(evaluation),
         figures=first_screen.figures(evaluation),
-        contents=folding.contents(found),
-        sections=folding.folded(found),
+        contents=html.contents_list(found),
+        sections=html.fold_sections(found),
     )
 
 
@@ -90,22 +61,22 @@ def _groups(found: Evaluation) -> Mapping[str, Iterable[str]]:
     return {
         "How far off are the forecasts?": _accuracy(found),
         "What should be rented?": [
-            decisions.section(found.decisions),
+            study_sections.decisions_section(found.decisions),
             *(
                 []
                 if found.by_operations is None
-                else [choices.section(found.by_operations.choices)]
+                else [ceer.choices_section(found.by_operations.choices)]
             ),
         ],
         "How do forecasts of networks that never ran do?": [
-            reuse.section(found.reuse),
-            regressions.section(found.reuse),
+            predictddl.reuse_section(found.reuse),
+            predictddl.regressions_section(found.reuse),
         ],
         "Which part of a forecast is wrong?": _parts(found),
         "What was seen in the training?": _seen(found),
         "Where do the figures come from?": [
             f"<h2>How the figures were judged</h2>{_judged(found.summary)}",
-            f"<h2>Hosts, nodes and runs</h2>{provenance.section(found.about)}",
+            f"<h2>Hosts, nodes and runs</h2>{study_sections.provenance_section(found.about)}",
         ],
     }
 
@@ -115,43 +86,43 @@ def _accuracy(found: Evaluation) -> Iterator[str]:
     about = found.about
     curves = scaling(found.rows)
     drawn = [_curve(curve, about) for curve in curves[:MOST_FIGURES]]
-    yield scenarios.section(found.rows, about, found.per_dollar)
+    yield study_sections.scenarios_section(found.rows, about, found.per_dollar)
     if curves:
         yield f"<h2>Forecast and measured, by number of workers</h2>{grid(drawn, len(curves))}"
-    yield published.section(found.published)
+    yield study_sections.published_section(found.published)
     yield _systems(found.systems)
-    yield board.section(found.board)
-    yield errors.section(found.errors)
-    yield step_times.section(found.step_times)
+    yield study_sections.board_section(found.board)
+    yield async_sgd.errors_section(found.errors)
+    yield srift.step_times_section(found.step_times)
 
 
 def _parts(found: Evaluation) -> Iterator[str]:
     """Yield where errors come from, and how wrong parts of forecasts are by themselves."""
-    yield largest_errors.section(found.largest_errors)
-    yield components.section(found.components)
+    yield study_sections.largest_errors_section(found.largest_errors)
+    yield srift.components_section(found.components)
     if found.by_operations is not None:
-        yield unseen.section(found.by_operations.unseen)
-    yield end_times.section(found.captures.end_times)
-    yield windows.section(found.captures.windows)
+        yield ceer.unseen_section(found.by_operations.unseen)
+    yield async_sgd.end_times_section(found.captures.end_times)
+    yield async_sgd.windows_section(found.captures.windows)
 
 
 def _seen(found: Evaluation) -> Iterator[str]:
     """Yield what profiles, probes and packets show, whatever was forecast."""
-    yield comparisons.section(found.comparisons)
-    yield data_parallel.section(found.data_parallel)
+    yield async_sgd.comparisons_section(found.comparisons)
+    yield srift.data_parallel_section(found.data_parallel)
     if (by_operations := found.by_operations) is not None:
-        yield operations.section(by_operations.operations)
-        yield devices.section(by_operations.devices)
-    yield traced_steps.section(found.traced_steps)
-    yield convergence.section(found.convergence)
-    yield servers.section(found.servers)
-    yield f"<h2>Speed of the links</h2>{_LINKS}{goodput.section(found.links)}"
-    yield overhead.section(found.captures.overheads)
-    yield http2.section(found.captures.http2)
-    yield order.section(found.captures.orders)
+        yield ceer.operations_section(by_operations.operations)
+        yield ceer.devices_section(by_operations.devices)
+    yield async_sgd.traced_steps_section(found.traced_steps)
+    yield async_sgd.convergence_section(found.convergence)
+    yield async_sgd.servers_section(found.servers)
+    yield f"<h2>Speed of the links</h2>{_LINKS}{async_sgd.goodput_section(found.links)}"
+    yield async_sgd.overhead_section(found.captures.overheads)
+    yield async_sgd.http2_section(found.captures.http2)
+    yield async_sgd.order_section(found.captures.orders)
 
 
-def _warning(about: About, rows: pl.DataFrame) -> str:
+def _warning(about: RoundDescription, rows: pl.DataFrame) -> str:
     notes = []
     if about.backend == "loopback" and has_several(rows):
         notes.append(
@@ -192,7 +163,7 @@ def _whole(system: str) -> pl.Expr:
     return (pl.col("system") == system) & pl.col("dnn").is_null()
 
 
-def _curve(rows: pl.DataFrame, about: About) -> tuple[str, str]:
+def _curve(rows: pl.DataFrame, about: RoundDescription) -> tuple[str, str]:
     title = rows["title"][0]
     known = rows.filter(pl.col("measured").is_not_null()).to_dicts()
     said = "; ".join(
@@ -203,7 +174,7 @@ def _curve(rows: pl.DataFrame, about: About) -> tuple[str, str]:
     described = f"{about.metric} by number of workers, {title}. {said}"
     caption = "Band: prediction interval. Bars: spread between the windows of the run."
     drawn = plots.scaling(rows, about.metric, baseline=about.baseline)
-    return title, captioned(drawn, described, caption)
+    return title, caption_figure(drawn, described, caption)
 
 
 def _judged(result: Summary) -> str:
@@ -219,6 +190,6 @@ def _judged(result: Summary) -> str:
         "repetition. The <em>noise floor</em> is the mean absolute error of forecasting each run "
         "by the mean of its runs in other "
         f"rounds, on re-created clusters: {floor(result)}. Judged with two or more workers: "
-        f"{count(result.n, 'scenario')}{first_screen.uncounted(result)}.</p>"
+        f"{count(result.n, 'scenario')}{first_screen.uncounted_sentence(result)}.</p>"
         f"<p>{_BOUNDED}</p>"
     )

@@ -16,7 +16,7 @@ _PROGRESS = ("training", "progress", "saved", "finished", "aborted", "stopped")
 
 
 @dataclass(frozen=True)
-class Stay:
+class NodeLifetime:
     """A node, from its launch until it was lost or given back; `up_s` is None if it never was."""
 
     node: str
@@ -27,7 +27,7 @@ class Stay:
     reason: str | None
 
 
-def stays(events: pl.DataFrame) -> list[Stay]:
+def node_lifetimes(events: pl.DataFrame) -> list[NodeLifetime]:
     """Return the nodes of a story (columns of table runtime_event), in the order of launch."""
     end_s = float(events["at_s"].to_numpy().max(initial=0.0))
     rows = events.with_row_index("row").with_columns(before_s=pl.col("at_s").shift(1))
@@ -44,7 +44,7 @@ def stays(events: pl.DataFrame) -> list[Stay]:
         gone_s, reason = min(ends, key=lambda one: one[0], default=(end_s, None))
         up_s = float(up["at_s"][0]) if up.height else None
         found.append(
-            Stay(launch["node"], launch["node_type"], launch["at_s"], up_s, gone_s, reason)
+            NodeLifetime(launch["node"], launch["node_type"], launch["at_s"], up_s, gone_s, reason)
         )
     return found
 
@@ -57,7 +57,7 @@ def timeline(events: pl.DataFrame, title: str = "") -> Figure:
 
     Source: Srift, Figure 8.
     """
-    nodes = stays(events)
+    nodes = node_lifetimes(events)
     inches = [_PROGRESS_INCHES, len(nodes) * _ROW_INCHES + 0.7]
     figure = Figure(figsize=(_WIDTH_INCHES, sum(inches)), layout="constrained")
     figure.suptitle(title, fontsize=12)
@@ -99,8 +99,8 @@ def _draw_progress(axes: Axes, events: pl.DataFrame) -> None:
     axes.legend(loc="upper left", fontsize=8)
 
 
-def _draw_nodes(axes: Axes, nodes: list[Stay]) -> None:
-    types = sorted({one.node_type for one in nodes})
+def _draw_nodes(axes: Axes, nodes: list[NodeLifetime]) -> None:
+    types = sorted({node.node_type for node in nodes})
     colours = {name: SERIES[place % len(SERIES)] for place, name in enumerate(types)}
     labels = {name: name for name in types}
     for place, one in enumerate(nodes):
@@ -118,7 +118,7 @@ def _draw_nodes(axes: Axes, nodes: list[Stay]) -> None:
                 textcoords="offset points",
                 fontsize=7,
             )
-    axes.set_yticks(range(len(nodes)), labels=[one.node for one in nodes], fontsize=8)
+    axes.set_yticks(range(len(nodes)), labels=[node.node for node in nodes], fontsize=8)
     if nodes:
         axes.legend(loc="lower left", fontsize=8, title="launching, then up", title_fontsize=8)
     axes.set_ylim(len(nodes) - 0.4, -0.6)

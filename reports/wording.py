@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import exp, lgamma, log, log1p
 from typing import TYPE_CHECKING
 
-from studies.words import count
+from studies.messages import count
 
 if TYPE_CHECKING:
     from forecasting.results import Summary
@@ -30,7 +30,7 @@ def percent(value: float | None, *, signed: bool = False) -> str:
     return f"{value:{'+' if signed else ''}.1f} %".replace("-", "−")
 
 
-def held(inside: int, n: int) -> tuple[str, str]:
+def held_intervals(inside: int, n: int) -> tuple[str, str]:
     """Return how many of n intervals of 90 % had what was measured, and what to make of it.
 
     A share is no headline where n is too few to judge intervals by; that far too few held can show
@@ -98,11 +98,11 @@ def opening(scenarios: int, result: "Summary", baseline: str) -> str:
     if result.error is None:
         return f"{done}."
     several = "with several workers, " if result.several else ""
-    beside = against(result, f", {baseline} by")
+    beside = baseline_clause(result, f", {baseline} by")
     return f"{done}: {several}forecasts are off by {percent(result.error)} in the mean{beside}."
 
 
-def against(result: "Summary", words: str) -> str:
+def baseline_clause(result: "Summary", words: str) -> str:
     """Return the baseline's error after the words; nothing where no baseline was judged."""
     return "" if result.linear_error is None else f"{words} {percent(result.linear_error)}"
 
@@ -115,7 +115,7 @@ def headline(result: "Summary", baseline: str) -> str:
         some = "No scenario with 2 or more workers" if result.several else "No scenario"
         return f"{some} {none}.{busy}"
     over = " over W ≥ 2" if result.several else ""
-    beside = against(result, f"; {baseline} errs by")
+    beside = baseline_clause(result, f"; {baseline} errs by")
     return (
         f"Mean absolute error{over}: {percent(result.error)} (n = {result.n}); "
         f"noise floor {floor(result)}{beside}.{busy}"

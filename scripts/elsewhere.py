@@ -21,38 +21,41 @@ import polars as pl
 from pydantic import TypeAdapter
 
 from profilers.clusters import open_cluster
-from profilers.probe import Need, results
+from profilers.probe import PlannedRun, ProbeResult, RunContext, measure_planned_runs
 from profilers.probes import PROBES
-from profilers.result import ProbeResult, RunContext
-from studies.needs import needs, nodes_of, starts
+from studies.planned_runs import group_by_start, nodes_of, required_runs
 from warehouse.records import Backend, Purpose, Record, Run, Scenario
 
 
-class Asked(Record):
+class PlannedStart(Record):
     """Needs of a study, those of one start of programs together."""
 
     study: str
     backend: Backend
     purpose: Purpose
-    starts: tuple[tuple[Need, ...], ...]
+    starts: tuple[tuple[PlannedRun, ...], ...]
 
 
-_ASKED = TypeAdapter(Asked)
+_ASKED = TypeAdapter(PlannedStart)
 
 
 def ask(study: Path, purpose: Purpose, backend: Backend) -> str:
     """Return the needs of a study's first round, as JSON."""
-    from forecasting.chosen import asking_of
+    from forecasting.inputs import inputs_of_study
     from studies.study import read_study
 
     read = read_study(study)
-    wanted = [one for one in needs(read, backend, asking_of(read)) if one.purpose == purpose]
-    grouped = [tuple(replace(one, start=None) for one in start) for start in starts(wanted)]
-    asked = Asked(study=read.name, backend=backend, purpose=purpose, starts=tuple(grouped))
+    wanted = [
+        required_run
+        for required_run in required_runs(read, backend, inputs_of_study(read))
+        if required_run.purpose == purpose
+    ]
+    grouped = [tuple(replace(one, start=None) for one in start) for start in group_by_start(wanted)]
+    asked = PlannedStart(study=read.name, backend=backend, purpose=purpose, starts=tuple(grouped))
     return _ASKED.dump_json(asked, indent=1).decode()
 
 
-def measure(asked: Asked, folder: Path, most_s: float, repeat: int = 1) -> None:
+def measure(asked: PlannedStart, folder: Path, most_s: float, repeat: int = 1) -> None:
     """Measure needs in their order, and keep each result as a folder of its run."""
     started_s = time.monotonic()
     with TemporaryDirectory() as scratch:
@@ -65,7 +68,9 @@ def measure(asked: Asked, folder: Path, most_s: float, repeat: int = 1) -> None:
             say(f"{number}/{len(asked.starts)}, {left_s:.0f} s left: {start[0].title}")
             link_mbps = start[0].subject.link_mbps
             with open_cluster(asked.backend, nodes_of(start), link_mbps) as cluster:
-                for _, result in results(PROBES[start[0].probe], cluster, start, context, print):
+                for _, result in measure_planned_runs(
+                    PROBES[start[0].probe], cluster, start, context, print
+                ):
                     keep(result, folder)
 
 

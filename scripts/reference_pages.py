@@ -11,7 +11,7 @@ from typing import Protocol, cast, get_args
 
 import typer
 
-from pipelines.cli.commands import loaded
+from pipelines.cli.commands import load_command
 from pipelines.cli.docs import item, wrapped
 from pipelines.cli.main import app
 from warehouse.home import CHECKOUT
@@ -48,7 +48,7 @@ class Parameter(Protocol):
     default: object
 
 
-class Command(Protocol):
+class ClickCommand(Protocol):
     """A command, or a group of them."""
 
     help: str | None
@@ -56,17 +56,17 @@ class Command(Protocol):
 
 
 def commands(
-    command: Command | None = None, name: str = "stepcast"
-) -> Iterator[tuple[str, Command]]:
+    command: ClickCommand | None = None, name: str = "stepcast"
+) -> Iterator[tuple[str, ClickCommand]]:
     """Yield every command that does something, with its whole name, in order."""
-    command = command or cast(Command, typer.main.get_command(app))
-    children: dict[str, Command] | None = getattr(command, "commands", None)
+    command = command or cast(ClickCommand, typer.main.get_command(app))
+    children: dict[str, ClickCommand] | None = getattr(command, "commands", None)
     if children is None:
         yield name, command
         return
     for each in sorted(children):
         # A command of `stepcast` itself is imported by its name.
-        child = loaded(each) if name == "stepcast" else children[each]
+        child = load_command(each) if name == "stepcast" else children[each]
         yield from commands(child, f"{name} {each}")
 
 
@@ -75,7 +75,7 @@ def cli_page() -> str:
     parts = [_CLI_INTRO]
     for name, command in commands():
         parts.append(f"\n## {name}\n{_help(command)}\n")
-        parts += [_parameter(one) for one in command.params if one.name != "help"]
+        parts += [_parameter(param) for param in command.params if param.name != "help"]
     return "".join(parts)
 
 
@@ -103,9 +103,9 @@ def _choices(annotation: object) -> Iterator[str]:
             yield from _choices(one)
 
 
-def _help(command: Command) -> str:
+def _help(command: ClickCommand) -> str:
     paragraphs = textwrap.dedent(command.help or "").strip().split("\n\n")
-    return "\n\n".join(wrapped(" ".join(one.split())) for one in paragraphs) + "\n"
+    return "\n\n".join(wrapped(" ".join(paragraph.split())) for paragraph in paragraphs) + "\n"
 
 
 def main() -> None:

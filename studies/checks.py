@@ -10,15 +10,21 @@ from profilers.clusters.fleet import BACKENDS
 from profilers.clusters.netns import check_count
 from profilers.clusters.node_types import check_host, fleet_types, node_group
 from profilers.clusters.ssh import check_machines
-from profilers.probe import Asked
+from profilers.probe import RequestedScenarios
 from profilers.probes import PROBES
 from studies.curve import Curve
-from studies.needs import Asking, asked_of, needs, nodes_of, starts
+from studies.planned_runs import (
+    SystemInputs,
+    group_by_start,
+    nodes_of,
+    requested_scenarios,
+    required_runs,
+)
 from studies.study import Study
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, Role
 
 
-def check_study(study: Study, source: Path, backend: Backend, asking: Asking) -> None:
+def check_study(study: Study, source: Path, backend: Backend, asking: SystemInputs) -> None:
     """Refuse networks, node types, numbers of nodes and settings that are not possible here.
 
     Raises:
@@ -29,15 +35,15 @@ def check_study(study: Study, source: Path, backend: Backend, asking: Asking) ->
         place = f"{source}: {study.place_of(curve)}"
         _check_network(curve, place)
         for name in curve.worker:
-            tell(f"{place}.worker", partial(_check_type, "worker", name, backend))
+            name_field(f"{place}.worker", partial(_check_type, "worker", name, backend))
         if curve.server is not None:
-            tell(f"{place}.server", partial(_check_type, "server", curve.server, backend))
+            name_field(f"{place}.server", partial(_check_type, "server", curve.server, backend))
         trained_by = curve.scenarios(backend)[-1].nodes
         field = "mix" if curve.mix else "workers"
-        tell(f"{place}.{field}", partial(_check_nodes, trained_by, backend))
+        name_field(f"{place}.{field}", partial(_check_nodes, trained_by, backend))
     _check_hidden(study, source, backend)
     try:
-        needed = needs(study, backend, asking)
+        needed = required_runs(study, backend, asking)
     except BadInput as error:
         raise BadInput(f"{source}: {error}") from None
     used = {need.probe for need in needed}
@@ -46,17 +52,19 @@ def check_study(study: Study, source: Path, backend: Backend, asking: Asking) ->
         if study.only_profiles:
             why = "it can tell nothing of what is listed under train"
         raise BadInput(f"{source}: probes.{idle[0]}: nothing of it is needed: {why}; leave it out")
-    for start in starts(needed):
+    for start in group_by_start(needed):
         field = f"{source}: probes.{start[0].probe}"
-        tell(field, partial(_check_nodes, nodes_of(start), backend))
-    wanted = asked_of(study, backend, asking)
+        name_field(field, partial(_check_nodes, nodes_of(start), backend))
+    wanted = requested_scenarios(study, backend, asking)
     _check_train(study, source, backend, wanted)
     for name, asked in wanted.items():
         ours = [need for need in needed if need.probe == name]
-        tell(f"{source}: probes.{name}", partial(PROBES[name].check, asked, ours, backend))
+        name_field(f"{source}: probes.{name}", partial(PROBES[name].check, asked, ours, backend))
 
 
-def _check_train(study: Study, source: Path, backend: Backend, wanted: Mapping[str, Asked]) -> None:
+def _check_train(
+    study: Study, source: Path, backend: Backend, wanted: Mapping[str, RequestedScenarios]
+) -> None:
     """Refuse train scenarios that would be of no use to any chosen system, or named probe."""
     use = "no named probe concerns it; leave it out, or name one that does"
     if not study.only_profiles:
@@ -80,7 +88,7 @@ def _check_hidden(study: Study, source: Path, backend: Backend) -> None:
             )
 
 
-def tell(field: str, check: Callable[[], None]) -> None:
+def name_field(field: str, check: Callable[[], None]) -> None:
     """Say of which field a check complains.
 
     Raises:

@@ -9,10 +9,10 @@ from pydantic import Field, field_validator, model_validator
 
 from profilers.clusters.node_types import node_group
 from profilers.probe import Metric
-from profilers.probes import judge_of
-from profilers.scenarios import in_turn
+from profilers.probes import measuring_probe
+from profilers.scenarios import take_turns
 from warehouse import limits
-from warehouse.amounts import Batch, Mbps, Nodes, PixelsOrNone
+from warehouse.fields import Batch, Mbps, Nodes, PixelsOrNone
 from warehouse.records import (
     Backend,
     BadInput,
@@ -23,11 +23,11 @@ from warehouse.records import (
     Scenario,
     Strategy,
     StrategyKind,
-    Workload,
+    TrainingWorkload,
 )
 
 
-class Kind(Record):
+class MixPart(Record):
     """So many nodes of a type in a mix, and the batch of each of their devices."""
 
     count: Nodes
@@ -65,7 +65,7 @@ class Curve(Record):
     profiled_at_mbps: Mbps | None = None
     cross_traffic: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
     workers: tuple[Nodes, ...] = Field(min_length=1, max_length=limits.LISTED)
-    mix: tuple[Kind, ...] = Field(default=(), max_length=limits.LISTED)
+    mix: tuple[MixPart, ...] = Field(default=(), max_length=limits.LISTED)
     is_judged: bool = Field(default=True, exclude=True)
     """Whether it is hidden from fits and judges forecasts: a `test` scenario of the study."""
 
@@ -77,7 +77,7 @@ class Curve(Record):
         if twice := {"worker", "workers", "batch_size"} & fields.keys():
             raise ValueError(f"mix: it has {' and '.join(sorted(twice))} already; leave them out")
         matches = [_KIND.fullmatch(part) for part in text.split("+")]
-        kinds = [Kind.model_validate(one.groupdict()) for one in matches if one]
+        kinds = [MixPart.model_validate(match.groupdict()) for match in matches if match]
         if len(kinds) < len(matches):
             raise ValueError(f"mix: expected COUNT TYPE@BATCH + COUNT TYPE@BATCH, found {text!r}")
         # One order, so that a mix is the same however it is written.
@@ -148,27 +148,27 @@ class Curve(Record):
     @property
     def metric(self) -> Metric:
         """What is predicted and measured of it."""
-        found = judge_of(self.scenario(self.workers[0], "loopback")).metric
+        found = measuring_probe(self.scenario(self.workers[0], "loopback")).metric
         assert found is not None
         return found
 
     @property
     def judge(self) -> str:
         """The name of the probe that measures it."""
-        return judge_of(self.scenario(self.workers[0], "loopback")).name
+        return measuring_probe(self.scenario(self.workers[0], "loopback")).name
 
     def nodes(self, workers: int) -> tuple[NodeGroup, ...]:
         """Return the groups of workers and servers for a number of workers, its types in turn."""
         groups = [node_group("worker", name, 1) for name in self.worker]
         if self.server is not None:
             groups.append(node_group("server", self.server, self.servers))
-        return in_turn(groups, workers)
+        return take_turns(groups, workers)
 
     def scenario(self, workers: int, backend: Backend) -> Scenario:
         """Return the scenario with a number of workers; only emulated links are shaped."""
         shaped = backend == "emulated"
         return Scenario(
-            workload=Workload(
+            workload=TrainingWorkload(
                 dnn=self.dnn,
                 framework=self.framework,
                 image_size=self.image_size,
@@ -263,6 +263,7 @@ def node_types(curves: Sequence[Curve]) -> list[str]:
     """Return the node types of curves in words, each combination once."""
     return list(
         dict.fromkeys(
-            " and ".join([*one.worker, *([one.server] if one.server else [])]) for one in curves
+            " and ".join([*curve.worker, *([curve.server] if curve.server else [])])
+            for curve in curves
         )
     )

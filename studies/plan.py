@@ -2,11 +2,80 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from statistics import median
 
-from profilers.probe import Need
-from studies.needs import starts
+import pyarrow.parquet as pq
+
+from profilers.probe import PlannedRun
+from studies.planned_runs import group_by_start
 from studies.rounds import Round
-from studies.taken import Taken
+from studies.run_settings import differences
+from warehouse.records import Run, Scenario
+
+# How long runs took that are like those a plan has: better than a probe's own guess.
+
+
+_NEWEST = 30
+"""Runs of a probe that are looked at, the newest first: each costs a look into its folder."""
+
+
+class RunDurations:
+    """The runs that have landed on a host, and how long they took.
+
+    Two runs are alike if their probe was asked for the same, of the same network on the same nodes;
+    a run of the very same scenario counts more than one that is merely like it.
+    """
+
+    def __init__(self, runs: Iterable[Run], host_id: str, landing: Path) -> None:
+        """Take the runs of one host.
+
+        Args:
+            runs: that have landed.
+            host_id: of the host that is planned for.
+            landing: the folder that has them.
+        """
+        self._landing = landing
+        self._runs: dict[str, list[Run]] = {}
+        for run in sorted(runs, key=lambda one: one.started_at, reverse=True):
+            if run.status == "ok" and run.host_id == host_id:
+                self._runs.setdefault(run.probe, []).append(run)
+
+    def seconds(self, need: PlannedRun) -> float | None:
+        """Return the median of what runs like a need took, None if there is none."""
+        same, like = [], []
+        for run in islice(self._asked_alike(need), _NEWEST):
+            if need.subject.scenario is None:
+                same.append(run.took_s)
+            elif run.scenario_id == need.scenario.scenario_id:
+                same.append(run.took_s)
+            elif (found := self._scenario(run)) and _about(found) == _about(need.scenario):
+                like.append(run.took_s)
+        return median(same or like) if same or like else None
+
+    def _asked_alike(self, need: PlannedRun) -> Iterator[Run]:
+        about = {**need.subject.config, "link_mbps": need.subject.link_mbps}
+        for run in self._runs.get(need.probe, ()):
+            if differences(run, need.settings) != {}:
+                continue
+            if need.subject.scenario is not None or about.items() <= run.config.items():
+                yield run
+
+    def _scenario(self, run: Run) -> Scenario | None:
+        file = self._landing / run.run_id / "scenario.parquet"
+        try:
+            (text,) = pq.read_table(file, columns=["canonical"])["canonical"].to_pylist()
+            return Scenario.model_validate_json(text)
+        except (OSError, ValueError):
+            return None
+
+
+def _about(scenario: Scenario) -> object:
+    load = scenario.workload
+    nodes = [(node.role, node.node_type, node.count) for node in scenario.nodes]
+    return load.dnn, load.framework, load.image_size, tuple(sorted(nodes))
+
 
 _FORECAST_S, _FORECAST_PER_SCENARIO_S = 2.0, 0.1
 """First guess of a system's fits; of its forecasts as well."""
@@ -29,7 +98,7 @@ class Task:
 
 def tasks(
     round_: Round,
-    taken: Taken | None = None,
+    taken: RunDurations | None = None,
     *,
     judged: bool = True,
     forecasting: Iterable[str] | None = None,
@@ -57,7 +126,7 @@ def prediction_name(system: str) -> str:
 
 
 def _tasks(
-    round_: Round, taken: Taken | None, systems: Sequence[str], *, judged: bool
+    round_: Round, taken: RunDurations | None, systems: Sequence[str], *, judged: bool
 ) -> Iterator[Task]:
     missing = round_.missing
     yield from _of([need for need in missing if need.profiles], taken)
@@ -75,12 +144,12 @@ def _forecasts(round_: Round, systems: Sequence[str]) -> Iterator[Task]:
     scenarios = sum(len(curve.scenarios(round_.backend)) for curve in judged)
     expected_s = _FORECAST_S + _FORECAST_PER_SCENARIO_S * scenarios
     for name, kind in ((fit_name, "fit"), (prediction_name, "predict")):
-        yield from (Task(name(one), expected_s, kind) for one in systems if scenarios)
+        yield from (Task(name(system), expected_s, kind) for system in systems if scenarios)
 
 
-def _of(missing: Sequence[Need], taken: Taken | None) -> Iterator[Task]:
+def _of(missing: Sequence[PlannedRun], taken: RunDurations | None) -> Iterator[Task]:
     """Yield needs in the order in which they are run; the first of a start has its seconds too."""
-    for start in starts(missing):
+    for start in group_by_start(missing):
         for place, need in enumerate(start):
             before = None if taken is None else taken.seconds(need)
             started_s = 0.0 if place else need.start_s

@@ -1,34 +1,50 @@
 """What a study may rent, at which prices, and what that will cost: asked before it is rented."""
 
+import fcntl
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
-from profilers.clusters.fleet import RENTED, fleet
-from profilers.probe import Need
+from profilers import clock
+from profilers.clusters import owner
+from profilers.clusters.fleet import RENTED, has_fleet, read_fleet
+from profilers.probe import PlannedRun
 from profilers.renting.allowance import (
     BOOT_HOURS,
     VARIABLE,
     Allowance,
     Rate,
-    allowed,
     checked_cap,
-    current,
+    current_allowance,
+    use_allowance,
 )
-from studies.needs import expected_s, nodes_of, starts
-from studies.rented import land_book
-from warehouse.records import Backend, BadInput, Market
+from profilers.renting.book import (
+    FOLDER,
+    Book,
+    Entries,
+    Entry,
+    InstanceEnd,
+    LaunchIntent,
+    LaunchResult,
+)
+from profilers.renting.cap import each_usd, worst_usd
+from profilers.renting.reaper import ReapReport, reap
+from studies.planned_runs import expected_s, group_by_start, nodes_of
+from studies.run_settings import with_origin
+from warehouse.landing import land, landed_runs
+from warehouse.records import Backend, BadInput, Market, Run
 from warehouse.warehouse import Warehouse
 
 PROVIDER = "aws"
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """What measuring is expected to cost.
 
     Attributes:
@@ -83,7 +99,7 @@ def allowance(
         account: whose cap it is; None: a new one.
         say: told what happens to what is rented.
     """
-    listed = fleet()
+    listed = read_fleet()
     known = rates(Warehouse(home), listed.launch().region, {*types, *listed.node_types})
     fresh = Allowance(checked_cap(cap_usd), known, say=say)
     return fresh if account is None else replace(fresh, account=account)
@@ -101,7 +117,7 @@ def renting(
     Raises:
         BadInput: nobody said what it may cost.
     """
-    if backend not in RENTED or current() is not None:
+    if backend not in RENTED or current_allowance() is not None:
         yield
         return
     cap_usd = cap_usd if cap_usd is not None else _of_environment()
@@ -110,7 +126,7 @@ def renting(
             f"backend {backend} rents machines, and nobody said what they may cost: set {VARIABLE} "
             "for what Dagster runs, or --max-usd of `stepcast fleet add`"
         )
-    with allowed(allowance(home, cap_usd, (), account, say)):
+    with use_allowance(allowance(home, cap_usd, (), account, say)):
         try:
             yield
         finally:
@@ -152,24 +168,24 @@ def rates(
     return found
 
 
-def estimate(missing: Collection[Need], allowed: Allowance) -> Estimate:
+def estimate(missing: Collection[PlannedRun], allowed: Allowance) -> CostEstimate:
     """Return what measuring needs is expected to cost, each start on instances of its own.
 
     Raises:
         BadInput: the price of a node type is not known.
     """
-    how = fleet().launch()
+    how = read_fleet().launch()
     market: Market = "spot" if how.spot else "on_demand"
     usd = hours = 0.0
     sources: dict[str, None] = {}
-    for start in starts(list(missing)):
+    for start in group_by_start(list(missing)):
         each_hours = expected_s(start) / 3600 + BOOT_HOURS
         for group in nodes_of(start):
             rate = allowed.rate(group.node_type, market)
             sources[rate.source] = None
             hours += group.count * each_hours
             usd += group.count * each_hours * (rate.usd_per_hour + how.volume.usd_per_hour)
-    return Estimate(usd, hours, tuple(sources))
+    return CostEstimate(usd, hours, tuple(sources))
 
 
 def _dearest(prices: pl.DataFrame, market: Market) -> Rate | None:
@@ -178,3 +194,141 @@ def _dearest(prices: pl.DataFrame, market: Market) -> Rate | None:
         return None
     first = of.row(0, named=True)
     return Rate(first["usd_per_hour"], first["usd_per_hour"], first["source"])
+
+
+# What was rented, in the history: each entry of the book lands once (probe `renting`).
+
+
+PROBE, TABLE = "renting", "rented"
+_ROW = pl.Schema(
+    {
+        "entry": pl.Int32(),
+        "kind": pl.String(),
+        "written_at": pl.Datetime("us", "UTC"),
+        "token": pl.String(),
+        "instance": pl.String(),
+        "account": pl.String(),
+        "region": pl.String(),
+        "zone": pl.String(),
+        "node_type": pl.String(),
+        "market": pl.String(),
+        "instances": pl.Int32(),
+        "usd_per_hour": pl.Float64(),
+        "volume_usd_per_hour": pl.Float64(),
+        "hours": pl.Float64(),
+        "seconds": pl.Float64(),
+        "usd": pl.Float64(),
+        "code": pl.String(),
+        "reason": pl.String(),
+    }
+)
+
+
+def land_book(home: Path) -> str | None:
+    """Land what the book of a home has had since it last landed; return the run, if there is one.
+
+    Raises:
+        BadInput: the book cannot be read.
+    """
+    if not (home / FOLDER).exists():
+        return None
+    descriptor = owner.open_private_file(owner.private_folder(home / FOLDER) / "landing")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return _landed(home, Book(home / FOLDER).read())
+    finally:
+        os.close(descriptor)
+
+
+def _landed(home: Path, entries: Entries) -> str | None:
+    landing, of = home / "landing", owner.token()
+    first = max((_next(run) for run in landed_runs(landing) if _is_of(run, of)), default=0)
+    fresh = entries.all[first:]
+    if not fresh:
+        return None
+    rows = [
+        {"entry": first + place, "kind": entry.kind, "written_at": entry.at, **row}
+        for place, entry in enumerate(fresh)
+        for row in _rows(entry, entries)
+    ]
+    run = _run(of, first, fresh)
+    land(landing, run, None, {TABLE: pl.DataFrame(rows, _ROW)})
+    return run.run_id
+
+
+def _rows(entry: Entry, entries: Entries) -> Iterator[Mapping[str, object]]:
+    if isinstance(entry, LaunchResult):
+        yield from ({"token": entry.token, "instance": id_} for id_ in entry.ids)
+    elif isinstance(entry, InstanceEnd):
+        launch = _launch_of(entry.id, entries)
+        usd = None if launch is None else each_usd(launch, entry.seconds)
+        yield {"instance": entry.id, "seconds": entry.seconds, "usd": usd}
+    elif isinstance(entry, LaunchIntent):
+        told = entry.model_dump(exclude={"kind", "owner", "count", "at"})
+        yield {**told, "instances": entry.count, "usd": worst_usd(entry)}
+    else:
+        yield {"token": entry.token, "code": entry.code, "reason": entry.reason}
+
+
+def _launch_of(id_: str, entries: Entries) -> LaunchIntent | None:
+    tokens = (token for token, one in entries.launched.items() if id_ in one.ids)
+    return next((entries.intents[token] for token in tokens if token in entries.intents), None)
+
+
+def _is_of(run: Run, home_token: str) -> bool:
+    return run.probe == PROBE and run.config.get("home") == home_token
+
+
+def _next(run: Run) -> int:
+    """Return the place of the first entry that a run did not bring."""
+    first, count = run.config.get("first"), run.config.get("entries")
+    assert isinstance(first, int)
+    assert isinstance(count, int)
+    return first + count
+
+
+def _run(home_token: str, first: int, fresh: Sequence[Entry]) -> Run:
+    at = clock.now()
+    return with_origin(
+        Run(
+            run_id=f"{at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}",
+            probe=PROBE,
+            purpose="profile",
+            study=PROBE,
+            repeat=1,
+            scenario_id=None,
+            backend="imported",
+            status="ok",
+            started_at=min(at, *(entry.at for entry in fresh)),
+            ended_at=at,
+            host_id=PROVIDER,
+            host={"provider": PROVIDER},
+            software={},
+            config={"home": home_token, "first": first, "entries": len(fresh)},
+        )
+    )
+
+
+# Ending what dead processes of a home have rented, wherever that is, and landing what it cost.
+
+
+def reap_rented(home: Path, say: Callable[[str], None]) -> ReapReport:
+    """End what dead processes left: by the book, and by tags in the regions that it names.
+
+    The fleet file's region counts too, once something was rented from this home or its book is
+    lost; where there is neither, nobody is asked.
+    """
+    how = read_fleet().ec2 if has_fleet() else None
+    regions, has_book = set() if how is None else {how.region}, (home / FOLDER).exists()
+    if not regions and not has_book:
+        return ReapReport()
+    from profilers.renting.aws import Ec2  # boto3 takes half a second to import
+
+    book = Book(home / FOLDER)
+    regions |= {one.region for one in book.read().intents.values()}
+    reaped = reap(book, sorted(regions), Ec2, say)
+    land_book(home)
+    if has_book:
+        return reaped
+    # Nothing was rented as far as anybody knows: a region that cannot be asked is no matter.
+    return ReapReport(reaped.ended, tuple(one for one in reaped.left if one not in regions))

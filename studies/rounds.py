@@ -6,13 +6,15 @@ round.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from profilers.probe import Need
-from studies.needs import Asking, needs
-from studies.settings import is_outdated
+from profilers.probe import PlannedRun
+from profilers.probes import PROBES
+from studies.messages import count, name_some
+from studies.planned_runs import SystemInputs, required_runs
+from studies.run_settings import differences, is_outdated
 from studies.study import Study
 from warehouse.records import Backend, BadInput, Purpose, Run
 
@@ -33,7 +35,7 @@ class Round:
     """
 
     study: Study
-    asking: Asking = field(compare=False)
+    asking: SystemInputs = field(compare=False)
     backend: Backend
     host_id: str
     repeat: int
@@ -41,16 +43,16 @@ class Round:
     learned: tuple[Run, ...] = ()
 
     @cached_property
-    def needs(self) -> tuple[Need, ...]:
+    def needs(self) -> tuple[PlannedRun, ...]:
         """What it needs, in the order in which it is run."""
-        return needs(self.study, self.backend, self.asking)
+        return required_runs(self.study, self.backend, self.asking)
 
     @property
-    def missing(self) -> tuple[Need, ...]:
+    def missing(self) -> tuple[PlannedRun, ...]:
         """What it still needs."""
         return tuple(need for need in self.needs if self.run_of(need) is None)
 
-    def missing_of(self, probe: str, purpose: Purpose) -> tuple[Need, ...]:
+    def missing_of(self, probe: str, purpose: Purpose) -> tuple[PlannedRun, ...]:
         """What it still needs of one probe, for predictors or to judge them."""
         wanted = probe, purpose
         return tuple(need for need in self.missing if (need.probe, need.purpose) == wanted)
@@ -61,7 +63,7 @@ class Round:
         return any(run.repeat == self.repeat and run.purpose == "measurement" for run in self.runs)
 
     @cached_property
-    def superseded(self) -> dict[str, Need]:
+    def superseded(self) -> dict[str, PlannedRun]:
         """The runs that measured other things than the study now asks for, and serve no more."""
         needed = () if self.is_judged else self.needs
         pairs = ((run, need) for need in needed for run in self._alike.get(_about(need), []))
@@ -71,7 +73,7 @@ class Round:
             if self._counts(run, need) and is_outdated(need, run)
         }
 
-    def run_of(self, need: Need) -> Run | None:
+    def run_of(self, need: PlannedRun) -> Run | None:
         """Return the newest run that serves as this need, None if it is missing."""
         alike = self._alike.get(_about(need), [])
         done = [run for run in alike if need.is_done_by(run) and self._counts(run, need)]
@@ -87,24 +89,24 @@ class Round:
             found.setdefault((run.probe, run.purpose, run.scenario_id), []).append(run)
         return found
 
-    def runs_of(self, *probes: str) -> dict[Need, Run]:
+    def runs_of(self, *probes: str) -> dict[PlannedRun, Run]:
         """Return the runs of some probes that landed."""
         found = {need: self.run_of(need) for need in self.needs if need.probe in probes}
         return {need: run for need, run in found.items() if run}
 
-    def _counts(self, run: Run, need: Need) -> bool:
+    def _counts(self, run: Run, need: PlannedRun) -> bool:
         """Tell whether a run is of this round, or of an earlier one that this one goes on with."""
         carried = need.of_train or (need.profiles and self.study.carries_profiles)
         return run.repeat == self.repeat or carried
 
 
-def _about(need: Need) -> tuple[str, Purpose, str | None]:
+def _about(need: PlannedRun) -> tuple[str, Purpose, str | None]:
     scenario = need.subject.scenario
     return need.probe, need.purpose, None if scenario is None else scenario.scenario_id
 
 
 def open_round(
-    study: Study, asking: Asking, backend: Backend, host_id: str, runs: Iterable[Run]
+    study: Study, asking: SystemInputs, backend: Backend, host_id: str, runs: Iterable[Run]
 ) -> Round:
     """Return the first round that is not complete, the next one if all are.
 
@@ -125,14 +127,14 @@ def open_round(
     return next(one for one in rounds if one.missing)
 
 
-def refreshed(round_: Round, runs: Iterable[Run]) -> Round:
+def refresh_round(round_: Round, runs: Iterable[Run]) -> Round:
     """Return the same round with what has landed meanwhile."""
     ours = _runs_of(round_.study, round_.backend, round_.host_id, runs)
     return replace(round_, runs=_runs_in(round_.study, round_.repeat, ours))
 
 
 def latest_round(
-    study: Study, asking: Asking, backend: Backend, host_id: str, runs: Iterable[Run]
+    study: Study, asking: SystemInputs, backend: Backend, host_id: str, runs: Iterable[Run]
 ) -> Round | None:
     """Return the round that the newest run belongs to, or an earlier one that is not complete.
 
@@ -166,7 +168,7 @@ def whole_round(round_: Round, study: Study, runs: Iterable[Run]) -> Round:
     return _round(study, round_.asking, round_.backend, round_.host_id, 1, runs)
 
 
-def rounds_of(study: Study, asking: Asking, runs: Iterable[Run]) -> list[Round]:
+def rounds_of(study: Study, asking: SystemInputs, runs: Iterable[Run]) -> list[Round]:
     """Return every round of a study that has landed, whatever the backend and host."""
     runs = list(runs)
     keys = {(run.backend, run.host_id, run.repeat) for run in runs if run.study == study.name}
@@ -177,7 +179,7 @@ def rounds_of(study: Study, asking: Asking, runs: Iterable[Run]) -> list[Round]:
 
 def _round(
     study: Study,
-    asking: Asking,
+    asking: SystemInputs,
     backend: Backend,
     host_id: str,
     repeat: int,
@@ -206,3 +208,43 @@ def _runs_in(study: Study, repeat: int, runs: Iterable[Run]) -> tuple[Run, ...]:
 def _runs_of(study: Study, backend: Backend, host_id: str, runs: Iterable[Run]) -> list[Run]:
     wanted = ("ok", study.name, backend, host_id)
     return [run for run in runs if (run.status, run.study, run.backend, run.host_id) == wanted]
+
+
+# What has landed in a round with other settings than the study has now, in words.
+
+
+def changed_settings(round_: Round) -> Iterator[str]:
+    """Yield a line for each way in which settings have changed since runs of a round landed.
+
+    Where they say what is measured, these runs are measured again; else, and once the round has
+    measured something that it is judged by, they are used as they are.
+    """
+    again: dict[str, list[str]] = {}
+    for run in round_.runs:
+        if need := round_.superseded.get(run.run_id):
+            found = differences(run, need.settings) or {}
+            essential = PROBES[need.probe].essential
+            said = ", ".join(text for name, text in found.items() if name in essential)
+            again.setdefault(said, []).append(need.title)
+    yield from _lines(again, "measured again, since the study asks for something else")
+    as_they_are: dict[str, list[str]] = {}
+    silent = 0
+    for need in round_.needs:
+        serving = round_.run_of(need)
+        if serving is None:
+            continue
+        differing = differences(serving, need.settings)
+        silent += differing is None
+        if differing:
+            as_they_are.setdefault(", ".join(differing.values()), []).append(need.title)
+    yield from _lines(as_they_are, "used as it has landed")
+    if silent:
+        yield (
+            f"{count(silent, 'run')} landed without the settings of their probes; used as if those "
+            "were the study's"
+        )
+
+
+def _lines(found: Mapping[str, Sequence[str]], then: str) -> Iterator[str]:
+    for said, names in found.items():
+        yield f"{name_some(names)}: landed with {said}; {then}"

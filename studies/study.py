@@ -4,21 +4,59 @@ import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from profilers.clusters import BackendChoice
 from profilers.probe import Metric
 from profilers.probes import PROBES
 from profilers.record_file import fault, read_record
-from studies.curve import Curve
-from studies.parts import Again, Test, Train, known_scenarios, repeated
+from studies.curve import Curve, expand
 from warehouse import limits
-from warehouse.names import Name
+from warehouse.fields import Name
 from warehouse.records import Backend, BadInput, Record, Scenario
+
+# Parts of a study file: templates of scenarios, and what is repeated.
+
+
+Train = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=False))]
+Test = Annotated[tuple[Curve, ...], BeforeValidator(partial(expand, judged=True))]
+"""The curves of a template."""
+
+
+class RepeatRules(Record):
+    """What rounds after the first repeat: a fraction of test scenarios with W >= 2, by seed.
+
+    With `profiles` they are profiled anew too; without, forecasts rest on the profiles that there
+    are, and only what judges them is measured again.
+    """
+
+    fraction: float = Field(default=1.0, gt=0, le=1, allow_inf_nan=False)
+    seed: int = 0
+    profiles: bool = True
+
+
+def select_repeated(curve: Curve, chosen: Iterable[tuple[Curve, int]]) -> Curve | None:
+    """Return what is chosen of a curve, None if nothing is; all of one that fits may see."""
+    if not curve.is_judged:
+        return curve
+    workers = tuple(sorted(workers for one, workers in chosen if one == curve))
+    return curve.model_copy(update={"workers": workers}) if workers else None
+
+
+def known_scenarios(curve: Curve) -> tuple[Scenario, ...]:
+    """Return what a curve is of; nothing where node types are unknown on this host.
+
+    Those are refused with their field where a study is checked (`studies.checks`).
+    """
+    try:
+        return curve.scenarios("emulated")
+    except BadInput:
+        return ()
+
 
 OF_FLEET = ("fleet.", "watch.")
 """How names of studies begin that profile and watch the members of the fleet."""
@@ -49,7 +87,7 @@ class Study(Record):
     backend: BackendChoice = "auto"
     systems: tuple[str, ...] = Field(default=(), max_length=limits.LISTED)
     probes: Mapping[str, Any] = Field(default_factory=dict)
-    again: Again = Again()
+    again: RepeatRules = RepeatRules()
     learns_from: tuple[Name, ...] = Field(default=(), max_length=limits.LISTED)
     train: tuple[Train, ...] = Field(default=(), max_length=limits.LISTED)
     test: tuple[Test, ...] = Field(default=(), max_length=limits.LISTED)
@@ -184,7 +222,7 @@ class Study(Record):
             return self
         count = max(1, round(self.again.fraction * len(drawn_from)))
         chosen = random.Random(self.again.seed).sample(drawn_from, count)
-        return self.with_curves(repeated(curve, chosen) for curve in self.curves)
+        return self.with_curves(select_repeated(curve, chosen) for curve in self.curves)
 
     def with_curves(self, curves: Iterable[Curve | None]) -> "Study":
         """Return this study with other curves than its own, each a template of its own."""
@@ -204,7 +242,7 @@ class Study(Record):
 
     def curve_of(self, scenario: Scenario, backend: Backend) -> Curve:
         """Return the curve that a scenario belongs to."""
-        return next(one for one in self.curves if scenario in one.scenarios(backend))
+        return next(curve for curve in self.curves if scenario in curve.scenarios(backend))
 
 
 @cache

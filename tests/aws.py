@@ -212,9 +212,9 @@ def model(operation: str) -> OperationModel:
     """Return botocore's model of an operation."""
     session = Session()
     services = (session.get_service_model(name) for name in ("ec2", "pricing", "ssm"))
-    return next(one for one in services if operation in one.operation_names).operation_model(
-        operation
-    )
+    return next(
+        service for service in services if operation in service.operation_names
+    ).operation_model(operation)
 
 
 def written(operation: str, answer: Answer) -> bytes:

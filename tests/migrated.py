@@ -17,7 +17,9 @@ def empty_warehouses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
     Programs that tests start make theirs themselves, and so does `publication.ensure`.
     """
-    made = once(tmp_path_factory, "empty", lambda folder: publication.ensure(folder / "made"))
+    made = once(
+        tmp_path_factory, "empty", lambda folder: publication.ensure_warehouse(folder / "made")
+    )
 
     def copied(main: Path) -> None:
         if main.exists():
@@ -29,8 +31,8 @@ def empty_warehouses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
             fresh.replace(main)
         except OSError:  # a full disk, no right to write: what then happens is tested
             fresh.unlink(missing_ok=True)
-            publication.ensure(main)
+            publication.ensure_warehouse(main)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warehouse, "ensure", copied)
+        patch.setattr(warehouse, "ensure_warehouse", copied)
         yield

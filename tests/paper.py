@@ -9,11 +9,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.captured import CapturedProfile, captured_profiles
-from forecasting.chosen import asking_of
+from forecasting.inputs import inputs_of_study
+from forecasting.packet_captures import CapturedProfile, captured_profiles
 from profilers.steady.host import host_id
-from studies.measuring import measure
-from studies.progress import Progress
+from studies.measurement import measure
+from studies.messages import Progress
 from studies.rounds import Round, open_round
 from studies.study import read_study
 from tests.synthetic import CAPTURING, STUDY, PaperProbes, profiled, write_study
@@ -51,7 +51,7 @@ def landed_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tup
         folder = tmp_path_factory.mktemp("landed")
         landing = folder / "landing"
         study = read_study(write_study(folder, text))
-        found = open_round(study, asking_of(study), "loopback", host_id(), [])
+        found = open_round(study, inputs_of_study(study), "loopback", host_id(), [])
         with pytest.MonkeyPatch.context() as patch:
             PaperProbes().install(patch)
             found = measure(profiled(found, landing), landing, Progress())

@@ -6,7 +6,7 @@ import pytest
 
 from tests.once import once
 from tests.reference import REFERENCE
-from warehouse.kept import bring, kept_runs
+from warehouse.run_archive import copy_kept_runs, kept_runs
 from warehouse.warehouse import Warehouse
 
 
@@ -22,5 +22,5 @@ def _fill(home: Path) -> None:
         for run in kept_runs(REFERENCE)
         if run.study == "variance" and run.probe in ("links", "torch_throughput")
     ]
-    bring(REFERENCE, home / "landing", ours)
+    copy_kept_runs(REFERENCE, home / "landing", ours)
     Warehouse(home).load()

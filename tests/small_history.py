@@ -3,16 +3,16 @@
 from pathlib import Path
 
 from pipelines.reproduction import reproduce
-from studies.progress import Progress
+from studies.messages import Progress
 from tests.reference import REFERENCE
-from warehouse.kept import bring, kept_runs
+from warehouse.run_archive import copy_kept_runs, kept_runs
 
 PYTORCH, TENSORFLOW = "variance", "reference_async_small_batch"
 
 
 def build(folder: Path) -> Path:
     """Return a home with the last round of `variance`, and small_cnn of the other study."""
-    bring(REFERENCE, folder / "runs", _chosen())
+    copy_kept_runs(REFERENCE, folder / "runs", _chosen())
     home = folder / "home"
     home.mkdir()
     reproduce(folder / "runs", home, Progress(), [PYTORCH, TENSORFLOW])

@@ -9,25 +9,23 @@ from typing import Any
 import polars as pl
 import pytest
 
-from forecasting.chosen import asking_of
-from forecasting.resting import rested_on
+from forecasting.inputs import input_runs_of_curve, inputs_of_study
 from models.async_sgd import predictor
 from models.async_sgd.systems import ASYNC_SGD
 from models.cynthia import CYNTHIA, CYNTHIA_HALF
 from models.lin import LIN
 from models.line_rate import LINE_RATE
-from models.linear import LINEAR
+from models.linear_scaling import LINEAR
 from models.system import System
 from models.systems import SYSTEMS
-from profilers import async_steps, async_throughput, contention, links
+from profilers import contention, links, tf_throughput, tf_trace
 from profilers.clusters import Cluster
-from profilers.probe import Need
-from profilers.result import ProbeResult, RunContext, finished_run
+from profilers.probe import PlannedRun, ProbeResult, RunContext, finished_run
 from profilers.windows import Windows
 from studies.curve import Curve
-from studies.measuring import profile
-from studies.needs import needs as needs_of
-from studies.progress import Progress
+from studies.measurement import profile
+from studies.messages import Progress
+from studies.planned_runs import required_runs as needs_of
 from studies.rounds import Round, open_round
 from studies.study import Study
 from warehouse.records import Backend, ProbeFailed, Run, Scenario
@@ -144,8 +142,8 @@ class PaperProbes:
         """Put these in the place of the real probes."""
         monkeypatch.setattr(links, "measure", self.measure_links)
         monkeypatch.setattr(contention, "measure", self.measure_contention)
-        monkeypatch.setattr(async_steps, "profile", self.profile)
-        monkeypatch.setattr(async_throughput, "measure", self.measure_throughput)
+        monkeypatch.setattr(tf_trace, "profile", self.profile)
+        monkeypatch.setattr(tf_throughput, "measure", self.measure_throughput)
         monkeypatch.setattr(predictor, "Settings", lambda: SHORT)
 
     def _ask(self, name: str) -> None:
@@ -341,7 +339,7 @@ def captured_tables(traced_steps: int) -> dict[str, pl.DataFrame]:
     }
 
 
-def landed(need: Need, repeat: int = 1, **changes: object) -> Run:
+def landed(need: PlannedRun, repeat: int = 1, **changes: object) -> Run:
     """Return a run that serves as a need of a round; later rounds ran later."""
     started_at = datetime(2030, 1, repeat, tzinfo=UTC)
     subject = need.subject
@@ -364,16 +362,16 @@ def landed(need: Need, repeat: int = 1, **changes: object) -> Run:
     return Run.model_validate(fields | changes)
 
 
-def needs(study: Study, backend: Backend = "emulated") -> tuple[Need, ...]:
+def needs(study: Study, backend: Backend = "emulated") -> tuple[PlannedRun, ...]:
     """Return what a round of a study needs."""
-    return needs_of(study, backend, asking_of(study))
+    return needs_of(study, backend, inputs_of_study(study))
 
 
 def opened(
     study: Study, backend: Backend = "emulated", host: str = HOST, runs: Iterable[Run] = ()
 ) -> Round:
     """Return the round of a study that is to be done, after these runs."""
-    return open_round(study, asking_of(study), backend, host, runs)
+    return open_round(study, inputs_of_study(study), backend, host, runs)
 
 
 def write_study(folder: Path, text: str = STUDY) -> Path:
@@ -383,12 +381,12 @@ def write_study(folder: Path, text: str = STUDY) -> Path:
     return path
 
 
-def seen_of(curve: Curve, study: Study, backend: Backend, *systems: System) -> list[Need]:
+def seen_of(curve: Curve, study: Study, backend: Backend, *systems: System) -> list[PlannedRun]:
     """Return what forecasts of a curve rest on, of these systems or of all."""
     needed = needs(study, backend)
     found = {
         need
         for system in systems or SYSTEMS
-        for need in rested_on(system, curve, needed, backend, ())
+        for need in input_runs_of_curve(system, curve, needed, backend, ())
     }
     return [need for need in needed if need in found]

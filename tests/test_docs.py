@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from forecasting.checks import check_forecasts
+from forecasting.study_checks import check_forecasts
 from studies.study import read_study
 from warehouse.home import CHECKOUT
 from warehouse.warehouse import QUERIES
@@ -57,7 +57,7 @@ _QUERY = re.compile(r"stepcast query ([a-z]\w*)")
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(CHECKOUT)) for page in PAGES])
 def test_links_lead_somewhere(page: Path) -> None:
     targets = set(_LINK.findall(page.read_text()))
-    assert not [one for one in targets if not (page.parent / one).exists()]
+    assert not [target for target in targets if not (page.parent / target).exists()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(CHECKOUT)) for page in PAGES])

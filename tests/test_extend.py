@@ -120,7 +120,7 @@ def test_the_page_adds_a_probe_a_system_and_a_format() -> None:
 def test_lineage_shows_what_was_added(stepcast: Callable[..., str], extended: Path) -> None:
     (extended / "lineage.py").write_text(
         "from pipelines.lineage import study_files, whole\n"
-        "from pipelines.resources import resources\n"
+        "from pipelines.execution import resources\n"
         "for spec in whole(resources(), *study_files()).resolve_all_asset_specs():\n"
         "    print(spec.key.to_user_string(), *(d.asset_key.to_user_string() for d in spec.deps))\n"
     )

@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fleet import visits
+from fleet import schedule
 from fleet.members import now
-from profilers import torch_passes
+from profilers import torch_compute
 from profilers.clusters import Cluster, node_types
-from profilers.result import ProbeResult, RunContext, finished_run
+from profilers.probe import ProbeResult, RunContext, finished_run
 from profilers.steady import host
 from tests.fleet.paper_watch import PaperWatch
 from tests.pipelines.ran import stepcast
@@ -60,8 +60,8 @@ def passes(
 @pytest.fixture
 def paper(probes: PaperProbes, home: Path, monkeypatch: pytest.MonkeyPatch) -> PaperProbes:
     """Put probes in place that run nothing, on a backend that every machine has."""
-    monkeypatch.setattr(visits, "chosen_backend", lambda wanted: ("loopback", "on paper"))
-    monkeypatch.setattr(torch_passes, "profile", passes)
+    monkeypatch.setattr(schedule, "chosen_backend", lambda wanted: ("loopback", "on paper"))
+    monkeypatch.setattr(torch_compute, "profile", passes)
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
     any_type = {"instruction_sets": " ".join(node_types.ISA_ORDER)}
     monkeypatch.setattr(host, "hardware", lambda: any_type)

@@ -24,10 +24,9 @@ ROOMS = (
     "warehouse",
 )
 _WORDS = (
-    "warehouse.amounts",
     "warehouse.documents",
+    "warehouse.fields",
     "warehouse.limits",
-    "warehouse.names",
     "warehouse.records",
 )
 _STUDIES = ("networks", "profilers", "warehouse")
@@ -37,15 +36,15 @@ _RESULTS = (
     "forecasting.decisions.answer",
     "forecasting.evaluation",
     "forecasting.findings",
-    "forecasting.recommending",
+    "forecasting.recommendation",
     "forecasting.results",
     "forecasting.sanity",
     "models.async_sgd.overhead",
     "models.async_sgd.timeline",
     "models.ceer.recommendation",
-    "models.choosing",
-    "studies.words",
-    "warehouse.durable",
+    "models.choice",
+    "studies.messages",
+    "warehouse.durable_files",
     "warehouse.records",
 )
 _FLEET = (*_FORECASTING, "forecasting")
@@ -55,12 +54,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "warehouse": (),
     "profilers": (
         "networks",
-        "warehouse.appending",
-        "warehouse.asks",
+        "warehouse.durable_files",
+        "warehouse.inputs",
         "warehouse.home",
         *_WORDS,
     ),
-    "models": ("networks", "warehouse.asks", *_WORDS),
+    "models": ("networks", "warehouse.inputs", *_WORDS),
     "studies": _STUDIES,
     "forecasting": _FORECASTING,
     "fleet": _FLEET,

@@ -13,7 +13,7 @@ import pytest
 from profilers.clusters import cgroups, netns, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.renting.book import Book
-from studies.collecting import collect
+from studies.price_collection import collect
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.cloud import REGION, Cloud
 from tests.profilers.renting.instances import NODE_TYPE, Instances, instances

@@ -12,24 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from forecasting.asked.answer import Answer, Refused
-from forecasting.asked.lacking import Lacking
-from forecasting.asked.place import Place
+from forecasting.history_scope import HostSelection
+from forecasting.missing_runs import MissingRuns
+from forecasting.question import ForecastAnswer, ForecastRefusal
 from models.async_sgd.systems import ASYNC_SGD
 from networks.own_model import OwnModel, own_model
 from networks.primitives import Primitive, PrimitiveGraph
-from pipelines.cli import own, profile_job
-from pipelines.cli.own import Own, as_json, in_words, to_profile
-from pipelines.cli.templates import curves_of
-from profilers import torch_passes
+from pipelines.cli import profile_job, workload
+from pipelines.cli.workload import OwnWorkload, as_json, curves_of, in_words, profile_commands
+from profilers import torch_compute
 from profilers.steady import hostlock
 from tests import my_history
 from tests.my_history import WORKER, possible
 from tests.pipelines.ran import stepcast
 from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
-from warehouse.kept import bring, kept_runs
 from warehouse.records import BadInput
+from warehouse.run_archive import copy_kept_runs, kept_runs
 from warehouse.warehouse import Warehouse, read_only
 
 PAGE = possible((CHECKOUT / "docs" / "my-model.md").read_text())
@@ -82,10 +81,10 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("pipelines.cli.profile_job._PASSES", quick)
     # All-reduces are in the made-up history.
     monkeypatch.setattr("pipelines.cli.profile_job._EXCHANGE", {})
-    monkeypatch.setattr(torch_passes, "PIECE_S", 0.05)
+    monkeypatch.setattr(torch_compute, "PIECE_S", 0.05)
     # No figure counts here, so nothing that measures on this host need end before.
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-page-{getpid()}")
-    monkeypatch.setattr(own, "own_model", cache(own_model))
+    monkeypatch.setattr(workload, "own_model", cache(own_model))
     commands = [one for one in followed() if one[0][1] == TARGET and WORKER in one[0]]
     assert [words[0] for words, _ in commands] == ["predict", "profile", "predict"]
     outs = []
@@ -121,7 +120,7 @@ def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for run in kept_runs(REFERENCE)
         if run.study in ("reference_gpu", "reference_h100") and run.purpose == "profile"
     ]
-    bring(REFERENCE, home / "landing", seen)
+    copy_kept_runs(REFERENCE, home / "landing", seen)
     Warehouse(home).load()
     return home
 
@@ -131,9 +130,9 @@ def test_machines_that_nobody_has_here_answer(
     there: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STEPCAST_HOME", str(gpus))
-    monkeypatch.setattr(own, "own_model", cache(own_model))
+    monkeypatch.setattr(workload, "own_model", cache(own_model))
     commands = [one for one in followed() if one[0][0] == "predict" and WORKER not in one[0]]
-    commands = [one for one in commands if one[0][1] == TARGET]
+    commands = [command for command in commands if command[0][1] == TARGET]
     assert {words[words.index("--worker") + 1] for words, _ in commands} == {"gpu.h100", "gpu.h200"}
     for words, shown in commands:
         answer = stepcast(*words, "--systems", "log_linear")
@@ -147,7 +146,7 @@ def test_what_no_run_of_a_host_tells_is_refused(
 ) -> None:
     """Steps of one GPU say nothing of an exchange, and those of one type nothing of another."""
     monkeypatch.setenv("STEPCAST_HOME", str(gpus))
-    monkeypatch.setattr(own, "own_model", cache(own_model))
+    monkeypatch.setattr(workload, "own_model", cache(own_model))
     given = ["--batch-size", "64", "--link-mbps", "1000", "--systems", "log_linear", "--json"]
     types = ["--worker", "gpu.h100,gpu.h200", "--workers", "1,2"]
     answer = stepcast("predict", TARGET, *given, *types)
@@ -199,7 +198,7 @@ def test_the_part_about_keras_is_followed(
 ) -> None:
     quick = {"links": {"trials": 1}, "tf_trace": {"traced_steps": 4, "untraced_steps": 4}}
     monkeypatch.setattr("pipelines.cli.profile_job._TRACES", quick)
-    monkeypatch.setattr(own, "own_model", cache(own_model))
+    monkeypatch.setattr(workload, "own_model", cache(own_model))
     monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
     commands = [one for one in followed() if one[0][1] == KERAS]
     assert [words[0] for words, _ in commands] == ["profile", "predict"]
@@ -214,10 +213,10 @@ def test_the_part_about_keras_is_followed(
 
 def test_a_keras_model_is_profiled_with_servers_alone() -> None:
     model = OwnModel("own-1234abcd", "tensorflow", 24, 100, None, {})
-    alone = Own(KERAS, model, curves_of([{**CURVE, "strategy": "all_reduce"}], None))
+    alone = OwnWorkload(KERAS, model, curves_of([{**CURVE, "strategy": "all_reduce"}], None))
     with pytest.raises(BadInput, match="give --server and --link-mbps"):
         profile_job.probes_of(alone, "500")
-    served = Own(KERAS, model, curves_of([{**CURVE, "server": "emu.server"}], None))
+    served = OwnWorkload(KERAS, model, curves_of([{**CURVE, "server": "emu.server"}], None))
     assert profile_job.probes_of(served, "500").keys() == {"links", "tf_trace"}
     with pytest.raises(BadInput, match="give --server and --link-mbps"):
         profile_job.probes_of(served, None)
@@ -247,13 +246,13 @@ def test_what_makes_forecasts_of_a_model_unsure_is_said() -> None:
 def test_what_to_measure_is_a_command_with_all_that_was_given() -> None:
     served = curves_of([{**CURVE, "server": "emu.server", "servers": 2}], None)
     model = OwnModel("own-1234abcd", "tensorflow", 24, 100, None, {})
-    assert hint(Own(KERAS, model, served), "tf_trace") == (
+    assert hint(OwnWorkload(KERAS, model, served), "tf_trace") == (
         f"stepcast profile {KERAS} --worker emu.avx512.s40 --batch-size 4 --link-mbps 500 "
         "--server emu.server --servers 2"
     )
     ring = {**CURVE, "framework": "pytorch", "strategy": "all_reduce", "workers": [1, 2]}
     of_config = OwnModel("own-1234abcd", "pytorch", 0, 100, None, {})
-    asked = Own("hf:bert", of_config, curves_of([ring], None), 64)
+    asked = OwnWorkload("hf:bert", of_config, curves_of([ring], None), 64)
     assert hint(asked, "torch_compute") == (
         "stepcast profile hf:bert --worker emu.avx512.s40 --batch-size 4 --sequence-length 64"
     )
@@ -266,20 +265,20 @@ def test_what_to_measure_is_a_command_with_all_that_was_given() -> None:
 def test_what_another_host_has_is_measured_here_too() -> None:
     ring = {**CURVE, "framework": "pytorch", "strategy": "all_reduce"}
     of_torch = OwnModel("own-1234abcd", "pytorch", 24, 100, None, {})
-    several = Own(TARGET, of_torch, curves_of([{**ring, "workers": [1, 2]}], None))
-    alone = Own(TARGET, of_torch, curves_of([ring], None))
+    several = OwnWorkload(TARGET, of_torch, curves_of([{**ring, "workers": [1, 2]}], None))
+    alone = OwnWorkload(TARGET, of_torch, curves_of([ring], None))
     passes = f"stepcast profile {TARGET} --worker emu.avx512.s40 --batch-size 4"
     exchange = " --workers 1,2 --link-mbps 500"
     assert hint(several, "torch_compute", is_here=False) == passes + exchange
     assert hint(several, "torch_compute") == hint(alone, "torch_compute", is_here=False) == passes
 
 
-def hint(asked: Own, probe: str, *, is_here: bool = True) -> str:
+def hint(asked: OwnWorkload, probe: str, *, is_here: bool = True) -> str:
     """Return the command that is said where runs of a probe lack."""
     (scenario, *_) = asked.curves[0].scenarios("loopback")
-    refused = Refused(scenario, ASYNC_SGD, "", lacking=(Lacking(probe, "it", None),))
-    answer = Answer(Place("loopback", "here", is_here), (), (refused,), 0)
-    (line,) = to_profile(answer, asked)
+    refused = ForecastRefusal(scenario, ASYNC_SGD, "", lacking=(MissingRuns(probe, "it", None),))
+    answer = ForecastAnswer(HostSelection("loopback", "here", is_here), (), (refused,), 0)
+    (line,) = profile_commands(answer, asked)
     return line.removeprefix("To measure that on this machine, `").removesuffix("`.")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from profilers.clusters.fleet import VARIABLE, fleet
+from profilers.clusters.fleet import VARIABLE, read_fleet
 from profilers.renting.book import Book
 from profilers.steady import hostlock
 from tests.pipelines.ran import stepcast
@@ -31,7 +31,7 @@ train: [{{dnn: small_cnn, image_size: 24, batch_size: 8, worker: {0}, server: {0
 
 def check_rented(home: Path, folder: Path) -> None:
     """Measure links between instances; check that they are paid for, ended, and known as such."""
-    node_type = next(iter(fleet().node_types))
+    node_type = next(iter(read_fleet().node_types))
     study = folder / "on_aws.yaml"
     study.write_text(STUDY.format(node_type))
     for words in (

@@ -81,7 +81,7 @@ def test_the_page(engine: Engine, checker: Checker, monkeypatch: pytest.MonkeyPa
         assert "list it under train of a study" in refused["reason"]
 
         def stay(*_: object) -> None:
-            rest = [curl(one[1:], address) for one in while_it_stays]
+            rest = [curl(line[1:], address) for line in while_it_stays]
             check_registered(*rest)
             raise KeyboardInterrupt
 

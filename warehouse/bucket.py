@@ -11,9 +11,11 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import boto3
 from boto3.s3.transfer import TransferConfig
@@ -25,13 +27,111 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ProfileNotFound,
 )
+from pydantic import AwareDatetime, ConfigDict, Field, ValidationError
 
 from warehouse import limits
-from warehouse.durable import sync
-from warehouse.manifest import Manifest, ManifestFile, manifest_of, read_manifest
-from warehouse.prefixes import Unreachable
-from warehouse.records import BadInput, MissingTool, StepcastError
+from warehouse.durable_files import sync
+from warehouse.landed_files import check_file, check_name
+from warehouse.prefixes import PrefixUnreachable
+from warehouse.records import BadInput, MissingTool, Record, StepcastError
 from warehouse.tables import one_line
+from warehouse.transfer import RECEIVED, Bounds
+
+# The manifest of a run in S3: which files make it whole, of what size and SHA-256.
+
+
+class _Foreign(Record):
+    # A complaint about each of a million fields would take more memory than they do.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ManifestFile(_Foreign):
+    """A file of a run: its name within the run's folder, and what it holds."""
+
+    name: Annotated[str, Field(max_length=4096)]
+    size_bytes: Annotated[int, Field(ge=0)]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Manifest(_Foreign):
+    """What makes a run be there: all of its files."""
+
+    run_id: str
+    pushed_at: AwareDatetime
+    files: Annotated[tuple[ManifestFile, ...], Field(max_length=limits.RUN_FILES, fail_fast=True)]
+
+
+def manifest_of(folder: Path) -> Manifest:
+    """Return the manifest of a landed run; that it was received from elsewhere is not in it.
+
+    Raises:
+        BadInput: it holds what is no plain file, or more than `limits` says of a run, or a file
+            has a name that `warehouse.landed_files` refuses.
+    """
+    files = tuple(_files(folder))
+    manifest = Manifest.model_construct(
+        run_id=folder.name, pushed_at=datetime.now(UTC), files=files
+    )
+    _check(manifest)
+    return manifest
+
+
+def read_manifest(text: bytes, run_id: str) -> Manifest:
+    """Return the manifest of a run that another site wrote.
+
+    Raises:
+        BadInput: it is none, is of another run, or names what cannot be the files of a run.
+    """
+    if len(text) > limits.MANIFEST_BYTES:
+        raise BadInput(f"its manifest is longer than {limits.MANIFEST_BYTES / 2**20:g} MiB")
+    try:
+        manifest = Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise BadInput(f"its manifest is wrong: {where}: {first['msg']}") from error
+    if manifest.run_id != run_id:
+        raise BadInput(f"its manifest is of another run, {manifest.run_id!r:.200}")
+    _check(manifest)
+    return manifest
+
+
+def _check(manifest: Manifest) -> None:
+    """Refuse files that cannot be those of a run: by number, size or name.
+
+    Raises:
+        BadInput: that.
+    """
+    bounds, seen, above = Bounds(), set[str](), set[str]()
+    bounds.count(len(manifest.files))
+    for file in manifest.files:
+        bounds.add(file.size_bytes)
+        parts = file.name.split("/")
+        if len(parts) > limits.DEPTH:
+            raise BadInput(f"folders inside each other deeper than {limits.DEPTH}")
+        for part in parts:
+            check_name(part, f"in file {file.name[:200]!r},")
+        if file.name in seen or file.name == RECEIVED:
+            raise BadInput(f"its manifest must not name {file.name}, or not twice")
+        seen.add(file.name)
+        above.update(accumulate(parts[:-1], "{}/{}".format))
+    if both := sorted(seen & above):
+        raise BadInput(f"its manifest has {both[0]} both as a file and as a folder")
+
+
+def _files(folder: Path) -> Iterator[ManifestFile]:
+    """Yield the plain files of a landed run, with their sums."""
+    for path in sorted(folder.rglob("*")):
+        mode = path.lstat().st_mode
+        if path.is_dir() and not path.is_symlink():
+            continue
+        check_file(path.name, mode)
+        if (name := path.relative_to(folder).as_posix()) != RECEIVED:
+            with path.open("rb") as file:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+                size_bytes = file.tell()
+            yield ManifestFile(name=name, size_bytes=size_bytes, sha256=sha256)
+
 
 _PLACE = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?P<path>(/[\w.=+-]+)*)/?")
 _MANIFESTS, _FILES, _JSON = "landed", "runs", ".json"
@@ -91,11 +191,11 @@ class BucketPrefix:
         """Bring the files that the manifest names, each of its size and SHA-256."""
         manifest = self._manifest(run_id)
         target.mkdir()
-        for one in manifest.files:
-            path = target / one.name
+        for file in manifest.files:
+            path = target / file.name
             path.parent.mkdir(parents=True, exist_ok=True)
-            with self._told(f"read {one.name} of run {run_id}"):
-                self._fetch(self._key(_FILES, f"{run_id}/{one.name}"), one, path)
+            with self._told(f"read {file.name} of run {run_id}"):
+                self._fetch(self._key(_FILES, f"{run_id}/{file.name}"), file, path)
         for folder in {path.parent for path in target.rglob("*")}:
             sync(folder)
 
@@ -103,9 +203,9 @@ class BucketPrefix:
         """Upload the files of a run, and then its manifest."""
         run_id = folder.name
         manifest = manifest_of(folder)
-        for one in manifest.files:
-            key = self._key(_FILES, f"{run_id}/{one.name}")
-            with (folder / one.name).open("rb") as content, self._told(f"push run {run_id}"):
+        for file in manifest.files:
+            key = self._key(_FILES, f"{run_id}/{file.name}")
+            with (folder / file.name).open("rb") as content, self._told(f"push run {run_id}"):
                 self._client.upload_fileobj(content, self._bucket, key, Config=_ONE_AT_A_TIME)
         with self._told(f"push run {run_id}"):
             self._client.put_object(
@@ -169,6 +269,6 @@ class BucketPrefix:
                 raise BadInput(f"{said}; make the bucket, or correct its name") from error
             raise StepcastError(said) from error
         except BotoCoreError as error:
-            raise Unreachable(
+            raise PrefixUnreachable(
                 f"{self.name} did not answer when asked to {what}: {one_line(error)}; try again"
             ) from error

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from warehouse.connection import first_line
-from warehouse.journal import Entry, schema_of
+from warehouse.journal import JournalTransaction, schema_of
 from warehouse.records import BadInput, StepcastError
 
 KEYS: Mapping[str, str] = MappingProxyType(
@@ -39,7 +39,7 @@ _BATCH = 10_000
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenRow:
     """The first row that is not what was written: its number, where it is, and what is wrong."""
 
     sequence: int
@@ -62,7 +62,7 @@ class _Link:
     content: Mapping[str, object]
 
 
-def append(entry: Entry, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+def append(entry: JournalTransaction, table: str, rows: Sequence[Mapping[str, object]]) -> None:
     """Append rows to a chained table, in their order, with the transaction of `entry`.
 
     Columns that `rows` lack are NULL.
@@ -95,7 +95,7 @@ def canonical(content: Mapping[str, object]) -> str:
     return json.dumps(known, sort_keys=True, separators=(",", ":"), default=_in_utc)
 
 
-def verify(connection: duckdb.DuckDBPyConnection) -> Broken | None:
+def verify(connection: duckdb.DuckDBPyConnection) -> BrokenRow | None:
     """Return the first row that was changed, removed, put in or moved since; None if none was."""
     expected, previous = 1, ""
     streams = (_links(connection, table) for table in KEYS)
@@ -104,20 +104,20 @@ def verify(connection: duckdb.DuckDBPyConnection) -> Broken | None:
         if link.sequence > expected:
             return _removed(expected)
         if link.sequence < expected:
-            return Broken(*where, "was put in: its number is taken")
+            return BrokenRow(*where, "was put in: its number is taken")
         if _digest(previous, link.table, link.content) != link.sha256:
-            return Broken(*where, "was changed, put in or moved: its hash is of something else")
+            return BrokenRow(*where, "was changed, put in or moved: its hash is of something else")
         expected, previous = expected + 1, link.sha256
     sequence, sha256 = head(connection)
     if sequence >= expected:
         return _removed(expected)
     if (sequence, sha256) != (expected - 1, previous):
-        return Broken(sequence + 1, "meta.chain", "", "was put in: the chain ends before it")
+        return BrokenRow(sequence + 1, "meta.chain", "", "was put in: the chain ends before it")
     return None
 
 
-def _removed(sequence: int) -> Broken:
-    return Broken(sequence, "table unknown", "", "was removed, or its number was changed")
+def _removed(sequence: int) -> BrokenRow:
+    return BrokenRow(sequence, "table unknown", "", "was removed, or its number was changed")
 
 
 def head(connection: duckdb.DuckDBPyConnection) -> tuple[int, str]:

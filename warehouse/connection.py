@@ -13,7 +13,7 @@ import duckdb
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from warehouse.home import HISTORY, JOURNAL, MAIN
-from warehouse.records import BadInput, Damaged, StepcastError, WarehouseBusy
+from warehouse.records import BadInput, DamagedFile, StepcastError, WarehouseBusy
 
 PATIENCE_S = 10.0
 _FLOCK = "hhqqi4x"
@@ -191,18 +191,18 @@ def _explained(path: Path, error: duckdb.Error) -> StepcastError:
     return BadInput(f"{path} cannot be opened: {first_line(error)}")
 
 
-def _damaged(path: Path, error: Exception) -> Damaged:
+def _damaged(path: Path, error: Exception) -> DamagedFile:
     what = f"{path} is damaged ({first_line(error)})"
     if path.name == HISTORY:
-        return Damaged(f"{what}; `stepcast load` publishes it again")
+        return DamagedFile(f"{what}; `stepcast load` publishes it again")
     if path.name != MAIN:
-        return Damaged(f"{what}; check the disk, and take another copy")
+        return DamagedFile(f"{what}; check the disk, and take another copy")
     if (path.parent / JOURNAL).exists():
-        return Damaged(
+        return DamagedFile(
             f"{what}; nothing is lost: `stepcast load` sets it aside and builds it again of "
             f"landing/ and {JOURNAL}/"
         )
-    return Damaged(
+    return DamagedFile(
         f"{what}, and {path.parent} has no {JOURNAL}/: `stepcast load` sets it aside and brings "
         f"back what {HISTORY} and landing/ have"
     )

@@ -13,17 +13,15 @@ from warehouse import ledger
 from warehouse.connection import PATIENCE_S, confine, writer_of
 from warehouse.home import HISTORY, MAIN
 from warehouse.landing import landed_run, run_folders
-from warehouse.ledger import FitRecord
-from warehouse.migrations import lag
-from warehouse.publication import earlier, published
+from warehouse.ledger import FitRecord, RegisteredSystem
+from warehouse.publication import explain_earlier_version, lag, open_published
 from warehouse.records import BadInput, Prediction, Price, Recommendation, Scenario, StepcastError
-from warehouse.systems import System
 from warehouse.warehouse import Warehouse, read_only
 
 _LOOKS_S = 0.1
 
 
-class History(Warehouse):
+class PublishedHistory(Warehouse):
     """The warehouse of `home` as it was published last: read from history.duckdb, never written.
 
     Reading takes no lock that a writer waits for, and writes nothing into the home. What it is
@@ -39,7 +37,7 @@ class History(Warehouse):
 
     def record_asked(
         self,
-        asked_of: Sequence[System],
+        asked_of: Sequence[RegisteredSystem],
         fits: Sequence[FitRecord],
         scenarios: Sequence[Scenario],
         predictions: Sequence[Prediction],
@@ -56,7 +54,7 @@ class History(Warehouse):
         """Return the id that the recommendation would have."""
         return ledger.recommendation_id(recommendation)
 
-    def register(self, system: System) -> None:
+    def register(self, system: RegisteredSystem) -> None:
         """Keep nothing."""
 
     @contextmanager
@@ -64,7 +62,7 @@ class History(Warehouse):
         if self._held is not None:
             yield self._held
             return
-        with published(self._main, self.home / HISTORY) as connection:
+        with open_published(self._main, self.home / HISTORY) as connection:
             confine(connection)
             yield connection
 
@@ -76,18 +74,18 @@ class History(Warehouse):
         yield
 
 
-def condition(home: Path) -> str | None:
+def describe_condition(home: Path) -> str | None:
     """Say how old the history of a home is, where it is not all that there is; else None.
 
     Raises:
         BadInput: as `published`.
     """
     main, history = home / MAIN, home / HISTORY
-    with published(main, history, any_version=True) as connection:
+    with open_published(main, history, any_version=True) as connection:
         behind = lag(connection)
         loaded = {run for (run,) in connection.execute("SELECT run_id FROM meta.loaded").fetchall()}
     if behind is not None:
-        return earlier(history, behind)
+        return explain_earlier_version(history, behind)
     writer = writer_of(main)
     waiting = sum(folder.name not in loaded for folder in run_folders(home / "landing"))
     if writer is None and not waiting:
@@ -113,7 +111,7 @@ def studies_of(home: Path) -> set[str]:
     return found
 
 
-def why_unwritable(home: Path, *, patience_s: float = PATIENCE_S) -> str | None:
+def explain_unwritable(home: Path, *, patience_s: float = PATIENCE_S) -> str | None:
     """Say why the warehouse of a home cannot be written, after waiting for another writer."""
     main = home / MAIN
     if not os.access(home, os.W_OK) or (main.exists() and not os.access(main, os.W_OK)):

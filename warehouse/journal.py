@@ -7,7 +7,7 @@ of `TABLES`, and to `journal/000001.jsonl`, …, one line of JSON for each trans
 
 A line is on disk before its transaction is committed, and the transaction holds the line's number
 (`meta.journal`). So a kill between them loses nothing and doubles nothing: whoever opens the
-warehouse next writes what the line has (`warehouse.replay`). Columns keep their names in later
+warehouse next writes what the line has (`warehouse.upkeep`). Columns keep their names in later
 migrations, and tables of `TABLES` are changed only through `entry`.
 """
 
@@ -26,9 +26,8 @@ import duckdb
 import pyarrow as pa
 
 from warehouse import limits
-from warehouse.appending import Appender
 from warehouse.connection import transaction
-from warehouse.durable import sync
+from warehouse.durable_files import Appender, sync
 from warehouse.home import JOURNAL
 from warehouse.records import StepcastError
 
@@ -64,14 +63,14 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Logged:
+class LoggedEntry:
     """An entry that was read: where it is, and the rows of tables that it holds."""
 
     position: Position
     rows: Sequence[tuple[str, Columns]]
 
 
-class Entry:
+class JournalTransaction:
     """Rows of one transaction, for the tables and for the journal."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -106,13 +105,13 @@ class Entry:
 
 
 @contextmanager
-def entry(connection: duckdb.DuckDBPyConnection) -> Iterator[Entry]:
+def entry(connection: duckdb.DuckDBPyConnection) -> Iterator[JournalTransaction]:
     """Begin a transaction whose rows are in the journal before it is committed.
 
     Raises:
         StepcastError: the journal could not be written; nothing was committed.
     """
-    made = Entry(connection)
+    made = JournalTransaction(connection)
     try:
         with transaction(connection):
             yield made
@@ -208,7 +207,7 @@ def size_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in segments(folder))
 
 
-def read(folder: Path) -> Iterator[Logged | str]:
+def read(folder: Path) -> Iterator[LoggedEntry | str]:
     """Yield the entries of a journal, in order; in place of one that is damaged, what is wrong."""
     previous: Position | None = None
     for where, line, end in _lines(folder):
@@ -232,7 +231,7 @@ def _lines(folder: Path) -> Iterator[tuple[str, bytes, int]]:
                 yield f"line {count} of {path.name}", line, end
 
 
-def _entry(line: bytes, end: int, before: Position | None) -> tuple[Logged | None, str]:
+def _entry(line: bytes, end: int, before: Position | None) -> tuple[LoggedEntry | None, str]:
     """Return the entry of a line, None if it is none, and what is wrong."""
     try:
         number, previous, rows = json.loads(line)
@@ -245,10 +244,10 @@ def _entry(line: bytes, end: int, before: Position | None) -> tuple[Logged | Non
     if unknown := {table for table, _ in tables} - set(TABLES):
         return None, f"names a table that no journal has: {min(unknown)[:80]}"
     if before is None or (at.number, previous) == (before.number + 1, before.sha256):
-        return Logged(at, tables), ""
+        return LoggedEntry(at, tables), ""
     if at.number <= before.number:
         return None, f"has the number {at.number} after {before.number}"
-    return Logged(at, tables), "does not follow the entry before it, which is damaged or gone"
+    return LoggedEntry(at, tables), "does not follow the entry before it, which is damaged or gone"
 
 
 def _segment(folder: Path) -> Path:

@@ -8,6 +8,8 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -18,11 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse import limits
-from warehouse.compact import compact
-from warehouse.durable import remove, sync, temporary
-from warehouse.foreign import check_name, check_plain
+from warehouse.durable_files import remove, sync, temporary
+from warehouse.encoding import compact
+from warehouse.landed_files import check_name, check_plain, seal, verify
 from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash
-from warehouse.sums import seal, verify
 from warehouse.tables import CHUNK_ROWS, JSON_COLUMNS, SCHEMAS, conform, one_line, stream
 
 __all__ = [
@@ -308,3 +309,42 @@ def _rename(folder: Path, target: Path) -> None:
         if target.exists():
             raise BadInput(f"run {target.name} has landed before in {target}") from error
         raise
+
+
+# The quarantine: what could not be loaded, out of the way of what can, each with its reason.
+
+
+REASON = "reason.txt"
+
+
+@dataclass(frozen=True)
+class QuarantinedRun:
+    """A landed run that could not be loaded, why, and where its files are now.
+
+    That is the quarantine, or the landing folder where the machine could not read or move them.
+    """
+
+    run_id: str
+    reason: str
+    folder: Path
+
+
+def set_aside(folder: Path, run_id: str, reason: str) -> QuarantinedRun:
+    """Move a folder beside landed runs to the quarantine, with its reason.
+
+    A run that was set aside before gets a number behind its name. What the machine cannot move
+    stays where it is.
+    """
+    target = folder.parent / QUARANTINE / run_id
+    copies = 1
+    while target.exists():
+        copies += 1
+        target = target.with_name(f"{run_id}.{copies}")
+    try:
+        target.parent.mkdir(exist_ok=True)
+        os.rename(folder, target)
+    except OSError as failure:
+        return QuarantinedRun(run_id, f"{reason}; not moved: {failure}", folder)
+    with suppress(OSError):  # the disk may be full; the report has the reason too
+        (target / REASON).write_text(reason + "\n")
+    return QuarantinedRun(run_id, reason, target)

@@ -1,15 +1,15 @@
 """The ledger: fits, predictions and recommendations, written once, chained, never updated."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
-from pydantic import AwareDatetime, JsonValue
+from pydantic import AwareDatetime, Field, JsonValue
 
 from warehouse import chain, journal
-from warehouse.chain import Broken
-from warehouse.journal import Entry
+from warehouse.chain import BrokenRow
+from warehouse.journal import JournalTransaction
 from warehouse.records import (
     Backend,
     BadInput,
@@ -19,7 +19,6 @@ from warehouse.records import (
     Record,
     content_hash,
 )
-from warehouse.systems import check_registered
 
 _REMADE = ("fit.fit", "pred.ledger")
 
@@ -101,13 +100,20 @@ def record_predictions(
             zone, or the ledger already holds another forecast by the same fit of the same subject
             and metric, at the same prices, in the same study round.
     """
-    naive = [one.subject_id for one in predictions if one.made_at.tzinfo is None]
+    naive = [
+        prediction.subject_id for prediction in predictions if prediction.made_at.tzinfo is None
+    ]
     if naive:
         raise BadInput(f"prediction of {naive[0]}: made_at has no time zone; use UTC")
-    check_registered(connection, [one.system for one in predictions])
-    _check_recorded(connection, "fit.fit", "fit_id", [one.fit_id for one in predictions])
-    _check_prices_recorded(connection, [one.price_snapshot for one in predictions])
-    rows = [_row(one) | {"prediction_id": prediction_id(one)} for one in predictions]
+    check_registered(connection, [prediction.system for prediction in predictions])
+    _check_recorded(
+        connection, "fit.fit", "fit_id", [prediction.fit_id for prediction in predictions]
+    )
+    _check_prices_recorded(connection, [prediction.price_snapshot for prediction in predictions])
+    rows = [
+        _row(prediction) | {"prediction_id": prediction_id(prediction)}
+        for prediction in predictions
+    ]
     with journal.entry(connection) as entry:
         written = _append_new(entry, "pred.ledger", rows)
         _check_single_values(connection)
@@ -150,7 +156,7 @@ def record_prices(connection: duckdb.DuckDBPyConnection, prices: Sequence[Price]
     return key
 
 
-def verify(connection: duckdb.DuckDBPyConnection) -> Broken | None:
+def verify(connection: duckdb.DuckDBPyConnection) -> BrokenRow | None:
     """Return the first row of the ledger that is not what was written; None if all are.
 
     Rows were changed, removed, put in or moved; prices a row rests on count as part of it.
@@ -171,11 +177,13 @@ def verify(connection: duckdb.DuckDBPyConnection) -> Broken | None:
         )
         rows = connection.execute(query, [key]).to_arrow_table().to_pylist()
         if price_snapshot([Price.model_validate(price) for price in rows]) != key:
-            return Broken(sequence, kind, row, f"rests on prices that were changed: snapshot {key}")
+            return BrokenRow(
+                sequence, kind, row, f"rests on prices that were changed: snapshot {key}"
+            )
     return None
 
 
-def _append_new(entry: Entry, table: str, rows: Sequence[Mapping[str, object]]) -> int:
+def _append_new(entry: JournalTransaction, table: str, rows: Sequence[Mapping[str, object]]) -> int:
     """Append the rows whose id the table lacks, each once, and return how many those were.
 
     Of fits and predictions, note which other code had made first.
@@ -198,7 +206,7 @@ def _append_new(entry: Entry, table: str, rows: Sequence[Mapping[str, object]]) 
     return len(new)
 
 
-def _note_remade(entry: Entry, remade: Collection[tuple[object, object]]) -> None:
+def _note_remade(entry: JournalTransaction, remade: Collection[tuple[object, object]]) -> None:
     """Note rows, and which other code than the first made them again."""
     if not remade:
         return
@@ -239,7 +247,7 @@ def _check_prices_recorded(
     connection: duckdb.DuckDBPyConnection, snapshots: Sequence[str | None]
 ) -> None:
     """Refuse snapshots of prices that were not recorded; None: no prices were used."""
-    used = [one for one in snapshots if one is not None]
+    used = [snapshot for snapshot in snapshots if snapshot is not None]
     _check_recorded(connection, "pred.price_snapshot", "price_snapshot", used)
 
 
@@ -262,3 +270,45 @@ def _check_single_values(connection: duckdb.DuckDBPyConnection) -> None:
 def _content_id(record: Record, time: str) -> str:
     content = record.model_dump(mode="json", exclude={time, "code_version", "code_digest"})
     return content_hash(json.dumps(content, sort_keys=True, separators=(",", ":")))
+
+
+# The registry of systems: every name that predicts, what it is and where it comes from.
+#
+# The names of the published systems and of the baselines beside them are registered with the schema
+# (schema/0009_system.csv); anybody's own predictor registers before its first fit.
+
+
+class RegisteredSystem(Record):
+    """A performance model: its name, one line saying what it is, and its source."""
+
+    name: str = Field(pattern="^[a-z][a-z0-9_]*$")
+    what: str = Field(min_length=1)
+    source: str = Field(min_length=1)
+
+
+def register(connection: duckdb.DuckDBPyConnection, system: RegisteredSystem) -> None:
+    """Register a system, unless its name is there already: the text is the first registration's."""
+    if not is_registered(connection, system.name):
+        with journal.entry(connection) as entry:
+            entry.insert("pred.system", pa.Table.from_pylist([system.model_dump()]))
+
+
+def is_registered(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Tell whether a system of that name is registered."""
+    found = connection.execute("SELECT 1 FROM pred.system WHERE name = ?", [name]).fetchone()
+    return found is not None
+
+
+def check_registered(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
+    """Refuse names of systems that are not registered.
+
+    Raises:
+        BadInput: naming one, and those that are.
+    """
+    known = connection.execute("SELECT name FROM pred.system ORDER BY name").fetchall()
+    unknown = sorted(set(names) - {name for (name,) in known})
+    if unknown:
+        raise BadInput(
+            f"system {unknown[0]!r} is not registered; register it, or use one of "
+            f"{', '.join(name for (name,) in known)}"
+        )

@@ -14,13 +14,11 @@ import duckdb
 
 from warehouse import chain, journal
 from warehouse.connection import first_line, is_damage
-from warehouse.durable import sweep
-from warehouse.foreign import check_plain
-from warehouse.journal import NOT_LOADED, Entry
-from warehouse.landing import SCHEMAS, checked_files, run_folders
-from warehouse.quarantine import Quarantined, set_aside
+from warehouse.durable_files import sweep
+from warehouse.journal import NOT_LOADED, JournalTransaction
+from warehouse.landed_files import check_plain, verify
+from warehouse.landing import SCHEMAS, QuarantinedRun, checked_files, run_folders, set_aside
 from warehouse.records import BadInput, StepcastError, content_hash
-from warehouse.sums import verify
 from warehouse.tables import columns_of, one_line
 
 MEMORY = "1GB"
@@ -31,7 +29,7 @@ OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
 @dataclass(frozen=True)
-class _Known:
+class _LoadedFiles:
     """What the warehouse holds of a run: names, sizes and times of its files, and their SHA-256."""
 
     signature: str
@@ -44,7 +42,7 @@ class LoadReport:
 
     loaded: tuple[str, ...]
     unchanged: int
-    quarantined: tuple[Quarantined, ...]
+    quarantined: tuple[QuarantinedRun, ...]
 
 
 def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
@@ -79,16 +77,16 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
     return LoadReport(tuple(loaded), unchanged, tuple(quarantined))
 
 
-def _known(connection: duckdb.DuckDBPyConnection) -> Mapping[str, _Known]:
+def _known(connection: duckdb.DuckDBPyConnection) -> Mapping[str, _LoadedFiles]:
     rows = connection.execute(
         "SELECT run_id, signature, landed.landed_sha256 FROM meta.loaded "
         "JOIN meta.landed AS landed USING (run_id)"
     ).fetchall()
-    return {run_id: _Known(signature, sha256) for run_id, signature, sha256 in rows}
+    return {run_id: _LoadedFiles(signature, sha256) for run_id, signature, sha256 in rows}
 
 
 def _is_same(
-    connection: duckdb.DuckDBPyConnection, folder: Path, signature: str, known: _Known
+    connection: duckdb.DuckDBPyConnection, folder: Path, signature: str, known: _LoadedFiles
 ) -> bool:
     """Tell whether the files of a run are those that were loaded, whatever their times are."""
     if known.signature == signature:
@@ -105,7 +103,7 @@ def _is_same(
 
 
 def _load(
-    connection: duckdb.DuckDBPyConnection, folder: Path, signature: str, known: _Known | None
+    connection: duckdb.DuckDBPyConnection, folder: Path, signature: str, known: _LoadedFiles | None
 ) -> None:
     files, landed_sha256 = checked_files(folder)
     with journal.entry(connection) as entry:
@@ -136,7 +134,11 @@ def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
 
 
 def _remember(
-    entry: Entry, run_id: str, signature: str, landed_sha256: str, known: _Known | None
+    entry: JournalTransaction,
+    run_id: str,
+    signature: str,
+    landed_sha256: str,
+    known: _LoadedFiles | None,
 ) -> None:
     """Note the load in the chain.
 
@@ -183,10 +185,10 @@ def signature_of(folder: Path) -> str:
     return content_hash(str([(name, state.st_size, state.st_mtime_ns) for name, state in states]))
 
 
-def _set_aside(folder: Path, error: Exception) -> Quarantined:
+def _set_aside(folder: Path, error: Exception) -> QuarantinedRun:
     reason = _reason(error)
     if isinstance(error, OSError | duckdb.IOException):
-        return Quarantined(folder.name, reason, folder)
+        return QuarantinedRun(folder.name, reason, folder)
     return set_aside(folder, folder.name, reason)
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Protocol
 
 from warehouse import limits
-from warehouse.copying import copy_folder, put_in_place
-from warehouse.durable import remove
+from warehouse.durable_files import remove
 from warehouse.landing import run_folders
 from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.sets import is_sets
+from warehouse.transfer import copy_folder, put_in_place
 
 PREFIX = "STEPCAST_PREFIX"
 """The environment variable that names the prefix of this site: a folder or s3://bucket/name."""
@@ -67,7 +67,7 @@ class Prefix(Protocol):
         """
 
 
-class Unreachable(StepcastError):
+class PrefixUnreachable(StepcastError):
     """A place does not answer, so that going on with other runs is of no use."""
 
 
@@ -96,7 +96,7 @@ def prefix_of(place: str) -> Prefix:
     return FolderPrefix(folder)
 
 
-def configured() -> Prefix | None:
+def configured_prefix() -> Prefix | None:
     """Return the prefix that the environment names, or None.
 
     Raises:
@@ -122,7 +122,7 @@ class FolderPrefix:
         try:
             folders = list(run_folders(self._folder))
         except OSError as error:
-            raise Unreachable(f"{self.name} cannot be read: {error}; try again") from error
+            raise PrefixUnreachable(f"{self.name} cannot be read: {error}; try again") from error
         yield from (folder.name for folder in folders)
 
     def edition(self, run_id: str) -> str:

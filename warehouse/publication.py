@@ -1,23 +1,23 @@
 """Making `warehouse.duckdb` and publishing its read-only copy `history.duckdb`, crash-proof."""
 
+import hashlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 
-from warehouse.connection import connect, writer_of
-from warehouse.durable import remove, sync, temporary
+from warehouse.connection import connect, first_line, transaction, writer_of
+from warehouse.durable_files import remove, sync, temporary
 from warehouse.landing import run_folders
-from warehouse.migrations import lag, migrate
 from warehouse.records import BadInput, StepcastError
 
 _COPY_TIMEOUT_S = 600
 
 
-def ensure(main: Path) -> None:
+def ensure_warehouse(main: Path) -> None:
     """Make an empty warehouse at `main` unless there is one.
 
     DuckDB refuses a file whose writer was killed before its first page was out, so a new one is
@@ -71,7 +71,7 @@ def publish(
 
 
 @contextmanager
-def published(
+def open_published(
     main: Path, history: Path, *, any_version: bool = False
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open `history` for reading: nothing is written beside it, and `main` is left alone.
@@ -84,11 +84,11 @@ def published(
         raise BadInput(_unpublished(main))
     with connect(history, read_only=True) as connection:
         if not any_version and (behind := lag(connection)) is not None:
-            raise BadInput(earlier(history, behind))
+            raise BadInput(explain_earlier_version(history, behind))
         yield connection
 
 
-def earlier(history: Path, behind: str) -> str:
+def explain_earlier_version(history: Path, behind: str) -> str:
     """Say that a history has an earlier schema (`migrations.lag`), and what to do."""
     return (
         f"{history} has {behind}; `stepcast warehouse migrate` brings it up to date, of a copy "
@@ -161,3 +161,196 @@ def _same_bytes(main: Path, history: Path) -> bool:
 
 def _mark(state: os.stat_result) -> tuple[int, int]:
     return state.st_mtime_ns, state.st_size
+
+
+# The schema: numbered SQL files make and change tables once; views are made anew from theirs.
+#
+# A migration that has run is never run again, so it is told by its digest. Views hold no data: the
+# files of `views/` say what they are, in the order of their names, and when those files have
+# changed all views and macros are dropped and made again.
+
+
+SCHEMA = Path(__file__).parent / "schema"
+VIEWS = Path(__file__).parent / "views"
+_EDITIONS = "editions.csv"
+"""Digests that migrations had when they still made views too: databases of then are as good."""
+
+
+def migrate(
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path = SCHEMA,
+    *,
+    views: Path = VIEWS,
+    before_change: Callable[[], object] = lambda: None,
+) -> tuple[int, int]:
+    """Apply the migrations that the database lacks, each in a transaction of its own; then views.
+
+    Returns the schema version before and after; 0 is an empty database. `before_change` is called
+    before the first change of tables of a database that is not empty.
+
+    Raises:
+        BadInput: the database was made by newer code, or by other files of the same numbers.
+        StepcastError: a migration failed, or views; what was before it stays applied.
+    """
+    applied, files = _applied(connection), _files(folder)
+    before, after = _versions(applied, files)
+    editions = _editions(folder)
+    lacking = set(files) - set(applied)
+    if applied and lacking:
+        before_change()
+    with _named_plainly(folder) as name:
+        if lacking:
+            connection.execute("SET VARIABLE schema_folder = ?", [name])
+        for version, (file, *read_by_it) in files.items():
+            digest = _digest(file, *read_by_it)
+            if version in lacking:
+                _apply(connection, version, file, digest)
+            elif applied[version] not in (digest, editions.get(version)):
+                raise BadInput(
+                    f"the warehouse was made by another edition of {file.name}; move "
+                    "warehouse.duckdb away and load the landing folder again"
+                )
+    if lacking or _edition_of(connection) != _edition(views):
+        _make_views(connection, views)
+        _explain_visible(connection)
+    return before, after
+
+
+def versions(connection: duckdb.DuckDBPyConnection, folder: Path = SCHEMA) -> tuple[int, int]:
+    """Return the schema version of a database (0: empty), and the newest that this code knows.
+
+    Raises:
+        BadInput: the database was made by newer code.
+    """
+    return _versions(_applied(connection), _files(folder))
+
+
+def lag(
+    connection: duckdb.DuckDBPyConnection, folder: Path = SCHEMA, *, views: Path = VIEWS
+) -> str | None:
+    """Say what a database has that is older than what this code reads; None: nothing is.
+
+    Raises:
+        BadInput: the database was made by newer code.
+    """
+    version, newest = versions(connection, folder)
+    if version < newest:
+        return f"schema version {version}, and this Stepcast reads {newest}"
+    if _edition_of(connection) != _edition(views):
+        return "views of another edition than this Stepcast's"
+    return None
+
+
+def _make_views(connection: duckdb.DuckDBPyConnection, views: Path) -> None:
+    """Drop every view and macro, make those of `views`, and note which edition they are."""
+    kept = "NOT internal AND database_name = current_database()"
+    try:
+        with transaction(connection):
+            for schema, name in connection.execute(
+                f"SELECT schema_name, view_name FROM duckdb_views() WHERE {kept}"
+            ).fetchall():
+                connection.execute(f'DROP VIEW "{schema}"."{name}"')
+            for schema, name, kind in connection.execute(
+                "SELECT DISTINCT schema_name, function_name, function_type FROM duckdb_functions() "
+                f"WHERE {kept} AND function_type IN ('macro', 'table_macro')"
+            ).fetchall():
+                what = "MACRO TABLE" if kind == "table_macro" else "MACRO"
+                connection.execute(f'DROP {what} "{schema}"."{name}"')
+            for file in sorted(views.glob("*.sql")):
+                connection.execute(file.read_text())
+            connection.execute("DELETE FROM meta.views")
+            connection.execute("INSERT INTO meta.views VALUES (?)", [_edition(views)])
+    except duckdb.Error as error:
+        raise StepcastError(
+            f"views of {views} could not be made: {first_line(error)}; they are as they were"
+        ) from error
+
+
+def _edition(views: Path) -> str:
+    return _digest(*sorted(views.glob("*.sql")))
+
+
+def _edition_of(connection: duckdb.DuckDBPyConnection) -> str | None:
+    try:
+        row = connection.execute("SELECT sha256 FROM meta.views").fetchone()
+    except duckdb.CatalogException:
+        return None
+    return None if row is None else str(row[0])
+
+
+def _editions(folder: Path) -> dict[int, str]:
+    """Return the earlier digest of each migration that has one, by number."""
+    file = folder / _EDITIONS
+    lines = file.read_text().splitlines()[1:] if file.exists() else []
+    return {int(version): digest for version, _, digest in (line.partition(",") for line in lines)}
+
+
+def _versions(applied: Mapping[int, str], files: Mapping[int, object]) -> tuple[int, int]:
+    version, newest = max(applied, default=0), max(files)
+    if version > newest:
+        raise BadInput(
+            f"the warehouse has schema version {version} but this Stepcast knows versions up to "
+            f"{newest}; update Stepcast or choose another STEPCAST_HOME"
+        )
+    return version, newest
+
+
+def _files(folder: Path) -> dict[int, list[Path]]:
+    """Return each migration by number, followed by the CSV files of its number, which it reads."""
+    numbered = sorted(folder.glob("[0-9][0-9][0-9][0-9]_*"))
+    found = {int(file.name[:4]): [file] for file in numbered if file.suffix == ".sql"}
+    for file in numbered:
+        if file.suffix == ".csv":
+            found[int(file.name[:4])].append(file)
+    return found
+
+
+@contextmanager
+def _named_plainly(folder: Path) -> Iterator[str]:
+    """Yield another name of `folder`: DuckDB takes * for a pattern and a=b for a column."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _apply(connection: duckdb.DuckDBPyConnection, version: int, file: Path, digest: str) -> None:
+    try:
+        with transaction(connection):
+            connection.execute(file.read_text())
+            connection.execute(
+                "INSERT INTO meta.migration VALUES (?, ?, ?, now())", [version, file.name, digest]
+            )
+    except (duckdb.ProgrammingError, duckdb.IntegrityError, duckdb.DataError) as error:
+        raise StepcastError(
+            f"migration {file.name} failed: {first_line(error)}; "
+            "the warehouse is as it was before it"
+        ) from error
+
+
+def _digest(*files: Path) -> str:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def _explain_visible(connection: duckdb.DuckDBPyConnection) -> None:
+    """Give the columns of `visible` views the comments of the raw tables they show."""
+    bare = connection.execute(
+        "SELECT table_name, column_name, raw.comment FROM duckdb_columns() AS raw "
+        "JOIN duckdb_columns() AS seen USING (table_name, column_name) "
+        "WHERE raw.schema_name = 'raw' AND seen.schema_name = 'visible' "
+        "AND seen.comment IS DISTINCT FROM raw.comment"
+    ).fetchall()
+    # One transaction: each comment on its own would be written to disk on its own.
+    with transaction(connection):
+        for table, column, comment in bare:
+            text = comment.replace("'", "''")
+            connection.execute(f'COMMENT ON COLUMN visible."{table}"."{column}" IS \'{text}\'')
+
+
+def _applied(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:
+    try:
+        rows = connection.execute("SELECT version, sha256 FROM meta.migration").fetchall()
+    except duckdb.CatalogException:
+        return {}
+    return dict(rows)

@@ -57,7 +57,7 @@ class WarehouseBusy(StepcastError):
     exit_code = 2
 
 
-class Damaged(BadInput):
+class DamagedFile(BadInput):
     """A file of the home is not what was written; the message names what is lost and the way on."""
 
 
@@ -79,7 +79,7 @@ class Record(BaseModel):
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
 
 
-class Workload(Record):
+class TrainingWorkload(Record):
     """What is trained. `batch_size` is per device; images are square, `image_size` pixels.
 
     `image_size` 0: what a network takes is no images.
@@ -194,7 +194,7 @@ class Scenario(Record):
     """
 
     schema_version: Literal[1] = 1
-    workload: Workload
+    workload: TrainingWorkload
     strategy: Strategy
     nodes: tuple[NodeGroup, ...]
     link_mbps: float | None = Field(default=None, gt=0)
@@ -216,7 +216,7 @@ class Scenario(Record):
 
     @model_validator(mode="after")
     def _batch_sizes_differ(self) -> "Scenario":
-        own = [one.batch_size for one in self.nodes if one.batch_size is not None]
+        own = [node.batch_size for node in self.nodes if node.batch_size is not None]
         if own and self.strategy.kind != "all_reduce":
             raise ValueError("only nodes of an all_reduce may have a batch_size of their own")
         if self.workload.batch_size in own:

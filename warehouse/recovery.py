@@ -7,13 +7,18 @@ from pathlib import Path
 import duckdb
 
 from warehouse.connection import PATIENCE_S, connect, presence
-from warehouse.durable import scratch, sync
+from warehouse.durable_files import scratch, sync
 from warehouse.home import HISTORY, JOURNAL, MAIN
-from warehouse.journal import Logged, read
-from warehouse.publication import ensure
-from warehouse.records import Damaged, StepcastError
-from warehouse.replay import mend, reconcile, set_aside
-from warehouse.upkeep import bring_up_to_date, contents
+from warehouse.journal import LoggedEntry, read
+from warehouse.publication import ensure_warehouse
+from warehouse.records import DamagedFile, StepcastError
+from warehouse.upkeep import (
+    bring_up_to_date,
+    contents,
+    reconcile,
+    rewrite_damaged_journal,
+    set_aside,
+)
 
 
 def recover(home: Path, *, patience_s: float = PATIENCE_S) -> list[str]:
@@ -37,7 +42,7 @@ def recover(home: Path, *, patience_s: float = PATIENCE_S) -> list[str]:
             connect(main, patience_s=patience_s) as connection,
         ):
             bring_up_to_date(connection, main)
-            if faults := mend(connection, home):
+            if faults := rewrite_damaged_journal(connection, home):
                 lines.append(f"{JOURNAL}/ was damaged ({faults[0]}): written anew of {MAIN}")
     except OSError as error:
         raise StepcastError(
@@ -65,7 +70,7 @@ def _put_aside(home: Path, patience_s: float) -> list[str]:
 def _bring_back(home: Path, patience_s: float) -> list[str]:
     """Make the warehouse of the journal, or of its copy; a new home gets neither."""
     main, history = home / MAIN, home / HISTORY
-    origin, known = f"{JOURNAL}/", any(isinstance(one, Logged) for one in read(home / JOURNAL))
+    origin, known = f"{JOURNAL}/", any(isinstance(one, LoggedEntry) for one in read(home / JOURNAL))
     if not known and history.exists() and not _damage(history, patience_s):
         origin, known = HISTORY, True
         with scratch(home) as fresh:
@@ -75,7 +80,7 @@ def _bring_back(home: Path, patience_s: float) -> list[str]:
             sync(home)
     if not known:
         return []
-    ensure(main)
+    ensure_warehouse(main)
     with presence(home, patience_s=patience_s), connect(main, patience_s=patience_s) as connection:
         faults: tuple[str, ...] = ()
         if origin == HISTORY:
@@ -100,7 +105,7 @@ def _damage(path: Path, patience_s: float) -> str:
             contents(connection)
             if path.name == MAIN:
                 _read_indexes(connection)
-    except Damaged as error:
+    except DamagedFile as error:
         return str(error.__cause__)
     return ""
 

@@ -7,15 +7,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from warehouse import limits
-from warehouse.copying import RECEIVED, put_in_place
-from warehouse.durable import remove, sweep, sync, temporary
-from warehouse.foreign import check_name
-from warehouse.landing import QUARANTINE, landed_run, run_folders
-from warehouse.prefixes import Prefix, Unreachable
-from warehouse.quarantine import Quarantined, set_aside
+from warehouse.durable_files import remove, sweep, sync, temporary
+from warehouse.landed_files import check_name, verify
+from warehouse.landing import QUARANTINE, QuarantinedRun, landed_run, run_folders, set_aside
+from warehouse.prefixes import Prefix, PrefixUnreachable
 from warehouse.records import BadInput, MissingTool, Record, StepcastError
-from warehouse.sums import verify
 from warehouse.tables import one_line
+from warehouse.transfer import RECEIVED, put_in_place
 
 
 class Receipt(Record):
@@ -27,7 +25,7 @@ class Receipt(Record):
 
 
 @dataclass(frozen=True)
-class Pushed:
+class PushReport:
     """What one push did: run ids, how many the prefix had already, and why others did not go."""
 
     pushed: tuple[str, ...]
@@ -36,7 +34,7 @@ class Pushed:
 
 
 @dataclass(frozen=True)
-class Received:
+class ReceiveReport:
     """What one look at a prefix brought: run ids; runs set aside; what is wrong with others.
 
     `left` are lines about runs that could not be read now: the next look tries them again.
@@ -44,12 +42,12 @@ class Received:
     """
 
     copied: tuple[str, ...]
-    refused: tuple[Quarantined, ...]
+    refused: tuple[QuarantinedRun, ...]
     left: tuple[str, ...]
     known_bad: tuple[str, ...]
 
 
-def push(landing: Path, prefix: Prefix) -> Pushed:
+def push(landing: Path, prefix: Prefix) -> PushReport:
     """Put each landed run that the prefix lacks there, whole or not at all.
 
     A run whose files are not those that landed is not put there; the others are.
@@ -75,10 +73,10 @@ def push(landing: Path, prefix: Prefix) -> Pushed:
             continue
         pushed += [folder.name] if new else []
         unchanged += not new
-    return Pushed(tuple(pushed), unchanged, tuple(refused))
+    return PushReport(tuple(pushed), unchanged, tuple(refused))
 
 
-def waiting(prefix: Prefix, landing: Path) -> Iterator[str]:
+def waiting_runs(prefix: Prefix, landing: Path) -> Iterator[str]:
     """Yield the runs that `receive` would fetch: neither here, nor set aside as they are there.
 
     Raises:
@@ -91,14 +89,14 @@ def waiting(prefix: Prefix, landing: Path) -> Iterator[str]:
         try:
             if _is_known(prefix, run_id, bad):
                 continue
-        except (Unreachable, MissingTool):
+        except (PrefixUnreachable, MissingTool):
             raise
         except (StepcastError, OSError):
             continue  # it cannot be read now
         yield run_id
 
 
-def receive(prefix: Prefix, landing: Path) -> Received:
+def receive(prefix: Prefix, landing: Path) -> ReceiveReport:
     """Bring the runs of a prefix that `landing` lacks, each whole or not at all.
 
     One that is not as its site left it is set aside with its reason, and fetched again only if it
@@ -111,7 +109,7 @@ def receive(prefix: Prefix, landing: Path) -> Received:
     sweep(landing)
     here, bad = _here(landing)
     copied: list[str] = []
-    refused: list[Quarantined] = []
+    refused: list[QuarantinedRun] = []
     left: list[str] = []
     known_bad: list[str] = []
     for run_id in prefix.runs():
@@ -125,14 +123,14 @@ def receive(prefix: Prefix, landing: Path) -> Received:
                 copied.append(run_id)
             else:
                 refused.append(aside)
-        except (Unreachable, MissingTool):
+        except (PrefixUnreachable, MissingTool):
             raise
         except (StepcastError, OSError) as error:
             left.append(f"run {run_id!r:.220} was left in {prefix.name}: {one_line(error)}")
-    return Received(tuple(copied), tuple(refused), tuple(left), tuple(known_bad))
+    return ReceiveReport(tuple(copied), tuple(refused), tuple(left), tuple(known_bad))
 
 
-def _fetch(prefix: Prefix, run_id: str, landing: Path) -> Quarantined | None:
+def _fetch(prefix: Prefix, run_id: str, landing: Path) -> QuarantinedRun | None:
     """Bring one run; return where it is if it was set aside."""
     receipt = Receipt(run_id=run_id, prefix=prefix.name, edition=prefix.edition(run_id))
     fresh = temporary(landing)

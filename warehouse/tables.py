@@ -248,7 +248,7 @@ def _check_sizes(metadata: pq.FileMetaData, columns: Sequence[pa.Field], where: 
     Raises:
         BadInput: it has.
     """
-    odd = [one for one in columns if not _is_plain(one.type)]
+    odd = [column for column in columns if not _is_plain(column.type)]
     if odd:
         raise BadInput(f"{where}: column {odd[0].name} is {odd[0].type}; expected {_PLAIN}")
     if metadata.num_rows > limits.TABLE_ROWS:

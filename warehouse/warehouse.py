@@ -7,8 +7,10 @@ from pathlib import Path
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 
-from warehouse import asked, decisions, ledger, limits, loader, sealed, systems
+from warehouse import journal, ledger, limits, loader
+from warehouse import seal as sealed
 from warehouse.connection import (
     PATIENCE_S,
     confine,
@@ -18,14 +20,13 @@ from warehouse.connection import (
     presence,
     with_place,
 )
-from warehouse.durable import sweep
+from warehouse.durable_files import sweep
 from warehouse.home import HISTORY, MAIN
 from warehouse.landing import SCHEMAS
-from warehouse.ledger import FitRecord
+from warehouse.ledger import FitRecord, RegisteredSystem
 from warehouse.loader import LoadReport
-from warehouse.publication import ensure, publish, published
+from warehouse.publication import ensure_warehouse, open_published, publish
 from warehouse.records import BadInput, Prediction, Price, Recommendation, Scenario
-from warehouse.systems import System
 from warehouse.upkeep import bring_up_to_date, drop_spilled
 
 QUERIES = Path(__file__).parent / "queries"
@@ -91,7 +92,7 @@ class Warehouse:
 
     def record_asked(
         self,
-        asked_of: Sequence[System],
+        asked_of: Sequence[RegisteredSystem],
         fits: Sequence[FitRecord],
         scenarios: Sequence[Scenario],
         predictions: Sequence[Prediction],
@@ -103,13 +104,13 @@ class Warehouse:
         """
         with self._changing() as connection:
             for system in asked_of:
-                if not systems.is_registered(connection, system.name):
-                    systems.register(connection, system)
+                if not ledger.is_registered(connection, system.name):
+                    ledger.register(connection, system)
             for fit in fits:
                 ledger.record_fit(connection, fit)
             for some in prices:
                 ledger.record_prices(connection, some)
-            asked.record_scenarios(connection, scenarios)
+            record_scenarios(connection, scenarios)
             return ledger.record_predictions(connection, predictions)
 
     def record_prices(self, prices: Sequence[Price]) -> str:
@@ -123,9 +124,9 @@ class Warehouse:
             return ledger.record_recommendation(connection, recommendation)
 
     def record_decisions(self, rows: pl.DataFrame) -> int:
-        """Keep what would have been rented; see `warehouse.decisions`."""
+        """Keep what would have been rented; see `warehouse.warehouse`."""
         with self._changing() as connection:
-            return decisions.record_decisions(connection, rows)
+            return record_decisions(connection, rows)
 
     def seal(
         self,
@@ -135,7 +136,7 @@ class Warehouse:
         folder: Path,
         sealed_at: datetime,
     ) -> tuple[Path, int]:
-        """Write the forecasts of a round to a file; see `warehouse.sealed.seal`."""
+        """Write the forecasts of a round to a file; see `warehouse.seal.seal`."""
         with self._open() as connection:
             return sealed.seal(connection, study, repeat, subjects, folder, sealed_at)
 
@@ -144,7 +145,7 @@ class Warehouse:
         with self._changing() as connection:
             return sealed.load(connection, folder)
 
-    def register(self, system: System) -> None:
+    def register(self, system: RegisteredSystem) -> None:
         """Register a system that is to predict; a name that is there keeps its text.
 
         The database is opened once for each name.
@@ -152,10 +153,10 @@ class Warehouse:
         if system.name in self._registered:
             return
         with self._open() as connection:
-            known = systems.is_registered(connection, system.name)
+            known = ledger.is_registered(connection, system.name)
         if not known:
             with self._changing() as connection:
-                systems.register(connection, system)
+                ledger.register(connection, system)
         self._registered.add(system.name)
 
     def predictions(self, study: str, repeat: int) -> pl.DataFrame:
@@ -210,7 +211,7 @@ class Warehouse:
         if self._held is not None:
             yield self._held
             return
-        ensure(self._main)
+        ensure_warehouse(self._main)
         with (
             presence(self.home, patience_s=self._patience_s),
             connect(self._main, patience_s=self._patience_s) as connection,
@@ -240,7 +241,7 @@ def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) 
         BadInput: there is no history yet, the SQL is wrong, it would write, touch a file or change
             a setting, or needs more than `limits.SQL_MEMORY` and `limits.SQL_SPILL`.
     """
-    with published(home / MAIN, home / HISTORY, any_version=True) as connection:
+    with open_published(home / MAIN, home / HISTORY, any_version=True) as connection:
         connection.execute(f"SET memory_limit = '{limits.SQL_MEMORY}'")
         connection.execute(f"SET max_temp_directory_size = '{limits.SQL_SPILL}'")
         confine(connection)
@@ -248,7 +249,9 @@ def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) 
             statements = connection.extract_statements(sql)
             if not statements:
                 raise BadInput('no SQL statement given; try "SELECT * FROM report.accuracy"')
-            writing = [one.type.name for one in statements if one.type not in _READING]
+            writing = [
+                statement.type.name for statement in statements if statement.type not in _READING
+            ]
             if writing:
                 raise BadInput(f"the history is read-only: it takes SELECT, not {writing[0]}")
             if len(statements) > 1:
@@ -260,3 +263,39 @@ def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) 
             raise BadInput(with_place(error)) from error
         except pl.exceptions.ComputeError as error:
             raise BadInput(f"{first_line(error)}; cast the column, e.g. with epoch()") from error
+
+
+# Scenarios that somebody merely asked about: nobody may ever measure them, so they are kept.
+
+
+def record_scenarios(connection: duckdb.DuckDBPyConnection, scenarios: Sequence[Scenario]) -> None:
+    """Keep what scenarios are, each once."""
+    known = connection.execute(
+        "SELECT scenario_id FROM pred.asked_scenario WHERE scenario_id IN (SELECT unnest(?))",
+        [[scenario.scenario_id for scenario in scenarios]],
+    ).fetchall()
+    seen = {scenario_id for (scenario_id,) in known}
+    new = {
+        scenario.scenario_id: scenario for scenario in scenarios if scenario.scenario_id not in seen
+    }
+    rows = [
+        {"scenario_id": key, "label": one.label, "canonical": one.canonical_json()}
+        for key, one in new.items()
+    ]
+    with journal.entry(connection) as entry:
+        entry.insert("pred.asked_scenario", pa.Table.from_pylist(rows))
+
+
+# What systems and rules of thumb would have rented: kept beside the ledger, to be judged.
+
+
+def record_decisions(connection: duckdb.DuckDBPyConnection, rows: pl.DataFrame) -> int:
+    """Keep decisions, in place of what was kept of the same questions; return how many.
+
+    Args:
+        connection: to the warehouse.
+        rows: with the columns of pred.decision.
+    """
+    with journal.entry(connection) as entry:
+        entry.insert("pred.decision", rows.to_arrow())
+    return rows.height

@@ -5,23 +5,80 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from forecasting.asked.answer import Answer, predict_asked
-from forecasting.asked.runs import visible_runs
-from forecasting.decisions.candidates import Ranked, candidates_of, most_trusted
-from forecasting.decisions.enumerating import Known, curves_of, known_of
-from forecasting.decisions.evidence import level, read_evidence
-from forecasting.decisions.measuring import Measurement, measurements
-from forecasting.decisions.offered import Offered, offered
-from forecasting.decisions.question import Question
-from models.choosing.candidates import Candidate
-from models.choosing.deciding import Aim, Decision, best, decide, rules_of_thumb
-from models.choosing.offers import Markets
-from models.choosing.pareto import pareto_front
+from forecasting.decisions.candidates import (
+    Ranked,
+    candidates_of,
+    interval_level,
+    most_trusted,
+    read_evidence,
+)
+from forecasting.decisions.offers import RegionOffers, read_offers
+from forecasting.decisions.question import JobQuestion, ProfileFacts, curves_of, profile_facts
+from forecasting.history_scope import visible_runs
+from forecasting.question import ForecastAnswer, predict_curves
+from models.choice.candidates import Candidate
+from models.choice.choice import (
+    Aim,
+    Decision,
+    MeasurementWorth,
+    best,
+    decide,
+    rules_of_thumb,
+    worth_measuring,
+)
+from models.choice.offers import Markets, pareto_front
 from models.system import System
-from warehouse.records import Backend, BadInput, Recommendation
-from warehouse.systems import System as Registered
-from warehouse.version import code_version
+from profilers.probe import RequestedScenarios
+from profilers.probes import measuring_probe
+from studies.planned_runs import expected_s, group_by_start
+from warehouse.home import code_version
+from warehouse.ledger import RegisteredSystem as Registered
+from warehouse.records import Backend, BadInput, Recommendation, Scenario
 from warehouse.warehouse import Warehouse
+
+# What measuring a scenario takes and costs, beside what it is worth to a choice.
+
+
+_KEEP = 2
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A scenario that would be measured: by which probe, how long, and what its nodes cost then."""
+
+    worth: MeasurementWorth
+    probe: str
+    minutes: float
+    usd: float
+
+    @property
+    def candidate(self) -> Candidate:
+        """What would be measured."""
+        return self.worth.candidate
+
+
+def measurements(
+    candidates: Sequence[Candidate], aim: Aim, scenarios: Mapping[str, Scenario]
+) -> list[Measurement]:
+    """Return the measurements that might change a choice, the most worth first; two at most.
+
+    Args:
+        candidates: to choose from.
+        aim: what is wanted.
+        scenarios: of the candidates, by id.
+    """
+    return [_measured(one, scenarios) for one in worth_measuring(candidates, aim)[:_KEEP]]
+
+
+def _measured(worth: MeasurementWorth, scenarios: Mapping[str, Scenario]) -> Measurement:
+    candidate = worth.candidate
+    scenario = scenarios[candidate.scenario_id]
+    probe = measuring_probe(scenario)
+    needs = list(probe.needs(RequestedScenarios(test=(scenario,)), probe.settings()))
+    seconds = sum(expected_s(start) for start in group_by_start(needs))
+    seconds += candidate.expected.fixed_s
+    return Measurement(worth, probe.name, seconds / 60, candidate.usd_per_hour * seconds / 3600)
+
 
 Say = Callable[[str], None]
 NAME = "recommend"
@@ -34,7 +91,7 @@ _REGISTERED = Registered(
 
 
 @dataclass(frozen=True)
-class Says:
+class SystemChoice:
     """What one system would choose of the candidates that it forecasts.
 
     `of_choice` is what it says training takes on the overall choice, seconds; None: nothing.
@@ -71,7 +128,7 @@ class Coverage:
 
 
 @dataclass(frozen=True)
-class Answered:
+class DecisionAnswer:
     """An answer with what it rests on.
 
     Attributes:
@@ -90,34 +147,34 @@ class Answered:
         recommendation_id: in the ledger.
     """
 
-    question: Question
+    question: JobQuestion
     aim: Aim
-    known: Known
-    answer: Answer
+    known: ProfileFacts
+    answer: ForecastAnswer
     candidates: Sequence[Candidate]
     decision: Decision
     rules: Mapping[str, Candidate | None]
-    says: Sequence[Says]
+    says: Sequence[SystemChoice]
     measurements: Sequence[Measurement]
-    offered: Offered
+    offered: RegionOffers
     coverage: Coverage
     recommendation_id: str
 
     @property
     def level(self) -> float:
         """Of its intervals, on either side."""
-        return level(self.question.late)
+        return interval_level(self.question.late)
 
     @property
     def front(self) -> list[Candidate]:
         """What more money buys: within limits, nothing else is both faster and cheaper."""
-        admitted = [one for one in self.candidates if self.aim.admits(one)]
+        admitted = [candidate for candidate in self.candidates if self.aim.admits(candidate)]
         return pareto_front(admitted, key=lambda one: one.outcome[:2])
 
 
 def answer(
     warehouse: Warehouse,
-    question: Question,
+    question: JobQuestion,
     capacity: Mapping[str, int],
     market: Markets,
     systems: Sequence[System],
@@ -126,7 +183,7 @@ def answer(
     backend: Backend | None = None,
     host: str | None = None,
     say: Say = lambda _: None,
-) -> Answered:
+) -> DecisionAnswer:
     """Choose where to run a job, and write the answer to the ledger.
 
     Args:
@@ -136,7 +193,7 @@ def answer(
         market: where they are rented.
         systems: that are asked.
         as_of: what was measured, judged and priced later does not count; None: now.
-        backend: whose profiles count; None: as `forecasting.asked.place.place_of` chooses.
+        backend: whose profiles count; None: as `forecasting.history_scope.select_host` chooses.
         host: the same, of hosts.
         say: told what takes long.
 
@@ -151,10 +208,10 @@ def answer(
     ]
     if not runs:
         raise BadInput(f"nothing had been profiled by {when:%Y-%m-%d}; run a study first")
-    known = known_of(question, runs)
+    known = profile_facts(question, runs)
     curves = curves_of(question, known, capacity)
-    prices = offered(warehouse, question, capacity, market, when)
-    found = predict_asked(
+    prices = read_offers(warehouse, question, capacity, market, when)
+    found = predict_curves(
         warehouse,
         curves,
         systems,
@@ -171,10 +228,10 @@ def answer(
     chosen = most_trusted(everything)
     decision = decide(chosen, question.aim)
     rules = rules_of_thumb(chosen, question.aim)
-    scenarios = {one.scenario.scenario_id: one.scenario for one in found.forecasts}
+    scenarios = {forecast.scenario.scenario_id: forecast.scenario for forecast in found.forecasts}
     warehouse.register(_REGISTERED)
     record = _record(question, capacity, market, as_of or when, found, decision, prices, warehouse)
-    return Answered(
+    return DecisionAnswer(
         question=question,
         aim=question.aim,
         known=known,
@@ -190,8 +247,10 @@ def answer(
     )
 
 
-def _coverage(found: Answer, everything: Sequence[Ranked], chosen: Sequence[Candidate]) -> Coverage:
-    scenarios = {one.scenario.scenario_id for one in found.forecasts}
+def _coverage(
+    found: ForecastAnswer, everything: Sequence[Ranked], chosen: Sequence[Candidate]
+) -> Coverage:
+    scenarios = {forecast.scenario.scenario_id for forecast in found.forecasts}
     scenarios |= {one.scenario.scenario_id for one in found.refused if not one.foreign}
     return Coverage(
         asked=len(scenarios),
@@ -202,7 +261,7 @@ def _coverage(found: Answer, everything: Sequence[Ranked], chosen: Sequence[Cand
     )
 
 
-def _says(everything: Sequence[Ranked], decision: Decision, aim: Aim) -> Iterator[Says]:
+def _says(everything: Sequence[Ranked], decision: Decision, aim: Aim) -> Iterator[SystemChoice]:
     """Yield what each system would choose, in the order in which they were asked."""
     by_system: dict[str, list[Ranked]] = {}
     for rank, one in everything:
@@ -210,7 +269,7 @@ def _says(everything: Sequence[Ranked], decision: Decision, aim: Aim) -> Iterato
     chosen = decision.choice and decision.choice.key
     for name, ranked in by_system.items():
         mine = [one for _, one in ranked]
-        yield Says(
+        yield SystemChoice(
             system=name,
             is_judged=not all(rank[0] for rank, _ in ranked),
             candidates=len(mine),
@@ -219,14 +278,14 @@ def _says(everything: Sequence[Ranked], decision: Decision, aim: Aim) -> Iterato
         )
 
 
-def reasons(found: Answer) -> Counter[str]:
+def count_refusals(found: ForecastAnswer) -> Counter[str]:
     """Return how many scenarios each system refuses for each reason, those of others left out."""
     return Counter(f"{one.system.name}: {one.reason}" for one in found.refused if not one.foreign)
 
 
-def _nothing(found: Answer, question: Question) -> str:
+def _nothing(found: ForecastAnswer, question: JobQuestion) -> str:
     """Say why there is no forecast: what most scenarios lack."""
-    told = "; ".join(text for text, _ in reasons(found).most_common(2))
+    told = "; ".join(text for text, _ in count_refusals(found).most_common(2))
     return (
         f"no system forecasts {question.dnn} on any of these nodes ({told}); `stepcast predict` "
         "with the same network says what to measure"
@@ -234,13 +293,13 @@ def _nothing(found: Answer, question: Question) -> str:
 
 
 def _record(
-    question: Question,
+    question: JobQuestion,
     capacity: Mapping[str, int],
     market: Markets,
     as_of: datetime,
-    found: Answer,
+    found: ForecastAnswer,
     decision: Decision,
-    prices: Offered,
+    prices: RegionOffers,
     warehouse: Warehouse,
 ) -> Recommendation:
     limits = {"minimize", "max_hours", "budget_usd", "max_usd_per_hour", "late"}
@@ -253,9 +312,9 @@ def _record(
         constraints={name: asked[name] for name in sorted(limits - {"minimize"})}
         | {"capacity": dict(capacity), "market": market, "as_of": as_of.isoformat()},
         choice=None if decision.choice is None else _written(decision.choice),
-        alternatives=tuple(_written(one) for one in decision.alternatives),
+        alternatives=tuple(_written(alternative) for alternative in decision.alternatives),
         price_snapshot=warehouse.record_prices(prices.prices),
-        fit_ids=tuple(sorted({one.fit.fit_id for one in found.forecasts})),
+        fit_ids=tuple(sorted({forecast.fit.fit_id for forecast in found.forecasts})),
         code_version=code_version(),
         made_at=datetime.now(UTC),
     )

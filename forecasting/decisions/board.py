@@ -18,15 +18,13 @@ from typing import Any
 
 import polars as pl
 
-from forecasting.decisions.candidates import Ranked, most_trusted, train_s, training
-from forecasting.decisions.evidence import Evidence
-from models.choosing.candidates import Candidate
-from models.choosing.deciding import Aim, best, rules_of_thumb
-from models.choosing.limits import Limits
-from models.choosing.objectives import Objective
-from models.choosing.overheads import Expected
+from forecasting.decisions.candidates import Evidence, Ranked, most_trusted, train_s, training_key
+from models.choice.candidates import Candidate
+from models.choice.choice import Aim, best, rules_of_thumb
+from models.choice.limits import Limits, Objective
+from models.choice.overheads import ExpectedDuration
+from warehouse.home import code_version
 from warehouse.records import Scenario, content_hash
-from warehouse.version import code_version
 from warehouse.warehouse import Warehouse
 
 SEED = 34
@@ -87,7 +85,7 @@ def decisions(warehouse: Warehouse, seed: int = SEED, questions: int = QUESTIONS
         row
         for menu in menus(warehouse.query("menus"))
         for aim in aims(menu, seed, questions)
-        for row in decided(menu, aim, past, seed)
+        for row in decide_menu(menu, aim, past, seed)
     ]
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -120,7 +118,7 @@ def _between(values: Sequence[float], random: Random) -> float:
     return exp(random.uniform(log(min(values)), log(max(values))))
 
 
-def decided(menu: Menu, aim: Aim, past: pl.DataFrame, seed: int) -> Iterator[dict[str, Any]]:
+def decide_menu(menu: Menu, aim: Aim, past: pl.DataFrame, seed: int) -> Iterator[dict[str, Any]]:
     """Yield a row for each system, rule, and how sure limits have to be."""
     known = past.filter(pl.col("measured_at") < menu.first_run_at, backend=menu.key["backend"])
     question = _question(menu, aim, seed)
@@ -155,14 +153,14 @@ def candidates(menu: Menu, evidence: Evidence) -> list[Ranked]:
             key=scenario.scenario_id,
             label=scenario.label,
             system=row["system"],
-            training=training(scenario),
+            training=training_key(scenario),
             node_type=group.node_type,
             workers=group.count,
             market="on_demand",
             usd_per_hour=row["usd_per_hour"],
             usd_per_worker_hour=per_worker[group.node_type],
             train_s=train_s(scenario, row["metric"], row["predicted"], SAMPLES),
-            expected=Expected(0.0, 1.0, None),
+            expected=ExpectedDuration(0.0, 1.0, None),
             ratios=errors.ratios,
         )
         found.append(((*errors.rank, place), one))

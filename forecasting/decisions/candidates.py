@@ -1,26 +1,126 @@
 """Forecasts as candidates for a job: what training takes and costs there, and how surely."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import pi, sqrt
 
-from forecasting.asked.answer import Forecast
-from forecasting.decisions.evidence import Evidence
-from forecasting.decisions.offered import Offered
-from forecasting.decisions.question import Question
-from forecasting.speeds import samples_per_s
-from models.choosing.candidates import Candidate
-from models.choosing.overheads import expected
-from models.choosing.ratios import Ratios
+import polars as pl
+
+from forecasting.costs import samples_per_s
+from forecasting.decisions.offers import RegionOffers
+from forecasting.decisions.question import JobQuestion
+from forecasting.question import ScenarioForecast
+from models.choice.candidates import Candidate, Ratios, fewest_ratios, normal_ratios, widen_ratios
+from models.choice.overheads import expected_duration
 from models.system import System
-from warehouse.records import BadInput, Market, Scenario
+from warehouse.records import Backend, BadInput, Market, Scenario
+from warehouse.warehouse import Warehouse
+
+# How wrong a system's forecasts have been on other days: what an answer's intervals rest on.
+
+
+HOURS_APART = 12.0
+"""A run so long after the newest profile that a forecast rests on is of another day."""
+ACROSS_DAYS = 0.113
+"""Mean error with profiles of another day: srift's, after a change of the host
+(lab/nearest-and-calibration.md)."""
+WIDENED = 2.8
+"""By how much errors grow from one day to another, where only those of the same day are known:
+srift's 11.3 % over the 4.1 % of reference_ddp with profiles of the same day."""
+_ELSEWHERE = frozenset({"held_out_host", "few_on_host"})
+"""The splits of forecasts from steps of other hosts: this one has none, or few."""
+_LEVEL = 0.1
+"""An answer has the interval of this level on either side, unless --late asks for another."""
+
+
+@dataclass(frozen=True)
+class PastSystemErrors:
+    """What is known of a system's errors; `rank` orders systems: the least is trusted most."""
+
+    ratios: Ratios
+    rank: tuple[bool, float]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All past errors on one backend.
+
+    Attributes:
+        rows: of query time_ratios.
+        late: the level that intervals are needed at.
+        other_day: whether training is on another day than profiles, as whatever is recommended.
+    """
+
+    rows: pl.DataFrame
+    late: float | None
+    other_day: bool = True
+
+    def errors(self, system: str, split: str, metric: str) -> PastSystemErrors:
+        """Return what past errors say of a forecast of a system, that far from what its fit saw.
+
+        Those count of other days at this distance; else of other days at any distance; else those
+        of the same day at this distance, widened; else a default, of a system that nobody judged.
+        There have to be enough for an interval. Where training is on the day of the profiles, those
+        of the same day count first, as they are. Of a host with few steps or none only
+        errors of such forecasts tell; where there are too few, there are none, and no default.
+        """
+        mine = self.rows.filter(system=system, metric=metric)
+        there = mine.filter(split=split)
+        distance = split.replace("_", " ")
+        known = [(there, distance)] + ([(mine, "any distance")] if split not in _ELSEWHERE else [])
+        for is_other in (True, False) if self.other_day else (False, True):
+            for rows, where in known:
+                found = _values(rows, is_other)
+                if len(found) >= self._needed:
+                    return self._known(found, where, is_other)
+        if split in _ELSEWHERE:
+            ratios = Ratios(values=(), basis=f"no evidence: too few forecasts of {distance} judged")
+            return PastSystemErrors(ratios, (True, ratios.spread))
+        basis = f"default: {ACROSS_DAYS:.1%} in the mean"
+        return PastSystemErrors(
+            normal_ratios(ACROSS_DAYS * sqrt(pi / 2), basis), (True, ACROSS_DAYS)
+        )
+
+    def _known(self, found: Sequence[float], where: str, is_other: bool) -> PastSystemErrors:
+        day = "other days" if is_other else "same day"
+        if self.other_day and not is_other:
+            ratios = widen_ratios(found, WIDENED, f"{where}, {day}, widened, n = {len(found)}")
+        else:
+            ratios = Ratios(values=tuple(found), basis=f"{where}, {day}, n = {len(found)}")
+        return PastSystemErrors(ratios, (False, ratios.spread))
+
+    @property
+    def _needed(self) -> int:
+        return fewest_ratios(self.late or _LEVEL)
+
+
+def read_evidence(
+    warehouse: Warehouse, backend: Backend, late: float | None, known_by: datetime
+) -> Evidence:
+    """Read all past errors on a backend that were known at a time."""
+    rows = warehouse.query("time_ratios", backend=backend, known_by=known_by.isoformat())
+    return Evidence(rows, late)
+
+
+def interval_level(late: float | None) -> float:
+    """Return the level of intervals."""
+    return late or _LEVEL
+
+
+def _values(rows: pl.DataFrame, is_other_day: bool) -> Sequence[float]:
+    apart = pl.col("hours_apart") >= HOURS_APART
+    return tuple(rows.filter(apart if is_other_day else ~apart)["ratio"].to_list())
+
 
 Ranked = tuple[tuple[bool, float, int], Candidate]
 """A candidate with how little its system is trusted: the least comes first."""
 
 
 def candidates_of(
-    forecasts: Sequence[Forecast],
-    question: Question,
-    prices: Offered,
+    forecasts: Sequence[ScenarioForecast],
+    question: JobQuestion,
+    prices: RegionOffers,
     evidence: Evidence,
     systems: Sequence[System],
 ) -> list[Ranked]:
@@ -34,14 +134,14 @@ def candidates_of(
     places = {system.name: place for place, system in enumerate(systems)}
     found: list[Ranked] = []
     endless: BadInput | None = None
-    for one in forecasts:
-        if one.value is None or not one.value > 0:
+    for forecast in forecasts:
+        if forecast.value is None or not forecast.value > 0:
             continue
-        errors = evidence.errors(one.system.name, one.split, one.metric.name)
-        rank = *errors.rank, places[one.system.name]
+        errors = evidence.errors(forecast.system.name, forecast.split, forecast.metric.name)
+        rank = *errors.rank, places[forecast.system.name]
         for market in prices.markets:
             try:
-                made = _candidate(one, question, prices, market, errors.ratios)
+                made = _candidate(forecast, question, prices, market, errors.ratios)
             except BadInput as error:
                 endless = error
                 continue
@@ -53,7 +153,11 @@ def candidates_of(
 
 
 def _candidate(
-    one: Forecast, question: Question, prices: Offered, market: Market, ratios: Ratios
+    one: ScenarioForecast,
+    question: JobQuestion,
+    prices: RegionOffers,
+    market: Market,
+    ratios: Ratios,
 ) -> Candidate | None:
     scenario = one.scenario
     hourly = prices.usd_per_hour(scenario, market)
@@ -71,14 +175,16 @@ def _candidate(
         key=f"{scenario.scenario_id} {market}",
         label=label,
         system=one.system.name,
-        training=training(scenario),
+        training=training_key(scenario),
         node_type=group.node_type,
         workers=group.count,
         market=market,
         usd_per_hour=hourly,
         usd_per_worker_hour=prices.usd_of(group.node_type, market),
         train_s=train_s(scenario, one.metric.name, one.value, question.samples),
-        expected=expected(question.overheads, prices.preemptions_per_hour(scenario, market)),
+        expected=expected_duration(
+            question.overheads, prices.preemptions_per_hour(scenario, market)
+        ),
         ratios=ratios,
     )
 
@@ -97,7 +203,7 @@ def train_s(scenario: Scenario, metric: str, value: float, samples: int) -> floa
     return samples / speed
 
 
-def training(scenario: Scenario) -> str:
+def training_key(scenario: Scenario) -> str:
     """Return what candidates share that differ in their nodes only, but for servers."""
     strategy = scenario.strategy
     return f"{scenario.workload.framework} {strategy.kind} {strategy.servers}"

@@ -14,7 +14,7 @@ from statistics import fmean
 import polars as pl
 
 from profilers.probes import PROBES
-from studies import landed
+from studies import run_tables
 from studies.rounds import Round
 from warehouse.records import BadInput
 
@@ -46,7 +46,8 @@ def visits_of(rounds: Iterable[Round], landing: Path) -> pl.DataFrame:
         for need, run in round_.runs_of(name).items()
         # A round may go on with a run of an earlier one.
         if run.repeat == round_.repeat
-        and (value := _mean(landed.table(landing, run, "sample"), probe.metric.name)) is not None
+        and (value := _mean(run_tables.table(landing, run, "sample"), probe.metric.name))
+        is not None
     ]
     return pl.DataFrame(rows, schema=VISITS, orient="row")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import polars as pl
 from polars.exceptions import PolarsError
 
-from models.predictddl.known import Known
+from models.predictddl.training_set import TrainingSet
 from profilers.steady.host import host_id
-from warehouse.durable import write_bytes
+from warehouse.durable_files import write_bytes
 from warehouse.home import CHECKOUT, HISTORY
 from warehouse.landing import run_folders
 
@@ -99,13 +99,13 @@ def digest(*parts: str) -> str:
     return sha256("\n".join(f"{len(part)} {part}" for part in parts).encode()).hexdigest()[:16]
 
 
-def known_digest(known: Known) -> str:
+def known_digest(known: TrainingSet) -> str:
     """Return what names runs that were measured, what their nodes can do, and the embedder."""
     weights = sha256()
     for name, values in sorted(known.embedder.parameters.items()):
         weights.update(name.encode() + values.tobytes())
     return digest(
-        *(f"{one.scenario.canonical_json()} {one.step_s!r}" for one in known.runs),
+        *(f"{run.scenario.canonical_json()} {run.step_s!r}" for run in known.runs),
         repr(sorted((name, sorted(of.items())) for name, of in known.measured.items())),
         weights.hexdigest(),
     )
@@ -156,9 +156,9 @@ def _imported(module: str) -> Iterator[Path]:
         yield path
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Import):
-                left += [one.name for one in node.names]
+                left += [name.name for name in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
-                left += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+                left += [node.module, *(f"{node.module}.{name.name}" for name in node.names)]
 
 
 def _source(module: str) -> Path | None:

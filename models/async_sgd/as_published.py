@@ -20,7 +20,7 @@ from models.async_sgd.parameters import LinkProfile, Parameters, Settings
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.trace import Profile, read_profile
 from models.async_sgd.workers import Workers
-from models.parameter_servers import Steps
+from models.inputs import StepTables
 from models.profiled_run import of_run
 from models.system import NotCovered
 from warehouse.records import Record, Role, Scenario
@@ -32,7 +32,7 @@ UNCAPTURED = (
 _RECEIVER: Mapping[str, Role] = {"downlink": "worker", "uplink": "server"}
 
 
-class Published(Record):
+class PublishedFit(Record):
     """What was fitted: WIN is in `parameters.settings`, the lines of parsing are beside it."""
 
     parameters: Parameters
@@ -43,7 +43,7 @@ class Published(Record):
 class AsPublished(AsyncSGD):
     """The model with the paper's choices; `fitted` is what is kept of a fit."""
 
-    fitted: Published
+    fitted: PublishedFit
 
     def parameters_json(self) -> str:
         """Return what was fitted as canonical JSON; the profiled steps stay in their tables."""
@@ -58,7 +58,7 @@ class AsPublished(AsyncSGD):
 
 
 def fit(
-    steps: Steps, edges: pl.DataFrame, streams: pl.DataFrame, frames: pl.DataFrame
+    steps: StepTables, edges: pl.DataFrame, streams: pl.DataFrame, frames: pl.DataFrame
 ) -> AsPublished:
     """Fit to a captured profile of one worker.
 
@@ -85,19 +85,19 @@ def fit(
     if mine.drop_nulls("operation").is_empty() or window_bytes is None:
         raise NotCovered(UNCAPTURED)
     tables = (of_run(steps[name], profiled.run_id) for name in ("operations", "timings", "steps"))
-    node_types: dict[Role, str] = {one.role: one.node_type for one in profiled.scenario.nodes}
+    node_types: dict[Role, str] = {node.role: node.node_type for node in profiled.scenario.nodes}
     lines = overhead.fit(overhead.overheads(mine, *tables), node_types)
     parameters = found.model_copy(
         update={
             "profiled": (profiled.model_copy(update={"client_gap_s": 0.0}),),
             "links": tuple(map(_plain, found.links)),
-            "settings": printed(window_bytes),
+            "settings": paper_settings(window_bytes),
         }
     )
-    return read(Published(parameters=parameters, overheads=lines), steps, edges)
+    return load_published(PublishedFit(parameters=parameters, overheads=lines), steps, edges)
 
 
-def read(published: Published, steps: Steps, edges: pl.DataFrame) -> AsPublished:
+def load_published(published: PublishedFit, steps: StepTables, edges: pl.DataFrame) -> AsPublished:
     """Return the model of fitted parameters, with the tables of the run that they name."""
     (profiled,) = published.parameters.profiled
     operations, timings, each = (
@@ -117,7 +117,7 @@ def read(published: Published, steps: Steps, edges: pl.DataFrame) -> AsPublished
     return AsPublished(published.parameters, (profile,), published)
 
 
-def printed(window_bytes: int) -> Settings:
+def paper_settings(window_bytes: int) -> Settings:
     """Return the paper's settings: WIN, equal shares, its rule for two servers, fifty steps."""
     return Settings(
         window_bytes=window_bytes,

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from math import ceil, inf
 
-from models.async_sgd.measured_sharing import MeasuredSharing
-from models.async_sgd.options import Options, Sharing
-from models.async_sgd.parameters import LinkProfile, Parameters, Profiled, Settings
+from models.async_sgd.link_sharing import MeasuredSharing
+from models.async_sgd.parameters import LinkProfile, Parameters, ProfiledRun, Settings
+from models.async_sgd.workers import Sharing, SimulationOptions
 from warehouse.records import BadInput, Scenario
 
 MIN_COUNTED_STEPS = 20
@@ -13,14 +13,14 @@ MIN_COUNTED_STEPS = 20
 
 def options_of(
     parameters: Parameters,
-    profiled: Profiled,
+    profiled: ProfiledRun,
     scenario: Scenario,
     *,
     workers: int,
     steps: int,
     seed: int,
     ranks: tuple[int, ...] | None = None,
-) -> Options:
+) -> SimulationOptions:
     """Return how workers of one profiled type are simulated in a scenario.
 
     Raises:
@@ -34,7 +34,7 @@ def options_of(
     own = sharing == "max_min"
     as_seen = own and settings.measured_shares
     left = 1 - (scenario.cross_traffic or 0)
-    return Options(
+    return SimulationOptions(
         workers=workers,
         steps=steps,
         downlink_Bps=left * link.downlink_Bps,
@@ -102,7 +102,7 @@ def link_of(parameters: Parameters, scenario: Scenario) -> LinkProfile:
     for link in parameters.links:
         if link.link_mbps == scenario.link_mbps:
             return link
-    known = ", ".join(f"{one.link_mbps}" for one in parameters.links)
+    known = ", ".join(f"{link.link_mbps}" for link in parameters.links)
     raise BadInput(
         f"{scenario.label}: no link of {scenario.link_mbps} Mb/s was measured, only {known}; "
         "measure it with the links probe"

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from models.async_sgd.graph import Graph, ProfiledStep, Resource
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 
 
 def contract(
-    graph: Graph, steps: Sequence[ProfiledStep], inter_op_threads: int
-) -> tuple[Graph, list[ProfiledStep]]:
+    graph: StepGraph, steps: Sequence[ProfiledStep], inter_op_threads: int
+) -> tuple[StepGraph, list[ProfiledStep]]:
     """Merge chains of computations in which nothing else waits for the links.
 
     A computation is merged with the one before it if that is all it waits for, nothing else waits
@@ -19,7 +19,7 @@ def contract(
     Times change by rounding, and events that coincide may change order. That is enough to make
     workers fall into another step after a while, as another seed would.
     """
-    graph = without_implied_edges(graph)
+    graph = transitive_reduction(graph)
     queues = {Resource.DOWNLINK, Resource.UPLINK}
     if inter_op_threads == 1:
         queues.add(Resource.WORKER)
@@ -39,7 +39,7 @@ def contract(
     return _merged(graph, head, tail), [_merged_step(step, head) for step in steps]
 
 
-def without_implied_edges(graph: Graph) -> Graph:
+def transitive_reduction(graph: StepGraph) -> StepGraph:
     """Return the graph without edges between operations that are also linked by a longer path."""
     beyond = [0] * len(graph.names)
     successors: list[tuple[int, ...]] = [()] * len(graph.names)
@@ -50,13 +50,15 @@ def without_implied_edges(graph: Graph) -> Graph:
             implied |= beyond[target]
         successors[operation] = tuple(i for i in dict.fromkeys(targets) if not implied >> i & 1)
         beyond[operation] = implied | sum(1 << target for target in set(targets))
-    return Graph(graph.names, graph.resources, graph.servers, graph.sizes_bytes, tuple(successors))
+    return StepGraph(
+        graph.names, graph.resources, graph.servers, graph.sizes_bytes, tuple(successors)
+    )
 
 
-def _merged(graph: Graph, head: Sequence[int], tail: Sequence[int]) -> Graph:
+def _merged(graph: StepGraph, head: Sequence[int], tail: Sequence[int]) -> StepGraph:
     heads = [i for i, first in enumerate(head) if i == first]
     place = {operation: index for index, operation in enumerate(heads)}
-    return Graph(
+    return StepGraph(
         names=tuple(graph.names[i] for i in heads),
         resources=tuple(graph.resources[i] for i in heads),
         servers=tuple(graph.servers[i] for i in heads),

@@ -22,7 +22,7 @@ class Resource(IntEnum):
 
 
 @dataclass(frozen=True)
-class Graph:
+class StepGraph:
     """The operations of a step, by index; the same for all steps of a job.
 
     `servers` names the parameter server of a transfer or server operation, `sizes_bytes` counts

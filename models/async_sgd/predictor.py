@@ -8,15 +8,13 @@ from statistics import NormalDist, fmean, stdev
 
 import polars as pl
 
-from models.async_sgd.compiled import simulate_all
 from models.async_sgd.configuration import options_of, steps_of
-from models.async_sgd.link_profiles import link_profiles
-from models.async_sgd.parameters import Parameters, Profiled, Settings
+from models.async_sgd.multi_server import place_on_servers, scenario_on_servers
+from models.async_sgd.parameters import Parameters, ProfiledRun, Settings, link_profiles
 from models.async_sgd.profiles import alone_s, read_profiles
-from models.async_sgd.replaced import on_servers, replaced
-from models.async_sgd.throughput import steps_per_s
-from models.async_sgd.trace import Profile
-from models.async_sgd.transfer_order import transfer_ranks
+from models.async_sgd.simulator import simulate_all
+from models.async_sgd.synthetic_trace import steps_per_s
+from models.async_sgd.trace import Profile, transfer_ranks
 from models.async_sgd.workers import Workers
 from models.profiled_run import (
     PREDICTED,
@@ -59,7 +57,7 @@ class AsyncSGD:
             BadInput: a scenario with another workload, other node types, variables on other
                 servers, an order that is not modelled, or a link nobody measured.
         """
-        rows = [(one.scenario_id, *self._predict(one)) for one in scenarios]
+        rows = [(scenario.scenario_id, *self._predict(scenario)) for scenario in scenarios]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row")
 
     def with_servers(
@@ -70,12 +68,14 @@ class AsyncSGD:
         Such predictions take more for granted than those of a profile with as many servers.
         """
         profiled = tuple(
-            one.model_copy(update={"scenario": on_servers(one.scenario, servers, placement)})
+            one.model_copy(
+                update={"scenario": scenario_on_servers(one.scenario, servers, placement)}
+            )
             for one in self.parameters.profiled
         )
         parameters = self.parameters.model_copy(update={"profiled": profiled, "replaced": True})
         profiles = (
-            replaced(profile, of_run(operations, one.run_id), servers, placement)
+            place_on_servers(profile, of_run(operations, one.run_id), servers, placement)
             for profile, one in zip(self.profiles, profiled, strict=True)
         )
         return AsyncSGD(parameters, tuple(profiles))
@@ -236,7 +236,7 @@ def parameters_of(
     if not run_ids:
         raise BadInput("table operation: expected rows of a profile run, found none; profile first")
     profiled = tuple(
-        Profiled(
+        ProfiledRun(
             run_id=run_id,
             scenario=profiled_scenario(run_id, runs, scenarios),
             client_gap_s=metric_mean(samples, run_id, "client_gap_s"),

@@ -10,15 +10,15 @@ where all but the last are those of a worker alone; lab/async_sgd.md says what e
 import polars as pl
 
 from models.async_sgd.predictor import AsyncSGD
-from models.async_sgd.timeline import Timeline, replayed, traced
-from models.async_sgd.tracer import tracer_excess_s
+from models.async_sgd.profiles import tracer_excess_s
+from models.async_sgd.timeline import Timeline, replay_steps, timeline_of_profile
 from warehouse.records import BadInput
 
 PARTS = ("compute_s", "wire_s", "overlap_s")
 CAUSES = (*PARTS, "queueing_s")
 
 
-def parts(timeline: Timeline) -> pl.DataFrame:
+def step_parts(timeline: Timeline) -> pl.DataFrame:
     """Return what the steps of one worker are made of, one row per step, in seconds.
 
     Returns:
@@ -47,7 +47,7 @@ def parts(timeline: Timeline) -> pl.DataFrame:
     )
 
 
-def alone(
+def replay_errors(
     model: AsyncSGD,
     *,
     operations: pl.DataFrame,
@@ -75,14 +75,15 @@ def alone(
     (group,) = model.simulation(model.parameters.scenario, 0)
     link = group.options
     assert isinstance(link.downlink_Bps, float) and isinstance(link.uplink_Bps, float)
-    profile = traced(
+    profile = timeline_of_profile(
         *(operations, edges, timings, steps, streams),
         downlink_Bps=link.downlink_Bps,
         uplink_Bps=link.uplink_Bps,
         since_ready=True,
     )
     simulated, measured = (
-        parts(one).select(pl.col(PARTS).mean()).row(0) for one in (replayed(model), profile)
+        step_parts(one).select(pl.col(PARTS).mean()).row(0)
+        for one in (replay_steps(model), profile)
     )
     compute_s, wire_s, overlap_s = (
         one - other for one, other in zip(simulated, measured, strict=True)
@@ -93,12 +94,12 @@ def alone(
     )
 
 
-def attributed(judged: pl.DataFrame, differences: pl.DataFrame) -> pl.DataFrame:
+def attribute_errors(judged: pl.DataFrame, differences: pl.DataFrame) -> pl.DataFrame:
     """Say of predictions of one job where their errors come from.
 
     Args:
         judged: scenario_id, workers, predicted and measured (steps/s of all workers).
-        differences: what `alone` returns for the model that predicted.
+        differences: what `replay_errors` returns for the model that predicted.
 
     Returns:
         scenario_id, predicted_s and measured_s (a worker's time from step to step), and parts of

@@ -1,57 +1,68 @@
 """ICPE 2020's predictor as a system, from a profile with the servers that train or with one."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
 
 from models.async_sgd import as_published, predictor
-from models.async_sgd.as_published import AsPublished, Published
-from models.async_sgd.one_server import OneServer
+from models.async_sgd.as_published import AsPublished, PublishedFit
+from models.async_sgd.multi_server import scenario_on_servers
 from models.async_sgd.predictor import AsyncSGD
-from models.async_sgd.replaced import on_servers
-from models.parameter_servers import STEPS, foreign, links, of_like_workers, profiles, steps_of
+from models.inputs import (
+    STEPS,
+    inputs_of_like_workers,
+    link_input,
+    out_of_scope_for_servers,
+    profile_inputs,
+    step_tables_of,
+)
 from models.system import System, Tables
-from warehouse.asks import Ask, Refusal
+from warehouse.inputs import Input, Refusal
 from warehouse.records import Scenario
 
 
-def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
-    if refused := foreign(scenario):
+def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    if refused := out_of_scope_for_servers(scenario):
         return refused
-    contention = Ask("contention", "cluster", scenario, optional=True)
-    return (*profiles(scenario), links(scenario), contention)
+    contention = Input("contention", "cluster", scenario, optional=True)
+    return (*profile_inputs(scenario), link_input(scenario), contention)
 
 
-def _rests_on_one_server(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
-    if refused := foreign(scenario):
+def _rests_on_one_server(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    if refused := out_of_scope_for_servers(scenario):
         return refused
     if scenario.strategy.servers == 1:
         reason = "it puts variables of one server on several, and this has one"
         return Refusal(reason, foreign=True)
-    return _rests_on(on_servers(scenario, 1, "round_robin"))
+    return _rests_on(scenario_on_servers(scenario, 1, "round_robin"))
 
 
-def _rests_on_captures(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
-    if scenario.strategy.servers > 2 and not foreign(scenario):
+def _rests_on_captures(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    if scenario.strategy.servers > 2 and not out_of_scope_for_servers(scenario):
         return Refusal("as published it knows how one or two servers share links, not more")
-    rests = of_like_workers(scenario)
+    rests = inputs_of_like_workers(scenario)
     if isinstance(rests, Refusal):
         return rests
-    captured = (replace(one, switched_on="capture") for one in profiles(scenario))
-    return (*captured, links(scenario))
+    captured = (replace(input_, switched_on="capture") for input_ in profile_inputs(scenario))
+    return (*captured, link_input(scenario))
 
 
 def _fit_published(tables: Tables) -> AsPublished:
     return as_published.fit(
-        steps_of(tables), tables["edge"], tables["stream"], tables["http2_frame"]
+        step_tables_of(tables), tables["edge"], tables["stream"], tables["http2_frame"]
     )
 
 
 def _load_published(parameters: str, tables: Tables) -> AsPublished:
-    published = Published.model_validate_json(parameters)
-    return as_published.read(published, steps_of(tables), tables["edge"])
+    published = PublishedFit.model_validate_json(parameters)
+    return as_published.load_published(published, step_tables_of(tables), tables["edge"])
 
 
 def _fit(tables: Tables) -> AsyncSGD:
-    return predictor.fit(**steps_of(tables), edges=tables["edge"], contention=tables["contention"])
+    return predictor.fit(
+        **step_tables_of(tables), edges=tables["edge"], contention=tables["contention"]
+    )
 
 
 def _load(parameters: str, tables: Tables) -> AsyncSGD:
@@ -98,3 +109,34 @@ ASYNC_SGD_PAPER = replace(
     fit=_fit_published,
     load=_load_published,
 )
+
+
+# Throughput with several parameter servers, from profiles of one worker and one server.
+#
+# The paper (section 5) profiles with as many servers as train. Here the variables of one server are
+# put on several, so that no cluster need be rented to compare numbers of servers; it takes more for
+# granted (`models/async_sgd/multi_server.py`).
+
+
+@dataclass(frozen=True)
+class OneServer:
+    """A model of one server, and the table operation of its profiles."""
+
+    model: AsyncSGD
+    operations: pl.DataFrame
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return scenario_id, value, low, high of throughput_steps_per_s, one row per scenario.
+
+        Raises:
+            BadInput: as `AsyncSGD.predict`, the number and placement of servers excepted.
+        """
+        return pl.concat([self._on_servers(scenario).predict([scenario]) for scenario in scenarios])
+
+    def parameters_json(self) -> str:
+        """Return the parameters of the model of one server as canonical JSON."""
+        return self.model.parameters_json()
+
+    def _on_servers(self, scenario: Scenario) -> AsyncSGD:
+        strategy = scenario.strategy
+        return self.model.with_servers(strategy.servers, strategy.placement, self.operations)

@@ -1,18 +1,18 @@
 """When steps and their operations ran: simulated, traced, measured, in frames of one shape."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from models.async_sgd.compiled import simulate
-from models.async_sgd.graph import Graph, Resource
+from models.async_sgd.graph import Resource, StepGraph
 from models.async_sgd.predictor import AsyncSGD
-from models.async_sgd.synthetic_trace import Interval, Trace
-from models.async_sgd.trace import cut_steps
-from models.async_sgd.work import ready_us
-from warehouse.records import BadInput
+from models.async_sgd.simulator import simulate, simulate_together
+from models.async_sgd.synthetic_trace import Interval, Trace, union_of_intervals
+from models.async_sgd.trace import cut_steps, ready_us
+from warehouse.records import BadInput, Scenario
 
 STEPS = pl.Schema({"worker": pl.Int16, "step": pl.Int32, "start_us": pl.Int64, "end_us": pl.Int64})
 INTERVALS = pl.Schema(
@@ -48,7 +48,9 @@ class Timeline:
         return self.steps["worker"].unique().sort().to_list()
 
 
-def simulated(graphs: Sequence[Graph], trace: Trace, *, skip: int, count: int) -> Timeline:
+def timeline_of_trace(
+    graphs: Sequence[StepGraph], trace: Trace, *, skip: int, count: int
+) -> Timeline:
     """Return `count` steps of each worker of a recorded simulation; `graphs` are theirs.
 
     The timeline begins when the last worker has left its first `skip` steps behind; steps that
@@ -81,13 +83,13 @@ def simulated(graphs: Sequence[Graph], trace: Trace, *, skip: int, count: int) -
             for step in range(first, first + count)
         ]
     wanted = {(worker, step) for worker, step, *_ in rows}
-    ran = [one for one in trace.intervals if (one.worker, one.step) in wanted]
+    ran = [interval for interval in trace.intervals if (interval.worker, interval.step) in wanted]
     steps = pl.DataFrame(rows, schema=STEPS, orient="row")
     return Timeline(steps, interval_frame(graphs, ran, opens_s))
 
 
 def interval_frame(
-    graphs: Sequence[Graph], ran: Sequence[Interval], since_s: float = 0.0
+    graphs: Sequence[StepGraph], ran: Sequence[Interval], since_s: float = 0.0
 ) -> pl.DataFrame:
     """Return recorded intervals in the columns of `INTERVALS`, times since `since_s`.
 
@@ -110,7 +112,7 @@ def interval_frame(
     return _sorted(pl.DataFrame(rows, schema=INTERVALS, orient="row"))
 
 
-def traced(
+def timeline_of_profile(
     operations: pl.DataFrame,
     edges: pl.DataFrame,
     timings: pl.DataFrame,
@@ -151,7 +153,7 @@ def traced(
     return Timeline(_ended(intervals), intervals)
 
 
-def replayed(model: AsyncSGD) -> Timeline:
+def replay_steps(model: AsyncSGD) -> Timeline:
     """Return each profiled step simulated alone, on the profiled link, from 0; `step` counts them.
 
     Without what the tracer cost, and without chance: no step is drawn. Of several profiles the
@@ -160,9 +162,9 @@ def replayed(model: AsyncSGD) -> Timeline:
     (alone,) = model.simulation(model.parameters.scenario, 0)
     options = replace(alone.options, steps=1, record=True)
     ran = [
-        one._replace(step=step)
+        interval._replace(step=step)
         for step, profiled in enumerate(model.profile.steps)
-        for one in simulate(alone.graph, [profiled], options).intervals
+        for interval in simulate(alone.graph, [profiled], options).intervals
     ]
     intervals = interval_frame([alone.graph], ran)
     return Timeline(_ended(intervals), intervals)
@@ -185,3 +187,187 @@ def _sorted(intervals: pl.DataFrame) -> pl.DataFrame:
 
 def _us(seconds: float) -> int:
     return round(seconds * 1e6)
+
+
+# A timeline as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing show.
+
+
+_LANES = {"downlink": "downlink", "worker": "compute", "uplink": "uplink", "ps": "server"}
+"""What each resource's lane is called, in the order of lanes."""
+_STEPS = "steps"
+
+
+def assign_lanes(intervals: pl.DataFrame) -> pl.DataFrame:
+    """Add the column `lane`: no two intervals of a worker, resource, server and lane overlap.
+
+    Each goes to the first lane that is free when it starts, so the lanes are as few as can be.
+    """
+    free_us: dict[tuple[object, ...], list[int]] = {}
+    found = []
+    ordered = intervals.sort("start_us", "end_us", "worker", "resource", "server", "operation")
+    columns = ["worker", "resource", "server", "start_us", "end_us"]
+    for worker, resource, server, start_us, end_us in ordered.select(columns).iter_rows():
+        ends_us = free_us.setdefault((worker, resource, server), [])
+        lane = next((i for i, end in enumerate(ends_us) if end <= start_us), len(ends_us))
+        ends_us[lane : lane + 1] = [end_us]
+        found.append(lane)
+    return ordered.with_columns(lane=pl.Series(found, dtype=pl.Int32))
+
+
+def chrome_trace(timeline: Timeline, about: Mapping[str, str | int | float]) -> str:
+    """Return a timeline as Chrome trace events (the "JSON Object Format").
+
+    A worker is a process; its steps, and each resource and server, are threads. What overlaps on
+    one resource goes to further threads, so that slices of a thread never do. Times are whole
+    microseconds. `about` is kept with the trace.
+    """
+    placed = assign_lanes(timeline.intervals)
+    threads = _threads(placed)
+    events = [
+        *_names(timeline.workers, threads),
+        *_steps(timeline.steps),
+        *_slices(placed, threads),
+    ]
+    whole = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": dict(about)}
+    return json.dumps(whole, separators=(",", ":"))
+
+
+Lane = tuple[str, int | None, int]
+"""Resource, server, and number among the lanes of both."""
+
+
+def _threads(placed: pl.DataFrame) -> dict[Lane, tuple[int, str]]:
+    """Return the number and name of the thread of each lane; steps are thread 0."""
+    order = {resource: place for place, resource in enumerate(_LANES)}
+    found = sorted(
+        placed.select("resource", "server", "lane").unique().iter_rows(),
+        key=lambda lane: (order[lane[0]], lane[1] or 0, lane[2]),
+    )
+    servers = len({server for _, server, _ in found if server is not None})
+    return {lane: (number, _name(lane, servers > 1)) for number, lane in enumerate(found, start=1)}
+
+
+def _name(lane: Lane, several: bool) -> str:
+    resource, server, number = lane
+    whose = f" {server}" if several and server is not None else ""
+    return f"{_LANES[resource]}{whose}" + (f" ({number + 1})" if number else "")
+
+
+def _names(
+    workers: list[int], threads: Mapping[Lane, tuple[int, str]]
+) -> Iterator[dict[str, object]]:
+    for worker in workers:
+        yield _meta("process_name", worker, 0, {"name": f"worker {worker}"})
+        yield _meta("process_sort_index", worker, 0, {"sort_index": worker})
+        for number, name in ((0, _STEPS), *threads.values()):
+            yield _meta("thread_name", worker, number, {"name": name})
+            yield _meta("thread_sort_index", worker, number, {"sort_index": number})
+
+
+def _meta(name: str, worker: int, thread: int, args: Mapping[str, object]) -> dict[str, object]:
+    return {"ph": "M", "name": name, "pid": worker, "tid": thread, "args": dict(args)}
+
+
+def _steps(steps: pl.DataFrame) -> Iterator[dict[str, object]]:
+    columns = ["worker", "step", "start_us", "end_us"]
+    for worker, step, start_us, end_us in steps.select(columns).iter_rows():
+        yield _slice(f"step {step}", _STEPS, (worker, 0), (start_us, end_us), {"step": step})
+
+
+def _slices(
+    placed: pl.DataFrame, threads: Mapping[Lane, tuple[int, str]]
+) -> Iterator[dict[str, object]]:
+    for row in placed.iter_rows(named=True):
+        thread, _ = threads[row["resource"], row["server"], row["lane"]]
+        args = {"step": row["step"], "operation": row["operation"]}
+        if row["resource"] in ("downlink", "uplink"):
+            args["size_bytes"] = row["size_bytes"]
+        place, times_us = (row["worker"], thread), (row["start_us"], row["end_us"])
+        yield _slice(row["name"], _LANES[row["resource"]], place, times_us, args)
+
+
+def _slice(
+    name: str,
+    category: str,
+    place: tuple[int, int],
+    times_us: tuple[int, int],
+    args: Mapping[str, object],
+) -> dict[str, object]:
+    start_us, end_us = times_us
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": category,
+        "pid": place[0],
+        "tid": place[1],
+        "ts": start_us,
+        "dur": end_us - start_us,
+        "args": dict(args),
+    }
+
+
+# Synthetic traces of a fitted job: what the workers of a configuration would do, step by step.
+
+
+ACTIVE = {
+    "resource": pl.String,
+    "worker": pl.Int32,
+    "server": pl.Int32,
+    "start_s": pl.Float64,
+    "end_s": pl.Float64,
+}
+
+
+def simulate_trace(
+    model: AsyncSGD,
+    scenario: Scenario,
+    *,
+    steps: int | None = None,
+    seed: int = 0,
+    record: bool = False,
+) -> Trace:
+    """Run one of the simulations that a prediction is the mean of again; all workers start at once.
+
+    Args:
+        model: the fitted job.
+        scenario: what is predicted.
+        steps: how many each worker does; as many as a prediction has unless given.
+        seed: which of the simulations.
+        record: keep what ran when.
+
+    Raises:
+        BadInput: as `AsyncSGD.predict`.
+    """
+    return simulate_together(
+        [
+            group._replace(
+                options=replace(group.options, steps=steps or group.options.steps, record=record)
+            )
+            for group in model.simulation(scenario, seed)
+        ]
+    )
+
+
+def active_links(trace: Trace) -> pl.DataFrame:
+    """Return when each connection of a recorded trace had data under way (Figs. 9 and 24).
+
+    Returns:
+        resource (downlink or uplink), server, worker, start_s and end_s; stretches that touch or
+        overlap are one.
+    """
+    chunks = pl.DataFrame(
+        [
+            (
+                interval.resource.name.lower(),
+                interval.worker,
+                interval.server,
+                interval.start_s,
+                interval.end_s,
+            )
+            for interval in trace.intervals
+            if interval.resource.is_link and interval.size_bytes > 0
+        ],
+        schema=ACTIVE,
+        orient="row",
+    )
+    return union_of_intervals(chunks, ["resource", "server", "worker"], "start_s", "end_s")

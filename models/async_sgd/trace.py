@@ -1,15 +1,16 @@
 """From the frames of a traced single-worker run to the graph and the steps that are simulated."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import polars as pl
 
-from models.async_sgd.captured import captured_us
-from models.async_sgd.graph import Graph, ProfiledStep, Resource
-from models.async_sgd.parsing import with_parsed, with_parsing
-from models.async_sgd.work import work_seconds
-from warehouse.records import BadInput
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
+from models.async_sgd.link_sharing import Flow, SharedResource, share
+from models.async_sgd.overhead import captured_us
+from networks.variables import transfer_order
+from warehouse.records import BadInput, Order
 
 _RESOURCES = {resource.name.lower(): resource for resource in Resource}
 
@@ -21,7 +22,7 @@ class Profile:
     `requested` lists the transfers in the order in which, over all steps, they were ready.
     """
 
-    graph: Graph
+    graph: StepGraph
     steps: tuple[ProfiledStep, ...]
     requested: tuple[int, ...]
 
@@ -90,7 +91,7 @@ def cut_steps(
     *,
     downlink_Bps: float,
     uplink_Bps: float,
-) -> tuple[Graph, dict[int, list[tuple[int, int]]]]:
+) -> tuple[StepGraph, dict[int, list[tuple[int, int]]]]:
     """Return the graph and, by whole traced step, (start_us, end_us) of each of its operations.
 
     Transfers and their parsing are apart, as in `read_profile`.
@@ -114,7 +115,7 @@ def cut_steps(
     return with_parsing(recorded, transfers), cut
 
 
-def _recorded_graph(operations: pl.DataFrame, edges: pl.DataFrame) -> Graph:
+def _recorded_graph(operations: pl.DataFrame, edges: pl.DataFrame) -> StepGraph:
     rows = operations.sort("operation")
     count = rows.height
     if count == 0 or rows["operation"].to_list() != list(range(count)):
@@ -140,7 +141,7 @@ def _recorded_graph(operations: pl.DataFrame, edges: pl.DataFrame) -> Graph:
                 "profile again"
             )
         successors[source].append(target)
-    return Graph(
+    return StepGraph(
         names=tuple(rows["name"]),
         resources=tuple(resources),
         servers=tuple(rows["server"].fill_null(0)),
@@ -150,7 +151,7 @@ def _recorded_graph(operations: pl.DataFrame, edges: pl.DataFrame) -> Graph:
 
 
 def _recorded_steps(
-    graph: Graph, timings: pl.DataFrame, steps: pl.DataFrame
+    graph: StepGraph, timings: pl.DataFrame, steps: pl.DataFrame
 ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
     """Yield each whole traced step and its (start_us, end_us) of every operation."""
     traced = steps.filter("traced")["step"].unique().sort().to_list()
@@ -181,7 +182,7 @@ def _operations_of(by_step: dict[tuple[object, ...], pl.DataFrame], step: int) -
     return by_step[(step,)]["operation"].to_list() if (step,) in by_step else []
 
 
-def _check_timings(graph: Graph, timings: pl.DataFrame, traced: list[int]) -> None:
+def _check_timings(graph: StepGraph, timings: pl.DataFrame, traced: list[int]) -> None:
     last = len(graph.names) - 1
     timely = pl.col("start_us").is_not_null() & (pl.col("duration_us") >= 0).fill_null(False)
     for good, expected in (
@@ -199,7 +200,7 @@ def _check_timings(graph: Graph, timings: pl.DataFrame, traced: list[int]) -> No
             )
 
 
-def _with_untimed(graph: Graph, timed: dict[int, tuple[int, int]]) -> list[tuple[int, int]]:
+def _with_untimed(graph: StepGraph, timed: dict[int, tuple[int, int]]) -> list[tuple[int, int]]:
     end_us = max(end_us for _, end_us in timed.values())
     intervals = [(end_us, end_us)] * len(graph.names)
     for operation in reversed(graph.topological):
@@ -207,3 +208,189 @@ def _with_untimed(graph: Graph, timed: dict[int, tuple[int, int]]) -> list[tuple
         start_us = min(starts_us, default=end_us)
         intervals[operation] = timed.get(operation, (start_us, start_us))
     return intervals
+
+
+# What happens to a transfer after the link has sent it: its receiver parses it.
+
+
+def with_parsed(
+    graph: StepGraph,
+    intervals: list[tuple[int, int]],
+    transfers: Sequence[int],
+    speed_Bps: Mapping[Resource, float],
+    captured: Mapping[int, tuple[int, int]] | None = None,
+) -> list[tuple[int, int]]:
+    """Cut each transfer where its link had sent it and append its parsing.
+
+    Captured packets tell what was sent when. For transfers without, a model of the link stands
+    in: each server sends one transfer at a time, in the order of their recorded starts, and servers
+    that send at the same time share the worker's link. A transfer whose record ends before the link
+    can have sent it is left whole, with no parsing.
+
+    Args:
+        graph: the recorded graph, without parsing.
+        intervals: recorded (start_us, end_us) of each of its operations.
+        transfers: those that are transfers, in the order in which parsing is appended.
+        speed_Bps: of each direction of the link.
+        captured: time of the first and last packet (us) of the transfers that were captured.
+
+    Source: Li et al., ICPE 2020, section 3.2.1.
+    """
+    captured = captured or {}
+    cut = list(intervals)
+    for resource in speed_Bps:
+        mine = [i for i in transfers if graph.resources[i] is resource]
+        alone_us = {i: graph.sizes_bytes[i] / speed_Bps[resource] * 1e6 for i in mine}
+        sent_us = _sent_us(graph, intervals, alone_us, captured)
+        for i in mine:
+            start_us, end_us = intervals[i]
+            first_us, last_us = captured[i] if i in captured else (start_us, round(sent_us[i]))
+            cut[i] = max(min(first_us, end_us), start_us), max(min(last_us, end_us), start_us)
+    return cut + [(cut[i][1], intervals[i][1]) for i in transfers]
+
+
+def _sent_us(
+    graph: StepGraph,
+    intervals: Sequence[tuple[int, int]],
+    alone_us: Mapping[int, float],
+    captured: Mapping[int, tuple[int, int]],
+) -> dict[int, float]:
+    """Return when one direction has sent each transfer that was not captured.
+
+    `alone_us` is how long each takes that has the link for itself.
+    """
+    link = SharedResource(1.0, 1.0)
+    waiting: dict[int, list[int]] = {}
+    for i in reversed(sorted(alone_us, key=intervals.__getitem__)):
+        waiting.setdefault(graph.servers[i], []).append(i)
+    free_us = dict.fromkeys(waiting, 0.0)
+    busy: set[int] = set()
+    sent_us: dict[int, float] = {}
+    while waiting or busy:
+        starts = [
+            (max(free_us[server], intervals[queue[-1]][0]), server)
+            for server, queue in waiting.items()
+            if server not in busy
+        ]
+        ends = link.next_finish()
+        if ends and (not starts or ends[0] <= min(starts)[0]):
+            now_us, (server, _, i) = ends
+            link.finish(now_us)
+            busy.remove(server)
+            sent_us[i] = free_us[server] = now_us
+            continue
+        now_us, server = min(starts)
+        i = waiting[server].pop()
+        if not waiting[server]:
+            del waiting[server]
+        if i in captured:
+            free_us[server] = max(free_us[server], captured[i][1])
+        else:
+            busy.add(server)
+            link.start(now_us, Flow(server, 0, i), alone_us[i])
+    return sent_us
+
+
+def with_parsing(graph: StepGraph, parsed: Sequence[int]) -> StepGraph:
+    """Put a computation at the receiver between each of these transfers and what waits for it.
+
+    It is named after its transfer, `<name>/parsing`; they are appended in the order of `parsed`.
+    """
+    count = len(graph.names)
+    successors = list(graph.successors)
+    for index, transfer in enumerate(parsed):
+        successors[transfer] = (count + index,)
+    receiver = {Resource.DOWNLINK: Resource.WORKER, Resource.UPLINK: Resource.PS}
+    return StepGraph(
+        names=(*graph.names, *(f"{graph.names[i]}/parsing" for i in parsed)),
+        resources=(*graph.resources, *(receiver[graph.resources[i]] for i in parsed)),
+        servers=(*graph.servers, *(graph.servers[i] for i in parsed)),
+        sizes_bytes=(*graph.sizes_bytes, *(0 for _ in parsed)),
+        successors=(*successors, *(graph.successors[i] for i in parsed)),
+    )
+
+
+# From the times of a traced step to the work that its operations are.
+
+
+def ready_us(graph: StepGraph, intervals: Sequence[tuple[int, int]]) -> list[int]:
+    """Return when the inputs of each operation of a step were there; its start if it has none."""
+    ready = [
+        0 if count else start_us
+        for count, (start_us, _) in zip(graph.predecessors, intervals, strict=True)
+    ]
+    for operation, targets in enumerate(graph.successors):
+        for target in targets:
+            ready[target] = max(ready[target], intervals[operation][1])
+    return ready
+
+
+def work_seconds(
+    graph: StepGraph, intervals: Sequence[tuple[int, int]], cores: float, serial: bool
+) -> Iterator[float]:
+    """Yield each operation's seconds of work, 0 for transfers.
+
+    An operation occupies its resource from the moment its inputs are there until it ends. What
+    passes meanwhile is its own work, that of others or a stall; the worker's time is divided among
+    the operations that occupy it as the simulation divides it, so that simulating a step whose
+    transfers take as long as recorded gives its recorded times. A server is not shared.
+    """
+    ready = ready_us(graph, intervals)
+    work_us = [0.0] * len(intervals)
+    occupied = []
+    for operation, (_, end_us) in enumerate(intervals):
+        resource = graph.resources[operation]
+        if resource is Resource.PS:
+            work_us[operation] = max(end_us - ready[operation], 0)
+        elif resource is Resource.WORKER and end_us > ready[operation]:
+            occupied.append((ready[operation], end_us, operation))
+    for operation, us in _divided(occupied, cores, serial):
+        work_us[operation] += us
+    return (us / 1e6 for us in work_us)
+
+
+def _divided(
+    occupied: list[tuple[int, int, int]], cores: float, serial: bool
+) -> Iterator[tuple[int, float]]:
+    """Yield (operation, us): a stretch of time goes to all that occupy it in equal shares.
+
+    Where operations run one at a time it goes to the one that ends first.
+    """
+    moments = sorted({moment for start, end, _ in occupied for moment in (start, end)})
+    waiting = sorted(occupied, reverse=True)
+    active: list[tuple[int, int]] = []
+    for now_us, until_us in pairwise(moments):
+        while waiting and waiting[-1][0] == now_us:
+            _, end_us, operation = waiting.pop()
+            active.append((end_us, operation))
+        active = [one for one in active if one[0] > now_us]
+        if not active:
+            continue
+        served = [min(active)] if serial else active
+        for _, operation in served:
+            yield operation, (until_us - now_us) * share(cores, len(served), 1.0)
+
+
+# Orders in which a worker's transfers can be made to use a link, as ranks of operations.
+
+
+def transfer_ranks(profile: Profile, order: Order, seed: int) -> tuple[int, ...] | None:
+    """Return the rank of every operation in an enforced transfer order, None for `framework`.
+
+    Only what the worker receives is ordered: all of it can be sent when a step starts. Gradients
+    have equal ranks and go as they come.
+
+    Source: Li et al., ICPE 2020, section 4.2 (figures 18 and 19).
+    """
+    if order == "framework":
+        return None
+    graph = profile.graph
+    received = [i for i in profile.requested if graph.resources[i] is Resource.DOWNLINK]
+    predecessors: list[list[int]] = [[] for _ in graph.names]
+    for operation, targets in enumerate(graph.successors):
+        for target in targets:
+            predecessors[target].append(operation)
+    ranks = [0] * len(graph.names)
+    for rank, operation in enumerate(transfer_order(order, predecessors, received, seed)):
+        ranks[operation] = rank
+    return tuple(ranks)

@@ -7,22 +7,30 @@ from typing import Any
 
 import polars as pl
 
-from models.ceer import fitted
-from models.ceer.decisive import decisive
-from models.ceer.network import Network, of_graph
-from models.ceer.objectives import Objective
+from models.ceer import fit as fitted
+from models.ceer.decisive import decisive_operations
 from models.ceer.offers import usd_per_hour
+from models.ceer.operations import NetworkOperations, operations_of_graph
 from models.ceer.predictor import Ceer
-from models.ceer.recommendation import Candidate, Recommended, candidate, ranked
-from models.choosing.advice import Advice, Question
-from models.choosing.limits import OPTIONS
-from models.choosing.objectives import VALUES
-from models.choosing.offers import NodeOffer
-from models.choosing.options import Nodes, Option, Span, option
-from models.choosing.pareto import pareto_front
-from models.choosing.relaxations import Relaxation, least_of, needs, relaxations
-from models.graphs import refusing
-from networks.extraction import extracted_steps
+from models.ceer.recommendation import (
+    InstanceCandidate,
+    InstanceRanking,
+    Objective,
+    candidate,
+    rank_candidates,
+)
+from models.choice.advice import Advice, AdviceRequest
+from models.choice.limits import (
+    OPTIONS,
+    VALUES,
+    Relaxation,
+    least_of,
+    needed_relaxations,
+    relaxations,
+)
+from models.choice.offers import NodeAllocation, NodeOffer, Option, Span, option, pareto_front
+from models.inputs import refuse_unknown_networks
+from networks.extraction import extract_steps
 from networks.operation_graph import OperationGraph
 from warehouse.records import BadInput
 
@@ -31,7 +39,7 @@ _DECISIVE = 3  # types of operations that are named
 
 
 @dataclass(frozen=True)
-class CeerAdvising:
+class CeerAdviser:
     """A fitted Ceer that can be asked.
 
     `extract` returns the graphs of a DNN at several batch sizes and one size of images.
@@ -40,11 +48,11 @@ class CeerAdvising:
     model: Ceer
     extract: Callable[[str, Sequence[int], int], Sequence[OperationGraph]] = field(repr=False)
 
-    def advise(self, question: Question, offers: Sequence[NodeOffer]) -> Advice:
+    def advise(self, question: AdviceRequest, offers: Sequence[NodeOffer]) -> Advice:
         """Rank every number of devices of every offer that was measured.
 
         Raises:
-            BadInput: as `models.choosing.advice.Advising`.
+            BadInput: as `models.choice.advice.FittedAdviser`.
         """
         options = self._options(question, offers)
         found = _ranked(options, question)
@@ -61,11 +69,11 @@ class CeerAdvising:
             searched=f"{len(options)} offers{self._why(question, feasible)}",
         )
 
-    def front(self, question: Question, offers: Sequence[NodeOffer]) -> tuple[Option, ...]:
+    def front(self, question: AdviceRequest, offers: Sequence[NodeOffer]) -> tuple[Option, ...]:
         """Return what none of the offers, with any measured number of devices, dominates.
 
         Raises:
-            BadInput: as `models.choosing.advice.Advising`.
+            BadInput: as `models.choice.advice.FittedAdviser`.
         """
         options = self._options(question, offers)
         within = set(_ranked(options, question).feasible)
@@ -77,8 +85,8 @@ class CeerAdvising:
         return self.model.parameters_json()
 
     def _options(
-        self, question: Question, offers: Sequence[NodeOffer]
-    ) -> dict[Candidate, Option | None]:
+        self, question: AdviceRequest, offers: Sequence[NodeOffer]
+    ) -> dict[InstanceCandidate, Option | None]:
         """Return each measured number of devices of each offer; None: its time is not known.
 
         Raises:
@@ -86,7 +94,7 @@ class CeerAdvising:
         """
         found = dict(self._priced(question, offers))
         if not found:
-            measured = sorted({one.devices for one in self.model.parameters.overheads})
+            measured = sorted({overhead.devices for overhead in self.model.parameters.overheads})
             raise BadInput(
                 f"a global batch of {question.global_batch} fits nowhere: expected a multiple of a "
                 f"number of devices on offer whose steps were measured ({measured}); change "
@@ -95,8 +103,8 @@ class CeerAdvising:
         return found
 
     def _priced(
-        self, question: Question, offers: Sequence[NodeOffer]
-    ) -> Iterator[tuple[Candidate, Option | None]]:
+        self, question: AdviceRequest, offers: Sequence[NodeOffer]
+    ) -> Iterator[tuple[InstanceCandidate, Option | None]]:
         """Yield what each number of devices of each offer takes and costs."""
         objective = _objective(question)
         places = list(self._places(question, offers))
@@ -127,16 +135,16 @@ class CeerAdvising:
             yield place, known
 
     def _places(
-        self, question: Question, offers: Sequence[NodeOffer]
+        self, question: AdviceRequest, offers: Sequence[NodeOffer]
     ) -> Iterator[tuple[NodeOffer, int, float | None, float]]:
         """Yield offer, devices, link and price of what was measured and can take the batch."""
         setups = self.model.parameters.overheads
         link_mbps = question.link_of(
-            {one.link_mbps for one in setups if one.devices > 1},
+            {setup.link_mbps for setup in setups if setup.devices > 1},
             "steps on links of several speeds were measured",
         )
         for offer in offers:
-            mine = [one for one in setups if one.node_type == offer.node_type]
+            mine = [setup for setup in setups if setup.node_type == offer.node_type]
             if not mine:
                 raise BadInput(
                     f"node type {offer.node_type!r} has no profiled operations and steps, only "
@@ -149,22 +157,22 @@ class CeerAdvising:
                 if divided and there and hourly is not None:
                     yield offer, one.devices, one.link_mbps, hourly
 
-    def _networks(self, question: Question, devices: Sequence[int]) -> list[Network]:
+    def _networks(self, question: AdviceRequest, devices: Sequence[int]) -> list[NetworkOperations]:
         """Return the network at its part of the global batch on each number of devices."""
         if question.image_size is None:
             raise BadInput("ceer predicts any image size: say which with --image-size")
-        batch_sizes = list(dict.fromkeys(question.global_batch // one for one in devices))
+        batch_sizes = list(dict.fromkeys(question.global_batch // device for device in devices))
         graphs = self.extract(question.dnn, batch_sizes, question.image_size)
-        known = dict(zip(batch_sizes, map(of_graph, graphs), strict=True))
-        return [known[question.global_batch // one] for one in devices]
+        known = dict(zip(batch_sizes, map(operations_of_graph, graphs), strict=True))
+        return [known[question.global_batch // device] for device in devices]
 
-    def _why(self, question: Question, feasible: Sequence[Candidate]) -> str:
+    def _why(self, question: AdviceRequest, feasible: Sequence[InstanceCandidate]) -> str:
         """Say what decides between the best and the next best."""
         if len(feasible) < 2:
             return ""
         choice, other = feasible[:2]
         network, other_network = self._networks(question, [choice.devices, other.devices])
-        types = decisive(
+        types = decisive_operations(
             self.model,
             network,
             *(choice, other),
@@ -173,7 +181,7 @@ class CeerAdvising:
             other_network=other_network,
         ).head(_DECISIVE)
         said = ", ".join(
-            f"{one['type']} {_difference(one, question.minimize)}" for one in types.to_dicts()
+            f"{row['type']} {_difference(row, question.minimize)}" for row in types.to_dicts()
         )
         return f"; decisive against {other.devices} {other.node_type}: {said}"
 
@@ -185,17 +193,19 @@ def _difference(one: Mapping[str, Any], by: str) -> str:
     return f"{sign}${abs(less):.4g}" if by == "cost" else f"{sign}{abs(less):.3g} h"
 
 
-def _objective(question: Question) -> Objective:
+def _objective(question: AdviceRequest) -> Objective:
     return Objective(question.minimize, VALUES[question.minimize], question.job)
 
 
-def _ranked(options: Mapping[Candidate, Option | None], question: Question) -> Recommended:
-    return ranked(list(options), _objective(question))
+def _ranked(
+    options: Mapping[InstanceCandidate, Option | None], question: AdviceRequest
+) -> InstanceRanking:
+    return rank_candidates(list(options), _objective(question))
 
 
-def _nodes(offer: NodeOffer, devices: int, batch_size: int) -> Nodes:
+def _nodes(offer: NodeOffer, devices: int, batch_size: int) -> NodeAllocation:
     """Return the nodes that have so many devices, each of which has that batch."""
-    return Nodes(
+    return NodeAllocation(
         node_type=offer.node_type,
         market=offer.market,
         count=max(devices // offer.devices, 1),
@@ -205,7 +215,9 @@ def _nodes(offer: NodeOffer, devices: int, batch_size: int) -> Nodes:
 
 
 def _relaxations(
-    found: Recommended, options: Mapping[Candidate, Option | None], question: Question
+    found: InstanceRanking,
+    options: Mapping[InstanceCandidate, Option | None],
+    question: AdviceRequest,
 ) -> Iterator[str]:
     """Yield what each limit has to be with the others kept; else all of them, for the cheapest.
 
@@ -219,7 +231,7 @@ def _relaxations(
         yield from map(_said, alone)
     else:
         cheapest = min(known, key=lambda one: one.outcome.cost_usd)
-        yield " ".join(map(_said, needs(question.job, cheapest)))
+        yield " ".join(map(_said, needed_relaxations(question.job, cheapest)))
 
 
 def _said(relaxation: Relaxation[Option]) -> str:
@@ -227,6 +239,8 @@ def _said(relaxation: Relaxation[Option]) -> str:
     return f"{name} {relaxation.needed * unit:.4g}"
 
 
-def advising(fit: fitted.FittedCeer) -> CeerAdvising:
+def ceer_adviser(fit: fitted.FittedCeer) -> CeerAdviser:
     """Return a fitted system as one that can be asked."""
-    return CeerAdvising(fit.model, partial(refusing(extracted_steps), framework=fit.framework))
+    return CeerAdviser(
+        fit.model, partial(refuse_unknown_networks(extract_steps), framework=fit.framework)
+    )

@@ -4,20 +4,20 @@ from typing import Literal
 
 import polars as pl
 
-from models.ceer.network import Network
+from models.ceer.operations import NetworkOperations
 from models.ceer.predictor import Ceer
-from models.ceer.recommendation import Candidate
+from models.ceer.recommendation import InstanceCandidate
 
 
-def decisive(
+def decisive_operations(
     model: Ceer,
-    network: Network,
-    choice: Candidate,
-    other: Candidate,
+    network: NetworkOperations,
+    choice: InstanceCandidate,
+    other: InstanceCandidate,
     *,
     samples: int,
     by: Literal["time", "cost"] = "cost",
-    other_network: Network | None = None,
+    other_network: NetworkOperations | None = None,
 ) -> pl.DataFrame:
     """Return which operations make one candidate better than another, the most decisive first.
 
@@ -47,7 +47,9 @@ def decisive(
     )
 
 
-def _by_type(model: Ceer, network: Network, one: Candidate, samples: int, who: str) -> pl.DataFrame:
+def _by_type(
+    model: Ceer, network: NetworkOperations, one: InstanceCandidate, samples: int, who: str
+) -> pl.DataFrame:
     """Return type, and seconds and dollars of an epoch, of every operation type and of S."""
     steps = samples / (one.devices * network.batch_size)
     step_us = (pl.col("count") * pl.col("us")).sum()

@@ -8,12 +8,10 @@ from itertools import combinations
 
 import polars as pl
 
-from models.ceer.kinds import typed
-from models.ceer.network import of_observed
-from models.ceer.observed import STEP, computing
+from models.ceer.operation_times import add_operation_types
+from models.ceer.operations import STEP, operations_of_profile, select_computation
 from models.ceer.parameters import Settings
-from models.ceer.predictor import Ceer, fit
-from models.ceer.steps import PREDICTED, Without
+from models.ceer.predictor import PREDICTED, Ceer, Without, fit
 from warehouse.records import BadInput
 
 LEFT_OUT = pl.Schema(
@@ -45,7 +43,7 @@ def leave_out(
     else was measured on a node type, its steps there are left out.
 
     Args:
-        operations: `models.ceer.observed.OBSERVED`.
+        operations: `models.ceer.operations.OBSERVED`.
         steps: `models.ceer.overhead.STEPS`.
         dnns: which are left out together, fit by fit; None: each by itself.
         settings: how to fit.
@@ -88,7 +86,7 @@ def operation_errors(model: Ceer, operations: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         model: fitted to other DNNs.
-        operations: `models.ceer.observed.OBSERVED` of DNNs that it has not seen.
+        operations: `models.ceer.operations.OBSERVED` of DNNs that it has not seen.
 
     Returns:
         node_type, type, class, n (distinct operations), mean_absolute_error (relative), sum_error
@@ -97,8 +95,8 @@ def operation_errors(model: Ceer, operations: pl.DataFrame) -> pl.DataFrame:
     parts = []
     for rows in operations.partition_by(STEP, maintain_order=True):
         node_type = rows["node_type"][0]
-        measured = typed(computing(rows), model.parameters.settings)
-        network = of_observed(rows, rows["dnn"][0], rows["batch_size"][0], 1)
+        measured = add_operation_types(select_computation(rows), model.parameters.settings)
+        network = operations_of_profile(rows, rows["dnn"][0], rows["batch_size"][0], 1)
         key = ["type", "inputs", "outputs", "attributes", "input_bytes", "output_bytes"]
         predicted = model.operations(network, [node_type]).select(*key, "class", "us").unique()
         parts.append(measured.join(predicted, on=key, nulls_equal=True))
@@ -159,7 +157,9 @@ def _predicted(
             f"{first['dnn']} at {first['image_size']} px, batch {first['batch_size']} on "
             f"{first['node_type']}: expected a profile of its operations, found none; profile it"
         )
-    network = of_observed(profile, first["dnn"], first["batch_size"], first["parameter_count"])
+    network = operations_of_profile(
+        profile, first["dnn"], first["batch_size"], first["parameter_count"]
+    )
     setup = ["node_type", "devices", "link_mbps"]
     measured = rows.group_by(setup).agg(pl.col("step_s").mean().alias("measured_s"))
     predicted = model.predict(network, [first["node_type"]], without=without)

@@ -12,8 +12,16 @@ from typing import Any
 
 import polars as pl
 
-from models.ceer.pytorch_features import plain, pytorch_features
-from models.ceer.sizes import BYTES, Features, Shape, megabytes, multiplications, product_work
+from models.ceer.pytorch_features import (
+    BYTES,
+    Features,
+    Shape,
+    megabytes,
+    multiplications,
+    plain_type,
+    product_work,
+    pytorch_features,
+)
 from warehouse.records import BadInput
 
 __all__ = ["NAMES", "Features", "features", "table"]
@@ -47,7 +55,7 @@ def features(
     """Return the features of one operation of a canonical type.
 
     Args:
-        operation_type: as `networks.operation_types.canonical` returns it.
+        operation_type: as `networks.operation_graph.canonical` returns it.
         inputs: shape of each input; images are [batch, y, x, channels].
         outputs: shape of each output.
         attributes: `strides`, `ksize`, `padding` where there are any.
@@ -131,7 +139,7 @@ def _row(
         read, describe = _arguments, pytorch_features
     try:
         return describe(
-            plain(operation_type),
+            plain_type(operation_type),
             read(inputs),
             read(outputs),
             json.loads(attributes or "{}"),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 from pydantic import Field
 
-from models.choosing.offers import NodeOffer
+from models.choice.offers import NodeOffer
 from warehouse.records import BadInput, Record
 
 
@@ -18,7 +18,7 @@ class Instance(Record):
     usd_per_hour: float = Field(ge=0)
 
 
-class Offer(Record):
+class DeviceOffer(Record):
     """`devices` of a node type for a price; `instance` is what is rented.
 
     `instance_devices` is what the instance has: where that is more, the price is pro rata.
@@ -31,7 +31,7 @@ class Offer(Record):
     usd_per_hour: float
 
 
-def pro_rata(instances: Sequence[Instance]) -> tuple[Offer, ...]:
+def pro_rata(instances: Sequence[Instance]) -> tuple[DeviceOffer, ...]:
     """Return one offer for each node type and number of devices up to the most there are.
 
     The cheapest instance with exactly k devices is offered; where there is none, k of n devices of
@@ -40,25 +40,25 @@ def pro_rata(instances: Sequence[Instance]) -> tuple[Offer, ...]:
     Source: Hafeez, Gandhi, Ceer, section V.
     """
     offers = []
-    for node_type in sorted({one.node_type for one in instances}):
-        mine = [one for one in instances if one.node_type == node_type]
+    for node_type in sorted({instance.node_type for instance in instances}):
+        mine = [instance for instance in instances if instance.node_type == node_type]
         for devices in range(1, max(one.devices for one in mine) + 1):
             exact = [one for one in mine if one.devices == devices]
             larger = [one for one in mine if one.devices > devices]
             best = min(exact or larger, key=lambda one: (one.usd_per_hour / one.devices, one.name))
             offers.append(
-                Offer(
+                DeviceOffer(
                     instance=best.name,
                     instance_devices=best.devices,
                     node_type=node_type,
                     devices=devices,
-                    usd_per_hour=part(best.usd_per_hour, devices, best.devices),
+                    usd_per_hour=price_of_devices(best.usd_per_hour, devices, best.devices),
                 )
             )
     return tuple(offers)
 
 
-def part(usd_per_hour: float, devices: int, of: int) -> float:
+def price_of_devices(usd_per_hour: float, devices: int, of: int) -> float:
     """Return the price of some of an instance's devices: k/n of its own.
 
     Source: Hafeez, Gandhi, Ceer, section V.
@@ -71,10 +71,10 @@ def usd_per_hour(offer: NodeOffer, devices: int) -> float | None:
     if devices > offer.devices:
         nodes, left = divmod(devices, offer.devices)
         return None if left or nodes > offer.capacity else nodes * offer.usd_per_hour
-    return part(offer.usd_per_hour, devices, offer.devices) if offer.capacity else None
+    return price_of_devices(offer.usd_per_hour, devices, offer.devices) if offer.capacity else None
 
 
-def market_prices(usd_per_hour: Mapping[str, float], devices: int) -> tuple[Offer, ...]:
+def market_prices(usd_per_hour: Mapping[str, float], devices: int) -> tuple[DeviceOffer, ...]:
     """Return offers of 1 to `devices` devices of each node type, k of them for k times the price.
 
     Args:
@@ -87,7 +87,7 @@ def market_prices(usd_per_hour: Mapping[str, float], devices: int) -> tuple[Offe
         (name, price, k) for name, price in usd_per_hour.items() for k in range(1, devices + 1)
     ]
     return tuple(
-        Offer(
+        DeviceOffer(
             instance=node_type,
             instance_devices=k,
             node_type=node_type,
@@ -98,7 +98,7 @@ def market_prices(usd_per_hour: Mapping[str, float], devices: int) -> tuple[Offe
     )
 
 
-def priced(epochs: pl.DataFrame, offers: Sequence[Offer]) -> pl.DataFrame:
+def price_epochs(epochs: pl.DataFrame, offers: Sequence[DeviceOffer]) -> pl.DataFrame:
     """Return epochs that are on offer, with instance, usd_per_hour and cost_usd, its low and high.
 
     Args:
@@ -109,10 +109,10 @@ def priced(epochs: pl.DataFrame, offers: Sequence[Offer]) -> pl.DataFrame:
     Raises:
         BadInput: none of the epochs is on offer.
     """
-    table = pl.DataFrame([one.model_dump() for one in offers], schema=_OFFERED)
+    table = pl.DataFrame([offer.model_dump() for offer in offers], schema=_OFFERED)
     joined = epochs.join(table, on=["node_type", "devices"])
     if joined.is_empty():
-        there = ", ".join(sorted({f"{one.devices} x {one.node_type}" for one in offers}))
+        there = ", ".join(sorted({f"{offer.devices} x {offer.node_type}" for offer in offers}))
         raise BadInput(
             f"offers: expected prices of the predicted node types, found {there or 'none'}; add a "
             f"price of {', '.join(epochs['node_type'].unique().sort())}"

@@ -1,6 +1,7 @@
 """How long the operations of a network take on a node type, seen or not (section IV-B and IV-D)."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -10,11 +11,11 @@ from numpy.typing import NDArray
 
 from models.ceer.classes import OperationClass, check_sizes
 from models.ceer.features import NAMES, table
-from models.ceer.kinds import typed
-from models.ceer.network import COLUMNS, Network
-from models.ceer.parameters import Median, Parameters
+from models.ceer.operations import COLUMNS, NetworkOperations
+from models.ceer.parameters import Median, Parameters, Settings
+from models.ceer.pytorch_features import convolution_shapes
 from models.ceer.regression import Regression
-from networks.operation_types import canonical
+from networks.operation_graph import canonical
 
 Array = NDArray[np.float64]
 
@@ -45,7 +46,7 @@ class OperationTimes:
     node_type: str
     types: tuple[TypeTimes, ...]
 
-    def frame(self, network: Network, coverage: float) -> pl.DataFrame:
+    def frame(self, network: NetworkOperations, coverage: float) -> pl.DataFrame:
         """Return one row per operation, as `Ceer.operations` does."""
         width = NormalDist().inv_cdf(0.5 + coverage / 2)
         parts = []
@@ -83,7 +84,7 @@ def _column(name: str, values: Array | None, height: int) -> pl.Series:
 
 
 def operation_times(
-    parameters: Parameters, network: Network, node_types: Sequence[str]
+    parameters: Parameters, network: NetworkOperations, node_types: Sequence[str]
 ) -> list[OperationTimes]:
     """Return the times on each node type.
 
@@ -99,7 +100,7 @@ def operation_times(
     Source: Hafeez, Gandhi, Ceer, sections IV-B (equations 3 and 4) and IV-D.
     """
     types = [canonical(one) for one in network.operations["type"]]
-    operations = typed(
+    operations = add_operation_types(
         network.operations.with_columns(pl.Series("type", types, dtype=pl.String)),
         parameters.settings,
     )
@@ -109,7 +110,7 @@ def operation_times(
     rows: dict[str, list[int]] = {}
     for row, one in enumerate(operations["type"]):
         rows.setdefault(one, []).append(row)
-    by_node: dict[str, dict[str, Regression]] = {one: {} for one in node_types}
+    by_node: dict[str, dict[str, Regression]] = {node_type: {} for node_type in node_types}
     for fitted in parameters.regressions:
         by_node.setdefault(fitted.node_type, {})[fitted.type] = fitted
     seen = {fitted.type for fitted in parameters.regressions}
@@ -170,3 +171,73 @@ def _errors(
     if fitted.error is not None:
         return fitted.error, fitted.sum_error
     return max(errors, default=None), max(sums, default=None)
+
+
+# One time for all operations of a class (section IV-B, equations 3 and 4).
+
+
+def median(rows: pl.DataFrame, types: Collection[str]) -> Median | None:
+    """Return the median time over all operations of these types, DNNs and node types.
+
+    Args:
+        rows: as `models.ceer.operations.select_computation` returns them; a row counts as often as
+            its operation is in a step.
+        types: those of one class.
+
+    Returns:
+        None if there is no such operation.
+
+    Source: Hafeez, Gandhi, Ceer, section IV-B.
+    """
+    found = rows.filter(pl.col("type").is_in(list(types))).sort("mean_us")
+    if found.is_empty():
+        return None
+    # Half of all operations take this long or less.
+    below = found["count"].cum_sum() >= found["count"].sum() / 2
+    us = float(found["mean_us"].filter(below)[0])
+    sums = found.group_by("dnn", "node_type", maintain_order=True).agg(
+        pl.col("count").sum(), (pl.col("count") * pl.col("mean_us")).sum().alias("us")
+    )
+    relative = (sums["count"] * us - sums["us"]) / sums["us"].clip(1.0)
+    error = float((relative**2).mean() or 0.0) ** 0.5  # type: ignore[arg-type]
+    return Median(us=us, operations=max(round(found["count"].sum()), 1), error=error)
+
+
+# Kinds of PyTorch's convolutions: one operator there, whose kinds take unlike times.
+#
+# TensorFlow has an operation of its own for convolutions of single channels; its others are alike.
+
+
+_KEY = ["type", "inputs"]
+
+
+def add_operation_types(operations: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+    """Return operations with types that name the kind of a convolution, such as `(depthwise)`.
+
+    Args:
+        operations: type (canonical) and inputs (JSON as in table operation_shape, NULL: not known),
+            among other columns.
+        settings: whether kinds count; else types stay as they are.
+    """
+    if not settings.by_kind:
+        return operations
+    known = operations.select(_KEY).unique(maintain_order=True)
+    named = pl.Series("named", [_named(*row) for row in known.iter_rows()], pl.String)
+    return (
+        operations.join(known.with_columns(named), on=_KEY, nulls_equal=True, maintain_order="left")
+        .with_columns(pl.col("named").alias("type"))
+        .drop("named")
+    )
+
+
+def _named(operation_type: str, inputs: str | None) -> str:
+    try:
+        shapes = convolution_shapes(operation_type, json.loads(inputs or "[]"))
+    except ValueError:
+        return operation_type  # `features.table` says what is wrong with it
+    if shapes is None:
+        return operation_type
+    (_, channels, *_), (_, of_group, *sides) = shapes
+    if of_group == channels:
+        return f"{operation_type} (pointwise)" if set(sides) == {1} else operation_type
+    return f"{operation_type} ({'depthwise' if of_group == 1 else 'grouped'})"

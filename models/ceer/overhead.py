@@ -1,16 +1,174 @@
 """What a step takes beside its operations, S_k: linear in parameters (sections IV-A and IV-C)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from math import hypot
-from typing import Literal
+from typing import Literal, NamedTuple, TypeVar
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from pydantic import Field
 
-from models.ceer import overhead_forms
-from models.ceer.observed import STEP, operation_sums
-from models.ceer.overhead_forms import ADDED, ALONE, LARGE_MESSAGE_BYTES, LINE, Fit, Form
+from models.ceer.operations import STEP, operation_sums
 from warehouse.records import BadInput, Record
+
+# Forms of S, and which of them predicts the steps of DNNs that it has not seen.
+
+
+Array = NDArray[np.float64]
+Number = TypeVar("Number", float, Array)
+Form = tuple[str, ...]
+"""Terms of a sum: `1`, `parameters`, `operations` (their seconds), `traffic`, `large`.
+
+`traffic` is the part of the parameters that a ring of k devices has each send twice, (k − 1)/k;
+`large` is the same where its messages are, else 0.
+"""
+
+LARGE_MESSAGE_BYTES = 50_000_000
+"""Protocol Buffers set aside so much for a string that arrives; a longer one is copied as it grows.
+
+TensorFlow's ring sends a k-th of all gradients, of 4 bytes each, as one such string.
+"""
+LINE: Form = ("1", "parameters")
+"""The paper's."""
+ALONE: Sequence[Form] = (("parameters",), ("operations",), LINE, ("parameters", "operations"))
+"""Of one device, from simple to complex."""
+ADDED: Sequence[Form] = (
+    ("parameters",),
+    LINE,
+    ("1", "traffic"),
+    ("parameters", "traffic"),
+    ("parameters", "traffic", "large"),
+    ("1", "operations", "traffic"),
+)
+"""Of what data parallelism adds to it: gradients are packed, however many devices there are;
+travel; take longer to arrive where messages are large; and operations take longer meanwhile."""
+_PARAMETER_BYTES = 4.0
+_FEWEST = 3
+_PREFERENCE = 0.05
+_EXACT = 1e-9
+_TURNS = 100
+
+
+class OverheadFit(NamedTuple):
+    """Seconds of each term, and how much longer than in the mean a node type takes for all."""
+
+    seconds: Mapping[str, float]
+    factors: Mapping[str, float]
+
+    def predict(self, rows: pl.DataFrame) -> Array:
+        """Return S of each row, seconds; of node types that were not seen as in the mean."""
+        factors = np.array([self.factors.get(name, 1.0) for name in rows["node_type"]])
+        terms = _design(rows, tuple(self.seconds))
+        return np.asarray(factors * (terms @ np.array(list(self.seconds.values()))))
+
+
+def traffic(devices: Number) -> Number:
+    """Return which part of its gradients each of k devices of a ring sends, twice."""
+    return (devices - 1) / devices
+
+
+def message_bytes(parameters: Number, devices: Number) -> Number:
+    """Return the size of each message of a ring of k devices."""
+    return _PARAMETER_BYTES * parameters / devices
+
+
+def choose_form(
+    groups: Sequence[pl.DataFrame], offered: Sequence[Form], relative: bool
+) -> Form | None:
+    """Return the form that predicts left-out DNNs best over all groups of rows.
+
+    The first one is taken that no later one betters by more than 5 %. One for all groups, as each
+    has too few DNNs to choose by; None if all have fewer than three.
+    """
+    errors = {form: [left_out_error(rows, form, relative) for rows in groups] for form in offered}
+    tried = {
+        form: float(np.sqrt(np.mean([one**2 for one in each if one is not None])))
+        for form, each in errors.items()
+        if any(one is not None for one in each)
+    }
+    enough = min(tried.values(), default=0.0) / (1 - _PREFERENCE) + _EXACT
+    return next((form for form, error in tried.items() if error <= enough), None)
+
+
+def fit_form(rows: pl.DataFrame, form: Form, relative: bool) -> OverheadFit:
+    """Fit terms by least squares, the same for all node types but for a factor of each.
+
+    Args:
+        rows: `models.ceer.overhead.overheads`.
+        form: the terms; those that rows cannot tell apart are left out.
+        relative: errors count relative to the step; else in seconds.
+    """
+    terms = _told_apart(rows, form)
+    columns, overhead_s = _design(rows, terms), rows["overhead_s"].to_numpy()
+    weights = 1 / rows["step_s"].to_numpy() if relative else np.ones(rows.height)
+    node = rows["node_type"].rank("dense").to_numpy() - 1
+    factors = np.ones(node.max() + 1)
+    for _ in range(_TURNS):
+        solved = _solve(columns * (factors[node] * weights)[:, np.newaxis], overhead_s * weights)
+        before, factors = factors, _factors(node, columns @ solved * weights, overhead_s * weights)
+        if np.abs(factors - before).max() < _EXACT:
+            break
+    names = rows["node_type"].unique().sort().to_list()
+    return OverheadFit(
+        dict(zip(terms, solved.tolist(), strict=True)),
+        dict(zip(names, factors.tolist(), strict=True)),
+    )
+
+
+def _factors(node: NDArray[np.int64], mean_s: Array, seconds: Array) -> Array:
+    """Return by what each node type multiplies what it takes in the mean; 1 in their mean."""
+    there = np.bincount(node, mean_s**2)
+    found = np.bincount(node, mean_s * seconds)
+    factors = np.divide(found, there, out=np.ones_like(there), where=there > 0).clip(min=0)
+    return np.asarray(factors / factors.mean() if factors.any() else np.ones_like(there))
+
+
+def left_out_error(rows: pl.DataFrame, form: Form, relative: bool) -> float | None:
+    """Return the root mean square error of DNNs that were left out, relative to their steps.
+
+    None for fewer than three DNNs.
+    """
+    folds = rows.partition_by("dnn", maintain_order=True)
+    if len(folds) < _FEWEST:
+        return None
+    wrong: list[float] = []
+    for unseen in folds:
+        seen = rows.filter(pl.col("dnn") != unseen["dnn"][0])
+        left_out_s = pl.Series(fit_form(seen, form, relative).predict(unseen))
+        wrong += ((left_out_s - unseen["overhead_s"]) / unseen["step_s"]).to_list()
+    return float(np.sqrt(np.mean(np.square(wrong))))
+
+
+def _told_apart(rows: pl.DataFrame, form: Form) -> Form:
+    large = np.count_nonzero(_design(rows, ("large",)))
+    if "large" in form and large in (0, rows.height):
+        return tuple(term for term in form if term != "large")
+    if form[0] == "1" and not np.ptp(_design(rows, form[1:])):
+        return form[:1]
+    return form
+
+
+def _design(rows: pl.DataFrame, terms: Form) -> Array:
+    parameters = rows["parameter_count"].to_numpy().astype(np.float64)
+    devices = rows["devices"].to_numpy().astype(np.float64)
+    sent = parameters * traffic(devices)
+    column = {
+        "1": np.ones(rows.height),
+        "parameters": parameters,
+        "operations": rows["operations_s"].to_numpy(),
+        "traffic": sent,
+        "large": np.where(message_bytes(parameters, devices) > LARGE_MESSAGE_BYTES, sent, 0.0),
+    }
+    return np.column_stack([column[term] for term in terms])
+
+
+def _solve(columns: Array, seconds: Array) -> Array:
+    # Parameters are millions, seconds are parts of one: scaled, they are as exact as can be.
+    size = np.abs(columns).max(axis=0)
+    size[size == 0] = 1
+    return np.asarray(np.linalg.lstsq(columns / size, seconds)[0] / size)
+
 
 STEPS = pl.Schema(
     {
@@ -51,7 +209,7 @@ def between(setups: Collection[Setup]) -> list[Setup]:
     ]
 
 
-class Overhead(Record):
+class DeviceOverhead(Record):
     """S_k of one node type, number of devices and link.
 
     seconds = intercept_s + per_parameter_s · parameters + per_operation_s · sum of operations (s).
@@ -73,7 +231,7 @@ class Overhead(Record):
     r_squared: float | None
     dnns: int = Field(ge=1)
     error: float | None
-    alone: "Overhead | None" = None
+    alone: "DeviceOverhead | None" = None
 
     def predict_s(self, parameter_count: float, operations_s: float) -> float:
         """Return S_k in seconds; below 0 where operations overlap by more than is lost.
@@ -85,7 +243,7 @@ class Overhead(Record):
             + self.per_parameter_s * parameter_count
             + self.per_operation_s * operations_s
         )
-        if overhead_forms.message_bytes(parameter_count, float(self.devices)) > LARGE_MESSAGE_BYTES:
+        if message_bytes(parameter_count, float(self.devices)) > LARGE_MESSAGE_BYTES:
             seconds += self.per_large_parameter_s * parameter_count
         if self.alone is None:
             return seconds
@@ -130,7 +288,7 @@ def overheads(steps: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
 
 def fit(
     measured: pl.DataFrame, *, forms: Literal["paper", "own"], relative: bool
-) -> tuple[Overhead, ...]:
+) -> tuple[DeviceOverhead, ...]:
     """Fit S of each node type, number of devices and link.
 
     Args:
@@ -149,7 +307,7 @@ def fit(
     if forms == "paper":
         return tuple(_fitted(setup, rows, LINE, relative) for setup, rows in setups.items())
     single = _by_setup(measured.filter(~pl.col("distributed")))
-    form = overhead_forms.chosen(list(single.values()), ALONE, relative) or LINE
+    form = choose_form(list(single.values()), ALONE, relative) or LINE
     alone = {setup: _fitted(setup, rows, form, relative) for setup, rows in single.items()}
     found = alone | _several(measured, {one.node_type: one for one in alone.values()}, relative)
     for setup, rows in setups.items():
@@ -169,8 +327,8 @@ def _place(setup: Setup) -> tuple[str, int, float]:
 
 
 def _several(
-    measured: pl.DataFrame, alone: Mapping[str, Overhead], relative: bool
-) -> dict[Setup, Overhead]:
+    measured: pl.DataFrame, alone: Mapping[str, DeviceOverhead], relative: bool
+) -> dict[Setup, DeviceOverhead]:
     """Return S_1 with what data parallelism adds, of each setup with DNNs that were profiled too.
 
     And of every number of devices between those: what they add grows with what travels, which is
@@ -184,11 +342,11 @@ def _several(
         .sort(pl.all())
     )
     links = rows.partition_by("link_mbps", maintain_order=True)
-    form = overhead_forms.chosen(links, ADDED, relative) or ADDED[0]
+    form = choose_form(links, ADDED, relative) or ADDED[0]
     found = {}
     for link in links:
-        fitted = overhead_forms.fit(link, form, relative)
-        error = overhead_forms.left_out_error(link, form, relative)
+        fitted = fit_form(link, form, relative)
+        error = left_out_error(link, form, relative)
         for setup in between(link.select(_SETUP).unique(maintain_order=True).rows()):
             first, more = alone[setup[0]], _overhead(setup, link, fitted, error)
             known = first.error is not None and more.error is not None
@@ -197,20 +355,22 @@ def _several(
     return found
 
 
-def _fitted(setup: Setup, rows: pl.DataFrame, form: Form, relative: bool) -> Overhead:
-    found = overhead_forms.fit(rows, form, relative)
-    return _overhead(setup, rows, found, overhead_forms.left_out_error(rows, form, relative))
+def _fitted(setup: Setup, rows: pl.DataFrame, form: Form, relative: bool) -> DeviceOverhead:
+    found = fit_form(rows, form, relative)
+    return _overhead(setup, rows, found, left_out_error(rows, form, relative))
 
 
-def _overhead(setup: Setup, rows: pl.DataFrame, found: Fit, error: float | None) -> Overhead:
+def _overhead(
+    setup: Setup, rows: pl.DataFrame, found: OverheadFit, error: float | None
+) -> DeviceOverhead:
     """Return what a fit to `rows` says of one setup among theirs."""
     node_type, devices, link_mbps = setup
-    factor, sent = found.factors[node_type], overhead_forms.traffic(float(devices))
+    factor, sent = found.factors[node_type], traffic(float(devices))
     seconds = {term: factor * each_s for term, each_s in found.seconds.items()}
     overhead_s = rows["overhead_s"].to_numpy()
     variation = float(((overhead_s - overhead_s.mean()) ** 2).sum())
     left = float(((overhead_s - found.predict(rows)) ** 2).sum())
-    return Overhead(
+    return DeviceOverhead(
         node_type=node_type,
         devices=devices,
         link_mbps=link_mbps,

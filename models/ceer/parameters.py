@@ -5,9 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from models.ceer.classes import HEAVY_US, Classes
-from models.ceer.least_squares import Weights
-from models.ceer.overhead import Overhead
-from models.ceer.regression import Regression
+from models.ceer.overhead import DeviceOverhead
+from models.ceer.regression import Regression, Weights
 from warehouse.records import Record
 
 
@@ -53,4 +52,4 @@ class Parameters(Record):
     regressions: tuple[Regression, ...]
     light: Median | None
     cpu: Median | None
-    overheads: tuple[Overhead, ...]
+    overheads: tuple[DeviceOverhead, ...]

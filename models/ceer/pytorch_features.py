@@ -7,9 +7,77 @@ arguments) and, under `values`, texts of all others (nothing for tensors).
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from models.ceer.sizes import Features, Shape, megabytes, multiplications, product_work
+# Sizes and work of operations: what all frameworks have in common.
+
+
+Shape = Sequence[int]
+BYTES = 4
+"""Of an element, where a table does not say (float32)."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Sizes in megabytes, work in billions of multiplications.
+
+    `filter` is the size of the filter or of the right factor of a product. `stride` is the product
+    of strides, `padding` 1 for SAME and 0 for VALID, both 0 where there is none. `work` counts all
+    multiplications of a convolution or product (comparisons of a pool), `inside` leaves out those
+    with the padding around an image.
+    """
+
+    input: float
+    filter: float = 0.0
+    output: float = 0.0
+    stride: float = 0.0
+    padding: float = 0.0
+    work: float = 0.0
+    inside: float = 0.0
+
+
+def megabytes(size_bytes: int | None, shapes: Sequence[Shape]) -> float:
+    """Return a size, that of all elements where nobody says."""
+    if size_bytes is not None:
+        return size_bytes / 1e6
+    return sum(math.prod(shape) for shape in shapes) * BYTES / 1e6
+
+
+def multiplications(
+    image: Shape, kernel: Shape, moved: Shape, strides: Sequence[int], before: Sequence[int]
+) -> tuple[float, float]:
+    """Return billions of multiplications of a convolution: all, and those inside the image.
+
+    Args:
+        image: [batch, y, x, channels].
+        kernel: [y, x, channels in, channels out].
+        moved: the map that the filter moves over, as the image.
+        strides: over y and x.
+        before: padding above and left of the image.
+    """
+    each = moved[0] * kernel[2] * kernel[3]
+    work = each * moved[1] * moved[2] * kernel[0] * kernel[1]
+    taps = 1
+    for side, size, places, stride, padding in zip(
+        image[1:3], kernel[:2], moved[1:3], strides, before, strict=True
+    ):
+        taps *= _taps_inside(side, size, places, stride, padding)
+    return work / 1e9, each * taps / 1e9
+
+
+def product_work(left: Shape, right: Shape, product: Shape) -> float:
+    """Return b m n k / 1e9 of b products of m × k and k × n: the root of all sizes' product / b."""
+    batch = math.prod(product[:-2])
+    sizes = math.prod(left) * math.prod(right) * math.prod(product)
+    return math.sqrt(sizes / batch) / 1e9 if batch else 0.0
+
+
+def _taps_inside(side: int, size: int, places: int, stride: int, before: int) -> int:
+    """Return how many elements of a row a filter of `size` meets at all its places together."""
+    starts = (place * stride - before for place in range(places))
+    return sum(max(min(start + size, side) - max(start, 0), 0) for start in starts)
+
 
 _CONVOLUTIONS: Mapping[str, tuple[int, int, int, int]] = {
     "aten::convolution": (0, 1, 3, 4),
@@ -63,12 +131,12 @@ def pytorch_features(
     return Features(**sizes)
 
 
-def plain(operation_type: str) -> str:
-    """Return a type without the kind of its convolution (`models.ceer.kinds`)."""
+def plain_type(operation_type: str) -> str:
+    """Return a type without the kind of its convolution (`models.ceer.operation_times`)."""
     return operation_type.partition(" (")[0]
 
 
-def convolved(operation_type: str, inputs: Sequence[Any]) -> tuple[Shape, Shape] | None:
+def convolution_shapes(operation_type: str, inputs: Sequence[Any]) -> tuple[Shape, Shape] | None:
     """Return the shapes of image and filter of a convolution in two dimensions; None of others."""
     if operation_type not in _CONVOLUTIONS or not isinstance(inputs, list):
         return None
@@ -82,7 +150,7 @@ def _convolution(
     attributes: Mapping[str, object],
     sizes: Mapping[str, float],
 ) -> Features:
-    shapes = convolved(operation_type, inputs)
+    shapes = convolution_shapes(operation_type, inputs)
     _, _, strides_at, paddings_at = _CONVOLUTIONS[operation_type]
     strides, paddings = _numbers(attributes, strides_at), _numbers(attributes, paddings_at)
     if shapes is None or not len(strides) == len(paddings) == 2:

@@ -1,20 +1,93 @@
 """Which instance to rent, what it is better than, and why (sections IV-D and V)."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
 
 import polars as pl
 
-from models.ceer.objectives import Objective
-from models.choosing.limits import Outcome, kept
+from models.choice.limits import (
+    LIMITS,
+    Limits,
+    Outcome,
+    cheapest,
+    exceeded_limits,
+    fastest,
+    keeps_limit,
+)
 from warehouse.records import BadInput
+
+# The paper's four scenarios by name: what is minimised, within which limits (section V).
+
+
+_SAID = {"deadline_s": "seconds", "budget_usd": "US dollars", "usd_per_hour": "US dollars per hour"}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Minimise `value(time_s, cost_usd)` of an epoch, within limits."""
+
+    name: str
+    value: Callable[[float, float], float]
+    limits: Limits = field(default_factory=Limits)
+
+    def obstacle(self, outcome: Outcome) -> str | None:
+        """Return which limits are exceeded, None if none is."""
+        found = dict(zip(LIMITS, outcome, strict=True))
+        return (
+            " and ".join(
+                f"{found[limit]:.4g} {_SAID[limit]}, above {self.limits.of(limit):.4g}"
+                for limit in exceeded_limits(self.limits, outcome)
+            )
+            or None
+        )
+
+
+def hourly_budget(usd_per_hour: float) -> Objective:
+    """Return the paper's first scenario: the least time for at most so much an hour (Fig. 9).
+
+    The time is that of an epoch, as several devices take more samples in a step than one does.
+    """
+    return Objective("hourly_budget", fastest, Limits(usd_per_hour=usd_per_hour))
+
+
+def total_budget(usd: float) -> Objective:
+    """Return the paper's second scenario: the least time for at most so much in all (Fig. 10)."""
+    return Objective("total_budget", fastest, Limits(budget_usd=usd))
+
+
+def least_cost() -> Objective:
+    """Return the paper's third scenario: the least cost, however long it takes (Fig. 11)."""
+    return Objective("cheapest", cheapest)
+
+
+def least_cost_at_market_prices() -> Objective:
+    """Return the paper's fourth scenario, as the third; with `offers.market_prices` (Fig. 12)."""
+    return Objective("market_prices", cheapest)
+
+
+def scenarios(usd_per_hour: float = 3.42, usd: float = 10.0) -> Mapping[str, Objective]:
+    """Return the paper's four scenarios by name.
+
+    Args:
+        usd_per_hour: hourly budget; the paper's is 3 dollars, and lets its two dearest offers
+            exceed it, which its footnote calls a budget of 3.42.
+        usd: total budget.
+    """
+    found = (
+        hourly_budget(usd_per_hour),
+        total_budget(usd),
+        least_cost(),
+        least_cost_at_market_prices(),
+    )
+    return {one.name: one for one in found}
+
 
 _GIVEN = "instance node_type devices link_mbps usd_per_hour time_s cost_usd unseen".split()
 
 
 @dataclass(frozen=True)
-class Candidate:
+class InstanceCandidate:
     """An offer, what an epoch takes and costs there, and how it stands to the objective.
 
     `objective` is its value, None where time is not known; `obstacle` says why it cannot be chosen,
@@ -43,7 +116,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Recommended:
+class InstanceRanking:
     """What to rent: `ranking` holds all candidates, best first, those with an obstacle last.
 
     `strategies` are what two rules of thumb would take: `cheapest` the lowest price an hour,
@@ -52,28 +125,28 @@ class Recommended:
     """
 
     objective: Objective
-    ranking: tuple[Candidate, ...]
-    strategies: Mapping[str, Candidate | None]
+    ranking: tuple[InstanceCandidate, ...]
+    strategies: Mapping[str, InstanceCandidate | None]
 
     @property
-    def feasible(self) -> tuple[Candidate, ...]:
+    def feasible(self) -> tuple[InstanceCandidate, ...]:
         """The candidates without an obstacle, best first."""
         return tuple(one for one in self.ranking if one.obstacle is None)
 
     @property
-    def choice(self) -> Candidate | None:
+    def choice(self) -> InstanceCandidate | None:
         """Return the best candidate, None where each has an obstacle."""
         return next(iter(self.feasible), None)
 
 
-def recommend(priced: pl.DataFrame, objective: Objective) -> Recommended:
+def recommend(priced: pl.DataFrame, objective: Objective) -> InstanceRanking:
     """Choose the candidate with the least value of the objective within its limits.
 
     A candidate whose time is NULL, because of an operation nobody measured, cannot be chosen; its
     obstacle names the operation. Of equals the cheaper one is taken.
 
     Args:
-        priced: `models.ceer.offers.priced` of predicted epochs, or of measured ones.
+        priced: `models.ceer.offers.price_epochs` of predicted epochs, or of measured ones.
         objective: what is minimised.
 
     Raises:
@@ -87,14 +160,16 @@ def recommend(priced: pl.DataFrame, objective: Objective) -> Recommended:
     link = pl.col("link_mbps") if "link_mbps" in priced.columns else pl.lit(None, pl.Float64)
     rows = priced.with_columns(link.alias("link_mbps"), unseen.alias("unseen"))
     given = rows.select(*_GIVEN).iter_rows(named=True)
-    return ranked([candidate(objective, **row) for row in given], objective)
+    return rank_candidates([candidate(objective, **row) for row in given], objective)
 
 
-def ranked(candidates: Sequence[Candidate], objective: Objective) -> Recommended:
+def rank_candidates(
+    candidates: Sequence[InstanceCandidate], objective: Objective
+) -> InstanceRanking:
     """Return candidates in the order of the objective, with what rules of thumb would take."""
     hourly = objective.limits.usd_per_hour
-    within = [one for one in candidates if kept(hourly, one.usd_per_hour)]
-    return Recommended(
+    within = [one for one in candidates if keeps_limit(hourly, one.usd_per_hour)]
+    return InstanceRanking(
         objective,
         tuple(sorted(candidates, key=_rank)),
         {
@@ -106,12 +181,14 @@ def ranked(candidates: Sequence[Candidate], objective: Objective) -> Recommended
     )
 
 
-def regret(chosen: Candidate | None, measured: pl.DataFrame, objective: Objective) -> float | None:
+def regret(
+    chosen: InstanceCandidate | None, measured: pl.DataFrame, objective: Objective
+) -> float | None:
     """Return by which share the measured value of a choice is above that of the best one.
 
     Args:
         chosen: what was recommended, None: nothing was.
-        measured: `models.ceer.offers.priced` of measured epochs.
+        measured: `models.ceer.offers.price_epochs` of measured epochs.
         objective: what was to be minimised.
 
     Returns:
@@ -130,7 +207,7 @@ def regret(chosen: Candidate | None, measured: pl.DataFrame, objective: Objectiv
     return same[0].objective / best - 1 if best > 0 else 0.0
 
 
-def regrets(recommended: Recommended, measured: pl.DataFrame) -> Mapping[str, float | None]:
+def regrets(recommended: InstanceRanking, measured: pl.DataFrame) -> Mapping[str, float | None]:
     """Return the regret of the choice (`ceer`) and of each strategy beside it."""
     choices = {"ceer": recommended.choice, **recommended.strategies}
     return {
@@ -149,7 +226,7 @@ def candidate(
     time_s: float | None,
     cost_usd: float | None,
     unseen: Sequence[str],
-) -> Candidate:
+) -> InstanceCandidate:
     """Return an offer as it stands to an objective.
 
     Args:
@@ -169,12 +246,43 @@ def candidate(
         value = objective.value(time_s, cost_usd)
         obstacle = objective.obstacle(Outcome(time_s, cost_usd, usd_per_hour))
     place = (instance, node_type, devices, link_mbps, usd_per_hour)
-    return Candidate(*place, time_s, cost_usd, objective=value, obstacle=obstacle)
+    return InstanceCandidate(*place, time_s, cost_usd, objective=value, obstacle=obstacle)
 
 
-def _rank(one: Candidate) -> tuple[bool, float, float, str, int, float]:
+def _rank(one: InstanceCandidate) -> tuple[bool, float, float, str, int, float]:
     value = inf if one.objective is None else one.objective
     return (
         *(one.obstacle is not None, value, one.usd_per_hour),
         *(one.node_type, one.devices, one.link_mbps or inf),
+    )
+
+
+# Time and cost of an epoch from the time of a step (section IV-A).
+
+
+IMAGENET_SAMPLES = 1_200_000
+"""D of the paper (section V)."""
+
+
+def epochs(predicted: pl.DataFrame, samples: int = IMAGENET_SAMPLES) -> pl.DataFrame:
+    """Return predicted steps with time_s, time_low_s and time_high_s of one pass over `samples`.
+
+    An epoch has D / (k B) steps of k devices that take a batch of B each.
+
+    Args:
+        predicted: `models.ceer.predictor.PREDICTED`.
+        samples: D.
+
+    Raises:
+        BadInput: no samples.
+
+    Source: Hafeez, Gandhi, Ceer, equation 2.
+    """
+    if samples < 1:
+        raise BadInput(f"samples of an epoch: expected 1 or more, found {samples}")
+    steps = samples / (pl.col("devices") * pl.col("batch_size"))
+    return predicted.with_columns(
+        (pl.col("step_s") * steps).alias("time_s"),
+        (pl.col("low_s") * steps).alias("time_low_s"),
+        (pl.col("high_s") * steps).alias("time_high_s"),
     )

@@ -5,27 +5,27 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from models.ceer import fitted
-from models.ceer.fitted import PROBES, FittedCeer
+from models.ceer import fit
+from models.ceer.fit import PROBES, FittedCeer
 from models.ceer.parameters import PAPER, Settings
 from models.ceer.predictor import Ceer
 from models.system import System, Tables
 from networks.catalogue import OWN
 from networks.extraction import step_graphs
-from warehouse.asks import Ask, Planned, Refusal
+from warehouse.inputs import Input, PlannedSubject, Refusal
 from warehouse.records import Scenario
 
 
-def _rests_on(framework: str, scenario: Scenario) -> tuple[Ask, ...] | Refusal:
-    reason = fitted.declines(scenario, framework)
+def _rests_on(framework: str, scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    reason = fit.explain_refusal(scenario, framework)
     if reason is not None:
         trained = scenario.strategy.kind, scenario.workload.framework
         return Refusal(reason, foreign=trained != ("all_reduce", framework))
-    return tuple(Ask(probe, "train", scenario) for probe in PROBES[framework])
+    return tuple(Input(probe, "train", scenario) for probe in PROBES[framework])
 
 
 def _fit(framework: str, settings: Settings | None, tables: Tables) -> FittedCeer:
-    return fitted.fit(
+    return fit.fit(
         runs=tables["run"],
         scenarios=tables["scenario"],
         operations=tables["operation"],
@@ -43,19 +43,23 @@ def _load(framework: str, parameters: str, tables: Tables) -> FittedCeer:
 
 
 def _prepare(framework: str, scenarios: Sequence[Scenario]) -> None:
-    loads = (one.workload for one in scenarios if fitted.declines(one, framework) is None)
-    ours = [one for one in loads if not one.dnn.startswith(OWN)]
+    loads = (
+        scenario.workload
+        for scenario in scenarios
+        if fit.explain_refusal(scenario, framework) is None
+    )
+    ours = [load for load in loads if not load.dnn.startswith(OWN)]
     with suppress(ValueError, RuntimeError):
         step_graphs([(one.dnn, one.batch_size, one.image_size) for one in ours], framework)
 
 
 def _check(
-    between: bool, scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None
+    between: bool, scenario: Scenario, planned: Sequence[PlannedSubject], mtu_bytes: int | None
 ) -> None:
     """Refuse scenarios of numbers of devices about which steps of train scenarios say nothing."""
     measured = [one.subject.scenario for one in planned]
     known = [one for one in measured if one is not None]
-    fitted.check_measured(scenario, known, between=between)
+    fit.check_measured(scenario, known, between=between)
 
 
 CEER = System(

@@ -15,7 +15,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class ImageDataset:
     """Images and their classes.
 
     Attributes:
@@ -35,7 +35,9 @@ class Dataset:
     deviation: float
 
     @classmethod
-    def of(cls, name: str, pixels: NDArray[np.generic], labels: NDArray[np.generic]) -> "Dataset":
+    def of(
+        cls, name: str, pixels: NDArray[np.generic], labels: NDArray[np.generic]
+    ) -> "ImageDataset":
         """Return a dataset of images of any scale.
 
         Raises:
@@ -70,15 +72,15 @@ def _moments(pixels: NDArray[np.generic]) -> tuple[float, float]:
     return mean, max(sqrt(variance), 1e-6)
 
 
-def digits() -> Dataset:
+def digits() -> ImageDataset:
     """Return scikit-learn's handwritten digits: 1,797 images of 8 × 8, 10 classes."""
     from sklearn.datasets import load_digits
 
     found = load_digits()
-    return Dataset.of("digits", found.images[:, None], found.target)
+    return ImageDataset.of("digits", found.images[:, None], found.target)
 
 
-def pairs() -> Dataset:
+def pairs() -> ImageDataset:
     """Return pairs of digits, rotated by a quarter or not: 200 classes of 8 × 16 in 16 × 16."""
     single = digits()
     draw = np.random.default_rng(0)
@@ -90,10 +92,10 @@ def pairs() -> Dataset:
     images[:, :, 4:12, :8], images[:, :, 4:12, 8:] = digit[left], digit[right]
     images[turned == 1] = np.rot90(images[turned == 1], axes=(2, 3))
     labels = single.labels[left] * 10 + single.labels[right] + 100 * turned
-    return Dataset.of("pairs", images, labels)
+    return ImageDataset.of("pairs", images, labels)
 
 
-def cifar10(folder: Path) -> Dataset:
+def cifar10(folder: Path) -> ImageDataset:
     """Return CIFAR-10 of a folder `cifar-10-batches-py`, as its authors pack it.
 
     Raises:
@@ -107,10 +109,10 @@ def cifar10(folder: Path) -> Dataset:
             labels.append(np.asarray(fields[b"labels"], np.int64))
         except (KeyError, ValueError, TypeError) as error:
             raise BadInput(f"{folder}: expected CIFAR-10's batches ({error})") from None
-    return Dataset.of("cifar10", np.concatenate(images), np.concatenate(labels))
+    return ImageDataset.of("cifar10", np.concatenate(images), np.concatenate(labels))
 
 
-def tiny_imagenet(folder: Path) -> Dataset:
+def tiny_imagenet(folder: Path) -> ImageDataset:
     """Return Tiny-ImageNet of its folder `tiny-imagenet-200`: 64 × 64, 200 classes.
 
     Raises:
@@ -127,7 +129,7 @@ def tiny_imagenet(folder: Path) -> Dataset:
     images = np.zeros((len(paths), 3, 64, 64), np.uint8)
     for place, (path, _) in enumerate(paths):
         images[place] = _colours(path)
-    return Dataset.of("tiny_imagenet", images, np.array([label for _, label in paths]))
+    return ImageDataset.of("tiny_imagenet", images, np.array([label for _, label in paths]))
 
 
 def _colours(path: Path) -> NDArray[np.uint8]:
@@ -144,15 +146,15 @@ def _colours(path: Path) -> NDArray[np.uint8]:
     return colours.transpose(2, 0, 1)
 
 
-SHIPPED: Mapping[str, Callable[[], Dataset]] = {"digits": digits, "pairs": pairs}
+SHIPPED: Mapping[str, Callable[[], ImageDataset]] = {"digits": digits, "pairs": pairs}
 """Those that need no download."""
-IN_FOLDERS: Mapping[str, Callable[[Path], Dataset]] = {
+IN_FOLDERS: Mapping[str, Callable[[Path], ImageDataset]] = {
     "cifar10": cifar10,
     "tiny_imagenet": tiny_imagenet,
 }
 
 
-def dataset(name: str, folder: Path | None = None) -> Dataset:
+def dataset(name: str, folder: Path | None = None) -> ImageDataset:
     """Return a dataset by the name of its type.
 
     Raises:
@@ -168,7 +170,7 @@ def dataset(name: str, folder: Path | None = None) -> Dataset:
     return IN_FOLDERS[name](folder)
 
 
-class _OnlyArrays(pickle.Unpickler):
+class _ArrayUnpickler(pickle.Unpickler):
     """Loads what CIFAR-10's files are made of, and nothing that could run."""
 
     def find_class(self, module: str, name: str) -> object:
@@ -187,7 +189,7 @@ class _OnlyArrays(pickle.Unpickler):
 def _unpickled(path: Path) -> Mapping[bytes, object]:
     try:
         with path.open("rb") as file:
-            found = _OnlyArrays(file, encoding="bytes").load()
+            found = _ArrayUnpickler(file, encoding="bytes").load()
     except (OSError, pickle.UnpicklingError, EOFError, ValueError) as error:
         raise BadInput(f"{path}: expected a batch of CIFAR-10 ({error})") from None
     if not isinstance(found, dict):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.predictddl.ghn import SIZE, Embedder, lengths_of, types_of
-from models.predictddl.random_networks import CHANNELS, MOST_KERNEL, Layer, RandomNetwork
+from models.predictddl.random_networks import CHANNELS, MOST_KERNEL, RandomLayer, RandomNetwork
 from networks.primitives import PRIMITIVES, PrimitiveGraph
 
 _MOST_CHANNELS = CHANNELS[-1]
@@ -37,7 +37,7 @@ class Hypernetwork(nn.Module):
 
     def forward(self, networks: Sequence[RandomNetwork]) -> list[dict[int, Tensor]]:
         """Return the weights of each network's layers, by their places."""
-        graphs = [one.graph for one in networks]
+        graphs = [network.graph for network in networks]
         states = self.states(graphs)
         found, first = [], 0
         for network in networks:
@@ -59,7 +59,7 @@ class Hypernetwork(nn.Module):
         """
         lengths = _diagonal([lengths_of(graph) for graph in graphs])
         states: Tensor = self.embed(
-            torch.from_numpy(np.concatenate([types_of(one) for one in graphs]))
+            torch.from_numpy(np.concatenate([types_of(graph) for graph in graphs]))
         )
         for directed in (lengths, lengths.T):
             states = self._passed(states, torch.from_numpy(np.ascontiguousarray(directed)))
@@ -104,7 +104,7 @@ class Decoder(nn.Module):
         self.vector = nn.Linear(SIZE, 2 * _MOST_CHANNELS)
         self.class_vector = nn.Linear(SIZE, classes)
 
-    def forward(self, state: Tensor, layer: Layer) -> Tensor:
+    def forward(self, state: Tensor, layer: RandomLayer) -> Tensor:
         """Return the weights of a layer, normalized as its operation asks."""
         if layer.type == "batch_norm":
             scale, shift = self.vector(state).view(2, -1)[:, : layer.channels]
@@ -136,7 +136,7 @@ def run(network: RandomNetwork, weights: Mapping[int, Tensor], images: Tensor) -
     """
     results: list[Tensor] = []
     for place, layer in enumerate(network.layers):
-        given = [results[one] for one in layer.reads]
+        given = [results[read] for read in layer.reads]
         results.append(_result(layer, given, weights.get(place), images))
     return results[-1].flatten(1)
 
@@ -159,7 +159,7 @@ def random_weights(network: RandomNetwork, generator: torch.Generator) -> dict[i
 
 
 def _result(
-    layer: Layer, given: Sequence[Tensor], weights: Tensor | None, images: Tensor
+    layer: RandomLayer, given: Sequence[Tensor], weights: Tensor | None, images: Tensor
 ) -> Tensor:
     match layer.type:
         case "input":

@@ -7,52 +7,56 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from models.predictddl.observed import batch_of, of_node
+from models.predictddl.observations import batch_of, of_node
 from models.predictddl.work import Work, ranks_of
 from networks.primitives import PRIMITIVES
 from warehouse.records import NodeGroup, Scenario
 
 if TYPE_CHECKING:
-    from models.predictddl.known import Known
+    from models.predictddl.training_set import TrainingSet
 
 Floats = NDArray[np.float64]
-Forecasting = Callable[[Sequence[Scenario]], tuple[Floats, Floats]]
+LogLinearForecaster = Callable[[Sequence[Scenario]], tuple[Floats, Floats]]
 _DRAWN = 1e-3
 
 
-def fitted(known: "Known") -> Forecasting:
+def fit_log_linear(known: "TrainingSet") -> LogLinearForecaster:
     """Fit logarithms of seconds to those of operations, activations and parameters, and setups."""
     return _fitted(known, _figures)
 
 
-def histogram(known: "Known") -> Forecasting:
+def fit_histogram(known: "TrainingSet") -> LogLinearForecaster:
     """Fit logarithms of seconds to how many primitives of each type there are, and setups."""
     return _fitted(known, _counts, drawn=1.0)
 
 
 def _fitted(
-    known: "Known", of_network: Callable[[Work, Sequence[int]], list[float]], drawn: float = _DRAWN
-) -> Forecasting:
+    known: "TrainingSet",
+    of_network: Callable[[Work, Sequence[int]], list[float]],
+    drawn: float = _DRAWN,
+) -> LogLinearForecaster:
     def features(scenarios: Sequence[Scenario]) -> Floats:
-        graphs = known.graphs([(one.workload.dnn, one.workload.image_size) for one in scenarios])
+        graphs = known.graphs(
+            [(scenario.workload.dnn, scenario.workload.image_size) for scenario in scenarios]
+        )
         rows = []
-        for one in scenarios:
-            graph = graphs[one.workload.dnn, one.workload.image_size]
+        for scenario in scenarios:
+            graph = graphs[scenario.workload.dnn, scenario.workload.image_size]
             counts = [graph.histogram[name] for name in PRIMITIVES]
             own = of_network(Work.of(graph), counts)
-            slowest = min(one.worker_groups, key=lambda group: _speed(group, known))
+            slowest = min(scenario.worker_groups, key=lambda group: _speed(group, known))
             rows.append(
                 [
                     *own,
-                    log(batch_of(one, slowest)),
-                    log(ranks_of(one)),
-                    float(ranks_of(one) > 1),
+                    log(batch_of(scenario, slowest)),
+                    log(ranks_of(scenario)),
+                    float(ranks_of(scenario) > 1),
                     log(_speed(slowest, known)),
                 ]
             )
         return np.array(rows)
 
-    design = features([one.scenario for one in known.runs])
+    design = features([run.scenario for run in known.runs])
     middle, spread = design.mean(axis=0), design.std(axis=0)
     spread = np.where(spread > 1e-9, spread, 1.0)
     matrix = (design - middle) / spread
@@ -75,8 +79,8 @@ def _figures(work: Work, counts: Sequence[int]) -> list[float]:
 
 
 def _counts(work: Work, counts: Sequence[int]) -> list[float]:
-    return [log(1 + one) for one in counts]
+    return [log(1 + count) for count in counts]
 
 
-def _speed(group: NodeGroup, known: "Known") -> float:
+def _speed(group: NodeGroup, known: "TrainingSet") -> float:
     return of_node(group, known.measured).dense_flops

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from models.predictddl.ghn import cosine_distance
-from models.predictddl.known import Known, key_of, rows_of, terms_of
-from models.predictddl.learned import REGRESSORS, Regressor
-from models.predictddl.linear_work import FEWEST_RUNS, LinearWork
-from models.predictddl.observed import Observed
-from models.threads import one_thread
-from networks.families import family
-from warehouse.records import Scenario
+from models.predictddl.observations import ObservedStep, one_thread
+from models.predictddl.residuals import REGRESSORS, Regressor
+from models.predictddl.training_set import TrainingSet, key_of, rows_of, terms_of
+from networks.catalogue import family
+from warehouse.records import BadInput, Scenario
 
 Floats = NDArray[np.float64]
 COVERAGE = 0.9
@@ -25,33 +24,90 @@ _LEAST_FAR = 1e-6
 _WORTH = 0.98
 """A more complicated regressor has to err by less than this times what a simpler one does."""
 _DRAWS = 2000
-Forecast = Callable[[Sequence[Scenario]], tuple[Floats, Floats]]
+IntervalForecaster = Callable[[Sequence[Scenario]], tuple[Floats, Floats]]
 """Logarithms of seconds, with deviations."""
-Fitting = Callable[[Known], Forecast]
+Fitting = Callable[[TrainingSet], IntervalForecaster]
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class LinearWork:
+    """Coefficients of `models.predictddl.work.TERMS`.
+
+    Nodes of several groups wait for the slowest: of a mix, the group with the most seconds counts.
+    """
+
+    coefficients: Floats
+
+    @classmethod
+    def fit(cls, terms: Sequence[Floats], step_s: Floats) -> Self:
+        """Fit to measured steps.
+
+        Which group of a mix is the slowest is found in turns with the coefficients, from the first.
+
+        Args:
+            terms: of each run, [groups, terms].
+            step_s: of each run.
+
+        Raises:
+            BadInput: fewer runs than `FEWEST_RUNS`.
+        """
+        if len(terms) < FEWEST_RUNS:
+            raise BadInput(
+                f"expected {FEWEST_RUNS} measured runs or more to fit to, found {len(terms)}; list "
+                "more under train of a study, and `stepcast run`"
+            )
+        slowest = np.array([term[0] for term in terms])
+        for _ in range(5):
+            design = slowest / step_s[:, None]
+            size = np.linalg.norm(design, axis=0)
+            scale = np.where(size > 0, size, 1.0)
+            drawn = _DRAWN * np.sqrt(len(terms)) * np.eye(len(scale))
+            matrix = np.vstack([design / scale, drawn])
+            found, _ = scipy.optimize.nnls(
+                matrix, np.concatenate([np.ones(len(terms)), np.zeros(len(scale))])
+            )
+            coefficients = found / scale
+            chosen = np.array([term[np.argmax(term @ coefficients)] for term in terms])
+            if np.array_equal(chosen, slowest):
+                break
+            slowest = chosen
+        return cls(coefficients)
+
+    def step_s(self, terms: Floats) -> float:
+        """Return the seconds of a step, whose groups have these terms: [groups, terms]."""
+        return max(float((terms @ self.coefficients).max()), 1e-6)
+
+    def parts(self, terms: Floats) -> Floats:
+        """Return the part of each term in a step, of the slowest group: [terms] of sum 1."""
+        found = terms * self.coefficients
+        slowest: Floats = found[np.argmax(found.sum(axis=1))]
+        return slowest / max(float(slowest.sum()), 1e-12)
+
+
+@dataclass(frozen=True, eq=False)
+class WorkModel:
     """A linear model of work and a regressor of what it leaves, fitted to some runs."""
 
-    known: Known
+    known: TrainingSet
     linear: LinearWork
     regressor: Regressor
 
     @classmethod
-    def fit(cls, known: Known, regressor: str) -> Self:
+    def fit(cls, known: TrainingSet, regressor: str) -> Self:
         """Fit to all runs that are known."""
-        of_runs = [terms_of(one.scenario, known, known.networks) for one in known.runs]
+        of_runs = [terms_of(run.scenario, known, known.networks) for run in known.runs]
         linear = LinearWork.fit(of_runs, known.steps_s)
-        left = np.log(known.steps_s) - np.log([linear.step_s(one) for one in of_runs])
-        rows = rows_of([one.scenario for one in known.runs], known, known.networks)
+        left = np.log(known.steps_s) - np.log([linear.step_s(run) for run in of_runs])
+        rows = rows_of([run.scenario for run in known.runs], known, known.networks)
         with one_thread():
             return cls(known, linear, REGRESSORS[regressor](rows, left))
 
     def forecast(self, scenarios: Sequence[Scenario]) -> tuple[Floats, Floats]:
         """Return the logarithm of each scenario's seconds, and its deviation."""
-        graphs = self.known.graphs([key_of(one) for one in scenarios])
-        linear = [self.linear.step_s(terms_of(one, self.known, graphs)) for one in scenarios]
+        graphs = self.known.graphs([key_of(scenario) for scenario in scenarios])
+        linear = [
+            self.linear.step_s(terms_of(scenario, self.known, graphs)) for scenario in scenarios
+        ]
         rows = rows_of(scenarios, self.known, graphs)
         with one_thread():
             more, deviation = self.regressor.predict(rows)
@@ -59,18 +115,20 @@ class Model:
 
     def parts(self, scenarios: Sequence[Scenario]) -> Floats:
         """Return the part of each term in each step, of its slowest nodes: [scenarios, terms]."""
-        graphs = self.known.graphs([key_of(one) for one in scenarios])
-        found = [self.linear.parts(terms_of(one, self.known, graphs)) for one in scenarios]
+        graphs = self.known.graphs([key_of(scenario) for scenario in scenarios])
+        found = [
+            self.linear.parts(terms_of(scenario, self.known, graphs)) for scenario in scenarios
+        ]
         return np.array(found).reshape(len(scenarios), len(self.linear.coefficients))
 
 
-def ours(regressor: str) -> Fitting:
+def fit_with(regressor: str) -> Fitting:
     """Return what fits our model with a regressor."""
-    return lambda known: Model.fit(known, regressor).forecast
+    return lambda known: WorkModel.fit(known, regressor).forecast
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
+class HeldOutRuns:
     """Runs that were left out of the fit that forecast them.
 
     Attributes:
@@ -96,7 +154,7 @@ class LeftOut:
         """Return the same of scores, errors over their deviations."""
         return _quantile(np.abs(self.errors) / np.maximum(self.deviations, 1e-9))
 
-    def surely_below(self, other: "LeftOut") -> bool:
+    def surely_below(self, other: "HeldOutRuns") -> bool:
         """Tell whether errors are below another's of the same runs, with 95 % confidence.
 
         Families are drawn again, because runs of one family err alike.
@@ -110,30 +168,30 @@ class LeftOut:
         return bool(np.quantile(means, 0.05) > 0)
 
 
-def by_family(known: Known, families: Sequence[str], fitting: Fitting) -> LeftOut:
+def by_family(known: TrainingSet, families: Sequence[str], fitting: Fitting) -> HeldOutRuns:
     """Forecast the runs of each family by a fit to the others."""
     found = []
     for name in families:
-        out = [one for one in known.runs if _family(one) == name]
+        out = [run for run in known.runs if _family(run) == name]
         found.append(_forecast(known.without(lambda one, out=out: one in out), out, fitting))  # type: ignore[misc]
     return _together(found)
 
 
-def by_node_type(known: Known, fitting: Fitting) -> LeftOut | None:
+def by_node_type(known: TrainingSet, fitting: Fitting) -> HeldOutRuns | None:
     """Forecast the runs on each type of nodes by a fit that has no steps there.
 
     Returns: None where there are no steps on another type.
     """
     found = []
     for name in sorted(known.node_types):
-        out = [one for one in known.runs if name in node_types(one.scenario)]
+        out = [run for run in known.runs if name in node_types(run.scenario)]
         rest = known.without(lambda one, out=out: one in out)  # type: ignore[misc]
         if len(rest.runs) >= FEWEST_RUNS:
             found.append(_forecast(rest, out, fitting))
     return _together(found) if found else None
 
 
-def by_run(known: Known, fitting: Fitting, folds: int = 8) -> LeftOut | None:
+def by_run(known: TrainingSet, fitting: Fitting, folds: int = 8) -> HeldOutRuns | None:
     """Forecast runs, in folds, by a fit that knows other runs of the same networks.
 
     Returns: None where no network has several runs.
@@ -152,7 +210,7 @@ def node_types(scenario: Scenario) -> set[str]:
     return {group.node_type for group in scenario.worker_groups}
 
 
-def chosen(tried: Mapping[str, LeftOut]) -> str:
+def choose_regressor(tried: Mapping[str, HeldOutRuns]) -> str:
     """Return the first that no later one beats clearly: they are in order of their size."""
     best, *others = tried
     for name in others:
@@ -161,7 +219,7 @@ def chosen(tried: Mapping[str, LeftOut]) -> str:
     return best
 
 
-def widened(apart: float, far: float) -> float:
+def interval_factor(apart: float, far: float) -> float:
     """Return how much wider the interval of a network is at a cosine distance from known ones.
 
     Up to the distance of the family that is furthest off, errors of families left out tell; beyond,
@@ -170,7 +228,7 @@ def widened(apart: float, far: float) -> float:
     return max(1.0, _FAR * apart / far)
 
 
-def far(known: Known) -> float:
+def family_error(known: TrainingSet) -> float:
     """Return how far off a network may be: `_FAR` times the family that is furthest from others."""
     nearest = []
     for (dnn, _), ours in known.embeddings.items():
@@ -188,23 +246,33 @@ def _quantile(values: Floats) -> float:
     return float(ordered[min(int(np.ceil(COVERAGE * (len(ordered) + 1))), len(ordered)) - 1])
 
 
-def _forecast(known: Known, out: Sequence[Observed], fitting: Fitting) -> LeftOut:
+def _forecast(known: TrainingSet, out: Sequence[ObservedStep], fitting: Fitting) -> HeldOutRuns:
     scenarios = [one.scenario for one in out]
     found, deviations = fitting(known)(scenarios)
-    return LeftOut(
+    return HeldOutRuns(
         errors=found - np.log([one.step_s for one in out]),
         deviations=deviations,
         families=np.array([_family(one) for one in out], dtype=object),
     )
 
 
-def _together(parts: Sequence[LeftOut]) -> LeftOut:
-    return LeftOut(
-        np.concatenate([one.errors for one in parts]),
-        np.concatenate([one.deviations for one in parts]),
-        np.concatenate([one.families for one in parts]),
+def _together(parts: Sequence[HeldOutRuns]) -> HeldOutRuns:
+    return HeldOutRuns(
+        np.concatenate([part.errors for part in parts]),
+        np.concatenate([part.deviations for part in parts]),
+        np.concatenate([part.families for part in parts]),
     )
 
 
-def _family(one: Observed) -> str:
+def _family(one: ObservedStep) -> str:
     return family(one.scenario.workload.dnn)
+
+
+# Seconds of a step as a sum of terms with coefficients of 0 or more, by relative error.
+#
+# Source: the form is Ernest's (Venkataraman et al., NSDI 2016, section 3.2); the terms are ours.
+
+
+FEWEST_RUNS = 3
+_DRAWN = 0.02
+"""How strongly coefficients, of terms scaled alike, are drawn to 0, in relative errors."""

@@ -29,7 +29,7 @@ _GROUPS = 4
 
 
 @dataclass(frozen=True)
-class Layer:
+class RandomLayer:
     """One operation of a network.
 
     Attributes:
@@ -60,29 +60,29 @@ class RandomNetwork:
     image_channels: int
     image_size: int
     classes: int
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[RandomLayer] = field(default_factory=list)
 
     @property
     def graph(self) -> PrimitiveGraph:
         """Its graph: a node a layer."""
         nodes = tuple(
             Primitive(
-                one.type,
-                prod(one.shape) if one.shape else 0,
-                output_elements=one.channels * one.size**2,
-                kernel=prod(one.shape[2:]) if one.type in _CONVOLUTIONS else 0,
+                layer.type,
+                prod(layer.shape) if layer.shape else 0,
+                output_elements=layer.channels * layer.size**2,
+                kernel=prod(layer.shape[2:]) if layer.type in _CONVOLUTIONS else 0,
             )
-            for one in self.layers
+            for layer in self.layers
         )
         edges = tuple(
             sorted(
                 {(source, place) for place, one in enumerate(self.layers) for source in one.reads}
             )
         )
-        parameters = sum(one.parameters for one in nodes)
+        parameters = sum(node.parameters for node in nodes)
         return PrimitiveGraph("random", self.image_size, nodes, edges, parameters)
 
-    def add(self, layer: Layer) -> int:
+    def add(self, layer: RandomLayer) -> int:
         """Append a layer; return its place."""
         self.layers.append(layer)
         return len(self.layers) - 1
@@ -100,7 +100,7 @@ def _draw(chance: Random, image_channels: int, image_size: int, classes: int) ->
     network = RandomNetwork(image_channels, image_size, classes)
     width = chance.choice(CHANNELS)
     normalized = chance.random() < 0.8
-    image = network.add(Layer("input", (), image_channels, image_size))
+    image = network.add(RandomLayer("input", (), image_channels, image_size))
     stem = _convolved(network, chance, image, "conv", width, normalized)
     states = [stem]
     for _ in range(chance.randint(1, 4)):
@@ -108,10 +108,10 @@ def _draw(chance: Random, image_channels: int, image_size: int, classes: int) ->
             states = [_pooled(network, chance, states[-1], stride=2)]
         states.append(_cell(network, chance, states, width, normalized))
     last = states[-1]
-    pooled = network.add(Layer("global_pool", (last,), network.layers[last].channels, 1))
+    pooled = network.add(RandomLayer("global_pool", (last,), network.layers[last].channels, 1))
     channels = network.layers[pooled].channels
-    logits = network.add(Layer("linear", (pooled,), classes, 1, shape=(classes, channels)))
-    network.add(Layer("bias", (logits,), classes, 1, shape=(classes,)))
+    logits = network.add(RandomLayer("linear", (pooled,), classes, 1, shape=(classes, channels)))
+    network.add(RandomLayer("bias", (logits,), classes, 1, shape=(classes,)))
     return network
 
 
@@ -120,7 +120,7 @@ def _cell(
 ) -> int:
     """Add branches that read earlier results of one size, and what joins them."""
     size = network.layers[states[-1]].size
-    known = [one for one in states if network.layers[one].size == size]
+    known = [state for state in states if network.layers[state].size == size]
     branches = []
     for _ in range(chance.randint(1, 3)):
         source = chance.choice(known)
@@ -134,17 +134,18 @@ def _cell(
     branches = list(dict.fromkeys(branches))
     joined = branches[0]
     if len(branches) > 1:
-        channels = [network.layers[one].channels for one in branches]
+        channels = [network.layers[branch].channels for branch in branches]
         if len(set(channels)) > 1 or (chance.random() < 0.3 and sum(channels) <= CHANNELS[-1]):
             if sum(channels) > CHANNELS[-1]:
                 branches = [
-                    _convolved(network, chance, one, "conv", width, normalized) for one in branches
+                    _convolved(network, chance, branch, "conv", width, normalized)
+                    for branch in branches
                 ]
-                joined = network.add(Layer("sum", tuple(branches), width, size))
+                joined = network.add(RandomLayer("sum", tuple(branches), width, size))
             else:
-                joined = network.add(Layer("concat", tuple(branches), sum(channels), size))
+                joined = network.add(RandomLayer("concat", tuple(branches), sum(channels), size))
         else:
-            joined = network.add(Layer("sum", tuple(branches), channels[0], size))
+            joined = network.add(RandomLayer("sum", tuple(branches), channels[0], size))
     if chance.random() < 0.2:
         joined = _squeezed(network, joined)
     return joined
@@ -163,7 +164,7 @@ def _convolved(
         groups = _GROUPS if of.channels % _GROUPS == 0 and width % _GROUPS == 0 else 1
         kind = kind if groups > 1 else "conv"
     place = network.add(
-        Layer(
+        RandomLayer(
             kind,
             (source,),
             channels,
@@ -175,21 +176,21 @@ def _convolved(
     )
     follows = "batch_norm" if normalized else "bias"
     shape = (2, channels) if normalized else (channels,)
-    return network.add(Layer(follows, (place,), channels, of.size, shape=shape))
+    return network.add(RandomLayer(follows, (place,), channels, of.size, shape=shape))
 
 
 def _pooled(network: RandomNetwork, chance: Random, source: int, stride: int) -> int:
     of = network.layers[source]
     kind = chance.choice(("max_pool", "avg_pool"))
     size = (of.size - 1) // stride + 1
-    return network.add(Layer(kind, (source,), of.channels, size, stride=stride))
+    return network.add(RandomLayer(kind, (source,), of.channels, size, stride=stride))
 
 
 def _squeezed(network: RandomNetwork, source: int) -> int:
     """Add a weight for each channel, by what all places have in the mean (squeeze-excitation)."""
     of = network.layers[source]
-    pooled = network.add(Layer("global_pool", (source,), of.channels, 1))
+    pooled = network.add(RandomLayer("global_pool", (source,), of.channels, 1))
     weights = network.add(
-        Layer("linear", (pooled,), of.channels, 1, shape=(of.channels, of.channels))
+        RandomLayer("linear", (pooled,), of.channels, 1, shape=(of.channels, of.channels))
     )
-    return network.add(Layer("product", (source, weights), of.channels, of.size))
+    return network.add(RandomLayer("product", (source, weights), of.channels, of.size))

@@ -8,18 +8,17 @@ from math import exp
 
 import polars as pl
 
-from models.graphs import refusing
-from models.predictddl import log_linear, published
-from models.predictddl.fitted import NORMAL, Parameters, PredictDDL
+from models.inputs import out_of_scope_for_allreduce, refuse_unknown_networks
+from models.predictddl import as_published, log_linear
+from models.predictddl.as_published import OfNetwork, PublishedRegressors
+from models.predictddl.fit import NORMAL, Parameters, PredictDDL
 from models.predictddl.ghn import SHIPPED, Embedder
-from models.predictddl.known import Known
-from models.predictddl.observed import capabilities, observed
-from models.predictddl.published import OfNetwork, Published
+from models.predictddl.observations import capabilities, observed_steps
+from models.predictddl.training_set import TrainingSet
 from models.profiled_run import PREDICTED
-from models.srift.asks import foreign
-from models.system import Fitted, System, Tables
+from models.system import FittedSystem, System, Tables
 from networks.extraction import primitive_graphs
-from warehouse.asks import Ask, Refusal
+from warehouse.inputs import Input, Refusal
 from warehouse.records import BadInput, Scenario
 
 _DATASET = "digits"
@@ -27,44 +26,46 @@ Embedding = Callable[[], Embedder]
 
 
 @cache
-def trained() -> Embedder:
+def load_shipped_embedder() -> Embedder:
     """Return the embedder that is shipped."""
     return Embedder.read(SHIPPED / f"{_DATASET}.safetensors")
 
 
 @cache
-def untrained() -> Embedder:
+def random_embedder() -> Embedder:
     """Return an embedder of random parameters."""
     return Embedder.untrained()
 
 
-def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
-    return foreign(scenario) or (
-        Ask("torch_throughput", "train", scenario),
-        Ask("inventory", "cluster", scenario, optional=True, any_link=True),
+def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    return out_of_scope_for_allreduce(scenario) or (
+        Input("torch_throughput", "train", scenario),
+        Input("inventory", "cluster", scenario, optional=True, any_link=True),
     )
 
 
 def _prepare(scenarios: Sequence[Scenario]) -> None:
-    loads = [one.workload for one in scenarios if foreign(one) is None]
+    loads = [
+        scenario.workload for scenario in scenarios if out_of_scope_for_allreduce(scenario) is None
+    ]
     with suppress(ValueError, RuntimeError):
-        primitive_graphs((one.dnn, one.image_size) for one in loads)
+        primitive_graphs((load.dnn, load.image_size) for load in loads)
 
 
-def known_of(tables: Tables, embedding: Embedding) -> Known:
+def training_set_of(tables: Tables, embedding: Embedding) -> TrainingSet:
     """Return what raw tables tell.
 
     Raises:
         BadInput: no step was measured.
     """
-    runs = observed(tables["run"], tables["scenario"], tables["sample"])
+    runs = observed_steps(tables["run"], tables["scenario"], tables["sample"])
     if not runs:
         raise BadInput(
             "predictddl learns from steps of other networks, found none; list some under train of "
             "a study, and `stepcast run`"
         )
     measured = capabilities(tables["run"], tables["sample"])
-    return Known(runs, measured, refusing(primitive_graphs), embedding())
+    return TrainingSet(runs, measured, refuse_unknown_networks(primitive_graphs), embedding())
 
 
 def fit(tables: Tables, embedding: Embedding) -> PredictDDL:
@@ -73,11 +74,13 @@ def fit(tables: Tables, embedding: Embedding) -> PredictDDL:
     Raises:
         BadInput: no step was measured, or runs cannot be fitted to.
     """
-    return PredictDDL.fit(known_of(tables, embedding))
+    return PredictDDL.fit(training_set_of(tables, embedding))
 
 
 def _load(text: str, tables: Tables) -> PredictDDL:
-    return PredictDDL(known_of(tables, trained), Parameters.model_validate_json(text))
+    return PredictDDL(
+        training_set_of(tables, load_shipped_embedder), Parameters.model_validate_json(text)
+    )
 
 
 def _fit_published(
@@ -86,23 +89,23 @@ def _fit_published(
     kinds: tuple[str, ...],
     named: bool,
     tables: Tables,
-) -> Published:
-    known = known_of(tables, embedding)
-    return Published.fit(known, of_network, kinds=kinds, named=named)
+) -> PublishedRegressors:
+    known = training_set_of(tables, embedding)
+    return PublishedRegressors.fit(known, of_network, kinds=kinds, named=named)
 
 
 def _load_published(
     embedding: Embedding, of_network: OfNetwork, named: bool, text: str, tables: Tables
-) -> Published:
-    parameters = published.Parameters.model_validate_json(text)
-    return Published(known_of(tables, embedding), of_network, named, parameters)
+) -> PublishedRegressors:
+    parameters = as_published.Parameters.model_validate_json(text)
+    return PublishedRegressors(training_set_of(tables, embedding), of_network, named, parameters)
 
 
 class _LogLinear:
     """A regression of logarithms as a fitted system; it is fitted again when it is loaded."""
 
-    def __init__(self, known: Known) -> None:
-        self._forecast = log_linear.fitted(known)
+    def __init__(self, known: TrainingSet) -> None:
+        self._forecast = log_linear.fit_log_linear(known)
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id, value (step_time_s), low and high."""
@@ -123,7 +126,7 @@ def _published(
     of_network: OfNetwork,
     kinds: tuple[str, ...] = ("polynomial", "linear", "svr", "mlp"),
     named: bool = False,
-) -> tuple[Callable[[Tables], Fitted], Callable[[str, Tables], Fitted]]:
+) -> tuple[Callable[[Tables], FittedSystem], Callable[[str, Tables], FittedSystem]]:
     fit = partial(_fit_published, embedding, of_network, kinds, named)
     return fit, partial(_load_published, embedding, of_network, named)
 
@@ -132,7 +135,7 @@ def _variant(
     name: str,
     what: str,
     in_words: str,
-    functions: tuple[Callable[[Tables], Fitted], Callable[[str, Tables], Fitted]],
+    functions: tuple[Callable[[Tables], FittedSystem], Callable[[str, Tables], FittedSystem]],
     version: str = "2",
 ) -> System:
     fit, load = functions
@@ -157,7 +160,7 @@ PREDICTDDL = System(
     source="Assogba et al., PredictDDL, 2023; the linear model of work and the interval are ours",
     tables=("run", "scenario", "sample"),
     rests_on=_rests_on,
-    fit=lambda tables: fit(tables, trained),
+    fit=lambda tables: fit(tables, load_shipped_embedder),
     load=_load,
     travels=True,
     pooled=True,
@@ -175,38 +178,38 @@ LOG_LINEAR = replace(
     beside="",
     falls_back=False,
     in_words="log-linear",
-    fit=lambda tables: _LogLinear(known_of(tables, untrained)),
-    load=lambda text, tables: _LogLinear(known_of(tables, untrained)),
+    fit=lambda tables: _LogLinear(training_set_of(tables, random_embedder)),
+    load=lambda text, tables: _LogLinear(training_set_of(tables, random_embedder)),
 )
 PAPER = _variant(
     "predictddl_paper",
     "Baseline: PredictDDL as published, GHN-2's embedding into the best of four regressors.",
     "PredictDDL as published",
-    _published(trained, published.embedding),
+    _published(load_shipped_embedder, as_published.embedding),
 )
 UNTRAINED = _variant(
     "predictddl_untrained",
     "As predictddl_paper, with a graph hypernetwork of random parameters.",
     "PredictDDL, untrained",
-    _published(untrained, published.embedding),
+    _published(random_embedder, as_published.embedding),
 )
 HISTOGRAM = _variant(
     "predictddl_histogram",
     "As predictddl_paper, with counts of primitives instead of an embedding.",
     "counts of operations",
-    _published(untrained, published.histogram),
+    _published(random_embedder, as_published.histogram),
 )
 BLACK_BOX = _variant(
     "black_box",
     "Baseline: linear regression on the network's name and the cluster (Figs. 1 and 2).",
     "black box",
-    _published(untrained, published.nothing, kinds=("linear",), named=True),
+    _published(random_embedder, as_published.no_features, kinds=("linear",), named=True),
     version="1",
 )
 GRAY_BOX = _variant(
     "gray_box",
     "Baseline: as black_box, with numbers of layers and parameters (Figs. 1, 2 and 6).",
     "gray box",
-    _published(untrained, published.size, kinds=("linear",), named=True),
+    _published(random_embedder, as_published.size_features, kinds=("linear",), named=True),
     version="1",
 )

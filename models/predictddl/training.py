@@ -20,7 +20,7 @@ from statistics import fmean, stdev
 import torch
 from torch.nn import functional
 
-from models.predictddl.datasets import Dataset
+from models.predictddl.datasets import ImageDataset
 from models.predictddl.hypernetwork import Hypernetwork, random_weights, run
 from models.predictddl.random_networks import RandomNetwork, draw
 from warehouse.records import BadInput
@@ -37,7 +37,7 @@ _NO_LOSS = 10.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """How far training is.
 
     Attributes:
@@ -58,7 +58,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Judged:
+class HeldOutLoss:
     """Loss of held-out networks with predicted weights, and with random ones.
 
     Attributes:
@@ -79,7 +79,7 @@ class Judged:
 
 
 def train(
-    dataset: Dataset,
+    dataset: ImageDataset,
     *,
     seconds: float,
     iterations: int | None = None,
@@ -87,7 +87,7 @@ def train(
     kept: bytes | None = None,
     seed: int = 0,
     say: Callable[[str], None] = lambda _: None,
-) -> tuple[Hypernetwork, Progress]:
+) -> tuple[Hypernetwork, TrainingProgress]:
     """Train for so long, or for so many iterations; what earlier calls did is included.
 
     Args:
@@ -118,7 +118,9 @@ def train(
                 recent = [*recent[-99:], _step(model, optimizer, dataset, chance)]
                 now_s = time.monotonic()
                 spent_s = before_s + now_s - started_s
-                progress = Progress(dataset.name, progress.iterations + 1, spent_s, fmean(recent))
+                progress = TrainingProgress(
+                    dataset.name, progress.iterations + 1, spent_s, fmean(recent)
+                )
                 if now_s - said_s > _SAID_S:
                     said_s = now_s
                     say(
@@ -144,7 +146,9 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def judge(model: Hypernetwork, dataset: Dataset, networks: int = 128, images: int = 512) -> Judged:
+def judge(
+    model: Hypernetwork, dataset: ImageDataset, networks: int = 128, images: int = 512
+) -> HeldOutLoss:
     """Compare predicted with random weights on networks that were never drawn.
 
     Raises:
@@ -168,18 +172,18 @@ def judge(model: Hypernetwork, dataset: Dataset, networks: int = 128, images: in
     differences = [two - one for one, two in zip(predicted, usual, strict=True)]
     half = 1.96 * stdev(differences) / sqrt(networks)
     mean = fmean(differences)
-    better = fmean(one > 0 for one in differences)
-    return Judged(networks, fmean(predicted), fmean(usual), mean - half, mean + half, better)
+    better = fmean(difference > 0 for difference in differences)
+    return HeldOutLoss(networks, fmean(predicted), fmean(usual), mean - half, mean + half, better)
 
 
-def network_for(dataset: Dataset, chance: Random) -> RandomNetwork:
+def network_for(dataset: ImageDataset, chance: Random) -> RandomNetwork:
     """Return a random network for a dataset's images."""
     _, channels, side, _ = dataset.pixels.shape
     return draw(chance, image_channels=channels, image_size=side, classes=dataset.classes)
 
 
 def _step(
-    model: Hypernetwork, optimizer: torch.optim.Optimizer, dataset: Dataset, chance: Random
+    model: Hypernetwork, optimizer: torch.optim.Optimizer, dataset: ImageDataset, chance: Random
 ) -> float:
     """Follow the gradient; return the loss. Networks without a finite one teach nothing."""
     networks = [network_for(dataset, chance) for _ in range(META_BATCH)]
@@ -191,7 +195,7 @@ def _step(
         functional.cross_entropy(run(network, weights, images), labels)
         for network, weights in zip(networks, model(networks), strict=True)
     ]
-    finite = [one for one in losses if torch.isfinite(one)]
+    finite = [loss for loss in losses if torch.isfinite(loss)]
     if not finite:
         return _NO_LOSS
     loss = torch.stack(finite).mean()
@@ -201,7 +205,9 @@ def _step(
     return float(loss.detach())
 
 
-def _packed(progress: Progress, model: Hypernetwork, optimizer: torch.optim.Optimizer) -> bytes:
+def _packed(
+    progress: TrainingProgress, model: Hypernetwork, optimizer: torch.optim.Optimizer
+) -> bytes:
     from safetensors.torch import save
 
     told = json.dumps(asdict(progress)).encode()
@@ -214,16 +220,16 @@ def _packed(progress: Progress, model: Hypernetwork, optimizer: torch.optim.Opti
 
 
 def _resumed(
-    kept: bytes | None, dataset: Dataset, model: Hypernetwork, optimizer: torch.optim.Optimizer
-) -> Progress:
+    kept: bytes | None, dataset: ImageDataset, model: Hypernetwork, optimizer: torch.optim.Optimizer
+) -> TrainingProgress:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
     if kept is None:
-        return Progress(dataset.name)
+        return TrainingProgress(dataset.name)
     try:
         tensors = load(kept)
-        progress = Progress(**json.loads(bytes(tensors[_PROGRESS].tolist())))
+        progress = TrainingProgress(**json.loads(bytes(tensors[_PROGRESS].tolist())))
         if progress.dataset != dataset.name:
             raise BadInput(f"it was for {progress.dataset}, not for {dataset.name}")
         parts: dict[int, dict[str, torch.Tensor]] = {}

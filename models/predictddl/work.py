@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from models.predictddl.observed import Capabilities, batch_of
+from models.predictddl.observations import Capabilities, batch_of
 from networks.primitives import Primitive, PrimitiveGraph
 from warehouse.records import NodeGroup, Scenario
 

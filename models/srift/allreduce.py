@@ -7,9 +7,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from models.srift.allreduce_samples import Features, Hardware, features, samples
-from models.srift.baselines import AlphaBeta, fit_lines
-from models.srift.boosting import Grid, Loss, Trees, tuned
+from models.srift.allreduce_samples import (
+    AlphaBeta,
+    Hardware,
+    HardwareFeatures,
+    features,
+    fit_lines,
+    samples,
+)
+from models.srift.boosting import Grid, Loss, Trees, tune_trees
 from warehouse.records import BadInput, Record
 
 Floats = NDArray[np.float64]
@@ -44,7 +50,7 @@ class LearnedBandwidth(Record):
         Raises:
             BadInput: a node type whose hardware or MTU is not known.
         """
-        unknown = [one for one in node_types if one not in self.mtu_bytes]
+        unknown = [node_type for node_type in node_types if node_type not in self.mtu_bytes]
         if unknown:
             raise BadInput(
                 f"no all-reduce was probed on node type {unknown[0]!r}, only on "
@@ -56,7 +62,7 @@ class LearnedBandwidth(Record):
         alone = np.ones(size.size)
         operations = np.stack([size.ravel(), world.ravel(), alone], axis=1).astype(np.float64)
         x = matrix([row] * size.size, operations, self.names)
-        is_small = size.ravel() <= min(self.mtu_bytes[one] for one in node_types)
+        is_small = size.ravel() <= min(self.mtu_bytes[node_type] for node_type in node_types)
         found = np.zeros(size.size)
         n, size_of = (one.ravel().astype(np.float64) for one in (world, size))
         for trees, formula, part in (
@@ -95,7 +101,7 @@ def fit(
     mixes = {mix: tuple(mix.split("+")) for mix in rows["node_types"].unique().sort()}
     known = [features(node_types, hardware) for node_types in mixes.values()]
     names = tuple(tuple(sorted({getattr(one, name) for one in known} - {None})) for name in _NAMES)
-    small, large = sides(rows, hardware, names)
+    small, large = split_by_mtu(rows, hardware, names)
     return LearnedBandwidth(
         small=small.trees("reg:pseudohubererror", grid),
         large=large.trees("reg:squarederror", grid),
@@ -153,7 +159,7 @@ def check_grid(
 
 
 @dataclass(frozen=True)
-class Side:
+class MtuSide:
     """Probed all-reduces on one side of the MTU: rows of `samples`, and what trees see of each.
 
     `x` is [rows, features].
@@ -185,16 +191,16 @@ class Side:
         """Return the trees of the least error in cross-validation."""
         across_worlds = grid.across == "world_sizes"
         groups = self.rows["world_size"].to_numpy() if across_worlds else self.configurations
-        return tuned(self.x, self.bandwidth_Bps, groups, loss, grid, self.formula)
+        return tune_trees(self.x, self.bandwidth_Bps, groups, loss, grid, self.formula)
 
     @property
     def _mixes(self) -> list[str]:
         return self.rows["node_types"].unique().to_list()
 
 
-def sides(
+def split_by_mtu(
     rows: pl.DataFrame, hardware: Mapping[str, Hardware], names: tuple[tuple[str, ...], ...]
-) -> tuple[Side, Side]:
+) -> tuple[MtuSide, MtuSide]:
     """Return rows of `samples` up to the MTU, and those above.
 
     Args:
@@ -212,12 +218,12 @@ def sides(
     for side, part in (("up to", is_small), ("above", ~is_small)):
         if not part.any():
             raise BadInput(f"no all-reduce of buffers {side} the MTU: probe more buffer sizes")
-    small, large = (Side(rows.filter(part), x[part]) for part in (is_small, ~is_small))
+    small, large = (MtuSide(rows.filter(part), x[part]) for part in (is_small, ~is_small))
     return small, large
 
 
 def matrix(
-    hardware: list[Features], operations: Floats, names: tuple[tuple[str, ...], ...]
+    hardware: list[HardwareFeatures], operations: Floats, names: tuple[tuple[str, ...], ...]
 ) -> Floats:
     """Return one row of numbers per all-reduce.
 
@@ -233,7 +239,7 @@ def matrix(
     return np.hstack([np.array([numbers[one] for one in hardware]), operations])
 
 
-def _numbers(one: Features, names: tuple[tuple[str, ...], ...]) -> list[float]:
+def _numbers(one: HardwareFeatures, names: tuple[tuple[str, ...], ...]) -> list[float]:
     found = [
         float(known.index(name)) if (name := getattr(one, column)) in known else np.nan
         for column, known in zip(_NAMES, names, strict=True)

@@ -46,7 +46,7 @@ class Grid(Record):
     seed: int = 0
 
 
-class Settings(Record):
+class TreeSettings(Record):
     """One combination; fits that do not say `weights` were made when all rows counted equally."""
 
     loss: Loss
@@ -65,7 +65,7 @@ class Trees(Record):
     `mape_percent` is the error in cross-validation, `booster` XGBoost's own JSON.
     """
 
-    settings: Settings
+    settings: TreeSettings
     scale_Bps: float
     least_Bps: float
     mape_percent: float
@@ -78,7 +78,7 @@ class Trees(Record):
         return _bandwidth(self.settings, self.scale_Bps, self.least_Bps, raw, formula_Bps)
 
 
-def tuned(
+def tune_trees(
     x: Floats, bandwidth_Bps: Floats, groups: Ints, loss: Loss, grid: Grid, formula: Formula
 ) -> Trees:
     """Return trees of the settings with the least error in cross-validation, fitted to all rows.
@@ -99,13 +99,13 @@ def tuned(
             f"cross-validation needs two configurations, found {len(np.unique(groups))}; "
             "probe more buffer sizes or world sizes"
         )
-    errors: dict[Settings, float] = {}
+    errors: dict[TreeSettings, float] = {}
     formula = _remembered(formula)
     for label, weights, depth, rate in product(
         grid.labels, grid.weights, grid.depths, grid.learning_rates
     ):
         tried = [
-            Settings(
+            TreeSettings(
                 loss=loss,
                 label=label,
                 weights=weights,
@@ -115,7 +115,7 @@ def tuned(
             )
             for rounds in grid.rounds
         ]
-        found = left_out(x, bandwidth_Bps, groups, tried, grid, formula)
+        found = forecast_left_out(x, bandwidth_Bps, groups, tried, grid, formula)
         off = np.abs(found / bandwidth_Bps - 1).mean(axis=1)
         errors |= zip(tried, (float(100 * one) for one in off), strict=True)
     best = min(errors, key=errors.__getitem__)
@@ -132,18 +132,18 @@ def tuned(
     )
 
 
-def left_out(
+def forecast_left_out(
     x: Floats,
     bandwidth_Bps: Floats,
     groups: Ints,
-    tried: Sequence[Settings],
+    tried: Sequence[TreeSettings],
     grid: Grid,
     formula: Formula,
 ) -> Floats:
     """Return bandwidths, [settings, rows], each forecast by trees that saw nothing of its group.
 
     Args:
-        x: as `tuned`; the same in the others.
+        x: as `tune_trees`; the same in the others.
         bandwidth_Bps: what trees learn.
         groups: those of one group share a fold.
         tried: settings that differ in rounds only.
@@ -174,7 +174,7 @@ def folds(groups: Ints, count: int, seed: int) -> Iterator[Bools]:
 
 
 def _train(
-    x: Floats, bandwidth_Bps: Floats, formula_Bps: Floats, settings: Settings, seed: int
+    x: Floats, bandwidth_Bps: Floats, formula_Bps: Floats, settings: TreeSettings, seed: int
 ) -> "xgboost.Booster":
     typical_Bps = np.median(bandwidth_Bps)
     relative = bandwidth_Bps / (formula_Bps if settings.label == "ratio" else typical_Bps)
@@ -235,7 +235,7 @@ def _scale(bandwidth_Bps: Floats) -> tuple[float, float]:
 
 
 def _bandwidth(
-    settings: Settings,
+    settings: TreeSettings,
     scale_Bps: float,
     least_Bps: float,
     raw: NDArray[np.float32],

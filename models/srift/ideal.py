@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from models.inputs import out_of_scope_for_allreduce, pass_inputs
 from models.linear_scaling import step_time_s
 from models.profiled_run import PREDICTED, profiled_scenario
 from models.srift import latency
-from models.srift.asks import foreign, passes
 from models.srift.latency import Latency
 from models.system import System, Tables
-from warehouse.asks import Ask, Refusal
+from warehouse.inputs import Input, Refusal
 from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
 
-class Alone(Record):
+class SingleNodePasses(Record):
     """How long passes of a network take on one node of a type."""
 
     dnn: str
@@ -27,7 +27,7 @@ class Alone(Record):
 class Parameters(Record):
     """Every network on every node type that was profiled."""
 
-    alone: tuple[Alone, ...]
+    alone: tuple[SingleNodePasses, ...]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ class IdealScaling:
         Raises:
             BadInput: a network or node type that was not profiled.
         """
-        rows = [(one.scenario_id, self._slowest_s(one), None, None) for one in scenarios]
+        rows = [
+            (scenario.scenario_id, self._slowest_s(scenario), None, None) for scenario in scenarios
+        ]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row")
 
     def parameters_json(self) -> str:
@@ -74,7 +76,7 @@ def fit(*, runs: pl.DataFrame, scenarios: pl.DataFrame, compute: pl.DataFrame) -
     for (run_id,), rows in compute.group_by("run_id", maintain_order=True):
         scenario = profiled_scenario(str(run_id), runs, scenarios)
         alone.append(
-            Alone(
+            SingleNodePasses(
                 dnn=scenario.workload.dnn,
                 image_size=scenario.workload.image_size,
                 node_type=scenario.nodes[0].node_type,
@@ -84,8 +86,8 @@ def fit(*, runs: pl.DataFrame, scenarios: pl.DataFrame, compute: pl.DataFrame) -
     return IdealScaling(Parameters(alone=tuple(alone)))
 
 
-def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
-    return foreign(scenario) or passes(scenario)
+def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    return out_of_scope_for_allreduce(scenario) or pass_inputs(scenario)
 
 
 def _fit(tables: Tables) -> IdealScaling:

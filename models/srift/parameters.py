@@ -1,15 +1,27 @@
 """What a fit of Srift keeps, and how it predicts."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 from pydantic import Field
 
-from models.srift.allreduce import LearnedBandwidth
-from models.srift.baselines import AlphaBeta, Rated
+from models.srift.allreduce import LearnedBandwidth, fit
+from models.srift.allreduce_samples import (
+    AlphaBeta,
+    Hardware,
+    RatedBandwidth,
+    fit_alpha_beta,
+    rated,
+    samples,
+)
 from models.srift.boosting import Grid
 from models.srift.exchange import Buckets
-from models.srift.fitted import NetworkProfile
+from models.srift.performance import BusBandwidth
+from models.srift.profiles import NetworkProfile, Speed, place
 from warehouse.records import NodeGroup, Record
 
 STREAMS: Mapping[str, int] = {"gloo": 2, "nccl": 1}
@@ -72,10 +84,98 @@ class Parameters(Record):
 
     settings: Settings
     library: str
-    bandwidth: LearnedBandwidth | AlphaBeta | Rated
+    bandwidth: LearnedBandwidth | AlphaBeta | RatedBandwidth
     bandwidth_error: float = Field(ge=0)
     places: tuple[str, ...]
     node_groups: Mapping[str, NodeGroup]
     networks: tuple[ProfiledNetwork, ...]
     run_ids: tuple[str, ...]
     pace: float = Field(default=1.0, gt=0)
+
+
+# The model of all-reduce bandwidth that settings ask for, and how much it errs.
+
+
+def bandwidth_model(
+    settings: Settings,
+    allreduce: pl.DataFrame,
+    clusters: pl.DataFrame,
+    hardware: Mapping[str, Hardware],
+) -> LearnedBandwidth | AlphaBeta | RatedBandwidth:
+    """Fit the model of bandwidth that is asked for.
+
+    Args:
+        settings: which one, and what trees try.
+        allreduce: table allreduce, of one library.
+        clusters: table cluster_node of the same runs.
+        hardware: features of each node type in it.
+
+    Raises:
+        BadInput: as `allreduce.fit` and `baselines.fit_alpha_beta`.
+    """
+    match settings.bandwidth:
+        case "learned":
+            return fit(allreduce, clusters, hardware, settings.grid)
+        case "alpha_beta":
+            return fit_alpha_beta(allreduce, clusters)
+        case "rated":
+            return rated(hardware)
+
+
+def mean_error(
+    bandwidth: LearnedBandwidth | AlphaBeta | RatedBandwidth,
+    allreduce: pl.DataFrame,
+    clusters: pl.DataFrame,
+) -> float:
+    """Return by which part of the time a model errs on what it was fitted to, above the MTU.
+
+    Rows count by the time they took: what is soon over says little about an iteration.
+    """
+    rows = samples(allreduce, clusters).filter(
+        pl.col("concurrent") == 1, pl.col("size_bytes") > pl.col("mtu_bytes")
+    )
+    wrong_s = 0.0
+    for (mix, n), part in rows.group_by("node_types", "world_size", maintain_order=True):
+        size, seconds = part["size_bytes"].to_numpy(), part["seconds"].to_numpy()
+        node_types = tuple(str(mix).split("+"))
+        found_Bps = bandwidth.table(node_types, np.array([n]), size)[0]
+        wrong_s += float(np.abs(part["bus_bandwidth_Bps"].to_numpy() / found_Bps - 1) @ seconds)
+    return wrong_s / float(rows["seconds"].to_numpy().sum()) if rows.height else 0.0
+
+
+# Models of bandwidth as the simulator asks them: on links of one speed, or faster, or slower.
+
+
+@dataclass(frozen=True)
+class SpeedBandwidth:
+    """A model that knows node types by their place, asked for them on links of one speed."""
+
+    model: BusBandwidth
+    link_mbps: Speed
+
+    def table(
+        self,
+        node_types: tuple[str, ...],
+        world_sizes: NDArray[np.int64],
+        size_bytes: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return bus bandwidth in bytes/s, [world sizes, sizes]."""
+        places = tuple(sorted(place(node_type, self.link_mbps) for node_type in node_types))
+        return self.model.table(places, world_sizes, size_bytes)
+
+
+@dataclass(frozen=True)
+class ScaledBandwidth:
+    """A model, and by which factor its bandwidth is multiplied."""
+
+    model: BusBandwidth
+    factor: float
+
+    def table(
+        self,
+        node_types: tuple[str, ...],
+        world_sizes: NDArray[np.int64],
+        size_bytes: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return bus bandwidth in bytes/s, [world sizes, sizes]."""
+        return self.factor * self.model.table(node_types, world_sizes, size_bytes)

@@ -91,7 +91,7 @@ class Performance:
         return found.with_end() if self.slowdown or self.hindrance else found
 
 
-class Group(Record):
+class ConfigurationGroup(Record):
     """`count` nodes of one type, each with `batch_size` samples of the global batch.
 
     Srift's counts[i] and batches[i] (section 4): `batch_size` is of a node, all its devices.
@@ -106,11 +106,11 @@ class Group(Record):
 class Configuration(Record):
     """The nodes of a cluster, and how they divide a global batch."""
 
-    groups: tuple[Group, ...] = Field(min_length=1)
+    groups: tuple[ConfigurationGroup, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _one_batch_size_each(self) -> "Configuration":
-        keys = [(one.node_type, one.market, one.batch_size) for one in self.groups]
+        keys = [(group.node_type, group.market, group.batch_size) for group in self.groups]
         if len(set(keys)) < len(keys):
             raise ValueError("groups repeat a node type, market and batch size; add their counts")
         return self
@@ -118,19 +118,21 @@ class Configuration(Record):
     @property
     def global_batch(self) -> int:
         """Samples of all nodes."""
-        return sum(one.count * one.batch_size for one in self.groups)
+        return sum(group.count * group.batch_size for group in self.groups)
 
     @property
     def nodes(self) -> int:
         """Number of nodes."""
-        return sum(one.count for one in self.groups)
+        return sum(group.count for group in self.groups)
 
     @property
     def node_types(self) -> tuple[str, ...]:
         """Node types, sorted, each once."""
-        return tuple(sorted({one.node_type for one in self.groups}))
+        return tuple(sorted({group.node_type for group in self.groups}))
 
     @property
     def label(self) -> str:
         """As the paper prints it: 4 p3.8xlarge@1024 + 8 g3.8xlarge@128 (section 5.2)."""
-        return " + ".join(f"{one.count} {one.node_type}@{one.batch_size}" for one in self.groups)
+        return " + ".join(
+            f"{group.count} {group.node_type}@{group.batch_size}" for group in self.groups
+        )

@@ -1,24 +1,37 @@
 """Srift: how long an iteration of synchronous training takes (Luo et al., section 4)."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from statistics import NormalDist
+from statistics import NormalDist, geometric_mean
 
 import numpy as np
 import polars as pl
 
-from models.predictddl.observed import observed
+from models.predictddl.observations import ObservedStep, observed_steps
 from models.profiled_run import PREDICTED
-from models.srift.bandwidth import bandwidth_model, mean_error
-from models.srift.fitted import profile
 from models.srift.iteration import simulate
-from models.srift.pace import pace
-from models.srift.parameters import STREAMS, Parameters, ProfiledNetwork, Settings
-from models.srift.performance import Configuration, Group, Performance
-from models.srift.probed import Network, Probed, Speed, bare, by_place, place
-from models.srift.views import AtSpeed, Scaled
+from models.srift.parameters import (
+    STREAMS,
+    Parameters,
+    ProfiledNetwork,
+    ScaledBandwidth,
+    Settings,
+    SpeedBandwidth,
+    bandwidth_model,
+    mean_error,
+)
+from models.srift.performance import Configuration, ConfigurationGroup, Performance
+from models.srift.profiles import (
+    NetworkKey,
+    ProfileTables,
+    Speed,
+    allreduces_by_place,
+    node_type_group,
+    place,
+    profile,
+)
 from warehouse.records import BadInput, NodeGroup, Scenario
 
 __all__ = ["Parameters", "Settings", "Srift", "fit"]
@@ -43,7 +56,7 @@ class Srift:
         Raises:
             BadInput: a scenario that was not profiled: its network, a node type, its links.
         """
-        rows = [(one.scenario_id, *self._predict(one)) for one in scenarios]
+        rows = [(scenario.scenario_id, *self._predict(scenario)) for scenario in scenarios]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row")
 
     def parameters_json(self) -> str:
@@ -71,7 +84,7 @@ class Srift:
             )
         return mine
 
-    def performance(self, network: Network, link_mbps: Speed) -> Performance:
+    def performance(self, network: NetworkKey, link_mbps: Speed) -> Performance:
         """Return what simulator and optimiser need to know of a network on links of a speed.
 
         Raises:
@@ -86,7 +99,7 @@ class Srift:
                 name: one.model_copy(update={"latency": one.latency.at_pace(self.parameters.pace)})
                 for name, one in found.nodes.items()
             },
-            bandwidth=AtSpeed(self.parameters.bandwidth, link_mbps),
+            bandwidth=SpeedBandwidth(self.parameters.bandwidth, link_mbps),
             buckets=settings.buckets,
             probability=found.probability,
             streams=STREAMS[self.parameters.library] if streams == "library" else streams,
@@ -103,7 +116,9 @@ class Srift:
         factor = 1 + width * _SD_OF_MEAN_ERROR * self.parameters.bandwidth_error
         model = performance.bandwidth
         slow, value, fast = (
-            simulate(replace(performance, bandwidth=Scaled(model, by)), configuration).step_time_s
+            simulate(
+                replace(performance, bandwidth=ScaledBandwidth(model, by)), configuration
+            ).step_time_s
             for by in (1 / factor, 1.0, factor)
         )
         other = width * settings.model_error * value
@@ -134,10 +149,10 @@ class Srift:
         if scenario.strategy.kind != "all_reduce":
             raise BadInput(f"{scenario.label}: srift predicts all_reduce only")
         devices = scenario.strategy.devices_per_node
-        performance = self.performance(Network.of(scenario), scenario.link_mbps)
-        workers = [one for one in scenario.nodes if one.role == "worker"]
+        performance = self.performance(NetworkKey.of(scenario), scenario.link_mbps)
+        workers = [node for node in scenario.nodes if node.role == "worker"]
         ranks = scenario.strategy.workers * devices
-        names = [one.node_type for one in workers]
+        names = [worker.node_type for worker in workers]
         if ranks > 1:
             self.check_profiled(performance, names, scenario.link_mbps)
         self._check_definitions(workers)
@@ -146,12 +161,12 @@ class Srift:
             for name, one in performance.nodes.items()
         }
         counts: dict[tuple[str, int], int] = {}
-        for one in workers:
-            batch_size = (one.batch_size or scenario.workload.batch_size) * devices
-            key = (one.node_type, batch_size)
-            counts[key] = counts.get(key, 0) + one.count
+        for worker in workers:
+            batch_size = (worker.batch_size or scenario.workload.batch_size) * devices
+            key = (worker.node_type, batch_size)
+            counts[key] = counts.get(key, 0) + worker.count
         groups = tuple(
-            Group(node_type=name, count=count, batch_size=batch_size)
+            ConfigurationGroup(node_type=name, count=count, batch_size=batch_size)
             for (name, batch_size), count in counts.items()
         )
         return self.interval(replace(performance, nodes=nodes), Configuration(groups=groups))
@@ -161,13 +176,13 @@ class Srift:
         known = self.parameters.node_groups
         for group in groups:
             name = group.node_type
-            if name in known and bare(group) != known[name]:
+            if name in known and node_type_group(group) != known[name]:
                 raise BadInput(
                     f"node type {name!r} was profiled with another definition than it has now; "
                     f"profile it again: {MEASURE}"
                 )
 
-    def _network(self, network: Network, link_mbps: Speed) -> ProfiledNetwork:
+    def _network(self, network: NetworkKey, link_mbps: Speed) -> ProfiledNetwork:
         mine = self.profiled(network.dnn, network.image_size)
         for one in mine:
             if one.link_mbps == link_mbps:
@@ -214,13 +229,13 @@ def fit(
         BadInput: tables that are empty, incomplete or contradict each other.
     """
     settings = settings or Settings()
-    probed = Probed(
+    probed = ProfileTables(
         runs, scenarios, compute, layers, layer_times, allreduce, clusters, links, samples
     )
     for name, table in (("compute", compute), ("allreduce", allreduce), ("link", links)):
         if table.is_empty():
             raise BadInput(f"srift: table {name} has no rows of these profile runs; {MEASURE}")
-    places, hardware = by_place(runs, allreduce, clusters)
+    places, hardware = allreduces_by_place(runs, allreduce, clusters)
     model = bandwidth_model(settings, allreduce, places, hardware)
     networks = tuple(_networks(probed, settings))
     return Srift(
@@ -233,12 +248,12 @@ def fit(
             node_groups=probed.node_groups(),
             networks=networks,
             run_ids=tuple(runs["run_id"].unique().sort()),
-            pace=pace(observed(runs, scenarios, samples), networks),
+            pace=training_factor(observed_steps(runs, scenarios, samples), networks),
         )
     )
 
 
-def _networks(probed: Probed, settings: Settings) -> Iterator[ProfiledNetwork]:
+def _networks(probed: ProfileTables, settings: Settings) -> Iterator[ProfiledNetwork]:
     slowdowns = _or_usual(probed.slowdowns("backward_slowdown"), 0.0)
     hindrances = _or_usual(probed.slowdowns("allreduce_slowdown"), 0.0)
     shares = _or_usual(probed.slowdowns("straggling_share"), 1.0)
@@ -262,7 +277,7 @@ def _networks(probed: Probed, settings: Settings) -> Iterator[ProfiledNetwork]:
             )
 
 
-def _or_usual(measured: Mapping[Network, float], unknown: float) -> Mapping[Network, float]:
+def _or_usual(measured: Mapping[NetworkKey, float], unknown: float) -> Mapping[NetworkKey, float]:
     """Return what was measured of some networks; of others the mean of those, if any was."""
     usual = float(np.mean(list(measured.values()))) if measured else unknown
     return defaultdict(lambda: usual, measured)
@@ -270,3 +285,36 @@ def _or_usual(measured: Mapping[Network, float], unknown: float) -> Mapping[Netw
 
 def _speed(link_mbps: Speed) -> str:
     return "no set speed" if link_mbps is None else f"{link_mbps:g} Mb/s"
+
+
+# How much longer steps of one node take in training than in its profile. Not in the paper.
+
+
+def training_factor(trained: Iterable[ObservedStep], networks: Sequence[ProfiledNetwork]) -> float:
+    """Return the geometric mean of measured steps over what profiles say of the same batch.
+
+    A single node exchanges nothing and waits for nobody, so that the rest is in how it computes: a
+    profile times batch sizes in turns and rests between a step's passes and its update, training
+    does neither.
+
+    Args:
+        trained: mean steps of scenarios, s; those of several nodes or devices, or of networks and
+            node types without a profile, do not count.
+        networks: the profiles.
+
+    Returns: 1 where no step counts.
+    """
+    known = {
+        (network.dnn, network.image_size, node_type): node.latency
+        for network in networks
+        for node_type, node in network.nodes.items()
+    }
+    ratios = []
+    for one in trained:
+        load, strategy = one.scenario.workload, one.scenario.strategy
+        (group, *others) = one.scenario.worker_groups
+        latency = known.get((load.dnn, load.image_size, group.node_type))
+        if latency is None or others or strategy.workers * strategy.devices_per_node > 1:
+            continue
+        ratios.append(one.step_s / float(latency.alone_s(group.batch_size or load.batch_size)))
+    return geometric_mean(ratios) if ratios else 1.0

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.choosing.offers import Offer
+from models.choice.offers import Offer
+from models.srift.iteration import expected_maximum
 from models.srift.performance import Performance
-from models.srift.stragglers import expected_maximum
 from warehouse.records import BadInput
 
 Floats = NDArray[np.float64]
@@ -20,7 +20,7 @@ MOST_CONFIGURATIONS = 20_000_000
 
 
 @dataclass(frozen=True)
-class Options:
+class OfferOptions:
     """Everything one offer can contribute: each count of nodes with each power-of-two batch.
 
     All arrays are [options]; an option is named by its index, and offers follow one another.
@@ -54,7 +54,9 @@ class Options:
     slowest_s: Floats
 
 
-def options(performance: Performance, offers: Sequence[Offer], global_batch: int) -> Options:
+def list_offer_options(
+    performance: Performance, offers: Sequence[Offer], global_batch: int
+) -> OfferOptions:
     """Return the options of all offers that do not exceed the global batch.
 
     Raises:
@@ -62,7 +64,7 @@ def options(performance: Performance, offers: Sequence[Offer], global_batch: int
     """
     if not offers:
         raise BadInput("no node types to choose from: expected at least one offer")
-    keys = [(one.node_type, one.market) for one in offers]
+    keys = [(offer.node_type, offer.market) for offer in offers]
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         raise BadInput(f"{' '.join(twice)} is offered twice; give each node type and market once")
@@ -71,7 +73,7 @@ def options(performance: Performance, offers: Sequence[Offer], global_batch: int
     mean_s = forward + backward + update
     whole = count.astype(np.int64)
     deviation_s = mean_s * scale
-    return Options(
+    return OfferOptions(
         offers=tuple(offers),
         offer=offer.astype(np.int64),
         count=whole,
@@ -123,7 +125,7 @@ def _of_offer(
     )
 
 
-def exhaustible(space: Options, global_batch: int, max_types: int | None) -> int:
+def exhaustible(space: OfferOptions, global_batch: int, max_types: int | None) -> int:
     """Return how many offers a configuration may combine; None: all.
 
     Raises:
@@ -139,7 +141,7 @@ def exhaustible(space: Options, global_batch: int, max_types: int | None) -> int
     return types
 
 
-def count_splits(space: Options, global_batch: int, max_types: int) -> int:
+def count_splits(space: OfferOptions, global_batch: int, max_types: int) -> int:
     """Return in how many ways at most `max_types` offers can divide the global batch.
 
     Counts without listing: `ways[k, s]` is the number of choices of k offers for s samples.
@@ -155,7 +157,7 @@ def count_splits(space: Options, global_batch: int, max_types: int) -> int:
     return int(ways[:, global_batch].sum())
 
 
-def reachable(space: Options, largest: int, max_types: int) -> NDArray[np.bool_]:
+def reachable(space: OfferOptions, largest: int, max_types: int) -> NDArray[np.bool_]:
     """Tell of each global batch from 0 to `largest` whether `max_types` offers can divide it."""
     can = np.zeros((max_types + 1, largest + 1), dtype=bool)
     can[0, 0] = True
@@ -166,7 +168,7 @@ def reachable(space: Options, largest: int, max_types: int) -> NDArray[np.bool_]
     return np.asarray(can.any(axis=0))
 
 
-def _sizes(space: Options) -> Iterator[tuple[Ints, Ints]]:
+def _sizes(space: OfferOptions) -> Iterator[tuple[Ints, Ints]]:
     """Yield, for each offer, what it can contribute, and with how many of its options."""
     for offer in range(len(space.offers)):
         mine = space.samples[space.offer == offer]
@@ -175,7 +177,7 @@ def _sizes(space: Options) -> Iterator[tuple[Ints, Ints]]:
 
 
 def splits(
-    space: Options, global_batch: int, types: int, allowed: NDArray[np.bool_]
+    space: OfferOptions, global_batch: int, types: int, allowed: NDArray[np.bool_]
 ) -> Iterator[Ints]:
     """Yield the ways of exactly `types` offers to divide the global batch, some at a time.
 
@@ -202,7 +204,7 @@ def splits(
 
 
 def _joined(
-    space: Options, ways: Ints, by_samples: Ints, global_batch: int, complete: bool
+    space: OfferOptions, ways: Ints, by_samples: Ints, global_batch: int, complete: bool
 ) -> Ints:
     """Return each way with each option of a later offer that completes, or at least fits."""
     sorted_samples = space.samples[by_samples]

@@ -6,35 +6,35 @@ from functools import partial
 
 import polars as pl
 
+from models.inputs import out_of_scope_for_allreduce, pass_inputs
 from models.srift import allreduce, iteration, latency, predictor
-from models.srift.asks import foreign, passes
 from models.srift.parameters import PAPER, ProfiledNetwork, Settings
 from models.srift.predictor import Srift
 from models.system import System, Tables
-from warehouse.asks import Ask, Planned, Refusal
+from warehouse.inputs import Input, PlannedSubject, Refusal
 from warehouse.records import BadInput, Scenario
 
 
-def _rests_on(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
-    if refused := foreign(scenario):
+def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    if refused := out_of_scope_for_allreduce(scenario):
         return refused
-    memory = (replace(one, optional=True) for one in passes(scenario, "torch_memory"))
+    memory = (replace(input_, optional=True) for input_ in pass_inputs(scenario, "torch_memory"))
     return (
-        Ask("links", "cluster", scenario),
-        Ask("allreduce", "cluster", scenario),
+        Input("links", "cluster", scenario),
+        Input("allreduce", "cluster", scenario),
         *memory,
-        *passes(scenario),
-        Ask("slowdown", "cluster", scenario, optional=True),
-        Ask("torch_throughput", "train", scenario, optional=True),
+        *pass_inputs(scenario),
+        Input("slowdown", "cluster", scenario, optional=True),
+        Input("torch_throughput", "train", scenario, optional=True),
     )
 
 
-def _rests_on_less(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+def _rests_on_less(scenario: Scenario) -> tuple[Input, ...] | Refusal:
     """Rest on what the paper probes: no slowdown beside all-reduces, nor steps of training."""
     rests = _rests_on(scenario)
     if isinstance(rests, Refusal):
         return rests
-    return tuple(one for one in rests if one.probe not in ("slowdown", "torch_throughput"))
+    return tuple(rest for rest in rests if rest.probe not in ("slowdown", "torch_throughput"))
 
 
 def _fit(tables: Tables, settings: Settings | None = None) -> Srift:
@@ -53,7 +53,7 @@ def _fit(tables: Tables, settings: Settings | None = None) -> Srift:
 
 
 def _fit_as_published(tables: Tables) -> Srift:
-    sampled = sampled_as_published(tables["compute"])
+    sampled = select_published_batches(tables["compute"])
     found = _fit({**tables, "compute": sampled}, PAPER)
     networks = tuple(map(_one_scale, found.parameters.networks))
     return Srift(found.parameters.model_copy(update={"networks": networks}))
@@ -73,7 +73,7 @@ def _one_scale(network: ProfiledNetwork) -> ProfiledNetwork:
     )
 
 
-def sampled_as_published(compute: pl.DataFrame) -> pl.DataFrame:
+def select_published_batches(compute: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of table compute of the paper's four batch sizes, of each run (section 4.1).
 
     They are 1, a third, two thirds and all of the largest; of what was profiled, the nearest to
@@ -88,7 +88,7 @@ def sampled_as_published(compute: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def _check(scenario: Scenario, planned: Sequence[Planned], mtu_bytes: int | None) -> None:
+def _check(scenario: Scenario, planned: Sequence[PlannedSubject], mtu_bytes: int | None) -> None:
     """Refuse a grid of all-reduces or batch sizes to which nothing can be fitted."""
     reduced = [one for one in planned if one.subject.probe == "allreduce"]
     worlds = {int(one.subject.config["world_size"]) for one in reduced}

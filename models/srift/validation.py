@@ -8,10 +8,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from models.srift import latency
-from models.srift.allreduce import LearnedBandwidth, Side, sides
-from models.srift.allreduce_samples import samples
-from models.srift.baselines import rated
-from models.srift.boosting import Grid, Trees, folds, left_out
+from models.srift.allreduce import LearnedBandwidth, MtuSide, split_by_mtu
+from models.srift.allreduce_samples import rated, samples
+from models.srift.boosting import Grid, Trees, folds, forecast_left_out
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -55,7 +54,7 @@ def held_out_errors(profiled: pl.DataFrame, held_out: pl.DataFrame) -> pl.DataFr
     """
     fitted = latency.fit(profiled)
     sizes = held_out["batch_size"].unique().sort()
-    return _errors(_pass_error(fitted, held_out.filter(batch_size=one)) for one in sizes)
+    return _errors(_pass_error(fitted, held_out.filter(batch_size=size)) for size in sizes)
 
 
 def _errors(rows: Iterable[tuple[float, ...]]) -> pl.DataFrame:
@@ -108,7 +107,7 @@ def allreduce_errors(
         BadInput: as `samples`.
     """
     grid = grid or Grid()
-    both = sides(samples(allreduce, clusters), model.hardware, model.names)
+    both = split_by_mtu(samples(allreduce, clusters), model.hardware, model.names)
     rows: list[Mapping[str, Any]] = []
     for name, side, trees in zip(("small", "large"), both, (model.small, model.large), strict=True):
         alone = (side.rows["concurrent"] == 1).to_numpy()
@@ -129,7 +128,7 @@ def allreduce_errors(
 
 
 def _forecasts(
-    side: Side, trees: Trees, grid: Grid, model: LearnedBandwidth
+    side: MtuSide, trees: Trees, grid: Grid, model: LearnedBandwidth
 ) -> Iterator[tuple[str, str, Floats]]:
     """Yield what is left out at a time, each model, and what it says of every row."""
     rows = np.arange(side.rows.height)
@@ -139,10 +138,12 @@ def _forecasts(
 
 
 def _fitted_forecasts(
-    side: Side, trees: Trees, groups: Ints, grid: Grid, model: LearnedBandwidth
+    side: MtuSide, trees: Trees, groups: Ints, grid: Grid, model: LearnedBandwidth
 ) -> Iterator[tuple[str, Floats]]:
     """Yield each model and what it says of every row, fitted to parts without the row's group."""
-    (found,) = left_out(side.x, side.bandwidth_Bps, groups, [trees.settings], grid, side.formula)
+    (found,) = forecast_left_out(
+        side.x, side.bandwidth_Bps, groups, [trees.settings], grid, side.formula
+    )
     yield "trees", found
     formula = np.zeros(side.rows.height)
     for test in folds(groups, grid.folds, grid.seed):
@@ -156,7 +157,7 @@ def _fitted_forecasts(
         yield "rated", np.array([of_mix[mix] for mix in side.rows["node_types"]])
 
 
-def _of_configuration(side: Side, choose: Callable[[Floats], Floats]) -> Floats:
+def _of_configuration(side: MtuSide, choose: Callable[[Floats], Floats]) -> Floats:
     """Return, for each row, the bandwidth that is chosen from those of its configuration."""
     configurations, bandwidth_Bps = side.configurations, side.bandwidth_Bps
     found = np.zeros_like(bandwidth_Bps)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from forecasting.decisions.answer import Answered, Says, reasons
-from models.choosing.candidates import Candidate
-from models.choosing.limits import LIMITS, Limit
-from pipelines.cli import cautions
-from pipelines.cli.priced import priced
-from pipelines.cli.tables import Column, print_rows, print_text
-from studies.words import count
+from forecasting.decisions.answer import DecisionAnswer, SystemChoice, count_refusals
+from models.choice.candidates import Candidate
+from models.choice.limits import LIMITS, Limit
+from pipelines.cli import evidence
+from pipelines.cli.prices import prices_in_words
+from pipelines.cli.tables import TableColumn, print_rows, print_text
+from studies.messages import count
 from warehouse.records import on_images
 
 _SAID: Mapping[Limit, str] = {
@@ -18,19 +18,19 @@ _SAID: Mapping[Limit, str] = {
     "usd_per_hour": "too dear an hour",
 }
 _COLUMNS = (
-    Column("by"),
-    Column("nodes", is_key=True),
-    Column("hours", is_key=True, is_number=True),
-    Column("cost", is_key=True, is_number=True),
-    Column("system"),
-    Column("limits"),
-    Column("past errors"),
+    TableColumn("by"),
+    TableColumn("nodes", is_key=True),
+    TableColumn("hours", is_key=True, is_number=True),
+    TableColumn("cost", is_key=True, is_number=True),
+    TableColumn("system"),
+    TableColumn("limits"),
+    TableColumn("past errors"),
 )
 _MOST_REASONS = 3
 """How many reasons of refusals are told; JSON has all."""
 
 
-def print_answered(found: Answered, *, with_front: bool) -> None:
+def print_decision(found: DecisionAnswer, *, with_front: bool) -> None:
     """Print choice, alternatives and rules of thumb, then how surely, and what would change it."""
     for line in _question(found):
         print_text(line)
@@ -43,13 +43,13 @@ def print_answered(found: Answered, *, with_front: bool) -> None:
             print_text(line)
 
 
-def _question(found: Answered) -> Iterator[str]:
+def _question(found: DecisionAnswer) -> Iterator[str]:
     asked, choice = found.question, found.decision.choice
     limits = "".join(_limits(found))
     job = f"{asked.samples:,} samples of {on_images(asked.dnn, found.known.image_size)}"
     yield f"{job}{limits}: least {asked.minimize}"
     yield _known(found)
-    if choice is None and not any(one.has_evidence for one in found.candidates):
+    if choice is None and not any(candidate.has_evidence for candidate in found.candidates):
         yield "No way to run it is known to keep the limits: no past errors say how surely"
     elif choice is None:
         relaxed = " or ".join(found.decision.relaxations) or "no single limit mends it"
@@ -59,7 +59,7 @@ def _question(found: Answered) -> Iterator[str]:
         yield f"Rent {choice.label}: {hours}, ${cost_usd:.4g}"
 
 
-def _known(found: Answered) -> str:
+def _known(found: DecisionAnswer) -> str:
     """Return of how many ways to run the job something is known, and whether that was judged."""
     known, on = found.coverage, f"on backend {found.answer.place.backend}"
     told = f"{known.counted} of {count(known.asked, 'way')} to run it"
@@ -76,7 +76,7 @@ def _known(found: Answered) -> str:
     return f"{told}."
 
 
-def _limits(found: Answered) -> Iterator[str]:
+def _limits(found: DecisionAnswer) -> Iterator[str]:
     asked = found.question
     if asked.max_hours is not None:
         yield f", within {asked.max_hours:g} hours"
@@ -88,16 +88,16 @@ def _limits(found: Answered) -> Iterator[str]:
         yield f" with a probability of {100 * (1 - asked.late):.0f} %"
 
 
-def _rows(found: Answered) -> Iterator[tuple[str, Candidate | None]]:
+def _rows(found: DecisionAnswer) -> Iterator[tuple[str, Candidate | None]]:
     if found.decision.choice is not None:
         yield "choice", found.decision.choice
-    for one in found.decision.alternatives:
-        yield "next best" if found.aim.admits(one) else "nearest", one
+    for alternative in found.decision.alternatives:
+        yield "next best" if found.aim.admits(alternative) else "nearest", alternative
     for rule, taken in found.rules.items():
         yield ("cheapest an hour" if rule == "cheapest" else rule), taken
 
 
-def _cells(found: Answered, rows: Sequence[tuple[str, Candidate | None]]) -> list[list[str]]:
+def _cells(found: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]]) -> list[list[str]]:
     at = found.level
     return [
         [name, "no forecast of one node", "", "", "", "", ""]
@@ -115,7 +115,7 @@ def _cells(found: Answered, rows: Sequence[tuple[str, Candidate | None]]) -> lis
     ]
 
 
-def _risks(found: Answered, one: Candidate) -> Iterator[str]:
+def _risks(found: DecisionAnswer, one: Candidate) -> Iterator[str]:
     """Yield the probability of exceeding each limit that is asked for, where it is known."""
     for limit in LIMITS:
         if found.aim.limits.of(limit) is not None:
@@ -134,11 +134,11 @@ def _risk(said: str, chance: float) -> str:
     return f"P({said}) < 1 %" if chance < 0.01 else f"P({said}) ≤ {100 * chance:.0f} %"
 
 
-def _agreement(found: Answered) -> Iterator[str]:
+def _agreement(found: DecisionAnswer) -> Iterator[str]:
     """Yield whether the systems choose the same, and how far their forecasts of it lie apart."""
     choice = found.decision.choice
-    unjudged = [f"{one.system} ({_chosen(one)})" for one in found.says if not one.is_judged]
-    several = [one for one in found.says if one.is_judged and one.candidates > 1]
+    unjudged = [f"{said.system} ({_chosen(said)})" for said in found.says if not said.is_judged]
+    several = [said for said in found.says if said.is_judged and said.candidates > 1]
     if choice is not None and len(several) > 1:
         same = [one for one in several if one.choice and one.choice.key == choice.key]
         judged = f"{count(len(several), 'system')} that have been judged"
@@ -149,16 +149,19 @@ def _agreement(found: Answered) -> Iterator[str]:
         yield from _apart(found, choice)
     if unjudged and found.coverage.is_judged:
         yield f"Never judged like this on this backend, so not counted: {', '.join(unjudged)}."
-    if blind := dict.fromkeys(one.system for one in found.candidates if not one.has_evidence):
+    if blind := dict.fromkeys(
+        candidate.system for candidate in found.candidates if not candidate.has_evidence
+    ):
         yield (
             f"{', '.join(blind)}: no evidence of how wrong forecasts of a host with few steps or "
             "none are, so no interval and no probability."
         )
-    yield from cautions.of(found.answer)
+    yield from evidence.evidence_lines(found.answer)
 
 
-def _apart(found: Answered, choice: Candidate) -> Iterator[str]:
-    forecasts = {one.system: one.of_choice for one in found.says if one.of_choice and one.is_judged}
+def _apart(found: DecisionAnswer, choice: Candidate) -> Iterator[str]:
+    judged = (said for said in found.says if said.of_choice and said.is_judged)
+    forecasts = {said.system: said.of_choice for said in judged}
     if len(forecasts) > 1:
         least, most = min(forecasts.items(), key=_second), max(forecasts.items(), key=_second)
         yield (
@@ -171,29 +174,30 @@ def _second(item: tuple[str, float]) -> float:
     return item[1]
 
 
-def _chosen(one: Says) -> str:
+def _chosen(one: SystemChoice) -> str:
     return "nothing" if one.choice is None else one.choice.label
 
 
-def _measurements(found: Answered) -> Iterator[str]:
+def _measurements(found: DecisionAnswer) -> Iterator[str]:
     """Yield which measurement might change the choice, and what it is worth."""
     if not found.measurements:
-        if all(one.has_evidence for one in found.candidates):
+        if all(candidate.has_evidence for candidate in found.candidates):
             yield "No measurement of a single one of these would change the choice."
         return
     yield "What would change the choice:"
     by_cost = found.question.minimize == "cost"
-    for one in found.measurements:
-        saving = one.worth.saving
+    for measurement in found.measurements:
+        saving = measurement.worth.saving
         saved = f"${saving:.2g}" if by_cost else _hours(saving)
         yield (
-            f"  measure {one.candidate.label} ({one.probe}, about {one.minutes:.0f} min, "
-            f"${one.usd:.2g}): another choice with a probability of {100 * one.worth.chance:.0f} %"
+            f"  measure {measurement.candidate.label} ({measurement.probe}, about "
+            f"{measurement.minutes:.0f} min, ${measurement.usd:.2g}): another choice with a "
+            f"probability of {100 * measurement.worth.chance:.0f} %"
             + (f", better by {saved} in the mean" if saving > 0 else "")
         )
 
 
-def _overheads(found: Answered) -> Iterator[str]:
+def _overheads(found: DecisionAnswer) -> Iterator[str]:
     """Yield what comes to training."""
     asked, one = found.question.overheads, found.decision.choice
     yield (
@@ -208,33 +212,35 @@ def _overheads(found: Answered) -> Iterator[str]:
         yield f"A spot node of {node_type} is lost {rate:.2g} times an hour ({basis})."
 
 
-def _origin(found: Answered) -> Iterator[str]:
+def _origin(found: DecisionAnswer) -> Iterator[str]:
     yield from found.answer.place.in_words()
-    yield f"Prices: {priced(found.offered.prices)}."
-    scenarios = {one.scenario for one in found.answer.forecasts}
+    yield f"Prices: {prices_in_words(found.offered.prices)}."
+    scenarios = {forecast.scenario for forecast in found.answer.forecasts}
     unsaid = found.coverage.asked - len(scenarios)
     lacking = f"; no system forecasts {unsaid} more" if unsaid else ""
     yield (
         f"{count(len(scenarios), 'scenario')}, {count(len(found.answer.forecasts), 'forecast')} of "
         f"{count(len(found.says), 'system')}{lacking}."
     )
-    asynchronous = {one.scenario_id for one in found.candidates if "+" in one.label}
+    asynchronous = {
+        candidate.scenario_id for candidate in found.candidates if "+" in candidate.label
+    }
     if len(asynchronous) not in (0, len(scenarios)):
         yield "Asynchronous steps use older gradients: a sample there may teach less."
     yield f"Recommendation {found.recommendation_id}, by {count(len(_fits(found)), 'fit')}."
 
 
-def _refusals(found: Answered) -> Iterator[str]:
+def _refusals(found: DecisionAnswer) -> Iterator[str]:
     """Yield the most common reasons why systems forecast nothing, and how many others there are."""
-    refused = reasons(found.answer)
+    refused = count_refusals(found.answer)
     for reason, scenarios in refused.most_common(_MOST_REASONS):
         yield f"{reason} ({count(scenarios, 'scenario')})"
     if (more := len(refused) - _MOST_REASONS) > 0:
         yield f"{count(more, 'more reason')} to forecast nothing; --json has all refusals."
 
 
-def _fits(found: Answered) -> set[str]:
-    return {one.fit.fit_id for one in found.answer.forecasts}
+def _fits(found: DecisionAnswer) -> set[str]:
+    return {forecast.fit.fit_id for forecast in found.answer.forecasts}
 
 
 def _hours(seconds: float) -> str:

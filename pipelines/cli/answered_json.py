@@ -7,17 +7,16 @@ from typing import Any
 
 import typer
 
-from forecasting.decisions.answer import Answered, Says
-from forecasting.decisions.measuring import Measurement
-from models.choosing.candidates import Candidate
-from models.choosing.limits import Limit, Limits
-from pipelines.cli import cautions
-from pipelines.cli.predicted_json import refused
+from forecasting.decisions.answer import DecisionAnswer, Measurement, SystemChoice
+from models.choice.candidates import Candidate
+from models.choice.limits import Limit, Limits
+from pipelines.cli import evidence
+from pipelines.cli.predict_output import refusal_as_json
 
 Json = dict[str, Any]
 
 
-def print_json(found: Answered, model: Mapping[str, object] | None) -> None:
+def print_json(found: DecisionAnswer, model: Mapping[str, object] | None) -> None:
     """Print an answer as one JSON object; of a model of the user's own, with what it is."""
     place, decision = found.answer.place, found.decision
     known = {"image_size": found.known.image_size, "link_mbps": found.known.link_mbps}
@@ -26,20 +25,20 @@ def print_json(found: Answered, model: Mapping[str, object] | None) -> None:
         "question": found.question.model_dump(mode="json") | known,
         "coverage": asdict(found.coverage),
         "choice": _candidate(found, decision.choice),
-        "alternatives": [_candidate(found, one) for one in decision.alternatives],
+        "alternatives": [_candidate(found, alternative) for alternative in decision.alternatives],
         "relaxations": list(decision.relaxations),
         "rules": {name: _candidate(found, one) for name, one in found.rules.items()},
-        "candidates": [_candidate(found, one) for one in found.candidates],
+        "candidates": [_candidate(found, candidate) for candidate in found.candidates],
         "front": [one.key for one in found.front],
-        "systems": [_says(one) for one in found.says],
-        "measurements": [_measurement(one) for one in found.measurements],
-        "prices": [one.model_dump(mode="json") for one in found.offered.prices],
+        "systems": [_says(choice) for choice in found.says],
+        "measurements": [_measurement(measurement) for measurement in found.measurements],
+        "prices": [price.model_dump(mode="json") for price in found.offered.prices],
         "preemptions_per_node_hour": {
             name: {"rate": rate, "basis": basis}
             for name, (rate, basis) in found.offered.preemptions.items()
         },
-        "cautions": list(cautions.of(found.answer)),
-        "refused": [refused(one) for one in found.answer.refused],
+        "cautions": list(evidence.evidence_lines(found.answer)),
+        "refused": [refusal_as_json(one) for one in found.answer.refused],
         "backend": place.backend,
         "host_id": place.host_id,
         "this_host": place.is_here,
@@ -48,7 +47,7 @@ def print_json(found: Answered, model: Mapping[str, object] | None) -> None:
     typer.echo(json.dumps(told, ensure_ascii=False))
 
 
-def _candidate(found: Answered, one: Candidate | None) -> Json | None:
+def _candidate(found: DecisionAnswer, one: Candidate | None) -> Json | None:
     if one is None:
         return None
     limits, at = found.aim.limits, found.level
@@ -78,7 +77,7 @@ def _chance(limits: Limits, one: Candidate, limit: Limit) -> float | None:
     return one.chance_of_exceeding(limits, limit) if one.has_evidence else None
 
 
-def _says(one: Says) -> Json:
+def _says(one: SystemChoice) -> Json:
     return {
         "system": one.system,
         "is_judged": one.is_judged,

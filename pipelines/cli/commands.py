@@ -38,10 +38,10 @@ COMMANDS: Mapping[str, Command] = {
     "plan": Command(
         "run", "plan", "Show what `stepcast run` would do now, and about how long that takes."
     ),
-    "sql": Command("ask", "sql", "Ask the measurement history in SQL, read-only."),
-    "query": Command("ask", "query", "Run one of the queries that come with Stepcast."),
+    "sql": Command("query", "sql", "Ask the measurement history in SQL, read-only."),
+    "query": Command("query", "query", "Run one of the queries that come with Stepcast."),
     "accuracy": Command(
-        "ask",
+        "query",
         "accuracy",
         "Show how wrong each system has been, in percent, beside the noise floor.",
     ),
@@ -57,7 +57,7 @@ COMMANDS: Mapping[str, Command] = {
         "Show what a configuration gave over time: run by run, beside its median.",
     ),
     "noise": Command(
-        "noise",
+        "compare",
         "noise",
         "Show how far means of a few rounds of a study are from the truth, in percent.",
     ),
@@ -114,7 +114,7 @@ COMMANDS: Mapping[str, Command] = {
         "Recommend nodes for a job, and write the recommendation to the ledger.",
     ),
     "decisions": Command(
-        "decisions",
+        "query",
         "decisions",
         "Let every system and rule of thumb decide what to rent of what was measured, and judge "
         "them.",
@@ -153,7 +153,7 @@ COMMANDS: Mapping[str, Command] = {
         "host", "ui", "Start Dagster's web interface on everything that ran; Ctrl-C ends it."
     ),
     "import": Command(
-        "imports", "import_", "Bring measurements of others into the history, with their source."
+        "load", "import_", "Bring measurements of others into the history, with their source."
     ),
     "bench": Command("bench", "bench", "Measure how fast Stepcast itself is, beside a peer."),
     "fleet": Command(
@@ -215,7 +215,7 @@ def _known_as(text: str, known: set[str]) -> str:
 def _unknown(name: str, known: set[str], command: str) -> str:
     """Say that an option is not known, and which is meant or which command has it."""
     close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
-    others = [other for other in COMMANDS if name in options_of(loaded(other))]
+    others = [other for other in COMMANDS if name in options_of(load_command(other))]
     if close:
         told = f"did you mean {close[0]}?"
     elif others:
@@ -237,7 +237,7 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command with its options; None if there is none of that name."""
-        return loaded(cmd_name) if cmd_name in COMMANDS else None
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands with their summaries."""
@@ -247,7 +247,7 @@ class Commands(TyperGroup):
             formatter.write_dl(rows)
 
 
-def loaded(name: str) -> Any:
+def load_command(name: str) -> Any:
     """Return a command, as typer makes it of its function or group."""
     command = COMMANDS[name]
     attribute = getattr(import_module(f"pipelines.cli.{command.module}"), command.attribute)

@@ -2,30 +2,34 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Annotated, Any
 
 import polars as pl
 import typer
+from polars import selectors
 
-from pipelines.cli.ask import Form, history_here
-from pipelines.cli.tables import Column, print_frame, print_rows, print_text
-from pipelines.sides import Side, difference, two_sides
+from pipelines.cli.query import Form, history_here
+from pipelines.cli.run import Study
+from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
+from pipelines.run_selector import RunSelection, difference, select_both
 from reports.wording import percent
-from studies.words import count
+from studies.messages import count
+from warehouse.home import home
 from warehouse.records import BadInput
 
 MUCH = 3.0
 """How many times the noise floor is marked twice."""
 _SMALL = 0.05
 _COLUMNS = (
-    Column("configuration", is_key=True, is_heading=True),
-    Column("metric", is_key=True),
-    Column("base", is_key=True, is_number=True),
-    Column("other", is_key=True, is_number=True),
-    Column("difference", is_key=True, is_number=True),
-    Column("", is_key=True),
-    Column("noise floor", is_number=True),
-    Column("times", is_number=True),
+    TableColumn("configuration", is_key=True, is_heading=True),
+    TableColumn("metric", is_key=True),
+    TableColumn("base", is_key=True, is_number=True),
+    TableColumn("other", is_key=True, is_number=True),
+    TableColumn("difference", is_key=True, is_number=True),
+    TableColumn("", is_key=True),
+    TableColumn("noise floor", is_number=True),
+    TableColumn("times", is_number=True),
 )
 _Row = Mapping[str, Any]
 
@@ -55,7 +59,7 @@ def compare(
     Example: stepcast compare date:2026-10 date:2026-11 --format csv
     """
     warehouse = history_here()
-    sides = two_sides(base, other, warehouse.query("comparable_runs"))
+    sides = select_both(base, other, warehouse.query("comparable_runs"))
     between_types = "type" in sides[0].kinds
     rows = warehouse.query(
         "differences",
@@ -83,7 +87,9 @@ def _of_metric(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
     return rows.filter(metric=metric)
 
 
-def _print(rows: pl.DataFrame, sides: Sequence[Side], most: int, *, between_types: bool) -> None:
+def _print(
+    rows: pl.DataFrame, sides: Sequence[RunSelection], most: int, *, between_types: bool
+) -> None:
     for title, side in zip(("base", "other"), sides, strict=True):
         began, ended = (f"{one:%Y-%m-%d %H:%M}" for one in _first_and_last(side))
         print_text(f"{title:<6}{side.text}: {count(len(side.run_ids), 'run')}, {began} to {ended}")
@@ -95,12 +101,12 @@ def _print(rows: pl.DataFrame, sides: Sequence[Side], most: int, *, between_type
         print_text("noise floor: n runs forecast by their repeats, or n windows within runs (w)")
     else:
         print_text(f"Nothing can be compared: {difference(sides)}.")
-    print_text(closing(rows, both))
+    print_text(closing_line(rows, both))
     if both.height > most:
         print_text(f"{both.height - most} more rows: --most {both.height}, or --format csv")
 
 
-def _first_and_last(side: Side) -> tuple[Any, Any]:
+def _first_and_last(side: RunSelection) -> tuple[Any, Any]:
     return side.runs["started_at"].min(), side.runs["started_at"].max()
 
 
@@ -151,7 +157,7 @@ def _mark(row: _Row) -> str:
     return "**" if times is None or times > MUCH else "*"
 
 
-def closing(rows: pl.DataFrame, both: pl.DataFrame) -> str:
+def closing_line(rows: pl.DataFrame, both: pl.DataFrame) -> str:
     """Say how many figures differ by more than their noise, and how many could not be compared."""
     marks = [_mark(row) for row in both.to_dicts()]
     unknown = both["is_larger"].null_count()
@@ -167,3 +173,50 @@ def closing(rows: pl.DataFrame, both: pl.DataFrame) -> str:
             f"without counterpart are {sum(alone)} ({alone[0]} of base, {alone[1]} of other)"
         )
     return "; ".join(told) + "."
+
+
+# `stepcast noise`: how much equal runs of a study differ.
+
+
+def noise(
+    study: Study,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Rounds in the mean that judges forecasts.")
+    ] = 2,
+    form: Form = "table",
+) -> None:
+    """Show how far means of a few rounds of a study are from the truth, in percent.
+
+    Each round that landed counts once. The floor of a mean of two is half of what two rounds differ
+    by; of others it follows, if rounds differ by chance.
+
+    Example: stepcast noise studies/grid_pilot.yaml
+    """
+    from forecasting.findings.noise import floors, visits_of
+    from forecasting.inputs import inputs_of_study
+    from reports.wording import percent
+    from studies.rounds import rounds_of
+    from studies.study import read_study
+    from warehouse.landing import landed_runs
+
+    of, landing = read_study(study), home() / "landing"
+    runs = [run for run in landed_runs(landing) if (run.study, run.status) == (of.name, "ok")]
+    if not runs:
+        raise BadInput(
+            f"nothing of study {of.name} has landed in {home()}; `stepcast run {study}` does"
+        )
+    newest = max(runs, key=lambda run: run.started_at)
+    where = newest.backend, newest.host_id
+    found = rounds_of(of, inputs_of_study(of), runs)
+    visits = visits_of((one for one in found if (one.backend, one.host_id) == where), landing)
+    rows = floors(visits, rounds)
+    if form != "table":
+        print_frame(rows, form)
+        return
+    print_frame(
+        rows.with_columns(selectors.float().round(2)),
+        form,
+        keys=("visits", "pairs", "floor_percent"),
+    )
+    floor = percent(fmean(rows["floor_percent"]) if rows.height else None)
+    print_text(f"all, means of {rounds}: {floor} (n = {rows.height})")

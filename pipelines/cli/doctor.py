@@ -11,10 +11,10 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from pipelines.cli.tables import Column, print_rows
+from pipelines.cli.tables import TableColumn, print_rows
 from profilers import commands
 from profilers.clusters import cgroups, choose_backend, netns, open_cluster, owner
-from profilers.clusters.fleet import fleet, fleet_file, has_fleet
+from profilers.clusters.fleet import fleet_file, has_fleet, read_fleet
 from profilers.clusters.node_types import node_group, node_types
 from profilers.steady import host, hostlock
 from warehouse.home import is_checkout
@@ -43,7 +43,7 @@ _AS_ROOT = "run as root; in a container also with --privileged"
 
 
 @dataclass(frozen=True)
-class Finding:
+class HostFinding:
     """One thing looked at; `essential` if the demo cannot run on any backend without it."""
 
     name: str
@@ -54,7 +54,7 @@ class Finding:
     essential: bool = False
 
 
-def examine() -> list[Finding]:
+def examine() -> list[HostFinding]:
     """Look at this machine by trying; leaves nothing behind and needs no special rights."""
     namespaces = _network_namespaces()
     return [
@@ -79,19 +79,19 @@ def examine() -> list[Finding]:
     ]
 
 
-def exit_code(findings: Sequence[Finding]) -> int:
+def exit_code(findings: Sequence[HostFinding]) -> int:
     """Return 0 if the demo can run at all (the loopback backend counts), else 1."""
     return int(any(finding.essential and not finding.ok for finding in findings))
 
 
-def print_findings(findings: Sequence[Finding]) -> None:
+def print_findings(findings: Sequence[HostFinding]) -> None:
     """Print the findings, with what to do about those that are not as they should."""
     columns = [
-        Column("", colours={"ok": "green", "warn": "yellow", "no": "red"}),
-        Column("what", is_key=True),
-        Column("found", is_key=True),
-        Column("needed for"),
-        Column("to mend"),
+        TableColumn("", colours={"ok": "green", "warn": "yellow", "no": "red"}),
+        TableColumn("what", is_key=True),
+        TableColumn("found", is_key=True),
+        TableColumn("needed for"),
+        TableColumn("to mend"),
     ]
     rows = [
         [
@@ -117,29 +117,31 @@ def version_differences(lock: str, installed: Callable[[str], str | None]) -> li
     return [f"{name} {found[name]}, not {pin}" for name, pin in pins if found[name] != pin]
 
 
-def _python() -> Finding:
+def _python() -> HostFinding:
     ok = sys.version_info >= (3, 11)
     mend = "make setup PYTHON=<a Python 3.11 or later>"
-    return Finding("Python", ok, platform.python_version(), "everything (3.11+)", mend, True)
+    return HostFinding("Python", ok, platform.python_version(), "everything (3.11+)", mend, True)
 
 
-def _packages() -> Finding:
+def _packages() -> HostFinding:
     absent = [name for name in _MODULES if find_spec(name) is None]
     found = f"cannot be imported: {', '.join(absent)}" if absent else f"all {len(_MODULES)} there"
-    return Finding("Python packages", not absent, found, "everything", "make setup", True)
+    return HostFinding("Python packages", not absent, found, "everything", "make setup", True)
 
 
-def _locked_versions() -> Finding:
+def _locked_versions() -> HostFinding:
     if not is_checkout():
         found = "installed as a package: versions are what pip chose"
-        return Finding("locked versions", True, found, "repeatable runs")
+        return HostFinding("locked versions", True, found, "repeatable runs")
     try:
         different = version_differences(LOCK_FILE.read_text(), _installed_version)
     except OSError as error:
         different = [f"{LOCK_FILE}: {error.strerror}"]
     found = "; ".join(different[:5]) or "as in requirements.lock"
     more = f" and {len(different) - 5} more" if len(different) > 5 else ""
-    return Finding("locked versions", not different, found + more, "repeatable runs", "make setup")
+    return HostFinding(
+        "locked versions", not different, found + more, "repeatable runs", "make setup"
+    )
 
 
 def _installed_version(name: str) -> str | None:
@@ -149,30 +151,30 @@ def _installed_version(name: str) -> str | None:
         return None
 
 
-def _cores() -> Finding:
+def _cores() -> HostFinding:
     cores = len(os.sched_getaffinity(0))
     mend = "use a machine with more cores, or fewer workers"
-    return Finding("CPU cores", cores >= 2, str(cores), "accuracy of the demo (2)", mend)
+    return HostFinding("CPU cores", cores >= 2, str(cores), "accuracy of the demo (2)", mend)
 
 
-def _memory() -> Finding:
+def _memory() -> HostFinding:
     fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     gib = int(fields["MemAvailable"].split()[0]) / 2**20
     needed, mend = f"four workers ({MEMORY_GIB:g} GiB)", "end other programs, or use fewer workers"
-    return Finding("free memory", gib >= MEMORY_GIB, f"{gib:.1f} GiB", needed, mend)
+    return HostFinding("free memory", gib >= MEMORY_GIB, f"{gib:.1f} GiB", needed, mend)
 
 
-def _instruction_sets() -> Finding:
+def _instruction_sets() -> HostFinding:
     has = host.instruction_sets()
     refused = [name for name, kind in node_types().items() if kind.isa and kind.isa not in has]
     found = ", ".join(has) or "none known to oneDNN"
     if refused:
         found += f"; so not {', '.join(refused)}"
     mend = "use other node types in studies, or a newer CPU"
-    return Finding("instruction sets", not refused, found, "node types with an isa", mend)
+    return HostFinding("instruction sets", not refused, found, "node types with an isa", mend)
 
 
-def _gpus() -> Finding:
+def _gpus() -> HostFinding:
     """Compare the GPUs that the driver names with those that PyTorch can use."""
     import torch
 
@@ -180,15 +182,15 @@ def _gpus() -> Finding:
     seen = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     types = "node types with a gpu"
     if not there and not seen:
-        return Finding("GPUs", True, "none; processors train", types)
+        return HostFinding("GPUs", True, "none; processors train", types)
     if len(seen) >= len(there):
-        return Finding("GPUs", True, ", ".join(seen), types)
+        return HostFinding("GPUs", True, ", ".join(seen), types)
     found = f"{', '.join(there)}; PyTorch {torch.__version__} sees {len(seen)}"
     mend = "install PyTorch's CUDA build, or mend the driver (nvidia-smi)"
-    return Finding("GPUs", False, found, types, mend)
+    return HostFinding("GPUs", False, found, types, mend)
 
 
-def _aws_credentials() -> Finding:
+def _aws_credentials() -> HostFinding:
     """Say where credentials of AWS come from; asks no service of the network."""
     from botocore.credentials import create_credential_resolver
     from botocore.exceptions import BotoCoreError
@@ -204,31 +206,31 @@ def _aws_credentials() -> Finding:
             resolver.remove(remote)
         credentials = resolver.load_credentials()
     except BotoCoreError as error:
-        return Finding(name, False, f"{error}"[:160], use, mend)
+        return HostFinding(name, False, f"{error}"[:160], use, mend)
     if credentials is None:
-        wanted = has_fleet() and fleet().ec2 is not None
-        return Finding(name, not wanted, "none (an instance's role is not asked)", use, mend)
-    return Finding(name, True, f"from {credentials.method}", use)
+        wanted = has_fleet() and read_fleet().ec2 is not None
+        return HostFinding(name, not wanted, "none (an instance's role is not asked)", use, mend)
+    return HostFinding(name, True, f"from {credentials.method}", use)
 
 
-def _tool(name: str) -> Finding:
+def _tool(name: str) -> HostFinding:
     package, use = _TOOLS[name]
     path, mend = shutil.which(name), f"apt-get install {package} (as root)"
     if path is None and (hidden := shutil.which(name, path="/usr/sbin:/sbin")):
         mend = f"export PATH=$PATH:{os.path.dirname(hidden)}"
     found = path or "not on the PATH"
-    return Finding(name, path is not None, found, use, mend, name in _ESSENTIAL_TOOLS)
+    return HostFinding(name, path is not None, found, use, mend, name in _ESSENTIAL_TOOLS)
 
 
-def _tried(name: str, attempt: Callable[[], str], needed_for: str, mend: str) -> Finding:
+def _tried(name: str, attempt: Callable[[], str], needed_for: str, mend: str) -> HostFinding:
     try:
-        return Finding(name, True, attempt(), needed_for, mend)
+        return HostFinding(name, True, attempt(), needed_for, mend)
     except StepcastError as error:
         found = re.sub(r"; (see )?`stepcast doctor`.*", "", str(error))
-        return Finding(name, False, found, needed_for, mend)
+        return HostFinding(name, False, found, needed_for, mend)
 
 
-def _network_namespaces() -> Finding:
+def _network_namespaces() -> HostFinding:
     def attempt() -> str:
         name = f"{owner.new_prefix()}-doctor"
         try:
@@ -240,11 +242,11 @@ def _network_namespaces() -> Finding:
     return _tried("network namespaces", attempt, "emulated cluster", _AS_ROOT)
 
 
-def _shaped_links(namespaces: bool) -> Finding:
+def _shaped_links(namespaces: bool) -> HostFinding:
     def attempt() -> str:
         if not namespaces:
             raise MissingTool("not tried without network namespaces")
-        network = netns.Network(owner.new_prefix(), link_mbps=100)
+        network = netns.NamespaceNetwork(owner.new_prefix(), link_mbps=100)
         try:
             network.up(["doctor"])
             return "veth, bridge, htb and bfifo work"
@@ -255,17 +257,17 @@ def _shaped_links(namespaces: bool) -> Finding:
     return _tried("shaped links", attempt, "emulated cluster", mend)
 
 
-def _congestion_control() -> Finding:
+def _congestion_control() -> HostFinding:
     try:
         listed = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().strip()
     except OSError as error:
         listed = str(error.strerror)
     wanted = netns.CONGESTION_CONTROL
     use, mend = f"fair sharing of links ({wanted})", f"modprobe tcp_{wanted} (as root)"
-    return Finding("congestion control", wanted in listed.split(), listed, use, mend)
+    return HostFinding("congestion control", wanted in listed.split(), listed, use, mend)
 
 
-def _control_group(controller: str, use: str) -> Finding:
+def _control_group(controller: str, use: str) -> HostFinding:
     def attempt() -> str:
         name = f"{owner.new_prefix()}-doctor"
         try:
@@ -279,35 +281,35 @@ def _control_group(controller: str, use: str) -> Finding:
     return _tried(f"{controller} control group", attempt, f"{use} of emulated nodes", _AS_ROOT)
 
 
-def _leftovers() -> Finding:
+def _leftovers() -> HostFinding:
     names = {*netns.namespaces(), *cgroups.names(owner.PREFIX)}
     ours = {name for name in names if name.startswith(f"{owner.PREFIX}-")}
     orphans = sorted(name for name in ours if owner.is_orphan(name))
     found = f"of killed runs: {', '.join(orphans)}" if orphans else "none of this home"
     if others := sum(not owner.is_orphan(name) and not owner.is_living(name) for name in ours):
         found += f"; {others} names of other homes, which are theirs to remove"
-    return Finding("leftovers", not orphans, found, "a quiet host", "stepcast reap")
+    return HostFinding("leftovers", not orphans, found, "a quiet host", "stepcast reap")
 
 
-def _host_lock() -> Finding:
+def _host_lock() -> HostFinding:
     holder = hostlock.holder()
     found = f"held by {holder}" if holder else "free"
-    return Finding("measuring", not holder, found, "one at a time", f"wait for {holder}")
+    return HostFinding("measuring", not holder, found, "one at a time", f"wait for {holder}")
 
 
-def fleet_finding() -> Finding:
+def fleet_finding() -> HostFinding:
     """Connect to every machine of the fleet file."""
 
     def attempt() -> str:
-        groups = [node_group("worker", machine.node_type, 1) for machine in fleet().machines]
+        groups = [node_group("worker", machine.node_type, 1) for machine in read_fleet().machines]
         with open_cluster("ssh", groups, None) as cluster:
             return f"{len(cluster.nodes)} machines of {fleet_file()} answer"
 
     return _tried("fleet", attempt, "backend ssh", f"mend the machine, or {fleet_file()}")
 
 
-def _backend() -> Finding:
+def _backend() -> HostFinding:
     backend, why = choose_backend("auto")
     found = f"{backend}: {why}"
     mend = "mend what is lacking above; until then accuracy has no goal here"
-    return Finding("backend", backend == "emulated", found, "what `auto` runs on", mend)
+    return HostFinding("backend", backend == "emulated", found, "what `auto` runs on", mend)

@@ -12,15 +12,14 @@ import typer
 from pydantic import ValidationError
 
 from fleet import members
-from fleet.agenda import Item, agenda
 from fleet.members import Member, member_of, now, read_members
-from fleet.status import status
-from fleet.visits import Visits, visits, watches
-from forecasting.ready import chosen_backend
+from fleet.page import status
+from fleet.schedule import AgendaItem, Visits, agenda, visits, watches
+from forecasting.study_checks import chosen_backend
 from pipelines.cli.errors import explain
-from pipelines.cli.money import agree, check_cap
+from pipelines.cli.money import check_cap, confirm_spending
+from pipelines.cli.progress import format_duration
 from pipelines.cli.tables import print_table, print_text
-from pipelines.estimate import readable
 from profilers.clusters.node_types import node_group
 from profilers.record_file import fault
 from studies.checks import check_study
@@ -40,7 +39,7 @@ def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
     Raises:
         BadInput: a field is wrong, it cannot be measured here, or a visit takes more than it may.
     """
-    from pipelines import history
+    from pipelines import dagster_history
     from pipelines.fleet import keep_partitions
 
     place = home()
@@ -59,21 +58,21 @@ def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
     takes_s = found[0].expected_s
     if takes_s > 60 * member.max_minutes:
         raise BadInput(
-            f"a visit takes about {readable(takes_s)}, more than --max-minutes "
+            f"a visit takes about {format_duration(takes_s)}, more than --max-minutes "
             f"{member.max_minutes:g}; name fewer probes or networks, or allow more"
         )
     if member.max_usd is not None:
         _agree(found, member.max_usd, place, yes=yes)
     is_new = members.add(place, member)
-    with history.instance(place) as instance:
+    with dagster_history.instance(place) as instance:
         keep_partitions(instance, read_members(place))
     print_text(
         f"{member.node_type} is {'a member' if is_new else 'changed'}: {', '.join(member.probes)} "
-        f"every {member.every}, about {readable(takes_s)} each time"
+        f"every {member.every}, about {format_duration(takes_s)} each time"
     )
     month_s = sum(one.month_s for one in found)
     watching = "" if not member.watched else ", the nightly watch included"
-    print_text(f"in a month that takes about {readable(month_s)} of machine time{watching}")
+    print_text(f"in a month that takes about {format_duration(month_s)} of machine time{watching}")
     print_text("`stepcast fleet run` does what is due now; `stepcast fleet on` does it on schedule")
 
 
@@ -83,8 +82,8 @@ def _agree(found: Sequence[Visits], max_usd: float, place: Path, *, yes: bool) -
     for one in found:
         words = estimate(one.round_.needs, may).in_words(max_usd)
         visits_a_month = one.month_s / one.expected_s if one.expected_s else 0.0
-        agree(f"each of about {visits_a_month:.0f} visits a month: {words}", yes=True)
-    agree("visits are made without a question from now on", yes=yes)
+        confirm_spending(f"each of about {visits_a_month:.0f} visits a month: {words}", yes=True)
+    confirm_spending("visits are made without a question from now on", yes=yes)
 
 
 def show_members() -> None:
@@ -120,11 +119,11 @@ def show_status() -> None:
 
 def write_page() -> None:
     """Write the fleet's page, and print where it is."""
-    from fleet.page import collected
+    from fleet.page import read_fleet_page
     from reports import fleet_page
 
     place = home()
-    typer.echo(fleet_page.write(collected(place), place / fleet_page.FILE))
+    typer.echo(fleet_page.write(read_fleet_page(place), place / fleet_page.FILE))
 
 
 def run(node_type: str | None, *, watch: bool) -> None:
@@ -141,7 +140,7 @@ def run(node_type: str | None, *, watch: bool) -> None:
         return
     member_of(read_members(place), node_type)
     items = [one for one in agenda(place) if one.member.node_type == node_type]
-    wanted = next((one for one in items if one.watches == watch), None)
+    wanted = next((item for item in items if item.watches == watch), None)
     if wanted is None:
         raise BadInput(f"{node_type} is not watched; `stepcast fleet add` with --watch changes it")
     _visit(wanted, place)
@@ -153,7 +152,7 @@ def _run_due(place: Path, *, watch: bool) -> None:
     failed: list[str] = []
     while True:
         items = agenda(place)
-        due = [one for one in items if one.due.now and one.watches >= watch]
+        due = [item for item in items if item.due.now and item.watches >= watch]
         due = [one for one in due if (one.member.node_type, one.watches) not in made]
         if not due:
             break
@@ -165,7 +164,7 @@ def _run_due(place: Path, *, watch: bool) -> None:
             failed.append(f"{due[0].member.node_type}: {explain(error)[1]}")
             print_text(failed[-1], err=True)
     if not made:
-        soonest = min((one.due.next for one in items), default=None)
+        soonest = min((item.due.next for item in items), default=None)
         when = "the fleet has no members" if soonest is None else _until(soonest)
         print_text(f"nothing is due; {when}")
     if failed:
@@ -178,11 +177,11 @@ def switch(*, on: bool) -> None:
     Raises:
         StepcastError: Dagster could not.
     """
-    from pipelines import history
+    from pipelines import dagster_history
     from pipelines.fleet import SENSOR
 
     place = home()
-    history.prepare(place)
+    dagster_history.prepare(place)
     verb = "start" if on else "stop"
     module = ["-m", "pipelines.definitions", "--working-directory", str(CHECKOUT)]
     command = [sys.executable, "-m", "dagster", "sensor", verb, SENSOR, *module]
@@ -194,9 +193,9 @@ def switch(*, on: bool) -> None:
     print_text(f"the fleet's schedule is {'on' if on else 'off'}: {what}")
 
 
-def _visit(item: Item, place: Path) -> None:
-    from pipelines import execution, history
-    from pipelines.cli.progress import shown
+def _visit(item: AgendaItem, place: Path) -> None:
+    from pipelines import dagster_history, execution
+    from pipelines.cli.progress import show_progress
     from pipelines.fleet import keep_partitions
 
     if item.visits is None:
@@ -204,13 +203,13 @@ def _visit(item: Item, place: Path) -> None:
     round_ = item.visits.round_
     ahead = tasks(round_)
     what = "watch" if item.watches else f"visit {round_.repeat}"
-    seconds = readable(sum(task.expected_s for task in ahead))
+    seconds = format_duration(sum(task.expected_s for task in ahead))
     print_text(
         f"{item.member.node_type}, {what}: {len(round_.missing)} runs, about {seconds}", err=True
     )
-    with history.instance(place) as instance:
+    with dagster_history.instance(place) as instance:
         keep_partitions(instance, read_members(place))
-        with shown(ahead) as progress:
+        with show_progress(ahead) as progress:
             execution.execute_item(instance, item, progress)
     print_text(f"{item.member.node_type}: done")
 

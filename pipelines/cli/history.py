@@ -1,22 +1,27 @@
 """`stepcast history` and `stepcast show`: figures over time, and the run behind each."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import polars as pl
 import typer
 
-from pipelines.cli.ask import Form, history_here
 from pipelines.cli.pictures import check_picture, write_picture
-from pipelines.cli.tables import Column, print_frame, print_rows, print_text
+from pipelines.cli.query import Form, history_here
+from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
 from reports.wording import percent
-from studies.words import count
-from warehouse.history import History
+from studies.messages import count
+from studies.run_settings import CODE_VERSION, COMMAND, KEY
+from warehouse.history import PublishedHistory
+from warehouse.landing import ARTEFACTS
 from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 _MOST_PANELS = 8
 _KEYS = ("comparable_id", "metric", "point")
@@ -68,7 +73,10 @@ def _runs(rows: pl.DataFrame) -> int:
 
 
 def _nothing(
-    warehouse: History, configuration: str | None, metric: str | None, node_type: str | None
+    warehouse: PublishedHistory,
+    configuration: str | None,
+    metric: str | None,
+    node_type: str | None,
 ) -> str:
     """Say that nothing was found, and what there is of what was asked for."""
     known = warehouse.query("figures").unique(["label", "metric", "node_type"])
@@ -101,13 +109,13 @@ def _print(one: pl.DataFrame) -> None:
     median: float = one.select(pl.col("value").median()).item()
     print_text(f"{_title(one)} ({key}): median {median:.4g} {unit}")
     columns = [
-        Column("", is_number=True),
-        Column(f"value, {unit}", is_key=True, is_number=True),
-        Column("from median", is_key=True, is_number=True),
-        Column("gauge, µs", is_number=True),
-        Column("began, UTC"),
-        Column("round"),
-        Column("run", is_key=True),
+        TableColumn("", is_number=True),
+        TableColumn(f"value, {unit}", is_key=True, is_number=True),
+        TableColumn("from median", is_key=True, is_number=True),
+        TableColumn("gauge, µs", is_number=True),
+        TableColumn("began, UTC"),
+        TableColumn("round"),
+        TableColumn("run", is_key=True),
     ]
     rows = [
         [
@@ -147,11 +155,9 @@ def show(
 
     Example: stepcast show 20261121T140234-links-140f6f5a
     """
-    from pipelines.cli.shown import lines_of
-
     warehouse = history_here()
     runs = warehouse.query("runs")["run_id"]
-    found = [one for one in runs if one == run_id] or [one for one in runs if one.endswith(run_id)]
+    found = [run for run in runs if run == run_id] or [run for run in runs if run.endswith(run_id)]
     if len(found) != 1:
         what = "no run is" if not found else f"{len(found)} runs are"
         near = list(_near(run_id, runs.to_list())) if not found else found
@@ -163,5 +169,87 @@ def show(
 def _near(run_id: str, runs: list[str]) -> Iterator[str]:
     """Yield runs whose id has a part in common with this one, or else the newest."""
     parts = [part for part in run_id.split("-") if part]
-    found = [one for one in runs if any(part in one for part in parts)]
+    found = [run for run in runs if any(part in run for part in parts)]
     yield from found[-_LISTED:] or runs[-3:]
+
+
+# What `stepcast show` prints of a run.
+
+
+_APART = (COMMAND, CODE_VERSION, KEY)
+_NOT_KEPT = "not kept: the run is from before runs kept it"
+_Row = Mapping[str, Any]
+
+
+def lines_of(warehouse: Warehouse, run_id: str) -> Iterator[str]:
+    """Yield all that is known of how a run was made, then what it measured."""
+    (row,) = warehouse.query("one_run", run_id=run_id).to_dicts()
+    config, software = json.loads(row["config"]), json.loads(row["software"])
+    yield from _about(row)
+    yield from _listed_fields("settings asked for", json.loads(config.get(KEY) or "{}"))
+    yield from _listed_fields(
+        "configuration", {name: value for name, value in config.items() if name not in _APART}
+    )
+    yield from _listed_fields(
+        "environment", {"stepcast": row["code_version"] or _NOT_KEPT, **software}
+    )
+    yield from _listed_fields(f"host {row['host_id']}, {row['backend']}", json.loads(row["host"]))
+    yield from _listed_fields("price", dict(_prices(warehouse, row)))
+    yield from _listed_fields("artefacts", _files(warehouse.landing / run_id))
+    if row["comparable_id"] is not None:
+        figures = warehouse.query("figures", words=row["comparable_id"]).filter(run_id=run_id)
+        yield from _listed_fields("measured", dict(map(_figure, figures.to_dicts())))
+        yield f"over time: stepcast history {row['comparable_id']}"
+
+
+def _figure(one: _Row) -> tuple[str, str]:
+    name = ", ".join(filter(None, (one["metric"], one["point"])))
+    return name, f"{one['value']:.6g} {one['unit']}"
+
+
+def _about(row: _Row) -> Iterator[str]:
+    took_s = (row["ended_at"] - row["started_at"]).total_seconds()
+    status = row["status"] if row["error"] is None else f"{row['status']}: {row['error']}"
+    about = {
+        "command": row["command"] or _NOT_KEPT,
+        "study": f"{row['study']}, round {row['repeat']}",
+        "probe": f"{row['probe']} ({row['purpose']})",
+        "began": f"{row['started_at']:%Y-%m-%d %H:%M:%S} UTC, took {took_s:.1f} s",
+        "status": status,
+        "scenario": "none: of nodes and links" if row["canonical"] is None else row["canonical"],
+    }
+    yield from _listed_fields(" ".join(filter(None, ("run", row["run_id"], row["label"]))), about)
+
+
+def _prices(warehouse: Warehouse, row: _Row) -> Iterator[tuple[str, str]]:
+    """Yield what the run cost, and what its node types cost an hour when it began."""
+    cost = row["cost_usd"]
+    yield "cost of the run", "nothing was paid" if cost is None else f"{cost:.4f} USD"
+    for node_type in _node_types(row):
+        as_of = row["started_at"].isoformat()
+        for price in warehouse.query("prices_as_of", node_type=node_type, as_of=as_of).to_dicts():
+            place = " ".join(filter(None, (price["region"], price["zone"], price["market"])))
+            yield f"{node_type}, {place}", f"{price['usd_per_hour']:g} USD/hour ({price['source']})"
+
+
+def _node_types(row: _Row) -> list[str]:
+    scenario = json.loads(row["canonical"] or "{}")
+    named = {node["node_type"] for node in scenario.get("nodes", ())}
+    return sorted(named or filter(None, (row["node_type"] or "").split("+")))
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """Return the files that landed with a run, and their sizes."""
+    if not folder.is_dir():
+        return {str(folder): "the folder is not here: the run landed elsewhere"}
+    files = sorted(folder.glob(f"{ARTEFACTS}/*")) or sorted(folder.glob("*.parquet"))
+    return {str(file): f"{file.stat().st_size:,} bytes" for file in files}
+
+
+def _listed_fields(title: str, values: Mapping[str, object]) -> Iterator[str]:
+    if not values:
+        return
+    yield title
+    widest = max(map(len, values))
+    for name, value in values.items():
+        yield f"  {name:<{widest}}  {value}"

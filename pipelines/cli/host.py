@@ -30,16 +30,16 @@ def reap() -> None:
 
     Example: stepcast reap
     """
-    from assets.turns import free_dead_runs
-    from pipelines import history
+    from assets.home_lock import free_dead_runs
+    from pipelines import dagster_history
     from profilers import clusters
-    from studies.reaping import reap_rented
+    from studies.renting import reap_rented
     from warehouse.home import home
     from warehouse.records import StepcastError
 
     removed = [f"removed {name}" for name in clusters.reap()]
     if (home() / "dagster.yaml").exists():
-        with history.instance(home()) as instance:
+        with dagster_history.instance(home()) as instance:
             removed += [f"marked run {run_id} as failed" for run_id in free_dead_runs(instance)]
     rented = reap_rented(home(), lambda text: print_text(text, err=True))
     removed += [f"ended {id_}" for id_ in rented.ended]
@@ -82,14 +82,14 @@ def ui(port: Annotated[int, typer.Option(help="Where it listens.")] = 3000) -> N
 
     Example: stepcast ui --port 3001
     """
-    from assets.landed import report_landed
-    from pipelines import history
+    from assets.sites import report_landed
+    from pipelines import dagster_history
     from warehouse.home import CHECKOUT, home
     from warehouse.records import BadInput
 
-    with history.instance(home()) as instance, suppress(BadInput):
+    with dagster_history.instance(home()) as instance, suppress(BadInput):
         report_landed(instance, home())
-    history.prepare(home())
+    dagster_history.prepare(home())
     os.environ["STEPCAST_HOME"] = str(home())
     module = ["-m", "pipelines.definitions", "--working-directory", str(CHECKOUT)]
     # Its successor, `dg dev`, is a tool for developers, which users need not have.

@@ -8,14 +8,14 @@ import typer
 
 from pipelines.cli.tables import print_text
 from warehouse.home import home
-from warehouse.kept import bring, kept_runs
 from warehouse.loader import LoadReport
-from warehouse.prefixes import PREFIX, configured, prefix_of
-from warehouse.records import BadInput
+from warehouse.prefixes import PREFIX, configured_prefix, prefix_of
+from warehouse.records import BadInput, Purpose
 from warehouse.recovery import recover
-from warehouse.sealed import FOLDER
+from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.seal import FOLDER
 from warehouse.sets import is_sets
-from warehouse.sites import Received, receive
+from warehouse.sites import ReceiveReport, receive
 from warehouse.sites import push as push_runs
 from warehouse.warehouse import Warehouse
 
@@ -48,7 +48,7 @@ def load(
     wrong: list[str] = []
     sets = Path(place) if place and is_sets(Path(place)) else None
     if sets is not None:
-        copied = bring(sets, warehouse.landing, [run.run_id for run in kept_runs(sets)])
+        copied = copy_kept_runs(sets, warehouse.landing, [run.run_id for run in kept_runs(sets)])
         print_text(f"copied {copied} runs from {place}")
     elif place:
         received = receive(prefix_of(place), warehouse.landing)
@@ -67,10 +67,10 @@ def load(
 def tell_dagster(place: Path) -> None:
     """Tell Dagster what came into a home, if it was used there before; else `stepcast ui` does."""
     if (place / "dagster.yaml").exists():
-        from assets.landed import report_landed
-        from pipelines import history
+        from assets.sites import report_landed
+        from pipelines import dagster_history
 
-        with history.instance(place) as instance:
+        with dagster_history.instance(place) as instance:
             report_landed(instance, place)
 
 
@@ -86,7 +86,7 @@ def push(
 
     Example: stepcast push s3://lab/runs
     """
-    prefix = prefix_of(place) if place else configured()
+    prefix = prefix_of(place) if place else configured_prefix()
     if prefix is None:
         raise BadInput(f"no place to push to; name a folder or s3://bucket/name, or set {PREFIX}")
     report = push_runs(home() / "landing", prefix)
@@ -97,7 +97,7 @@ def push(
         raise BadInput("; ".join(report.refused))
 
 
-def not_copied(received: Received) -> list[str]:
+def not_copied(received: ReceiveReport) -> list[str]:
     """Return a line for each run that was not copied."""
     return [
         *(f"run {one.run_id} was not copied: {one.reason}" for one in received.refused),
@@ -119,3 +119,52 @@ def check_all_loaded(report: LoadReport, refused: Sequence[str] = ()) -> None:
         lines.append("to try one again, move its folder back to landing/ and run `stepcast load`")
     if lines:
         raise BadInput("; ".join(lines))
+
+
+# `stepcast import`: measurements that others made become runs of backend `imported`.
+
+
+def import_(
+    format_name: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT",
+            help="nccl-tests, iperf3, pcap, kineto, execution-trace, runmetadata, chrome-timeline, "
+            "csv.",
+        ),
+    ],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, gzipped or not.")],
+    source: Annotated[str | None, typer.Option(help="Who measured it; a mapping may say.")] = None,
+    licence: Annotated[str | None, typer.Option(help="Licence of the data.")] = None,
+    url: Annotated[str | None, typer.Option(help="Where the file is from.")] = None,
+    purpose: Annotated[
+        Purpose, typer.Option(help="Whether fits may see it, or it judges predictions.")
+    ] = "profile",
+    mapping: Annotated[
+        Path | None, typer.Option(help="csv: the columns; else the mapping of the file's name.")
+    ] = None,
+    world_size: Annotated[
+        int | None, typer.Option(min=1, help="nccl-tests: ranks, where the log does not say.")
+    ] = None,
+) -> None:
+    """Bring measurements of others into the history, with their source.
+
+    They are runs of backend `imported`, never mixed with our own. What is kept of each format is
+    in docs/import.md. Importing a file twice changes nothing.
+
+    Example: stepcast import nccl-tests run1.log run2.log --source "our cluster, May 2026"
+    """
+    from pipelines.file_import import Provenance, import_file, land_staged
+    from profilers.readers.contract import ReaderOptions
+    from profilers.readers.formats import find_format
+    from warehouse.warehouse import Warehouse
+
+    options = ReaderOptions(world_size=world_size, mapping=mapping)
+    find_format(format_name, options)
+    warehouse = Warehouse(home())
+    with land_staged(warehouse.landing) as staging:
+        given = Provenance(source=source, licence=licence, url=url)
+        lines = [import_file(path, format_name, options, given, purpose, staging) for path in paths]
+    check_all_loaded(warehouse.load())
+    for line in lines:
+        print_text(line)

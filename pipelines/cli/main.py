@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pipelines.cli.commands import Commands
-from warehouse.version import version
+from warehouse.home import version
 
 app = typer.Typer(
     cls=Commands,
@@ -22,7 +22,7 @@ app = typer.Typer(
 
 
 @dataclass
-class Options:
+class GlobalOptions:
     """What holds for every command."""
 
     debug: bool = False
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: always, with the exit code.
     """
-    given = Options()
+    given = GlobalOptions()
     try:
         app(sys.argv[1:] if arguments is None else list(arguments), obj=given)
     except Exception as error:

@@ -28,7 +28,7 @@ _REFRESH_S = 5.0
 
 
 @dataclass
-class Money:
+class SpendingLimit:
     """What a command may spend, and whether its user has agreed.
 
     Attributes:
@@ -66,15 +66,15 @@ class Money:
         if backend not in RENTED:
             yield
             return
-        from profilers.renting.allowance import allowed
+        from profilers.renting.allowance import use_allowance
         from studies import renting
 
         assert self.max_usd is not None
         may = renting.allowance(home, self.max_usd, types, self.account, _say)
         self.account = may.account
-        agree(told(may), yes=self.agreed)
+        confirm_spending(told(may), yes=self.agreed)
         self.agreed = True
-        with allowed(may), ended_by_signals():
+        with use_allowance(may), exit_on_signals():
             try:
                 yield
             finally:
@@ -88,14 +88,14 @@ def check_cap(backend: Backend, max_usd: float | None) -> None:
     check_capped(backend, max_usd)
 
 
-def spent() -> str:
+def spending_in_words() -> str:
     """Return what this command has spent so far on machines, for a line of progress."""
     if "profilers.renting.allowance" not in sys.modules:
         return ""
     from profilers import clock
-    from profilers.renting.allowance import current
+    from profilers.renting.allowance import current_allowance
 
-    may = current()
+    may = current_allowance()
     if may is None:
         return ""
     at_s, words = _shown.get(may.account, (-_REFRESH_S, ""))
@@ -108,7 +108,7 @@ def spent() -> str:
 _shown: dict[str, tuple[float, str]] = {}
 
 
-def agree(text: str, *, yes: bool) -> None:
+def confirm_spending(text: str, *, yes: bool) -> None:
     """Tell what will be rented, and go on only if the user wants that.
 
     Raises:
@@ -131,7 +131,7 @@ def agree(text: str, *, yes: bool) -> None:
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
+def exit_on_signals() -> Iterator[None]:
     """End as by Ctrl-C where this process is to end, or its terminal is gone."""
 
     def interrupted(*_: object) -> None:
@@ -149,9 +149,8 @@ def ended_by_signals() -> Iterator[None]:
 def _bill(home: Path, may: "Allowance") -> None:
     """Land what was rented, load it, and say what it cost; never in the way of what failed."""
     from profilers.renting.book import Book
-    from profilers.renting.cap import bill
-    from profilers.renting.receipt import items
-    from studies.rented import land_book
+    from profilers.renting.cap import bill, items
+    from studies.renting import land_book
     from warehouse.warehouse import Warehouse
 
     with suppress(OSError, StepcastError):

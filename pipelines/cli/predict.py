@@ -11,7 +11,7 @@ from warehouse.home import MAIN, home
 from warehouse.records import Backend, BadInput
 
 if TYPE_CHECKING:
-    from forecasting.asked.steps import Steps
+    from forecasting.calibration import MeasuredSteps
     from studies.curve import Curve
     from warehouse.warehouse import Warehouse
 
@@ -114,14 +114,18 @@ def predict(
     Example: stepcast predict --dnn small_cnn --framework pytorch --image-size 32 --batch-size 12
     --workers 2,4,8 --worker emu.avx512.s15 --link-mbps 200 --calibrate workers=2,step_s=0.41
     """
-    from forecasting.asked.calibrated import predict_corrected
-    from forecasting.chosen import named
-    from pipelines.cli.calibrating import check_writes
-    from pipelines.cli.epochs import check_samples
-    from pipelines.cli.own import asked_of, check_length, is_target
-    from pipelines.cli.predicted import print_answer
-    from pipelines.cli.predicted_json import print_json
-    from pipelines.cli.templates import curves_of, of_file, of_options
+    from forecasting.calibration import predict_corrected
+    from forecasting.inputs import systems_named
+    from pipelines.cli.calibrate import check_writes
+    from pipelines.cli.predict_output import check_samples, print_answer, print_json
+    from pipelines.cli.workload import (
+        build_own_workload,
+        check_length,
+        curves_of,
+        is_target,
+        of_file,
+        of_options,
+    )
 
     options = {
         "dnn": dnn,
@@ -138,11 +142,11 @@ def predict(
     }
     check_samples(dataset_samples)
     check_writes(calibrate, dry_run)
-    chosen = named(_names(systems))
+    chosen = systems_named(_names(systems))
     own, listed = None, []
     if asked is not None and is_target(asked):
         warehouse = _history(calibrate, dry_run=dry_run)
-        own = asked_of(asked, options, sequence_length)
+        own = build_own_workload(asked, options, sequence_length)
         curves = own.curves
     else:
         check_length(sequence_length)
@@ -163,7 +167,7 @@ def predict(
         say=lambda text: print_text(text, err=True),
     )
     if chrome_trace is not None:
-        from forecasting.timelines import trace_of
+        from forecasting.simulations import trace_of
         from pipelines.cli.pictures import write
 
         write(chrome_trace, trace_of(answer).encode(), told=not as_json)
@@ -181,21 +185,20 @@ def _steps(
     backend: Backend | None,
     host: str | None,
     warehouse: "Warehouse",
-) -> "Steps":
+) -> "MeasuredSteps":
     """Return the measured steps that correct forecasts: none, one that is told, or measured now."""
-    from forecasting.asked.steps import Steps
-    from pipelines.cli.calibrating import ONE_NODE, told
+    from forecasting.calibration import MeasuredSteps
+    from pipelines.cli.calibrate import ONE_NODE, parse_measured_step
 
     if calibrate is None:
-        return Steps()
+        return MeasuredSteps()
     if calibrate != ONE_NODE:
-        return told(calibrate, curves)
-    from forecasting.asked.place import place_of
-    from forecasting.asked.runs import visible_runs
-    from pipelines.cli.calibrating_job import measured_now
+        return parse_measured_step(calibrate, curves)
+    from forecasting.history_scope import select_host, visible_runs
+    from pipelines.cli.calibrate_job import measure_steps
 
-    place = place_of(visible_runs(warehouse), curves, backend, host)
-    steps = measured_now(curves, backend, place, warehouse.landing)
+    place = select_host(visible_runs(warehouse), curves, backend, host)
+    steps = measure_steps(curves, backend, place, warehouse.landing)
     warehouse.load()
     return steps
 
@@ -206,8 +209,8 @@ def _history(calibrate: str | None, *, dry_run: bool) -> "Warehouse":
     Raises:
         BadInput: nothing has been measured in this home.
     """
-    from pipelines.cli.ask import history_here, warehouse_here
-    from pipelines.cli.calibrating import ONE_NODE
+    from pipelines.cli.calibrate import ONE_NODE
+    from pipelines.cli.query import history_here, warehouse_here
     from warehouse.warehouse import Warehouse
 
     if not (home() / MAIN).exists():

@@ -1,20 +1,20 @@
 """`stepcast prices …`: what nodes cost, asked of their provider, and as it was known on any day."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
 import polars as pl
 import typer
 
-from pipelines.cli.ask import Form, history_here
 from pipelines.cli.load import check_all_loaded
+from pipelines.cli.query import Form, history_here
 from pipelines.cli.tables import print_frame, print_text
-from studies.words import count
+from studies.messages import count
+from warehouse.fields import nearest_names
 from warehouse.home import HISTORY, home
 from warehouse.landing import run_folders
-from warehouse.names import nearest
-from warehouse.records import BadInput, Market
+from warehouse.records import BadInput, Market, Price
 from warehouse.warehouse import Warehouse
 
 app = typer.Typer(
@@ -49,7 +49,7 @@ def collect(
 
     Example: stepcast prices collect --region us-east-1 --region eu-west-1 --type 'g5.*'
     """
-    from studies.collecting import collect as collected
+    from studies.price_collection import collect as collected
 
     found = collected(
         Warehouse(home()),
@@ -120,10 +120,31 @@ def show(
 
 
 def _no_price(node_type: str, known: Sequence[str]) -> str:
-    near = nearest(node_type, known)
+    near = nearest_names(node_type, known)
     hint = f"; did you mean {', '.join(near)}?" if near else ";"
     return (
         f"no price of node type {node_type!r} is known{hint} `stepcast prices collect --type "
         f"{node_type}` asks AWS, and `stepcast import csv node_prices.csv` takes your own "
         "(docs/prices.md)"
     )
+
+
+# How commands say at which prices something was reckoned, and of when these are.
+
+
+def prices_in_words(prices: Iterable[Price]) -> str:
+    """Return the prices with market, place, source and date."""
+    return "; ".join(
+        f"{price.node_type} ${price.usd_per_hour:g}/h {price.market.replace('_', ' ')} in "
+        f"{price.zone or price.region or 'any region'} ({_origin(price)})"
+        for price in prices
+    )
+
+
+def _origin(price: Price) -> str:
+    """Return the source and the date, or the year where no more is known."""
+    when = price.observed_at
+    if when is None:
+        return price.source
+    only_year = when == datetime(when.year, 1, 1, tzinfo=UTC)
+    return f"{price.source}, {when:{'%Y' if only_year else '%Y-%m-%d'}}"

@@ -3,20 +3,19 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from forecasting.chosen import asking_of
-from forecasting.ready import chosen_backend
+from forecasting.inputs import inputs_of_study
+from forecasting.study_checks import chosen_backend
 from pipelines.cli.errors import Interrupted
-from pipelines.cli.own import Own, asked_of, is_target
-from pipelines.cli.progress import shown
+from pipelines.cli.progress import show_progress
 from pipelines.cli.tables import print_text
+from pipelines.cli.workload import OwnWorkload, build_own_workload, is_target
 from profilers.clusters import BackendChoice, host_id
 from profilers.clusters.fleet import BACKENDS
 from profilers.clusters.node_types import check_host, fleet_types, node_group
-from studies import measuring
-from studies.plan import tasks
+from studies import measurement
+from studies.plan import RunDurations, tasks
 from studies.rounds import Round, open_round
 from studies.study import Study
-from studies.taken import Taken
 from warehouse.home import home
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
@@ -61,7 +60,9 @@ def profile(
             f"{elsewhere}: machines of a fleet do not see the files of your model; profile it on "
             "nodes of this machine, `stepcast node-types`"
         )
-    own = asked_of(target, {**options, "link_mbps": link_mbps or _LINK_MBPS}, sequence_length)
+    own = build_own_workload(
+        target, {**options, "link_mbps": link_mbps or _LINK_MBPS}, sequence_length
+    )
     for name in {name for curve in own.curves for name in curve.worker}:
         check_host(node_group("worker", name, 1))
     probes = probes_of(own, link_mbps)
@@ -69,16 +70,16 @@ def profile(
     warehouse = Warehouse(home())
     landed, here = landed_runs(warehouse.landing), host_id(chosen)
     study = _study(own, target, probes)
-    round_ = open_round(study, asking_of(study), chosen, here, landed)
+    round_ = open_round(study, inputs_of_study(study), chosen, here, landed)
     print_text(own.in_words)
     print_text(f"backend {chosen}: {why}", err=True)
-    _measure(round_, probes, warehouse.landing, Taken(landed, here, warehouse.landing))
+    _measure(round_, probes, warehouse.landing, RunDurations(landed, here, warehouse.landing))
     warehouse.load()
     what = "steps" if "tf_trace" in probes else "passes"
     print_text(f"Its {what} on {worker} have landed; `stepcast predict {target} …` rests on them.")
 
 
-def probes_of(own: Own, link_mbps: str | None) -> Probes:
+def probes_of(own: OwnWorkload, link_mbps: str | None) -> Probes:
     """Return what is measured of a model.
 
     Raises:
@@ -94,21 +95,21 @@ def probes_of(own: Own, link_mbps: str | None) -> Probes:
     return _TRACES
 
 
-def _study(own: Own, target: str, probes: Probes) -> Study:
+def _study(own: OwnWorkload, target: str, probes: Probes) -> Study:
     return Study.model_validate(
         {
             "name": f"profile.{own.model.dnn}",
             "description": f"Passes of {target}.",
             "probes": probes,
-            "train": [one.model_copy(update={"is_judged": False}) for one in own.curves],
+            "train": [curve.model_copy(update={"is_judged": False}) for curve in own.curves],
         }
     )
 
 
-def _measure(round_: Round, probes: Probes, landing: Path, taken: Taken) -> None:
+def _measure(round_: Round, probes: Probes, landing: Path, taken: RunDurations) -> None:
     try:
-        with shown(tasks(round_, taken)) as progress:
+        with show_progress(tasks(round_, taken)) as progress:
             for probe in probes:
-                round_ = measuring.profile(round_, probe, landing, progress)
+                round_ = measurement.profile(round_, probe, landing, progress)
     except KeyboardInterrupt:
         raise Interrupted("stopped, and everything torn down; the same command goes on") from None

@@ -4,6 +4,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import TextIO
 
 from rich.console import Console
@@ -13,22 +14,98 @@ from rich.progress import Task as Row
 from rich.table import Column
 from rich.text import Text
 
-from assets.progress import LoggedProgress
-from pipelines.cli.money import spent
-from pipelines.estimate import Estimate, readable
+from assets.resources import LoggedProgress
+from pipelines.cli.money import spending_in_words
 from studies.plan import Task
+
+# How long is left of a plan, corrected by how long what is finished took, and what runs now takes.
+#
+# What is left is each task's expected time, times how much slower or quicker than planned tasks of
+# its kind have been. A task that runs for longer than that is evidence too, from that moment on:
+# else what is left would stand still as long as it takes.
+
+
+_PRIOR_S = 30.0
+"""How many expected seconds a first guess of a pace weighs against what was seen."""
+_OF_OTHERS = 0.5
+"""How much of the pace of other kinds is expected of a kind, as a power: a slow host slows all, a
+wrong guess of what one probe takes says nothing of the next."""
+_OVERDUE = 0.1
+"""Of what a task has taken so far, that it takes further, when it should have been over."""
+Seen = Sequence[tuple[Task, float]]
+"""Tasks, and the seconds that they took."""
+
+
+class TimeEstimate:
+    """Follows a plan. Times are seconds of the clock `now`."""
+
+    def __init__(self, tasks: Sequence[Task], now: float | None = None) -> None:
+        self._left = list(tasks)
+        self._done: list[tuple[Task, float]] = []
+        self._started = self._task_started = monotonic() if now is None else now
+
+    def finish(self, name: str, now: float | None = None) -> None:
+        """Note that a task is over; one that the plan lacks changes nothing."""
+        now = monotonic() if now is None else now
+        for task in self._left:
+            if task.name == name:
+                self._left.remove(task)
+                self._done.append((task, now - self._task_started))
+                self._task_started = now
+                return
+
+    def elapsed_s(self, now: float | None = None) -> float:
+        """Return the seconds since the plan was begun."""
+        return (monotonic() if now is None else now) - self._started
+
+    def left_s(self, now: float | None = None) -> float:
+        """Return about how many seconds are left."""
+        if not self._left:
+            return 0.0
+        now = monotonic() if now is None else now
+        spent_s, (current, *later) = now - self._task_started, self._left
+        expected_s = _pace(current.kind, self._done) * current.expected_s
+        overdue = [(current, spent_s)] if spent_s > expected_s else []
+        seen = [*self._done, *overdue]
+        paces = {kind: _pace(kind, seen) for kind in {task.kind for task in later}}
+        others_s = sum(paces[task.kind] * task.expected_s for task in later)
+        return max(expected_s - spent_s, _OVERDUE * spent_s) + others_s
+
+
+def _pace(kind: str, seen: Seen) -> float:
+    """Return how many seconds a planned second of tasks of a kind takes."""
+    ours = [(task.expected_s, real_s) for task, real_s in seen if task.kind == kind]
+    others = [(task.expected_s, real_s) for task, real_s in seen if task.kind != kind]
+    return _ratio(ours, _ratio(others, 1.0) ** _OF_OTHERS)
+
+
+def _ratio(seen: Sequence[tuple[float, float]], guess: float) -> float:
+    expected_s = sum(one for one, _ in seen)
+    real_s = sum(one for _, one in seen)
+    return (real_s + guess * _PRIOR_S) / (expected_s + _PRIOR_S)
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as people say it."""
+    if seconds < 55:
+        return f"{max(5 * round(seconds / 5), 5)} s"
+    if seconds < 570:
+        minutes, part = divmod(round(seconds / 10) * 10, 60)
+        return f"{minutes} min {part} s" if part else f"{minutes} min"
+    return f"{round(seconds / 60)} min"
+
 
 _REFRESHES_PER_S = 2.0
 """Few: drawing takes processor time from what is measured."""
 
 
-class _OfCommand(LoggedProgress):
+class _CommandProgress(LoggedProgress):
     """What both ways to show it have in common: each warning is printed once.
 
     Several assets may find the same fault; Dagster's log has it from each of them.
     """
 
-    def __init__(self, estimate: Estimate) -> None:
+    def __init__(self, estimate: TimeEstimate) -> None:
         self._estimate = estimate
         self._warned: set[str] = set()
 
@@ -47,10 +124,10 @@ class _OfCommand(LoggedProgress):
     def _print_warning(self, line: str) -> None: ...
 
 
-class Lines(_OfCommand):
+class LineProgress(_CommandProgress):
     """One line for each thing that begins."""
 
-    def __init__(self, estimate: Estimate, out: TextIO) -> None:
+    def __init__(self, estimate: TimeEstimate, out: TextIO) -> None:
         super().__init__(estimate)
         self._out, self._last = out, ""
 
@@ -59,8 +136,12 @@ class Lines(_OfCommand):
         super().say(text)
         if text != self._last:
             self._last = text
-            left = f", about {readable(left_s)} left" if (left_s := self._estimate.left_s()) else ""
-            self._print(f"[{self._estimate.elapsed_s():4.0f} s{left}{spent()}] {text}")
+            left = (
+                f", about {format_duration(left_s)} left"
+                if (left_s := self._estimate.left_s())
+                else ""
+            )
+            self._print(f"[{self._estimate.elapsed_s():4.0f} s{left}{spending_in_words()}] {text}")
 
     def _print_warning(self, line: str) -> None:
         self._print(line)
@@ -70,10 +151,10 @@ class Lines(_OfCommand):
         self._out.flush()
 
 
-class Bar(_OfCommand):
+class BarProgress(_CommandProgress):
     """A bar with what runs now, elapsed time and time left."""
 
-    def __init__(self, estimate: Estimate, display: Display) -> None:
+    def __init__(self, estimate: TimeEstimate, display: Display) -> None:
         super().__init__(estimate)
         self._display = display
         self._row = display.add_task("starting", total=1.0)
@@ -87,10 +168,10 @@ class Bar(_OfCommand):
         self._display.console.print(Text(line, "yellow"))
 
 
-class _Left(ProgressColumn):
+class _TimeLeftColumn(ProgressColumn):
     """Elapsed time, time left and what was spent; also moves the bar, whose length is time."""
 
-    def __init__(self, estimate: Estimate) -> None:
+    def __init__(self, estimate: TimeEstimate) -> None:
         super().__init__(table_column=Column(no_wrap=True))
         self._estimate = estimate
 
@@ -99,16 +180,16 @@ class _Left(ProgressColumn):
         elapsed_s, left_s = self._estimate.elapsed_s(), self._estimate.left_s()
         task.completed = elapsed_s / max(elapsed_s + left_s, 1e-9)
         minutes, seconds = divmod(round(elapsed_s), 60)
-        left = f", about {readable(left_s)} left" if left_s else ""
-        return Text(f"{minutes}:{seconds:02d}{left}{spent()}", "cyan")
+        left = f", about {format_duration(left_s)} left" if left_s else ""
+        return Text(f"{minutes}:{seconds:02d}{left}{spending_in_words()}", "cyan")
 
 
 @contextmanager
-def shown(tasks: Sequence[Task]) -> Iterator[LoggedProgress]:
+def show_progress(tasks: Sequence[Task]) -> Iterator[LoggedProgress]:
     """Show progress on stderr until the context ends: a bar on a terminal, elsewhere lines."""
-    estimate, console = Estimate(tasks), Console(stderr=True)
+    estimate, console = TimeEstimate(tasks), Console(stderr=True)
     if not console.is_terminal:
-        yield Lines(estimate, sys.stderr)
+        yield LineProgress(estimate, sys.stderr)
         return
     what = TextColumn(
         "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
@@ -117,10 +198,10 @@ def shown(tasks: Sequence[Task]) -> Iterator[LoggedProgress]:
         SpinnerColumn(),
         what,
         BarColumn(bar_width=16),
-        _Left(estimate),
+        _TimeLeftColumn(estimate),
         console=console,
         expand=True,
         transient=True,
         refresh_per_second=_REFRESHES_PER_S,
     ) as display:
-        yield Bar(estimate, display)
+        yield BarProgress(estimate, display)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pipelines.cli.ask import warehouse_here
+from pipelines.cli.query import warehouse_here
 from warehouse.records import Backend, BadInput
 
 Choice = Literal["cost", "time"]
@@ -130,7 +130,12 @@ def recommend(
     --iterations 10000 --max-hours 2 --budget-usd 1 --capacity emu.avx512.s15=8 --capacity
     emu.sse41.s15=8 --link-mbps 500 --front --picture front.svg
     """
-    from pipelines.cli.recommending import Rented, Shown, by_all, by_one
+    from pipelines.cli.recommending import (
+        OutputOptions,
+        RentalOptions,
+        recommend_by_forecasts,
+        recommend_by_search,
+    )
 
     amounts: dict[str, float | None] = {
         "--global-batch": global_batch,
@@ -174,13 +179,13 @@ def recommend(
     }
     job = (samples, iterations, epochs, dataset_samples)
     when = None if as_of is None else as_of.replace(tzinfo=UTC)
-    rented = Rented(_capacity(capacity), market, when, backend)
-    shown = Shown(as_json, front, picture)
+    rented = RentalOptions(_capacity(capacity), market, when, backend)
+    shown = OutputOptions(as_json, front, picture)
     if system is not None:
         _check_own_search(system, of_answers)
-        by_one(system, options, job, rented, warehouse_here(), shown)
+        recommend_by_search(system, options, job, rented, warehouse_here(), shown)
     else:
-        by_all(options, of_answers, job, rented, warehouse_here(), shown)
+        recommend_by_forecasts(options, of_answers, job, rented, warehouse_here(), shown)
 
 
 def _check_amounts(amounts: Mapping[str, float | None], others: Mapping[str, object]) -> None:

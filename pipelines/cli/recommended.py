@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 import typer
 
-from forecasting.recommending import Market, Recommended
-from models.choosing.advice import Question
-from models.choosing.limits import LIMITS, Limit, exceeded
-from models.choosing.options import Option
-from pipelines.cli.priced import priced
-from pipelines.cli.tables import Column, print_rows, print_text
-from reports.wording import are_few, held
-from studies.words import count
+from forecasting.recommendation import Market, SearchRecommendation
+from models.choice.advice import AdviceRequest
+from models.choice.limits import LIMITS, Limit, exceeded_limits
+from models.choice.offers import Option
+from pipelines.cli.prices import prices_in_words
+from pipelines.cli.tables import TableColumn, print_rows, print_text
+from reports.wording import are_few, held_intervals
+from studies.messages import count
 
 _SAID: Mapping[Limit, str] = {
     "deadline_s": "time",
@@ -21,16 +21,18 @@ _SAID: Mapping[Limit, str] = {
     "usd_per_hour": "price an hour",
 }
 _COLUMNS = (
-    Column("by"),
-    Column("nodes", is_key=True),
-    Column("step", is_number=True),
-    Column("hours", is_key=True, is_number=True),
-    Column("cost", is_key=True, is_number=True),
-    Column("limits"),
+    TableColumn("by"),
+    TableColumn("nodes", is_key=True),
+    TableColumn("step", is_number=True),
+    TableColumn("hours", is_key=True, is_number=True),
+    TableColumn("cost", is_key=True, is_number=True),
+    TableColumn("limits"),
 )
 
 
-def print_recommended(system: str, question: Question, market: Market, found: Recommended) -> None:
+def print_recommendation(
+    system: str, question: AdviceRequest, market: Market, found: SearchRecommendation
+) -> None:
     """Print choice, alternatives and rules of thumb, then what they rest on and how surely."""
     advice = found.advice
     print_text(
@@ -52,14 +54,16 @@ def print_recommended(system: str, question: Question, market: Market, found: Re
         print_rows(_COLUMNS, _cells(question, [("", one) for one in found.front]))
     for line in found.place.in_words():
         print_text(line)
-    print_text(f"Prices as of {market.as_of:%Y-%m-%d}: {priced(found.prices)}.")
+    print_text(f"Prices as of {market.as_of:%Y-%m-%d}: {prices_in_words(found.prices)}.")
     print_text(f"Searched {advice.searched}.")
     for line in _accuracy(system, found):
         print_text(line)
     print_text(f"Recommendation {found.recommendation_id}, by fit {found.fit_id}.")
 
 
-def print_json(system: str, question: Question, market: Market, found: Recommended) -> None:
+def print_json(
+    system: str, question: AdviceRequest, market: Market, found: SearchRecommendation
+) -> None:
     """Print the same as one JSON object, with the Pareto front."""
     asked = {"capacity": dict(market.capacity), "market": market.market}
     told = {
@@ -67,7 +71,7 @@ def print_json(system: str, question: Question, market: Market, found: Recommend
         "question": question.model_dump(mode="json") | {**asked, "as_of": market.as_of.isoformat()},
         **found.advice.model_dump(mode="json"),
         "front": [one.model_dump(mode="json") for one in found.front],
-        "prices": [one.model_dump(mode="json") for one in found.prices],
+        "prices": [price.model_dump(mode="json") for price in found.prices],
         "backend": found.place.backend,
         "host_id": found.place.host_id,
         "this_host": found.place.is_here,
@@ -79,7 +83,7 @@ def print_json(system: str, question: Question, market: Market, found: Recommend
     typer.echo(json.dumps(told, ensure_ascii=False, default=str))
 
 
-def _limits(question: Question) -> Iterator[str]:
+def _limits(question: AdviceRequest) -> Iterator[str]:
     if question.max_hours is not None:
         yield f", within {question.max_hours:g} hours"
     if question.budget_usd is not None:
@@ -88,7 +92,7 @@ def _limits(question: Question) -> Iterator[str]:
         yield f", at ${question.max_usd_per_hour:g} an hour at most"
 
 
-def _rows(system: str, found: Recommended) -> Iterator[tuple[str, Option | None]]:
+def _rows(system: str, found: SearchRecommendation) -> Iterator[tuple[str, Option | None]]:
     if found.advice.choice is not None:
         yield f"{system}", found.advice.choice
     for option in found.advice.alternatives:
@@ -96,7 +100,7 @@ def _rows(system: str, found: Recommended) -> Iterator[tuple[str, Option | None]
     yield from found.advice.policies.items()
 
 
-def _cells(question: Question, rows: Sequence[tuple[str, Option | None]]) -> list[list[str]]:
+def _cells(question: AdviceRequest, rows: Sequence[tuple[str, Option | None]]) -> list[list[str]]:
     return [
         [name, "nothing that holds the batch", "", "", "", ""]
         if option is None
@@ -112,17 +116,17 @@ def _cells(question: Question, rows: Sequence[tuple[str, Option | None]]) -> lis
     ]
 
 
-def _exceeded(question: Question, option: Option) -> Iterator[str]:
+def _exceeded(question: AdviceRequest, option: Option) -> Iterator[str]:
     """Yield each limit that is exceeded, and those that may be."""
-    surely = exceeded(question.job, option.outcome)
+    surely = exceeded_limits(question.job, option.outcome)
     for limit in LIMITS:
         if limit in surely:
             yield f"{_SAID[limit]} exceeded"
-        elif limit in exceeded(question.job, option.worst):
+        elif limit in exceeded_limits(question.job, option.worst):
             yield f"{_SAID[limit]} may be exceeded"
 
 
-def _judged(system: str, found: Recommended) -> str:
+def _judged(system: str, found: SearchRecommendation) -> str:
     """Return how many forecasts of the system were judged where it answers."""
     on = f"on backend {found.place.backend}"
     if found.judged:
@@ -130,7 +134,7 @@ def _judged(system: str, found: Recommended) -> str:
     return f"No forecast of {system} has been judged {on}: nothing says how far off this is."
 
 
-def _accuracy(system: str, found: Recommended) -> Iterator[str]:
+def _accuracy(system: str, found: SearchRecommendation) -> Iterator[str]:
     """Yield a line for each split: how wrong the system has been there."""
     judged = found.accuracy.filter(pl.col("n") > 0).sort("split")
     if judged.is_empty():
@@ -151,5 +155,5 @@ def _covered(percent: float | None, n: int) -> str:
     """Return how many were inside of their intervals; nothing where there are none."""
     if percent is None:
         return ""
-    value, _ = held(round(n * percent / 100), n)
+    value, _ = held_intervals(round(n * percent / 100), n)
     return f", {value} inside their interval{', too few to judge' if are_few(n) else ''}"

@@ -6,18 +6,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.choosing.overheads import Overheads
-from pipelines.cli.own import as_json, built, check_length, check_options, in_words, is_target
+from models.choice.overheads import Overheads
 from pipelines.cli.pictures import check_picture, write_picture
 from pipelines.cli.tables import print_text
+from pipelines.cli.workload import (
+    as_json,
+    build_own_model,
+    check_length,
+    check_options,
+    in_words,
+    is_target,
+)
 from warehouse import limits
 from warehouse.records import Backend, BadInput
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from forecasting.decisions.question import Question as WholeQuestion
-    from models.choosing.offers import Markets
+    from forecasting.decisions.question import JobQuestion as WholeQuestion
+    from models.choice.offers import Markets
     from networks.own_model import OwnModel
     from warehouse.warehouse import Warehouse
 
@@ -28,7 +35,7 @@ _NETWORK = "a network (`stepcast networks` lists them)"
 
 
 @dataclass(frozen=True)
-class Rented:
+class RentalOptions:
     """What can be rented, and as of when, None: now; on which backend, None: any."""
 
     capacity: Mapping[str, int]
@@ -38,7 +45,7 @@ class Rented:
 
 
 @dataclass(frozen=True)
-class Shown:
+class OutputOptions:
     """How an answer is shown: as JSON or in words, with the Pareto front, and drawn to a file."""
 
     as_json: bool
@@ -46,24 +53,24 @@ class Shown:
     picture: Path | None
 
 
-def by_one(
+def recommend_by_search(
     system: str,
     options: Mapping[str, Any],
     job: Job,
-    rented: Rented,
+    rented: RentalOptions,
     warehouse: "Warehouse",
-    shown: Shown,
+    shown: OutputOptions,
 ) -> None:
     """Ask one system for its own search, and print what it says.
 
     Raises:
-        BadInput: as `forecasting.recommending.recommend`, or no global batch is given.
+        BadInput: as `forecasting.recommendation.recommend`, or no global batch is given.
     """
-    from forecasting import recommending
-    from forecasting.advisers import adviser
+    from forecasting import recommendation
     from forecasting.decisions.question import samples_of
-    from models.choosing.advice import Question
-    from pipelines.cli.recommended import print_json, print_recommended
+    from forecasting.recommendation import adviser
+    from models.choice.advice import AdviceRequest
+    from pipelines.cli.recommended import print_json, print_recommendation
 
     check_picture(shown.picture)
     if is_target(options["dnn"], _NETWORK):
@@ -75,9 +82,11 @@ def by_one(
     if global_batch is None:
         raise BadInput(f"--global-batch: missing; {system} divides the samples of a step")
     samples = samples_of(*job, per_step=global_batch)
-    question = Question(**options, iterations=-(-samples // global_batch))
-    market = recommending.Market(rented.capacity, rented.market, rented.as_of or datetime.now(UTC))
-    found = recommending.recommend(
+    question = AdviceRequest(**options, iterations=-(-samples // global_batch))
+    market = recommendation.Market(
+        rented.capacity, rented.market, rented.as_of or datetime.now(UTC)
+    )
+    found = recommendation.recommend(
         warehouse,
         asked,
         question,
@@ -89,32 +98,32 @@ def by_one(
     if shown.as_json:
         print_json(system, question, market, found)
     else:
-        print_recommended(system, question, market, found)
+        print_recommendation(system, question, market, found)
 
     def drawn() -> "Figure":
-        from reports.recommended_plot import of_one_system
+        from reports.recommendation_plot import of_one_system
 
         return of_one_system(system, question, found)
 
     write_picture(shown.picture, drawn, told=not shown.as_json)
 
 
-def by_all(
+def recommend_by_forecasts(
     options: Mapping[str, Any],
     of_answers: Mapping[str, Any],
     job: Job,
-    rented: Rented,
+    rented: RentalOptions,
     warehouse: "Warehouse",
-    shown: Shown,
+    shown: OutputOptions,
 ) -> None:
     """Ask all systems about every way to run the job, and print the answer.
 
     Raises:
         BadInput: as `forecasting.decisions.answer.answer`, or options contradict each other.
     """
-    from forecasting.chosen import named
     from forecasting.decisions.answer import answer
-    from pipelines.cli.answered import print_answered
+    from forecasting.inputs import systems_named
+    from pipelines.cli.answered import print_decision
     from pipelines.cli.answered_json import print_json
 
     check_picture(shown.picture)
@@ -122,7 +131,7 @@ def by_all(
     if of_answers["--preemptions"] is not None and rented.market == "on_demand":
         raise BadInput("--preemptions: nodes on demand are not taken away; give --market spot, any")
     names = of_answers["--systems"]
-    systems = named([] if names is None else [one.strip() for one in names.split(",")])
+    systems = systems_named([] if names is None else [one.strip() for one in names.split(",")])
     question, model = _with_model(_question(options, of_answers, job), rented, of_answers)
     found = answer(
         warehouse,
@@ -141,10 +150,10 @@ def by_all(
     else:
         if model is not None:
             print_text(in_words(target, model))
-        print_answered(found, with_front=shown.front)
+        print_decision(found, with_front=shown.front)
 
     def drawn() -> "Figure":
-        from reports.recommended_plot import of_all_systems
+        from reports.recommendation_plot import of_all_systems
 
         return of_all_systems(found)
 
@@ -154,7 +163,7 @@ def by_all(
 def _question(
     options: Mapping[str, Any], of_answers: Mapping[str, Any], job: Job
 ) -> "WholeQuestion":
-    from forecasting.decisions.question import Question, samples_of
+    from forecasting.decisions.question import JobQuestion, samples_of
 
     global_batch, batch_size = options["global_batch"], of_answers["--batch-size"]
     if (global_batch is None) == (batch_size is None):
@@ -163,7 +172,7 @@ def _question(
     if server is not None and batch_size is None:
         raise BadInput("--server: asynchronous workers have batches of their own; --batch-size")
     late = of_answers["--late"]
-    return Question(
+    return JobQuestion(
         **options,
         samples=samples_of(*job, per_step=global_batch),
         framework=of_answers["--framework"],
@@ -178,14 +187,14 @@ def _question(
 
 
 def _with_model(
-    question: "WholeQuestion", rented: Rented, of_answers: Mapping[str, Any]
+    question: "WholeQuestion", rented: RentalOptions, of_answers: Mapping[str, Any]
 ) -> "tuple[WholeQuestion, OwnModel | None]":
     """Return the question about a network that is known by its name from now on.
 
     Raises:
-        BadInput: as `pipelines.cli.own.check_options` and `built`.
+        BadInput: as `pipelines.cli.workload.check_options` and `built`.
     """
-    from forecasting.decisions.enumerating import batch_sizes_of
+    from forecasting.decisions.question import batch_sizes_of
 
     target, sequence_length = question.dnn, of_answers["--sequence-length"]
     if not is_target(target, _NETWORK):
@@ -195,7 +204,7 @@ def _with_model(
     told = {"framework": question.framework, "server": question.server, "image_size": size}
     check_options(target, told, sequence_length)
     batch_sizes = batch_sizes_of(question, rented.capacity)
-    model = built(target, batch_sizes, told, sequence_length)
+    model = build_own_model(target, batch_sizes, told, sequence_length)
     known = {"dnn": model.dnn, "image_size": model.image_size, "framework": model.framework}
     return question.model_copy(update=known), model
 

@@ -34,8 +34,8 @@ def export(
     Example: stepcast export demo data/reference
     """
     from warehouse.landing import landed_runs
-    from warehouse.packing import pack
     from warehouse.records import BadInput
+    from warehouse.sets import pack
 
     landing = home() / "landing"
     ours = [run for run in landed_runs(landing) if run.study == study and run.status == "ok"]
@@ -99,11 +99,11 @@ def reproduce(
     Example: stepcast reproduce data/reference, or stepcast reproduce my-runs --study mine.yaml
     """
     from pipelines import reproduction
-    from pipelines.cli.progress import shown
+    from pipelines.cli.progress import show_progress
     from reports import accuracy_page
 
     place = home()
-    with shown([]) as progress:
+    with show_progress([]) as progress:
         rounds = reproduction.reproduce(folder, place, progress, study or ())
     tell_dagster(place)
     print_text(f"{len(rounds)} rounds of {len({one.study.name for one in rounds})} studies")
@@ -127,11 +127,11 @@ def reproduce_external(
 
     Example: stepcast reproduce-external ~/public-measurements
     """
-    from pipelines import external
+    from pipelines import public_files
     from warehouse.warehouse import Warehouse
 
     place = home()
-    for line in external.judge(data, Warehouse(place)):
+    for line in public_files.judge(data, Warehouse(place)):
         print_text(line)
     print_leaderboard(place, "external.json")
 
@@ -170,7 +170,7 @@ def print_sealed(place: Path) -> "pl.DataFrame":
 
 def print_leaderboard(place: Path, name: str) -> None:
     """Print the leaderboard of a home and write it there."""
-    from pipelines.cli.ask import LEADERBOARD
+    from pipelines.cli.query import LEADERBOARD
     from pipelines.cli.tables import print_table
     from warehouse.warehouse import Warehouse
 

@@ -49,11 +49,11 @@ def run(
 
     Example: stepcast run mine.yaml --backend ec2 --max-usd 5
     """
-    from pipelines.cli import main_job
-    from pipelines.cli.money import Money
+    from pipelines.cli import run_job
+    from pipelines.cli.money import SpendingLimit
 
-    cap = Money(max_usd, yes)
-    main_job.run_study(_found(study), backend, minutes, cap, judged=until is None)
+    cap = SpendingLimit(max_usd, yes)
+    run_job.run_study(_found(study), backend, minutes, cap, judged=until is None)
 
 
 def demo(backend: Backend = None) -> None:
@@ -63,10 +63,10 @@ def demo(backend: Backend = None) -> None:
 
     Example: stepcast demo
     """
-    from pipelines.cli import main_job
-    from pipelines.cli.money import Money
+    from pipelines.cli import run_job
+    from pipelines.cli.money import SpendingLimit
 
-    main_job.run_study(_found(DEMO), backend, 0, Money(None, False))
+    run_job.run_study(_found(DEMO), backend, 0, SpendingLimit(None, False))
 
 
 def plan(study: Study = DEMO, backend: Backend = None) -> None:
@@ -74,9 +74,9 @@ def plan(study: Study = DEMO, backend: Backend = None) -> None:
 
     Example: stepcast plan studies/demo.yaml
     """
-    from pipelines.cli import main_job
+    from pipelines.cli import run_job
 
-    main_job.show_plan(_found(study), backend)
+    run_job.show_plan(_found(study), backend)
 
 
 def report(
@@ -94,9 +94,9 @@ def report(
 
     Example: stepcast report studies/demo.yaml
     """
-    from pipelines.cli import main_job
+    from pipelines.cli import run_job
 
-    main_job.write_report(_found(study), backend, to)
+    run_job.write_report(_found(study), backend, to)
 
 
 def _found(study: Path) -> Path:

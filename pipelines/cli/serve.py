@@ -45,9 +45,9 @@ def serve(
 
     Example: curl -H "Authorization: Bearer $STEPCAST_TOKEN" localhost:8791/v1/cluster
     """
-    from pipelines.cli import serving
+    from pipelines.cli import serve_job
 
-    serving.serve(host, port, token, not no_token, datasets, minutes)
+    serve_job.serve(host, port, token, not no_token, datasets, minutes)
 
 
 @node.command()
@@ -64,9 +64,9 @@ def join(
 
     Example: stepcast node join http://10.0.0.1:8791 --type lab.xeon --link-mbps 10000
     """
-    from pipelines.cli import serving
+    from pipelines.cli import serve_job
 
-    serving.join(url, node_type, name, link_mbps, token)
+    serve_job.join(url, node_type, name, link_mbps, token)
 
 
 @embedder.command()
@@ -88,9 +88,9 @@ def train(
 
     Example: stepcast embedder train digits --iterations 1080 --minutes 120
     """
-    from pipelines.cli import serving
+    from pipelines.cli import serve_job
 
-    serving.train(dataset, minutes, iterations, source, networks, seed)
+    serve_job.train(dataset, minutes, iterations, source, networks, seed)
 
 
 @embedder.command("list")
@@ -99,7 +99,7 @@ def list_() -> None:
 
     Example: stepcast embedder list
     """
-    from forecasting.embedders import known
+    from forecasting.embedders import available_embedders
 
-    for name, path in known().items():
+    for name, path in available_embedders().items():
         print_text(f"{name}  {path}")

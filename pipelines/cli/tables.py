@@ -28,7 +28,7 @@ _RULE = "─"
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table.
 
     Attributes:
@@ -107,14 +107,14 @@ def print_frame(frame: "pl.DataFrame", form: Format, keys: Collection[str] = ())
 def print_table(frame: "pl.DataFrame", keys: Collection[str] = ()) -> None:
     """Print rows as a table, then their number; `keys` are columns that stay on the row."""
     columns = [
-        Column(name, is_key=name in keys, is_number=kind.is_numeric())
+        TableColumn(name, is_key=name in keys, is_number=kind.is_numeric())
         for name, kind in frame.schema.items()
     ]
     print_rows(columns, [[_in_words(value) for value in row] for row in _flat(frame).rows()])
     typer.echo(f"{frame.height} row{'' if frame.height == 1 else 's'}")
 
 
-def print_rows(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+def print_rows(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> None:
     """Print a table, an empty line before and after it.
 
     Args:
@@ -129,7 +129,7 @@ def print_rows(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None
 
 
 def table_lines(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int
 ) -> Iterator[str]:
     """Yield the lines of a table; see `print_rows`.
 
@@ -174,7 +174,7 @@ def table_lines(
 
 
 def _beside(
-    columns: Sequence[Column], widths: Sequence[int], places: Sequence[int], width: int
+    columns: Sequence[TableColumn], widths: Sequence[int], places: Sequence[int], width: int
 ) -> list[int]:
     """Return which columns stay on the row: the first, keys, and others as far as they fit."""
     keys = [place for place in places[1:] if columns[place].is_key]
@@ -191,7 +191,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _joined(
-    columns: Sequence[Column], widths: Sequence[int], places: Sequence[int], row: Sequence[str]
+    columns: Sequence[TableColumn], widths: Sequence[int], places: Sequence[int], row: Sequence[str]
 ) -> str:
     """Return the values of a line beside each other."""
     texts = []

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pipelines.cli.money import MaxUsd, Money, Yes, check_cap
+from pipelines.cli.money import MaxUsd, SpendingLimit, Yes, check_cap
 from pipelines.cli.pictures import check_picture, write_picture
 from pipelines.cli.tables import print_text
 from pipelines.runtime import IfInfeasible
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from pipelines.runtime.attempt import AnswerPolicy
+    from pipelines.runtime.event_log import EventLogEntry
     from pipelines.runtime.job_file import TrainingJob
-    from pipelines.runtime.planning import Infeasible, Way
-    from pipelines.runtime.runner import Answer
-    from pipelines.runtime.state import State
-    from pipelines.runtime.story import Entry
+    from pipelines.runtime.plan import Infeasible, LimitRelaxation
+    from pipelines.runtime.state import JobState
     from profilers.renting.allowance import Allowance
 
 _PATIENCE_S = 600.0
@@ -65,7 +65,7 @@ def train(
         if rehearse:
             story, error = _rehearsed(given, answerer(policy))
         else:
-            story, error = _trained(given, answerer(policy), Money(max_usd, yes))
+            story, error = _trained(given, answerer(policy), SpendingLimit(max_usd, yes))
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped, and everything torn down; `stepcast train {job}` goes on from the last "
@@ -73,7 +73,7 @@ def train(
         ) from None
 
     def drawn() -> "Figure":
-        from pipelines.runtime.story import frame
+        from pipelines.runtime.event_log import frame
         from reports import runtime_plot
 
         return runtime_plot.timeline(frame(story), f"job {given.name}")
@@ -84,10 +84,10 @@ def train(
 
 
 def _trained(
-    job: "TrainingJob", answer: "Answer", money: Money
-) -> "tuple[Sequence[Entry], str | None]":
+    job: "TrainingJob", answer: "AnswerPolicy", money: SpendingLimit
+) -> "tuple[Sequence[EventLogEntry], str | None]":
     from pipelines.runtime.attempt import train as attempt
-    from pipelines.runtime.profiles import read_performance
+    from pipelines.runtime.job_file import read_performance
     from profilers.clusters import choose_backend
     from warehouse.home import home
 
@@ -99,11 +99,11 @@ def _trained(
     _say(f"backend {backend}: {why}")
     check_cap(backend, money.max_usd)
     performance = read_performance(job, backend, home())
-    types = {one.node_type for one in job.offers}
+    types = {offer.node_type for offer in job.offers}
 
     def told(may: "Allowance") -> str:
-        for one in job.offers:
-            may.rate(one.node_type, one.market)
+        for offer in job.offers:
+            may.rate(offer.node_type, offer.market)
         budget = "" if job.budget_usd is None else f"its budget is ${job.budget_usd:g}; "
         return f"job {job.name} rents nodes as it goes: {budget}at most ${may.cap_usd:g} in all"
 
@@ -116,7 +116,7 @@ def _trained(
 
 
 @contextmanager
-def _shown(iterations: int) -> "Iterator[Callable[[Entry], None]]":
+def _shown(iterations: int) -> "Iterator[Callable[[EventLogEntry], None]]":
     """Yield what prints the story: above a bar on a terminal, elsewhere progress in lines too."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
@@ -126,7 +126,7 @@ def _shown(iterations: int) -> "Iterator[Callable[[Entry], None]]":
     with Progress(*what, console=console, transient=True, refresh_per_second=2) as bar:
         row = bar.add_task("", total=iterations)
 
-        def tell(entry: "Entry") -> None:
+        def tell(entry: "EventLogEntry") -> None:
             if entry.event in ("training", "progress", "saved"):
                 bar.update(row, completed=entry.step)
             if entry.event == "asked":
@@ -139,8 +139,10 @@ def _shown(iterations: int) -> "Iterator[Callable[[Entry], None]]":
         yield tell
 
 
-def _rehearsed(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], str | None]":
-    from pipelines.runtime.profiles import read_performance
+def _rehearsed(
+    job: "TrainingJob", answer: "AnswerPolicy"
+) -> "tuple[Sequence[EventLogEntry], str | None]":
+    from pipelines.runtime.job_file import read_performance
     from pipelines.runtime.rehearsal import Rehearsal
     from profilers.clusters import choose_backend
     from warehouse.home import home
@@ -161,7 +163,7 @@ def _rehearsed(job: "TrainingJob", answer: "Answer") -> "tuple[Sequence[Entry], 
     return rehearsal.story, state.error
 
 
-def _tell(entry: "Entry") -> None:
+def _tell(entry: "EventLogEntry") -> None:
     """Print what happened."""
     what = [entry.event, *(one for one in (entry.node, entry.node_type) if one)]
     if entry.step is not None:
@@ -180,10 +182,10 @@ def _fact(key: str, value: object) -> str:
     return f"{key} {shown}"
 
 
-def answerer(policy: IfInfeasible) -> "Answer":
+def answerer(policy: IfInfeasible) -> "AnswerPolicy":
     """Return who says what happens where nothing is feasible: the user, if there, or a policy."""
 
-    def answer(infeasible: "Infeasible", state: "State") -> "Way | None":
+    def answer(infeasible: "Infeasible", state: "JobState") -> "LimitRelaxation | None":
         if policy == "ask" and sys.stdin.isatty():
             return _asked(infeasible, state)
         return infeasible.way(policy)
@@ -191,7 +193,7 @@ def answerer(policy: IfInfeasible) -> "Answer":
     return answer
 
 
-def _asked(infeasible: "Infeasible", state: "State") -> "Way | None":
+def _asked(infeasible: "Infeasible", state: "JobState") -> "LimitRelaxation | None":
     hourly_usd = sum(node.usd_per_hour for node in state.nodes)
     print_text(f"{infeasible.reason}; {len(state.nodes)} nodes wait at ${hourly_usd:.2f} per hour")
     print_text("  0  abort; the last checkpoint stays")

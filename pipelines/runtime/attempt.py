@@ -1,25 +1,236 @@
 """One attempt at a job, from its folder and cluster to the run that lands."""
 
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 from models.srift.performance import Performance
-from pipelines.runtime.fleet import RANK, Fleet
-from pipelines.runtime.janitor import employed
+from pipelines.runtime import checkpoints
+from pipelines.runtime import state as events
+from pipelines.runtime.controller import Controller
+from pipelines.runtime.event_log import (
+    EventLogEntry,
+    frame,
+    log_entries,
+    progress_entry,
+    stop_entry,
+)
+from pipelines.runtime.fleet import RANK, JobFleet
+from pipelines.runtime.janitor import run_janitor
 from pipelines.runtime.job_file import TrainingJob
-from pipelines.runtime.keeping import PROBE, Keeper
-from pipelines.runtime.runner import Answer, Runner, Tell
-from pipelines.runtime.state import State
-from pipelines.runtime.story import frame
+from pipelines.runtime.job_store import PROBE, JobStore
+from pipelines.runtime.plan import Infeasible, LimitRelaxation
+from pipelines.runtime.state import JobState
 from profilers.clusters import host_id, open_cluster
 from profilers.nodes.notices import EC2_METADATA
-from profilers.nodes.programs import Programs
+from profilers.nodes.programs import Message, Programs
 from profilers.steady.hostlock import host_lock
-from studies.origin import with_origin
+from studies.run_settings import with_origin
 from warehouse.landing import land
-from warehouse.records import Backend, Run
+from warehouse.records import Backend, ProbeFailed, Run, StepcastError
+
+# The thin layer between the controller and the world: hears, tells, writes down.
+
+
+_TICK_S = 0.5
+_PROGRESS_S = 2.0
+_LEAVE_S = 10.0
+"""For how long the last checkpoint of an interrupted job is waited for."""
+
+Tell = Callable[[EventLogEntry], None]
+AnswerPolicy = Callable[[Infeasible, JobState], LimitRelaxation | None]
+
+
+class Runner:
+    """Runs one job to its end.
+
+    Args:
+        job: what is trained.
+        controller: decides.
+        fleet: carries out.
+        keeper: remembers.
+        tell: is given the story as it happens.
+        answer: asks the user, or a policy, where nothing is feasible.
+    """
+
+    def __init__(
+        self,
+        job: TrainingJob,
+        controller: Controller,
+        fleet: JobFleet,
+        keeper: JobStore,
+        tell: Tell,
+        answer: AnswerPolicy,
+    ) -> None:
+        self._job, self._controller, self._fleet = job, controller, fleet
+        self._keeper, self._tell, self._answer = keeper, tell, answer
+        self._queue: deque[events.Event] = deque()
+        self._ticked_s = time.monotonic()
+        self._told_step, self._told_s = -1, 0.0
+        step, _ = checkpoints.newest(keeper.folder)
+        self._interruptions = [
+            interruption
+            for interruption in job.interruptions
+            if interruption.after_iterations > step
+        ]
+
+    @property
+    def state(self) -> JobState:
+        """Where the job stands."""
+        return self._keeper.state
+
+    def run(self) -> JobState:
+        """Begin, or go on where another controller ended; return how the job ended."""
+        step, _ = checkpoints.newest(self._keeper.folder)
+        fresh = self.state.phase == "new"
+        self._queue.append(events.JobStarted() if fresh else events.JobResumed(step))
+        try:
+            while not self.state.over:
+                event = self._queue.popleft() if self._queue else self._next()
+                if event is not None:
+                    self._advance(event)
+        except KeyboardInterrupt:
+            self._save_and_leave()
+            raise
+        return self.state
+
+    def _save_and_leave(self) -> None:
+        """Have what is trained saved, if that is soon done, and write down what was spent."""
+        if self.state.phase in ("training", "saving") and self.state.nodes:
+            saver, until_s = self.state.nodes[0].name, time.monotonic() + _LEAVE_S
+            self._fleet.save(saver)
+            while (left_s := until_s - time.monotonic()) > 0:
+                name, message = self._fleet.hear(left_s) or ("", {"event": None})
+                if name == saver and (message is None or message["event"] == "saved"):
+                    break
+        self._fleet.leave()
+        state = self.state.but(at_s=self._keeper.now_s())
+        self._keeper.keep(state, [stop_entry(state)])
+
+    def _next(self) -> events.Event | None:
+        if time.monotonic() - self._ticked_s > _TICK_S:
+            self._ticked_s = time.monotonic()
+            self._note_progress()
+            return events.ClockTick()
+        heard = self._fleet.hear(_TICK_S)
+        return None if heard is None else self._event(*heard)
+
+    def _event(self, name: str, message: Message | None) -> events.Event | None:
+        if message is None:
+            return events.NodeLost(name, "ended")
+        match message["event"]:
+            case "ready":
+                self._fleet.confine(name)
+                return events.NodeReady(name)
+            case "beat":
+                return events.Heartbeat(name, cast(int, message["step"]))
+            case "saved":
+                self._heard_now()
+                step, asked = cast(int, message["step"]), bool(message["asked"])
+                return events.CheckpointSaved(step, asked)
+            case "broken":
+                return events.TrainingFailed(name, str(message["error"]))
+            case "notice":
+                return events.NodeLost(name, "notice")
+        return None
+
+    def _advance(self, event: events.Event) -> None:
+        before = self.state
+        after, decisions = self._controller.advance(before, self._keeper.now_s(), event)
+        story = [
+            self._with_error(log_entry)
+            for log_entry in log_entries(before, event, decisions, after)
+        ]
+        self._keeper.keep(after, story)
+        for entry in story:
+            self._tell(entry)
+        for decision in decisions:
+            self._carry_out(decision)
+        self._launch(
+            [decision for decision in decisions if isinstance(decision, events.LaunchNode)]
+        )
+        if isinstance(event, events.Heartbeat):
+            self._interrupt()
+
+    def _launch(self, launches: Sequence[events.LaunchNode]) -> None:
+        """Bring up the nodes of each kind together; of a kind, all come up or none."""
+        for kind in dict.fromkeys(launch.kind for launch in launches):
+            names = [launch.node for launch in launches if launch.kind == kind]
+            try:
+                self._fleet.launch(names, kind)
+            except StepcastError as error:
+                self._fleet.errors |= dict.fromkeys(names, str(error))
+                self._queue += [events.NodeLost(name, "not launched") for name in names]
+            self._heard_now()
+
+    def _with_error(self, entry: EventLogEntry) -> EventLogEntry:
+        """Add to a loss what the node's program, or its launch, last said."""
+        said = self._fleet.errors.get(entry.node or "") if entry.event == "lost" else None
+        return (
+            entry.model_copy(update={"detail": {**entry.detail, "said": said}}) if said else entry
+        )
+
+    def _carry_out(self, decision: events.Decision) -> None:
+        match decision:
+            case events.RestartProgram(name):
+                self._fleet.restart(name)
+            case events.ReleaseNode(name):
+                self._fleet.release(name)
+            case events.SaveCheckpoint(None):
+                step, _ = checkpoints.newest(self._keeper.folder)
+                self._queue.append(events.CheckpointSaved(step, asked=True))
+            case events.SaveCheckpoint(str(name)):
+                self._fleet.save(name)
+            case events.StartTraining():
+                checkpoint = checkpoints.of_step(self._keeper.folder, decision.step)
+                if decision.step and checkpoint is None:
+                    raise StepcastError(
+                        f"the checkpoint of iteration {decision.step} is gone from "
+                        f"{self._keeper.folder}; put it back, or remove that folder to begin anew"
+                    )
+                self._train(decision, checkpoint)
+            case events.AskUser(infeasible):
+                way = self._answer(infeasible, self.state)
+                self._queue.append(events.UserChoice(way))
+                self._heard_now()
+
+    def _train(self, decision: events.StartTraining, checkpoint: Path | None) -> None:
+        try:
+            self._fleet.train(decision, self.state.iterations, checkpoint)
+        except ProbeFailed as error:
+            self._fleet.errors[decision.nodes[0]] = str(error)
+            self._queue.append(events.NodeLost(decision.nodes[0], "ended"))
+        self._heard_now()
+
+    def _heard_now(self) -> None:
+        """Let what was said while nobody listened come before any judgement of who is silent."""
+        self._ticked_s = time.monotonic()
+
+    def _note_progress(self) -> None:
+        step, now_s = self.state.reached, time.monotonic()
+        news = self.state.phase == "training" and step != self._told_step
+        if news and now_s - self._told_s > _PROGRESS_S:
+            self._told_step, self._told_s = step, now_s
+            entry = progress_entry(self.state, step)
+            self._keeper.keep(self.state, [entry])
+            self._tell(entry)
+
+    def _interrupt(self) -> None:
+        """Do what the job file says is to be done to emulated nodes."""
+        state = self.state
+        for interruption in list(self._interruptions):
+            names = [node.name for node in state.nodes if node.node_type == interruption.node_type]
+            if (
+                state.phase == "training"
+                and state.reached >= interruption.after_iterations
+                and names
+            ):
+                self._interruptions.remove(interruption)
+                self._fleet.interrupt(names[0], interruption.how)
 
 
 def train(
@@ -28,12 +239,12 @@ def train(
     backend: Backend,
     home: Path,
     tell: Tell,
-    answer: Answer,
+    answer: AnswerPolicy,
     *,
     waiting: Callable[[str], None] = lambda _: None,
     program: str = RANK,
     notices: Callable[[str], str] | None = None,
-) -> tuple[Keeper, State]:
+) -> tuple[JobStore, JobState]:
     """Train a job, or go on with it, until it has finished or is aborted; lands what happened.
 
     Whatever ends this, nodes and programs end with it, and the same call goes on from the last
@@ -60,15 +271,17 @@ def train(
         notices = _metadata
     with ExitStack() as stack:
         stack.enter_context(host_lock(waiting))
-        keeper = stack.enter_context(Keeper.open(home, job))
-        stack.enter_context(employed())
+        keeper = stack.enter_context(JobStore.open(home, job))
+        stack.enter_context(run_janitor())
         nodes = open_cluster(backend, (), job.link_mbps)
         # Ranks watch out themselves, and write a checkpoint where there is still time.
         nodes.most_s, nodes.ends_on_notice = job.deadline_s, False
         cluster = stack.enter_context(nodes)
         programs = stack.enter_context(Programs(cluster, f"job {job.name}"))
-        devices = {one.node_type: performance.node(one.node_type).devices for one in job.offers}
-        fleet = Fleet(cluster, programs, job, keeper.folder, devices, program, notices)
+        devices = {
+            offer.node_type: performance.node(offer.node_type).devices for offer in job.offers
+        }
+        fleet = JobFleet(cluster, programs, job, keeper.folder, devices, program, notices)
         state = Runner(job, controller, fleet, keeper, tell, answer).run()
     if keeper.run is None:
         keeper.end(_run(job, backend, keeper, state, fleet))
@@ -76,7 +289,7 @@ def train(
     return keeper, state
 
 
-def _land(landing: Path, keeper: Keeper) -> None:
+def _land(landing: Path, keeper: JobStore) -> None:
     """Land an attempt that is over, unless it has landed already."""
     run = keeper.run
     if run is not None and not (landing / run.run_id).exists():
@@ -89,7 +302,9 @@ def _metadata(node: str) -> str:
     return EC2_METADATA
 
 
-def _run(job: TrainingJob, backend: Backend, keeper: Keeper, state: State, fleet: Fleet) -> Run:
+def _run(
+    job: TrainingJob, backend: Backend, keeper: JobStore, state: JobState, fleet: JobFleet
+) -> Run:
     error = state.error
     run = Run(
         run_id=keeper.run_id,

@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from warehouse.durable import remove, sync, temporary
+from warehouse.durable_files import remove, sync, temporary
 
 _NAME = re.compile(r"checkpoint-\d{10}\.pt")
 

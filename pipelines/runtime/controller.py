@@ -4,32 +4,44 @@ Source: Srift, section 4.5. Time is only what events bring; nothing here waits, 
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipelines.runtime.events import (
-    Answered,
-    Ask,
-    Beat,
-    Began,
-    Broken,
-    Decision,
-    End,
-    Event,
-    Lost,
-    Ready,
-    Reason,
-    Release,
-    Resumed,
-    Save,
-    Saved,
-    Tick,
-    Train,
+from pipelines.runtime.plan import (
+    Infeasible,
+    JobSituation,
+    LimitRelaxation,
+    MarketNodeType,
+    Plan,
+    Planner,
 )
-from pipelines.runtime.planning import Infeasible, Plan, Planner, Situation, Way
-from pipelines.runtime.renting import carry_out
-from pipelines.runtime.state import Phase, Rented, State
+from pipelines.runtime.state import (
+    AskUser,
+    CarryOutPlan,
+    CheckpointSaved,
+    ClockTick,
+    Decision,
+    EndJob,
+    Event,
+    Heartbeat,
+    JobResumed,
+    JobStarted,
+    JobState,
+    LaunchNode,
+    NodeLost,
+    NodeReady,
+    Phase,
+    Reason,
+    ReleaseNode,
+    RentedNode,
+    RestartProgram,
+    SaveCheckpoint,
+    StartTraining,
+    TrainingFailed,
+    UserChoice,
+)
 
-Outcome = tuple[State, tuple[Decision, ...]]
+Outcome = tuple[JobState, tuple[Decision, ...]]
 _LAUNCH_PATIENCE = 10.0
 """A launch that takes so many times as long as expected has failed."""
 
@@ -48,60 +60,60 @@ class Controller:
     silence_s: float = 10.0
     save_s: float = 60.0
 
-    def advance(self, state: State, at_s: float, event: Event) -> Outcome:
+    def advance(self, state: JobState, at_s: float, event: Event) -> Outcome:
         """Return what follows from an event at a time (seconds since the job began).
 
         Events of nodes that are gone, and whatever comes after the end, change nothing.
         """
         if state.over:
             return state, ()
-        if isinstance(event, Resumed):
+        if isinstance(event, JobResumed):
             return self._resume(state, at_s, event.step)
         state = state.but(at_s=max(at_s, state.at_s))
         match event:
-            case Began():
+            case JobStarted():
                 return self._replan(state)
-            case Tick():
+            case ClockTick():
                 return self._tick(state)
-            case Saved(step, asked):
+            case CheckpointSaved(step, asked):
                 return self._saved(state, step, asked)
-            case Answered(way):
+            case UserChoice(way):
                 aborted = "aborted, because nothing that is left meets the limits"
                 return self._answered(state, way) if way else self._end(state, aborted)
-            case Ready(name) | Beat(name) | Lost(name) | Broken(name):
+            case NodeReady(name) | Heartbeat(name) | NodeLost(name) | TrainingFailed(name):
                 node = state.node(name)
                 return self._of_node(state, node, event) if node else (state, ())
 
-    def _of_node(self, state: State, node: Rented, event: Event) -> Outcome:
+    def _of_node(self, state: JobState, node: RentedNode, event: Event) -> Outcome:
         match event:
-            case Ready():
+            case NodeReady():
                 return self._ready(state, node)
-            case Beat(_, step):
+            case Heartbeat(_, step):
                 counts = state.phase in ("training", "saving")
                 applied = step if counts else node.step
                 return state.put(node.but(beat_s=state.at_s, step=applied)), ()
-            case Lost(_, reason):
+            case NodeLost(_, reason):
                 return self._lost(state, node, reason)
-            case Broken(_, error) if state.phase == "training" and state.broken is None:
+            case TrainingFailed(_, error) if state.phase == "training" and state.broken is None:
                 return state.but(broken=error, broken_s=state.at_s), ()
         return state, ()
 
-    def _resume(self, state: State, at_s: float, step: int) -> Outcome:
+    def _resume(self, state: JobState, at_s: float, step: int) -> Outcome:
         # What nodes cost after the last that is known of them ended soon after with them.
         for node in state.nodes:
             state = state.without(node.name)
         state = state.but(at_s=max(at_s, state.at_s), step=step)
         return self._replan(state) if step < state.iterations else self._end(state, None)
 
-    def _ready(self, state: State, node: Rented) -> Outcome:
+    def _ready(self, state: JobState, node: RentedNode) -> Outcome:
         now_s = state.at_s
         up_s = now_s if node.up_s is None else node.up_s
         state = state.put(node.but(up_s=up_s, ready=True, beat_s=now_s))
-        if state.phase != "launching" or not all(one.ready for one in state.nodes):
+        if state.phase != "launching" or not all(node.ready for node in state.nodes):
             return state, ()
         return self._train(state)
 
-    def _train(self, state: State) -> Outcome:
+    def _train(self, state: JobState) -> Outcome:
         waited_s = state.at_s - state.since_s
         if any(node.since_s == state.since_s for node in state.nodes):
             state = state.but(launch=state.launch.seeing(waited_s))
@@ -111,9 +123,9 @@ class Controller:
         state = state.but(incarnation=state.incarnation + 1)
         names = tuple(node.name for node in state.nodes)
         batches = tuple(node.batch_size for node in state.nodes)
-        return state, (Train(names, batches, state.step, state.incarnation),)
+        return state, (StartTraining(names, batches, state.step, state.incarnation),)
 
-    def _lost(self, state: State, node: Rented, reason: Reason) -> Outcome:
+    def _lost(self, state: JobState, node: RentedNode, reason: Reason) -> Outcome:
         """Go on without a node, and take it as a sign that its kind is depleted."""
         saver = state.nodes[0].name
         depleted = dict.fromkeys((*state.depleted, node.kind))
@@ -129,19 +141,19 @@ class Controller:
             case _:
                 state, decisions = state.but(plan=None, considered=False), ()
         # What is left of a node goes first: another one may need its place.
-        return state, (Release(node.name, reason), *decisions)
+        return state, (ReleaseNode(node.name, reason), *decisions)
 
-    def _save(self, state: State) -> Outcome:
+    def _save(self, state: JobState) -> Outcome:
         """Let the smallest live rank write a checkpoint."""
         state = _enter(state, "saving")
         return state, (_saver(state),)
 
-    def _consider(self, state: State) -> State:
+    def _consider(self, state: JobState) -> JobState:
         """Find the nodes to go on with while the checkpoint is being written."""
         plan = self.planner.plan(self._situation(state, state.detach.expected_s))
         return state.but(plan=plan if isinstance(plan, Plan) else None, considered=True)
 
-    def _saved(self, state: State, step: int, asked: bool) -> Outcome:
+    def _saved(self, state: JobState, step: int, asked: bool) -> Outcome:
         if state.phase not in ("training", "saving") or (asked and state.phase != "saving"):
             return state, ()
         planned = state.plan
@@ -157,20 +169,20 @@ class Controller:
             return self._replan(state)
         return self._carry_out(state, planned)
 
-    def _replan(self, state: State) -> Outcome:
+    def _replan(self, state: JobState) -> Outcome:
         found = self.planner.plan(self._situation(state))
         if isinstance(found, Infeasible):
-            return _enter(state, "asking"), (Ask(found),)
+            return _enter(state, "asking"), (AskUser(found),)
         return self._carry_out(state, found)
 
-    def _carry_out(self, state: State, plan: Plan) -> Outcome:
+    def _carry_out(self, state: JobState, plan: Plan) -> Outcome:
         state, decisions = carry_out(_enter(state, "launching"), plan, self.planner.price)
         if not all(node.ready for node in state.nodes):
             return state, decisions
         state, more = self._train(state)
         return state, (*decisions, *more)
 
-    def _answered(self, state: State, way: Way) -> Outcome:
+    def _answered(self, state: JobState, way: LimitRelaxation) -> Outcome:
         if state.phase != "asking":
             return state, ()
         # The limits were told for when the question was asked; thinking took time and money.
@@ -184,7 +196,7 @@ class Controller:
         state = state.but(deadline_s=deadline_s, budget_usd=budget_usd)
         return self._replan(state.but(depleted=()) if way.retry else state)
 
-    def _tick(self, state: State) -> Outcome:
+    def _tick(self, state: JobState) -> Outcome:
         decisions: list[Decision] = []
         for node in state.nodes:
             reason = self._overdue(state, node)
@@ -198,7 +210,7 @@ class Controller:
             state = self._consider(state)
         return state, tuple(decisions)
 
-    def _overdue(self, state: State, node: Rented) -> Reason | None:
+    def _overdue(self, state: JobState, node: RentedNode) -> Reason | None:
         now_s = state.at_s
         if node.ready and now_s - node.beat_s > self.silence_s:
             return "silent"
@@ -210,21 +222,21 @@ class Controller:
             return "no checkpoint" if now_s - state.since_s > self.save_s else None
         return None
 
-    def _stalled(self, state: State) -> Outcome:
+    def _stalled(self, state: JobState) -> Outcome:
         """Training failed though nobody is lost: begin again, unless it failed from the start."""
         if all(node.step == state.step for node in state.nodes):
             return self._end(state, f"training failed with all nodes alive: {state.broken}")
         return self._save(state)
 
-    def _end(self, state: State, error: str | None) -> Outcome:
-        releases = tuple(Release(node.name) for node in state.nodes)
+    def _end(self, state: JobState, error: str | None) -> Outcome:
+        releases = tuple(ReleaseNode(node.name) for node in state.nodes)
         for node in state.nodes:
             state = state.without(node.name)
         state = _enter(state, "finished" if error is None else "aborted").but(error=error)
-        return state, (*releases, End(error))
+        return state, (*releases, EndJob(error))
 
-    def _situation(self, state: State, detach_s: float = 0.0) -> Situation:
-        return Situation(
+    def _situation(self, state: JobState, detach_s: float = 0.0) -> JobSituation:
+        return JobSituation(
             iterations=state.iterations - state.reached,
             elapsed_s=state.at_s,
             spent_usd=state.spent_usd,
@@ -238,13 +250,59 @@ class Controller:
         )
 
 
-def _enter(state: State, phase: Phase) -> State:
+def _enter(state: JobState, phase: Phase) -> JobState:
     return state.but(phase=phase, since_s=state.at_s, plan=None, considered=False, broken=None)
 
 
-def _all_at(state: State, step: int, **changes: object) -> State:
+def _all_at(state: JobState, step: int, **changes: object) -> JobState:
     return state.but(nodes=tuple(node.but(step=step, **changes) for node in state.nodes))
 
 
-def _saver(state: State) -> Save:
-    return Save(state.nodes[0].name if state.nodes else None)
+def _saver(state: JobState) -> SaveCheckpoint:
+    return SaveCheckpoint(state.nodes[0].name if state.nodes else None)
+
+
+# From a plan to nodes: which stay, which are given back, which are launched.
+
+
+def carry_out(
+    state: JobState, plan: Plan, price: Callable[[MarketNodeType], float]
+) -> tuple[JobState, tuple[Decision, ...]]:
+    """Return the nodes of a plan, those that stay first and in their order, and what that takes.
+
+    A node that stays needs its program started anew, unless it waits for training to begin or is
+    still on its way. So rank 0 has been there before, where there is one that has.
+    """
+    places = [
+        (MarketNodeType(group.node_type, group.market), group.batch_size)
+        for group in plan.forecast.configuration.groups
+        for _ in range(group.count)
+    ]
+    kept: list[RentedNode] = []
+    decisions: list[Decision] = [CarryOutPlan(plan)]
+    for node in state.nodes:
+        place = next((place for place in places if place[0] == node.kind), None)
+        if place is None:
+            state = state.without(node.name)
+            decisions.append(ReleaseNode(node.name))
+            continue
+        places.remove(place)
+        node = node.but(batch_size=place[1])
+        if node.trained:
+            decisions.append(RestartProgram(node.name))
+            node = node.but(ready=False, trained=False)
+        kept.append(node)
+    new = [
+        RentedNode(
+            name=f"node{number}",
+            node_type=kind.node_type,
+            market=kind.market,
+            usd_per_hour=price(kind),
+            batch_size=batch_size,
+            since_s=state.at_s,
+        )
+        for number, (kind, batch_size) in enumerate(places, state.launched)
+    ]
+    decisions += [LaunchNode(node.name, node.kind) for node in new]
+    state = state.but(nodes=(*kept, *new), launched=state.launched + len(new))
+    return state, tuple(decisions)

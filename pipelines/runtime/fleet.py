@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import cast
 
 from pipelines.runtime import checkpoints, samples
-from pipelines.runtime.events import Train
-from pipelines.runtime.job_file import How, TrainingJob
-from pipelines.runtime.planning import Kind
-from pipelines.runtime.rank import RankConfig
+from pipelines.runtime.job_file import InterruptionKind, TrainingJob
+from pipelines.runtime.plan import MarketNodeType
+from pipelines.runtime.rank import TrainingRankConfig
+from pipelines.runtime.state import StartTraining
 from profilers.clusters import Cluster, Node
 from profilers.clusters.node_types import node_group
 from profilers.nodes.programs import Message, Programs
@@ -29,7 +29,7 @@ RANK = "pipelines.runtime.rank"
 
 
 @dataclass
-class _Running:
+class _NodePrograms:
     """The programs of a node, one for each of its devices, and what they said of themselves."""
 
     programs: list[str]
@@ -54,7 +54,7 @@ class _Running:
         return message
 
 
-class Fleet:
+class JobFleet:
     """Nodes by the names that the controller gave them, one program on each of their devices.
 
     Args:
@@ -83,14 +83,14 @@ class Fleet:
         self._notices = notices or (lambda name: str(self._notice_file(name)))
         self._nodes: dict[str, Node] = {}
         self._folders: dict[str, Path] = {}
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _NodePrograms] = {}
         self._serial = count()
         self._from_step = 0
         self.errors: dict[str, str] = {}
         self.facts: dict[str, str | int | float | bool | None] = {}
         self.host, self.software = dict(cluster.host()), dict(cluster.software())
 
-    def launch(self, names: Sequence[str], kind: Kind) -> None:
+    def launch(self, names: Sequence[str], kind: MarketNodeType) -> None:
         """Bring nodes of one kind up, together, and start their programs.
 
         Raises:
@@ -130,7 +130,7 @@ class Fleet:
         for program in self._running[name].programs:
             self._programs.confine(program)
 
-    def train(self, decision: Train, iterations: int, checkpoint: Path | None) -> None:
+    def train(self, decision: StartTraining, iterations: int, checkpoint: Path | None) -> None:
         """Let nodes, in the order of their ranks, begin to train up to so many iterations.
 
         A node's samples are divided among its devices, evenly but for a remainder.
@@ -192,7 +192,7 @@ class Fleet:
         of_node = self._running[name].heard(program, message)
         return None if of_node is None else (name, of_node)
 
-    def interrupt(self, name: str, how: How) -> None:
+    def interrupt(self, name: str, how: InterruptionKind) -> None:
         """Do to a node what a provider might."""
         match how:
             case "kill":
@@ -273,11 +273,11 @@ class Fleet:
             programs.append(f"{name}.{next(self._serial)}")
             config = self._config(name, device).to_json()
             self._programs.start(programs[-1], node, self._program, config, variables)
-        self._running[name] = _Running(programs)
+        self._running[name] = _NodePrograms(programs)
 
-    def _config(self, name: str, device: int) -> RankConfig:
+    def _config(self, name: str, device: int) -> TrainingRankConfig:
         node, job = self._nodes[name], self._job
-        return RankConfig(
+        return TrainingRankConfig(
             interface=self._cluster.interface,
             device=device,
             threads=node.group.threads,

@@ -19,7 +19,7 @@ _TIDY = "tidy"
 
 
 @contextmanager
-def employed() -> Iterator[None]:
+def run_janitor() -> Iterator[None]:
     """Have a janitor wait for the end of this process or context, whichever is first."""
     janitor = subprocess.Popen(
         # Not left to the janitor to find out: its parent may be gone before it looks.
@@ -39,7 +39,7 @@ def employed() -> Iterator[None]:
 def main() -> None:
     """Wait, and remove what dead owners left."""
     from profilers.clusters import reap
-    from profilers.renting.reaping import settle_home
+    from profilers.renting.reaper import settle_home
     from warehouse.home import home
 
     controller = int(sys.argv[1])

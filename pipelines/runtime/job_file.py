@@ -3,25 +3,27 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 import networks
-from models.choosing.objectives import Objective
-from models.choosing.offers import Offer
+from models.choice.limits import Objective
+from models.choice.offers import Offer
 from models.srift.performance import Performance
+from models.srift.predictor import Srift
+from models.srift.profiles import FittedNetwork, NetworkKey
 from pipelines.runtime import IfInfeasible
 from pipelines.runtime.controller import Controller
-from pipelines.runtime.planning import Planner, Search
-from pipelines.runtime.state import Learned, State
-from profilers.clusters import BackendChoice
+from pipelines.runtime.plan import Planner, SearchSettings
+from pipelines.runtime.state import JobState, LearnedDurations
+from profilers.clusters import BackendChoice, host_id
 from profilers.clusters.node_types import node_group
 from profilers.record_file import read_record
 from warehouse import limits
-from warehouse.amounts import Batch, Mbps, Pixels, Repeats, Seconds, SecondsOrNone
-from warehouse.names import Name
-from warehouse.records import Record, content_hash
+from warehouse.fields import Batch, Mbps, Name, Pixels, Repeats, Seconds, SecondsOrNone
+from warehouse.records import Backend, BadInput, Record, content_hash
+from warehouse.warehouse import read_only
 
-How = Literal["kill", "notice", "freeze"]
+InterruptionKind = Literal["kill", "notice", "freeze"]
 
 
 class Interruption(Record):
@@ -32,7 +34,7 @@ class Interruption(Record):
 
     after_iterations: int = Field(ge=1, le=limits.ITERATIONS)
     node_type: str
-    how: How = "kill"
+    how: InterruptionKind = "kill"
 
 
 class TrainingJob(Record):
@@ -58,7 +60,7 @@ class TrainingJob(Record):
     link_mbps: Mbps | None = None
     profile: Path | None = None
     offers: tuple[Offer, ...] = Field(min_length=1, max_length=limits.LISTED)
-    search: Search = Search()
+    search: SearchSettings = SearchSettings()
     launch_s: SecondsOrNone = 150.0
     restart_s: SecondsOrNone = 10.0
     detach_s: SecondsOrNone = 5.0
@@ -75,15 +77,15 @@ class TrainingJob(Record):
         decisive = {"dnn", "image_size", "samples", "seed", "global_batch", "iterations"}
         return content_hash(self.model_dump_json(include=decisive))
 
-    def state(self) -> State:
+    def state(self) -> JobState:
         """Return where the job begins."""
-        return State(
+        return JobState(
             iterations=self.iterations,
             deadline_s=self.deadline_s,
             budget_usd=self.budget_usd,
-            launch=Learned(assumed_s=self.launch_s),
-            restart=Learned(assumed_s=self.restart_s),
-            detach=Learned(assumed_s=self.detach_s),
+            launch=LearnedDurations(assumed_s=self.launch_s),
+            restart=LearnedDurations(assumed_s=self.restart_s),
+            detach=LearnedDurations(assumed_s=self.detach_s),
         )
 
     def controller(self, performance: Performance) -> Controller:
@@ -106,3 +108,56 @@ def read_job(path: Path) -> TrainingJob:
     if job.profile is None:
         return job
     return job.model_copy(update={"profile": path.parent / job.profile})
+
+
+# What is known of a job's network on the nodes on offer: from the history, or from a file.
+
+
+_FITS = Path(__file__).with_name("fits.sql")
+
+
+def read_performance(job: TrainingJob, backend: Backend, home: Path) -> Performance:
+    """Return the job's profile; without one, the newest fit of this backend and host that has it.
+
+    Raises:
+        BadInput: there is none, or it lacks a node type.
+    """
+    if job.profile is None:
+        return _of_history(job, backend, home)
+    performance = _of_file(job.profile)
+    for offer in job.offers:
+        performance.node(offer.node_type)
+    return performance
+
+
+def _of_file(path: Path) -> Performance:
+    try:
+        return FittedNetwork.model_validate_json(path.read_text()).performance
+    except OSError as error:
+        raise BadInput(
+            f"profile {path}: {error.strerror}; expected the JSON of a "
+            "models.srift.profiles.FittedNetwork"
+        ) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise BadInput(f"profile {path}: {place}: {first['msg']}") from None
+
+
+def _of_history(job: TrainingJob, backend: Backend, home: Path) -> Performance:
+    fits = read_only(home, _FITS.read_text()).filter(backend=backend, host_id=host_id(backend))
+    types = [offer.node_type for offer in job.offers]
+    refused: BadInput | None = None
+    for text in fits["parameters"]:
+        model = Srift.from_json(text)
+        try:
+            found = model.performance(NetworkKey(job.dnn, job.image_size), job.link_mbps)
+            model.check_profiled(found, types, job.link_mbps)
+        except BadInput as error:
+            refused = refused or error
+        else:
+            return found
+    raise refused or BadInput(
+        f"job {job.name} names no profile, and srift has not been fitted on {backend} nodes of "
+        "this host yet: list its network and node types in a study of srift, and `stepcast run` it"
+    )

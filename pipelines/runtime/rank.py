@@ -6,6 +6,7 @@ write a checkpoint). Training has a thread of its own: what waits for a dead pee
 saved.
 """
 
+import io
 import json
 import signal
 import sys
@@ -15,20 +16,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pipelines.runtime import checkpoints
-from pipelines.runtime.samples import Took, share, take, taking
-from pipelines.runtime.training import Images, Model
+from pipelines.runtime.samples import SampleWriter, draw_samples, open_sample_log, share
 from profilers.nodes import notices, torch_program
 from profilers.nodes.torch_program import Say
+
+if TYPE_CHECKING:
+    import torch
+
 
 _PEERS_TIMEOUT = timedelta(hours=24)
 """Heartbeats tell that a peer is dead, not the time that it takes."""
 
 
 @dataclass(frozen=True)
-class RankConfig:
+class TrainingRankConfig:
     """What a rank must know at once.
 
     Attributes:
@@ -66,7 +70,7 @@ class RankConfig:
         return json.dumps(asdict(self))
 
 
-class Trains(Protocol):
+class RankProgram(Protocol):
     """What a program of a rank does."""
 
     @property
@@ -92,10 +96,10 @@ class Trains(Protocol):
         """
 
 
-class Rank:
+class TrainingRank:
     """One rank, and the commands it obeys."""
 
-    def __init__(self, config: RankConfig, say: Say) -> None:
+    def __init__(self, config: TrainingRankConfig, say: Say) -> None:
         import torch
         import torch.distributed as dist
 
@@ -104,11 +108,11 @@ class Rank:
         # As in profilers.nodes.allreduce.
         self._dist: Any = dist
         self._torch, self._config, self._say = torch, config, say
-        self._images = Images(config.samples, config.image_size, config.seed)
+        self._images = SyntheticImages(config.samples, config.image_size, config.seed)
         self._device = torch.device("cpu")
         if config.device < torch.cuda.device_count():
             self._device = torch.device("cuda", config.device)
-        self._model = Model(config.dnn, config.image_size, config.seed, self._device)
+        self._model = ModelReplica(config.dnn, config.image_size, config.seed, self._device)
         self._updating = threading.Lock()
         self._stopped = False
         self._trains = False
@@ -134,7 +138,7 @@ class Rank:
             try:
                 network = self._join(rank, len(batches), address, port, checkpoint)
                 self._trains = True
-                with taking(Path(self._config.folder), incarnation, rank) as took:
+                with open_sample_log(Path(self._config.folder), incarnation, rank) as took:
                     self._loop(network, rank, batches, iterations, took)
             except Exception as error:
                 self._say("broken", error=str(error).split("\n")[0])
@@ -181,13 +185,13 @@ class Rank:
         rank: int,
         batches: Sequence[int],
         iterations: int,
-        took: Took,
+        took: SampleWriter,
     ) -> None:
         model, config = self._model, self._config
         (place, count), whole = share(batches, rank), sum(batches)
         loss: Any = self._torch.nn.functional.cross_entropy
         while model.step < iterations and not self._stopped:
-            indices = take(config.samples, config.seed, model.samples + place, count)
+            indices = draw_samples(config.samples, config.seed, model.samples + place, count)
             took(model.step, indices)
             images, labels = (one.to(self._device) for one in self._images.batch(indices))
             # Gradients are averaged over ranks: so each sample counts 1 / whole, however divided.
@@ -213,14 +217,14 @@ class Rank:
 
 def main() -> None:
     """Run this rank until its controller closes stdin."""
-    serve(Rank)
+    serve(TrainingRank)
 
 
-def serve(make: Callable[[RankConfig, Say], Trains]) -> None:
+def serve(make: Callable[[TrainingRankConfig, Say], RankProgram]) -> None:
     """Make a rank, beat, watch out for notices, and obey until the controller closes stdin."""
     # Ctrl-C is the controller's: it has the last state saved before it ends its programs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    config = RankConfig(**json.loads(sys.argv[1]))
+    config = TrainingRankConfig(**json.loads(sys.argv[1]))
     say = _one_at_a_time(torch_program.answers())
     rank = make(config, say)
     say("ready")
@@ -229,15 +233,15 @@ def serve(make: Callable[[RankConfig, Say], Trains]) -> None:
     torch_program.obey({"train": rank.train, "save": rank.save})
 
 
-def _beat(rank: Trains, every_s: float, say: Say) -> None:
+def _beat(rank: RankProgram, every_s: float, say: Say) -> None:
     while True:
         say("beat", step=rank.step)
         time.sleep(every_s)
 
 
-def _watch(config: RankConfig, say: Say) -> None:
+def _watch(config: TrainingRankConfig, say: Say) -> None:
     """Tell of the first notice to this node."""
-    source = notices.source(config.notices)
+    source = notices.notice_source(config.notices)
     while (notice := source.poll()) is None:
         time.sleep(config.beat_s)
     say("notice", **asdict(notice))
@@ -252,6 +256,84 @@ def _one_at_a_time(say: Say) -> Say:
             say(event, **facts)
 
     return locked
+
+
+# What is trained: a network by name, on synthetic images that are told by their index.
+
+
+LEARNING_RATE, MOMENTUM = 0.01, 0.9
+CLASSES = 10
+
+
+@dataclass(frozen=True)
+class SyntheticImages:
+    """A dataset of so many square images, the same on every node."""
+
+    samples: int
+    image_size: int
+    seed: int
+
+    def batch(self, indices: list[int]) -> "tuple[torch.Tensor, torch.Tensor]":
+        """Return images, float32 [batch, 3, side, side], and labels, int64 [batch]."""
+        import torch
+
+        images = torch.stack([self._image(index) for index in indices])
+        return images, torch.tensor(indices) % CLASSES
+
+    def _image(self, index: int) -> "torch.Tensor":
+        import torch
+
+        source = torch.Generator().manual_seed(self.seed * self.samples + index)
+        # A class has a brightness of its own, so that there is something to learn.
+        noise = torch.rand(3, self.image_size, self.image_size, generator=source)
+        return noise + (index % CLASSES) / CLASSES
+
+
+class ModelReplica:
+    """A network on a device, its optimizer, and how many iterations and samples it has seen."""
+
+    def __init__(self, dnn: str, image_size: int, seed: int, device: "torch.device") -> None:
+        import torch
+
+        import networks
+
+        torch.manual_seed(seed)
+        self.network = networks.build_pytorch(dnn, image_size, CLASSES).to(device)
+        self.optimizer: Any = torch.optim.SGD(
+            self.network.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM
+        )
+        self.step = 0
+        self.samples = 0
+
+    def content(self) -> bytes:
+        """Return everything needed to go on, as PyTorch saves it."""
+        import torch
+
+        file = io.BytesIO()
+        states = {
+            "model": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "step": self.step,
+            "samples": self.samples,
+        }
+        torch.save(states, file)
+        return file.getvalue()
+
+    def restore(self, content: bytes) -> None:
+        """Become what was saved."""
+        states = load(content)
+        self.network.load_state_dict(states["model"])
+        self.optimizer.load_state_dict(states["optimizer"])
+        self.step, self.samples = int(states["step"]), int(states["samples"])
+
+
+def load(content: bytes | Path) -> dict[str, Any]:
+    """Return what a checkpoint holds; it may hold tensors and plain values only."""
+    import torch
+
+    file = io.BytesIO(content) if isinstance(content, bytes) else content
+    states: dict[str, Any] = torch.load(file, weights_only=True, map_location="cpu")
+    return states
 
 
 if __name__ == "__main__":

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import floor
 
-from pipelines.runtime import events
+from pipelines.runtime import state as events
 from pipelines.runtime.controller import Controller
+from pipelines.runtime.event_log import EventLogEntry, log_entries, progress_entry
 from pipelines.runtime.job_file import Interruption
-from pipelines.runtime.planning import Infeasible, Way
-from pipelines.runtime.state import State
-from pipelines.runtime.story import Entry, entries, progress
+from pipelines.runtime.plan import Infeasible, LimitRelaxation
+from pipelines.runtime.state import JobState
 
 
 @dataclass(frozen=True)
-class Loss:
+class PlannedLoss:
     """At `at_s` the lowest rank of a node type is taken away, if there is one."""
 
     at_s: float
@@ -23,7 +23,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class _Due:
+class _InterruptionDue:
     """An interruption is due, if training still goes on as it did when this was known."""
 
     interruption: Interruption
@@ -31,13 +31,13 @@ class _Due:
 
 
 @dataclass(frozen=True)
-class _Done:
+class _TrainingDone:
     """An incarnation has trained all iterations."""
 
     incarnation: int
 
 
-_What = events.Event | Loss | _Due | _Done
+_What = events.Event | PlannedLoss | _InterruptionDue | _TrainingDone
 
 
 @dataclass
@@ -58,14 +58,14 @@ class Rehearsal:
     """
 
     controller: Controller
-    state: State
+    state: JobState
     launches_s: Sequence[float]
     restart_s: float
     detach_s: float
     paces: Sequence[float] = (1.0,)
     interruptions: Sequence[Interruption] = ()
-    answer: Callable[[Infeasible, State], Way | None] = lambda *_: None
-    story: list[Entry] = field(default_factory=list)
+    answer: Callable[[Infeasible, JobState], LimitRelaxation | None] = lambda *_: None
+    story: list[EventLogEntry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._queue: list[tuple[float, int, _What]] = []
@@ -73,9 +73,9 @@ class Rehearsal:
         self._waves = 0
         self._began_s, self._from_step, self._step_s = 0.0, 0, 1.0
 
-    def run(self, losses: Sequence[Loss] = ()) -> State:
+    def run(self, losses: Sequence[PlannedLoss] = ()) -> JobState:
         """Return the state in which the job ends, or waits for what never comes."""
-        self._later(0.0, events.Began())
+        self._later(0.0, events.JobStarted())
         for loss in losses:
             self._later(loss.at_s, loss)
         while self._queue and not self.state.over:
@@ -89,18 +89,18 @@ class Rehearsal:
     def _event(self, what: _What) -> events.Event | None:
         state = self.state
         match what:
-            case Loss(_, node_type):
+            case PlannedLoss(_, node_type):
                 return self._lose(node_type)
-            case _Due(interruption, incarnation):
+            case _InterruptionDue(interruption, incarnation):
                 return self._lose(interruption.node_type) if self._trains(incarnation) else None
-            case _Done(incarnation):
-                done = events.Saved(state.iterations, asked=False)
+            case _TrainingDone(incarnation):
+                done = events.CheckpointSaved(state.iterations, asked=False)
                 return done if self._trains(incarnation) else None
         return what
 
     def _lose(self, node_type: str) -> events.Event | None:
-        names = [one.name for one in self.state.nodes if one.node_type == node_type]
-        return events.Lost(names[0], "ended") if names else None
+        names = [node.name for node in self.state.nodes if node.node_type == node_type]
+        return events.NodeLost(names[0], "ended") if names else None
 
     def _trains(self, incarnation: int) -> bool:
         return self.state.phase == "training" and self.state.incarnation == incarnation
@@ -111,9 +111,9 @@ class Rehearsal:
             step = self._step(at_s)
             for node in self.state.nodes:
                 self.state, _ = self.controller.advance(
-                    self.state, at_s, events.Beat(node.name, step)
+                    self.state, at_s, events.Heartbeat(node.name, step)
                 )
-            self.story.append(progress(self.state, step))
+            self.story.append(progress_entry(self.state, step))
 
     def _step(self, at_s: float) -> int:
         done = floor((at_s - self._began_s) / self._step_s + 1e-6)
@@ -122,35 +122,35 @@ class Rehearsal:
     def _advance(self, at_s: float, event: events.Event) -> None:
         before = self.state
         self.state, decisions = self.controller.advance(before, at_s, event)
-        self.story += entries(before, event, decisions, self.state)
-        self._waves += any(isinstance(one, events.Launch) for one in decisions)
+        self.story += log_entries(before, event, decisions, self.state)
+        self._waves += any(isinstance(decision, events.LaunchNode) for decision in decisions)
         for decision in decisions:
             self._carry_out(at_s, decision)
 
     def _carry_out(self, at_s: float, decision: events.Decision) -> None:
         match decision:
-            case events.Proceed(plan):
+            case events.CarryOutPlan(plan):
                 self._step_s = plan.forecast.step_time_s
-            case events.Launch(node):
+            case events.LaunchNode(node):
                 wave = min(self._waves, len(self.launches_s)) - 1
-                self._later(at_s + self.launches_s[wave], events.Ready(node))
-            case events.Restart(node):
-                self._later(at_s + self.restart_s, events.Ready(node))
-            case events.Save(node):
+                self._later(at_s + self.launches_s[wave], events.NodeReady(node))
+            case events.RestartProgram(node):
+                self._later(at_s + self.restart_s, events.NodeReady(node))
+            case events.SaveCheckpoint(node):
                 step = self.state.step if node is None else self._step(at_s)
-                self._later(at_s, events.Tick())
-                self._later(at_s + self.detach_s, events.Saved(step, asked=True))
-            case events.Train(step=step, incarnation=incarnation):
+                self._later(at_s, events.ClockTick())
+                self._later(at_s + self.detach_s, events.CheckpointSaved(step, asked=True))
+            case events.StartTraining(step=step, incarnation=incarnation):
                 self._began_s, self._from_step = at_s, step
                 self._step_s *= self.paces[min(incarnation, len(self.paces)) - 1]
                 left_s = (self.state.iterations - step) * self._step_s
-                self._later(at_s + left_s, _Done(incarnation))
-                for one in self.interruptions:
-                    if one.after_iterations > step:
-                        due_s = at_s + (one.after_iterations - step) * self._step_s
-                        self._later(due_s, _Due(one, incarnation))
-            case events.Ask(infeasible):
-                self._later(at_s, events.Answered(self.answer(infeasible, self.state)))
+                self._later(at_s + left_s, _TrainingDone(incarnation))
+                for interruption in self.interruptions:
+                    if interruption.after_iterations > step:
+                        due_s = at_s + (interruption.after_iterations - step) * self._step_s
+                        self._later(due_s, _InterruptionDue(interruption, incarnation))
+            case events.AskUser(infeasible):
+                self._later(at_s, events.UserChoice(self.answer(infeasible, self.state)))
 
     def _later(self, at_s: float, what: _What) -> None:
         heapq.heappush(self._queue, (at_s, next(self._serial), what))

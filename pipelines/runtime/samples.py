@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter
 
-from warehouse.appending import Appender, whole
+from warehouse.durable_files import Appender, read_whole_records
 from warehouse.records import Record
 
-Took = Callable[[int, Sequence[int]], None]
+SampleWriter = Callable[[int, Sequence[int]], None]
 """Writes down the indices that were taken for an iteration (counted from 0)."""
 _NAME = re.compile(r"samples-\d{6,9}-\d{6,9}\.jsonl")
 _BEGIN = re.compile(r"\[\d+, \[")
 _LINE = TypeAdapter(tuple[int, tuple[int, ...]])
 
 
-class Taken(Record):
+class SampleRecord(Record):
     """The samples that a rank took for one iteration (counted from 0) of one incarnation."""
 
     incarnation: int
@@ -30,7 +30,7 @@ class Taken(Record):
     indices: tuple[int, ...]
 
 
-def take(samples: int, seed: int, start: int, count: int) -> list[int]:
+def draw_samples(samples: int, seed: int, start: int, count: int) -> list[int]:
     """Return indices `start` to `start + count` of all that training ever takes, epoch by epoch.
 
     Each epoch is a permutation of its own of all samples; an iteration at its end takes the rest
@@ -55,7 +55,7 @@ def share(batches: Sequence[int], rank: int) -> tuple[int, int]:
 
 
 @contextmanager
-def taking(folder: Path, incarnation: int, rank: int) -> Iterator[Took]:
+def open_sample_log(folder: Path, incarnation: int, rank: int) -> Iterator[SampleWriter]:
     """Yield what writes into the log of a rank; a line is there before its samples are used."""
     with Appender(_file(folder, incarnation, rank)) as file:
         yield lambda step, indices: file.append([json.dumps([step, list(indices)])])
@@ -66,19 +66,19 @@ def is_log(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def taken(folder: Path) -> list[Taken]:
+def read_sample_logs(folder: Path) -> list[SampleRecord]:
     """Return what all ranks took, but for lines that are not whole."""
-    rows: list[Taken] = []
+    rows: list[SampleRecord] = []
     for path in sorted(one for one in folder.iterdir() if is_log(one.name)):
         _, incarnation, rank = path.stem.split("-")
         rows += [
-            Taken(incarnation=int(incarnation), rank=int(rank), step=step, indices=indices)
-            for step, indices in whole(path, _BEGIN, _LINE.validate_python)
+            SampleRecord(incarnation=int(incarnation), rank=int(rank), step=step, indices=indices)
+            for step, indices in read_whole_records(path, _BEGIN, _LINE.validate_python)
         ]
     return rows
 
 
-def consumed(rows: Iterable[Taken]) -> dict[int, list[int]]:
+def consumed_samples(rows: Iterable[SampleRecord]) -> dict[int, list[int]]:
     """Return the samples of each iteration that the parameters have seen, in the ranks' order.
 
     What an incarnation took after the checkpoint that the next one went on from is not among them.

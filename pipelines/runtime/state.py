@@ -1,16 +1,17 @@
 """Where a job stands, as the controller sees it; kept on disk, so that another one can go on."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
-from pipelines.runtime.planning import Kind, Plan
+from pipelines.runtime.plan import Infeasible, LimitRelaxation, MarketNodeType, Plan
 from warehouse.records import Market, Record
 
 Phase = Literal["new", "launching", "training", "saving", "asking", "finished", "aborted"]
 
 
-class Learned(Record):
+class LearnedDurations(Record):
     """Seconds that are assumed until they were seen, and from then on the mean of what was seen."""
 
     assumed_s: float = Field(ge=0)
@@ -21,12 +22,12 @@ class Learned(Record):
         """What to count on."""
         return sum(self.seen_s) / len(self.seen_s) if self.seen_s else self.assumed_s
 
-    def seeing(self, seconds: float) -> "Learned":
+    def seeing(self, seconds: float) -> "LearnedDurations":
         """Return this after one more was seen."""
         return self.model_copy(update={"seen_s": (*self.seen_s, seconds)})
 
 
-class Rented(Record):
+class RentedNode(Record):
     """A node, from the decision to launch it until it is lost or released.
 
     It costs from `up_s`, when it was first ready. `beat_s` is when it was last heard of, `step`
@@ -47,20 +48,20 @@ class Rented(Record):
     step: int = 0
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MarketNodeType:
         """What was rented."""
-        return Kind(self.node_type, self.market)
+        return MarketNodeType(self.node_type, self.market)
 
     def cost_usd(self, at_s: float) -> float:
         """Return what it has cost by then."""
         return 0.0 if self.up_s is None else (at_s - self.up_s) * self.usd_per_hour / 3600
 
-    def but(self, **changes: object) -> "Rented":
+    def but(self, **changes: object) -> "RentedNode":
         """Return this with other values."""
         return self.model_copy(update=changes)
 
 
-class State(Record):
+class JobState(Record):
     """Everything that decides what comes next.
 
     Attributes:
@@ -90,13 +91,13 @@ class State(Record):
     iterations: int = Field(ge=1)
     deadline_s: float | None = None
     budget_usd: float | None = None
-    launch: Learned = Learned(assumed_s=150.0)
-    restart: Learned = Learned(assumed_s=10.0)
-    detach: Learned = Learned(assumed_s=5.0)
+    launch: LearnedDurations = LearnedDurations(assumed_s=150.0)
+    restart: LearnedDurations = LearnedDurations(assumed_s=10.0)
+    detach: LearnedDurations = LearnedDurations(assumed_s=5.0)
     at_s: float = 0.0
     step: int = 0
-    nodes: tuple[Rented, ...] = ()
-    depleted: tuple[Kind, ...] = ()
+    nodes: tuple[RentedNode, ...] = ()
+    depleted: tuple[MarketNodeType, ...] = ()
     gone_usd: float = 0.0
     launched: int = 0
     incarnation: int = 0
@@ -122,23 +123,180 @@ class State(Record):
         """Iterations that are certainly done: those of the newest checkpoint, or of all nodes."""
         return max(self.step, min((node.step for node in self.nodes), default=0))
 
-    def node(self, name: str) -> Rented | None:
+    def node(self, name: str) -> RentedNode | None:
         """Return a node that is rented now."""
         return next((node for node in self.nodes if node.name == name), None)
 
-    def put(self, node: Rented) -> "State":
+    def put(self, node: RentedNode) -> "JobState":
         """Return this with a node in the place of the one of its name."""
         nodes = tuple(node if one.name == node.name else one for one in self.nodes)
         return self.but(nodes=nodes)
 
-    def without(self, name: str) -> "State":
+    def without(self, name: str) -> "JobState":
         """Return this without a node, whose cost stays."""
         gone = self.node(name)
         return self.but(
-            nodes=tuple(one for one in self.nodes if one is not gone),
+            nodes=tuple(node for node in self.nodes if node is not gone),
             gone_usd=self.gone_usd + (gone.cost_usd(self.at_s) if gone else 0.0),
         )
 
-    def but(self, **changes: object) -> "State":
+    def but(self, **changes: object) -> "JobState":
         """Return this with other values."""
         return self.model_copy(update=changes)
+
+
+# What the controller is told, and what it decides: all that passes between it and the world.
+
+
+Reason = Literal["ended", "silent", "notice", "not launched", "no checkpoint"]
+"""Why a node counts as lost: its program ended, its heartbeat stopped, its provider announced it,
+it did not come up, or it did not write the checkpoint it was asked for."""
+
+
+@dataclass(frozen=True)
+class JobStarted:
+    """The job begins."""
+
+
+@dataclass(frozen=True)
+class JobResumed:
+    """The controller was gone, and with it all nodes; `step` iterations are in a checkpoint."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class NodeReady:
+    """A node is up and its program waits for training to begin."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """A node's heartbeat: it has applied `step` iterations."""
+
+    node: str
+    step: int
+
+
+@dataclass(frozen=True)
+class ClockTick:
+    """Time passes."""
+
+
+@dataclass(frozen=True)
+class NodeLost:
+    """A node was, or is about to be, taken away."""
+
+    node: str
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class TrainingFailed:
+    """A node's training failed, as it does when another one is lost."""
+
+    node: str
+    error: str
+
+
+@dataclass(frozen=True)
+class CheckpointSaved:
+    """A checkpoint of `step` iterations is there; `asked` if because of a decision to save."""
+
+    step: int
+    asked: bool
+
+
+@dataclass(frozen=True)
+class UserChoice:
+    """What the user, or a policy, chose where no plan was feasible; None: abort."""
+
+    way: LimitRelaxation | None
+
+
+Event = (
+    JobStarted
+    | JobResumed
+    | NodeReady
+    | Heartbeat
+    | ClockTick
+    | NodeLost
+    | TrainingFailed
+    | CheckpointSaved
+    | UserChoice
+)
+
+
+@dataclass(frozen=True)
+class CarryOutPlan:
+    """A plan was made and is carried out; what follows says how."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class LaunchNode:
+    """Rent a node and start its program."""
+
+    node: str
+    kind: MarketNodeType
+
+
+@dataclass(frozen=True)
+class RestartProgram:
+    """End the program of a node that stays, and start it anew."""
+
+    node: str
+
+
+@dataclass(frozen=True)
+class ReleaseNode:
+    """Give a node back, or what is left of one that was lost, for a reason."""
+
+    node: str
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True)
+class SaveCheckpoint:
+    """Let a node stop training and write a checkpoint; None: find the newest there is."""
+
+    node: str | None
+
+
+@dataclass(frozen=True)
+class StartTraining:
+    """Begin to train with these nodes, in the order of their ranks, from a checkpoint's step."""
+
+    nodes: tuple[str, ...]
+    batches: tuple[int, ...]
+    step: int
+    incarnation: int
+
+
+@dataclass(frozen=True)
+class AskUser:
+    """Ask whether to abort or which limit to relax."""
+
+    infeasible: Infeasible
+
+
+@dataclass(frozen=True)
+class EndJob:
+    """The job is over: finished, or aborted with an error."""
+
+    error: str | None
+
+
+Decision = (
+    CarryOutPlan
+    | LaunchNode
+    | RestartProgram
+    | ReleaseNode
+    | SaveCheckpoint
+    | StartTraining
+    | AskUser
+    | EndJob
+)

@@ -4,6 +4,10 @@ Forecasts are made in a few threads. What nodes tell takes none, for only dicts 
 waits for a forecast.
 """
 
+import asyncio
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Annotated, Protocol
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -13,6 +17,7 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
@@ -27,11 +32,10 @@ from pipelines.service.contracts import (
     Retraining,
     Workload,
 )
-from pipelines.service.engine import Forecasts
-from pipelines.service.guard import STATIC, Guard, problem
-from pipelines.service.places import Place, of_cluster, of_types
-from pipelines.service.slots import Slots
-from warehouse.names import PATTERN
+from pipelines.service.engine import Slots, WorkloadForecasts
+from pipelines.service.places import TrainingPlace, of_cluster, of_types
+from warehouse import limits
+from warehouse.fields import PATTERN
 from warehouse.records import BadInput, StepcastError
 
 NodeName = Annotated[str, InPath(pattern=PATTERN)]
@@ -53,7 +57,7 @@ given as graphs of primitive operations; nodes are named, or have registered.
 class Forecaster(Protocol):
     """What forecasts: `pipelines.service.engine.Engine`."""
 
-    def forecasts(self, workloads: list[Workload], place: Place) -> Forecasts:
+    def forecasts(self, workloads: list[Workload], place: TrainingPlace) -> WorkloadForecasts:
         """Return a forecast or a refusal of each workload, whose dataset's type is known."""
 
 
@@ -123,13 +127,13 @@ def _add_forecasts(
             else of_cluster(collector.refreshed(), question.link_mbps)
         )
         begun = {name: _begun(checker, name) for name in checker.unknown(question.workloads)}
-        known = [one for one in question.workloads if one.dataset.type not in begun]
+        known = [workload for workload in question.workloads if workload.dataset.type not in begun]
         found = engine.forecasts(known, place)
         made = iter(found.of)
         return Answer(
             forecasts=[
-                begun[one.dataset.type] if one.dataset.type in begun else next(made)
-                for one in question.workloads
+                begun[workload.dataset.type] if workload.dataset.type in begun else next(made)
+                for workload in question.workloads
             ],
             nodes=place.counts,
             devices_per_node=place.devices,
@@ -150,7 +154,7 @@ def _add_forecasts(
         says where to ask how far it is (status 202).
         """
         answer = await slots.run(lambda: answered(question))
-        if any(one.status == "retraining" for one in answer.forecasts):
+        if any(forecast.status == "retraining" for forecast in answer.forecasts):
             response.status_code = 202
         return answer
 
@@ -194,3 +198,132 @@ def _begun(checker: Checker, dataset: str) -> Forecast:
     except BadInput as error:
         return Forecast(status="refused", reason=str(error))
     return Forecast(status="retraining", retraining=f"/v1/retraining/{dataset}")
+
+
+# What a request has to pass before it is read: a token, and an end to its bytes and seconds.
+
+
+STATIC = "/docs-static"
+"""Where the scripts of /docs are."""
+OPEN = (
+    "/docs",
+    "/docs/oauth2-redirect",
+    "/openapi.json",
+    *(f"{STATIC}/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")),
+)
+"""What describes the service, to everybody."""
+DISCARDED_BYTES = 2**26
+"""How much of a body that is too large is read, so that its sender gets the answer."""
+
+
+def problem(code: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return an answer that says in one line why there is no other."""
+    # What somebody sent may hold halves of surrogate pairs, which are no UTF-8.
+    said = " ".join(text.encode(errors="backslashreplace").decode().split())
+    return JSONResponse({"detail": said}, code, headers)
+
+
+class Guard:
+    """Refuses requests without the token, too large ones, and those that take too long to arrive.
+
+    Args:
+        app: what answers the others.
+        token: what requests have to carry; None: nothing.
+        most_bytes: of a request.
+        most_s: that it may take to arrive.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str | None,
+        most_bytes: int = limits.REQUEST_BYTES,
+        most_s: float = limits.REQUEST_S,
+    ) -> None:
+        self._app, self._token = app, token
+        self._most_bytes, self._most_s = most_bytes, most_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or let the app answer (ASGI)."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if not (scope["path"] in OPEN or self._is_permitted(scope["headers"])):
+            said = "send the service's token in a header: `Authorization: Bearer TOKEN`"
+            refusal = problem(401, said, {"WWW-Authenticate": "Bearer"})
+            await refusal(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(self._most_s):
+                body = await self._read(scope["headers"], receive)
+        except TimeoutError:
+            said = f"expected a whole request within {self._most_s:g} s"
+            await problem(408, said, {"Connection": "close"})(scope, receive, send)
+            return
+        except _TooLargeError as error:
+            if error.more_comes:
+                await self._discard(receive)
+            said = f"expected a request of at most {self._most_bytes:,} bytes"
+            await problem(413, said, {"Connection": "close"})(scope, receive, send)
+            return
+        if body is not None:
+            await self._app(scope, _replaying(body, receive), send)
+
+    def _is_permitted(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        if self._token is None:
+            return True
+        given = next((value for name, value in headers if name == b"authorization"), b"")
+        scheme, _, token = given.partition(b" ")
+        is_ours = secrets.compare_digest(token.strip(), self._token.encode())
+        return scheme.lower() == b"bearer" and is_ours
+
+    async def _read(self, headers: Iterable[tuple[bytes, bytes]], receive: Receive) -> bytes | None:
+        """Return a request's body; None: who asked has gone."""
+        announced = next((value for name, value in headers if name == b"content-length"), b"")
+        if announced.isdigit() and int(announced[:20]) > self._most_bytes:
+            raise _TooLargeError(more_comes=int(announced[:20]) <= DISCARDED_BYTES)
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None
+            body += message.get("body", b"")
+            more_comes = message.get("more_body", False)
+            if len(body) > self._most_bytes:
+                raise _TooLargeError(more_comes)
+            if not more_comes:
+                return bytes(body)
+
+    async def _discard(self, receive: Receive) -> None:
+        """Read what still comes of a body, and keep none of it.
+
+        Who is still sending when a connection closes learns of a reset, not of the answer.
+        """
+        discarded_bytes = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._most_s):
+                while discarded_bytes <= DISCARDED_BYTES:
+                    message = await receive()
+                    discarded_bytes += len(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        return
+
+
+class _TooLargeError(Exception):
+    def __init__(self, more_comes: bool) -> None:
+        super().__init__()
+        self.more_comes = more_comes
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    """Return what tells a body that was read, then whatever comes next."""
+    told = False
+
+    async def replay() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

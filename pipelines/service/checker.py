@@ -64,7 +64,7 @@ class Checker:
         self, folder: Path | None, minutes: float, program: Sequence[str] | None = None
     ) -> None:
         self._folder, self._minutes = folder, minutes
-        self._program = program or (sys.executable, "-m", "pipelines.service.retraining")
+        self._program = program or (sys.executable, "-m", "pipelines.service.embedder_training")
         self._lock = Lock()
         self._trainings: dict[str, _Training] = {}
         # The kernel kills a bound process with the thread that made it, so that one has to stay.
@@ -72,12 +72,12 @@ class Checker:
 
     def is_known(self, dataset: str) -> bool:
         """Tell whether forecasts for a type of dataset can be made now."""
-        return dataset in embedders.known()
+        return dataset in embedders.available_embedders()
 
     def unknown(self, workloads: Iterable[Workload]) -> list[str]:
         """Return the types of datasets that are new, each once."""
-        known = embedders.known()
-        names = dict.fromkeys(one.dataset.type for one in workloads)
+        known = embedders.available_embedders()
+        names = dict.fromkeys(workload.dataset.type for workload in workloads)
         return [name for name in names if name not in known]
 
     def checked(self, dataset: str) -> Retraining:
@@ -135,15 +135,15 @@ class Checker:
         """End what is being trained; it goes on where it was, when it is begun again."""
         with self._lock:
             trainings = list(self._trainings.values())
-            for one in trainings:
-                if one.process.poll() is None:
-                    one.process.terminate()
-            for one in trainings:
+            for training in trainings:
+                if training.process.poll() is None:
+                    training.process.terminate()
+            for training in trainings:
                 try:
-                    one.process.wait(_ENDING_S)
+                    training.process.wait(_ENDING_S)
                 except subprocess.TimeoutExpired:
-                    one.process.kill()
-                    one.process.wait()
+                    training.process.kill()
+                    training.process.wait()
         self._starter.shutdown()
 
     def _started(self, dataset: str) -> _Training:

@@ -28,7 +28,7 @@ Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 
 
 @dataclass
-class _Known:
+class _RegisteredNode:
     report: Report
     at_s: float
 
@@ -49,7 +49,7 @@ class Collector:
         refreshed_s: float = REFRESHED_S,
     ) -> None:
         self._clock, self._held_s, self._refreshed_s = clock, held_s, refreshed_s
-        self._nodes: dict[str, _Known] = {}
+        self._nodes: dict[str, _RegisteredNode] = {}
         self._changed = Condition()
         self._waiting: dict[Waiter, str] = {}
         self._asked_s = float("-inf")
@@ -65,7 +65,7 @@ class Collector:
             self._forget_silent()
             if name not in self._nodes and len(self._nodes) >= limits.NODES:
                 raise BadInput(f"the cluster has {limits.NODES:,} nodes, and no more can join")
-            self._nodes[name] = _Known(report, self._clock())
+            self._nodes[name] = _RegisteredNode(report, self._clock())
             self._changed.notify_all()
 
     async def wanted(self, name: str) -> None:

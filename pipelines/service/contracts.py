@@ -5,10 +5,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from models.predictddl.observed import Capabilities, results_Bps
+from models.predictddl.observations import Capabilities, results_Bps
 from networks.primitives import MOST_NODES
 from warehouse import limits
-from warehouse.names import PATTERN
+from warehouse.fields import PATTERN
 from warehouse.records import Record
 
 _MOST_FIELDS = 50
@@ -103,7 +103,9 @@ class Question(Sent):
 
     @model_validator(mode="after")
     def _is_no_larger_than_it_may_be(self) -> Self:
-        count = sum(len(one.graph.nodes) for one in self.workloads if one.graph is not None)
+        count = sum(
+            len(workload.graph.nodes) for workload in self.workloads if workload.graph is not None
+        )
         if count > limits.ASKED_PRIMITIVES:
             raise ValueError(
                 f"expected graphs of {limits.ASKED_PRIMITIVES:,} nodes together, found {count:,}"

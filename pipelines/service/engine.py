@@ -1,27 +1,36 @@
 """The Inference Engine: forecasts of workloads on nodes, from the newest history."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from hashlib import sha256
 from math import isfinite
-from threading import Lock
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import TypeVar
 
 import networks
 from forecasting import embedders
-from forecasting.asked.near import Judged
-from forecasting.asked.runs import visible_runs
-from forecasting.fits import fit_or_load, told_apart
-from models.predictddl.fitted import PredictDDL
-from models.predictddl.known import key_of
-from models.predictddl.observed import images_per_step
+from forecasting.fits import fit_or_load, mark_foreign_hosts
+from forecasting.history_scope import visible_runs
+from forecasting.nearest import (
+    JudgedScenarios,
+    coordinates,
+    find_nearest_cases,
+    format_amount,
+    judged_range,
+)
+from models.predictddl.fit import PredictDDL
+from models.predictddl.observations import batch_of, images_per_step
 from models.predictddl.systems import PREDICTDDL, fit
+from models.predictddl.training_set import key_of
+from models.predictddl.work import ranks_of
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.service.contracts import Forecast, Graph, Workload
-from pipelines.service.near import METRIC, check_near
-from pipelines.service.places import Place
-from pipelines.service.resting import Rests, rests_of
+from pipelines.service.places import ForecastInputs, TrainingPlace, forecast_inputs
 from warehouse.records import Backend, BadInput, Scenario, Strategy
-from warehouse.records import Workload as Trained
+from warehouse.records import TrainingWorkload as Trained
 from warehouse.warehouse import Warehouse
 
 DEFAULT_DATASET = "digits"
@@ -33,7 +42,7 @@ _KEPT = 8
 
 
 @dataclass(frozen=True)
-class Forecasts:
+class WorkloadForecasts:
     """What the engine says of workloads.
 
     Attributes:
@@ -61,18 +70,18 @@ class Engine:
         self._lock = Lock()
         self._fitted: dict[object, PredictDDL] = {}
 
-    def forecasts(self, workloads: Sequence[Workload], place: Place) -> Forecasts:
+    def forecasts(self, workloads: Sequence[Workload], place: TrainingPlace) -> WorkloadForecasts:
         """Return a forecast or a refusal of each workload, whose dataset's type is known."""
         scenarios, graphs = _scenarios(workloads, place)
-        some = next((one for one in scenarios if isinstance(one, Scenario)), None)
+        some = next((scenario for scenario in scenarios if isinstance(scenario, Scenario)), None)
         if some is None:
-            return Forecasts([_refused(str(reason)) for reason in scenarios])
+            return WorkloadForecasts([_refused(str(reason)) for reason in scenarios])
         try:
             rests, judged = self._history(place, some)
         except _REFUSALS as error:
-            return Forecasts([_refused(_reason(one, error)) for one in scenarios])
+            return WorkloadForecasts([_refused(_reason(scenario, error)) for scenario in scenarios])
         models: dict[str, PredictDDL | str] = {}
-        for name in dict.fromkeys(one.dataset.type for one in workloads):
+        for name in dict.fromkeys(workload.dataset.type for workload in workloads):
             try:
                 model = self._model(name, rests)
                 _check_known(place, model)
@@ -83,20 +92,22 @@ class Engine:
             _checked(scenario, models[one.dataset.type], judged)
             for one, scenario in zip(workloads, scenarios, strict=True)
         ]
-        asked = [one[0] for one in pairs if not isinstance(one, str)]
+        asked = [pair[0] for pair in pairs if not isinstance(pair, str)]
         PREDICTDDL.prepare([one for one in asked if key_of(one) not in graphs])
         made = [_forecast(one, pair) for one, pair in zip(workloads, pairs, strict=True)]
         like_these = judged.of.get((PREDICTDDL.name, METRIC), ())
-        return Forecasts(made, rests.backend, rests.host_id, len(like_these))
+        return WorkloadForecasts(made, rests.backend, rests.host_id, len(like_these))
 
-    def _history(self, place: Place, scenario: Scenario) -> tuple[Rests, Judged]:
+    def _history(
+        self, place: TrainingPlace, scenario: Scenario
+    ) -> tuple[ForecastInputs, JudgedScenarios]:
         with self._lock, self._warehouse.reading():
-            rests = rests_of(visible_runs(self._warehouse), place, scenario)
-            return rests, Judged.read(self._warehouse, rests.backend)
+            rests = forecast_inputs(visible_runs(self._warehouse), place, scenario)
+            return rests, JudgedScenarios.read(self._warehouse, rests.backend)
 
-    def _model(self, dataset: str, rests: Rests) -> PredictDDL:
+    def _model(self, dataset: str, rests: ForecastInputs) -> PredictDDL:
         with self._lock:
-            path = embedders.known().get(dataset)
+            path = embedders.available_embedders().get(dataset)
             made_of = dataset, rests, path, path and path.stat().st_mtime_ns
             found = self._fitted.pop(made_of, None) or self._fit(dataset, rests)
             self._fitted[made_of] = found
@@ -104,10 +115,13 @@ class Engine:
                 del self._fitted[next(iter(self._fitted))]
             return found
 
-    def _fit(self, dataset: str, rests: Rests) -> PredictDDL:
+    def _fit(self, dataset: str, rests: ForecastInputs) -> PredictDDL:
         rows = self._warehouse.visible_tables(PREDICTDDL.tables, list(rests.run_ids))
-        tables = told_apart(rows, rests.host_id)
-        if dataset != DEFAULT_DATASET or embedders.known()[dataset].parent != embedders.SHIPPED:
+        tables = mark_foreign_hosts(rows, rests.host_id)
+        if (
+            dataset != DEFAULT_DATASET
+            or embedders.available_embedders()[dataset].parent != embedders.SHIPPED
+        ):
             return fit(tables, lambda: embedders.embedder(dataset))
         found = fit_or_load(PREDICTDDL, rests.run_ids, tables, self._warehouse)
         assert isinstance(found, PredictDDL)
@@ -121,31 +135,31 @@ def graph_of(graph: Graph, image_size: int) -> PrimitiveGraph:
         ValueError: it is none.
     """
     name = f"graph-{sha256(graph.model_dump_json().encode()).hexdigest()[:12]}"
-    nodes = tuple(Primitive(**one.model_dump()) for one in graph.nodes)
+    nodes = tuple(Primitive(**node.model_dump()) for node in graph.nodes)
     return PrimitiveGraph(name, image_size, nodes, tuple(graph.edges), graph.parameter_count)
 
 
 def _scenarios(
-    workloads: Sequence[Workload], place: Place
+    workloads: Sequence[Workload], place: TrainingPlace
 ) -> tuple[list[Scenario | str], dict[tuple[str, int], PrimitiveGraph]]:
     """Return each workload's scenario, or why there is none, and the graphs that were sent."""
     found: list[Scenario | str] = []
     graphs = {}
-    for one in workloads:
+    for workload in workloads:
         try:
-            if one.graph is not None:
-                graph = graph_of(one.graph, one.image_size)
-                graphs[graph.dnn, one.image_size] = graph
-                found.append(_scenario(graph.dnn, one, place))
-            elif one.dnn is not None:
-                networks.check(one.dnn, one.image_size, "pytorch")
-                found.append(_scenario(one.dnn, one, place))
+            if workload.graph is not None:
+                graph = graph_of(workload.graph, workload.image_size)
+                graphs[graph.dnn, workload.image_size] = graph
+                found.append(_scenario(graph.dnn, workload, place))
+            elif workload.dnn is not None:
+                networks.check(workload.dnn, workload.image_size, "pytorch")
+                found.append(_scenario(workload.dnn, workload, place))
         except _REFUSALS as error:
             found.append(str(error))
     return found, graphs
 
 
-def _scenario(dnn: str, workload: Workload, place: Place) -> Scenario:
+def _scenario(dnn: str, workload: Workload, place: TrainingPlace) -> Scenario:
     load = Trained(
         dnn=dnn,
         framework="pytorch",
@@ -162,13 +176,13 @@ def _scenario(dnn: str, workload: Workload, place: Place) -> Scenario:
 
 
 def _checked(
-    scenario: Scenario | str, model: PredictDDL | str, judged: Judged
+    scenario: Scenario | str, model: PredictDDL | str, judged: JudgedScenarios
 ) -> tuple[Scenario, PredictDDL] | str:
     """Return what is forecast and by what, or why nothing is."""
     if isinstance(scenario, str) or isinstance(model, str):
         return scenario if isinstance(scenario, str) else str(model)
     try:
-        check_near(scenario, judged, [one.scenario for one in model.known.runs])
+        check_near(scenario, judged, [run.scenario for run in model.known.runs])
     except BadInput as error:
         return str(error)
     return scenario, model
@@ -207,7 +221,7 @@ def _refused(reason: str) -> Forecast:
     return Forecast(status="refused", reason=reason)
 
 
-def _check_known(place: Place, model: PredictDDL) -> None:
+def _check_known(place: TrainingPlace, model: PredictDDL) -> None:
     """Refuse nodes of which nobody knows what they can do, alone or with several devices each.
 
     Raises:
@@ -221,8 +235,125 @@ def _check_known(place: Place, model: PredictDDL) -> None:
                 "that trains on them (probe inventory), or `stepcast node join` on one without GPUs"
             )
     each = place.devices
-    if each > max(one.scenario.strategy.devices_per_node for one in model.known.runs):
+    if each > max(run.scenario.strategy.devices_per_node for run in model.known.runs):
         raise BadInput(
             f"nobody has measured steps of {each} GPUs a node: `stepcast run` a study that lists "
             f"some under train (devices_per_node: {each})"
         )
+
+
+# Threads that forecast: few, beside those that take what nodes tell, and no end waits for them.
+
+
+_COUNT = 4
+Result = TypeVar("Result")
+
+
+class Slots:
+    """Threads that do what they are asked for; more than they can do waits for its turn.
+
+    They are daemons, as those of Python's own pools are not: one that fits for minutes keeps no
+    process alive that ends.
+
+    Args:
+        count: of the threads.
+    """
+
+    def __init__(self, count: int = _COUNT) -> None:
+        self._count, self._lock, self._busy = count, Lock(), 0
+        self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._threads: list[Thread] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether one of them does something now."""
+        with self._lock:
+            return self._busy > 0
+
+    async def run(self, call: Callable[[], Result]) -> Result:
+        """Return what a call returns in one of the threads, or raise what it raises."""
+        done: Future[Result] = Future()
+
+        def job() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
+            try:
+                done.set_result(call())
+            except Exception as error:
+                done.set_exception(error)
+
+        with self._lock:
+            if len(self._threads) < self._count:
+                self._threads.append(Thread(target=self._work, name="forecasts", daemon=True))
+                self._threads[-1].start()
+        self._asked.put(job)
+        return await asyncio.wrap_future(done)
+
+    def _work(self) -> None:
+        while True:
+            job = self._asked.get()
+            with self._lock:
+                self._busy += 1
+            job()
+            with self._lock:
+                self._busy -= 1
+
+
+# How far forecasts reach: as far as some were judged, else as far as steps were measured.
+
+
+METRIC = "step_time_s"
+_LEAST_REACH = 2.0
+"""Of one value, up and down: a factor."""
+
+
+def check_near(scenario: Scenario, judged: JudgedScenarios, measured: Sequence[Scenario]) -> None:
+    """Refuse a scenario that is farther out than any whose forecast was judged.
+
+    Where none was judged, or the size of the network is in no table, one is refused that is farther
+    out than any whose steps were measured.
+
+    Args:
+        scenario: that is asked about.
+        judged: what has been judged on the backend.
+        measured: whose steps the fit saw, one at least.
+
+    Raises:
+        BadInput: it is; the message says what to measure.
+    """
+    if ranks_of(scenario) > 1 and not any(ranks_of(one) > 1 for one in measured):
+        raise BadInput(
+            f"{scenario.label}: no steps of several devices, so no exchange is known; `stepcast "
+            "run` a study that lists some under train"
+        )
+    case = find_nearest_cases(judged, PREDICTDDL.name, METRIC, scenario)
+    far = case.far or ""
+    if not far and not (case.nearest and "flops" in coordinates(scenario).numbers):
+        far = "; ".join(_beyond(scenario, measured))
+        far += "; list it under train of a study, and `stepcast run` it" if far else ""
+    if far:
+        raise BadInput(f"{scenario.label}: far out: {far}")
+
+
+def _beyond(scenario: Scenario, measured: Sequence[Scenario]) -> Iterator[str]:
+    for words, of in _BOUNDED.items():
+        known = sorted({value for one in measured for value in of(one)})
+        least, most = judged_range(known) or (known[0] / _LEAST_REACH, known[0] * _LEAST_REACH)
+        for value in of(scenario):
+            if not least <= value <= most:
+                yield (
+                    f"{value:,} {words}, where steps were measured from {known[0]:,} to "
+                    f"{known[-1]:,}; first measure a scenario of "
+                    f"{format_amount(least if value < least else most)} {words}"
+                )
+
+
+def _batches(scenario: Scenario) -> set[int]:
+    return {batch_of(scenario, group) for group in scenario.worker_groups}
+
+
+_BOUNDED: Mapping[str, Callable[[Scenario], set[int]]] = {
+    "workers": lambda one: {one.strategy.workers},
+    "images a batch": _batches,
+    "pixels a side": lambda one: {one.workload.image_size},
+}

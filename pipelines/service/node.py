@@ -27,7 +27,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _BOOT_DIGITS = 8
 
 
-class Unreachable(StepcastError):
+class ServiceUnreachable(StepcastError):
     """No service answers at an address, or one that cannot now."""
 
     exit_code = 2
@@ -38,7 +38,7 @@ def own_name() -> str:
     return f"{socket.gethostname()}-{_BOOT.read_text().strip()[:_BOOT_DIGITS]}"
 
 
-def measured(node_type: str, link_mbps: float | None) -> Report:
+def measure_node(node_type: str, link_mbps: float | None) -> Report:
     """Time what this machine can do: some two seconds.
 
     Raises:
@@ -142,7 +142,7 @@ class Membership:
                 self.wait()
                 self.tell(report)
                 failures = 0
-            except Unreachable:
+            except ServiceUnreachable:
                 failures += 1
                 if failures > _RETRIES:
                     raise
@@ -159,13 +159,13 @@ class Membership:
             told = answer.read(_ANSWER_BYTES)
         except (OSError, http.client.HTTPException) as error:
             why = str(error) or type(error).__name__
-            raise Unreachable(
+            raise ServiceUnreachable(
                 f"no service answers at {self._url} ({why}); `stepcast serve` starts one"
             ) from None
         finally:
             connection.close()
         if answer.status >= 500:
-            raise Unreachable(
+            raise ServiceUnreachable(
                 f"the service at {self._url} cannot answer now: {answer.status} "
                 f"{_detail(told, answer.reason)}"
             )

@@ -4,24 +4,27 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from models.predictddl.observed import (
-    DENSE,
-    DEPTHWISE,
-    DISK,
-    MEMORY,
-    POINTWISE,
-    Capabilities,
+from forecasting.history_scope import HostSelection as Profiled
+from forecasting.history_scope import (
+    VisibleRun,
+    newest_of_each,
+    select_by_inventory,
+    select_host_of_types,
+    select_runs,
 )
+from models.predictddl.observations import DENSE, DEPTHWISE, DISK, MEMORY, POINTWISE, Capabilities
+from models.predictddl.systems import PREDICTDDL
 from pipelines.service.contracts import Cluster, Nodes, Report
-from profilers.clusters.node_types import node_group
-from warehouse.records import BadInput, NodeGroup
+from profilers.clusters.node_types import GPU, node_group
+from warehouse.inputs import Refusal
+from warehouse.records import Backend, BadInput, NodeGroup, Scenario
 
 _NOW = "@cluster"
 """Ends the name of a registered node's type: what is free of it now is not what was profiled."""
 
 
 @dataclass(frozen=True)
-class Place:
+class TrainingPlace:
     """Where workloads train.
 
     Attributes:
@@ -39,10 +42,10 @@ class Place:
     @property
     def counts(self) -> dict[str, int]:
         """How many nodes there are of each type."""
-        return {one.node_type.removesuffix(_NOW): one.count for one in self.groups}
+        return {group.node_type.removesuffix(_NOW): group.count for group in self.groups}
 
 
-def of_types(nodes: Iterable[Nodes], link_mbps: float | None) -> Place:
+def of_types(nodes: Iterable[Nodes], link_mbps: float | None) -> TrainingPlace:
     """Return a place of nodes of types that the catalogue has.
 
     Raises:
@@ -51,10 +54,10 @@ def of_types(nodes: Iterable[Nodes], link_mbps: float | None) -> Place:
     """
     counts: Counter[str] = Counter()
     devices: dict[str, int] = {}
-    for one in nodes:
-        counts[one.node_type] += one.count
-        if devices.setdefault(one.node_type, one.devices_per_node) != one.devices_per_node:
-            raise BadInput(f"{one.node_type} is named twice, with another devices_per_node each")
+    for node in nodes:
+        counts[node.node_type] += node.count
+        if devices.setdefault(node.node_type, node.devices_per_node) != node.devices_per_node:
+            raise BadInput(f"{node.node_type} is named twice, with another devices_per_node each")
     if len(set(devices.values())) > 1:
         raise BadInput(
             "nodes that train together have equally many devices each (devices_per_node), found "
@@ -62,10 +65,10 @@ def of_types(nodes: Iterable[Nodes], link_mbps: float | None) -> Place:
         )
     groups = tuple(node_group("worker", name, count) for name, count in counts.items())
     _check_link(groups, link_mbps)
-    return Place(groups, {}, link_mbps, max(devices.values()))
+    return TrainingPlace(groups, {}, link_mbps, max(devices.values()))
 
 
-def of_cluster(cluster: Cluster, link_mbps: float | None) -> Place:
+def of_cluster(cluster: Cluster, link_mbps: float | None) -> TrainingPlace:
     """Return a place of the nodes that have registered, on their slowest link if none is named.
 
     Nodes of one type are taken for alike: each can do what the least of them can. A type of nodes
@@ -80,26 +83,26 @@ def of_cluster(cluster: Cluster, link_mbps: float | None) -> Place:
             "no node has registered: name some under `nodes`, or run `stepcast node join` on them"
         )
     by_type: dict[str, list[Report]] = {}
-    for one in cluster.nodes:
-        by_type.setdefault(one.report.node_type, []).append(one.report)
-    gpus = {name: min(one.gpus for one in theirs) for name, theirs in by_type.items()}
+    for node in cluster.nodes:
+        by_type.setdefault(node.report.node_type, []).append(node.report)
+    gpus = {name: min(node.gpus for node in theirs) for name, theirs in by_type.items()}
     if len(set(gpus.values())) > 1:
         raise BadInput(
             f"nodes that train together have equally many GPUs each, found {_listed(gpus)}; let "
             "some leave, or name others under `nodes`"
         )
-    links = [one.report.link_mbps for one in cluster.nodes if one.report.link_mbps is not None]
+    links = [node.report.link_mbps for node in cluster.nodes if node.report.link_mbps is not None]
     link_mbps = link_mbps or min(links, default=None)
     devices = max(gpus.values())
     if devices:
         groups = tuple(_with_gpus(name, len(theirs)) for name, theirs in by_type.items())
         _check_link(groups, link_mbps)
-        return Place(groups, {}, link_mbps, devices)
+        return TrainingPlace(groups, {}, link_mbps, devices)
     free = [_free(name, theirs) for name, theirs in by_type.items()]
     measured = {group.node_type: rates for group, rates in free}
     groups = tuple(group for group, _ in free)
     _check_link(groups, link_mbps)
-    return Place(groups, measured, link_mbps)
+    return TrainingPlace(groups, measured, link_mbps)
 
 
 def _check_link(groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
@@ -108,7 +111,7 @@ def _check_link(groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
     Raises:
         BadInput: saying where to tell it.
     """
-    count = sum(one.count for one in groups)
+    count = sum(group.count for group in groups)
     if count > 1 and link_mbps is None:
         raise BadInput(
             f"{count:,} nodes exchange gradients, and nobody told how fast their links are: give "
@@ -134,14 +137,14 @@ def _with_gpus(node_type: str, count: int) -> NodeGroup:
 
 def _free(node_type: str, theirs: Sequence[Report]) -> tuple[NodeGroup, dict[str, float]]:
     """Return nodes without GPUs, and by metric what is free of each: what is of the least."""
-    least = _least([one.available for one in theirs])
+    least = _least([node.available for node in theirs])
     group = NodeGroup(
         role="worker",
         node_type=f"{node_type}{_NOW}",
         count=len(theirs),
         cpu_share=least.cores,
         # PyTorch starts a thread for each core, whatever others do there.
-        threads=max(int(min(one.cores for one in theirs)), 1),
+        threads=max(int(min(node.cores for node in theirs)), 1),
         memory_bytes=int(least.memory_bytes) or None,
     )
     rates = {
@@ -150,7 +153,7 @@ def _free(node_type: str, theirs: Sequence[Report]) -> tuple[NodeGroup, dict[str
         MEMORY: least.memory_Bps,
         DISK: least.disk_Bps,
     }
-    if all(one.pointwise_flops for one in theirs):
+    if all(node.pointwise_flops for node in theirs):
         rates[POINTWISE] = least.pointwise_part * least.dense_flops
     return group, rates
 
@@ -162,3 +165,93 @@ def _listed(gpus: Mapping[str, int]) -> str:
 def _least(several: Sequence[Capabilities]) -> Capabilities:
     names = Capabilities.model_fields
     return Capabilities(**{name: min(getattr(one, name) for one in several) for name in names})
+
+
+# Which runs of the history answer a question: of which backend and host, and of what.
+
+
+_STEPS, _INVENTORY = "torch_throughput", "inventory"
+"""Probes: steps of PyTorch, and what nodes can do."""
+
+
+@dataclass(frozen=True)
+class ForecastInputs:
+    """What a forecast rests on.
+
+    Attributes:
+        backend: that the forecast is about.
+        host_id: the same, of hosts.
+        run_ids: steps and inventories, the newest first; those of other hosts are told apart.
+    """
+
+    backend: Backend
+    host_id: str
+    run_ids: tuple[str, ...]
+
+
+def forecast_inputs(
+    runs: Sequence[VisibleRun], place: TrainingPlace, scenario: Scenario
+) -> ForecastInputs:
+    """Return what forecasts rest on of nodes of a place.
+
+    Nodes of named types are forecast from the backend and host that `stepcast predict` chooses,
+    where a host with few steps is known by its inventory too, and steps of others count. What
+    registered nodes without GPUs can do they tell themselves, so any steps on processors count:
+    this host's, else the newest.
+
+    Args:
+        runs: that are visible, the newest first.
+        place: where workloads train.
+        scenario: one of them there.
+
+    Raises:
+        BadInput: no steps tell of such nodes, or those of some types are of other hosts.
+    """
+    names = {group.node_type for group in place.groups} - place.measured.keys()
+    ours = [
+        run
+        for run in runs
+        if run.subject.probe in (_STEPS, _INVENTORY) and (names or not _on_gpus(run))
+    ]
+    steps = [run for run in ours if run.subject.probe == _STEPS]
+    if not steps:
+        raise _lacking("")
+    # Of places alike otherwise, one with steps goes before one with a newer inventory alone.
+    inventories = [run for run in ours if run.subject.probe == _INVENTORY] if names else []
+    at = select_host_of_types([*steps, *inventories], names, {place.link_mbps})
+    _check_together(at)
+    on_backend = [run for run in ours if run.backend == at.backend]
+    here = [run for run in on_backend if run.host_id == at.host_id]
+    found = newest_of_each(here)
+    if names:
+        asks = PREDICTDDL.rests_on(scenario)
+        assert not isinstance(asks, Refusal)
+        elsewhere = [run for run in on_backend if run.host_id != at.host_id]
+        found = select_by_inventory(asks, select_runs(asks, here), here, elsewhere).runs
+    if not any(run.subject.probe == _STEPS for run in found):
+        raise _lacking(f" that tell of {', '.join(sorted(names))}")
+    return ForecastInputs(at.backend, at.host_id, tuple(run.run_id for run in found))
+
+
+def _on_gpus(run: VisibleRun) -> bool:
+    return any(name.startswith(GPU) for name in run.subject.worker_types)
+
+
+def _check_together(at: Profiled) -> None:
+    """Refuse node types of several hosts in one question.
+
+    Raises:
+        BadInput: naming one of them.
+    """
+    for name, (backend, host) in at.elsewhere:
+        raise BadInput(
+            f"{name} was measured on another host ({backend}, {host}) than the other node types "
+            f"({at.backend}, {at.host_id}): ask about nodes of one host at a time"
+        )
+
+
+def _lacking(which: str) -> BadInput:
+    return BadInput(
+        f"no steps of PyTorch have been measured yet{which}; `stepcast run` a study that lists "
+        "some under train"
+    )

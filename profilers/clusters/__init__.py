@@ -5,7 +5,7 @@ from typing import Literal
 
 from profilers.clusters.base import Cluster, Node
 from profilers.clusters.emulated import EmulatedCluster, obstacles, reap
-from profilers.clusters.fleet import BACKENDS, fleet, fleet_file
+from profilers.clusters.fleet import BACKENDS, fleet_file, read_fleet
 from profilers.clusters.loopback import LoopbackCluster
 from profilers.clusters.ssh import SshCluster
 from profilers.steady import host
@@ -47,7 +47,7 @@ def choose_backend(wanted: BackendChoice) -> tuple[Backend, str]:
     if wanted == "loopback":
         return "loopback", "asked for"
     if wanted in ("ssh", "ec2"):
-        listed = fleet()
+        listed = read_fleet()
         where = f"of {fleet_file()}" if wanted == "ssh" else f"launched in {listed.launch().region}"
         return wanted, f"asked for; machines {where}"
     found = obstacles()
@@ -60,4 +60,4 @@ def choose_backend(wanted: BackendChoice) -> tuple[Backend, str]:
 
 def host_id(backend: Backend) -> str:
     """Return what the runs on a backend are told apart by: this host, or the fleet."""
-    return fleet().host_id(backend) if backend in BACKENDS else host.host_id()
+    return read_fleet().host_id(backend) if backend in BACKENDS else host.host_id()

@@ -201,7 +201,7 @@ class Cluster(ABC):
     def _killed(self, nodes: Collection[Node]) -> list["subprocess.Popen[str]"]:
         """Kill and forget what was started on these nodes, and return it."""
         killed = [process for node, process in self._processes if node in nodes]
-        self._processes = [one for one in self._processes if one[0] not in nodes]
+        self._processes = [process for process in self._processes if process[0] not in nodes]
         for process in killed:
             with suppress(ProcessLookupError):
                 process.kill()

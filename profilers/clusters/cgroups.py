@@ -4,12 +4,13 @@ A group must be joined after a program has imported its framework: at a quarter 
 imports alone would take half a minute.
 """
 
+import os
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from profilers.clusters.ending import end
 from warehouse.records import MissingTool, ProbeFailed
 
 CPU_PERIOD_US = 10_000
@@ -61,7 +62,7 @@ def create(name: str, cpu_share: float | None, memory_bytes: int | None) -> None
             ) from None
 
 
-def pace(controller: tuple[int, Path], name: str, cpu_share: float, factor: float) -> None:
+def stretch_quota(controller: tuple[int, Path], name: str, cpu_share: float, factor: float) -> None:
     """Let the group have the quota of its share in each so much longer period; nothing if it ended.
 
     The period, because a quota may not be shorter than a millisecond. `controller` is that of
@@ -141,3 +142,24 @@ def _folders(name: str) -> Iterator[Path]:
 
 def _has_cpu(folder: Path) -> bool:
     return (folder / "cpu.cfs_quota_us").exists() or (folder / "cpu.max").exists()
+
+
+# Ending the processes of a namespace or a control group, and no others.
+
+
+def end(pids: Iterable[int], belongs: Callable[[int], bool]) -> None:
+    """Kill those of the processes that belong there.
+
+    Kernels list processes of other containers as 0, which would name our own process group.
+    `belongs` is asked while the process is held: a number may have become another process's.
+    """
+    for pid in pids:
+        if pid <= 1 or pid == os.getpid():
+            continue
+        with suppress(ProcessLookupError):
+            held = os.pidfd_open(pid)
+            try:
+                if belongs(pid):
+                    signal.pidfd_send_signal(held, signal.SIGKILL)
+            finally:
+                os.close(held)

@@ -15,14 +15,13 @@ from profilers.clusters import owner
 from profilers.clusters.base import Node
 from profilers.clusters.fleet import Launch, Machine
 from profilers.clusters.ssh import SshCluster
-from profilers.renting import reaping, ssm
-from profilers.renting.allowance import BOOT_HOURS, given, hours_for
+from profilers.renting import reaper, ssm
+from profilers.renting.allowance import BOOT_HOURS, hours_for, required_allowance
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Book
-from profilers.renting.boot import SHUTDOWN, Boot, running
-from profilers.renting.notice import look_out
-from profilers.renting.places import hourly_usd, places_of
-from profilers.renting.renter import Place, Renter
+from profilers.renting.boot import SHUTDOWN, Boot, wait_until_running
+from profilers.renting.provider import watch_for_notice
+from profilers.renting.renter import LaunchPlace, Renter, hourly_usd, launch_places
 from profilers.steady.hostlock import host_lock
 from warehouse.records import Backend, Market, NodeGroup, ProbeFailed, Role
 
@@ -43,7 +42,7 @@ class Ec2Cluster(SshCluster):
 
     def __init__(self, groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
         super().__init__(groups, link_mbps)
-        self._launch, self._allowance = self._fleet.launch(), given()
+        self._launch, self._allowance = self._fleet.launch(), required_allowance()
         self.silence_s = self._launch.silence_s
         self._provider, self._book = provider(self._launch), Book()
         self._renter = Renter(
@@ -66,7 +65,7 @@ class Ec2Cluster(SshCluster):
     def up(self) -> None:
         """Wait for the host lock, end what dead owners left, launch."""
         self._held.enter_context(host_lock(self._allowance.say))
-        reaping.settle_dead(self._book, self._provider_of, self._allowance.say)
+        reaper.settle_dead(self._book, self._provider_of, self._allowance.say)
         super().up()
 
     def facts(self) -> Mapping[str, str | int | float | bool | None]:
@@ -111,9 +110,9 @@ class Ec2Cluster(SshCluster):
         self._rented = [id_ for id_ in self._rented if id_ not in ids]
         try:
             if self._renter.end(ids):
-                owner.remember()
+                owner.keep_lock()
         except BaseException:
-            owner.remember()
+            owner.keep_lock()
             raise
 
     def _settle(self) -> None:
@@ -122,12 +121,12 @@ class Ec2Cluster(SshCluster):
             return
         self._unsettled, self._boots, self._rented = False, {}, []
         launches = self._book.read().of(self._allowance.account).intents.values()
-        mine = [one for one in launches if one.owner == self._prefix]
+        mine = [launch for launch in launches if launch.owner == self._prefix]
         try:
             if self._renter.settle(mine):
-                owner.remember()
+                owner.keep_lock()
         except BaseException:
-            owner.remember()
+            owner.keep_lock()
             ours = {one.token for one in mine}
             living = self._book.read().living.items()
             with suppress(ProbeFailed):
@@ -141,7 +140,9 @@ class Ec2Cluster(SshCluster):
         """Launch an instance for each group's one node."""
         market = self._market(spot)
         counts = Counter(group.node_type for group in groups)
-        places = {name: places_of(name, market, self._launch, self._allowance) for name in counts}
+        places = {
+            name: launch_places(name, market, self._launch, self._allowance) for name in counts
+        }
         hours = self._hours(sum(hourly_usd(places[name]) * counts[name] for name in counts))
         launched: dict[str, list[Machine]] = {}
         before = {*self._boots}
@@ -160,7 +161,7 @@ class Ec2Cluster(SshCluster):
             most_hours = min(most_hours, self.most_s / 3600 + BOOT_HOURS)
         return hours_for(cap_usd, self._renter.bill, hourly_usd, self.expected_s, most_hours)
 
-    def _launched(self, places: Sequence[Place], number: int, hours: float) -> list[Machine]:
+    def _launched(self, places: Sequence[LaunchPlace], number: int, hours: float) -> list[Machine]:
         self._unsettled = True
         try:
             ids = self._renter.launch(places, number, hours)
@@ -172,7 +173,7 @@ class Ec2Cluster(SshCluster):
         rate = self._allowance.rate(intent.node_type, intent.market)
         usd_per_hour = rate.usd_per_hour + intent.volume_usd_per_hour
         try:
-            seen = running(self._provider, ids)
+            seen = wait_until_running(self._provider, ids)
             self._provider.check_volumes(ids)
         except BaseException:
             self._end(ids)
@@ -217,7 +218,7 @@ class Ec2Cluster(SshCluster):
             if boot.intent.market == "spot":
                 # Not where they are prepared: programs end with the thread that started them.
                 words = [*self.python(node), "-m", "profilers.nodes.notices"]
-                look_out(self.popen(node, words), partial(self._noticed, boot.id))
+                watch_for_notice(self.popen(node, words), partial(self._noticed, boot.id))
         return nodes
 
     def _noticed(self, id_: str, what: str) -> None:

@@ -1,17 +1,21 @@
 """A cluster on one machine: namespaces with shaped links, CPU shares and memory limits."""
 
+import json
 import os
 import subprocess
+import sys
+from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import count
+from statistics import fmean
+from threading import Thread
 from typing import ClassVar
 
-from profilers import commands
-from profilers.clusters import cgroups, congestion, netns, owner
-from profilers.clusters.base import Cluster, Node, with_env
+from profilers import clock, commands
+from profilers.clusters import cgroups, netns, owner
+from profilers.clusters.base import SOURCE, Cluster, Node, with_env
 from profilers.clusters.node_types import check_host
-from profilers.clusters.pacer import Pacer
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed
 
 HEADROOM = 0.25
@@ -38,7 +42,7 @@ class EmulatedCluster(Cluster):
         check_shares(groups)
         for group in groups:
             check_host(group)
-        self._network = netns.Network(owner.new_prefix(), link_mbps)
+        self._network = netns.NamespaceNetwork(owner.new_prefix(), link_mbps)
         self._added = count(len(self.planned()))
         self._ports = count(5000)
         self._pacer = Pacer()
@@ -147,7 +151,7 @@ def check_shares(groups: Sequence[NodeGroup]) -> None:
 
 def obstacles() -> list[str]:
     """Say what keeps this host from emulating clusters, by trying; empty if nothing does."""
-    tools = commands.missing("ip", "tc", "nsenter", "setpriv", "sysctl", "iperf3")
+    tools = commands.missing_tools("ip", "tc", "nsenter", "setpriv", "sysctl", "iperf3")
     if tools:
         return [f"not installed: {', '.join(tools)}"]
     if os.geteuid() != 0:
@@ -166,7 +170,7 @@ def reap() -> list[str]:
     That is namespaces, control groups and temporary files. What is of other homes stays: nothing
     here proves that its owner is dead. Only the host's list of congestion controls is everybody's.
     """
-    congestion.put_back()
+    netns.restore_congestion_control()
     orphans = {name for name in netns.namespaces() if owner.is_orphan(name)}
     orphans |= {name for name in cgroups.names(owner.PREFIX) if owner.is_orphan(name)}
     for name in sorted(orphans):
@@ -174,3 +178,67 @@ def reap() -> list[str]:
         if (netns.NETNS / name).exists():
             netns.delete(name)
     return [*sorted(orphans), *owner.sweep()]
+
+
+# Who holds control groups to their share of a steady core: a program beside the cluster.
+
+
+_KEPT = 10_000
+"""Readings that are remembered: those of about three hours."""
+
+
+class Pacer:
+    """Runs the program; what it is given keeps its share of a steady core until it stops."""
+
+    def __init__(self) -> None:
+        self._program: subprocess.Popen[bytes] | None = None
+        self._listener: Thread | None = None
+        self._read: deque[tuple[datetime, float]] = deque(maxlen=_KEPT)
+
+    def add(self, name: str, cpu_share: float, core_gflops: float) -> None:
+        """Pace the control group called `name`, which has that share, from now on."""
+        if self._program is None:
+            self._program = subprocess.Popen(
+                [sys.executable, "-m", "profilers.steady.core_quota"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)},
+            )
+            self._listener = Thread(target=self._listen, args=(self._program,), daemon=True)
+            self._listener.start()
+        assert self._program.stdin is not None
+        group = {"name": name, "cpu_share": cpu_share, "core_gflops": core_gflops}
+        self._program.stdin.write(f"{json.dumps(group)}\n".encode())
+        self._program.stdin.flush()
+
+    def host_gflops(self, since: datetime) -> float | None:
+        """Return how fast the host's cores were since then, 10⁹ operations a second each.
+
+        None where nothing is paced, or nothing was heard yet.
+
+        Raises:
+            ProbeFailed: the program has ended: nodes went on at whatever pace they had.
+        """
+        if self._program is None:
+            return None
+        if self._program.poll() is not None:
+            raise ProbeFailed(
+                f"the program that paces steady cores has ended (exit {self._program.returncode}); "
+                "what was measured since is of no steady speed: run it again"
+            )
+        gflops = [one for at, one in self._read.copy() if at >= since]
+        return fmean(gflops) if gflops else None
+
+    def stop(self) -> None:
+        """End the program, if it was started; safe to call twice."""
+        if self._program is not None:
+            assert self._listener is not None
+            with self._program as program:
+                program.kill()
+                self._listener.join()
+            self._program = None
+
+    def _listen(self, program: "subprocess.Popen[bytes]") -> None:
+        assert program.stdout is not None
+        for line in program.stdout:
+            self._read.append((clock.now(), float(line)))

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from profilers.record_file import read_record
-from warehouse.names import checked_name
+from warehouse.fields import checked_name
 from warehouse.records import Backend, BadInput, Record, content_hash
 
 BACKENDS: tuple[Backend, ...] = ("ssh", "ec2")
@@ -211,7 +211,9 @@ class Fleet(Record):
         """Hash of what runs must have in common to be comparable: the machines, or the launch."""
         parts = self.machines if backend == "ssh" else (self.launch(),)
         kinds = [f"{name} {kind.canonical_json()}" for name, kind in self.node_types.items()]
-        return content_hash(repr([backend, sorted(kinds), [one.canonical_json() for one in parts]]))
+        return content_hash(
+            repr([backend, sorted(kinds), [part.canonical_json() for part in parts]])
+        )
 
     def launch(self) -> Launch:
         """Return how instances are launched.
@@ -231,7 +233,7 @@ def fleet_file() -> Path:
     return Path(os.environ.get(VARIABLE) or FILE)
 
 
-def fleet() -> Fleet:
+def read_fleet() -> Fleet:
     """Return what the fleet file says.
 
     Raises:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from profilers.clusters.fleet import FleetType, fleet, has_fleet
+from profilers.clusters.fleet import FleetType, has_fleet, read_fleet
 from profilers.record_file import fault
 from profilers.steady import host
 from warehouse.documents import read_document
+from warehouse.fields import checked_name, nearest_names
 from warehouse.home import home
-from warehouse.names import checked_name, nearest
 from warehouse.records import BadInput, NodeGroup, Record, Role
 
 ISA_ORDER = ("SSE41", "AVX2", "AVX512_CORE", "AVX512_CORE_VNNI")
@@ -22,7 +22,7 @@ class NodeType(Record):
     """A kind of machine: `cpu_share` in cores (None: all), `isa` the oneDNN cap (None: native).
 
     `core_gflops`: the share is of a core that multiplies small float32 matrices that fast, and does
-    everything else accordingly (`profilers.steady.pacing`), whatever the host's do at the moment
+    everything else accordingly (`profilers.steady.core_quota`), whatever the host does now
     (None: of the host's). `usd_per_hour`: None: not declared. `gpu`: words of the name that the
     driver gives each of its GPUs, and `gpus` how many it has.
 
@@ -87,7 +87,7 @@ def _read(path: Path, modified_ns: int) -> dict[str, NodeType]:
 
 def fleet_types() -> dict[str, FleetType]:
     """All node types of the fleet file by name; none where there is no such file."""
-    return fleet().node_types if has_fleet() else {}
+    return read_fleet().node_types if has_fleet() else {}
 
 
 def node_group(role: Role, name: str, count: int) -> NodeGroup:
@@ -101,7 +101,7 @@ def node_group(role: Role, name: str, count: int) -> NodeGroup:
         fields = others[name].model_dump(exclude={"gpu", "gpus"})
         return NodeGroup(role=role, node_type=name, count=count, **fields)
     if name not in known:
-        near = nearest(name, [*known, *others])
+        near = nearest_names(name, [*known, *others])
         hint = f"did you mean {', '.join(near)}?" if near else "none here has a name like it;"
         raise BadInput(
             f"unknown node type {name!r}; {hint} `stepcast node-types` lists all, and "

@@ -15,10 +15,10 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 from pathlib import Path
 
-from profilers import private
 from warehouse.home import home
 from warehouse.records import BadInput
 
@@ -50,8 +50,8 @@ def token() -> str:
     Raises:
         BadInput: the home cannot be written, is another user's, or the number is damaged.
     """
-    path = private.folder(home() / RUN) / _TOKEN
-    with os.fdopen(private.opened(path), "r+", errors="replace") as file:
+    path = private_folder(home() / RUN) / _TOKEN
+    with os.fdopen(open_private_file(path), "r+", errors="replace") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         found = file.read(100)
         if not found:
@@ -70,11 +70,11 @@ def folder() -> Path:
     """
     key = home(), os.getpid()
     if key not in _folders:
-        _folders[key] = _claimed(private.folder(home() / RUN))
+        _folders[key] = _claimed(private_folder(home() / RUN))
     return _folders[key]
 
 
-def remember() -> None:
+def keep_lock() -> None:
     """Keep this process's lock when it ends: something of it is left, and somebody has to end it.
 
     Without the lock nothing proves that it is dead.
@@ -115,8 +115,8 @@ def sweep() -> list[str]:
 
 def _claimed(run: Path) -> Path:
     """Make a folder whose lock this process holds until it ends."""
-    owned = private.folder(run / secrets.token_hex(_OWNER_BYTES))
-    descriptor = private.opened(owned / _LOCK)
+    owned = private_folder(run / secrets.token_hex(_OWNER_BYTES))
+    descriptor = open_private_file(owned / _LOCK)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     # Only now: without it, the file says nothing of its owner. A copy of it has another number.
     os.write(descriptor, str(os.fstat(descriptor).st_ino).encode())
@@ -149,3 +149,47 @@ def _holder_of(lock: Path) -> str:
         except BlockingIOError:
             return "lives"
         return "dead" if file.read(100) == str(os.fstat(descriptor).st_ino) else "unknown"
+
+
+# Folders and files that are this user's alone, also where others may write beside them.
+
+
+def private_folder(path: Path) -> Path:
+    """Make a folder that only this user may enter, or check that one is; return it.
+
+    Raises:
+        BadInput: it is a link or no folder, another user's, or open to others; or it cannot be
+            made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            _check(path, path.lstat())
+    except OSError as error:
+        raise BadInput(f"folder {path} cannot be made: {error.strerror}") from None
+    return path
+
+
+def open_private_file(path: Path) -> int:
+    """Return the descriptor of a file of a private folder, to read and write; make it if need be.
+
+    No link is followed and nothing is truncated.
+
+    Raises:
+        BadInput: it is a link, or cannot be opened.
+    """
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be opened: {error.strerror}; move it away") from None
+
+
+def _check(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISDIR(found.st_mode):
+        raise BadInput(f"{path} must be a folder, and no link to one; move it away")
+    if found.st_uid != os.geteuid():
+        raise BadInput(f"{path} is user {found.st_uid}'s, not yours; move it away")
+    if found.st_mode & 0o077:
+        raise BadInput(f"others may enter {path}; `chmod 700 {path}` mends that")

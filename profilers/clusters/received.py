@@ -9,7 +9,7 @@ from pathlib import Path
 
 from profilers.commands import read
 from warehouse import limits
-from warehouse.names import checked_name
+from warehouse.fields import checked_name
 from warehouse.records import BadInput, ProbeFailed
 
 _PIECE_BYTES = 1 << 16
@@ -27,7 +27,7 @@ def unpack(pipe: int, folder: Path, timeout_s: float = limits.SENT_S) -> None:
         ProbeFailed: it is something else, larger or of more files than `limits` has it, takes
             longer, or ends early.
     """
-    stream, seen = _Stream(pipe, timeout_s), set[str]()
+    stream, seen = _BoundedStream(pipe, timeout_s), set[str]()
     while True:
         block = stream.exactly(tarfile.BLOCKSIZE)
         if not any(block):
@@ -67,7 +67,7 @@ def _place(name: str) -> list[str]:
         raise ProbeFailed(str(error)) from None
 
 
-def _write(stream: "_Stream", size: int, path: Path) -> None:
+def _write(stream: "_BoundedStream", size: int, path: Path) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         for piece in stream.pieces(size):
@@ -75,7 +75,7 @@ def _write(stream: "_Stream", size: int, path: Path) -> None:
     stream.exactly(-size % tarfile.BLOCKSIZE)
 
 
-class _Stream:
+class _BoundedStream:
     """Bytes of a pipe, decompressed; never more than a piece of them is in memory."""
 
     def __init__(self, pipe: int, timeout_s: float) -> None:

@@ -25,10 +25,10 @@ from pydantic import ValidationError
 
 from profilers.clusters import owner, received
 from profilers.clusters.base import SOURCE, Cluster, Node, with_env
-from profilers.clusters.fleet import Fleet, Machine, fleet, fleet_file
+from profilers.clusters.fleet import Fleet, Machine, fleet_file, read_fleet
 from profilers.clusters.node_types import mismatch
-from profilers.commands import captured, missing, read
-from profilers.steady.host import CpuTimes, counted
+from profilers.commands import missing_tools, read, run_with_input
+from profilers.steady.host import CpuTimes, parse_cpu_times
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed, Record, Role
 
 PACKAGES = ("models", "networks", "pipelines", "profilers", "warehouse")
@@ -54,7 +54,7 @@ _WATCH_TIMEOUT_S = 60.0
 _LINE_BYTES = 4096
 
 
-class _About(Record):
+class _MachineInfo(Record):
     """What a machine says of itself (`profilers.steady.host`)."""
 
     host: dict[str, str]
@@ -77,12 +77,12 @@ class SshCluster(Cluster):
 
     def __init__(self, groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
         super().__init__(groups, link_mbps)
-        self._fleet = fleet()
+        self._fleet = read_fleet()
         self.interface = self._fleet.interface
         self._prefix = owner.new_prefix()
         self._machines: dict[str, Machine] = {}
         self._watches: dict[str, _Watch] = {}
-        self._about: dict[str, _About] = {}
+        self._about: dict[str, _MachineInfo] = {}
         self._ports = count(random.choice(PORTS))
         self._started = count()
         self._ids: dict[int, tuple[Node, str]] = {}
@@ -180,12 +180,12 @@ class SshCluster(Cluster):
         self._watches, self.nodes = {}, ()
 
     def _check_tools(self) -> None:
-        if missing("ssh"):
+        if missing_tools("ssh"):
             raise MissingTool("ssh is not installed; `apt-get install openssh-client` mends that")
 
     def _taken(self, groups: Sequence[NodeGroup], spot: bool | None = None) -> list[Machine]:
         """Return a machine that is not in use for each group's one node."""
-        return pick(self._fleet, groups, used=list(self._machines.values()))
+        return select_machines(self._fleet, groups, used=list(self._machines.values()))
 
     def _bring_up(
         self, plan: Sequence[tuple[Role, int, NodeGroup]], taken: Sequence[Machine]
@@ -230,10 +230,10 @@ class SshCluster(Cluster):
                 f"in {fleet_file()}, or give the machine another"
             )
 
-    def _understood(self, node: Node, told: bytes) -> _About:
+    def _understood(self, node: Node, told: bytes) -> _MachineInfo:
         """Return what a machine says of itself."""
         try:
-            return _About.model_validate_json(told[:_ABOUT_BYTES])
+            return _MachineInfo.model_validate_json(told[:_ABOUT_BYTES])
         except ValidationError:
             raise ProbeFailed(f"{self._named(node)} told {told[:60]!r} of itself") from None
 
@@ -286,7 +286,7 @@ class SshCluster(Cluster):
     ) -> bytes:
         """Run a command of the machine's shell that reads `data`; return what it writes."""
         try:
-            code, told, errors = captured(
+            code, told, errors = run_with_input(
                 [*self._connection(node), command], data, timeout_s=timeout_s
             )
         except ProbeFailed as error:
@@ -355,7 +355,7 @@ class _Watch:
                 raise ProbeFailed(f"{self._name} is gone") from None
             told = self._told()
         try:
-            return counted(told)
+            return parse_cpu_times(told)
         except (ValueError, IndexError):
             raise ProbeFailed(f"{self._name} told {told!r:.60} as its processor times") from None
 
@@ -393,10 +393,12 @@ def check_machines(groups: Sequence[NodeGroup]) -> None:
     Raises:
         BadInput: there are not enough of a type.
     """
-    pick(fleet(), [group for group in groups for _ in range(group.count)])
+    select_machines(read_fleet(), [group for group in groups for _ in range(group.count)])
 
 
-def pick(fleet: Fleet, groups: Sequence[NodeGroup], used: Sequence[Machine] = ()) -> list[Machine]:
+def select_machines(
+    fleet: Fleet, groups: Sequence[NodeGroup], used: Sequence[Machine] = ()
+) -> list[Machine]:
     """Return machines for so many nodes, in the order of the fleet file.
 
     Raises:

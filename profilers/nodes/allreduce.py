@@ -24,7 +24,7 @@ _EXCHANGES = 20
 
 
 @dataclass(frozen=True)
-class RankConfig:
+class AllreduceRankConfig:
     """What a rank must know at once: its network device, threads, and which GPU of its node."""
 
     interface: str
@@ -36,14 +36,14 @@ class RankConfig:
         return json.dumps(asdict(self))
 
 
-class Rank:
+class AllreduceRank:
     """One rank, and the commands it obeys.
 
     After `join`, `device` is what it computes on; after `group`, `groups` has one process group for
     each transfer at once, and `control` another one, always of Gloo.
     """
 
-    def __init__(self, config: RankConfig, say: Say) -> None:
+    def __init__(self, config: AllreduceRankConfig, say: Say) -> None:
         import torch
         import torch.distributed as dist
 
@@ -193,9 +193,9 @@ def clock_offset_ns(exchanges: Sequence[tuple[int, int, int]]) -> int:
 
 def main() -> None:
     """Run this rank until its controller closes stdin."""
-    config = RankConfig(**json.loads(sys.argv[1]))
+    config = AllreduceRankConfig(**json.loads(sys.argv[1]))
     say = torch_program.answers()
-    rank = Rank(config, say)
+    rank = AllreduceRank(config, say)
     say("ready", **torch_program.own_facts(config.interface))
     torch_program.obey({"join": rank.join, "group": rank.group, "reduce": rank.reduce})
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from profilers import clock
 from profilers.nodes import torch_program
-from profilers.nodes.allreduce import Rank, RankConfig
+from profilers.nodes.allreduce import AllreduceRank, AllreduceRankConfig
 from profilers.nodes.compute import ComputeConfig, build, draw
 from profilers.nodes.torch_program import Say
 from profilers.nodes.torch_training import LEARNING_RATE
@@ -29,7 +29,7 @@ _BATCHES = 2
 class DDPConfig:
     """Which rank, and what it trains."""
 
-    rank: RankConfig
+    rank: AllreduceRankConfig
     compute: ComputeConfig
 
     def to_json(self) -> str:
@@ -40,13 +40,13 @@ class DDPConfig:
     def from_json(cls, text: str) -> "DDPConfig":
         """Read what `to_json` wrote."""
         fields = json.loads(text)
-        return cls(RankConfig(**fields["rank"]), ComputeConfig(**fields["compute"]))
+        return cls(AllreduceRankConfig(**fields["rank"]), ComputeConfig(**fields["compute"]))
 
 
-class Replica:
+class DDPReplica:
     """One rank's replica of the network."""
 
-    def __init__(self, config: DDPConfig, rank: Rank, say: Say) -> None:
+    def __init__(self, config: DDPConfig, rank: AllreduceRank, say: Say) -> None:
         self._network: nn.Module = build(config.compute)
         self._config, self._rank, self._say = config, rank, say
         self._model: Any = None
@@ -97,8 +97,8 @@ def main() -> None:
     """Run this rank until its controller closes stdin."""
     config = DDPConfig.from_json(sys.argv[1])
     say = torch_program.answers()
-    rank = Rank(config.rank, say)
-    replica = Replica(config, rank, say)
+    rank = AllreduceRank(config.rank, say)
+    replica = DDPReplica(config, rank, say)
     say("ready", **torch_program.own_facts(config.rank.interface))
     torch_program.obey(
         {

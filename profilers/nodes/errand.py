@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from profilers.nodes.mailbox import FIRST_PAUSE_S, Exchange, Gone
+from profilers.nodes.mailbox import FIRST_PAUSE_S, Exchange, ObjectGone
 
 _LAST_WORDS_S = 0.5
 _ADOPT = 36
@@ -83,7 +83,7 @@ def _relay(exchange: Exchange, program: "subprocess.Popen[bytes]", deadline_s: f
             exchange.said["code"] = code
         try:
             exchange.turn()
-        except Gone:
+        except ObjectGone:
             return
         except (OSError, ValueError):
             continue
@@ -114,7 +114,7 @@ def main(file: Path) -> None:
     ctypes.CDLL(None).prctl(_ADOPT, 1, 0, 0, 0)
     try:
         serve(file.read_text())
-    except Gone:
+    except ObjectGone:
         pass  # its controller has given up
     finally:
         _end_adopted()
@@ -125,7 +125,9 @@ def _end_adopted() -> None:
     """End what the command has started in sessions of its own: orphans of it are ours."""
     while True:
         threads = Path("/proc/self/task").iterdir()
-        orphans = [int(pid) for one in threads for pid in (one / "children").read_text().split()]
+        orphans = [
+            int(pid) for thread in threads for pid in (thread / "children").read_text().split()
+        ]
         if not orphans:
             return
         for pid in orphans:

@@ -25,14 +25,14 @@ _HTTP_S = 20.0
 Head = dict[str, Any]
 
 
-def packed(head: Head, streams: dict[str, Stream]) -> bytes:
+def pack_object(head: Head, streams: dict[str, Stream]) -> bytes:
     """Return an object: a line of JSON, and the bytes of each stream behind it."""
     said = {name: [first, len(piece), ended] for name, (first, piece, ended) in streams.items()}
     line = json.dumps({**head, "streams": said}).encode() + b"\n"
     return line + b"".join(piece for _, piece, _ in streams.values())
 
 
-def unpacked(content: bytes) -> tuple[Head, dict[str, Stream]]:
+def unpack_object(content: bytes) -> tuple[Head, dict[str, Stream]]:
     """Return the head of an object, and its streams.
 
     Raises:
@@ -55,7 +55,7 @@ def unpacked(content: bytes) -> tuple[Head, dict[str, Stream]]:
     return head, streams
 
 
-class Gone(Exception):
+class ObjectGone(Exception):
     """The object is not there any more."""
 
 
@@ -119,11 +119,11 @@ class Exchange:
                 if error.code == 304:
                     return False
                 if error.code == 404:
-                    raise Gone from None
+                    raise ObjectGone from None
                 raise
         if len(content) > MOST_BYTES:
             raise ValueError("too much at once")
-        head, streams = unpacked(content)
+        head, streams = unpack_object(content)
         is_new = bool(head.get("beat") != self.heard.get("beat"))
         if is_new:
             self.heard, self.heard_at_s = head, time.monotonic()
@@ -147,7 +147,7 @@ class Exchange:
         if not is_new and now_s < self._beat_at_s + self.silence_s / BEATS:
             return False
         self._beat += 1
-        self.put(packed({**head, "beat": self._beat}, streams))
+        self.put(pack_object({**head, "beat": self._beat}, streams))
         self._last, self._beat_at_s = said, now_s
         return is_new
 

@@ -24,17 +24,17 @@ _TOKEN_LIFE_S = 300
 
 
 @dataclass(frozen=True)
-class Notice:
+class InterruptionNotice:
     """What will happen to this node (terminate, stop, hibernate), and when (UTC, ISO 8601)."""
 
     action: str
     time: str
 
 
-class Notices(Protocol):
+class NoticeSource(Protocol):
     """Where notices come from."""
 
-    def poll(self) -> Notice | None:
+    def poll(self) -> InterruptionNotice | None:
         """Return the notice to this node, None if there is none."""
 
 
@@ -48,7 +48,7 @@ class InstanceMetadata:
 
     url: str = EC2_METADATA
 
-    def poll(self) -> Notice | None:
+    def poll(self) -> InterruptionNotice | None:
         """Return the notice to this instance; None, too, if the service does not answer now."""
         life = {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_LIFE_S)}
         token = self._ask("PUT", "/latest/api/token", life)
@@ -73,7 +73,7 @@ class EmulatedNotices:
 
     file: Path
 
-    def poll(self) -> Notice | None:
+    def poll(self) -> InterruptionNotice | None:
         """Return what the file holds."""
         try:
             return _notice(self.file.read_text())
@@ -81,24 +81,24 @@ class EmulatedNotices:
             return None
 
 
-def source(address: str) -> Notices:
+def notice_source(address: str) -> NoticeSource:
     """Return the notices at an address: of an http:// service, or a file."""
     is_service = address.startswith("http://")
     return InstanceMetadata(address) if is_service else EmulatedNotices(Path(address))
 
 
-def _notice(text: str) -> Notice | None:
+def _notice(text: str) -> InterruptionNotice | None:
     """Return a notice from EC2's JSON; None if this is none, for example half of a file."""
     try:
         fields = json.loads(text)
-        return Notice(str(fields["action"]), str(fields["time"]))
+        return InterruptionNotice(str(fields["action"]), str(fields["time"]))
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def main() -> None:
     """Wait for a notice to this node, and print it."""
-    notices = source(os.environ.get(VARIABLE) or EC2_METADATA)
+    notices = notice_source(os.environ.get(VARIABLE) or EC2_METADATA)
     while (notice := notices.poll()) is None:
         time.sleep(EVERY_S)
     sys.stdout.write(json.dumps({"action": notice.action, "time": notice.time}) + "\n")

@@ -23,7 +23,7 @@ Message = Mapping[str, object]
 _SAID_BYTES = 1 << 20
 
 
-class Killed(ProbeFailed):
+class ProgramKilled(ProbeFailed):
     """A program was killed, most likely because its node has no more memory."""
 
 
@@ -172,7 +172,7 @@ class Programs:
             return ProbeFailed(f"{name} of {self._label} told no message: {line!r}", said)
         if code == -9:
             why = "killed, most likely out of memory"
-            return Killed(f"{name} of {self._label} ended early ({why})", said)
+            return ProgramKilled(f"{name} of {self._label} ended early ({why})", said)
         why = f"exit {code}: {said.splitlines()[-1]}" if said else f"exit {code}"
         return ProbeFailed(f"{name} of {self._label} ended early ({why})", said)
 
@@ -191,7 +191,7 @@ def _understood(line: str) -> Message | None:
     return message if isinstance(message, dict) and "event" in message else None
 
 
-class Job(ABC):
+class BaseJob(ABC):
     """Programs that are started and ended together; a context manager, also if starting fails."""
 
     def __init__(self, cluster: Cluster, label: str) -> None:

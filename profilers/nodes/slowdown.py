@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from threading import Event
 
 from profilers.nodes import torch_program
-from profilers.nodes.allreduce import Rank, RankConfig
+from profilers.nodes.allreduce import AllreduceRank, AllreduceRankConfig
 from profilers.nodes.compute import ComputeConfig, Device
 from profilers.nodes.torch_program import Say
 from profilers.nodes.torch_training import Step
@@ -24,7 +24,7 @@ LEAST_REDUCED = 4
 class SlowdownConfig:
     """What both halves of the program must know."""
 
-    rank: RankConfig
+    rank: AllreduceRankConfig
     compute: ComputeConfig
 
     def to_json(self) -> str:
@@ -35,7 +35,7 @@ class SlowdownConfig:
 class Overlap:
     """A rank and a device in one program, as in data-parallel training."""
 
-    def __init__(self, rank: Rank, device: Device, say: Say) -> None:
+    def __init__(self, rank: AllreduceRank, device: Device, say: Say) -> None:
         self._rank, self._device, self._say = rank, device, say
 
     def overlap(self, batch_size: int, steps: int, size_bytes: int) -> None:
@@ -60,10 +60,10 @@ class Overlap:
 def main() -> None:
     """Run this rank until its controller closes stdin."""
     fields = json.loads(sys.argv[1])
-    rank_config = RankConfig(**fields["rank"])
+    rank_config = AllreduceRankConfig(**fields["rank"])
     say = torch_program.answers()
     device = Device(ComputeConfig(**fields["compute"]), say)
-    rank = Rank(rank_config, say)
+    rank = AllreduceRank(rank_config, say)
     both = Overlap(rank, device, say)
     say("ready", **torch_program.own_facts(rank_config.interface))
     torch_program.obey(

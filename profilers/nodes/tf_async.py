@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from networks.own_step import imported_slopes
-from networks.placement import Greedy
-from networks.transfer_order import EnforcedOrder
+from networks.variables import EnforcedOrder, Greedy
 from profilers.nodes import tf_order
 from profilers.nodes.tf_stepper import (
     LEARNING_RATE,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from networks.transfer_order import EnforcedOrder, transfer_order
+from networks.variables import EnforcedOrder, transfer_order
 
 _VARIABLES = ("VarHandleOp", "VariableV2")
 _FLOAT, _INT32 = 1, 3
@@ -103,7 +103,7 @@ def _needed(by_name: Mapping[str, Any], target: str) -> list[Any]:
 def _variable(node: Any, by_name: Mapping[str, Any]) -> Any:
     """Return the variable that a node reads or writes, None if it does neither."""
     sources = (by_name[_operation(name)] for name in node.input)
-    return next((one for one in sources if one.op in _VARIABLES), None)
+    return next((source for source in sources if source.op in _VARIABLES), None)
 
 
 def _device(node: Any, by_name: Mapping[str, Any]) -> str:

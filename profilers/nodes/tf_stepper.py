@@ -36,7 +36,7 @@ class Stepper:
 
     def run(self, steps: int) -> None:
         """Run steps and report their start and end times."""
-        self._say(event="ran", times=[timed(self._run_step) for _ in range(steps)])
+        self._say(event="ran", times=[time_step(self._run_step) for _ in range(steps)])
 
     def trace(self, steps: int, folder: str) -> None:
         """Run steps under the full tracer; write each one's RunMetadata to `folder`."""
@@ -51,7 +51,7 @@ class Stepper:
             traced = partial(
                 self._session.run, self._train_step, options=options, run_metadata=metadata
             )
-            times.append(timed(traced))
+            times.append(time_step(traced))
             path = Path(folder) / f"run_metadata_{step:05d}.pb"
             path.write_bytes(metadata.SerializeToString())
         self._say(event="traced", times=times)
@@ -79,13 +79,13 @@ class FreeStepper(Stepper):
 
     def _train(self, rest_s: float) -> None:
         while not self._halted.is_set():
-            start_us, end_us = timed(self._run_step)
+            start_us, end_us = time_step(self._run_step)
             self._say(event="step", start_us=start_us, end_us=end_us)
             time.sleep(random.uniform(0, rest_s))
         self._say(event="halted")
 
 
-def timed(step: Callable[[], Any]) -> tuple[int, int]:
+def time_step(step: Callable[[], Any]) -> tuple[int, int]:
     """Run a step; return its start and end."""
     start_us = clock.now_us()
     step()

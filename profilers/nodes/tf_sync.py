@@ -21,7 +21,7 @@ from profilers.nodes.tf_stepper import (
     obey,
     session_config,
     start_server,
-    timed,
+    time_step,
 )
 from profilers.nodes.torch_program import mtu_bytes
 
@@ -47,7 +47,7 @@ class ReplicaConfig:
         return json.dumps(asdict(self))
 
 
-class Replica(Stepper):
+class TensorFlowReplica(Stepper):
     """One replica's graph and session: its step alone, and one for each group of several."""
 
     def __init__(self, config: ReplicaConfig, say: Say) -> None:
@@ -84,7 +84,7 @@ class Replica(Stepper):
     def run_together(self, world_size: int, steps: int) -> None:
         """Run steps of a group and report their start and end times."""
         step = self._run_step if world_size == 1 else self._together[world_size]
-        self._say(event="ran", times=[timed(step) for _ in range(steps)])
+        self._say(event="ran", times=[time_step(step) for _ in range(steps)])
 
     def shapes(self) -> None:
         """Report what the operations of the step alone work on, and the number of parameters."""
@@ -94,7 +94,7 @@ class Replica(Stepper):
         self._say(
             event="shapes",
             operations=[[getattr(one, name) for name in _DESCRIBED] for one in found if one.known],
-            parameter_count=sum(one.shape.num_elements() for one in self._variables),
+            parameter_count=sum(variable.shape.num_elements() for variable in self._variables),
         )
 
     def digest(self) -> None:
@@ -107,7 +107,7 @@ def main() -> None:
     """Run this replica until its controller closes stdin."""
     say = answers()
     config = ReplicaConfig(**json.loads(sys.argv[1]))
-    program = Replica(config, say)
+    program = TensorFlowReplica(config, say)
     say(event="ready", **_facts(config.interface))
     obey(program)
 
@@ -117,7 +117,7 @@ def _facts(interface: str) -> dict[str, object]:
     import tensorflow as tf
 
     return {
-        "devices": [one.name for one in tf.config.list_physical_devices("GPU")],
+        "devices": [device.name for device in tf.config.list_physical_devices("GPU")],
         "cores": os.cpu_count() or 1,
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "mtu_bytes": mtu_bytes(interface),

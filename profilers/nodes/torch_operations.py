@@ -14,7 +14,7 @@ from profilers.nodes.torch_program import Say
 from profilers.nodes.torch_training import Trainer
 
 
-class Network:
+class OperatorTimer:
     """A network on the node's processor, and batches of one size."""
 
     def __init__(self, config: ComputeConfig, batch_size: int, say: Say) -> None:
@@ -26,7 +26,7 @@ class Network:
     @property
     def parameter_count(self) -> int:
         """The number of trained parameters."""
-        return sum(one.parameter_count for one in self._trainer.layers)
+        return sum(layer.parameter_count for layer in self._trainer.layers)
 
     def train(self, steps: int) -> None:
         """Train steps; report the seconds of each."""
@@ -53,7 +53,7 @@ def main() -> None:
     batch_size = given.pop("batch_size")
     config = ComputeConfig(**given)
     say = torch_program.answers()
-    network = Network(config, batch_size, say)
+    network = OperatorTimer(config, batch_size, say)
     facts = torch_program.own_facts(config.interface)
     say("ready", parameter_count=network.parameter_count, **facts | {"devices": []})
     torch_program.obey({"train": network.train, "time_operators": network.time_operators})

@@ -127,7 +127,7 @@ def mtu_bytes(interface: str) -> int:
     return int(struct.unpack("16sI12x", reply)[1])
 
 
-def in_turn(nodes: Sequence[Node]) -> tuple[Node, ...]:
+def interleave_node_types(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """Return nodes with their types in turn, so that the first few are a mix of all types."""
     kinds: dict[str, list[Node]] = {}
     for node in nodes:

@@ -124,7 +124,11 @@ class Trainer:
         self._owned: list[tuple[str, nn.Module, list[Any]]] = [
             (name, module, parameters)
             for name, module in network.named_modules()
-            if (parameters := [one for one in module.parameters(False) if one.requires_grad])
+            if (
+                parameters := [
+                    parameter for parameter in module.parameters(False) if parameter.requires_grad
+                ]
+            )
         ]
 
     @property
@@ -134,8 +138,8 @@ class Trainer:
             Layer(
                 name,
                 type(module).__name__,
-                sum(one.numel() for one in parameters),
-                sum(one.numel() * one.element_size() for one in parameters),
+                sum(parameter.numel() for parameter in parameters),
+                sum(parameter.numel() * parameter.element_size() for parameter in parameters),
             )
             for name, module, parameters in self._owned
         ]

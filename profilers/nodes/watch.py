@@ -21,7 +21,7 @@ COPIED_BYTES = 96 * 2**20
 one host, copies of 32 MiB take half as long for each byte as those of 64 to 256 MiB."""
 
 
-class Watched:
+class WatchProgram:
     """A network on the node's first GPU, or its processor where it has none; a piece of memory."""
 
     def __init__(self, config: ComputeConfig, batch_size: int, say: Say) -> None:
@@ -61,7 +61,7 @@ def main() -> None:
     batch_size = given.pop("batch_size")
     config = ComputeConfig(**given)
     say = torch_program.answers()
-    watched = Watched(config, batch_size, say)
+    watched = WatchProgram(config, batch_size, say)
     say("ready")
     torch_program.obey({"train": watched.train, "copy": watched.copy})
 

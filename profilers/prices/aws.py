@@ -8,7 +8,7 @@ import difflib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from botocore import exceptions
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
@@ -17,9 +17,11 @@ from botocore.httpsession import URLLib3Session
 from botocore.parsers import ResponseParserError
 from botocore.session import Session
 from botocore.utils import get_environ_proxies
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from urllib3.exceptions import HTTPError
 
 from warehouse import limits
+from warehouse.fields import Usd
 from warehouse.records import BadInput, ProbeFailed, StepcastError
 
 ATTEMPTS = 5
@@ -78,7 +80,7 @@ def check_region(region: str) -> None:
     Raises:
         BadInput: it is none.
     """
-    with clearly("AWS"):
+    with explain_errors("AWS"):
         session = Session()
         known = [
             name
@@ -95,7 +97,7 @@ def check_region(region: str) -> None:
 
 def own_region() -> str | None:
     """Return the region that AWS_DEFAULT_REGION or the profile names; None: neither does."""
-    with clearly("AWS"):
+    with explain_errors("AWS"):
         found: str | None = Session().get_config_variable("region")
     return found
 
@@ -111,7 +113,7 @@ def client(service: str, region: str, attempts: int | None = None) -> Any:
     Raises:
         BadInput: there is no such profile.
     """
-    with clearly(f"AWS {service} in {region}"):
+    with explain_errors(f"AWS {service} in {region}"):
         session = Session()
         made = session.create_client(
             service,
@@ -122,7 +124,7 @@ def client(service: str, region: str, attempts: int | None = None) -> Any:
     return made
 
 
-def answers(client: Any, operation: str, part: str, request: Mapping[str, Any]) -> Iterator[Any]:
+def list_pages(client: Any, operation: str, part: str, request: Mapping[str, Any]) -> Iterator[Any]:
     """Yield what is listed as `part` of all pages that AWS answers to one question.
 
     Raises:
@@ -130,7 +132,7 @@ def answers(client: Any, operation: str, part: str, request: Mapping[str, Any]) 
         ProbeFailed: AWS cannot be reached, refuses, throttles, or has too much to say.
     """
     where = f"AWS {client.meta.service_model.service_id} in {client.meta.region_name}"
-    with clearly(where):
+    with explain_errors(where):
         pages = client.get_paginator(operation).paginate(**request)
         for number, page in enumerate(pages, start=1):
             if number > limits.ANSWER_PAGES:
@@ -142,7 +144,7 @@ def answers(client: Any, operation: str, part: str, request: Mapping[str, Any]) 
 
 
 @contextmanager
-def clearly(where: str) -> Iterator[None]:
+def explain_errors(where: str) -> Iterator[None]:
     """Say in one line what went wrong with AWS; `where` begins the line.
 
     Raises:
@@ -204,7 +206,7 @@ def _sender(endpoint: str, session: Session) -> Callable[..., AWSResponse]:
     def send(request: AWSPreparedRequest, **_: object) -> AWSResponse:
         request.stream_output = True
         answer = http.send(request)
-        answer.raw = _Bounded(answer.raw, request.url)
+        answer.raw = _BoundedResponse(answer.raw, request.url)
         try:
             _ = answer.content
         except HTTPError as error:
@@ -214,7 +216,7 @@ def _sender(endpoint: str, session: Session) -> Callable[..., AWSResponse]:
     return send
 
 
-class _Bounded:
+class _BoundedResponse:
     """The bytes of an answer, up to `limits.ANSWER_BYTES` of them, for `limits.ANSWER_S`."""
 
     def __init__(self, raw: Any, url: str) -> None:
@@ -237,3 +239,152 @@ class _Bounded:
             if time.monotonic() > deadline:
                 raise ProbeFailed(f"{self._url} answers for more than {limits.ANSWER_S:g} s")
             yield chunk
+
+
+# What AWS answers, as records: what we do not read is left out, what cannot be is refused.
+
+
+TYPE_NAME = r"^[a-z][a-z0-9-]{0,39}\.[a-z0-9-]{1,40}$"
+"""A name of an instance type, such as p3.2xlarge."""
+TypeName = Annotated[str, Field(pattern=TYPE_NAME)]
+Text = Annotated[str, Field(pattern=r"^[ -~]{1,200}$")]
+Zone = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,60}$")]
+Gbps = Annotated[float, Field(gt=0, le=limits.MBPS / 1e3, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=limits.NODES)]
+MiB = Annotated[int, Field(ge=1, le=1 << 40)]
+UsdPerHour = Annotated[float, Field(gt=0, le=limits.USD, allow_inf_nan=False)]
+
+
+class AwsResponse(BaseModel):
+    """Part of an answer: frozen, and deaf to what it does not name."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+
+class MemoryInfo(AwsResponse):
+    """An amount of memory."""
+
+    mebibytes: MiB = Field(alias="SizeInMiB")
+
+
+class GpuDeviceInfo(AwsResponse):
+    """GPUs of one kind."""
+
+    maker: Text = Field(alias="Manufacturer")
+    name: Text = Field(alias="Name")
+    count: Annotated[int, Field(ge=0, le=limits.NODES)] = Field(alias="Count")
+    memory: MemoryInfo = Field(alias="MemoryInfo")
+
+
+class GpuInfo(AwsResponse):
+    """The GPUs of an instance type, which are of one kind."""
+
+    kinds: tuple[GpuDeviceInfo, ...] = Field(alias="Gpus", min_length=1, max_length=1)
+
+
+class VCpuInfo(AwsResponse):
+    """The virtual processors of an instance type."""
+
+    count: Count = Field(alias="DefaultVCpus")
+
+
+class NetworkCardInfo(AwsResponse):
+    """A network card, and how fast it always is, and at best."""
+
+    always_gbps: Gbps | None = Field(default=None, alias="BaselineBandwidthInGbps")
+    peak_gbps: Gbps | None = Field(default=None, alias="PeakBandwidthInGbps")
+
+
+class NetworkInfo(AwsResponse):
+    """The network of an instance type, first in words."""
+
+    words: Text = Field(alias="NetworkPerformance")
+    cards: tuple[NetworkCardInfo, ...] = Field(default=(), alias="NetworkCards", max_length=1000)
+
+
+class InstanceTypeInfo(AwsResponse):
+    """An instance type as DescribeInstanceTypes tells it."""
+
+    name: TypeName = Field(alias="InstanceType")
+    processors: VCpuInfo = Field(alias="VCpuInfo")
+    memory: MemoryInfo = Field(alias="MemoryInfo")
+    network: NetworkInfo = Field(alias="NetworkInfo")
+    gpus: GpuInfo | None = Field(default=None, alias="GpuInfo")
+
+
+class SpotPrice(AwsResponse):
+    """A price of the spot market as DescribeSpotPriceHistory tells it, from when it held."""
+
+    name: TypeName = Field(alias="InstanceType")
+    zone: Zone = Field(alias="AvailabilityZone")
+    usd_per_hour: UsdPerHour = Field(alias="SpotPrice")
+    since: AwareDatetime = Field(alias="Timestamp")
+
+
+class ProductAttributes(AwsResponse):
+    """What a product is, as GetProducts tells it."""
+
+    name: TypeName = Field(alias="instanceType")
+    region: Text = Field(alias="regionCode")
+    system: Text = Field(alias="operatingSystem")
+    tenancy: Text
+    software: Text = Field(alias="preInstalledSw")
+    capacity: Text = Field(alias="capacitystatus")
+    market: Text = Field(default="OnDemand", alias="marketoption")
+
+
+class Product(AwsResponse):
+    """A product, which may be a kind of machine."""
+
+    attributes: ProductAttributes
+
+
+class PriceDimension(AwsResponse):
+    """A part of a price: so much in each currency for each unit of use."""
+
+    unit: Text
+    of_unit: dict[str, Usd] = Field(alias="pricePerUnit", max_length=10)
+
+
+class PriceTerm(AwsResponse):
+    """A way of paying, and the parts of its price."""
+
+    dimensions: dict[str, PriceDimension] = Field(
+        alias="priceDimensions", min_length=1, max_length=100
+    )
+
+
+class OnDemandTerms(AwsResponse):
+    """The ways of paying for a product on demand."""
+
+    on_demand: dict[str, PriceTerm] = Field(default={}, alias="OnDemand", max_length=100)
+
+
+class PriceListEntry(AwsResponse):
+    """One entry of what GetProducts answers: a product with its prices."""
+
+    product: Product
+    terms: OnDemandTerms
+
+
+_Kind = TypeVar("_Kind", bound=AwsResponse)
+
+
+def records(kind: type[_Kind], told: Iterator[Any], operation: str) -> Iterator[_Kind]:
+    """Yield what AWS lists as records, JSON in JSON as well.
+
+    Raises:
+        ProbeFailed: something in it cannot be.
+    """
+    for number, one in enumerate(told, start=1):
+        try:
+            yield (
+                kind.model_validate_json(one) if isinstance(one, str) else kind.model_validate(one)
+            )
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ProbeFailed(
+                f"{operation}: entry {number} cannot be: {where}: {first['msg']}, found "
+                f"{first['input']!r:.60}"
+            ) from None

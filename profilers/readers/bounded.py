@@ -15,7 +15,7 @@ MOST = 2**63 - 1
 MOST_US = 2**31 - 1
 """The largest time in a step that a column holds, microseconds: 2,147 s."""
 
-Whole = Annotated[int, msgspec.Meta(ge=-MOST - 1, le=MOST)]
+WholeNumber = Annotated[int, msgspec.Meta(ge=-MOST - 1, le=MOST)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Time_us = Annotated[float, msgspec.Meta(ge=-(2.0**60), le=2.0**60)]
 Duration_us = Annotated[float, msgspec.Meta(ge=0, le=2.0**60)]
@@ -30,7 +30,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 
 
-class LeftOut:
+class OmissionCounter:
     """Counts what a file has and the tables lack, by why, for a bounded number of reasons."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ def product(factors: Iterable[int]) -> int | None:
     return found
 
 
-def repeated(names: Sequence[str], first: int = 1) -> str:
+def describe_repeat(names: Sequence[str], first: int = 1) -> str:
     """Say which name is there more than once, and where; `first` is the position of the first."""
     places: dict[str, list[int]] = {}
     for position, name in enumerate(names, start=first):

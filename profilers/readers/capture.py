@@ -16,11 +16,9 @@ from typing import IO, cast
 import dpkt
 import polars as pl
 
-from profilers.readers.connections import Memory
-from profilers.readers.http2 import TYPES, Frame, Framing
-from profilers.readers.reassembly import Reassembly, Waiting
-from profilers.readers.tcp import Endpoint, Flow, Packet, Seen, packets
-from profilers.readers.traced_connection import TracedConnection
+from profilers.readers.connections import CaptureMemory, TracedConnection
+from profilers.readers.http2 import TYPES, Frame, FrameParser, PendingBytes, Reassembly
+from profilers.readers.tcp import Endpoint, Flow, Packet, PacketCounts, packets
 
 FRAMING_BYTES = 4096
 """What gRPC and protobuf add to a tensor at most: its shape, type, times; 20 to 42 bytes seen."""
@@ -92,8 +90,8 @@ def read(
     """
     begin_us = next((packet.time_us for packet in packets(file)), 0)
     before = takewhile(lambda one: one.time_us < begin_us, packets(control))
-    seen = Seen()
-    assembly = _Assembly(transfers, Memory(file, seen))
+    seen = PacketCounts()
+    assembly = _Assembly(transfers, CaptureMemory(file, seen))
     with _copy(control, keep_in) as copy:
         assembly.add(before, ["SETTINGS"], copy)
     with _copy(file, keep_in) as copy:
@@ -136,12 +134,12 @@ def _timed_transfers(timing: pl.DataFrame, operation: pl.DataFrame) -> pl.DataFr
 class _Assembly:
     """Connections as they are put together from packets, which are copied on the way."""
 
-    def __init__(self, transfers: Mapping[str, int], memory: Memory) -> None:
+    def __init__(self, transfers: Mapping[str, int], memory: CaptureMemory) -> None:
         self.connections: dict[frozenset[Endpoint], TracedConnection] = defaultdict(
             TracedConnection
         )
-        self._flows: dict[Flow, tuple[Reassembly, Framing]] = {}
-        self._transfers, self._memory, self._waiting = transfers, memory, Waiting()
+        self._flows: dict[Flow, tuple[Reassembly, FrameParser]] = {}
+        self._transfers, self._memory, self._waiting = transfers, memory, PendingBytes()
 
     def add(self, captured: Iterable[Packet], types: Sequence[str], copy: IO[bytes]) -> None:
         """Take in packets that follow each other; keep frames of these types."""
@@ -149,7 +147,7 @@ class _Assembly:
         for packet in filter(lambda packet: packet.length, captured):
             if packet.flow not in self._flows:
                 self._memory.connection()
-                self._flows[packet.flow] = Reassembly(self._waiting), Framing()
+                self._flows[packet.flow] = Reassembly(self._waiting), FrameParser()
             reassembly, framing = self._flows[packet.flow]
             kept, data = bytearray(packet.raw), packet.data
             for run in reassembly.add(packet.time_us, packet.sequence, data, packet.length):

@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
-from profilers.readers.bounded import NO_EVENTS, Duration_us, LeftOut, Time_us, clean
-from profilers.readers.imported import Imported, Options
-from profilers.readers.json_stream import Members, of_kind
+from profilers.readers.bounded import NO_EVENTS, Duration_us, OmissionCounter, Time_us, clean
+from profilers.readers.contract import ImportedRun, ReaderOptions
+from profilers.readers.json_stream import Members, convert_value
 from profilers.readers.node_events import ONE_FILE_EACH, REPEATED, NodeEvent, NodeEvents
 from warehouse.records import BadInput
 
 _COMPUTE = " Compute"
 
 
-class _Kind(msgspec.Struct):
+class _TimelineEvent(msgspec.Struct):
     """What every event of a timeline says of itself."""
 
     ph: str = ""
@@ -58,21 +58,21 @@ class _Execution(msgspec.Struct):
     args: _Node
 
 
-def read(path: Path, options: Options) -> Iterator[Imported]:
+def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """Yield one run of one step.
 
     Raises:
         BadInput: not JSON, an event that is none, or no event of a TensorFlow operation in it.
     """
     devices: dict[str, str] = {}
-    events, left_out = NodeEvents(path), LeftOut()
+    events, left_out = NodeEvents(path), OmissionCounter()
     members = Members(path, "traceEvents")
     for key, value in members:
         if key != "traceEvents":
             continue
-        kind = of_kind(value, _Kind, members)
+        kind = convert_value(value, _TimelineEvent, members)
         if kind.ph == "M" and kind.name == "process_name":
-            naming = of_kind(value, _Naming, members)
+            naming = convert_value(value, _Naming, members)
             process = clean((naming.args or _Process()).name)
             if f"{naming.pid}" in devices:
                 raise BadInput(f"{members}: process {naming.pid} is named twice; {ONE_FILE_EACH}")
@@ -90,7 +90,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
         )
     events.rename(devices)
     left_out.add(REPEATED, count=events.take_once())
-    yield Imported(
+    yield ImportedRun(
         events.frames(),
         {"devices": events.devices()},
         left_out=left_out(),
@@ -99,7 +99,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
 
 def _event(value: Any, where: object) -> NodeEvent:
     """Return an execution; its device is still the number of the process."""
-    event = of_kind(value, _Execution, where)
+    event = convert_value(value, _Execution, where)
     names = (f"input{i}" for i in itertools.count())
     inputs = [
         value["args"][name] for name in itertools.takewhile(value["args"].__contains__, names)
@@ -108,7 +108,7 @@ def _event(value: Any, where: object) -> NodeEvent:
         device=f"{event.pid}",
         name=clean(event.args.name),
         type=clean(event.args.op),
-        inputs=tuple(of_kind(inputs, list[str], where)),
+        inputs=tuple(convert_value(inputs, list[str], where)),
         start_us=round(event.ts),
         duration_us=round(event.dur),
     )

@@ -4,16 +4,17 @@ Payload is let go as it passes. A connection is HTTP/2 if its preface was captur
 both ends on one stream.
 """
 
+import re
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from profilers.readers.http2 import TYPES, Frame, Framing
-from profilers.readers.imported import Kept
-from profilers.readers.reassembly import Reassembly, Run, Waiting
-from profilers.readers.tcp import Flow, Seen, packets
+from profilers.readers.contract import MemoryCounter
+from profilers.readers.http2 import TYPES, ByteRun, Frame, FrameParser, PendingBytes, Reassembly
+from profilers.readers.tcp import Endpoint, Flow, PacketCounts, packets
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -39,8 +40,8 @@ class Sender:
 
     flow: Flow
     reassembly: Reassembly
-    memory: "Memory"
-    framing: Framing = field(default_factory=Framing)
+    memory: "CaptureMemory"
+    framing: FrameParser = field(default_factory=FrameParser)
     size_bytes: int = 0
     first_us: int = 0
     last_us: int = 0
@@ -52,7 +53,7 @@ class Sender:
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
     """Stream, time in us, length in bytes and value (-1: none) of each frame."""
 
-    def take(self, runs: Iterable[Run]) -> None:
+    def take(self, runs: Iterable[ByteRun]) -> None:
         """Take in bytes that follow on those before."""
         for run in runs:
             self.first_us = min(self.first_us, run.time_us) if self.size_bytes else run.time_us
@@ -81,13 +82,13 @@ class Sender:
             self.served = frame.stream
 
 
-class Memory:
+class CaptureMemory:
     """Counts what is kept of a file, so that its memory has a bound."""
 
-    def __init__(self, path: Path, seen: Seen) -> None:
+    def __init__(self, path: Path, seen: PacketCounts) -> None:
         self._path, self._seen = path, seen
         self._connections = self._streams = 0
-        self.frames = Kept(path)
+        self.frames = MemoryCounter(path)
 
     def connection(self) -> None:
         """Count a direction of a connection.
@@ -117,21 +118,21 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Connection:
+class CapturedConnection:
     """Both directions of a connection, the client's first where that is known."""
 
     ends: tuple[Sender, Sender]
     is_http2: bool
 
 
-def read_connections(path: Path, seen: Seen) -> tuple[list[Connection], int]:
+def read_connections(path: Path, seen: PacketCounts) -> tuple[list[CapturedConnection], int]:
     """Return the connections that carried data, and the time of the first packet in us.
 
     Raises:
         BadInput: as `tcp.packets`, or more is in it than `limits.EVENTS` (frames),
             `limits.CONNECTIONS` or `limits.STREAMS`.
     """
-    memory, waiting = Memory(path, seen), Waiting()
+    memory, waiting = CaptureMemory(path, seen), PendingBytes()
     found: list[Sender] = []
     current: dict[Flow, Sender] = {}
     first_us: int | None = None
@@ -159,7 +160,7 @@ def read_connections(path: Path, seen: Seen) -> tuple[list[Connection], int]:
     return list(_connections(found)), first_us or 0
 
 
-def _connections(senders: Sequence[Sender]) -> Iterator[Connection]:
+def _connections(senders: Sequence[Sender]) -> Iterator[CapturedConnection]:
     """Pair the k-th of a direction with the k-th of its opposite."""
     waiting: dict[Flow, deque[Sender]] = {}
     for sender in senders:
@@ -169,17 +170,106 @@ def _connections(senders: Sequence[Sender]) -> Iterator[Connection]:
             waiting.setdefault(sender.flow, deque()).append(sender)
     for left in waiting.values():
         for sender in left:
-            silent = Sender(sender.flow[::-1], Reassembly(Waiting()), sender.memory)
+            silent = Sender(sender.flow[::-1], Reassembly(PendingBytes()), sender.memory)
             yield _connection(sender, silent)
 
 
-def _connection(one: Sender, other: Sender) -> Connection:
+def _connection(one: Sender, other: Sender) -> CapturedConnection:
     for client, server in ((one, other), (other, one)):
         if client.framing.preface:
-            return Connection((client, server), is_http2=True)
+            return CapturedConnection((client, server), is_http2=True)
     both = one.asked_us.keys() & other.asked_us.keys()
     if not both:
-        return Connection((one, other), is_http2=False)
+        return CapturedConnection((one, other), is_http2=False)
     asked = min(both, key=lambda stream: min(one.asked_us[stream], other.asked_us[stream]))
     first = one.asked_us[asked] <= other.asked_us[asked]
-    return Connection((one, other) if first else (other, one), is_http2=True)
+    return CapturedConnection((one, other) if first else (other, one), is_http2=True)
+
+
+# HTTP/2 frames of one connection of a traced job → which stream carried which tensor.
+#
+# The receiver of a tensor asks for it by gRPC, RecvTensor; the request names both devices and the
+# edge of the partition graphs.
+
+
+_TASK = rb"/job:(\w+)/replica:\d+/task:(\d{1,4})/[^;]*"
+_KEY = re.compile(_TASK + rb";[0-9a-f]+;" + _TASK + rb";(edge_[^;]+);")
+_OTHER = -1
+"""The operation of an edge that the trace does not have."""
+_DIRECTIONS = {(b"ps", b"worker"): "downlink", (b"worker", b"ps"): "uplink"}
+
+
+@dataclass
+class TracedStream:
+    """What is known of one stream: who asked for which operation when, and its answer's data."""
+
+    asked_us: int
+    operation: int | None = None
+    size_bytes: int = 0
+    first_us: int = 0
+    last_us: int = 0
+    segments: int = 0
+
+    def take(self, frame: "SentFrame", *, resumed: bool) -> None:
+        if not self.segments:
+            self.first_us = frame.first_us
+        self.size_bytes += frame.length_bytes
+        self.last_us = max(self.last_us, frame.last_us)
+        self.segments += resumed
+
+
+class SentFrame(NamedTuple):
+    """A frame without its payload, who sent it, and the operation whose tensor it asks for."""
+
+    sender: Endpoint
+    type: str
+    stream: int
+    length_bytes: int
+    first_us: int
+    last_us: int
+    value: int | None
+    asks_for: int | None
+
+
+@dataclass
+class TracedConnection:
+    """Frames of one connection in order of time."""
+
+    frames: list[SentFrame] = field(default_factory=list)
+    between: tuple[str, int, int] | None = None
+    """Direction in which its tensors go, worker and server; None while no tensor was asked for."""
+    sends_tensors: Endpoint | None = None
+
+    def add(self, flow: Flow, frame: Frame, transfers: Mapping[str, int]) -> None:
+        key = None if flow[0] == self.sends_tensors else _key(frame)
+        asks_for = None if key is None else transfers.get(key[5].decode(errors="replace"), _OTHER)
+        said = frame.type, frame.stream, frame.length_bytes, frame.first_us, frame.last_us
+        self.frames.append(SentFrame(flow[0], *said, frame.value, asks_for))
+        if self.between is None and key is not None:
+            source, source_task, target, target_task, _ = key.groups()
+            direction = _DIRECTIONS.get((source, target))
+            if direction is not None:
+                ends = int(source_task), int(target_task)
+                server, worker = ends if direction == "downlink" else ends[::-1]
+                self.between, self.sends_tensors = (direction, worker, server), flow[1]
+
+    def streams(self) -> dict[int, TracedStream]:
+        """Streams that carried data from the end that sends tensors, by number."""
+        found: dict[int, TracedStream] = {}
+        served = 0
+        for frame in sorted(self.frames, key=lambda one: one.first_us):
+            if frame.type == "HEADERS" and frame.sender != self.sends_tensors:
+                found.setdefault(frame.stream, TracedStream(frame.first_us))
+            stream = found.get(frame.stream)
+            if frame.type != "DATA" or stream is None:
+                continue
+            if frame.sender == self.sends_tensors:
+                stream.take(frame, resumed=frame.stream != served)
+                served = frame.stream
+            elif frame.asks_for is not None:
+                stream.operation = None if frame.asks_for == _OTHER else frame.asks_for
+        return {number: stream for number, stream in found.items() if stream.segments}
+
+
+def _key(frame: Frame) -> re.Match[bytes] | None:
+    return _KEY.search(frame.head) if frame.type == "DATA" else None

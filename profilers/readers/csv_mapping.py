@@ -20,7 +20,7 @@ Kind = Literal["text", "integer", "real", "flag", "time"]
 FOLDER = Path(__file__).parent / "mappings"
 
 
-class Column(Record):
+class ColumnSource(Record):
     """Where the values of one column come from: a source column, a constant, or a subject.
 
     A source column may be converted: `type` says to what (text unless said), `factor` multiplies a
@@ -76,7 +76,7 @@ def _spelt_out(value: object) -> object:
     return {"column": value} if isinstance(value, str) else value
 
 
-Source = Annotated[Column, BeforeValidator(_spelt_out)]
+Source = Annotated[ColumnSource, BeforeValidator(_spelt_out)]
 """A column; a plain word is the name of a source column."""
 
 
@@ -120,7 +120,7 @@ class CsvMapping(Record):
         kept = self.model_dump(mode="json", exclude=unsaid)
         return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
-    def sources(self) -> Iterator[Column]:
+    def sources(self) -> Iterator[ColumnSource]:
         """Yield every source column, those within subjects included."""
         for columns in (self.columns, *self.rows):
             for column in columns.values():
@@ -129,7 +129,7 @@ class CsvMapping(Record):
 
     def source_names(self) -> set[str]:
         """Names that the header of the file must have."""
-        return {str(one.column) for one in self.sources()} | {*self.runs, *self.host.values()}
+        return {str(source.column) for source in self.sources()} | {*self.runs, *self.host.values()}
 
 
 _MARKS = ("delimiter", "decimal", "thousands")

@@ -13,11 +13,11 @@ from typing import get_args
 
 import polars as pl
 
-from profilers.readers.bounded import repeated
-from profilers.readers.csv_mapping import Column, CsvMapping, find, load
-from profilers.readers.imported import Imported, Options, lines, read_bytes
+from profilers.probe import Setting
+from profilers.readers.bounded import describe_repeat
+from profilers.readers.contract import ImportedRun, ReaderOptions, lines, read_bytes
+from profilers.readers.csv_mapping import ColumnSource, CsvMapping, find, load
 from profilers.readers.nccl_measured import ELEMENT_BYTES
-from profilers.result import Setting
 from warehouse import limits
 from warehouse.records import BadInput, content_hash
 
@@ -38,7 +38,7 @@ _EXACT = 1 << 53
 """Up to here a double is every integer."""
 
 
-def read(path: Path, options: Options) -> Iterator[Imported]:
+def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """Yield a run for each set of values that the mapping's `runs` and `host` columns take.
 
     Raises:
@@ -76,7 +76,7 @@ def _refused(path: Path, why: str) -> Iterator[None]:
 
 def _runs(
     path: Path, table: pl.DataFrame, mapping: CsvMapping, keys: Sequence[str], file: Path
-) -> Iterator[Imported]:
+) -> Iterator[ImportedRun]:
     """Yield a run for each set of values of the columns `keys`."""
     named = [f"\x00{name}" for name in keys]
     if mapping.table == "external" and table["value"].null_count() == table.height:
@@ -86,7 +86,7 @@ def _runs(
         values = {name: part[f"\x00{name}"][0] for name in keys}
         config: dict[str, Setting] = {name: values[name] for name in mapping.runs}
         host = {name: values[one] for name, one in mapping.host.items() if values[one] is not None}
-        yield Imported(
+        yield ImportedRun(
             {mapping.table: _completed(mapping.table, part.drop(named))},
             {
                 **config,
@@ -97,7 +97,7 @@ def _runs(
         )
 
 
-def provenance(path: Path, options: Options) -> CsvMapping:
+def provenance(path: Path, options: ReaderOptions) -> CsvMapping:
     """Return the mapping of a file, for its source, licence and url.
 
     Raises:
@@ -164,7 +164,9 @@ def _check_unambiguous(path: Path, found: Sequence[str], mapping: CsvMapping, fi
     sources = mapping.source_names()
     taken = [_DUPLICATE.sub("", name) if name not in sources else name for name in found]
     for name in sorted(sources & set(found)):
-        if twice := repeated([one if one == name else f"{i}" for i, one in enumerate(taken)]):
+        if twice := describe_repeat(
+            [one if one == name else f"{i}" for i, one in enumerate(taken)]
+        ):
             at = taken.index(name) + 1
             raise BadInput(
                 f"{path}: two columns of one name ({_one_line(twice)}); name the one that is meant "
@@ -187,7 +189,8 @@ def _other_delimiter(header: str, mapping: CsvMapping) -> str:
 def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     """Refuse a file without lines, with more than can be kept, or with a value of another kind."""
     converted = {
-        (str(one.column), one.kind, one.pattern, one.factor): one for one in mapping.sources()
+        (str(source.column), source.kind, source.pattern, source.factor): source
+        for source in mapping.sources()
     }
     if mapping.table == "allreduce":
         _check_all_reduces(path, cells, mapping)
@@ -234,7 +237,7 @@ def _place(cells: pl.LazyFrame, record: int) -> str:
     return f"line {record + header + sum(counted.collect(engine='streaming').row(0))}"
 
 
-def _mended(cell: str, column: Column, mapping: CsvMapping) -> str:
+def _mended(cell: str, column: ColumnSource, mapping: CsvMapping) -> str:
     """Say what to do about a value of another kind."""
     if column.kind in ("integer", "real") and column.pattern is None:
         if (grouped := _GROUPED.fullmatch(cell.strip())) and grouped[1] != mapping.thousands:
@@ -294,7 +297,7 @@ def _check_all_reduces(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> 
     )
 
 
-def _converted(column: Column, mapping: CsvMapping) -> pl.Expr:
+def _converted(column: ColumnSource, mapping: CsvMapping) -> pl.Expr:
     """Return a source column as its kind; NULL where a value is none."""
     text = pl.col(str(column.column))
     if column.pattern is not None:
@@ -350,7 +353,7 @@ def _integer(number: pl.Expr) -> pl.Expr:
     return number.round().cast(pl.Int64, strict=False)
 
 
-def _expression(column: Column, mapping: CsvMapping) -> pl.Expr:
+def _expression(column: ColumnSource, mapping: CsvMapping) -> pl.Expr:
     if column.subject is not None:
         parts = [
             _expression(column.subject[name], mapping).alias(name)

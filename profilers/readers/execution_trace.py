@@ -17,19 +17,19 @@ from pathlib import Path
 
 import polars as pl
 
-from profilers.readers.bounded import LeftOut, clean
+from profilers.readers.bounded import OmissionCounter, clean
+from profilers.readers.contract import ImportedRun, MemoryCounter, ReaderOptions
 from profilers.readers.execution_trace_nodes import (
-    Call,
-    Called,
-    Node,
-    Numbered,
+    CallTreeNode,
+    NumberedNode,
+    OperatorCall,
+    TensorNode,
     call_of,
     has_schema,
     has_tensors,
     is_named_as_operator,
 )
-from profilers.readers.imported import Imported, Kept, Options
-from profilers.readers.json_stream import Members, of_kind
+from profilers.readers.json_stream import Members, convert_value
 from warehouse.records import BadInput
 
 _STEP = "ProfilerStep#"
@@ -37,7 +37,7 @@ _SAID = ("schema", "pid", "time")
 _SAID_CHARACTERS = 100
 
 
-def read(path: Path, options: Options) -> Iterator[Imported]:
+def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """Yield one run.
 
     Reads the file twice, so that memory holds the tree of calls, and of the outermost the rest.
@@ -45,7 +45,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     Raises:
         BadInput: not JSON, a node that is none or is inside of itself, or no operator call in it.
     """
-    said, left_out = dict[str, str](), LeftOut()
+    said, left_out = dict[str, str](), OmissionCounter()
     outermost, steps = _outermost(path, said, left_out)
     calls = sorted(_calls(path, outermost), key=lambda one: one.number)
     if not calls:
@@ -53,7 +53,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
             f"{path}: no operator among its nodes; expected what "
             "torch.profiler.ExecutionTraceObserver writes (profiler traces have the format kineto)"
         )
-    yield Imported(
+    yield ImportedRun(
         {"operation": _operations(calls), "edge": _edges(calls), "operation_shape": _shapes(calls)},
         said,
         left_out=left_out(),
@@ -68,7 +68,7 @@ def _notes(steps: int, kernels: int) -> Iterator[str]:
         yield f"what {kernels:,} kernels without a schema write is not known: no edge begins there"
 
 
-def _outermost(path: Path, said: dict[str, str], left_out: LeftOut) -> tuple[set[int], int]:
+def _outermost(path: Path, said: dict[str, str], left_out: OmissionCounter) -> tuple[set[int], int]:
     """Return the ids of operator calls that no operator calls, and the number of steps.
 
     Fills `said` and `left_out` on the way. Left out are nodes with tensors that neither are
@@ -80,11 +80,11 @@ def _outermost(path: Path, said: dict[str, str], left_out: LeftOut) -> tuple[set
     named: set[int] = set()
     others: dict[int, str] = {}
     steps = 0
-    kept = Kept(path)
+    kept = MemoryCounter(path)
     members = Members(path, "nodes")
     for key, value in members:
         if key == "nodes":
-            node = of_kind(value, Node, members)
+            node = convert_value(value, CallTreeNode, members)
             parent = node.parent if node.ctrl_deps is None else node.ctrl_deps
             if parent is None:
                 raise BadInput(f"{members}: node {node.id} has neither ctrl_deps nor parent")
@@ -151,19 +151,19 @@ def _find_below(
         below[child] = parents[child] in operators or below[parents[child]]
 
 
-def _calls(path: Path, outermost: set[int]) -> Iterator[Call]:
-    kept = Kept(path)
+def _calls(path: Path, outermost: set[int]) -> Iterator[OperatorCall]:
+    kept = MemoryCounter(path)
     members = Members(path, "nodes")
     for key, value in members:
         if key == "nodes":
-            if of_kind(value, Numbered, members).id in outermost:
-                call = call_of(of_kind(value, Called, members), members)
+            if convert_value(value, NumberedNode, members).id in outermost:
+                call = call_of(convert_value(value, TensorNode, members), members)
                 kept.event(len(call.reads) + len(call.writes))
                 kept.text(call.name + call.input_shapes + call.output_shapes + call.arguments)
                 yield call
 
 
-def _operations(calls: Sequence[Call]) -> pl.DataFrame:
+def _operations(calls: Sequence[OperatorCall]) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "operation": range(len(calls)),
@@ -178,7 +178,7 @@ def _operations(calls: Sequence[Call]) -> pl.DataFrame:
     )
 
 
-def _device(call: Call) -> str | None:
+def _device(call: OperatorCall) -> str | None:
     """Return gpu if a tensor of the call is there, host if all are on the CPU."""
     devices = {one.device.partition(":")[0] for one in (*call.reads, *call.returns)}
     if "cuda" in devices:
@@ -186,19 +186,19 @@ def _device(call: Call) -> str | None:
     return "host" if devices == {"cpu"} else None
 
 
-def _edges(calls: Sequence[Call]) -> pl.DataFrame:
+def _edges(calls: Sequence[OperatorCall]) -> pl.DataFrame:
     writer: dict[tuple[int, ...], int] = {}
     edges: set[tuple[int, int]] = set()
     for target, call in enumerate(calls):
         sources = {writer.get(one.identity) for one in call.reads}
         edges |= {(source, target) for source in sources if source is not None}
-        writer |= {one.identity: target for one in call.writes}
+        writer |= {write.identity: target for write in call.writes}
     return pl.DataFrame(
         sorted(edges), schema={"source": pl.Int32, "target": pl.Int32}, orient="row"
     )
 
 
-def _shapes(calls: Sequence[Call]) -> pl.DataFrame:
+def _shapes(calls: Sequence[OperatorCall]) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "operation": range(len(calls)),

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from profilers.readers.bounded import MOST, Count, Whole, as_json, clean
-from profilers.readers.json_stream import check_depth, of_kind
+from profilers.readers.bounded import MOST, Count, WholeNumber, as_json, clean
+from profilers.readers.json_stream import check_depth, convert_value
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -31,23 +31,23 @@ class _Attribute(msgspec.Struct):
     value: Any = None
 
 
-class Numbered(msgspec.Struct):
+class NumberedNode(msgspec.Struct):
     """The number of a node."""
 
-    id: Whole
+    id: WholeNumber
 
 
-class Node(Numbered):
+class CallTreeNode(NumberedNode):
     """A node in the tree of calls; attributes are a list in schema 1.1, members in 1.0."""
 
     name: str
-    ctrl_deps: Whole | None = None
-    parent: Whole | None = None
+    ctrl_deps: WholeNumber | None = None
+    parent: WholeNumber | None = None
     attrs: Any = None
     op_schema: str = ""
 
 
-class Called(Node):
+class TensorNode(CallTreeNode):
     """A node with inputs and outputs, whose shapes and types are members of it in schema 1.0."""
 
     inputs: _Side | list[Any] = []
@@ -61,9 +61,9 @@ class Called(Node):
 class Tensor(msgspec.Struct, array_like=True, frozen=True):
     """A tensor as a trace names it; equal ones are the same tensor."""
 
-    tensor: Whole
-    storage: Whole
-    offset: Whole
+    tensor: WholeNumber
+    storage: WholeNumber
+    offset: WholeNumber
     elements: Count
     element_bytes: Count
     device: str
@@ -78,7 +78,7 @@ class Tensor(msgspec.Struct, array_like=True, frozen=True):
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorCall:
     """An outermost operator call; shapes and `arguments`, those that are no tensors, are JSON."""
 
     number: int
@@ -92,12 +92,12 @@ class Call:
     is_kernel: bool
 
 
-def has_schema(node: Node, where: object) -> bool:
+def has_schema(node: CallTreeNode, where: object) -> bool:
     """Return whether a node calls an operator, or a kernel that a compiler wrote (Triton)."""
     return bool(_attribute(node, "op_schema", where) or _attribute(node, "kernel_backend", where))
 
 
-def is_named_as_operator(node: Node) -> bool:
+def is_named_as_operator(node: CallTreeNode) -> bool:
     """Return whether a node has an operator's name, as nodes of autograd and DDP may have too."""
     return bool(_OPERATOR.match(node.name))
 
@@ -114,9 +114,9 @@ def has_tensors(node: Any) -> bool:
     return False
 
 
-def _attribute(node: Node, name: str, where: object) -> str:
+def _attribute(node: CallTreeNode, name: str, where: object) -> str:
     """Return a text among the attributes of a node, or nothing."""
-    for one in of_kind(node.attrs or [], list[_Attribute], where):
+    for one in convert_value(node.attrs or [], list[_Attribute], where):
         if one.name == name:
             if not isinstance(one.value, str):
                 raise BadInput(f"{where}: the {name} of node {node.id} is no text")
@@ -124,7 +124,7 @@ def _attribute(node: Node, name: str, where: object) -> str:
     return node.op_schema if name == "op_schema" else ""
 
 
-def call_of(node: Called, where: object) -> Call:
+def call_of(node: TensorNode, where: object) -> OperatorCall:
     inputs, outputs = (
         side if isinstance(side, _Side) else _Side(side, shapes, types)
         for side, shapes, types in (
@@ -152,17 +152,17 @@ def call_of(node: Called, where: object) -> Call:
             name = text.partition("=")[0].split()
             others[name[-1] if name else str(i)] = value
     returns = [
-        one
+        tensor
         for value, kind in zip(outputs.values, outputs.types, strict=True)
         if _TENSOR in kind
-        for one in _tensors(value, kind, where)
+        for tensor in _tensors(value, kind, where)
     ]
     for tensors in (reads, returns):
-        if sum(one.size_bytes for one in tensors) > MOST:
+        if sum(tensor.size_bytes for tensor in tensors) > MOST:
             raise BadInput(f"{where}: node {node.id} has tensors of a size beyond 2^63 bytes")
     for shown in (inputs.shapes, outputs.shapes, others):
         check_depth(shown, where)
-    return Call(
+    return OperatorCall(
         node.id,
         clean(node.name),
         tuple(reads),
@@ -178,11 +178,11 @@ def call_of(node: Called, where: object) -> Call:
 def _tensors(value: Any, kind: str, where: object) -> list[Tensor]:
     """Return the tensors of a value; lists and tuples of them nest."""
     if kind.startswith(_TENSOR):
-        return [of_kind(value, Tensor, where)]
+        return [convert_value(value, Tensor, where)]
     found: list[Tensor] = []
-    level = of_kind(value, list[Any], where)
+    level = convert_value(value, list[Any], where)
     for _ in range(limits.DEPTH):
-        found += [of_kind(one, Tensor, where) for one in level if _is_tensor(one)]
+        found += [convert_value(one, Tensor, where) for one in level if _is_tensor(one)]
         lists = (one for one in level if isinstance(one, list) and not _is_tensor(one))
         level = [inner for one in lists for inner in one]
         if not level:

@@ -1,9 +1,113 @@
 """Bytes of one direction of an HTTP/2 connection → its frames (RFC 9113, section 4.1)."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import NamedTuple
 
-from profilers.readers.reassembly import Run
+from warehouse import limits
+
+# TCP segments of one direction of a connection → the bytes that were sent, in order.
+
+
+PENDING_BYTES = 8 * 2**20
+"""A hole before more than this much later data will not be filled: the capture lost a packet."""
+
+_SEGMENT_BYTES = 256
+"""What a segment that waits takes in memory beside its data."""
+
+
+class ByteRun(NamedTuple):
+    """Bytes that follow on those before; `after_hole` where the capture begins or lost some."""
+
+    time_us: int
+    data: bytes
+    length: int
+    after_hole: bool
+
+
+@dataclass
+class PendingBytes:
+    """How much memory the segments of a file take that wait for bytes before them."""
+
+    size_bytes: int = 0
+
+
+class Reassembly:
+    """Puts the segments of one flow in order and leaves out what was sent twice.
+
+    The first segment sets where the flow begins. `waiting` is what all flows of a file share: past
+    `limits.WAITING_BYTES`, as past `PENDING_BYTES` of one flow, a hole is left as it is.
+    """
+
+    def __init__(self, waiting: PendingBytes) -> None:
+        self._waiting = waiting
+        self._next: int | None = None
+        self._hole = False
+        self._pending: list[tuple[int, int, bytes, int]] = []
+        self._pending_bytes = 0
+        self.missing_bytes = 0
+        """Bytes in holes that were never filled, as far as later packets tell."""
+        self._sent: int | None = None
+
+    def add(self, time_us: int, sequence: int, data: bytes, length: int) -> Iterator[ByteRun]:
+        """Yield what is in order now that this segment has come."""
+        if self._next is None:
+            self._next, self._hole = sequence, True
+        position = self._next + self._ahead(sequence)
+        if position <= self._next and not self._pending:
+            if (run := self._taken(position, time_us, data, length)) is not None:
+                yield run
+            return
+        heappush(self._pending, (position, time_us, data, length))
+        self._wait(length + _SEGMENT_BYTES)
+        full = self._waiting.size_bytes > limits.WAITING_BYTES
+        yield from self._in_order(skip=full or self._pending_bytes > PENDING_BYTES)
+
+    def sent(self, sequence: int) -> None:
+        """Take note that all bytes before this one were sent."""
+        self._sent = sequence
+
+    def rest(self) -> Iterator[ByteRun]:
+        """Yield what still waits for a hole to be filled, and forget where the flow was."""
+        while self._pending:
+            yield from self._in_order(skip=True)
+        if self._next is not None and self._sent is not None:
+            # The end of a connection takes a number too, which is no byte.
+            self.missing_bytes += max(self._ahead(self._sent) - 1, 0)
+        self._next = self._sent = None
+
+    def _wait(self, size_bytes: int) -> None:
+        self._pending_bytes += size_bytes
+        self._waiting.size_bytes += size_bytes
+
+    def _ahead(self, sequence: int) -> int:
+        """Return the distance from the next byte, modulo 2³²: sequence numbers may wrap."""
+        assert self._next is not None
+        return (sequence - self._next + 2**31) % 2**32 - 2**31
+
+    def _in_order(self, *, skip: bool) -> Iterator[ByteRun]:
+        assert self._next is not None
+        while self._pending and (skip or self._pending[0][0] <= self._next):
+            position, time_us, data, length = heappop(self._pending)
+            self._wait(-length - _SEGMENT_BYTES)
+            skip = False
+            if (run := self._taken(position, time_us, data, length)) is not None:
+                yield run
+
+    def _taken(self, position: int, time_us: int, data: bytes, length: int) -> ByteRun | None:
+        """Return what is new of a segment, before which nothing comes any more."""
+        assert self._next is not None
+        if position > self._next:
+            self._hole = True
+            self.missing_bytes += position - self._next
+        known = max(self._next - position, 0)
+        if known >= length:
+            return None
+        self._next = position + length
+        hole, self._hole = self._hole, False
+        return ByteRun(time_us, data[known:] if known else data, length - known, hole)
+
 
 TYPES = (
     "DATA",
@@ -52,7 +156,7 @@ class Frame(NamedTuple):
         return None
 
 
-class Framing:
+class FrameParser:
     """Cuts what one end of a connection sends into frames.
 
     Lengths count, so payloads may be cut off by the capture. Where a header is missing, framing
@@ -71,7 +175,7 @@ class Framing:
         self.tensor_spans: list[tuple[int, int]] = []
         """Spans of the last run's data in which only payload beyond the kept heads stands."""
 
-    def feed(self, run: Run) -> Iterator[Frame]:
+    def feed(self, run: ByteRun) -> Iterator[Frame]:
         """Yield the frames that end in this run of bytes."""
         self.tensor_spans = []
         if run.after_hole:
@@ -112,7 +216,7 @@ class Framing:
         self._last_us = max(self._last_us, time_us)
         return True
 
-    def _take_payload(self, run: Run, position: int) -> int:
+    def _take_payload(self, run: ByteRun, position: int) -> int:
         take = min(self._left, run.length - position)
         wanted = max(HEAD_BYTES - (self._length - self._left), 0)
         self._head += run.data[position : position + min(take, wanted)]
@@ -132,7 +236,7 @@ class Framing:
         self._synchronised, self._header, self._left = False, b"", 0
 
 
-def _may_begin(run: Run) -> bool:
+def _may_begin(run: ByteRun) -> bool:
     """Tell whether a run may begin with a header, as far as it goes."""
     if run.length < _HEADER_BYTES:
         return len(run.data) == run.length

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import msgspec
 import polars as pl
 
-from profilers.readers.imported import Imported, Kept, Options
-from profilers.readers.json_stream import documents, of_kind
+from profilers.readers.contract import ImportedRun, MemoryCounter, ReaderOptions
+from profilers.readers.json_stream import convert_value, documents
 from warehouse.records import BadInput
 
 _MICROSECOND_S = 1e-6
@@ -54,7 +54,7 @@ class _Receiver(msgspec.Struct):
     end: _Amount | None = None
 
 
-class _Stream(msgspec.Struct):
+class _FlowReport(msgspec.Struct):
     sender: _Sender
     receiver: _Receiver
 
@@ -81,7 +81,7 @@ class _Start(msgspec.Struct):
 
 
 class _End(msgspec.Struct):
-    streams: list[_Stream]
+    streams: list[_FlowReport]
     sender_tcp_congestion: str | None = None
 
 
@@ -91,7 +91,7 @@ class _Report(msgspec.Struct):
     intervals: list[Any] = []
 
 
-def read(path: Path, options: Options) -> Iterator[Imported]:
+def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """Yield one run; each report in the file is a trial of its direction and number of flows.
 
     A file holds one report, several behind each other or in a list, or what `--json-stream`
@@ -101,12 +101,12 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
         BadInput: not a report of iperf3 over TCP, none of a test that did not fail, or bytes,
             seconds and bandwidth that contradict each other.
     """
-    kept, left_out = Kept(path), Counter[str]()
+    kept, left_out = MemoryCounter(path), Counter[str]()
     rows: list[tuple[Any, ...]] = []
     trials: Counter[tuple[str, int]] = Counter()
     count, first = 0, None
     for value, where in _reports(path, left_out):
-        report = of_kind(value, _Report, where)
+        report = convert_value(value, _Report, where)
         first, count = first or report, count + 1
         left_out["intervals"] += len(report.intervals)
         for row in _flows(where, report, trials, left_out):
@@ -120,7 +120,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
             "what iperf3 --json writes"
         )
     test = first.start.test_start
-    yield Imported(
+    yield ImportedRun(
         {"link": pl.DataFrame(rows, _SCHEMA, orient="row")},
         {
             "seconds": test.duration or None,
@@ -178,7 +178,7 @@ def _flows(
     test = report.start.test_start
     if test.protocol != "TCP":
         raise BadInput(f"{where}: measures {test.protocol!r:.40}; expected a TCP test")
-    directions: dict[str, list[_Stream]] = {}
+    directions: dict[str, list[_FlowReport]] = {}
     for stream in report.end.streams:
         directions.setdefault(_direction(where, report.start, stream.sender), []).append(stream)
     for direction, streams in directions.items():

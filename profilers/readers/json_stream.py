@@ -12,7 +12,7 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
-from profilers.readers.imported import opened
+from profilers.readers.contract import open_text
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -45,7 +45,7 @@ class Members:
         self._text: _Text | None = None
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        with opened(self._path) as file:
+        with open_text(self._path) as file:
             self._text = text = _Text(self._path, file)
             yield from self._members(text)
             if behind := text.next():
@@ -57,8 +57,8 @@ class Members:
         return self._text.where if self._text else f"{self._path}"
 
     def of_kind(self, value: object, kind: type[T]) -> T:
-        """Return the value last yielded as `kind`, as `of_kind` does."""
-        return of_kind(value, kind, self)
+        """Return the value last yielded as `kind`, as `convert_value` does."""
+        return convert_value(value, kind, self)
 
     def __str__(self) -> str:
         return self.where
@@ -92,7 +92,7 @@ def documents(path: Path) -> Iterator[tuple[Any, str]]:
         BadInput: while iterating, what comes is no JSON, has text before it, or is longer than
             `limits.JSON_BYTES`.
     """
-    with opened(path) as file:
+    with open_text(path) as file:
         text = _Text(path, file, limits.JSON_BYTES)
         text.check_begins()
         while first := text.next():
@@ -100,7 +100,7 @@ def documents(path: Path) -> Iterator[tuple[Any, str]]:
                 yield value, text.where
 
 
-def of_kind(value: object, kind: type[T], where: object) -> T:
+def convert_value(value: object, kind: type[T], where: object) -> T:
     """Return a parsed JSON value as `kind`: a `msgspec.Struct` or a type that msgspec knows.
 
     Foreign values are checked here, once, so that what comes after can rely on their types.
@@ -118,7 +118,7 @@ def of_kind(value: object, kind: type[T], where: object) -> T:
         raise BadInput(f"{where}: lists inside each other deeper than anything known") from None
 
 
-def parsed(text: str, where: object) -> Any:
+def parse_json(text: str, where: object) -> Any:
     """Return the value that a JSON text holds; NaN and infinity become None.
 
     Raises:

@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import msgspec
 import polars as pl
 
-from profilers.readers.bounded import MOST_US, Whole, clean
-from profilers.readers.imported import Imported, Options
-from profilers.readers.json_stream import Members, of_kind
+from profilers.readers.bounded import MOST_US, WholeNumber, clean
+from profilers.readers.contract import ImportedRun, ReaderOptions
+from profilers.readers.json_stream import Members, convert_value
 from profilers.readers.kineto_events import Events
 from warehouse.records import BadInput
 
@@ -34,34 +34,34 @@ class _Job(msgspec.Struct):
     world_size: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None = None
 
 
-class _Device(msgspec.Struct):
+class _GpuProperties(msgspec.Struct):
     """What a trace says of a GPU."""
 
     name: str = ""
 
 
-class _About(msgspec.Struct):
+class _TraceHeader(msgspec.Struct):
     """What a trace says besides its events."""
 
     distributedInfo: _Job | None = None
-    deviceProperties: list[_Device] | None = None
-    baseTimeNanoseconds: Whole | None = None
+    deviceProperties: list[_GpuProperties] | None = None
+    baseTimeNanoseconds: WholeNumber | None = None
 
 
-def read(path: Path, options: Options) -> Iterator[Imported]:
+def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """Yield one run of one rank.
 
     Raises:
         BadInput: not JSON, an event that is none, or no operator and no kernel in it.
     """
-    events, about, said = Events(path), _About(), dict[str, Any]()
+    events, about, said = Events(path), _TraceHeader(), dict[str, Any]()
     members = Members(path, "traceEvents")
     for key, value in members:
         if key == "traceEvents":
             events.add(value, members)
-        elif key in _About.__struct_fields__:
+        elif key in _TraceHeader.__struct_fields__:
             said[key] = value
-            about = of_kind(said, _About, members)
+            about = convert_value(said, _TraceHeader, members)
     found = events.frame()
     if found.is_empty():
         raise BadInput(
@@ -84,7 +84,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     outside = found.height - inside.height
     events.left_out.add("operations outside of the steps", count=outside)
     devices = sorted({clean(one.name) for one in about.deviceProperties or [] if one.name})
-    yield Imported(
+    yield ImportedRun(
         tables,
         {
             "rank": job.rank,

@@ -15,15 +15,15 @@ from profilers.readers.bounded import (
     MOST_US,
     NO_EVENTS,
     Duration_us,
-    LeftOut,
+    OmissionCounter,
     Time_us,
-    Whole,
+    WholeNumber,
     as_json,
     clean,
     product,
 )
-from profilers.readers.imported import Kept
-from profilers.readers.json_stream import check_depth, of_kind
+from profilers.readers.contract import MemoryCounter
+from profilers.readers.json_stream import check_depth, convert_value
 from warehouse.records import BadInput
 
 _HOST, _GPU, _LAUNCH = 0, 1, 2
@@ -58,10 +58,10 @@ _ELEMENT_BYTES: Mapping[str, int] = {
 }
 
 _T = TypeVar("_T")
-_Sizes = list[Whole | list[Whole | list[Whole]]]
+_Sizes = list[WholeNumber | list[WholeNumber | list[WholeNumber]]]
 
 
-class _Kind(msgspec.Struct):
+class _EventKind(msgspec.Struct):
     """What every event of a trace says of itself."""
 
     ph: str = ""
@@ -71,8 +71,8 @@ class _Kind(msgspec.Struct):
 class _Arguments(msgspec.Struct):
     """Arguments of an event that count."""
 
-    correlation: Whole = _NONE
-    bytes: Whole = _NONE
+    correlation: WholeNumber = _NONE
+    bytes: WholeNumber = _NONE
     dims: _Sizes | None = msgspec.field(default=None, name="Input Dims")
     types: list[str] | None = msgspec.field(default=None, name="Input type")
     strides: Any = msgspec.field(default=None, name="Input Strides")
@@ -98,8 +98,8 @@ class Events:
         self.name, self.shape = array("i"), array("i")
         self.start, self.end = array("d"), array("d")
         self.correlation, self.bytes = array("q"), array("q")
-        self.left_out = LeftOut()
-        self._kept = Kept(path)
+        self.left_out = OmissionCounter()
+        self._kept = MemoryCounter(path)
         self._names: dict[str, int] = {}
         self._threads: dict[tuple[int | str, int | str], int] = {}
         self._shapes: dict[str, int] = {}
@@ -112,7 +112,7 @@ class Events:
         Raises:
             BadInput: it lacks a field, has another kind of value, or is one too many.
         """
-        what = of_kind(value, _Kind, where)
+        what = convert_value(value, _EventKind, where)
         if what.ph != "X":
             if what.ph not in NO_EVENTS:
                 self.left_out.add("events of phase", what.ph)
@@ -122,7 +122,7 @@ class Events:
         if kind is None and category != "user_annotation":
             self.left_out.add("events of category", what.cat or "")
             return
-        event = of_kind(value, _Event, where)
+        event = convert_value(value, _Event, where)
         if category in ("user_annotation", "operator") and (step := _STEP.match(event.name)):
             self._keep_step(step[1], event, where)
         elif kind is not None:
@@ -152,7 +152,7 @@ class Events:
             asked[i], by[i] = launcher.get(self.correlation[i], (asked[i], _NONE))
         kept = np.flatnonzero(kind != _LAUNCH)
         by = by[kept]
-        names = pl.Series([clean(one) for one in self._names], dtype=pl.String)
+        names = pl.Series([clean(name) for name in self._names], dtype=pl.String)
         types = np.where(by == _NONE, name[kept], name[by])
         shapes = pl.Series(np.where(by == _NONE, _NONE, shape[by]), dtype=pl.Int32)
         sizes = pl.Series(np.array(self.bytes)[kept], dtype=pl.Int64)

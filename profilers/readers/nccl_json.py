@@ -10,14 +10,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from profilers.readers.imported import Kept
-from profilers.readers.json_stream import documents, of_kind
+from profilers.readers.contract import MemoryCounter
+from profilers.readers.json_stream import convert_value, documents
 from profilers.readers.nccl_measured import (
     CPU_TIME,
     ZERO_BYTES,
-    Found,
-    Measured,
-    Printed,
+    NcclResults,
+    NcclTime,
+    RoundedNumber,
     check_collective,
     check_row,
     checked_time,
@@ -89,7 +89,7 @@ class _Amd(msgspec.Struct, rename="camel"):
     gpus: _Count = 1
 
 
-def read(path: Path, world_size: int | None) -> Found:
+def read(path: Path, world_size: int | None) -> NcclResults:
     """Return what a file of one or several JSON values says.
 
     `world_size` overrules the ranks that the file gives.
@@ -97,20 +97,20 @@ def read(path: Path, world_size: int | None) -> Found:
     Raises:
         BadInput: another collective, values of another kind, or times of the CPU.
     """
-    found, kept = Found(), Kept(path)
+    found, kept = NcclResults(), MemoryCounter(path)
     for value, where in documents(path):
         if isinstance(value, dict) and "algBw" in value:
-            rows = _amd(where, of_kind(value, _Amd, where), world_size, found)
+            rows = _amd(where, convert_value(value, _Amd, where), world_size, found)
         else:
-            rows = _nvidia(where, of_kind(value, _Nvidia, where), world_size, found)
+            rows = _nvidia(where, convert_value(value, _Nvidia, where), world_size, found)
         for row in rows:
             found.add(row, kept)
     return found
 
 
 def _nvidia(
-    where: str, report: _Nvidia, world_size: int | None, found: Found
-) -> Iterator[Measured]:
+    where: str, report: _Nvidia, world_size: int | None, found: NcclResults
+) -> Iterator[NcclTime]:
     check_collective(where, Path(report.args[0] or "").name)
     config = report.config
     group = min(device.group for device in config.devices)
@@ -130,7 +130,7 @@ def _nvidia(
                 continue
             if timed.cpu_time is not None:
                 raise BadInput(f"{at}: {CPU_TIME}")
-            yield Measured(
+            yield NcclTime(
                 at,
                 ranks,
                 result.type,
@@ -145,13 +145,15 @@ def _nvidia(
             )
 
 
-def _amd(where: str, result: _Amd, world_size: int | None, found: Found) -> Iterator[Measured]:
+def _amd(
+    where: str, result: _Amd, world_size: int | None, found: NcclResults
+) -> Iterator[NcclTime]:
     check_collective(where, "all_reduce" if result.name == "AllReduce" else result.name)
     _check_row(where, result)
     if result.size == 0:
         found.left_out[ZERO_BYTES] += 1
         return
-    yield Measured(
+    yield NcclTime(
         where,
         world_size or result.ranks * result.gpus_per_rank * result.gpus,
         result.type,
@@ -171,5 +173,5 @@ def _check_row(where: str, result: _Result | _Amd) -> None:
     check_row(where, result.size, result.count, result.type, result.redop, root)
 
 
-def _printed(number: _Number) -> Printed | None:
-    return Printed.rounded(number, _EXPONENT) if isinstance(number, float | int) else None
+def _printed(number: _Number) -> RoundedNumber | None:
+    return RoundedNumber.rounded(number, _EXPONENT) if isinstance(number, float | int) else None

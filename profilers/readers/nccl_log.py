@@ -9,15 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profilers.readers.bounded import repeated
-from profilers.readers.imported import Kept, lines
-from profilers.readers.launchers import unprefixed
+from profilers.readers.bounded import describe_repeat
+from profilers.readers.contract import MemoryCounter, lines
 from profilers.readers.nccl_measured import (
     CPU_TIME,
     ZERO_BYTES,
-    Found,
-    Measured,
-    Printed,
+    NcclResults,
+    NcclTime,
+    RoundedNumber,
     check_collective,
     check_row,
     checked_time,
@@ -47,7 +46,7 @@ _UNITS_S = {"(us)": 1e-6, "(ms)": 1e-3, "(s)": 1.0}
 class _Log:
     """What the lines so far say of the ranks and of the columns to come."""
 
-    kept: Kept
+    kept: MemoryCounter
     ranks: dict[tuple[int, int], str] = field(default_factory=dict)
     places: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
@@ -106,7 +105,7 @@ class _Log:
         return sum(group == first for group, _ in self.ranks)
 
 
-def read(path: Path, world_size: int | None) -> Found:
+def read(path: Path, world_size: int | None) -> NcclResults:
     """Return what a log says.
 
     `world_size` overrules the ranks that the log lists.
@@ -115,7 +114,7 @@ def read(path: Path, world_size: int | None) -> Found:
         BadInput: another collective, a row that cannot be read, ranks that are not known, or
             nothing that is a row.
     """
-    log, found = _Log(Kept(path)), Found()
+    log, found = _Log(MemoryCounter(path)), NcclResults()
     unread = ""
     for number, raw in lines(path):
         line = unprefixed(raw)
@@ -150,7 +149,7 @@ def _check_columns(where: str, columns: Sequence[str]) -> None:
     """Refuse two columns of one name: those of a place begin with its time, and come again."""
     starts = [i for i, name in enumerate(columns) if name in ("time", "cputime")]
     for start, end in itertools.pairwise([0, *starts, len(columns)]):
-        if twice := repeated(columns[start:end], first=start + 1):
+        if twice := describe_repeat(columns[start:end], first=start + 1):
             raise BadInput(f"{where}: two columns of one name: {twice}; rename one")
 
 
@@ -159,13 +158,15 @@ def _is_row(line: str, columns: Sequence[str]) -> bool:
     return (
         len(words) > 2
         and bool(_COUNT.fullmatch(words[0]))
-        and bool(_COUNT.fullmatch(words[1]) or (columns[1] == "time" and Printed.of(words[1])))
+        and bool(
+            _COUNT.fullmatch(words[1]) or (columns[1] == "time" and RoundedNumber.of(words[1]))
+        )
     )
 
 
 def _row(
-    where: str, words: Sequence[str], log: _Log, world_size: int | None, found: Found
-) -> Iterator[Measured]:
+    where: str, words: Sequence[str], log: _Log, world_size: int | None, found: NcclResults
+) -> Iterator[NcclTime]:
     names = [name for name in log.columns if name != "timestamp"]
     extra = len(words) - len(names)
     if extra < 0 or (extra > 0 and "timestamp" not in log.columns):
@@ -200,7 +201,7 @@ def _row(
         place = (
             places[i] if places else ("out-of-place", "in-place")[i] if len(starts) == 2 else None
         )
-        yield Measured(
+        yield NcclTime(
             where,
             ranks,
             kind,
@@ -215,17 +216,17 @@ def _row(
         )
 
 
-def _number(where: str, cells: Mapping[str, str], name: str) -> Printed | None:
+def _number(where: str, cells: Mapping[str, str], name: str) -> RoundedNumber | None:
     """Return the number in a column, None where there is none."""
     if cells.get(name, "N/A") == "N/A":
         return None
-    if (number := Printed.of(cells[name])) is None:
+    if (number := RoundedNumber.of(cells[name])) is None:
         raise BadInput(f"{where}: column {name}: expected a number, found {cells[name]!r:.40}")
     return number
 
 
 def _inferred_unit_s(
-    where: str, size: int, time: Printed | None, algorithm_GBps: Printed | None
+    where: str, size: int, time: RoundedNumber | None, algorithm_GBps: RoundedNumber | None
 ) -> float:
     """Return the unit in which size / time is the printed bandwidth; first releases print ms."""
     if time and algorithm_GBps and algorithm_GBps.low > 0:
@@ -236,3 +237,35 @@ def _inferred_unit_s(
         f"{where}: no line (us) or (ms) under the header, and the bandwidth does not tell the "
         "unit of the time; add that line"
     )
+
+
+# What launchers and viewers of logs put before each line of a program.
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
+_PREFIX = re.compile(
+    r"""\s*(?:
+        \[(?:[\w.-]{1,80}@)?[0-9]{1,9},[0-9]{1,9}\](?:<std(?:out|err|diag)>:?)?  # mpirun
+        | [0-9]{1,6}:                                             # srun --label
+        | \[pod/[^\]\s]{1,300}\]                                  # kubectl logs --prefix
+        | \[(?:rank|default)[0-9]{1,6}\]:                         # torchrun
+        | \((?:[\w.:-]{1,120}\ )?pid=[0-9]{1,9}(?:,\ ip=[\w.:]{1,45})?\)  # Ray
+        | \[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T\ ][0-9:]{8}(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9:]{4,5})?\]?:?
+        | >                                                       # Markdown, mail
+    )\s?""",
+    re.VERBOSE,
+)
+_MOST = 8
+"""Prefixes before one line: a launcher inside another, in a quote."""
+
+
+def unprefixed(line: str) -> str:
+    """Return a line of a log without colours and known prefixes, stripped."""
+    if "\x1b" in line:
+        line = _COLOUR.sub("", line)
+    start = 0
+    for _ in range(_MOST):
+        if (found := _PREFIX.match(line, start)) is None:
+            break
+        start = found.end()
+    return line[start:].strip()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, Self
 
-from profilers.readers.imported import Kept
+from profilers.readers.contract import MemoryCounter
 from warehouse.records import BadInput
 
 ELEMENT_BYTES = {
@@ -44,7 +44,7 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class RoundedNumber:
     """A rounded number: what was rounded is from `low` to `high`."""
 
     value: float
@@ -67,7 +67,7 @@ class Printed:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class NcclTime:
     """One time of one size: `wrong` results make it worthless; bandwidths are GB/s as printed.
 
     `where` is the file and the place in it.
@@ -79,10 +79,10 @@ class Measured:
     operation: str
     size_bytes: int
     in_place: bool | None
-    time: Printed
+    time: RoundedNumber
     unit_s: float
-    algorithm_GBps: Printed | None
-    bus_GBps: Printed | None
+    algorithm_GBps: RoundedNumber | None
+    bus_GBps: RoundedNumber | None
     wrong: bool
 
     @property
@@ -92,19 +92,19 @@ class Measured:
 
 
 @dataclass
-class Found:
+class NcclResults:
     """What a file says: times, names of its GPUs, versions, and what is in no table, by why."""
 
-    measured: list[Measured] = field(default_factory=list)
+    measured: list[NcclTime] = field(default_factory=list)
     devices: set[str] = field(default_factory=set)
     software: dict[str, str] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
 
-    def add(self, one: Measured, kept: Kept) -> None:
+    def add(self, one: NcclTime, kept: MemoryCounter) -> None:
         """Keep a time.
 
         Raises:
-            BadInput: as `Kept`.
+            BadInput: as `MemoryCounter`.
         """
         kept.event()
         for text in (one.where, one.kind, one.operation):
@@ -112,7 +112,7 @@ class Found:
         self.measured.append(one)
 
 
-def checked_time(where: str, time: Printed | None, unit_s: float) -> Printed:
+def checked_time(where: str, time: RoundedNumber | None, unit_s: float) -> RoundedNumber:
     """Return a time if it is one.
 
     Raises:
@@ -173,7 +173,7 @@ def nccl_version(code: int) -> str:
 
 
 def is_size_over_time(
-    size_bytes: int, time: Printed, unit_s: float, algorithm_GBps: Printed
+    size_bytes: int, time: RoundedNumber, unit_s: float, algorithm_GBps: RoundedNumber
 ) -> bool:
     """Say whether a bandwidth is that size in that time, as far as the digits tell."""
     most = algorithm_GBps.high * time.high * unit_s * 1e9
@@ -181,7 +181,7 @@ def is_size_over_time(
     return least <= size_bytes * (1 + _SLACK) and size_bytes <= most * (1 + _SLACK)
 
 
-def check_bandwidths(measured: Sequence[Measured]) -> None:
+def check_bandwidths(measured: Sequence[NcclTime]) -> None:
     """Refuse bandwidths that are not those of the sizes, times and ranks beside them.
 
     Raises:
@@ -205,7 +205,7 @@ def check_bandwidths(measured: Sequence[Measured]) -> None:
         _check_ranks(world_size, list(group))
 
 
-def _check_ratio(one: Measured) -> None:
+def _check_ratio(one: NcclTime) -> None:
     """Refuse bandwidths that all-reduces of no number of ranks have: their ratio is at most 2."""
     ratio = _ratio(one)
     if ratio is None or ratio[0] <= 2 * (1 + _SLACK):
@@ -227,8 +227,8 @@ def _distinct(first: float, second: float, form: Literal["f", "g"]) -> tuple[str
     return texts
 
 
-def _check_ranks(world_size: int, rows: Sequence[Measured]) -> None:
-    ratios = [(one, *ratio) for one in rows if (ratio := _ratio(one))]
+def _check_ranks(world_size: int, rows: Sequence[NcclTime]) -> None:
+    ratios = [(row, *ratio) for row in rows if (ratio := _ratio(row))]
     expected = 2 - 2 / world_size
     wrong = [
         one
@@ -249,7 +249,7 @@ def _check_ranks(world_size: int, rows: Sequence[Measured]) -> None:
     )
 
 
-def _ratio(one: Measured) -> tuple[float, float] | None:
+def _ratio(one: NcclTime) -> tuple[float, float] | None:
     """Return between which values bus / algorithm bandwidth is; None where it tells nothing."""
     if one.algorithm_GBps is None or one.bus_GBps is None or one.algorithm_GBps.low <= 0:
         return None

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import polars as pl
 
+from profilers.probe import Setting
 from profilers.readers import nccl_json, nccl_log
-from profilers.readers.imported import Imported, Options, opened
-from profilers.readers.nccl_measured import Measured, check_bandwidths
-from profilers.result import Setting
+from profilers.readers.contract import ImportedRun, ReaderOptions, open_text
+from profilers.readers.nccl_measured import NcclTime, check_bandwidths
 from warehouse.records import BadInput
 
 _JSON = re.compile(r'\A\s*(?:\[\s*)?\{|"(?:args|nccl_version|algBw)" ?:')
@@ -23,7 +23,7 @@ def bus_bandwidth_Bps(size_bytes: float, world_size: int, seconds: float) -> flo
     return 2 * size_bytes * (world_size - 1) / (world_size * seconds)
 
 
-def read(path: Path, options: Options) -> Iterator[Imported]:
+def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """Yield one run for each world size, data type and operation in the log.
 
     Times whose results were wrong are left out and counted in config `wrong_results`. The first
@@ -33,7 +33,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
         BadInput: no all-reduce in it, an unreadable row, or a world size that is not known or
             contradicts the printed bandwidths.
     """
-    with opened(path) as file:
+    with open_text(path) as file:
         is_json = _JSON.search(file.read(_HEAD_CHARACTERS))
     found = (nccl_json if is_json else nccl_log).read(path, options.world_size)
     if not found.measured:
@@ -44,7 +44,7 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     if wrong == len(found.measured):
         raise BadInput(f"{path}: all {wrong} results are wrong, so no time is worth anything")
 
-    def setting(one: Measured) -> tuple[int, str, str]:
+    def setting(one: NcclTime) -> tuple[int, str, str]:
         return one.world_size, one.kind, one.operation
 
     host = {"gpu": ", ".join(sorted(found.devices))} if found.devices else {}
@@ -64,10 +64,10 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
             left_out = dict(found.left_out)
             found.left_out.clear()
             tables = {"allreduce": _frame(right)}
-            yield Imported(tables, config, host, found.software, left_out=left_out)
+            yield ImportedRun(tables, config, host, found.software, left_out=left_out)
 
 
-def _frame(rows: Sequence[Measured]) -> pl.DataFrame:
+def _frame(rows: Sequence[NcclTime]) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "library": ["nccl"] * len(rows),

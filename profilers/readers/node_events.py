@@ -7,13 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
 
 from profilers.readers.bounded import MOST_US
-from profilers.readers.imported import Kept
-from profilers.readers.tensorflow_device import gpu_of, is_of_several, job_and_task
+from profilers.readers.contract import MemoryCounter
 from warehouse.records import BadInput
 
 REPEATED = "executions listed in a second lane of their GPU"
@@ -44,7 +44,7 @@ class NodeEvents:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._kept = Kept(path)
+        self._kept = MemoryCounter(path)
         self._texts: dict[str, str] = {}
         self._events: list[NodeEvent] = []
 
@@ -217,3 +217,42 @@ def _place(event: NodeEvent) -> tuple[str, int | None]:
     if event.type == _TRANSFER:
         return ("uplink", task) if job == "ps" else ("downlink", None)
     return ("ps", task) if job == "ps" else ("worker", None)
+
+
+# Names of TensorFlow's devices: `/job:ps/replica:0/task:1/device:CPU:0`, `/gpu:0/stream:all`.
+
+
+_JOB = re.compile(r"job:(\w+)")
+_TASK = re.compile(r"/task:(\d+)")
+_LANE = re.compile(r"/stream:|/memcpy")
+_MOST_TASK = 2**15 - 1
+
+
+@lru_cache(maxsize=1024)
+def job_and_task(device: str) -> tuple[str, int] | None:
+    """Return job and task of a device; None: its name lacks one of them.
+
+    Two searches: one pattern for both needs the third power of the name's length to find nothing.
+
+    Raises:
+        BadInput: the number of the task does not fit its column.
+    """
+    job = _JOB.search(device)
+    task = _TASK.search(device, job.end()) if job else None
+    if job is None or task is None:
+        return None
+    if len(task[1]) > 5 or int(task[1]) > _MOST_TASK:
+        raise BadInput(f"device {device[:80]!r} is of a task beyond {_MOST_TASK}")
+    return job[1], int(task[1])
+
+
+@lru_cache(maxsize=1024)
+def gpu_of(device: str) -> str | None:
+    """Return the GPU of a lane of its executions (a stream, all streams, copies); None: no lane."""
+    lane = _LANE.search(device)
+    return device[: lane.start()] if lane else None
+
+
+def is_of_several(device: str) -> bool:
+    """Return whether a lane repeats what single streams have: all of it, or all copies."""
+    return "/stream:all" in device or "/memcpy" in device

@@ -17,10 +17,10 @@ import numpy as np
 import polars as pl
 
 from profilers.readers.capture import FRAMES, STREAMS
-from profilers.readers.connections import Connection, read_connections
+from profilers.readers.connections import CapturedConnection, read_connections
+from profilers.readers.contract import ImportedRun, ReaderOptions
 from profilers.readers.http2 import TYPES
-from profilers.readers.imported import Imported, Options
-from profilers.readers.tcp import Endpoint, Flow, Seen
+from profilers.readers.tcp import Endpoint, Flow, PacketCounts
 from warehouse.records import BadInput
 
 _UPLINK, _DOWNLINK = "uplink", "downlink"
@@ -36,7 +36,7 @@ _EXTERNAL = {
 }
 
 
-def read(path: Path, options: Options) -> Iterator[Imported]:
+def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """Yield one run with what the capture holds, as far as it goes.
 
     A connection is HTTP/2 if its preface was captured, or HEADERS of both ends on one stream.
@@ -44,23 +44,25 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     Raises:
         BadInput: no pcap file, links whose packets are not known, or no TCP with data in it.
     """
-    seen = Seen()
+    seen = PacketCounts()
     connections, first_us = read_connections(path, seen)
     if not connections:
         raise BadInput(
             f"{path}: no data over TCP in {seen.packets:,} packets"
             f"{' of a file that is cut off' if seen.cut_off else ''}; capture again with filter tcp"
         )
-    http2 = [one for one in connections if one.is_http2]
-    others = [one for one in connections if not one.is_http2]
-    missing = sum(end.reassembly.missing_bytes for one in connections for end in one.ends)
+    http2 = [connection for connection in connections if connection.is_http2]
+    others = [connection for connection in connections if not connection.is_http2]
+    missing = sum(
+        end.reassembly.missing_bytes for connection in connections for end in connection.ends
+    )
     tables: dict[str, pl.DataFrame] = {}
     if http2:
         _check_ends(path, http2)
         tables |= {"stream": _stream_table(http2), "http2_frame": _frame_table(http2)}
     if others:
         tables["external"] = _external_table(others)
-    yield Imported(
+    yield ImportedRun(
         tables,
         {
             "packets": seen.packets,
@@ -74,13 +76,13 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
     )
 
 
-def _notes(seen: Seen, missing: int) -> tuple[str, ...]:
+def _notes(seen: PacketCounts, missing: int) -> tuple[str, ...]:
     cut_off = "the file is cut off: read as far as it goes"
     lost = f"the capture missed {missing:,} bytes, so that figures are too small"
     return tuple(note for note, holds in ((cut_off, seen.cut_off), (lost, missing)) if holds)
 
 
-def _stream_table(connections: Sequence[Connection]) -> pl.DataFrame:
+def _stream_table(connections: Sequence[CapturedConnection]) -> pl.DataFrame:
     rows = [
         (None, direction, *ends, number, None, *one.figures)
         for connection, ends in _numbered(connections)
@@ -90,7 +92,7 @@ def _stream_table(connections: Sequence[Connection]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=STREAMS, orient="row").sort("first_us", "direction")
 
 
-def _frame_table(connections: Sequence[Connection]) -> pl.DataFrame:
+def _frame_table(connections: Sequence[CapturedConnection]) -> pl.DataFrame:
     """Return frames by time; a connection's direction is that in which most of its data went."""
     senders, ends = [], []
     for connection, (worker, server) in _numbered(connections):
@@ -101,9 +103,9 @@ def _frame_table(connections: Sequence[Connection]) -> pl.DataFrame:
         for sender, name in zip(connection.ends, ("worker", "server"), strict=True):
             senders.append(sender)
             ends.append((worker, server, direction, name))
-    numbers = np.concatenate([np.array(one.numbers, dtype=np.int64) for one in senders])
-    kinds = np.concatenate([np.array(one.kinds, dtype=np.uint32) for one in senders])
-    whose = np.repeat(np.arange(len(senders)), [len(one.kinds) for one in senders])
+    numbers = np.concatenate([np.array(sender.numbers, dtype=np.int64) for sender in senders])
+    kinds = np.concatenate([np.array(sender.kinds, dtype=np.uint32) for sender in senders])
+    whose = np.repeat(np.arange(len(senders)), [len(sender.kinds) for sender in senders])
     of_end = pl.DataFrame(ends, schema=["worker", "server", "direction", "sender"], orient="row")
     frames = pl.from_numpy(numbers.reshape(-1, len(_NUMBERS)), list(_NUMBERS)).with_columns(
         of_end[whose].get_columns(),
@@ -115,8 +117,8 @@ def _frame_table(connections: Sequence[Connection]) -> pl.DataFrame:
 
 
 def _numbered(
-    connections: Sequence[Connection],
-) -> Iterator[tuple[Connection, tuple[int, int]]]:
+    connections: Sequence[CapturedConnection],
+) -> Iterator[tuple[CapturedConnection, tuple[int, int]]]:
     """Yield each connection with the index of its client's address and of its server's end."""
     workers: dict[bytes, int] = {}
     servers: dict[Endpoint, int] = {}
@@ -129,7 +131,7 @@ def _numbered(
         yield connection, indices
 
 
-def _check_ends(path: Path, connections: Sequence[Connection]) -> None:
+def _check_ends(path: Path, connections: Sequence[CapturedConnection]) -> None:
     """Refuse more clients or servers than the tables can number."""
     most = max(max(ends) for _, ends in _numbered(connections))
     if most > _LAST_END:
@@ -139,11 +141,11 @@ def _check_ends(path: Path, connections: Sequence[Connection]) -> None:
         )
 
 
-def _external_table(connections: Sequence[Connection]) -> pl.DataFrame:
+def _external_table(connections: Sequence[CapturedConnection]) -> pl.DataFrame:
     """Return bytes, seconds and bytes per second of each direction that carried any."""
     rows = []
     repeats: dict[Flow, int] = {}
-    directions = [one for connection in connections for one in connection.ends if one.size_bytes]
+    directions = [end for connection in connections for end in connection.ends if end.size_bytes]
     for row_number, one in enumerate(directions, start=1):
         repeats[one.flow] = repeat = repeats.get(one.flow, 0) + 1
         source, target = (_text(end) for end in one.flow)

@@ -11,17 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from profilers.readers.bounded import product
-from profilers.readers.imported import read_bytes
-from profilers.readers.run_metadata_proto import ELEMENT_BYTES, RunMetadata
-from profilers.readers.tensorflow_device import job_and_task
+from profilers.readers.contract import read_bytes
+from profilers.readers.node_events import job_and_task
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -33,7 +36,7 @@ _TRANSFER = re.compile(r"\] (?P<edge>edge_\S+) from ")
 
 
 @dataclass(frozen=True)
-class Operation:
+class ExecutedOperation:
     """One operation of the executed graph; `resource` as in the table `operation`."""
 
     name: str
@@ -45,7 +48,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Trace:
+class TracedRun:
     """Frames `operation`, `edge`, `timing` of a run's traced steps.
 
     `transfers` maps the name of each edge between devices to the operation that transfers it.
@@ -58,7 +61,7 @@ class Trace:
 
 
 @dataclass(frozen=True)
-class Graph:
+class ExecutedGraph:
     """The executed graph: frames `operation` and `edge`, and how a trace names its operations.
 
     `index` maps names of operations to rows, `transfers` the names of edges between devices to
@@ -71,7 +74,7 @@ class Graph:
     transfers: Mapping[str, int]
 
 
-def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> Trace:
+def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> TracedRun:
     """Read one RunMetadata file per traced step, as `stream` does, into memory.
 
     Takes 32 bytes per timing.
@@ -79,12 +82,12 @@ def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> Trace:
     graph, timing = stream(files, step_starts_us)
     frame = pl.from_arrow(timing.read_all())
     assert isinstance(frame, pl.DataFrame)
-    return Trace(graph.operation, graph.edge, frame, graph.transfers)
+    return TracedRun(graph.operation, graph.edge, frame, graph.transfers)
 
 
 def stream(
     files: Sequence[Path], step_starts_us: Sequence[int]
-) -> tuple[Graph, pa.RecordBatchReader]:
+) -> tuple[ExecutedGraph, pa.RecordBatchReader]:
     """Read one RunMetadata file per traced step; the first also holds the partition graphs.
 
     Args:
@@ -130,14 +133,14 @@ def parse(file: Path) -> Any:
     return metadata
 
 
-def _graph(metadata: Any, file: Path) -> Graph:
+def _graph(metadata: Any, file: Path) -> ExecutedGraph:
     try:
         return _checked_graph(metadata)
     except BadInput as error:
         raise BadInput(f"{file}: {error}") from None
 
 
-def _checked_graph(metadata: Any) -> Graph:
+def _checked_graph(metadata: Any) -> ExecutedGraph:
     operations = list(_operations(metadata.partition_graphs))
     index = {operation.name: i for i, operation in enumerate(operations)}
     transfers = {
@@ -147,15 +150,15 @@ def _checked_graph(metadata: Any) -> Graph:
     }
     edges = _edges(operations, index)
     sizes = _sizes(metadata.step_stats, operations, index, edges)
-    return Graph(_operation_frame(operations, sizes), _edge_frame(edges), index, transfers)
+    return ExecutedGraph(_operation_frame(operations, sizes), _edge_frame(edges), index, transfers)
 
 
-def _operations(graphs: Iterable[Any]) -> Iterator[Operation]:
+def _operations(graphs: Iterable[Any]) -> Iterator[ExecutedOperation]:
     for graph in graphs:
         for node in graph.node:
             resource, server = _resource(node)
             name = _attribute(node, "tensor_name") if node.op in ("_Send", "_Recv") else None
-            yield Operation(node.name, node.op, resource, server, tuple(node.input), name)
+            yield ExecutedOperation(node.name, node.op, resource, server, tuple(node.input), name)
 
 
 def _resource(node: Any) -> tuple[str, int | None]:
@@ -183,7 +186,9 @@ def _attribute(node: Any, key: str) -> str:
     )
 
 
-def _edges(operations: Sequence[Operation], index: dict[str, int]) -> list[tuple[int, int, int]]:
+def _edges(
+    operations: Sequence[ExecutedOperation], index: dict[str, int]
+) -> list[tuple[int, int, int]]:
     """Return (source, target, output slot) of each dependency; slot −1 is a control edge."""
     sends = {o.tensor_name: index[o.name] for o in operations if o.type == "_Send"}
     edges: list[tuple[int, int, int]] = []
@@ -202,7 +207,7 @@ def _edges(operations: Sequence[Operation], index: dict[str, int]) -> list[tuple
 
 def _sizes(
     stats: Any,
-    operations: Sequence[Operation],
+    operations: Sequence[ExecutedOperation],
     index: dict[str, int],
     edges: Sequence[tuple[int, int, int]],
 ) -> dict[int, int]:
@@ -235,7 +240,7 @@ def _tensor_bytes(description: Any) -> int:
     return found
 
 
-def _timing(metadata: Any, step: int, start_us: int, graph: Graph) -> pa.RecordBatch:
+def _timing(metadata: Any, step: int, start_us: int, graph: ExecutedGraph) -> pa.RecordBatch:
     # Arrays, not lists of objects: what the garbage collector need not walk is twice as fast.
     operations, starts_us, durations_us = array("q"), array("q"), array("q")
     for device in metadata.step_stats.dev_stats:
@@ -252,7 +257,7 @@ def _timing(metadata: Any, step: int, start_us: int, graph: Graph) -> pa.RecordB
     )
 
 
-def _operation_of(entry: Any, graph: Graph) -> int | None:
+def _operation_of(entry: Any, graph: ExecutedGraph) -> int | None:
     name = entry.node_name
     if name != "RecvTensor":
         return graph.index.get(name)
@@ -260,7 +265,9 @@ def _operation_of(entry: Any, graph: Graph) -> int | None:
     return graph.transfers.get(match["edge"]) if match else None
 
 
-def _operation_frame(operations: Sequence[Operation], sizes: dict[int, int]) -> pl.DataFrame:
+def _operation_frame(
+    operations: Sequence[ExecutedOperation], sizes: dict[int, int]
+) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "operation": range(len(operations)),
@@ -277,3 +284,83 @@ def _operation_frame(operations: Sequence[Operation], sizes: dict[int, int]) -> 
 def _edge_frame(edges: Sequence[tuple[int, int, int]]) -> pl.DataFrame:
     pairs = sorted({(source, target) for source, target, _ in edges})
     return pl.DataFrame(pairs, schema={"source": pl.Int32, "target": pl.Int32}, orient="row")
+
+
+# The part of TensorFlow's RunMetadata that Stepcast reads, as protobuf messages of its own.
+#
+# Protobuf skips fields it was not told of, so naming few of them is what makes parsing fast, and no
+# import of TensorFlow (seconds, and gigabytes to install) is needed to read a trace. Numbers and
+# types are those of TensorFlow's tensorflow/core/{protobuf/config,framework/step_stats,…}.proto.
+
+
+_PACKAGE = "stepcast"
+_SCALARS = {
+    "string": FieldDescriptorProto.TYPE_STRING,
+    "bytes": FieldDescriptorProto.TYPE_BYTES,
+    "int32": FieldDescriptorProto.TYPE_INT32,
+    "int64": FieldDescriptorProto.TYPE_INT64,
+}
+MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
+    "RunMetadata": {"step_stats": (1, "StepStats"), "partition_graphs": (3, "GraphDef*")},
+    "StepStats": {"dev_stats": (1, "DeviceStepStats*")},
+    "DeviceStepStats": {"device": (1, "string"), "node_stats": (2, "NodeExecStats*")},
+    "NodeExecStats": {
+        "node_name": (1, "string"),
+        "all_start_micros": (2, "int64"),
+        "all_end_rel_micros": (5, "int64"),
+        "output": (7, "NodeOutput*"),
+        "timeline_label": (8, "string"),
+    },
+    "NodeOutput": {"slot": (1, "int32"), "tensor_description": (3, "TensorDescription")},
+    "TensorDescription": {"dtype": (1, "int32"), "shape": (2, "TensorShapeProto")},
+    "TensorShapeProto": {"dim": (2, "Dim*")},
+    "Dim": {"size": (1, "int64")},
+    "GraphDef": {"node": (1, "NodeDef*")},
+    "NodeDef": {
+        "name": (1, "string"),
+        "op": (2, "string"),
+        "input": (3, "string*"),
+        "device": (4, "string"),
+        "attr": (5, "AttrEntry*"),
+    },
+    "AttrEntry": {"key": (1, "string"), "value": (2, "AttrValue")},
+    "AttrValue": {"s": (2, "bytes")},
+}
+"""Fields of each message: number and type; `*` is repeated. An enumeration travels as int32."""
+
+_SIZES: dict[int, tuple[int, ...]] = {
+    1: (4, 6, 10, 11, 12, *range(24, 34)),
+    2: (5, 14, 15, 16, 17, 19),
+    4: (1, 3, 13, 22),
+    8: (2, 8, 9, 23),
+    16: (18,),
+}
+ELEMENT_BYTES = MappingProxyType({kind: size for size, kinds in _SIZES.items() for kind in kinds})
+"""Bytes of an element by TensorFlow's DataType; types without a fixed size are not listed."""
+
+
+def _class() -> Any:
+    file = FileDescriptorProto(name="run_metadata.proto", package=_PACKAGE, syntax="proto3")
+    for name, fields in MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            base = kind.removesuffix("*")
+            repeated = base != kind
+            message.field.add(
+                name=field,
+                number=number,
+                label=(
+                    FieldDescriptorProto.LABEL_REPEATED
+                    if repeated
+                    else FieldDescriptorProto.LABEL_OPTIONAL
+                ),
+                type=_SCALARS.get(base, FieldDescriptorProto.TYPE_MESSAGE),
+                type_name=None if base in _SCALARS else f".{_PACKAGE}.{base}",
+            )
+    pool = DescriptorPool()
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.RunMetadata"))
+
+
+RunMetadata = _class()
+"""Protobuf class of the messages above."""

@@ -9,21 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from profilers.readers import run_metadata
-from profilers.readers.bounded import MOST_US, LeftOut
-from profilers.readers.imported import Imported, Kept, Options
-from profilers.readers.node_events import ONE_FILE_EACH, REPEATED, NodeEvent, NodeEvents
-from profilers.readers.tensorflow_device import gpu_of
+from profilers.readers.bounded import MOST_US, OmissionCounter
+from profilers.readers.contract import ImportedRun, MemoryCounter, ReaderOptions
+from profilers.readers.node_events import ONE_FILE_EACH, REPEATED, NodeEvent, NodeEvents, gpu_of
 from warehouse.records import BadInput
 
 
-def read(path: Path, options: Options) -> Iterator[Imported]:
+def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """Yield one run of one step, that begins with its first operation.
 
     Raises:
         BadInput: not a whole RunMetadata protobuf, or nothing was timed in it.
     """
     metadata = run_metadata.parse(path)
-    left_out = LeftOut()
+    left_out = OmissionCounter()
     began_us = _check(metadata, path)
     if metadata.partition_graphs:
         trace = run_metadata.read([path], [began_us])
@@ -37,12 +36,12 @@ def read(path: Path, options: Options) -> Iterator[Imported]:
                 f"{path}: none of its {executions:,} executions is of a node of its partition "
                 "graphs; are both of one run?"
             )
-        yield Imported(tables, {"partition_graphs": True}, left_out=left_out())
+        yield ImportedRun(tables, {"partition_graphs": True}, left_out=left_out())
     else:
         events = NodeEvents(path)
         _add_all(metadata.step_stats, events, path)
         left_out.add(REPEATED, count=events.take_once())
-        yield Imported(
+        yield ImportedRun(
             events.frames(),
             {"partition_graphs": False},
             left_out=left_out(),
@@ -56,7 +55,7 @@ def _check(metadata: Any, path: Path) -> int:
         BadInput: nothing was timed, it is more than one run, times do not fit their columns, or
             there is too much of it.
     """
-    kept = Kept(path)
+    kept = MemoryCounter(path)
     for node in (node for graph in metadata.partition_graphs for node in graph.node):
         kept.event(1 + len(node.input))
     first_us, last_us = 2**63, -(2**63)

@@ -7,7 +7,7 @@ from typing import IO, NamedTuple
 
 import dpkt
 
-from profilers.readers.imported import opened_bytes
+from profilers.readers.contract import open_unpacked
 from warehouse.records import BadInput
 
 _RECORD_BYTES = 2**20
@@ -52,14 +52,14 @@ class Packet(NamedTuple):
 
 
 @dataclass
-class Seen:
+class PacketCounts:
     """What was in a file: packets of any kind, and whether it ends within one."""
 
     packets: int = 0
     cut_off: bool = False
 
 
-def packets(file: Path, seen: Seen | None = None) -> Iterator[Packet]:
+def packets(file: Path, seen: PacketCounts | None = None) -> Iterator[Packet]:
     """Yield the TCP packets of a pcap file, gzipped or not, up to where it is cut off.
 
     `seen` counts what else was there.
@@ -67,9 +67,9 @@ def packets(file: Path, seen: Seen | None = None) -> Iterator[Packet]:
     Raises:
         BadInput: it is no pcap file, damaged, or of links whose packets are not known.
     """
-    seen = seen or Seen()
-    with opened_bytes(file) as stream:
-        whole = _Whole(stream, file, seen)
+    seen = seen or PacketCounts()
+    with open_unpacked(file) as stream:
+        whole = _WholeRecordReader(stream, file, seen)
         try:
             reader = dpkt.pcap.Reader(whole)
         except (ValueError, dpkt.UnpackError) as error:
@@ -103,13 +103,13 @@ def _no_pcap(file: Path, began: bytes, error: Exception) -> str:
     return f"{file}: not a packet capture ({error}); capture again"
 
 
-class _Whole:
+class _WholeRecordReader:
     """Reads for dpkt: records whole or, at the end of a file that was cut off, not at all.
 
     `began` is what was read first.
     """
 
-    def __init__(self, stream: IO[bytes], file: Path, seen: Seen) -> None:
+    def __init__(self, stream: IO[bytes], file: Path, seen: PacketCounts) -> None:
         self._stream, self._file, self._seen = stream, file, seen
         self.began: bytes | None = None
 

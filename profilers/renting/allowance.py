@@ -79,7 +79,7 @@ _given: list[Allowance] = []
 
 
 @contextmanager
-def allowed(allowance: Allowance) -> Iterator[Allowance]:
+def use_allowance(allowance: Allowance) -> Iterator[Allowance]:
     """Let clusters of this process rent within an allowance, while the block runs."""
     _given.append(allowance)
     try:
@@ -88,12 +88,12 @@ def allowed(allowance: Allowance) -> Iterator[Allowance]:
         _given.remove(allowance)
 
 
-def current() -> Allowance | None:
+def current_allowance() -> Allowance | None:
     """Return what this process may rent; None: nothing."""
     return _given[-1] if _given else None
 
 
-def given() -> Allowance:
+def required_allowance() -> Allowance:
     """Return what this process may rent.
 
     Raises:

@@ -15,10 +15,10 @@ from typing import Any
 from botocore import exceptions
 
 from profilers.clusters.fleet import Launch
-from profilers.prices.aws import answers, clearly, client
+from profilers.prices.aws import client, explain_errors, list_pages
 from profilers.renting import requests
-from profilers.renting.book import Intent
-from profilers.renting.provider import NoCapacity, Seen, Unsure
+from profilers.renting.book import LaunchIntent
+from profilers.renting.provider import InstanceStatus, NoCapacity, OutcomeUnknown
 from profilers.renting.requests import HOME_TAG, TAG
 from warehouse.records import BadInput, ProbeFailed
 
@@ -81,7 +81,7 @@ class Ec2:
         """Asks once: what was lost between two attempts of botocore's nobody would be told of."""
         return client("ec2", self.region, attempts=1)
 
-    def launch(self, intent: Intent, owner_token: str) -> Sequence[str]:
+    def launch(self, intent: LaunchIntent, owner_token: str) -> Sequence[str]:
         """Launch what an intent says; see `Provider.launch`."""
         if self.how is None:
             raise ProbeFailed(f"{self._where}: nothing says how instances are launched")
@@ -100,12 +100,12 @@ class Ec2:
         """Return the ids that a client token launched; see `Provider.find`."""
         return [one["InstanceId"] for one in self._described(("client-token", [token]))]
 
-    def seen(self, ids: Collection[str]) -> Mapping[str, Seen]:
+    def seen(self, ids: Collection[str]) -> Mapping[str, InstanceStatus]:
         """Return the instances of these ids that EC2 knows; see `Provider.seen`."""
         found = {}
         for some in _parts(ids):
             for one in self._described(("instance-id", some)):
-                found[str(one["InstanceId"])] = requests.seen(one, self._answered_at)
+                found[str(one["InstanceId"])] = requests.instance_status(one, self._answered_at)
         return found
 
     def terminate(self, ids: Collection[str]) -> None:
@@ -154,7 +154,7 @@ class Ec2:
         attached = [("attachment.instance-id", sorted(ids))]
         request = {"Filters": requests.filters(*attached)}
         with self._in_words():
-            volumes = list(answers(self._client, "describe_volumes", "Volumes", request))
+            volumes = list(list_pages(self._client, "describe_volumes", "Volumes", request))
         requests.check_volumes(volumes, self.how.volume.gb)
 
     def watch_time(self, of: Any) -> None:
@@ -173,7 +173,7 @@ class Ec2:
         except _NOT_SENT as error:
             raise ProbeFailed(f"{self._where} cannot be reached: {error}") from None
         except (exceptions.ConnectionError, exceptions.HTTPClientError, ProbeFailed) as error:
-            raise Unsure(f"{self._where}: no answer to a launch: {error}") from None
+            raise OutcomeUnknown(f"{self._where}: no answer to a launch: {error}") from None
         return [str(one["InstanceId"]) for one in answer["Instances"]]
 
     def _refusal(self, error: exceptions.ClientError) -> Exception:
@@ -185,7 +185,7 @@ class Ec2:
         if code in _THROTTLED:
             return _Throttled(said)
         if code in _UNSURE or status >= 500:
-            return Unsure(said)
+            return OutcomeUnknown(said)
         refused: Exception = error
         return refused
 
@@ -204,7 +204,7 @@ class Ec2:
     def _described(self, *wanted: tuple[str, Sequence[str]]) -> Iterator[Mapping[str, Any]]:
         request = {"Filters": requests.filters(*wanted)}
         with self._in_words():
-            for group in answers(self._client, "describe_instances", "Reservations", request):
+            for group in list_pages(self._client, "describe_instances", "Reservations", request):
                 yield from group["Instances"]
 
     @property
@@ -215,7 +215,7 @@ class Ec2:
     def _in_words(self) -> Iterator[None]:
         """Say in one line what goes wrong; credentials are looked for again the next time."""
         try:
-            with clearly(self._where):
+            with explain_errors(self._where):
                 yield
         except BadInput as error:
             for name in ("_client", "_launching"):

@@ -3,7 +3,7 @@
 A launch is written down with its client token before the provider is asked, so that one whose
 answer was lost is found again by the token. What it brought is written down before it is used. A
 record is JSON in brackets; one that a full disk or a kill cut short is left out
-(`warehouse.appending`).
+(`warehouse.durable_files`).
 """
 
 import fcntl
@@ -18,8 +18,8 @@ from typing import Literal, TypeVar
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from profilers import private
-from warehouse.appending import Appender, whole
+from profilers.clusters import owner as private
+from warehouse.durable_files import Appender, read_whole_records
 from warehouse.home import home
 from warehouse.records import BadInput, Market, Record
 
@@ -31,7 +31,7 @@ UNANSWERED = "unanswered"
 T = TypeVar("T")
 
 
-class Intent(Record):
+class LaunchIntent(Record):
     """A launch that the provider is about to be asked for.
 
     Attributes:
@@ -64,7 +64,7 @@ class Intent(Record):
     at: AwareDatetime
 
 
-class Launched(Record):
+class LaunchResult(Record):
     """What a launch brought."""
 
     kind: Literal["launched"] = "launched"
@@ -73,7 +73,7 @@ class Launched(Record):
     at: AwareDatetime
 
 
-class Refused(Record):
+class LaunchRefusal(Record):
     """A launch that brought nothing, and why."""
 
     kind: Literal["refused"] = "refused"
@@ -83,7 +83,7 @@ class Refused(Record):
     at: AwareDatetime
 
 
-class Ended(Record):
+class InstanceEnd(Record):
     """An instance that the provider says has ended, and seconds of it that are paid."""
 
     kind: Literal["ended"] = "ended"
@@ -92,12 +92,12 @@ class Ended(Record):
     at: AwareDatetime
 
 
-Entry = Intent | Launched | Refused | Ended
+Entry = LaunchIntent | LaunchResult | LaunchRefusal | InstanceEnd
 _KINDS: Mapping[str, type[Entry]] = {
-    "intent": Intent,
-    "launched": Launched,
-    "refused": Refused,
-    "ended": Ended,
+    "intent": LaunchIntent,
+    "launched": LaunchResult,
+    "refused": LaunchRefusal,
+    "ended": InstanceEnd,
 }
 _BEGIN = re.compile(r'\["(?:intent|launched|refused|ended)",')
 
@@ -109,37 +109,37 @@ class Entries:
     all: tuple[Entry, ...]
 
     @cached_property
-    def intents(self) -> Mapping[str, Intent]:
+    def intents(self) -> Mapping[str, LaunchIntent]:
         """All launches by token."""
-        return {one.token: one for one in self.all if isinstance(one, Intent)}
+        return {one.token: one for one in self.all if isinstance(one, LaunchIntent)}
 
     @cached_property
-    def launched(self) -> Mapping[str, Launched]:
+    def launched(self) -> Mapping[str, LaunchResult]:
         """What launches brought, by token: all that was found of each, at one time or another."""
-        found: dict[str, Launched] = {}
+        found: dict[str, LaunchResult] = {}
         for one in self.all:
-            if isinstance(one, Launched):
+            if isinstance(one, LaunchResult):
                 before = found[one.token].ids if one.token in found else ()
                 ids = tuple(dict.fromkeys((*before, *one.ids)))
                 found[one.token] = one.model_copy(update={"ids": ids})
         return found
 
     @cached_property
-    def refused(self) -> Mapping[str, Refused]:
+    def refused(self) -> Mapping[str, LaunchRefusal]:
         """Launches that brought nothing, by token."""
-        return {one.token: one for one in self.all if isinstance(one, Refused)}
+        return {one.token: one for one in self.all if isinstance(one, LaunchRefusal)}
 
     @cached_property
-    def ended(self) -> Mapping[str, Ended]:
+    def ended(self) -> Mapping[str, InstanceEnd]:
         """Instances that have ended, by id."""
-        return {one.id: one for one in self.all if isinstance(one, Ended)}
+        return {one.id: one for one in self.all if isinstance(one, InstanceEnd)}
 
     def ids(self, token: str) -> tuple[str, ...]:
         """Return the instances of a launch that are known."""
         return self.launched[token].ids if token in self.launched else ()
 
     @property
-    def unanswered(self) -> tuple[Intent, ...]:
+    def unanswered(self) -> tuple[LaunchIntent, ...]:
         """Launches of which nobody knows yet all that they brought."""
         return tuple(
             one
@@ -148,7 +148,7 @@ class Entries:
         )
 
     @cached_property
-    def living(self) -> Mapping[str, Intent]:
+    def living(self) -> Mapping[str, LaunchIntent]:
         """Instances that have not ended as far as the book says, with their launches."""
         return {
             id_: self.intents[token]
@@ -166,7 +166,7 @@ class Entries:
             tuple(
                 one
                 for one in self.all
-                if (one.id in ids if isinstance(one, Ended) else one.token in tokens)
+                if (one.id in ids if isinstance(one, InstanceEnd) else one.token in tokens)
             )
         )
 
@@ -175,7 +175,7 @@ class Book:
     """The book of a home. Several processes may use it."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._path = private.folder(folder or home() / FOLDER) / FILE
+        self._path = private.private_folder(folder or home() / FOLDER) / FILE
 
     def read(self) -> Entries:
         """Return all entries.
@@ -184,7 +184,7 @@ class Book:
             BadInput: the file cannot be read.
         """
         try:
-            return Entries(tuple(whole(self._path, _BEGIN, _entry)))
+            return Entries(tuple(read_whole_records(self._path, _BEGIN, _entry)))
         except OSError as error:
             raise BadInput(f"{self._path} cannot be read: {error.strerror}") from None
 
@@ -197,7 +197,7 @@ class Book:
         if entries:
             self._locked(lambda: self._append(entries))
 
-    def intend(self, made: Callable[[Entries], Intent]) -> Intent:
+    def intend(self, made: Callable[[Entries], LaunchIntent]) -> LaunchIntent:
         """Append the launch that is made of all entries; no other process writes meanwhile.
 
         Two commands on one account would else both find room for their launch under its cap.
@@ -206,7 +206,7 @@ class Book:
             BadInput: that cannot be done; nothing may be rented then.
         """
 
-        def append() -> Intent:
+        def append() -> LaunchIntent:
             intent = made(self.read())
             self._append([intent])
             return intent
@@ -215,7 +215,7 @@ class Book:
 
     def _append(self, entries: Sequence[Entry]) -> None:
         with Appender(self._path) as file:
-            file.append([f'["{one.kind}",{one.canonical_json()}]' for one in entries])
+            file.append([f'["{entry.kind}",{entry.canonical_json()}]' for entry in entries])
             file.sync()
 
     def _locked(self, change: Callable[[], T]) -> T:
@@ -230,7 +230,7 @@ class Book:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        descriptor = private.opened(self._path.with_name("lock"))
+        descriptor = private.open_private_file(self._path.with_name("lock"))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

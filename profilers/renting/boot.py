@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from profilers.renting import user_data
-from profilers.renting.book import Intent
-from profilers.renting.provider import Provider, Seen
+from profilers.renting import requests
+from profilers.renting.book import LaunchIntent
+from profilers.renting.provider import InstanceStatus, Provider
 from profilers.renting.ssm import PREFIX, Reach
 from warehouse.records import ProbeFailed
 
@@ -24,7 +24,9 @@ _EVERY_S = 5.0
 _SLACK_S = 120.0
 
 
-def running(provider: Provider, ids: Sequence[str], within_s: float = RUNNING_S) -> list[Seen]:
+def wait_until_running(
+    provider: Provider, ids: Sequence[str], within_s: float = RUNNING_S
+) -> list[InstanceStatus]:
     """Wait until instances run and have addresses; return them, in the order of their ids.
 
     Raises:
@@ -66,7 +68,7 @@ class Boot:
     """
 
     id: str
-    intent: Intent
+    intent: LaunchIntent
     known_hosts: Path
     usd_per_hour: float
 
@@ -109,7 +111,7 @@ class Boot:
                 console = provider.console(self.id)
             except ProbeFailed as error:
                 console, said = "", str(error)
-            if keys := user_data.host_keys(console, self.intent.token):
+            if keys := requests.host_keys(console, self.intent.token):
                 break
             if time.monotonic() > deadline_s:
                 said = f"it ends in {console.strip()[-60:]!r}" if console else said
@@ -139,8 +141,8 @@ class Boot:
                 f"image must run user data (cloud-init), found {told[:60]!r}"
             )
         left_s = int(at_us) / 1e6 - int(now_s)
-        if left_s > 60 * user_data.minutes(self.intent) + _SLACK_S:
+        if left_s > 60 * requests.minutes(self.intent) + _SLACK_S:
             raise ProbeFailed(
                 f"{self.id} shuts itself down in {left_s / 60:.0f} min, and "
-                f"{user_data.minutes(self.intent)} min were reckoned with; it is ended"
+                f"{requests.minutes(self.intent)} min were reckoned with; it is ended"
             )

@@ -1,13 +1,16 @@
 """What a provider of machines is asked, and what it may answer: EC2, and a stand-in for tests."""
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+import subprocess
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from profilers.renting.book import Intent
+from profilers.renting.book import LaunchIntent
 from warehouse.records import ProbeFailed
 
-State = Literal["pending", "running", "ending", "ended"]
+InstanceState = Literal["pending", "running", "ending", "ended"]
 
 
 class NoCapacity(ProbeFailed):
@@ -18,12 +21,12 @@ class NoCapacity(ProbeFailed):
         self.code = code
 
 
-class Unsure(ProbeFailed):
+class OutcomeUnknown(ProbeFailed):
     """The provider did not answer; nobody knows whether it did what was asked."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class InstanceStatus:
     """An instance as its provider tells it.
 
     Attributes:
@@ -36,7 +39,7 @@ class Seen:
     """
 
     id: str
-    state: State
+    state: InstanceState
     seconds: float = 0.0
     private: str | None = None
     public: str | None = None
@@ -45,7 +48,7 @@ class Seen:
 class Provider(Protocol):
     """Machines for money."""
 
-    def launch(self, intent: Intent, owner_token: str) -> Sequence[str]:
+    def launch(self, intent: LaunchIntent, owner_token: str) -> Sequence[str]:
         """Launch what an intent says; return the ids. The same token launches once.
 
         Raises:
@@ -63,7 +66,7 @@ class Provider(Protocol):
             ProbeFailed: there was no answer.
         """
 
-    def seen(self, ids: Collection[str]) -> Mapping[str, Seen]:
+    def seen(self, ids: Collection[str]) -> Mapping[str, InstanceStatus]:
         """Return the instances of these ids that the provider knows.
 
         Raises:
@@ -76,3 +79,29 @@ class Provider(Protocol):
         Raises:
             ProbeFailed: there was no answer, or it refuses.
         """
+
+
+# Looking out for the notice that a rented node will be taken away.
+
+
+_NOTICE_CHARACTERS = 1000
+
+
+def watch_for_notice(process: "subprocess.Popen[str]", told: Callable[[str], None]) -> None:
+    """Tell of the notice that a program prints (`profilers.nodes.notices`), once it does.
+
+    Args:
+        process: the program on the node; nothing is told if it ends without a word.
+        told: is given the action and its time, in words.
+    """
+
+    def wait() -> None:
+        assert process.stdout is not None
+        try:
+            notice = json.loads(process.stdout.readline(_NOTICE_CHARACTERS))
+            words = f"{notice['action']!s:.20} at {notice['time']!s:.40}"
+        except (ValueError, KeyError, TypeError, OSError):
+            return
+        told(words)
+
+    threading.Thread(target=wait, daemon=True).start()

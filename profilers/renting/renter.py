@@ -3,16 +3,179 @@
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from profilers import clock
-from profilers.renting.book import REFUSED, Book, Entries, Intent
-from profilers.renting.cap import Bill, BudgetExceeded, bill, hours_within
-from profilers.renting.ending import FIRST_PAUSE_S, MOST_PAUSE_S, Ending
-from profilers.renting.provider import NoCapacity, Provider, Unsure
-from warehouse.records import Market, ProbeFailed
+from profilers.clusters.fleet import Launch
+from profilers.renting.allowance import Allowance
+from profilers.renting.book import (
+    REFUSED,
+    UNANSWERED,
+    Book,
+    Entries,
+    InstanceEnd,
+    LaunchIntent,
+    LaunchRefusal,
+    LaunchResult,
+)
+from profilers.renting.cap import Bill, BudgetExceeded, bill, hours_within, life_s
+from profilers.renting.provider import InstanceStatus, NoCapacity, OutcomeUnknown, Provider
+from warehouse.records import BadInput, Market, ProbeFailed
+
+# An end that is insisted on: what was launched is found and ended, whatever is answered.
+
+
+FIRST_PAUSE_S, MOST_PAUSE_S = 1.0, 20.0
+KNOWN_S = 120.0
+"""So long after a launch a provider knows what it launched; before, it may deny it."""
+_RECENT = timedelta(minutes=10)
+"""So long it may take at most until a provider has heard of a launch that was written down."""
+_SLACK = timedelta(hours=1)
+"""Machines take a while to start, and clocks differ."""
+
+
+@dataclass(frozen=True)
+class InstanceTerminator:
+    """Ends instances and finds what launches brought, for a while.
+
+    Nothing that a provider says, no full disk and no closed terminal keeps it from trying the rest.
+
+    Attributes:
+        provider: of the machines.
+        book: of the home.
+        now: the time, for dates in the book.
+        pause: waits so many seconds.
+        monotonic: seconds of a clock that nobody can set.
+        say: told what happens.
+    """
+
+    provider: Provider
+    book: Book
+    now: Callable[[], datetime]
+    pause: Callable[[float], None]
+    monotonic: Callable[[], float]
+    say: Callable[[str], None]
+
+    def insist(
+        self, ids: Collection[str], sought: Sequence[LaunchIntent], within_s: float
+    ) -> tuple[str, ...]:
+        """End instances and whatever launches brought; return ids, and tokens, that are left.
+
+        Args:
+            ids: instances.
+            sought: launches of which more may be found.
+            within_s: how long it is tried, again and again.
+        """
+        alive, sought, known = set(ids), list(sought), set(ids)
+        begun_s, pause_s = self.monotonic(), FIRST_PAUSE_S
+        unknown: list[str] = []
+        while True:
+            asked_s = self.monotonic() - begun_s
+            if alive:
+                alive -= self._ended(alive, asked_s)
+            for intent in tuple(sought):
+                found = self._found(intent)
+                alive |= {*found} - known
+                known |= {*found}
+                if len(found) >= intent.count:
+                    sought.remove(intent)
+                elif asked_s >= self._sought_s(intent):
+                    sought.remove(intent)
+                    unknown += self._given_up(intent)
+            if not (alive or sought) or asked_s >= within_s:
+                break
+            self.pause(pause_s)
+            pause_s = min(2 * pause_s, MOST_PAUSE_S)
+        left = *sorted(alive), *unknown, *(one.token for one in sought)
+        if alive:
+            self._told(f"COULD NOT END {', '.join(sorted(alive))}: they end by themselves in time")
+        if tokens := left[len(alive) :]:
+            self._told(f"what launches brought is not known yet, ask again: {', '.join(tokens)}")
+        return left
+
+    def noted(self, intent: LaunchIntent, ids: Sequence[str]) -> None:
+        """Write down what a launch brought."""
+        self.book.write(LaunchResult(token=intent.token, ids=tuple(ids), at=self.now()))
+
+    def refused(self, intent: LaunchIntent, code: str, reason: str) -> None:
+        """Write down that a launch brought nothing more."""
+        self.book.write(
+            LaunchRefusal(token=intent.token, code=code, reason=reason[:500], at=self.now())
+        )
+
+    def _ended(self, ids: Collection[str], asked_s: float) -> set[str]:
+        """Ask once for the end of instances; return those that end, and write them down."""
+        try:
+            self.provider.terminate(ids)
+        except ProbeFailed as error:
+            self._told(f"instances do not end yet: {error}")
+        try:
+            seen = self.provider.seen(ids)
+        except ProbeFailed as error:
+            self._told(f"nobody knows yet whether instances end: {error}")
+            return set()
+        launches = self.book.read().living
+        ended = {id_: one for id_, one in seen.items() if one.state in ("ending", "ended")}
+        # The wall clock alone would not do: what has just been launched may not be known yet.
+        for id_ in set(ids) - seen.keys():
+            if asked_s >= KNOWN_S and id_ in launches and self._is_over(launches[id_]):
+                ended[id_] = InstanceStatus(id_, "ended", life_s(launches[id_]))
+        with self._on_full_disk():
+            self.book.write(
+                *(
+                    InstanceEnd(
+                        id=id_, seconds=min(one.seconds, life_s(launches[id_])), at=self.now()
+                    )
+                    for id_, one in ended.items()
+                    if id_ in launches
+                )
+            )
+        return set(ended)
+
+    def _found(self, intent: LaunchIntent) -> Sequence[str]:
+        """Return what of a launch is known to the provider, and write it down."""
+        try:
+            ids = self.provider.find(intent.token)
+        except ProbeFailed as error:
+            self._told(f"what launch {intent.token} brought is not known yet: {error}")
+            return ()
+        if ids:
+            with self._on_full_disk():
+                self.noted(intent, ids)
+        return ids
+
+    def _sought_s(self, intent: LaunchIntent) -> float:
+        """Return how long more of a launch is looked for at least.
+
+        That is a while where it was just launched, and before it is given up for good. Else one
+        look does: the next reaper looks again.
+        """
+        age = self.now() - intent.at
+        is_settled = age > _RECENT and not self._is_over(intent)
+        return 0.0 if is_settled else KNOWN_S
+
+    def _given_up(self, intent: LaunchIntent) -> list[str]:
+        """Close a launch whose time is over, and return nothing; else return its token."""
+        if not self._is_over(intent):
+            return [intent.token]
+        with self._on_full_disk():
+            self.refused(intent, UNANSWERED, "nothing has its token, and its time is over")
+        return []
+
+    def _is_over(self, intent: LaunchIntent) -> bool:
+        """Tell whether all that a launch brought has ended by itself, if clocks are right."""
+        return self.now() > intent.at + timedelta(seconds=life_s(intent)) + _SLACK
+
+    def _on_full_disk(self) -> AbstractContextManager[None]:
+        """Go on where the book cannot be written: what does not end costs more than a lost line."""
+        return suppress(BadInput)
+
+    def _told(self, what: str) -> None:
+        with suppress(OSError):  # a terminal that is gone must not keep instances running
+            self.say(what)
+
 
 _TOKEN_BYTES = 16
 _ATTEMPTS = 4
@@ -21,7 +184,7 @@ END_S = 180.0
 
 
 @dataclass(frozen=True)
-class Place:
+class LaunchPlace:
     """Where to ask for instances, and what one costs there at most an hour, with its volumes."""
 
     region: str
@@ -60,7 +223,7 @@ class Renter:
     monotonic: Callable[[], float] = time.monotonic
     say: Callable[[str], None] = lambda _: None
 
-    def launch(self, places: Sequence[Place], count: int, most_hours: float) -> Sequence[str]:
+    def launch(self, places: Sequence[LaunchPlace], count: int, most_hours: float) -> Sequence[str]:
         """Launch instances at the first place that has them; return their ids.
 
         Args:
@@ -100,9 +263,9 @@ class Renter:
         """End whatever this account may have, unanswered launches too; return what is left."""
         return self.settle(self.book.read().of(self.account).intents.values(), within_s)
 
-    def settle(self, intents: Iterable[Intent], within_s: float = END_S) -> tuple[str, ...]:
+    def settle(self, intents: Iterable[LaunchIntent], within_s: float = END_S) -> tuple[str, ...]:
         """Find what launches brought, and end it; return ids, and tokens, that are left."""
-        tokens, entries = {one.token for one in intents}, self.book.read()
+        tokens, entries = {intent.token for intent in intents}, self.book.read()
         ids = [id_ for id_, one in entries.living.items() if one.token in tokens]
         sought = [one for one in entries.unanswered if one.token in tokens]
         return self._ending.insist(ids, sought, within_s)
@@ -113,16 +276,18 @@ class Renter:
         return bill(self.book.read().of(self.account))
 
     @property
-    def _ending(self) -> Ending:
-        return Ending(self.provider, self.book, self.now, self.pause, self.monotonic, self.say)
+    def _ending(self) -> InstanceTerminator:
+        return InstanceTerminator(
+            self.provider, self.book, self.now, self.pause, self.monotonic, self.say
+        )
 
-    def _intended(self, place: Place, count: int, most_hours: float) -> Intent:
+    def _intended(self, place: LaunchPlace, count: int, most_hours: float) -> LaunchIntent:
         """Write down a launch that fits into the cap; return it."""
         each = place.usd_per_hour + place.volume_usd_per_hour
 
-        def within(entries: Entries) -> Intent:
+        def within(entries: Entries) -> LaunchIntent:
             so_far = bill(entries.of(self.account))
-            return Intent(
+            return LaunchIntent(
                 token=secrets.token_hex(_TOKEN_BYTES),
                 owner=self.owner,
                 account=self.account,
@@ -139,7 +304,7 @@ class Renter:
 
         return self.book.intend(within)
 
-    def _launched(self, intent: Intent) -> Sequence[str]:
+    def _launched(self, intent: LaunchIntent) -> Sequence[str]:
         """Ask for a launch until there is an answer; the same token launches once.
 
         A refusal after a question without an answer says nothing of that one, which may have been
@@ -149,7 +314,7 @@ class Renter:
         for attempt in range(_ATTEMPTS):
             try:
                 ids = self.provider.launch(intent, self.home_token)
-            except Unsure as error:
+            except OutcomeUnknown as error:
                 is_sure = False
                 self._told(f"no answer to a launch ({error})")
                 if attempt == _ATTEMPTS - 1:
@@ -169,3 +334,26 @@ class Renter:
     def _told(self, what: str) -> None:
         with suppress(OSError):  # a terminal that is gone must not cost an open launch
             self.say(what)
+
+
+# Where instances are asked for, in which order, and what they cost there.
+
+
+def launch_places(
+    node_type: str, market: Market, how: Launch, allowance: Allowance
+) -> list[LaunchPlace]:
+    """Return the places of a node type: the zones of the fleet file, in its order.
+
+    Raises:
+        BadInput: nobody knows the price.
+    """
+    rate, volume_usd = allowance.rate(node_type, market), how.volume.usd_per_hour
+    return [
+        LaunchPlace(how.region, zone, node_type, market, rate.most_usd_per_hour, volume_usd)
+        for zone in how.places
+    ]
+
+
+def hourly_usd(places: Sequence[LaunchPlace]) -> float:
+    """Return what an instance costs an hour at the dearest of some places, with its volumes."""
+    return max(place.usd_per_hour + place.volume_usd_per_hour for place in places)

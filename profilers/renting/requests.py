@@ -8,9 +8,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from profilers.clusters.fleet import Launch
-from profilers.renting import user_data
-from profilers.renting.book import Intent
-from profilers.renting.provider import Seen, State
+from profilers.renting.book import LaunchIntent
+from profilers.renting.provider import InstanceState, InstanceStatus
 from warehouse.records import ProbeFailed
 
 TAG = "stepcast:owner"
@@ -20,7 +19,7 @@ HOME_TAG = "stepcast:home"
 UNTIL_TAG = "stepcast:until"
 """When it ends by itself at the latest, for whoever ends what is past its time."""
 CONSOLE_CHARACTERS = 1 << 17
-_STATES: Mapping[str, State] = {
+_STATES: Mapping[str, InstanceState] = {
     "pending": "pending",
     "running": "running",
     "shutting-down": "ending",
@@ -32,7 +31,7 @@ _STATES: Mapping[str, State] = {
 _WHEN = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) GMT\)")
 
 
-def launch(how: Launch, intent: Intent, home_token: str) -> Mapping[str, Any]:
+def launch(how: Launch, intent: LaunchIntent, home_token: str) -> Mapping[str, Any]:
     """Return the request of a launch, the same for each attempt at it.
 
     What is named beside a launch template counts instead of what the template says.
@@ -43,7 +42,7 @@ def launch(how: Launch, intent: Intent, home_token: str) -> Mapping[str, Any]:
         "MinCount": intent.count,
         "MaxCount": intent.count,
         "InstanceInitiatedShutdownBehavior": "terminate",
-        "UserData": user_data.script(intent),
+        "UserData": script(intent),
         "TagSpecifications": _tags(intent, home_token),
     }
     if how.launch_template is not None:
@@ -77,7 +76,7 @@ def filters(*wanted: tuple[str, Sequence[str]]) -> list[dict[str, Any]]:
     return [{"Name": name, "Values": list(values)} for name, values in wanted]
 
 
-def seen(told: Mapping[str, Any], now: datetime | None) -> Seen:
+def instance_status(told: Mapping[str, Any], now: datetime | None) -> InstanceStatus:
     """Return an instance as EC2 tells it at a time of its own clock.
 
     Where EC2 does not say from when to when an instance lived, all of its life is paid.
@@ -87,7 +86,7 @@ def seen(told: Mapping[str, Any], now: datetime | None) -> Seen:
     seconds = math.inf
     if until is not None and launched is not None:
         seconds = max((until - launched).total_seconds(), 0.0)
-    return Seen(
+    return InstanceStatus(
         id=str(told["InstanceId"]),
         state=_STATES.get(told["State"]["Name"], "running"),
         seconds=seconds,
@@ -139,7 +138,7 @@ def check_volumes(volumes: Iterable[Mapping[str, Any]], most_gb: float) -> None:
             )
 
 
-def _tags(intent: Intent, home_token: str) -> list[dict[str, Any]]:
+def _tags(intent: LaunchIntent, home_token: str) -> list[dict[str, Any]]:
     tags = {
         TAG: intent.owner,
         HOME_TAG: home_token,
@@ -148,3 +147,41 @@ def _tags(intent: Intent, home_token: str) -> list[dict[str, Any]]:
     }
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
     return [{"ResourceType": kind, "Tags": listed} for kind in ("instance", "volume")]
+
+
+# What an instance is told at its start, and what its console says: its end, its host keys.
+#
+# The console is the one channel that nobody between us and the instance can write to: AWS brings
+# it.
+
+
+MARKER = "stepcast-host-key"
+_KEY = re.compile(
+    r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) ([A-Za-z0-9+/]{32,4096}={0,2})"
+)
+MOST_KEYS = 10
+
+
+def minutes(intent: LaunchIntent) -> int:
+    """Return after how many minutes an instance of a launch shuts itself down."""
+    return max(int(60 * intent.hours + 1e-6), 1)
+
+
+def script(intent: LaunchIntent) -> str:
+    """Return the user data of a launch: the same for each attempt at it, as its token wants.
+
+    An instance that cannot set its shutdown shuts down at once.
+    """
+    return f"""#!/bin/sh
+shutdown -P +{minutes(intent)} || shutdown -P now
+for key in /etc/ssh/ssh_host_*_key.pub; do
+    echo "{MARKER} {intent.token} $(cut -d' ' -f1,2 "$key")" > /dev/console
+done
+"""
+
+
+def host_keys(console: str, token: str) -> tuple[str, ...]:
+    """Return the host keys that an instance has printed for a launch, as known_hosts has them."""
+    found = re.finditer(rf"{MARKER} {re.escape(token)} {_KEY.pattern}(?=\s)", console)
+    keys = dict.fromkeys(f"{one[1]} {one[2]}" for one in found)
+    return tuple(keys)[:MOST_KEYS]

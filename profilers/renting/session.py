@@ -15,7 +15,7 @@ import urllib.error
 from collections.abc import Sequence
 from contextlib import suppress
 
-from profilers.nodes.mailbox import Exchange, Gone, packed, send
+from profilers.nodes.mailbox import Exchange, ObjectGone, pack_object, send
 from profilers.renting.ssm import Reach, Ssm, Urls
 from warehouse.records import ProbeFailed, StepcastError
 
@@ -79,7 +79,7 @@ def end(ssm: Ssm, reach: Reach, token: str, command: str) -> None:
     """
     urls = ssm.signed(reach, token)
     exchange = Exchange(urls.here, reach.silence_s, {}, {})
-    send(urls.here["ours"], "PUT", packed({"stop": True, "beat": token}, {}))
+    send(urls.here["ours"], "PUT", pack_object({"stop": True, "beat": token}, {}))
     if command:
         ssm.cancel(reach, command)
     deadline_s = time.monotonic() + _END_S
@@ -118,8 +118,8 @@ def _made(ssm: Ssm, reach: Reach, token: str, command: str) -> Urls:
     for attempt in range(ATTEMPTS):
         urls = ssm.signed(reach, token, fresh=attempt > 0)
         try:
-            send(urls.first, "PUT", packed({"beat": 0}, {}))
-            send(urls.here["ours"], "PUT", packed({"beat": 0, "command": command}, {}))
+            send(urls.first, "PUT", pack_object({"beat": 0}, {}))
+            send(urls.here["ours"], "PUT", pack_object({"beat": 0, "command": command}, {}))
             return urls
         except OSError as error:
             why = error
@@ -182,7 +182,7 @@ def _turned(exchange: Exchange) -> None:
     """
     try:
         exchange.turn()
-    except Gone:
+    except ObjectGone:
         raise ProbeFailed("its objects were removed from the bucket") from None
     except ValueError as error:
         raise ProbeFailed(f"told {error}") from None

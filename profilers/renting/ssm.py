@@ -24,7 +24,7 @@ from botocore.session import Session
 from pydantic import Field
 
 from profilers.nodes import errand, mailbox, streams
-from profilers.prices.aws import answers, clearly, client
+from profilers.prices.aws import client, explain_errors, list_pages
 from warehouse.records import BadInput, ProbeFailed, Record
 
 ONLINE_S, _EVERY_S = 300.0, 5.0
@@ -86,7 +86,7 @@ class Ssm:
         listed = "InstanceInformationList"
 
         def ask() -> set[str]:
-            told = answers(
+            told = list_pages(
                 self._client, "describe_instance_information", listed, {"Filters": wanted}
             )
             return {str(one["InstanceId"]) for one in told if one.get("PingStatus") == "Online"}
@@ -198,7 +198,7 @@ class Ssm:
         """Ask, and once more with credentials that are looked for again, where they expired."""
         for is_last in (False, True):
             try:
-                with clearly(f"SSM in {self.region}"):
+                with explain_errors(f"SSM in {self.region}"):
                     return ask()
             except BadInput as error:
                 for name in ("_client", "_signer"):

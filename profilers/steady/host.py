@@ -4,12 +4,15 @@ import json
 import os
 import platform
 import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from warehouse.records import content_hash
 
@@ -99,10 +102,10 @@ class CpuTimes(NamedTuple):
 
 def cpu_times() -> CpuTimes:
     """Return what the kernel has counted so far."""
-    return counted(Path("/proc/stat").read_text().split("\n", 1)[0])
+    return parse_cpu_times(Path("/proc/stat").read_text().split("\n", 1)[0])
 
 
-def counted(line: str) -> CpuTimes:
+def parse_cpu_times(line: str) -> CpuTimes:
     """Return what the first line of /proc/stat says."""
     ticks = [int(field) for field in line.split()[1:9]]
     per_second = os.sysconf("SC_CLK_TCK")
@@ -121,6 +124,66 @@ def _cpu_field(name: str) -> str:
         if key.strip() == name:
             return value.strip()
     return ""
+
+
+# Measuring in peace: what a hypervisor disturbed is measured again.
+#
+# Where the host is itself a guest, its hypervisor may take processor time from it in the middle of
+# a measurement. The kernel counts that time as stolen.
+
+
+MOST_STOLEN = 0.02
+"""The part of the host's processor time that may be stolen while something is measured."""
+PATIENCE_S = 60.0
+"""How long a probe goes on measuring the same again before it takes the least disturbed attempt.
+
+As long as it is, because all forecasts of a job rest on one profile and one probe of its links.
+"""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class MeasuredValue(Generic[T]):
+    """A measured value, and the parts of the host's processor time that were idle and stolen."""
+
+    value: T
+    idle: float
+    stolen: float
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether more was stolen than a measurement bears."""
+        return self.stolen > MOST_STOLEN
+
+
+@dataclass
+class Patience:
+    """Seconds that a probe may still spend on measuring again.
+
+    `cpu_times` tells what the processors that matter have done so far.
+    """
+
+    cpu_times: Callable[[], CpuTimes]
+    left_s: float = PATIENCE_S
+
+    def quietly(self, measure: Callable[[], T]) -> MeasuredValue[T]:
+        """Measure until it was quiet or patience ends; return the least disturbed attempt."""
+        attempts: list[MeasuredValue[T]] = []
+        while True:
+            before, started_s = self.cpu_times(), time.monotonic()
+            value = measure()
+            attempts.append(MeasuredValue(value, *self.cpu_times().fractions_since(before)))
+            if not attempts[-1].disturbed or self.left_s <= 0:
+                return min(attempts, key=lambda attempt: attempt.stolen)
+            self.left_s -= time.monotonic() - started_s
+
+    def pieces(self, measure: Callable[[int], T], steps: int, size: int) -> list[MeasuredValue[T]]:
+        """Measure so many steps, `size` at a time, so that a disturbance costs one piece only."""
+        return [
+            self.quietly(partial(measure, min(size, steps - first)))
+            for first in range(0, steps, size)
+        ]
 
 
 if __name__ == "__main__":

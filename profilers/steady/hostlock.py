@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from profilers.steady.gauge import GAUGE
+from profilers.steady.gauges import GAUGE
 
 NAME = "\0stepcast-measuring"
 _POLL_S = 1.0

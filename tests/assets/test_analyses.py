@@ -7,7 +7,7 @@ from dagster import materialize
 
 from assets.analyses import analyses
 from assets.resources import RoundsResource, WarehouseResource
-from assets.studied import studied
+from assets.study_lineage import read_lineage
 from studies.rounds import Round
 from tests.synthetic import CAPTURING, STUDY, write_study
 from warehouse.warehouse import Warehouse
@@ -22,12 +22,12 @@ def test_assets_count_what_was_captured(
     warehouse = WarehouseResource(home=str(home))
     rounds = RoundsResource(backend="loopback", warehouse=warehouse)
     result = materialize(
-        analyses(studied(tmp_path / "paper.yaml")),
+        analyses(read_lineage(tmp_path / "paper.yaml")),
         resources={"rounds": rounds, "warehouse": warehouse},
     )
     found = {
         event.asset_key.path[-1]: event.metadata
-        for event in (one.materialization for one in result.get_asset_materialization_events())
+        for event in (event.materialization for event in result.get_asset_materialization_events())
     }
     assert {name: one["dagster/row_count"].value for name, one in found.items()} == {
         "overhead": 0,
@@ -39,4 +39,4 @@ def test_assets_count_what_was_captured(
 
 
 def test_a_study_that_captures_nothing_has_none(tmp_path: Path) -> None:
-    assert analyses(studied(write_study(tmp_path, STUDY))) == []
+    assert analyses(read_lineage(write_study(tmp_path, STUDY))) == []

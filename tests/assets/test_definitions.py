@@ -7,7 +7,7 @@ from dagster import AssetsDefinition, ExecuteInProcessResult, materialize
 
 from assets.definitions import definitions_of
 from assets.resources import RoundsResource, WarehouseResource
-from studies.progress import Progress
+from studies.messages import Progress
 from tests.synthetic import CAPTURING, PaperProbes, write_study
 from warehouse.warehouse import read_only
 
@@ -20,7 +20,7 @@ def run(file: Path, home: Path, *groups: str) -> ExecuteInProcessResult:
         for one in found.assets or ()
         if isinstance(one, AssetsDefinition) and one.key.path[1] in groups
     ]
-    keys = {one.key for one in assets}
+    keys = {asset.key for asset in assets}
     checks = [
         one for one in found.asset_checks or () if {key.asset_key for key in one.check_keys} <= keys
     ]
@@ -64,7 +64,10 @@ def test_checks_say_what_they_found(home: Path, tmp_path: Path, probes: PaperPro
     probes.idle = 0.01
     result = run(write_study(tmp_path), home, "profiles", "fits", "predictions", "measured")
     assert result.success, "a busy host is a warning"
-    found = {one.check_name: one.passed for one in result.get_asset_check_evaluations()}
+    found = {
+        evaluation.check_name: evaluation.passed
+        for evaluation in result.get_asset_check_evaluations()
+    }
     assert found == {
         "links_are_as_shaped": True,
         "traces_are_whole": True,

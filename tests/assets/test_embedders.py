@@ -7,13 +7,13 @@ import pytest
 from dagster import DagsterRunStatus
 
 from assets import embedders as assets
-from assets.turns import OWNER_TAG
+from assets.home_lock import OWNER_TAG
 from forecasting import embedders
-from pipelines import execution, history
-from pipelines.service import retraining
+from pipelines import dagster_history, execution
+from pipelines.service import embedder_training
 from pipelines.service.checker import Checker
 from profilers.steady import hostlock
-from studies.progress import Progress
+from studies.messages import Progress
 from tests.pipelines.ran import statuses
 from warehouse.records import BadInput
 
@@ -38,12 +38,12 @@ def test_a_new_type_is_trained_for_in_a_run_that_the_history_shows(
     monkeypatch.setattr(
         embedders, "train", lambda name, **given: whole(name, **{**given, "networks": 2})
     )
-    retraining.main()
+    embedder_training.main()
     assert checker.is_known("pairs")
     checker.close()
     assert embedders.embedder("pairs").parameters["embed"].shape[1] == 32
     assert "pairs: judged on 2 networks" in capsys.readouterr().err
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         (run,) = instance.get_runs()
         (event,) = instance.fetch_materializations(assets.trained.key, limit=1).records
     assert (run.job_name, run.status) == (assets.JOB, DagsterRunStatus.SUCCESS)
@@ -59,7 +59,7 @@ def test_a_type_without_images_fails_in_one_line(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["retraining", "cifar10", "1"])
     with pytest.raises(SystemExit, match="dataset cifar10 cannot be downloaded"):
-        retraining.main()
+        embedder_training.main()
     assert statuses(home) == [DagsterRunStatus.FAILURE]
 
 
@@ -72,10 +72,10 @@ def test_an_interrupted_run_says_that_it_goes_on(
     monkeypatch.setattr(execution, "execute_training", interrupted)
     monkeypatch.setattr("sys.argv", ["retraining", "pairs", "1"])
     with pytest.raises(SystemExit, match="interrupted; it goes on where it was"):
-        retraining.main()
+        embedder_training.main()
 
 
 def test_the_run_is_refused_what_the_function_refuses(home: Path) -> None:
-    with history.instance(home) as instance, pytest.raises(Exception) as failed:
+    with dagster_history.instance(home) as instance, pytest.raises(Exception) as failed:
         execution.execute_training(instance, "pairs", 0.0, None, Progress())
     assert isinstance(failed.value.__cause__ or failed.value, BadInput)

@@ -18,15 +18,14 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.loader import LoadingContextForTest
 
 from assets import fleet
-from assets.fleet import AFTER, TYPES, key
-from assets.fleet_resource import FleetResource
+from assets.fleet import AFTER, TYPES, FleetResource, key
 from assets.resources import WarehouseResource
 from fleet.history import drifted_at
 from fleet.members import Member, write_members
-from fleet.visits import visits
-from pipelines.resources import resources
+from fleet.schedule import visits
+from pipelines.execution import resources
+from studies.messages import Progress
 from studies.plan import tasks
-from studies.progress import Progress
 from tests.fleet.made import NODE_TYPE, NOW, member, visited, watched
 from tests.fleet.paper_watch import SLOW, PaperWatch, Told, land_probe
 from tests.synthetic import PaperProbes

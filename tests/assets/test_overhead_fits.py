@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from assets import overhead_fits
-from forecasting.captured import CapturedProfile
+from assets import analyses
+from forecasting.packet_captures import CapturedProfile
 from studies.rounds import Round
 from warehouse.warehouse import Warehouse, read_only
 
@@ -11,13 +11,13 @@ from warehouse.warehouse import Warehouse, read_only
 def test_a_fit_names_its_runs_and_rows(
     captured_round: Round, captured: list[CapturedProfile]
 ) -> None:
-    server, worker = overhead_fits.records(captured_round, captured)
+    server, worker = analyses.records(captured_round, captured)
     assert worker.run_ids == tuple(one.run.run_id for one in captured)
     assert (worker.row_count, worker.parameters["n"]) == (8, 8)
     assert worker.parameters["node_type"] == "emu.native.c25"
     assert worker.row_filter == "captured transfers of these runs that a worker received"
     assert server.fit_id != worker.fit_id
-    again = overhead_fits.records(captured_round, captured)
+    again = analyses.records(captured_round, captured)
     assert [one.fit_id for one in again] == [server.fit_id, worker.fit_id]
 
 
@@ -26,8 +26,8 @@ def test_fits_are_kept_in_the_warehouse(
 ) -> None:
     warehouse = Warehouse(home)
     warehouse.load()
-    warehouse.register(overhead_fits.SYSTEM)
-    for record in overhead_fits.records(captured_round, captured):
+    warehouse.register(analyses.SYSTEM)
+    for record in analyses.records(captured_round, captured):
         warehouse.record_fit(record)
     roles = (
         "SELECT parameters ->> '$.role' AS role FROM fit.fit WHERE system = 'async_sgd_overhead'"

@@ -7,7 +7,7 @@ from dagster import ExecuteInProcessResult, materialize
 
 from assets.prices import observed, price_definitions
 from assets.resources import WarehouseResource
-from studies.progress import Progress
+from studies.messages import Progress
 from tests.aws import Aws
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse

@@ -5,7 +5,7 @@ import sys
 
 
 def test_outside_a_run_of_dagster_nothing_is_printed() -> None:
-    warn = "from assets.progress import LoggedProgress; LoggedProgress().warn('a fault')"
+    warn = "from assets.resources import LoggedProgress; LoggedProgress().warn('a fault')"
     done = subprocess.run(
         [sys.executable, "-c", warn], capture_output=True, text=True, check=True, timeout=120
     )

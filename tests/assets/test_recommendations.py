@@ -9,14 +9,14 @@ import yaml
 from dagster import TableSchemaMetadataValue, materialize
 
 from assets import resources
+from assets.forecasts import ITERATIONS, questions_of_round, recommendations
 from assets.metadata import comments
-from assets.recommendations import ITERATIONS, asked_of, recommendations
 from assets.resources import RoundsResource, WarehouseResource
-from assets.studied import studied
-from forecasting.advisers import CEER, CEER_PYTORCH, SRIFT, Adviser
-from forecasting.chosen import asking_of
-from forecasting.ready import Ready
-from studies.progress import Progress
+from assets.study_lineage import read_lineage
+from forecasting.inputs import inputs_of_study
+from forecasting.recommendation import CEER, CEER_PYTORCH, SRIFT, Adviser
+from forecasting.study_checks import LoadedStudy
+from studies.messages import Progress
 from studies.rounds import Round
 from studies.study import Study, read_study
 from tests.small_history import PYTORCH
@@ -32,14 +32,16 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
     small_history: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copytree(small_history, home, dirs_exist_ok=True)
-    of, history = studied(STUDY), Warehouse(home)
-    ready = Ready(of.study, asking_of(of.study), "emulated", "the reference was measured there")
+    of, history = read_lineage(STUDY), Warehouse(home)
+    ready = LoadedStudy(
+        of.study, inputs_of_study(of.study), "emulated", "the reference was measured there"
+    )
     (host,) = (
         history.query("runs", study=PYTORCH)
         .join(history.visible("run"), on="run_id")["host_id"]
         .unique()
     )
-    monkeypatch.setattr(resources, "unchecked", lambda path, backend: ready)
+    monkeypatch.setattr(resources, "load_unchecked", lambda path, backend: ready)
     monkeypatch.setattr(resources, "host_id", lambda backend: host)
     (asset,) = recommendations(of)
     warehouse = WarehouseResource(home=str(home))
@@ -56,7 +58,7 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
     assert shown["dagster/row_count"].value == 1
     schema = shown["dagster/column_schema"]
     assert isinstance(schema, TableSchemaMetadataValue)
-    said = {one.name: one.description for one in schema.schema.columns}
+    said = {column.name: column.description for column in schema.schema.columns}
     assert (
         said["recommendation_id"]
         == "Hash of everything but code_version, made_at, sequence and sha256"
@@ -70,7 +72,7 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
 
 
 def test_only_systems_that_recommend_have_an_asset(tmp_path: Path) -> None:
-    assert recommendations(studied(write_study(tmp_path))) == []
+    assert recommendations(read_lineage(write_study(tmp_path))) == []
 
 
 MIXED = """
@@ -92,10 +94,10 @@ test:
 
 def asked(study: Study, adviser: Adviser) -> dict[str, tuple[int, Mapping[str, int]]]:
     """Return the global batch and the nodes on offer of each network."""
-    round_ = Round(study, asking_of(study), "emulated", "host-1", 1, ())
+    round_ = Round(study, inputs_of_study(study), "emulated", "host-1", 1, ())
     return {
         question.dnn: (question.global_batch, capacity)
-        for question, capacity in asked_of(round_, adviser)
+        for question, capacity in questions_of_round(round_, adviser)
     }
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from assets.probing import load
+from assets.measurements import load
 from assets.resources import WarehouseResource
 from assets.sites import send
-from studies.progress import Progress
+from studies.messages import Progress
 from tests.warehouse.conftest import Maker
 from warehouse.prefixes import PREFIX, prefix_of
 

@@ -6,7 +6,7 @@ import pytest
 from dagster import AssetKey, AssetsDefinition, Definitions
 
 from assets.definitions import definitions_of
-from assets.studied import studied
+from assets.study_lineage import read_lineage
 from tests.synthetic import CAPTURING, ONLY_PROFILES, PYTORCH, STUDY, SYNCHRONOUS, write_study
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
@@ -56,7 +56,7 @@ def test_analyses_are_of_studies_that_capture(tmp_path: Path) -> None:
 
 
 def test_a_probe_is_shown_for_what_fits_see_and_for_what_judges(tmp_path: Path) -> None:
-    of = studied(write_study(tmp_path, PYTORCH))
+    of = read_lineage(write_study(tmp_path, PYTORCH))
     assert of.profiling == (
         "links",
         "allreduce",
@@ -74,7 +74,7 @@ def test_a_probe_is_shown_for_what_fits_see_and_for_what_judges(tmp_path: Path) 
 
 
 def test_a_fit_depends_on_the_probes_that_its_system_rests_on(tmp_path: Path) -> None:
-    of = studied(write_study(tmp_path, PYTORCH))
+    of = read_lineage(write_study(tmp_path, PYTORCH))
     deps = dependencies(definitions_of(of.path))
     rests = {
         "srift": {"links", "allreduce", "torch_compute", "torch_throughput"},
@@ -100,7 +100,7 @@ def test_whatever_something_depends_on_is_of_the_study_too(text: str, tmp_path: 
 
 @pytest.mark.parametrize("file", STUDIES, ids=[file.stem for file in STUDIES])
 def test_every_committed_study_has_a_job_and_an_asset_for_all_it_needs(file: Path) -> None:
-    of, found = studied(file), definitions_of(file)
+    of, found = read_lineage(file), definitions_of(file)
     assert [job.name for job in found.jobs or ()] == [of.name]
     shown = keys(found)
     for need in of.needs:
@@ -111,7 +111,7 @@ def test_every_committed_study_has_a_job_and_an_asset_for_all_it_needs(file: Pat
 
 
 def test_names_are_those_that_dagster_permits(tmp_path: Path) -> None:
-    of = studied(write_study(tmp_path, STUDY.replace("name: paper", "name: on-paper")))
+    of = read_lineage(write_study(tmp_path, STUDY.replace("name: paper", "name: on-paper")))
     assert (of.name, of.key("fits", "linear").path[0]) == ("on_paper", "on-paper")
 
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from benchmarks import ceer, operations
-from models.ceer.observed import OBSERVED, observed
+from models.ceer.operations import OBSERVED, observed_operations
 from models.ceer.predictor import Ceer
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
@@ -55,7 +55,7 @@ def test_sql_and_frames_observe_the_same(filled: Path) -> None:
             "times": "operation_time",
         }.items()
     }
-    by_frames = observed(**tables)
+    by_frames = observed_operations(**tables)
     same = by_sql.select([pl.col(name).cast(kind) for name, kind in OBSERVED.items()])
     key = ["type", "inputs", "outputs", "attributes"]
     assert same.select(key).sort(key).equals(by_frames.select(key).sort(key))
@@ -69,8 +69,14 @@ def test_the_fit_is_that_of_what_was_made_up(filled: Path) -> None:
     assert parameters.dnns == operations.DNNS
     assert parameters.classes.slowest == "old"
     assert len(parameters.regressions) == len(operations.TYPES) * len(operations.NODE_TYPES)
-    assert {one.error is not None and one.error < 0.05 for one in parameters.regressions} == {True}
-    assert all(one.per_parameter_s == pytest.approx(1e-9, rel=0.2) for one in parameters.overheads)
+    assert {
+        regression.error is not None and regression.error < 0.05
+        for regression in parameters.regressions
+    } == {True}
+    assert all(
+        overhead.per_parameter_s == pytest.approx(1e-9, rel=0.2)
+        for overhead in parameters.overheads
+    )
     assert ceer.predict(str(filled)) > 0
 
 

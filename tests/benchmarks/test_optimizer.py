@@ -8,7 +8,7 @@ from benchmarks import optimizer
 from benchmarks.srift_profiles import PRICES, case, catalogue
 from models.srift import iteration
 from models.srift.performance import Configuration, Performance
-from models.srift.policies import Policy, policy
+from models.srift.policies import Policy, choose_by_policy
 from tests.models.srift.performances import every_configuration
 from warehouse.records import StepcastError
 
@@ -29,12 +29,12 @@ from warehouse.records import StepcastError
 def test_the_paper_s_choices(number: int, chosen: str, cap: str, tap: str) -> None:
     """Section 5.2; in case 1 it prints batches half as large, which do not add up to 1024."""
     study = case(number)
-    found = optimizer.confirmed(study)
+    found = optimizer.confirm_answer(study)
     assert found.choice is not None
     assert found.choice.configuration.label == chosen
     policies: tuple[tuple[Policy, str], ...] = (("CAP", cap), ("TAP", tap))
     for which, label in policies:
-        offered = policy(which, study.performance, study.offers, study.job.global_batch)
+        offered = choose_by_policy(which, study.performance, study.offers, study.job.global_batch)
         assert offered is not None
         assert offered.label == label
 
@@ -76,4 +76,4 @@ def test_a_choice_that_the_event_simulator_denies(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(iteration, "simulate", slower)
     with pytest.raises(StepcastError, match="this is a defect of the search"):
-        optimizer.confirmed(study)
+        optimizer.confirm_answer(study)

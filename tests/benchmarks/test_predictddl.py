@@ -5,12 +5,12 @@ from collections import Counter
 import pytest
 
 from benchmarks import predictddl
-from models.predictddl import fitted
+from models.predictddl import fit as fitted
 from models.predictddl.ghn import Embedder
-from models.predictddl.learned import REGRESSORS
-from networks.primitive_graph import primitive_graph
+from models.predictddl.residuals import REGRESSORS
 from networks.primitives import PrimitiveGraph
-from profilers.probe import Asked
+from networks.pytorch_graph import primitive_graph
+from profilers.probe import RequestedScenarios
 from profilers.probes import PROBES
 
 
@@ -40,7 +40,9 @@ def test_graphs_of_a_batch_differ_and_none_is_embedded_before(
     graphs = {("small_cnn", 64): primitive_graph("small_cnn", 64)}
     graphs |= {("squeezenet", 64): primitive_graph("squeezenet", 64)}
     monkeypatch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
-    fit = fitted.PredictDDL.fit(predictddl.known([dnn for dnn, _ in graphs], graphs))
+    fit = fitted.PredictDDL.fit(
+        predictddl.synthetic_training_set([dnn for dnn, _ in graphs], graphs)
+    )
     made = predictddl.variants(list(graphs.values()), 20)
     assert len({(one.nodes, one.edges) for one in made}) == len({one.dnn for one in made}) == 20
     embedded: list[str] = []
@@ -59,10 +61,10 @@ def test_runs_that_share_a_start_pay_for_it_once() -> None:
     """Both batches of a network are measured on one start of its programs."""
     probe = PROBES["torch_throughput"]
     runs = tuple(predictddl.training(["small_cnn"])[:2])
-    one, other = probe.needs(Asked(own=runs), probe.settings())
+    one, other = probe.needs(RequestedScenarios(own=runs), probe.settings())
     assert one.start == other.start
     together = one.start_s + one.expected_s + other.expected_s
-    assert predictddl.planned_s(Asked(own=runs)) == pytest.approx(together)
+    assert predictddl.planned_s(RequestedScenarios(own=runs)) == pytest.approx(together)
 
 
 def test_its_large_graph_has_the_nodes_asked_for() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks import simpy_model, simulator
 from benchmarks.inception import inception
-from models.async_sgd import compiled
+from models.async_sgd import simulator as compiled
 from models.async_sgd.graph import Resource
 from tests.models.async_sgd.graphs import job, options, random_ops
 

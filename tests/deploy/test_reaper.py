@@ -152,7 +152,9 @@ def test_the_template_names_only_what_it_has(template: dict[str, Any]) -> None:
 def test_the_reaper_may_end_ours_and_nothing_else(template: dict[str, Any]) -> None:
     (policy,) = template["Resources"]["ReaperRole"]["Properties"]["Policies"]
     statements = policy["PolicyDocument"]["Statement"]
-    (ends,) = (one for one in statements if one["Action"] == "ec2:TerminateInstances")
+    (ends,) = (
+        statement for statement in statements if statement["Action"] == "ec2:TerminateInstances"
+    )
     assert ends["Condition"] == {"Null": {"aws:ResourceTag/stepcast:home": "false"}}
     actions = {one for part in statements for one in [part["Action"]] if isinstance(one, str)}
     assert actions == {"ec2:DescribeInstances", "ec2:TerminateInstances"}

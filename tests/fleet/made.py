@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from fleet.members import Member
-from fleet.visits import Visits, visits, watches
+from fleet.schedule import Visits, visits, watches
 from profilers.clusters import host_id
 from tests.synthetic import PROFILING, landed
 from warehouse.records import Run

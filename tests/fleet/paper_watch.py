@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fleet import watching
+from fleet import watch as watching
 from fleet.members import Member
-from fleet.visits import watches
-from fleet.watching import watch
+from fleet.schedule import watches
+from fleet.watch import watch
 from profilers import watch as probe
-from studies.progress import Progress
-from studies.rounds import Round, refreshed
+from studies.messages import Progress
+from studies.rounds import Round, refresh_round
 from tests.fleet.made import NOW, member, watched
 from warehouse.landing import land, landed_runs
 from warehouse.records import ProbeFailed, Run
@@ -52,7 +52,7 @@ class PaperWatch:
         monkeypatch.setattr(watching, "now", lambda: self.now)
 
     def profile(self, round_: Round, name: str, landing: Path, progress: Progress) -> Round:
-        """Land a run of the watch, as `studies.measuring.profile` does."""
+        """Land a run of the watch, as `studies.measurement.profile` does."""
         assert name == "watch"
         (need,) = round_.missing_of(name, "profile")
         self.asked += 1
@@ -66,7 +66,7 @@ class PaperWatch:
         land_probe(landing, run, slowness)
         if self.dies:
             raise KeyboardInterrupt
-        return refreshed(round_, landed_runs(landing))
+        return refresh_round(round_, landed_runs(landing))
 
 
 def land_probe(landing: Path, run: Run, slowness: float) -> None:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.agenda import Item, Known, agenda, items
-from fleet.history import Whose
+from fleet.history import NodeTypeKey
 from fleet.members import FILE, Member
-from fleet.visits import visits
+from fleet.schedule import AgendaItem, FleetHistory, agenda, items, visits
 from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, TONIGHT, member, visited, watched
 from warehouse.records import BadInput, Run
 
@@ -21,14 +20,14 @@ def made(
     *members: Member,
     runs: Sequence[Run] = (),
     judged: Sequence[str] = (),
-    drifted_at: Mapping[Whose, datetime] | None = None,
+    drifted_at: Mapping[NodeTypeKey, datetime] | None = None,
     at: datetime = NOW,
-) -> list[Item]:
+) -> list[AgendaItem]:
     ordered = sorted(runs, key=lambda run: run.started_at)
-    return items(members, Known(tuple(ordered), drifted_at or {}, frozenset(judged)), at)
+    return items(members, FleetHistory(tuple(ordered), drifted_at or {}, frozenset(judged)), at)
 
 
-def told(found: Sequence[Item]) -> list[tuple[str, bool, bool, str]]:
+def told(found: Sequence[AgendaItem]) -> list[tuple[str, bool, bool, str]]:
     return [(one.member.node_type, one.watches, one.due.now, one.due.why) for one in found]
 
 

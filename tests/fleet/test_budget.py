@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleet.budget import Budget, BudgetExceeded
+from fleet.profiles import Budget, BudgetExceeded
 
 
 class Clock:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.calendar import VISITS_A_MONTH, beginning, following, month_of
 from fleet.members import Every
+from fleet.schedule import VISITS_A_MONTH, month_of, next_period_start, period_start
 
 CADENCES: tuple[Every, ...] = get_args(Every)
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2060, 1, 1), timezones=st.just(UTC))
@@ -37,25 +37,25 @@ def on(text: str) -> datetime:
     ],
 )
 def test_turns_begin_and_end_by_the_calendar(every: Every, now: str, began: str, then: str) -> None:
-    assert beginning(every, "02:30", on(now)) == on(began)
-    assert following(every, "02:30", on(now)) == on(then)
+    assert period_start(every, "02:30", on(now)) == on(began)
+    assert next_period_start(every, "02:30", on(now)) == on(then)
 
 
 @given(cadences, times_of_day, moments)
 def test_now_is_between_the_beginning_and_the_next_one(
     every: Every, at: str, now: datetime
 ) -> None:
-    began, then = beginning(every, at, now), following(every, at, now)
+    began, then = period_start(every, at, now), next_period_start(every, at, now)
     assert began <= now < then
-    assert beginning(every, at, began) == began
-    assert beginning(every, at, then) == then
-    assert beginning(every, at, then - timedelta(microseconds=1)) == began
+    assert period_start(every, at, began) == began
+    assert period_start(every, at, then) == then
+    assert period_start(every, at, then - timedelta(microseconds=1)) == began
 
 
 @given(times_of_day, moments)
 def test_weeks_begin_on_sundays_and_months_on_their_first(at: str, now: datetime) -> None:
-    assert f"{beginning('week', at, now):%A %H:%M}" == f"Sunday {at}"
-    assert f"{beginning('month', at, now):%d %H:%M}" == f"01 {at}"
+    assert f"{period_start('week', at, now):%A %H:%M}" == f"Sunday {at}"
+    assert f"{period_start('month', at, now):%d %H:%M}" == f"01 {at}"
 
 
 @given(moments)

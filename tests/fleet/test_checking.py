@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fleet.checking import findings
-from fleet.visits import visits
+from fleet.profiles import findings
+from fleet.schedule import visits
 from tests.fleet.made import NOW, SUNDAY, member, visited
 from warehouse.landing import land
 from warehouse.records import Run
@@ -57,8 +57,8 @@ def test_links_that_are_not_as_shaped_are_told(
     mbps: float, is_odd: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of an emulated member, wherever this runs."""
-    monkeypatch.setattr("fleet.visits.chosen_backend", lambda _: ("emulated", "here"))
-    monkeypatch.setattr("fleet.visits.host_id", lambda _: "host-1")
+    monkeypatch.setattr("fleet.schedule.chosen_backend", lambda _: ("emulated", "here"))
+    monkeypatch.setattr("fleet.schedule.host_id", lambda _: "host-1")
     of = member(probes=("links",), backend="emulated")
     (run,) = visited(of, SUNDAY, backend="emulated", host_id="host-1")
     link = {

@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 
 from fleet.history import runs
-from fleet.visits import visits, watches
-from fleet.watching import watch
+from fleet.schedule import visits, watches
+from fleet.watch import watch
 from profilers import watch as probe
 from profilers.clusters import Cluster
 from profilers.clusters.fleet import VARIABLE
-from profilers.probe import Say
-from profilers.result import ProbeResult, RunContext
-from studies.measuring import profile
-from studies.progress import Progress
+from profilers.probe import ProbeResult, RunContext, Say
+from studies.measurement import profile
+from studies.messages import Progress
 from tests.fleet.made import member
 from tests.profilers.clusters.machines import NODE_TYPE, machines
 from warehouse.warehouse import Warehouse

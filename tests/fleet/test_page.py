@@ -9,7 +9,7 @@ import pytest
 
 from fleet import page
 from fleet.members import remove_member, write_members
-from fleet.page import DAYS, FleetPage, collected
+from fleet.page import DAYS, FleetPage, read_fleet_page
 from fleet.readings import WORDS
 from profilers import watch as probe
 from tests.fleet.made import NODE_TYPE, NOW, member, visited, watched
@@ -54,11 +54,11 @@ def land_visit(home: Path, runs: Iterable[Run]) -> None:
 
 def shown(home: Path, monkeypatch: pytest.MonkeyPatch, at: datetime) -> FleetPage:
     monkeypatch.setattr(page, "now", lambda: at)
-    return collected(home)
+    return read_fleet_page(home)
 
 
 def test_a_new_home_has_nothing_to_show(home: Path) -> None:
-    found = collected(home)
+    found = read_fleet_page(home)
     assert (found.names, found.changed, found.visits_due, found.watches_due) == ((), 0, 0, 0)
     assert found.metrics == tuple(WORDS.values())
     for frame in (found.status, found.probes, found.alarms, found.profiled, found.stale):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.drift import Thresholds
+from fleet.history import Change, MetricFinding, Regime, judge_readings, regimes
 from fleet.readings import readings
-from fleet.regimes import Change, Finding, Regime, judged, regimes
 from profilers import watch
 from tests.fleet.probes import windows
 
@@ -66,15 +66,18 @@ def test_no_probe_is_in_two_regimes_and_an_odd_one_in_none(
     assert all(one.change for one in ours[1:])
 
 
-def told(values: Sequence[float], going_on: Sequence[Regime]) -> dict[str, Finding]:
+def told(values: Sequence[float], going_on: Sequence[Regime]) -> dict[str, MetricFinding]:
     """Judge the last of probes of a link, in logarithms of its speed; its memory is as ever."""
     of = [{watch.TO_SERVER: [exp(value)], watch.MEMORY: [5e9]} for value in values]
     rows = readings(windows(of, ["a"] * len(of)))
     last = f"probe-{len(of) - 1}"
-    return {one.judgement.metric: one for one in judged(rows, tuple(going_on), last, PLAIN)}
+    return {
+        reading.judgement.metric: reading
+        for reading in judge_readings(rows, tuple(going_on), last, PLAIN)
+    }
 
 
-def outcome(one: Finding) -> tuple[str, bool, int]:
+def outcome(one: MetricFinding) -> tuple[str, bool, int]:
     return one.outcome, one.alarm, one.judgement.probes
 
 

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.agenda import Known, items
 from fleet.members import Member
-from fleet.status import status, usd
-from fleet.visits import visits
+from fleet.page import status, usd
+from fleet.schedule import FleetHistory, items, visits
 from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, member, visited, watched
 from warehouse.records import Run
 
@@ -17,7 +16,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 def shown(home: Path, *members: Member, runs: tuple[Run, ...] = ()) -> list[dict[str, object]]:
     ordered = tuple(sorted(runs, key=lambda run: run.started_at))
-    return status(items(members, Known(ordered, {}, frozenset()), NOW), home, NOW).to_dicts()
+    return status(items(members, FleetHistory(ordered, {}, frozenset()), NOW), home, NOW).to_dicts()
 
 
 def test_a_new_member_has_nothing_yet(home: Path) -> None:

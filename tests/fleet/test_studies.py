@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 
 from fleet.members import Every
-from fleet.studies import visit, watching
-from fleet.visits import visits, watches
-from forecasting.chosen import asking_of
+from fleet.schedule import visits, watches
+from fleet.studies import profiling_study, watching_study
+from forecasting.inputs import inputs_of_study
 from profilers.probes import PROBES
 from studies.checks import check_study
 from tests.fleet.made import NODE_TYPE, member
@@ -37,7 +37,7 @@ TRAININGS = {
 
 def trained(*probes: str) -> list[tuple[str, str]]:
     """Return the framework and strategy of each curve that a visit of these probes trains."""
-    study = visit(member(probes=probes))
+    study = profiling_study(member(probes=probes))
     assert not any(curve.is_judged for curve in study.curves)
     return [(curve.framework, curve.strategy) for curve in study.curves]
 
@@ -53,8 +53,8 @@ def test_each_probe_has_the_training_that_it_needs_and_no_other(probe: str) -> N
 @pytest.mark.parametrize("probe", [name for name in PROFILED if name != "torch_memory"])
 def test_a_visit_of_each_probe_passes_the_checks_of_studies(probe: str) -> None:
     """But the search for the largest batch, which needs a limit that loopback does not enforce."""
-    study = visit(member(probes=(probe,)))
-    check_study(study, Path(study.name), "loopback", asking_of(study))
+    study = profiling_study(member(probes=(probe,)))
+    check_study(study, Path(study.name), "loopback", inputs_of_study(study))
 
 
 def test_links_need_no_training_of_their_own_beside_others() -> None:
@@ -64,14 +64,14 @@ def test_links_need_no_training_of_their_own_beside_others() -> None:
 
 
 def test_studies_are_named_after_what_they_do_and_the_type() -> None:
-    study = visit(member())
+    study = profiling_study(member())
     assert (study.name, study.backend, study.only_profiles) == (
         f"fleet.{NODE_TYPE}",
         "loopback",
         True,
     )
     assert list(study.probes) == ["links", "contention", "tf_trace"]
-    other = watching(member())
+    other = watching_study(member())
     assert (other.name, list(other.probes)) == (f"watch.{NODE_TYPE}", ["watch"])
 
 
@@ -89,7 +89,7 @@ def test_what_a_member_says_is_trained() -> None:
         workers=3,
         link_mbps=50,
     )
-    curves = visit(of).curves
+    curves = profiling_study(of).curves
     assert [curve.dnn for curve in curves] == ["alexnet", "small_cnn"]
     for curve in curves:
         assert (curve.image_size, curve.batch_size, curve.link_mbps) == (96, 3, 50)
@@ -98,12 +98,14 @@ def test_what_a_member_says_is_trained() -> None:
 
 def test_images_are_as_small_as_networks_take_them_and_links_as_the_type_has_them() -> None:
     of = member(networks=("alexnet", "small_cnn"))
-    assert [curve.image_size for curve in visit(of).curves] == [64, 32]
-    assert {curve.link_mbps for curve in visit(of).curves} == {200}
+    assert [curve.image_size for curve in profiling_study(of).curves] == [64, 32]
+    assert {curve.link_mbps for curve in profiling_study(of).curves} == {200}
 
 
 def test_a_single_worker_is_no_curve_of_two() -> None:
-    assert visit(member(probes=("torch_throughput",), workers=1)).curves[0].workers == (1,)
+    assert profiling_study(member(probes=("torch_throughput",), workers=1)).curves[0].workers == (
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_a_single_worker_is_no_curve_of_two() -> None:
 )
 def test_what_cannot_be_measured_is_one_line(changes: dict[str, object], message: str) -> None:
     with pytest.raises(BadInput) as caught:
-        visit(member(**changes))  # type: ignore[arg-type]
+        profiling_study(member(**changes))  # type: ignore[arg-type]
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

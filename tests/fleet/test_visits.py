@@ -5,9 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from fleet.calendar import VISITS_A_MONTH
 from fleet.members import Member
-from fleet.visits import last_probe, probes, spent_s, visits, watches
+from fleet.schedule import VISITS_A_MONTH, last_probe, probes, spent_s, visits, watches
 from studies.plan import tasks
 from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, TONIGHT, member, visited, watched
 from warehouse.records import Run
@@ -180,7 +179,7 @@ def test_the_latest_visit_is_the_last_complete_one() -> None:
 
 def test_what_a_visit_takes_is_what_the_last_one_took() -> None:
     planned = visits(WEEKLY, [])
-    assert planned.expected_s == sum(one.expected_s for one in tasks(planned.round_)) > 0
+    assert planned.expected_s == sum(task.expected_s for task in tasks(planned.round_)) > 0
     found = visits(WEEKLY, [*visited(WEEKLY, BEFORE), *visited(WEEKLY, SUNDAY, 2, each_s=100)])
     assert found.expected_s == 300
     assert found.month_s == pytest.approx(300 * VISITS_A_MONTH["week"])

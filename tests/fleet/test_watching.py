@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.agenda import agenda
 from fleet.history import drifted_at, judged_probes, last_judgements
 from fleet.members import add
 from fleet.readings import METRICS
-from fleet.visits import probes, watches
-from fleet.watching import watch
+from fleet.schedule import agenda, probes, watches
+from fleet.watch import watch
 from profilers import watch as probe
 from tests.fleet.made import NODE_TYPE, NOW, member, watched
 from tests.fleet.paper_watch import SLOW, STEPS, PaperWatch, Told, alarms, land_probe, night

@@ -10,18 +10,17 @@ from typing import Any, NoReturn
 import polars as pl
 import pytest
 
-from forecasting import fits
-from forecasting.asked import calibrated, history, writing
-from forecasting.asked.answer import Answer, predict_asked
-from forecasting.asked.lacking import lacking, minutes
-from forecasting.asked.runs import VisibleRun, met
-from forecasting.chosen import named
+from forecasting import calibration, fits, question, question_history
+from forecasting.history_scope import VisibleRun, select_runs
+from forecasting.inputs import systems_named
+from forecasting.missing_runs import find_missing_runs, total_minutes
+from forecasting.question import ForecastAnswer, predict_curves
 from models.system import System
 from profilers.probes import PROBES
 from profilers.steady.host import host_id
 from studies.curve import Curve
 from tests.small_history import PYTORCH, TENSORFLOW
-from warehouse.asks import Ask, Subject
+from warehouse.inputs import Input, Subject
 from warehouse.landing import land
 from warehouse.records import BadInput, Run, Scenario
 from warehouse.warehouse import Warehouse, read_only
@@ -65,7 +64,7 @@ def committed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def of_version(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     """Let the code be of a version."""
-    for module in (fits, writing, calibrated, history):
+    for module in (fits, question, calibration, question_history):
         monkeypatch.setattr(module, "code_version", lambda: version)
 
 
@@ -77,22 +76,22 @@ def warehouse(small_history: Path, tmp_path: Path) -> Warehouse:
 
 def asked(
     warehouse: Warehouse, curves: Sequence[Curve], *names: str, dry_run: bool = False
-) -> Answer:
+) -> ForecastAnswer:
     """Ask systems, all if none is named."""
-    return predict_asked(warehouse, curves, named(names), dry_run=dry_run)
+    return predict_curves(warehouse, curves, systems_named(names), dry_run=dry_run)
 
 
-def figures(answer: Answer) -> dict[tuple[str, str], tuple[Any, ...]]:
+def figures(answer: ForecastAnswer) -> dict[tuple[str, str], tuple[Any, ...]]:
     """Return value, low, high, fit and split by system and scenario."""
     return {
-        (one.system.name, one.scenario.scenario_id): (
-            one.value,
-            one.low,
-            one.high,
-            one.fit.fit_id,
-            one.split,
+        (forecast.system.name, forecast.scenario.scenario_id): (
+            forecast.value,
+            forecast.low,
+            forecast.high,
+            forecast.fit.fit_id,
+            forecast.split,
         )
-        for one in answer.forecasts
+        for forecast in answer.forecasts
     }
 
 
@@ -119,7 +118,7 @@ def test_forecasts_are_those_of_a_study_of_the_same_runs(warehouse: Warehouse, s
     assert ledger["repeat"].null_count() == ledger.height
     assert warehouse.accuracy().equals(accuracy)
     assert warehouse.leaderboard().equals(board)
-    past = {(one.system.name, one.split): one.past for one in answer.forecasts}
+    past = {(forecast.system.name, forecast.split): forecast.past for forecast in answer.forecasts}
     for row in board.filter(pl.col("system").is_in([name for name, _ in past])).to_dicts():
         if found := past.get((row["system"], row["split"])):
             assert (found.n, found.mape) == (row["n"], row["mape"])
@@ -133,12 +132,14 @@ def test_a_fit_that_is_kept_is_loaded_and_a_known_forecast_read(
 
     names = ("srift", "ideal_scaling")
     first = asked(warehouse, torch_curves(), *names)
-    unfit = [replace(system, fit=fails) for system in named(names)]
-    more = predict_asked(warehouse, torch_curves(workers=[2, 4]), unfit)
+    unfit = [replace(system, fit=fails) for system in systems_named(names)]
+    more = predict_curves(warehouse, torch_curves(workers=[2, 4]), unfit)
     assert (len(more.forecasts), more.written) == (8, 4)
-    assert {one.fit.fit_id for one in more.forecasts} == {one.fit.fit_id for one in first.forecasts}
+    assert {forecast.fit.fit_id for forecast in more.forecasts} == {
+        forecast.fit.fit_id for forecast in first.forecasts
+    }
     unasked = [replace(system, load=fails) for system in unfit]
-    again = predict_asked(warehouse, torch_curves(), unasked)
+    again = predict_curves(warehouse, torch_curves(), unasked)
     assert figures(again) == figures(first)
     assert again.written == 0
 
@@ -154,17 +155,17 @@ def test_what_other_code_made_is_made_again_once(
         return replace(system, fit=fit)
 
     fitted: list[str] = []
-    systems = [counted(system) for system in named(["linear", "ideal_scaling"])]
+    systems = [counted(system) for system in systems_named(["linear", "ideal_scaling"])]
     curves = [async_curve(workers=[2]), torch_curves()[0]]
-    predict_asked(warehouse, curves, systems)
+    predict_curves(warehouse, curves, systems)
     for version in ("v2", "v2-dirty"):
         of_version(monkeypatch, version)
-        assert predict_asked(warehouse, curves, systems).written == 0
+        assert predict_curves(warehouse, curves, systems).written == 0
     assert fitted == ["ideal_scaling"]  # the study's fit of the other is kept
     monkeypatch.setattr("forecasting.fits.code_digest", lambda system: "code:other")
-    assert predict_asked(warehouse, curves, systems).written == 0
+    assert predict_curves(warehouse, curves, systems).written == 0
     assert sorted(fitted) == ["ideal_scaling", "ideal_scaling", "linear"]
-    predict_asked(warehouse, curves, systems)
+    predict_curves(warehouse, curves, systems)
     assert len(fitted) == 3
 
 
@@ -257,9 +258,9 @@ def test_what_cannot_be_fitted_is_a_refusal_with_its_reason(warehouse: Warehouse
     def fails(*_: object) -> NoReturn:
         raise BadInput("too few rows")
 
-    (linear,) = named(["linear"])
+    (linear,) = systems_named(["linear"])
     other = replace(linear, fit=fails, version="other")  # no fit of it is kept
-    answer = predict_asked(warehouse, [async_curve(workers=[8])], [other])
+    answer = predict_curves(warehouse, [async_curve(workers=[8])], [other])
     assert [one.reason for one in answer.refused] == ["too few rows"]
     assert answer.written == 0
 
@@ -272,15 +273,15 @@ def test_questions_that_cannot_be(warehouse: Warehouse, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"unknown node type 'emu.none'"):
         async_curve(worker="emu.none")
     with pytest.raises(BadInput, match=r"no nodes of type 'emu.native.s25' on backend ssh"):
-        predict_asked(warehouse, [async_curve()], named(["linear"]), backend="ssh")
+        predict_curves(warehouse, [async_curve()], systems_named(["linear"]), backend="ssh")
     empty = Warehouse(tmp_path / "empty")
     with pytest.raises(BadInput, match="nothing has been profiled yet; run a study first"):
         asked(empty, [async_curve()])
 
 
 def test_a_backend_without_runs_is_refused_by_each_system(warehouse: Warehouse) -> None:
-    answer = predict_asked(
-        warehouse, [async_curve(workers=[2])], named(["linear"]), backend="loopback"
+    answer = predict_curves(
+        warehouse, [async_curve(workers=[2])], systems_named(["linear"]), backend="loopback"
     )
     assert (answer.place.backend, answer.place.host_id) == ("loopback", host_id())
     assert [one.reason[:23] for one in answer.refused] == ["no tf_trace of small_cn"]
@@ -307,9 +308,9 @@ def run(
 def test_the_newest_round_that_has_everything_counts() -> None:
     scenario = async_curve().scenario(1, "emulated")
     needed = [
-        Ask("tf_trace", "own", scenario),
-        Ask("links", "cluster", scenario),
-        Ask("contention", "cluster", scenario, optional=True),
+        Input("tf_trace", "own", scenario),
+        Input("links", "cluster", scenario),
+        Input("contention", "cluster", scenario, optional=True),
     ]
     runs = [
         run("links", None, 3),
@@ -319,20 +320,22 @@ def test_the_newest_round_that_has_everything_counts() -> None:
         run("tf_trace", scenario, 1),
         run("contention", None, 1, {"worker": "emu.native.s25"}),
     ]
-    found = met(needed, runs)
+    found = select_runs(needed, runs)
     assert {one.run_id for one in found.runs} == {"links-2-0", "tf_trace-2-0"}
     assert found.rounds == {("study", 2)}
-    mixed = met(needed, [runs[0], *runs[4:]])
+    mixed = select_runs(needed, [runs[0], *runs[4:]])
     assert [one.run_id for one in mixed.runs] == ["links-3-0", "tf_trace-1-0"]
-    assert met(needed, runs[:2]).lacking == (needed[0],)
+    assert select_runs(needed, runs[:2]).lacking == (needed[0],)
 
 
 def test_links_of_nodes_with_other_devices_do_not_do() -> None:
     scenario = torch_curves()[0].scenario(2, "emulated")
-    rings = Ask("allreduce", "cluster", scenario)
+    rings = Input("allreduce", "cluster", scenario)
     of = {"worker": "emu.avx512.c15", "world_size": 2}
-    assert met([rings], [run("allreduce", None, 1, {**of, "devices_per_node": 2})]).lacking
-    assert not met([rings], [run("allreduce", None, 1, {**of, "devices_per_node": 1})]).lacking
+    assert select_runs([rings], [run("allreduce", None, 1, {**of, "devices_per_node": 2})]).lacking
+    assert not select_runs(
+        [rings], [run("allreduce", None, 1, {**of, "devices_per_node": 1})]
+    ).lacking
 
 
 def test_of_all_that_trains_the_newest_of_each_counts() -> None:
@@ -343,7 +346,7 @@ def test_of_all_that_trains_the_newest_of_each_counts() -> None:
         run("tf_sync", others[1], 1),
         run("tf_sync", others[0], 1),
     ]
-    found = met([Ask("tf_sync", "train", scenario)], runs)
+    found = select_runs([Input("tf_sync", "train", scenario)], runs)
     assert found.runs == tuple(runs[:2])
     assert found.rounds == {("study", 1), ("study", 2)}
 
@@ -353,6 +356,6 @@ def test_what_is_lacking_has_words_and_minutes(probe: str) -> None:
     trained = async_curve() if "tf_t" in probe or probe == "contention" else torch_curves()[0]
     scenario = trained.scenario(2, "emulated")
     for whose in ("own", "train", "cluster"):
-        (one,) = lacking([Ask(probe, whose, scenario)])
+        (one,) = find_missing_runs([Input(probe, whose, scenario)])
         assert one.text.startswith(f"{probe} of ")
-        assert minutes([one, one]) == one.minutes
+        assert total_minutes([one, one]) == one.minutes

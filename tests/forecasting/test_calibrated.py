@@ -10,17 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecasting.advisers import SRIFT
-from forecasting.asked.calibrated import predict_corrected
-from forecasting.asked.runs import visible_runs
-from forecasting.asked.steps import Steps, seconds, shifted, tells
-from forecasting.chosen import named
-from forecasting.recommending import Market, recommend
-from models.choosing.advice import Question
+from forecasting.calibration import (
+    MeasuredSteps,
+    predict_corrected,
+    shift_step_s,
+    step_covers,
+    worker_step_s,
+)
+from forecasting.history_scope import visible_runs
+from forecasting.inputs import systems_named
+from forecasting.recommendation import SRIFT, Market, recommend
+from models.choice.advice import AdviceRequest
 from studies.curve import Curve
 from tests.forecasting.test_asked import async_curve, torch_curves
 from tests.forecasting.test_near import asynchronous, scenario
-from warehouse.asks import Ask, Refusal
+from warehouse.inputs import Input, Refusal
 from warehouse.landing import land
 from warehouse.records import BadInput, Run, Scenario
 from warehouse.warehouse import Warehouse
@@ -36,31 +40,31 @@ def warehouse(small_history: Path, tmp_path: Path) -> Warehouse:
 
 def test_passes_that_take_longer_are_added() -> None:
     # 0.3 s were forecast of one node, it took 0.4; so 0.5 s of several become 0.6.
-    assert shifted(0.5, 0.3, 0.4) == pytest.approx(0.6)
-    assert shifted(0.5, 0.3, 0.2) == pytest.approx(0.4)
+    assert shift_step_s(0.5, 0.3, 0.4) == pytest.approx(0.6)
+    assert shift_step_s(0.5, 0.3, 0.2) == pytest.approx(0.4)
     # A step cannot lose more than its part: half the time is half the time.
-    assert shifted(0.1, 0.3, 0.15) == pytest.approx(0.05)
+    assert shift_step_s(0.1, 0.3, 0.15) == pytest.approx(0.05)
 
 
 @given(SECONDS, SECONDS, SECONDS)
 def test_corrections(forecast_s: float, anchor_s: float, measured_s: float) -> None:
     """They are positive, of the measured step what it took, and nothing if it was as forecast."""
-    assert shifted(forecast_s, anchor_s, measured_s) > 0
-    assert shifted(anchor_s, anchor_s, measured_s) == pytest.approx(measured_s)
-    assert shifted(forecast_s, anchor_s, anchor_s) == pytest.approx(forecast_s)
-    slower = shifted(forecast_s, anchor_s, anchor_s * 1.5)
+    assert shift_step_s(forecast_s, anchor_s, measured_s) > 0
+    assert shift_step_s(anchor_s, anchor_s, measured_s) == pytest.approx(measured_s)
+    assert shift_step_s(forecast_s, anchor_s, anchor_s) == pytest.approx(forecast_s)
+    slower = shift_step_s(forecast_s, anchor_s, anchor_s * 1.5)
     assert slower == pytest.approx(forecast_s + anchor_s * 0.5)
 
 
 def test_steps_of_all_workers_are_seconds_of_each() -> None:
-    assert seconds(scenario(4), "step_time_s", 0.5) == 0.5
-    assert seconds(asynchronous(), "throughput_steps_per_s", 8.0) == pytest.approx(2 / 8)
+    assert worker_step_s(scenario(4), "step_time_s", 0.5) == 0.5
+    assert worker_step_s(asynchronous(), "throughput_steps_per_s", 8.0) == pytest.approx(2 / 8)
 
 
 def test_a_step_tells_of_the_same_passes_with_as_many_workers_or_more() -> None:
     one = scenario(2)
-    assert tells(one, scenario(2))
-    assert tells(one, scenario(8, link_mbps=100))
+    assert step_covers(one, scenario(2))
+    assert step_covers(one, scenario(8, link_mbps=100))
     others = (
         scenario(1),
         scenario(4, dnn="resnet50"),
@@ -69,15 +73,15 @@ def test_a_step_tells_of_the_same_passes_with_as_many_workers_or_more() -> None:
         scenario(4, worker="emu.avx512.s15"),
         asynchronous(),
     )
-    assert not any(tells(one, other) for other in others)
+    assert not any(step_covers(one, other) for other in others)
 
 
 def test_one_measured_step_corrects_all_forecasts_of_its_curve(warehouse: Warehouse) -> None:
     curves = torch_curves(workers=[2, 4])
-    steps = Steps({curves[0].model_copy(update={"workers": (2,)}): 0.5})
-    systems = named(["srift", "ideal_scaling"])
+    steps = MeasuredSteps({curves[0].model_copy(update={"workers": (2,)}): 0.5})
+    systems = systems_named(["srift", "ideal_scaling"])
     answer = predict_corrected(warehouse, curves, systems, steps)
-    of = {(one.system.name, one.scenario): one for one in answer.forecasts}
+    of = {(forecast.system.name, forecast.scenario): forecast for forecast in answer.forecasts}
     assert len(of) == 2 * 4 + 2 * 2
     for name in ("srift", "ideal_scaling"):
         two, four = curves[0].scenarios("emulated")
@@ -105,11 +109,11 @@ def test_one_measured_step_corrects_all_forecasts_of_its_curve(warehouse: Wareho
 def test_a_measured_scenario_need_not_be_asked_about(warehouse: Warehouse) -> None:
     curve = async_curve(workers=[4])
     alone = async_curve(workers=[1])
-    systems = named(["linear"])
-    plain = predict_corrected(warehouse, [curve, alone], systems, Steps(), dry_run=True)
+    systems = systems_named(["linear"])
+    plain = predict_corrected(warehouse, [curve, alone], systems, MeasuredSteps(), dry_run=True)
     four, one = (found.value for found in plain.forecasts)
     assert four and one
-    steps = Steps({alone: 2 / one}, {})
+    steps = MeasuredSteps({alone: 2 / one}, {})
     answer = predict_corrected(warehouse, [curve], systems, steps, dry_run=True)
     names = [found.system.name for found in answer.forecasts]
     assert names == ["linear", "linear_calibrated"]
@@ -119,21 +123,24 @@ def test_a_measured_scenario_need_not_be_asked_about(warehouse: Warehouse) -> No
 
 
 def test_a_step_that_corrects_nothing_is_refused(warehouse: Warehouse) -> None:
-    steps = Steps({async_curve(workers=[4]): 0.4})
+    steps = MeasuredSteps({async_curve(workers=[4]): 0.4})
     with pytest.raises(BadInput, match=r"step of small_cnn .*W=4.* corrects no forecast"):
-        predict_corrected(warehouse, [async_curve(workers=[2])], named(["linear"]), steps)
+        predict_corrected(warehouse, [async_curve(workers=[2])], systems_named(["linear"]), steps)
     assert warehouse.query("predictions").filter(pl.col("study").is_null()).is_empty()
 
 
 def test_a_system_that_refuses_the_measured_scenario_says_so(warehouse: Warehouse) -> None:
-    def of_several(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+    def of_several(scenario: Scenario) -> tuple[Input, ...] | Refusal:
         alone = scenario.strategy.workers == 1
         return Refusal("it is about several workers") if alone else linear.rests_on(scenario)
 
-    (linear,) = named(["linear"])
-    system, steps = replace(linear, rests_on=of_several), Steps({async_curve(workers=[1]): 0.4})
+    (linear,) = systems_named(["linear"])
+    system, steps = (
+        replace(linear, rests_on=of_several),
+        MeasuredSteps({async_curve(workers=[1]): 0.4}),
+    )
     answer = predict_corrected(warehouse, [async_curve(workers=[2])], [system], steps)
-    assert [one.system.name for one in answer.forecasts] == ["linear"]
+    assert [forecast.system.name for forecast in answer.forecasts] == ["linear"]
     (refused,) = answer.refused
     assert (refused.system.name, refused.scenario.strategy.workers) == ("linear_calibrated", 2)
     assert refused.reason.startswith("linear does not forecast the measured small_cnn")
@@ -177,8 +184,8 @@ def test_runs_that_correct_are_seen_by_no_fit(warehouse: Warehouse) -> None:
     answer = predict_corrected(
         warehouse,
         torch_curves(workers=[2])[:1],
-        named(["ideal_scaling"]),
-        Steps({curve: 0.25}, {curve: "corrects"}),
+        systems_named(["ideal_scaling"]),
+        MeasuredSteps({curve: 0.25}, {curve: "corrects"}),
     )
     assert answer.written == 3
     (runs,) = warehouse.query("fits", system="ideal_scaling_calibrated")["run_ids"].to_list()
@@ -188,7 +195,7 @@ def test_runs_that_correct_are_seen_by_no_fit(warehouse: Warehouse) -> None:
 def test_no_recommendation_rests_on_runs_that_correct(warehouse: Warehouse) -> None:
     curve = land_one_that_corrects(warehouse)
     adviser = replace(SRIFT, probes=(*SRIFT.probes, "torch_throughput"))
-    job = Question(
+    job = AdviceRequest(
         dnn=curve.dnn,
         image_size=curve.image_size,
         global_batch=8,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from forecasting.captured import (
+from forecasting.packet_captures import (
     CapturedProfile,
-    announced,
+    announced_windows,
     behaviours,
     captured_profiles,
     end_time_errors,
@@ -63,7 +63,7 @@ def test_streams_are_described_by_direction(captured: list[CapturedProfile]) -> 
     assert rows["first_window_bytes"].to_list() == [WINDOW_BYTES] * 4
     assert rows["longer"].to_list() == [4] * 4
     assert rows["suspended"].to_list() == [0] * 4
-    assert announced(captured[0], "uplink").rows() == [(0.0, WINDOW_BYTES)]
+    assert announced_windows(captured[0], "uplink").rows() == [(0.0, WINDOW_BYTES)]
 
 
 def test_table_1_has_a_row_for_each_network(captured: list[CapturedProfile]) -> None:

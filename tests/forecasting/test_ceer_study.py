@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from forecasting.ceer_study import fitted_model, measured
+from forecasting.ceer_study import fitted_model, read_measurements
 from models.ceer import predictor
 from studies.rounds import Round
 from tests.reference import REFERENCE, first_round
@@ -16,7 +16,7 @@ def reference() -> Round:
 
 
 def test_the_model_is_fitted_to_what_predictors_saw(reference: Round) -> None:
-    found, model = measured(reference, REFERENCE), fitted_model(reference, REFERENCE)
+    found, model = read_measurements(reference, REFERENCE), fitted_model(reference, REFERENCE)
     assert found is not None and model is not None
     operations, steps = found.fitted
     assert model.parameters == predictor.fit(operations=operations, steps=steps).parameters
@@ -26,10 +26,10 @@ def test_the_model_is_fitted_to_what_predictors_saw(reference: Round) -> None:
 
 def test_a_round_without_profiles_measured_nothing(reference: Round) -> None:
     nothing = replace(reference, runs=())
-    assert measured(nothing, REFERENCE) is None
+    assert read_measurements(nothing, REFERENCE) is None
     assert fitted_model(nothing, REFERENCE) is None
 
 
 def test_rounds_of_other_training_have_no_such_model(round_: Round) -> None:
-    assert measured(round_, REFERENCE) is None
+    assert read_measurements(round_, REFERENCE) is None
     assert fitted_model(round_, REFERENCE) is None

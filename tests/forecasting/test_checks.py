@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forecasting.checks import check_forecasts
+from forecasting.study_checks import check_forecasts
 from profilers import captures
 from studies.study import read_study
 from tests.synthetic import CAPTURING, DDP, MIXED, STUDY, SYNCHRONOUS, write_study
@@ -161,7 +161,7 @@ def test_the_mtu_is_that_of_the_backend(tmp_path: Path) -> None:
 def test_packets_are_not_captured_without_tcpdump(
     text: str, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(captures, "missing", lambda *tools: list(tools))
+    monkeypatch.setattr(captures, "missing_tools", lambda *tools: list(tools))
     with pytest.raises(MissingTool, match=rf"{field}: tcpdump is not installed"):
         check(tmp_path, text)
 

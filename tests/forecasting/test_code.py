@@ -9,7 +9,7 @@ import pytest
 from forecasting import code
 from forecasting.code import code_digest
 from models.ceer.systems import CEER
-from models.linear import LINEAR
+from models.linear_scaling import LINEAR
 from models.predictddl.systems import LOG_LINEAR, PREDICTDDL
 from models.srift.system import SRIFT
 from warehouse.home import CHECKOUT
@@ -39,13 +39,13 @@ def _forget() -> None:
     ("file", "changed"),
     [
         ("models/srift/latency.py", {"srift"}),
-        ("models/predictddl/learned.py", {"predictddl"}),
+        ("models/predictddl/residuals.py", {"predictddl"}),
         ("models/predictddl/embedders/digits.safetensors", {"predictddl"}),
         ("models/ceer/cpu_operations.yaml", {"ceer"}),
         ("models/system.py", {"srift", "predictddl", "ceer", "linear"}),
-        ("networks/primitive_graph.py", {"predictddl", "ceer"}),
+        ("networks/pytorch_graph.py", {"predictddl", "ceer"}),
         ("forecasting/fits.py", {"srift", "predictddl", "ceer", "linear"}),
-        ("forecasting/checks.py", set()),
+        ("forecasting/study_checks.py", set()),
         ("warehouse/loader.py", set()),
     ],
 )

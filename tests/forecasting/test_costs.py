@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
-from forecasting.asked.costs import cost_of, usd_per_million_samples
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from forecasting.costs import cost_of, usd_per_million_samples
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 OBSERVED = {
     "provider": "aws",
@@ -28,7 +28,7 @@ def prices(*rows: tuple[str, str, float]) -> pl.DataFrame:
 def servers() -> Scenario:
     """Return a scenario of two workers and a server of the same type as another's."""
     return Scenario(
-        workload=Workload(dnn="cnn", image_size=32, batch_size=8),
+        workload=TrainingWorkload(dnn="cnn", image_size=32, batch_size=8),
         strategy=Strategy(workers=2, servers=1),
         nodes=(
             NodeGroup(role="worker", node_type="fast", count=2),
@@ -40,7 +40,7 @@ def servers() -> Scenario:
 def rings() -> Scenario:
     """Return an all-reduce of one node of 8 and two of 4 samples a device, two devices each."""
     return Scenario(
-        workload=Workload(dnn="cnn", framework="pytorch", image_size=32, batch_size=8),
+        workload=TrainingWorkload(dnn="cnn", framework="pytorch", image_size=32, batch_size=8),
         strategy=Strategy(kind="all_reduce", workers=3, devices_per_node=2),
         nodes=(
             NodeGroup(role="worker", node_type="fast", count=1),
@@ -59,7 +59,7 @@ def test_all_nodes_are_paid_for_in_the_cheapest_region_that_has_all() -> None:
     found = cost_of(servers(), known)
     assert found is not None
     assert found.usd_per_hour == pytest.approx(2 * 3.0 + 0.5)
-    assert {one.region for one in found.prices} == {"east"}
+    assert {price.region for price in found.prices} == {"east"}
     assert cost_of(servers(), prices(("fast", "east", 3.0))) is None
 
 

@@ -6,16 +6,14 @@ import polars as pl
 import pytest
 
 from forecasting import fits
-from forecasting.asked.answer import Answer, predict_asked
-from forecasting.asked.writing import write
-from forecasting.checks import check_forecasts
-from forecasting.chosen import asking_of, named, systems_of
-from forecasting.fits import stored, told_apart
-from forecasting.fitting import fit_curves, predict_missing
-from models.predictddl import known
+from forecasting.fits import fit_curves, mark_foreign_hosts, newest_kept_fit, predict_missing
+from forecasting.inputs import inputs_of_study, systems_named, systems_of
+from forecasting.question import ForecastAnswer, predict_curves, write_forecasts
+from forecasting.study_checks import check_forecasts
+from models.predictddl import training_set
 from profilers.clusters import host_id
 from studies.curve import Curve
-from studies.progress import Progress
+from studies.messages import Progress
 from studies.rounds import Round, open_round
 from studies.study import read_study
 from tests import my_history
@@ -67,7 +65,7 @@ def take_inventory(
     Warehouse(home).load()
 
 
-def asked(home: Path) -> Answer:
+def asked(home: Path) -> ForecastAnswer:
     curve = Curve(
         dnn="resnet34",
         framework="pytorch",
@@ -78,10 +76,10 @@ def asked(home: Path) -> Answer:
         link_mbps=1000,
         workers=(2,),
     )
-    return predict_asked(Warehouse(home), [curve], named(["log_linear", "ideal_scaling"]))
+    return predict_curves(Warehouse(home), [curve], systems_named(["log_linear", "ideal_scaling"]))
 
 
-def reasons(answer: Answer) -> dict[str, str]:
+def reasons(answer: ForecastAnswer) -> dict[str, str]:
     return {one.system.name: one.reason for one in answer.refused}
 
 
@@ -134,7 +132,7 @@ def test_few_steps_here_count_beside_many_elsewhere(
     Warehouse(home).load()
 
     def hosts() -> list[set[str]]:
-        return [{run.host_id for run in one.fit.runs} for one in asked(home).forecasts]
+        return [{run.host_id for run in forecast.fit.runs} for forecast in asked(home).forecasts]
 
     # Without an inventory nothing says how nodes of the two hosts compare.
     assert hosts() == [{here}]
@@ -144,9 +142,9 @@ def test_few_steps_here_count_beside_many_elsewhere(
     assert hosts() == [{here, THERE}]
     steps = [run for run in now.fit.runs if run.subject.probe == "torch_throughput"]
     assert len([run for run in steps if run.host_id == here]) == 12
-    monkeypatch.setattr(known, "OWN_STEPS", 12)
+    monkeypatch.setattr(training_set, "OWN_STEPS", 12)
     assert hosts() == [{here, THERE}]
-    monkeypatch.setattr(known, "OWN_FAMILIES", 4)
+    monkeypatch.setattr(training_set, "OWN_FAMILIES", 4)
     assert hosts() == [{here}]
 
 
@@ -160,14 +158,16 @@ def test_a_fit_about_one_host_is_not_loaded_for_the_other(
     take_inventory(home, here, FAST)
     warehouse = Warehouse(home)
     (now,) = asked(home).forecasts
-    write([now], asked(home).place, warehouse)
+    write_forecasts([now], asked(home).place, warehouse)
     run_ids = [run.run_id for run in now.fit.runs]
     tables = warehouse.visible_tables(now.system.tables, run_ids)
-    of_both = told_apart(tables, here)
-    found = stored(now.system, run_ids, of_both, warehouse)
+    of_both = mark_foreign_hosts(tables, here)
+    found = newest_kept_fit(now.system, run_ids, of_both, warehouse)
     assert found is not None
     assert found["fit_id"] == now.fit.fit_id
-    assert stored(now.system, run_ids, told_apart(tables, THERE), warehouse) is None
+    assert (
+        newest_kept_fit(now.system, run_ids, mark_foreign_hosts(tables, THERE), warehouse) is None
+    )
 
 
 def test_inventories_of_all_nodes_with_steps_count_on_one_host_too(home: Path) -> None:
@@ -182,7 +182,9 @@ def opened(home: Path, folder: Path) -> Round:
     file.write_text(STUDY)
     study = read_study(file)
     here = host_id("loopback")
-    return open_round(study, asking_of(study), "loopback", here, landed_runs(home / "landing"))
+    return open_round(
+        study, inputs_of_study(study), "loopback", here, landed_runs(home / "landing")
+    )
 
 
 def test_a_study_learns_from_another(home: Path, tmp_path: Path) -> None:

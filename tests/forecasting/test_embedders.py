@@ -31,7 +31,11 @@ def test_a_second_type_is_trained_and_goes_on(home: Path, monkeypatch: pytest.Mo
     second = embedders.train("pairs", minutes=first.seconds / 60 + 0.005, networks=2)
     assert second.iterations > first.iterations
     assert second.seconds > first.seconds
-    assert embedders.known()["pairs"] == second.path == home / "embedders/pairs.safetensors"
+    assert (
+        embedders.available_embedders()["pairs"]
+        == second.path
+        == home / "embedders/pairs.safetensors"
+    )
     trained = embedders.embedder("pairs")
     assert not np.array_equal(trained.parameters["embed"], Embedder.untrained().parameters["embed"])
     third = embedders.train("pairs", minutes=second.seconds / 120, networks=2)
@@ -79,7 +83,7 @@ def test_iterations_that_time_does_not_suffice_for_are_refused_and_go_on(
 
 
 def test_the_shipped_one_embeds_and_is_small() -> None:
-    path = embedders.known()["digits"]
+    path = embedders.available_embedders()["digits"]
     assert path.stat().st_size < 2**20
     shipped = embedders.embedder("digits")
     assert set(shipped.parameters) == set(SHAPES)

@@ -10,7 +10,7 @@ from forecasting.evaluation import Evaluation, evaluate
 from studies.rounds import Round
 from tests.reference import REFERENCE, first_round
 from tests.synthetic import CAPTURING, STUDY
-from warehouse.kept import bring
+from warehouse.run_archive import copy_kept_runs
 from warehouse.warehouse import Warehouse
 
 
@@ -33,10 +33,10 @@ def test_a_round_of_traces_is_about_traces(evaluation: Callable[[str], Evaluatio
     assert found.rows.height == 4
     assert found.summary.n == found.systems.height == 0
     assert found.largest_errors is not None and found.largest_errors.is_empty()
-    assert [one.dnn for one in found.traced_steps] == ["small_cnn", "alexnet"]
+    assert [traced_step.dnn for traced_step in found.traced_steps] == ["small_cnn", "alexnet"]
     assert found.convergence is not None
     assert found.links is not None
-    assert {one.dnn for one in found.servers} == {"small_cnn", "alexnet"}
+    assert {server.dnn for server in found.servers} == {"small_cnn", "alexnet"}
     none = (found.step_times, found.data_parallel, found.components, found.by_operations)
     assert none == (None,) * 4
     assert found.errors is None, "nothing was judged"
@@ -57,7 +57,7 @@ def test_captures_are_in_it_if_packets_were_captured(
 def test_a_round_of_all_reduces_is_about_all_reduces(home: Path) -> None:
     round_, warehouse = first_round("variance"), Warehouse(home)
     bare = replace(round_, runs=tuple(run for run in round_.runs if run.probe != "allreduce"))
-    bring(REFERENCE, warehouse.landing, [run.run_id for run in bare.runs])
+    copy_kept_runs(REFERENCE, warehouse.landing, [run.run_id for run in bare.runs])
     found = evaluate(bare, warehouse)
     assert found.data_parallel is not None and found.components is not None
     assert not found.data_parallel.allreduces

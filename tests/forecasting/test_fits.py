@@ -8,9 +8,8 @@ from typing import NoReturn
 import polars as pl
 import pytest
 
-from forecasting import fits, fitting, simulations
-from forecasting.fits import fit_or_load, landed_tables
-from forecasting.fitting import CurveFit, fit_curve
+from forecasting import fits, simulations
+from forecasting.fits import CurveFit, fit_curve, fit_or_load, landed_tables
 from forecasting.simulations import FittedModels
 from models.async_sgd.systems import ASYNC_SGD
 from models.system import System, Tables
@@ -50,7 +49,7 @@ def round_(landed_once: Callable[[str], tuple[Round, Path]]) -> Round:
 
 def by(version: str, patch: pytest.MonkeyPatch) -> None:
     """Let this code have a version."""
-    patch.setattr(fitting, "code_version", lambda: version)
+    patch.setattr(fits, "code_version", lambda: version)
     patch.setattr(fits, "code_version", lambda: version)
 
 

@@ -8,21 +8,21 @@ import polars as pl
 import pytest
 
 from assets.resources import WarehouseResource
-from forecasting.chosen import asking_of
-from forecasting.fitting import check_predicted, fit_curves, predict_missing
+from forecasting.fits import check_predicted, fit_curves, predict_missing
+from forecasting.inputs import inputs_of_study
 from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
 from models.lin import LIN
 from models.line_rate import LINE_RATE
-from models.linear import LINEAR
-from models.system import Fitted, System, Tables
+from models.linear_scaling import LINEAR
+from models.system import FittedSystem, System, Tables
 from profilers.steady.host import host_id
-from studies.measuring import measure
+from studies.measurement import measure
+from studies.messages import Progress
 from studies.plan import prediction_name
-from studies.progress import Progress
 from studies.rounds import Round, open_round
 from studies.study import read_study
 from tests.synthetic import FORECASTERS, MIXED, STUDY, PaperProbes, profiled, write_study
-from warehouse.asks import Ask, Refusal
+from warehouse.inputs import Input, Refusal
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, Scenario
 from warehouse.warehouse import Warehouse, read_only
@@ -36,7 +36,7 @@ def warehouse(home: Path) -> Warehouse:
 
 def opened(study_file: Path, landing: Path) -> Round:
     study = read_study(study_file)
-    return open_round(study, asking_of(study), "loopback", host_id(), landed_runs(landing))
+    return open_round(study, inputs_of_study(study), "loopback", host_id(), landed_runs(landing))
 
 
 @pytest.fixture
@@ -128,8 +128,10 @@ def test_what_is_known_needs_no_fit(
 
 
 def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
-    scenarios = [one for curve in round_.study.curves for one in curve.scenarios("loopback")]
-    by_id = {one.scenario_id: one.strategy.workers for one in scenarios}
+    scenarios = [
+        scenario for curve in round_.study.curves for scenario in curve.scenarios("loopback")
+    ]
+    by_id = {scenario.scenario_id: scenario.strategy.workers for scenario in scenarios}
     return [by_id[one] for one in rows["subject_id"]]
 
 
@@ -180,7 +182,7 @@ def test_each_scenario_that_is_still_to_be_measured_needs_a_forecast(
     check_predicted(after, without)
 
 
-def unfit(tables: Tables) -> Fitted:
+def unfit(tables: Tables) -> FittedSystem:
     raise BadInput("its packets were lost")
 
 
@@ -215,7 +217,7 @@ def test_a_system_is_left_out_only_of_the_curves_that_it_cannot_be_fitted_to(
     small, alexnet = round_.study.curves
     ids = {run.run_id: run.scenario_id for run in round_.runs}
 
-    def fit(tables: Tables) -> Fitted:
+    def fit(tables: Tables) -> FittedSystem:
         if alexnet.profiled("loopback").scenario_id in {
             ids[one] for one in tables["run"]["run_id"]
         }:
@@ -225,12 +227,14 @@ def test_a_system_is_left_out_only_of_the_curves_that_it_cannot_be_fitted_to(
     half = replace(LINEAR, fit=fit)
     record_fits(round_, warehouse, half)
     rows = predict_missing(half, round_, warehouse, Progress())
-    assert set(rows["subject_id"]) == {one.scenario_id for one in small.scenarios("loopback")}
+    assert set(rows["subject_id"]) == {
+        scenario.scenario_id for scenario in small.scenarios("loopback")
+    }
     with pytest.raises(BadInput, match=r"measure alexnet .*W=1: the ledger has no prediction"):
         check_predicted(round_, ledger(warehouse))
 
 
-def up_to_two(scenario: Scenario) -> tuple[Ask, ...] | Refusal:
+def up_to_two(scenario: Scenario) -> tuple[Input, ...] | Refusal:
     if scenario.strategy.workers > 2:
         return Refusal("it cannot count to three")
     return LINEAR.rests_on(scenario)
@@ -266,7 +270,7 @@ class OnlyAnInterval:
         """Return no values."""
         return pl.DataFrame(
             {
-                "scenario_id": [one.scenario_id for one in scenarios],
+                "scenario_id": [scenario.scenario_id for scenario in scenarios],
                 "value": pl.Series([None] * len(scenarios), dtype=pl.Float64),
                 "low": 1.5,
                 "high": 2.5,
@@ -316,7 +320,7 @@ def test_only_the_first_of_many_refused_scenarios_are_named(
     silent = replace(LINEAR, rests_on=never)
     predict_missing(silent, many, warehouse, Progress())
     (line,) = told
-    first, second, third = (one.label for one in curves[0].scenarios("loopback")[:3])
+    first, second, third = (scenario.label for scenario in curves[0].scenarios("loopback")[:3])
     others = sum(len(curve.workers) for curve in curves) - 3
     assert line == (
         f"linear does not predict {first}; {second}; {third} and {others} more: "
@@ -371,7 +375,7 @@ def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
         predict_missing(system, two_servers, warehouse, Progress())
     rows = ledger(warehouse)
     forecast = rows.filter(system="async_sgd_one_server")["subject_id"]
-    assert set(forecast) == {one.scenario_id for one in curve.scenarios("loopback")}
+    assert set(forecast) == {scenario.scenario_id for scenario in curve.scenarios("loopback")}
     assert rows.filter(system="async_sgd").height == 4
 
 

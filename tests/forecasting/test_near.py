@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecasting.asked.coordinates import UNKNOWN, coordinates
-from forecasting.asked.near import NEAREST, Judged, Neighbour, amount, how_far, reach
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from forecasting.nearest import (
+    NEAREST,
+    UNKNOWN,
+    JudgedScenarios,
+    Neighbour,
+    coordinates,
+    find_nearest_cases,
+    format_amount,
+    judged_range,
+)
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 
 def scenario(
@@ -23,7 +31,7 @@ def scenario(
 ) -> Scenario:
     """Return an all-reduce of PyTorch."""
     return Scenario(
-        workload=Workload(
+        workload=TrainingWorkload(
             dnn=dnn, framework="pytorch", image_size=image_size, batch_size=batch_size
         ),
         strategy=Strategy(kind="all_reduce", workers=workers),
@@ -35,7 +43,7 @@ def scenario(
 def asynchronous(servers: int = 1, cross_traffic: float | None = None) -> Scenario:
     """Return asynchronous training of two workers."""
     return Scenario(
-        workload=Workload(dnn="resnet18", image_size=64, batch_size=8),
+        workload=TrainingWorkload(dnn="resnet18", image_size=64, batch_size=8),
         strategy=Strategy(workers=2, servers=servers),
         nodes=(
             NodeGroup(role="worker", node_type="emu.avx2.s15", count=2),
@@ -109,7 +117,7 @@ def test_distances_are_the_same_both_ways_and_zero_of_itself(
     assert (apart(one, other) == 0) == (coordinates(one) == coordinates(other))
 
 
-def judged(errors: Mapping[Scenario, float]) -> Judged:
+def judged(errors: Mapping[Scenario, float]) -> JudgedScenarios:
     """Return forecasts of srift that were off by so many percent."""
     ours = [
         Neighbour(
@@ -123,12 +131,12 @@ def judged(errors: Mapping[Scenario, float]) -> Judged:
         )
         for one, error in errors.items()
     ]
-    return Judged({("srift", "step_time_s"): ours})
+    return JudgedScenarios({("srift", "step_time_s"): ours})
 
 
 def test_the_nearest_tell_how_wrong_forecasts_were() -> None:
     errors = {scenario(workers): float(-workers) for workers in (1, 2, 3, 4, 5, 6, 8)}
-    case = how_far(judged(errors), "srift", "step_time_s", scenario(16))
+    case = find_nearest_cases(judged(errors), "srift", "step_time_s", scenario(16))
     workers = [one.neighbour.error for one in case.nearest]
     assert workers == [-8, -6, -5, -4, -3]
     assert len(case.nearest) == NEAREST
@@ -143,37 +151,39 @@ def test_the_same_split_comes_first() -> None:
         replace(one, split="seen" if one.error < 4 else "held_out_world_size")
         for one in known.of["srift", "step_time_s"]
     ]
-    known = Judged({("srift", "step_time_s"): ours})
-    case = how_far(known, "srift", "step_time_s", scenario(1), "held_out_world_size")
+    known = JudgedScenarios({("srift", "step_time_s"): ours})
+    case = find_nearest_cases(known, "srift", "step_time_s", scenario(1), "held_out_world_size")
     assert [one.neighbour.error for one in case.nearest] == [4, 5, 6, 8, 1]
 
 
 def test_a_scenario_that_was_judged_in_two_splits_is_there_once() -> None:
     (other,) = judged({scenario(2): 9.0}).of["srift", "step_time_s"]
     ours = [replace(other, split="held_out_dnn", size=3.0), replace(other, split="seen")]
-    known = Judged({("srift", "step_time_s"): ours})
+    known = JudgedScenarios({("srift", "step_time_s"): ours})
     for split, size in (("held_out_dnn", 3.0), ("seen", 9.0)):
-        case = how_far(known, "srift", "step_time_s", scenario(1), split)
+        case = find_nearest_cases(known, "srift", "step_time_s", scenario(1), split)
         assert [one.neighbour.size for one in case.nearest] == [size]
 
 
 def test_nothing_is_known_of_a_system_that_nobody_judged() -> None:
-    case = how_far(judged({scenario(): 1.0}), "ceer", "step_time_s", scenario())
+    case = find_nearest_cases(judged({scenario(): 1.0}), "ceer", "step_time_s", scenario())
     assert (case.nearest, case.error, case.far) == ((), None, None)
-    of_other_training = how_far(judged({scenario(): 1.0}), "srift", "step_time_s", asynchronous())
+    of_other_training = find_nearest_cases(
+        judged({scenario(): 1.0}), "srift", "step_time_s", asynchronous()
+    )
     assert of_other_training.nearest == ()
 
 
 def test_far_out_says_what_to_measure_first() -> None:
     known = judged({scenario(workers): 1.0 for workers in (1, 2, 4, 8)})
-    assert how_far(known, "srift", "step_time_s", scenario(16)).far is None
-    far = how_far(known, "srift", "step_time_s", scenario(64)).far
+    assert find_nearest_cases(known, "srift", "step_time_s", scenario(16)).far is None
+    far = find_nearest_cases(known, "srift", "step_time_s", scenario(64)).far
     assert far == (
         "64 workers, where forecasts were judged from 1 to 8; first measure a scenario of 16 "
         "workers; list it under test of a study: `stepcast run` judges it"
     )
     # One judged batch tells nothing about how far others are.
-    assert how_far(known, "srift", "step_time_s", scenario(batch_size=64)).far is None
+    assert find_nearest_cases(known, "srift", "step_time_s", scenario(batch_size=64)).far is None
 
 
 @pytest.mark.parametrize(
@@ -190,20 +200,20 @@ def test_far_out_says_what_to_measure_first() -> None:
     ],
 )
 def test_amounts_are_said_as_people_read_them(number: float, said: str) -> None:
-    assert amount(number) == said
+    assert format_amount(number) == said
 
 
 def test_as_far_as_the_widest_gap_is_trusted() -> None:
-    assert reach([]) is None
-    assert reach([4.0]) is None
-    assert reach([1.0, 2.0, 8.0]) == (0.25, 32.0)
+    assert judged_range([]) is None
+    assert judged_range([4.0]) is None
+    assert judged_range([1.0, 2.0, 8.0]) == (0.25, 32.0)
     # Values that are close do not forbid a doubling.
-    assert reach([8.0, 10.0]) == (4.0, 20.0)
+    assert judged_range([8.0, 10.0]) == (4.0, 20.0)
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=2, unique=True).map(sorted))
 def test_what_was_judged_is_in_reach(values: list[float]) -> None:
-    found = reach(values)
+    found = judged_range(values)
     assert found is not None
     assert found[0] <= values[0] / 2
     assert found[1] >= values[-1] * 2

@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from forecasting.asked.place import place_of
-from forecasting.asked.runs import VisibleRun
+from forecasting.history_scope import VisibleRun, select_host
 from profilers.steady.host import host_id
 from studies.curve import Curve
-from warehouse.asks import Subject
+from warehouse.inputs import Subject
 from warehouse.records import Backend, BadInput
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -47,26 +46,26 @@ GPUS = runs(("loopback", "b", "gpu.h100", None), ("loopback", "a", "gpu.h200", N
 
 
 def test_the_newest_host_with_such_nodes_answers() -> None:
-    found = place_of(GPUS, [curve("gpu.h200")], None)
+    found = select_host(GPUS, [curve("gpu.h200")], None)
     assert (found.backend, found.host_id, found.is_here, found.elsewhere) == (
         "loopback",
         "a",
         False,
         (),
     )
-    assert place_of(GPUS, [curve("gpu.h100")], None).host_id == "b"
+    assert select_host(GPUS, [curve("gpu.h100")], None).host_id == "b"
     # Nobody profiled these, so the newest host says what is lacking.
-    assert place_of(GPUS, [curve("emu.avx2.s15")], None).host_id == "b"
+    assert select_host(GPUS, [curve("emu.avx2.s15")], None).host_id == "b"
 
 
 def test_types_of_several_hosts_are_told() -> None:
-    found = place_of(GPUS, [curve("gpu.h200"), curve("gpu.h100")], None)
+    found = select_host(GPUS, [curve("gpu.h200"), curve("gpu.h100")], None)
     assert (found.host_id, found.elsewhere) == ("b", (("gpu.h200", ("loopback", "a")),))
     of_a, of_b = (curve(name).scenario(1, "loopback") for name in ("gpu.h200", "gpu.h100"))
     assert found.lacks(of_a) == "gpu.h200 was profiled on another host; --backend loopback --host a"
     assert found.lacks(of_b) is None
     # Whoever names a host wants its runs.
-    assert place_of(GPUS, [curve("gpu.h200")], None, "b").elsewhere == ()
+    assert select_host(GPUS, [curve("gpu.h200")], None, "b").elsewhere == ()
 
 
 def test_this_host_answers_of_nodes_that_it_has() -> None:
@@ -74,22 +73,22 @@ def test_this_host_answers_of_nodes_that_it_has() -> None:
         ("emulated", "a", "emu.avx2.s15", 500.0),
         ("loopback", host_id(), "emu.avx512.s15", None),
     )
-    assert place_of(found, [curve("emu.avx2.s15")], None).host_id == "a"
-    assert place_of(found, [curve("emu.avx512.s15")], None).is_here
-    assert place_of(found, [curve("emu.native.s15")], None).is_here
+    assert select_host(found, [curve("emu.avx2.s15")], None).host_id == "a"
+    assert select_host(found, [curve("emu.avx512.s15")], None).is_here
+    assert select_host(found, [curve("emu.native.s15")], None).is_here
 
 
 def test_links_decide_between_hosts_with_such_nodes() -> None:
     found = runs(
         ("emulated", "slow", "emu.avx2.s15", 100.0), ("emulated", "fast", "emu.avx2.s15", 1000.0)
     )
-    assert place_of(found, [curve("emu.avx2.s15", 1000)], None).host_id == "fast"
-    assert place_of(found, [curve("emu.avx2.s15", 500)], None).host_id == "slow"
+    assert select_host(found, [curve("emu.avx2.s15", 1000)], None).host_id == "fast"
+    assert select_host(found, [curve("emu.avx2.s15", 500)], None).host_id == "slow"
 
 
 def test_a_host_can_be_named() -> None:
-    assert place_of(GPUS, [curve("gpu.h100")], None, "a").host_id == "a"
+    assert select_host(GPUS, [curve("gpu.h100")], None, "a").host_id == "a"
     with pytest.raises(BadInput, match="no runs of host 'c'; hosts that have some: b, a"):
-        place_of(GPUS, [curve("gpu.h100")], None, "c")
+        select_host(GPUS, [curve("gpu.h100")], None, "c")
     with pytest.raises(BadInput, match="hosts that have some: none"):
-        place_of(GPUS, [curve("gpu.h100")], "emulated", "a")
+        select_host(GPUS, [curve("gpu.h100")], "emulated", "a")

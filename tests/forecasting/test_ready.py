@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forecasting.ready import ready, unchecked
+from forecasting.study_checks import load_study, load_unchecked
 from profilers.steady import host
 from warehouse.records import BadInput
 
@@ -29,8 +29,10 @@ def test_what_ran_elsewhere_is_shown_on_a_processor_that_could_not_run_it(
     file = tmp_path / "looked_at.yaml"
     file.write_text(STUDY)
     monkeypatch.setattr(host, "hardware", lambda: {"instruction_sets": "SSE41"})
-    monkeypatch.setattr("forecasting.ready.chosen_backend", lambda wanted: (wanted, "asked for"))
+    monkeypatch.setattr(
+        "forecasting.study_checks.chosen_backend", lambda wanted: (wanted, "asked for")
+    )
     with pytest.raises(BadInput, match=r"looked_at.yaml: .* needs AVX512_CORE"):
-        ready(file, None)
-    found = unchecked(file, None)
+        load_study(file, None)
+    found = load_unchecked(file, None)
     assert (found.study.name, found.backend) == ("looked_at", "emulated")

@@ -7,20 +7,20 @@ from typing import cast
 import polars as pl
 import pytest
 
-from forecasting.chosen import foremost
+from forecasting.inputs import primary_systems
 from forecasting.results import (
     JUDGED,
     Summary,
-    apart,
     by_system,
-    counts,
     curves,
+    distinct_parts,
     forecasts,
+    headline_filter,
     outcome,
     scaling,
     summary,
     titles,
-    unjudged,
+    unjudged_labels,
 )
 from reports.wording import headline, opening
 from studies.rounds import Round
@@ -36,7 +36,9 @@ def round_(study_file: Path) -> Round:
 
 def judged(round_: Round, errors: dict[int, float], **changes: object) -> pl.DataFrame:
     """Return rows of report.accuracy for scenarios by their place in the round."""
-    scenarios = [one for curve in round_.study.curves for one in curve.scenarios("emulated")]
+    scenarios = [
+        scenario for curve in round_.study.curves for scenario in curve.scenarios("emulated")
+    ]
     rows = [
         {
             "study": "paper",
@@ -73,7 +75,7 @@ def test_what_predictors_may_see_whole_is_not_judged(tmp_path: Path) -> None:
     judged_ones = judged(found, {2: 3.0}, metric="step_time_s", system="ceer")
     rows = outcome(found, judged_ones.unique("scenario_id"))
     assert rows["dnn"].to_list() == ["small_cnn"]
-    assert unjudged(found, judged_ones) == []
+    assert unjudged_labels(found, judged_ones) == []
 
 
 def test_every_scenario_has_a_row_in_the_order_of_the_study(round_: Round) -> None:
@@ -85,7 +87,7 @@ def test_every_scenario_has_a_row_in_the_order_of_the_study(round_: Round) -> No
     assert rows["linear"].to_list() == pytest.approx([198.0, None, None, 210.0])
     # Whatever system forecast it: some refuse what others do not.
     for some in (judged_ones, judged_ones.filter(system="linear")):
-        assert unjudged(round_, some) == [
+        assert unjudged_labels(round_, some) == [
             "small_cnn 16px b4, 200 Mb/s, W=2",
             "alexnet 64px b4, 200 Mb/s, W=1",
         ]
@@ -96,7 +98,7 @@ def test_every_scenario_has_a_row_in_the_order_of_the_study(round_: Round) -> No
     [{"study": "other"}, {"repeat": 2}, {"backend": "loopback"}, {"host_id": "2"}, {"metric": "x"}],
 )
 def test_rows_of_other_rounds_are_left_out(round_: Round, changes: dict[str, object]) -> None:
-    assert len(unjudged(round_, judged(round_, {0: 1.0}, **changes))) == 4
+    assert len(unjudged_labels(round_, judged(round_, {0: 1.0}, **changes))) == 4
 
 
 def test_the_newest_prediction_counts(round_: Round) -> None:
@@ -196,14 +198,14 @@ def test_jobs_that_differ_in_nodes_alone_are_told_apart_by_them(tmp_path: Path) 
 
 def test_titles_lose_what_all_have() -> None:
     alike = ["vgg11 32px b4, 500 Mb/s, all-reduce", "vgg11 32px b12, 500 Mb/s, all-reduce"]
-    assert apart([*alike, "vgg11 32px b4, 100 Mb/s, all-reduce"]) == [
+    assert distinct_parts([*alike, "vgg11 32px b4, 100 Mb/s, all-reduce"]) == [
         "vgg11 32px b4, 500 Mb/s",
         "vgg11 32px b12, 500 Mb/s",
         "vgg11 32px b4, 100 Mb/s",
     ]
-    assert apart(alike) == ["vgg11 32px b4", "vgg11 32px b12"]
-    assert apart(alike[:1]) == alike[:1]
-    assert apart([]) == []
+    assert distinct_parts(alike) == ["vgg11 32px b4", "vgg11 32px b12"]
+    assert distinct_parts(alike[:1]) == alike[:1]
+    assert distinct_parts([]) == []
 
 
 def test_where_every_scenario_has_one_worker_all_count(round_: Round) -> None:
@@ -211,7 +213,7 @@ def test_where_every_scenario_has_one_worker_all_count(round_: Round) -> None:
     alone = rows.filter(pl.col("workers") == 1)
     found = summary(alone)
     assert (found.several, found.n, found.error) == (False, 1, 50.0)
-    assert rows.filter(counts(rows))["workers"].min() == 2
+    assert rows.filter(headline_filter(rows))["workers"].min() == 2
     assert headline(found, "linear scaling").startswith("Mean absolute error: 50.0 % (n = 1);")
 
 
@@ -224,8 +226,8 @@ def test_one_number_of_workers_is_no_scaling(round_: Round) -> None:
 
 def test_what_stands_beside_a_system_does_not_stand_in_for_it(study_file: Path) -> None:
     study = read_study(study_file)
-    shown = foremost(study)
+    shown = primary_systems(study)
     assert shown[0] == "async_sgd"
     assert not {"lin", "linear", "async_sgd_paper"} & {*shown}
     baselines_only = study.model_copy(update={"systems": ("lin", "linear")})
-    assert foremost(baselines_only) == ("lin", "linear")
+    assert primary_systems(baselines_only) == ("lin", "linear")

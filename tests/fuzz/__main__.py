@@ -39,8 +39,8 @@ def main(
             typer.echo(f"  {one.finding.kind} in {one.finding.place}: {one.finding.message:.100}")
             typer.echo(f"    {reproduce(name, seed, one.number)}")
         if to is not None:
-            to.write_text(json.dumps([one.to_dict() for one in reports], indent=1) + "\n")
-    sys.exit(any(one.found for one in reports))
+            to.write_text(json.dumps([report.to_dict() for report in reports], indent=1) + "\n")
+    sys.exit(any(report.found for report in reports))
 
 
 def line(report: Report) -> str:

@@ -120,9 +120,9 @@ def _finding(error: BaseException) -> Finding:
     frames = traceback.extract_tb(error.__traceback__)
     place = next(
         (
-            f"{_short(one.filename)}:{one.name}"
-            for one in reversed(frames)
-            if _is_ours(one.filename)
+            f"{_short(frame.filename)}:{frame.name}"
+            for frame in reversed(frames)
+            if _is_ours(frame.filename)
         ),
         "outside the project",
     )

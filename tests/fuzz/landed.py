@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 
 from tests.fuzz.mutation import Mutator
 from warehouse import loader
-from warehouse.copying import copy_runs
+from warehouse.landed_files import SUMS
 from warehouse.landing import land, run_folders
-from warehouse.migrations import migrate
-from warehouse.records import BadInput, NodeGroup, Run, Scenario, Strategy, Workload
-from warehouse.sums import SUMS
+from warehouse.publication import migrate
+from warehouse.records import BadInput, NodeGroup, Run, Scenario, Strategy, TrainingWorkload
+from warehouse.transfer import copy_runs
 
 _RUN = "run.parquet"
 _SPARE: Mapping[str, bytes] = {"edge.parquet": b"PAR1", "x.parquet": b"", "sample.parquet": b"PAR1"}
@@ -36,7 +36,7 @@ def land_run(folder: Path, *, purpose: str, run_id: str = "r1") -> None:
         NodeGroup(role="server", node_type="emu.server", count=1),
     )
     scenario = Scenario(
-        workload=Workload(dnn="cnn", image_size=64, batch_size=8),
+        workload=TrainingWorkload(dnn="cnn", image_size=64, batch_size=8),
         strategy=Strategy(workers=1),
         nodes=nodes,
         link_mbps=150,
@@ -226,7 +226,7 @@ def load(path: Path) -> object:
     (source / "r1").mkdir(parents=True)
     for name, content in unpacked(path.read_bytes()).items():
         (source / "r1" / name).write_bytes(content)
-    copy_runs(source, landing, [one.name for one in run_folders(source)])
+    copy_runs(source, landing, [run_folder.name for run_folder in run_folders(source)])
     report = loader.load(landing, connection())
     if report.quarantined:
         raise BadInput(report.quarantined[0].reason)

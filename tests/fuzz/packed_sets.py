@@ -8,10 +8,10 @@ from random import Random
 
 from tests.fuzz.landed import changed, connection, land_run, packed, unpacked
 from warehouse import loader
-from warehouse.kept import bring, kept_runs
-from warehouse.packing import pack
+from warehouse.landed_files import SUMS, seal
 from warehouse.records import BadInput
-from warehouse.sums import SUMS, seal
+from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.sets import pack
 
 _RUNS = {"r1": "profile", "r2": "measurement"}
 
@@ -25,7 +25,7 @@ def seeds() -> tuple[bytes, ...]:
             land_run(landing, purpose=purpose, run_id=run_id)
         pack(landing, sets, _RUNS)
         files = sorted(path for path in sets.rglob("*") if path.is_file())
-        return (packed({f"{one.relative_to(sets)}": one.read_bytes() for one in files}),)
+        return (packed({f"{file.relative_to(sets)}": file.read_bytes() for file in files}),)
 
 
 def mutated(random: Random) -> bytes:
@@ -49,7 +49,7 @@ def load(path: Path) -> object:
     for day in folder.iterdir():
         if not (day / SUMS).exists():
             seal(day, durable=False)
-    bring(folder, landing, [run.run_id for run in kept_runs(folder)], durable=False)
+    copy_kept_runs(folder, landing, [run.run_id for run in kept_runs(folder)], durable=False)
     report = loader.load(landing, connection())
     if report.quarantined:
         raise BadInput(report.quarantined[0].reason)

@@ -5,14 +5,14 @@ from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
-from profilers.readers.run_metadata_proto import RunMetadata
+from profilers.readers.run_metadata import RunMetadata
 
 
 def _stats_of(metadata: Any, device: str) -> Any:
     """Return the statistics of a device, which a file lists once."""
-    for one in metadata.step_stats.dev_stats:
-        if one.device == device:
-            return one
+    for dev_stat in metadata.step_stats.dev_stats:
+        if dev_stat.device == device:
+            return dev_stat
     return metadata.step_stats.dev_stats.add(device=device)
 
 

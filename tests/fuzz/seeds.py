@@ -455,4 +455,4 @@ MANIFEST = (
     ),
     _json({"run_id": MANIFEST_RUN, "pushed_at": "2030-01-01T00:00:00+01:00", "files": []}),
 )
-"""Of runs in S3 (`warehouse/manifest.py`)."""
+"""Of runs in S3 (`warehouse/bucket.py`)."""

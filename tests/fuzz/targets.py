@@ -14,18 +14,24 @@ from botocore.parsers import create_parser
 from networks import UnknownNetwork
 from pipelines.runtime.job_file import read_job
 from profilers.clusters.fleet import Fleet
-from profilers.prices.answers import Answer, InstanceType, Priced, SpotPrice, records
-from profilers.prices.aws import clearly
+from profilers.prices.aws import (
+    AwsResponse,
+    InstanceTypeInfo,
+    PriceListEntry,
+    SpotPrice,
+    explain_errors,
+    records,
+)
 from profilers.readers import capture, csv_mapping, csv_table
+from profilers.readers.contract import ReaderOptions
 from profilers.readers.csv_mapping import CsvMapping
 from profilers.readers.formats import FORMATS
-from profilers.readers.imported import Options
 from profilers.record_file import read_record
 from studies.study import read_study
 from tests import aws
 from tests.fuzz import landed, packed_sets, packets, run_metadata, seeds
 from tests.fuzz.mutation import YAML_VALUES, Mutator
-from warehouse.manifest import read_manifest
+from warehouse.bucket import read_manifest
 from warehouse.records import BadInput, ProbeFailed
 from warehouse.tables import SCHEMAS, conform
 
@@ -56,9 +62,9 @@ class Target:
         return self.make.seeds
 
 
-def _import(format_name: str, path: Path, *others: Options) -> None:
+def _import(format_name: str, path: Path, *others: ReaderOptions) -> None:
     """Read as `stepcast import` does, but for `Format.read`, and check frames as landing does."""
-    for options in (Options(), *others):
+    for options in (ReaderOptions(), *others):
         try:
             _read(format_name, path, options)
         except BadInput:
@@ -66,7 +72,7 @@ def _import(format_name: str, path: Path, *others: Options) -> None:
                 raise
 
 
-def _read(format_name: str, path: Path, options: Options) -> None:
+def _read(format_name: str, path: Path, options: ReaderOptions) -> None:
     for run in FORMATS[format_name].reader(path, options):
         for name, frame in run.tables.items():
             if name not in SCHEMAS:
@@ -82,7 +88,7 @@ def _csv(path: Path) -> None:
         mapping.write_bytes(seeds.MAPPING[0])
     # The same mapping for all: to parse its YAML takes longer than all that is tried here.
     with patch.object(csv_table, "load", _parsed):
-        _read("csv", path, Options(mapping=mapping))
+        _read("csv", path, ReaderOptions(mapping=mapping))
 
 
 @cache
@@ -94,7 +100,7 @@ def _mapping(path: Path) -> None:
     csv = path.with_name("file.csv")
     if not csv.exists():
         csv.write_bytes(seeds.CSV[0])
-    _read("csv", csv, Options(mapping=path))
+    _read("csv", csv, ReaderOptions(mapping=path))
 
 
 def _capture(path: Path) -> None:
@@ -119,18 +125,18 @@ def _document(
     return Target(file_name, make, take, (BadInput, UnknownNetwork), quick, cpu_s=10)
 
 
-def _aws(operation: str, part: str, kind: type[Answer], path: Path) -> None:
+def _aws(operation: str, part: str, kind: type[AwsResponse], path: Path) -> None:
     """Read an answer of AWS as botocore and we do."""
     of = aws.model(operation)
     response = {"body": path.read_bytes(), "headers": {}, "status_code": 200}
-    with clearly("AWS"):
+    with explain_errors("AWS"):
         parser = create_parser(of.service_model.metadata["protocol"])
         listed = list(parser.parse(response, of.output_shape).get(part, ()))
     for _ in records(kind, iter(listed), operation):
         pass
 
 
-def _answers(operation: str, part: str, kind: type[Answer]) -> Target:
+def _answers(operation: str, part: str, kind: type[AwsResponse]) -> Target:
     """Return the answers to a question to AWS."""
     make = Mutator([aws.told(operation)], packed=False)
     return Target("answer", make, partial(_aws, operation, part, kind), (ProbeFailed,), quick=1000)
@@ -156,7 +162,7 @@ TARGETS: Mapping[str, Target] = {
     "nccl-tests": Target(
         "nccl.log",
         Mutator(seeds.NCCL_TESTS),
-        lambda path: _import("nccl-tests", path, Options(world_size=2)),
+        lambda path: _import("nccl-tests", path, ReaderOptions(world_size=2)),
         quick=800,
     ),
     "pcap": Target("a.pcap", _pcap(*packets.SEEDS), partial(_import, "pcap"), quick=400),
@@ -166,9 +172,9 @@ TARGETS: Mapping[str, Target] = {
         partial(_import, "runmetadata"),
         quick=1000,
     ),
-    "aws-types": _answers("DescribeInstanceTypes", "InstanceTypes", InstanceType),
+    "aws-types": _answers("DescribeInstanceTypes", "InstanceTypes", InstanceTypeInfo),
     "aws-spot": _answers("DescribeSpotPriceHistory", "SpotPriceHistory", SpotPrice),
-    "aws-products": _answers("GetProducts", "PriceList", Priced),
+    "aws-products": _answers("GetProducts", "PriceList", PriceListEntry),
     "capture": Target("steps.pcap", _pcap(*packets.TRACED), _capture, quick=400),
     "study": _document("study.yaml", seeds.STUDY, read_study, quick=400),
     "fleet": _document(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from tests.models.async_sgd.frames import RUN_ID
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 LINK_MBPS, OTHER_LINK_MBPS = 0.8, 8.0
 
@@ -22,7 +22,7 @@ def scenario(
 ) -> Scenario:
     """Return a scenario whose workers run one operation at a time."""
     return Scenario(
-        workload=Workload(dnn="small_cnn", image_size=32, batch_size=batch_size),
+        workload=TrainingWorkload(dnn="small_cnn", image_size=32, batch_size=batch_size),
         strategy=Strategy.model_validate({"workers": workers, "servers": servers, **strategy}),
         nodes=(
             NodeGroup(

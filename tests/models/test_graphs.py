@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from models.ceer.advising import advising
-from models.ceer.fitted import FittedCeer
+from models.ceer.advising import ceer_adviser
+from models.ceer.fit import FittedCeer
 from models.predictddl.systems import PREDICTDDL
 from models.system import NotCovered
 from tests.models.ceer import study as ceer
@@ -33,7 +33,7 @@ def test_ceer_refuses_a_network_whose_graph_cannot_be_extracted() -> None:
     with pytest.raises(NotCovered, match=f"^the graph of squeezenet {SHORT_OF_MEMORY}"):
         fit.predict([asked])
     with pytest.raises(NotCovered, match=f"^the graph of squeezenet {SHORT_OF_MEMORY}"):
-        advising(fit).extract("squeezenet", [8], 41)
+        ceer_adviser(fit).extract("squeezenet", [8], 41)
 
 
 def test_ceer_refuses_a_network_that_has_no_graph() -> None:

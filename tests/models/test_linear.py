@@ -1,12 +1,12 @@
 import pytest
 
-from models.linear import Linear, fit
+from models.linear_scaling import LinearScaling, fit
 from tests.models.mixed import both_samples, both_tables, mixed
 from tests.models.runs import run_tables, samples, scenario
 from warehouse.records import BadInput
 
 
-def fitted(*step_times_s: float | None) -> Linear:
+def fitted(*step_times_s: float | None) -> LinearScaling:
     runs, scenarios = run_tables()
     return fit(runs=runs, scenarios=scenarios, samples=samples({"step_time_s": step_times_s}))
 
@@ -25,7 +25,7 @@ def test_mixed_workers_do_as_many_steps_as_each_alone() -> None:
     model = fit(runs=runs, scenarios=scenarios, samples=seen)
     asked = [mixed({"emu.1c": 2, "emu.slow": 3}), mixed({"emu.1c": 1}), mixed({"emu.slow": 1})]
     assert model.predict(asked)["value"].to_list() == [2 / 0.5 + 3 / 2.0, 2.0, 0.5]
-    assert Linear.from_json(model.parameters_json()) == model
+    assert LinearScaling.from_json(model.parameters_json()) == model
     with pytest.raises(BadInput, match=r"node_type 'emu\.2c', but the profile has 'emu\.1c'"):
         model.predict([mixed({"emu.1c": 2, "emu.2c": 1})])
     with pytest.raises(BadInput, match="expected step_time_s of a profile, found none"):
@@ -40,7 +40,7 @@ def test_the_metric_of_the_whole_run_goes_before_its_windows() -> None:
 
 def test_parameters_survive_json() -> None:
     model = fitted(0.5)
-    assert Linear.from_json(model.parameters_json()) == model
+    assert LinearScaling.from_json(model.parameters_json()) == model
 
 
 @pytest.mark.parametrize("step_time_s", [0.0, -1.0, None])

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from models.linear_rows import fit_rates, fit_step_times
+from models.public_rates import fit_linear_rates, fit_step_times
 from warehouse.records import BadInput
 
 RATES = pl.DataFrame(
@@ -18,7 +18,7 @@ RATES = pl.DataFrame(
 )
 
 
-fit = fit_rates("dnn", "node_type", "servers")
+fit = fit_linear_rates("dnn", "node_type", "servers")
 
 
 def test_a_rate_grows_with_workers() -> None:

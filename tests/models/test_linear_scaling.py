@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.linear_scaling import of_all, of_one, step_time_s, steps_per_s
+from models.linear_scaling import rate_of_all, rate_of_one, step_time_s, steps_per_s
 
 SECONDS = st.floats(1e-3, 1e3)
 
@@ -33,5 +33,5 @@ def test_waiting_is_never_faster(workers: list[tuple[int, float]]) -> None:
 def test_rates_of_rows() -> None:
     rows = pl.DataFrame({"rate": [6.0, 8.0], "workers": [2, 4]})
     rate, workers = pl.col("rate"), pl.col("workers")
-    assert rows.select(of_one(rate, workers))["rate"].to_list() == [3, 2]
-    assert rows.select(of_all(rate, workers))["rate"].to_list() == [12, 32]
+    assert rows.select(rate_of_one(rate, workers))["rate"].to_list() == [3, 2]
+    assert rows.select(rate_of_all(rate, workers))["rate"].to_list() == [12, 32]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.queue_rows import Form, fit_rates, speedup
+from models.public_rates import Form, fit_queue_rates, speedup
 from warehouse.records import BadInput
 
 FORMS: tuple[Form, ...] = ("lin", "cynthia")
@@ -41,7 +41,7 @@ def test_many_workers_do_what_the_queue_lets_through(share: float) -> None:
 def test_a_share_is_learned_for_each_node_type_and_used_for_another_network(form: Form) -> None:
     rows = rates(form, {"K80": 0.05, "P100": 0.25}, {"res": 10.0, "vgg": 2.0, "shake": 0.5})
     new = pl.col("dnn") == "shake"
-    fitted = fit_rates(form)(rows.filter(~new | (pl.col("world_size") == 1)))
+    fitted = fit_queue_rates(form)(rows.filter(~new | (pl.col("world_size") == 1)))
     asked = rows.filter(new)
     assert fitted.predict(asked.drop("value"))["value"].to_list() == pytest.approx(
         asked["value"].to_list()
@@ -52,7 +52,7 @@ def test_a_share_is_learned_for_each_node_type_and_used_for_another_network(form
 def test_what_is_not_known_is_not_forecast() -> None:
     rows = rates("lin", {"K80": 0.1}, {"res": 10.0})
     other = rates("lin", {"P100": 0.1}, {"res": 20.0}).filter(world_size=1)
-    fitted = fit_rates("lin")(pl.concat([rows, other]))
+    fitted = fit_queue_rates("lin")(pl.concat([rows, other]))
     asked = pl.DataFrame(
         {
             "subject_id": ["no share", "no rate"],
@@ -67,4 +67,6 @@ def test_what_is_not_known_is_not_forecast() -> None:
 
 def test_nothing_to_learn_a_share_from_is_refused() -> None:
     with pytest.raises(BadInput, match="with one worker and with several; found none"):
-        fit_rates("cynthia")(rates("cynthia", {"K80": 0.1}, {"res": 10.0}).filter(world_size=1))
+        fit_queue_rates("cynthia")(
+            rates("cynthia", {"K80": 0.1}, {"res": 10.0}).filter(world_size=1)
+        )

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.async_sgd.systems import ASYNC_SGD_PAPER, ONE_SERVER
-from models.ceer.fitted import FittedCeer
-from models.ernest.systems import ERNEST
-from models.predictddl import learned
+from models.ceer.fit import FittedCeer
+from models.ernest import ERNEST
+from models.predictddl import residuals
 from models.predictddl import systems as predictddl
-from models.system import Fitted, System
+from models.system import FittedSystem, System
 from models.systems import SYSTEMS
 from profilers.probes import PROBES
 from tests.models.async_sgd import captured_job
@@ -25,8 +25,8 @@ from tests.models.ceer import study as ceer
 from tests.models.predictddl import study as networks
 from tests.models.runs import links, run_tables, samples, scenario
 from tests.models.srift import study as srift
-from warehouse.asks import Ask, Refusal
-from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
+from warehouse.inputs import Input, Refusal
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
 
 SYSTEM = pytest.mark.parametrize("system", SYSTEMS, ids=[system.name for system in SYSTEMS])
 
@@ -74,8 +74,8 @@ def made_up_graphs() -> Iterator[None]:
     Choosing among all takes seconds for each system, and is tested where they are.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for name in [*learned.REGRESSORS][2:]:
-            patch.delitem(learned.REGRESSORS, name)
+        for name in [*residuals.REGRESSORS][2:]:
+            patch.delitem(residuals.REGRESSORS, name)
         patch.setattr(predictddl, "primitive_graphs", networks.graphs)
         yield
 
@@ -134,7 +134,7 @@ def _of_pytorch(one: Scenario) -> Scenario:
     return one.model_copy(update={"workload": load})
 
 
-def _known(fitted: Fitted) -> Fitted:
+def _known(fitted: FittedSystem) -> FittedSystem:
     """Return a fit that knows how the made-up networks look."""
     if isinstance(fitted, FittedCeer):
         return replace(fitted, network=ceer.network)
@@ -142,7 +142,7 @@ def _known(fitted: Fitted) -> Fitted:
 
 
 @cache
-def fitted(name: str) -> Fitted:
+def fitted(name: str) -> FittedSystem:
     """Return a system fitted to its world, once for all tests."""
     (system,) = (one for one in SYSTEMS if one.name == name)
     return system.fit(world(system)[0])
@@ -196,12 +196,12 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     servers = NodeGroup(role="server", node_type="s", count=max(strategy.servers, 1))
     by_servers = strategy.kind == "async_parameter_server"
     if by_servers:
-        groups = [one.model_copy(update={"batch_size": None}) for one in groups]
+        groups = [group.model_copy(update={"batch_size": None}) for group in groups]
     framework = draw(st.sampled_from(FRAMEWORKS))
     link_mbps = draw(st.sampled_from([None, 200.0]))
     return Scenario(
-        workload=Workload(dnn="x", framework=framework, image_size=32, batch_size=8),
-        strategy=strategy.model_copy(update={"workers": sum(one.count for one in groups)}),
+        workload=TrainingWorkload(dnn="x", framework=framework, image_size=32, batch_size=8),
+        strategy=strategy.model_copy(update={"workers": sum(group.count for group in groups)}),
         nodes=(*groups, servers) if by_servers else tuple(groups),
         link_mbps=link_mbps,
         cross_traffic=draw(st.sampled_from([None, 0.5])) if by_servers and link_mbps else None,
@@ -215,7 +215,7 @@ def test_it_says_what_it_rests_on_or_refuses(system: System, asked: Scenario) ->
     if isinstance(found, Refusal):
         assert found.reason and "\n" not in found.reason
         return
-    assert found and all(isinstance(ask, Ask) for ask in found)
+    assert found and all(isinstance(ask, Input) for ask in found)
     for ask in found:
         if ask.whose == "own":
             assert ask.scenario.strategy.workers == 1 or system is ERNEST
@@ -316,7 +316,7 @@ def test_it_reads_what_its_probes_fill(system: System) -> None:
 def _of_some_kind(strategy: Strategy, framework: Framework) -> Scenario:
     servers = (NodeGroup(role="server", node_type="s", count=max(strategy.servers, 1)),)
     return Scenario(
-        workload=Workload(dnn="x", framework=framework, image_size=32, batch_size=8),
+        workload=TrainingWorkload(dnn="x", framework=framework, image_size=32, batch_size=8),
         strategy=strategy,
         nodes=(
             NodeGroup(role="worker", node_type="a", count=1),

@@ -9,7 +9,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 
 from networks import extraction
 from networks.catalogue import UnknownNetwork
-from networks.extraction import extracted, extracted_steps, primitive_graphs, step_graphs
+from networks.extraction import extract_graph, extract_steps, primitive_graphs, step_graphs
 from networks.operation_graph import operation_graph
 from networks.own_model import OwnModel
 from networks.primitives import Primitive, PrimitiveGraph
@@ -21,13 +21,13 @@ eventually = retry(
 
 
 def test_a_child_process_extracts_the_same_graph(graph: Any) -> None:
-    found = extracted("small_cnn", 4, 32)
+    found = extract_graph("small_cnn", 4, 32)
     assert found == operation_graph("small_cnn", 4, 32)
-    assert extracted("small_cnn", 4, 32) is found
+    assert extract_graph("small_cnn", 4, 32) is found
 
 
 def test_a_child_process_extracts_pytorch_too() -> None:
-    assert extracted("small_cnn", 4, 32, "pytorch") == pytorch_graph("small_cnn", 4, 32)
+    assert extract_graph("small_cnn", 4, 32, "pytorch") == pytorch_graph("small_cnn", 4, 32)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_one_child_extracts_several(children: list[list[str]]) -> None:
 
 @pytest.mark.exhaustive
 def test_one_child_extracts_a_network_at_several_batches(children: list[list[str]]) -> None:
-    found = extracted_steps("small_cnn", [3, 5, 3], 32, "pytorch")
+    found = extract_steps("small_cnn", [3, 5, 3], 32, "pytorch")
     assert found == [pytorch_graph("small_cnn", size, 32) for size in (3, 5, 3)]
     assert len(children) == 1
 
@@ -114,9 +114,9 @@ def test_primitives_of_users_models_stay(
 ) -> None:
     """Nobody could trace them again."""
     own = made_up("own-net-1a2b", 32)
-    monkeypatch.setattr(extraction, "learn", lambda *_: None)
+    monkeypatch.setattr(extraction, "register_own_network", lambda *_: None)
     monkeypatch.setattr(extraction, "check", lambda *_: None)
-    extraction.know(OwnModel(own.dnn, "pytorch", 32, 0, own, {}))
+    extraction.register_own_model(OwnModel(own.dnn, "pytorch", 32, 0, own, {}))
     primitive_graphs([("small_cnn", image_size) for image_size in (32, 40, 48)])
     assert primitive_graphs([(own.dnn, 32)]) == {(own.dnn, 32): own}
     assert traced == [["small_cnn:32", "small_cnn:40", "small_cnn:48"]]
@@ -125,20 +125,20 @@ def test_primitives_of_users_models_stay(
 def test_what_the_child_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(RuntimeError, match="graph of squeezenet could not be extracted: it wrote"):
-        extracted("squeezenet", 3, 33)
+        extract_graph("squeezenet", 3, 33)
 
 
 def test_a_child_that_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extraction, "_TIMEOUT_S", 0.01)
     with pytest.raises(RuntimeError, match=r"graph of squeezenet .* extracted within 0\.01 s"):
-        extracted("squeezenet", 3, 33)
+        extract_graph("squeezenet", 3, 33)
 
 
 def test_unknown_networks_start_no_child() -> None:
     with pytest.raises(UnknownNetwork, match="small_cmm"):
-        extracted("small_cmm", 4, 32)
+        extract_graph("small_cmm", 4, 32)
     with pytest.raises(ValueError, match="at least 16 pixels"):
-        extracted("small_cnn", 4, 8)
+        extract_graph("small_cnn", 4, 8)
 
 
 def test_a_child_does_not_outlive_who_waits_for_it(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 import networks
-from networks.families import family
-from networks.library import LIBRARY, SMALLEST
-from networks.pytorch_library import build
+from networks.catalogue import LIBRARY, SMALLEST, family
+from networks.pytorch_networks import build
 
 OWN_SIZES = ["resnet10", "squeezenet_v1_0", "mobilenetv3_small_w1", "condensenet74_c8_g8", "dla46c"]
 POOLED_IN_OUTPUT = {"squeezenet_v1_0", "squeezenet_v1_1", "squeezeresnet_v1_1", "darknet_tiny"}
@@ -17,7 +16,7 @@ POOLED_IN_OUTPUT = {"squeezenet_v1_0", "squeezenet_v1_1", "squeezeresnet_v1_1", 
 
 def parameters(network: nn.Module) -> int:
     """Count what is trained."""
-    return sum(one.numel() for one in network.parameters())
+    return sum(parameter.numel() for parameter in network.parameters())
 
 
 def test_names_are_those_of_the_library_and_none_of_ours() -> None:
@@ -67,7 +66,7 @@ def test_a_network_of_each_module_takes_small_images(name: str) -> None:
         network = networks.build_pytorch(name, SMALLEST)
         assert network.training
         assert network(torch.empty(1, 3, SMALLEST, SMALLEST)).shape == (1, 10)
-        pools = [one for one in network.modules() if isinstance(one, nn.AdaptiveAvgPool2d)]
+        pools = [module for module in network.modules() if isinstance(module, nn.AdaptiveAvgPool2d)]
     assert pools or family(name) == "efficientnet"
 
 
@@ -90,7 +89,10 @@ def test_a_step_trains_every_parameter() -> None:
     logits = network(torch.rand(2, 3, SMALLEST, SMALLEST))
     assert logits.shape == (2, 10)
     torch.nn.functional.cross_entropy(logits, torch.tensor([3, 4])).backward()
-    assert all(one.grad is not None and one.grad.isfinite().all() for one in network.parameters())
+    assert all(
+        parameter.grad is not None and parameter.grad.isfinite().all()
+        for parameter in network.parameters()
+    )
 
 
 def test_smaller_images_are_refused() -> None:

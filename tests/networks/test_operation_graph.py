@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 import networks
-from networks.operation_graph import operation_graph, step_operations
-from networks.operation_types import canonical
+from networks.operation_graph import canonical, operation_graph, step_operations
 from tests.exhaustive import exhaustive
 
 
@@ -67,7 +66,7 @@ def test_inputs_of_the_first_convolution(graph: Any) -> None:
     found = operation_graph("small_cnn", 4, 32)
     convolutions = 27 * 64 + 64 + 2 * (9 * 64 * 64 + 64)
     assert found.parameter_count == convolutions + (64 * 64 + 1) * 320 + 3210
-    fused = [one for one in found.operations if one.type == "_FusedConv2D"]
+    fused = [operation for operation in found.operations if operation.type == "_FusedConv2D"]
     first = next(one for one in fused if json.loads(one.inputs)[0] == [4, 32, 32, 3])
     # Images, filter and biases, in single precision.
     assert json.loads(first.inputs) == [[4, 32, 32, 3], [3, 3, 3, 64], [64]]
@@ -78,19 +77,19 @@ def test_inputs_of_the_first_convolution(graph: Any) -> None:
         "padding": "SAME",
         "dilations": [1, 1, 1, 1],
     }
-    assert all(one.known for one in found.operations if "Conv2D" in one.type)
+    assert all(operation.known for operation in found.operations if "Conv2D" in operation.type)
 
 
 def test_a_worker_leaves_variables_to_its_server(graph: Any) -> None:
     alone, worker = (operation_graph("squeezenet", 2, 48, server=one) for one in (False, True))
     theirs = {"VariableV2", "ApplyGradientDescent", "Identity", "Const", "NoOp"}
     here, there = (
-        Counter(one.type for one in graph.operations if one.type not in theirs)
+        Counter(operation.type for operation in graph.operations if operation.type not in theirs)
         for graph in (alone, worker)
     )
     assert here == there
     assert alone.parameter_count == worker.parameter_count
-    types = {one.type for one in worker.operations}
+    types = {operation.type for operation in worker.operations}
     assert not {"VariableV2", "ApplyGradientDescent"} & types
 
 
@@ -113,7 +112,11 @@ def test_batches_scale_sizes_not_counts(graph: Any) -> None:
     assert small.parameter_count == large.parameter_count
     assert Counter(o.type for o in small.operations) == Counter(o.type for o in large.operations)
     sizes = [
-        {one.name: one.input_bytes for one in graph.operations if one.type == "ReluGrad"}
+        {
+            operation.name: operation.input_bytes
+            for operation in graph.operations
+            if operation.type == "ReluGrad"
+        }
         for graph in (small, large)
     ]
     assert sizes[0]

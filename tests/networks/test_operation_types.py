@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from networks.operation_types import canonical
+from networks.operation_graph import canonical
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_types_without_their_library(found: str, expected: str) -> None:
 
 def test_names_load_no_framework() -> None:
     program = (
-        "import sys, networks.operation_types;"
+        "import sys, networks.operation_graph;"
         "sys.exit(bool({'tensorflow', 'tf_keras', 'torch'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from networks.pytorch_graph import step_operators
-from networks.traced import Traced, fields_of
+from networks.traced import TracedForward, fields_of
 
 BATCH, STEPS, FEATURES, HIDDEN = 2, 7, 24, 32
 Made = Callable[[], nn.Module]
@@ -32,12 +32,12 @@ class Forward(nn.Module):
         return self._function(given, self.weight)
 
 
-def traced(made: Made, *shape: int) -> Traced:
+def traced(made: Made, *shape: int) -> TracedForward:
     with FakeTensorMode():
         return fields_of(made(), (torch.zeros(BATCH, *shape),), "hand", 0, BATCH)
 
 
-def flops(found: Traced) -> float:
+def flops(found: TracedForward) -> float:
     return float(sum(node["flops"] for node in found.graph["nodes"]))
 
 
@@ -70,7 +70,7 @@ def test_a_recurrent_layer_is_one_node_with_the_products_of_all_steps(
     assert [node["type"] for node in found.graph["nodes"]] == ["input", "linear"]
     node = found.graph["nodes"][1]
     assert node["flops"] == 2 * STEPS * products
-    assert node["parameters"] == sum(one.numel() for one in made().parameters())
+    assert node["parameters"] == sum(parameter.numel() for parameter in made().parameters())
     results = int(options.get("proj_size", HIDDEN)) * (1 + bool(options.get("bidirectional")))
     assert node["output_elements"] == STEPS * results
     assert found.graph["edges"] == [(0, 1)]

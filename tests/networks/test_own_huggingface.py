@@ -60,13 +60,13 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 def test_a_config_becomes_a_model_and_a_batch_of_its_words(write: Write, tmp_path: Path) -> None:
     model, batch = from_config(write(TINY), 6, str(tmp_path))
-    assert sum(one.numel() for one in model.parameters()) == PARAMETERS
+    assert sum(parameter.numel() for parameter in model.parameters()) == PARAMETERS
     assert {name: one.shape for name, one in batch.items()} == {"input_ids": (6, POSITIONS)}
     assert 0 <= batch["input_ids"].min() and batch["input_ids"].max() < WORDS
     _, shorter = from_config(with_length("hf:.", 7), 2, str(tmp_path))
     assert shorter["input_ids"].shape == (2, 7)
     classifier, _ = from_config(write(CLASSIFIER), 1, str(tmp_path))
-    counted = sum(one.numel() for one in classifier.parameters())
+    counted = sum(parameter.numel() for parameter in classifier.parameters())
     assert counted == PARAMETERS + (HIDDEN + 1) * LABELS
 
 
@@ -81,7 +81,7 @@ def test_it_is_traced_and_trained_like_any_model(write: Write, tmp_path: Path) -
     out = network(network.draw(3))
     assert out.shape == (3, LABELS)
     torch.nn.functional.cross_entropy(out, torch.zeros(3, dtype=torch.int64)).backward()
-    assert all(one.grad is not None for one in network.parameters())
+    assert all(parameter.grad is not None for parameter in network.parameters())
 
 
 def test_images_and_two_sides(write: Write, tmp_path: Path) -> None:

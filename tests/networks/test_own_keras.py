@@ -134,9 +134,9 @@ def test_gradients_of_an_imported_step_are_those_of_the_model(
     assert isinstance(file, Path)
     slopes = imported_slopes(file, model.dnn)
     (words,) = [
-        one.outputs[0]
-        for one in tf1.get_default_graph().get_operations()
-        if one.type == "PlaceholderWithDefault"
+        operation.outputs[0]
+        for operation in tf1.get_default_graph().get_operations()
+        if operation.type == "PlaceholderWithDefault"
     ]
     variables = tf1.trainable_variables()
     with tf1.Session() as session:
@@ -171,9 +171,13 @@ def test_variables_of_an_imported_step_are_on_the_servers(model: OwnModel, graph
     operations = tf1.get_default_graph().get_operations()
     places = {variable.handle.device for _, variable in slopes}
     assert places == {"/job:ps/task:0", "/job:ps/task:1"}
-    reads = [one for one in operations if one.type in ("ReadVariableOp", "ResourceGather")]
-    assert reads and all(one.device == one.inputs[0].op.device for one in reads)
-    worked = {one.device for one in operations if one.type == "MatMul"}
+    reads = [
+        operation
+        for operation in operations
+        if operation.type in ("ReadVariableOp", "ResourceGather")
+    ]
+    assert reads and all(read.device == read.inputs[0].op.device for read in reads)
+    worked = {operation.device for operation in operations if operation.type == "MatMul"}
     assert worked == {"/job:worker/task:3"}
 
 
@@ -182,10 +186,10 @@ def test_operations_of_a_known_model_are_extracted(
 ) -> None:
     monkeypatch.setattr(catalogue, "_OWN", {})
     monkeypatch.setattr(extraction, "_STEPS", {})
-    extraction.know(model)
-    found = extraction.extracted(model.dnn, BATCH, 0)
+    extraction.register_own_model(model)
+    found = extraction.extract_graph(model.dnn, BATCH, 0)
     assert (found.dnn, found.parameter_count) == (model.dnn, model.parameter_count)
-    types = Counter(one.type for one in found.operations)
+    types = Counter(operation.type for operation in found.operations)
     # The product, and the two of its gradients.
     assert types["MatMul"] == 3 and found.unknown == ()
     assert types["ResourceApplyGradientDescent"] == types["ResourceScatterAdd"] == 1
@@ -238,4 +242,4 @@ def test_keras_on_another_backend_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "keras", keras)
     assert own_keras.is_model(Model()) and not own_keras.is_model(keras)
     with pytest.raises(ValueError, match=r"Keras runs on torch here.* unset KERAS_BACKEND"):
-        own_keras.traced((Model(), numpy.ones((2, 3))), "mine:build", (2,))
+        own_keras.trace_model((Model(), numpy.ones((2, 3))), "mine:build", (2,))

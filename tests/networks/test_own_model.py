@@ -15,9 +15,9 @@ from torch import nn
 import networks
 from networks import catalogue, extraction
 from networks.operation_graph import OperationGraph
-from networks.own_function import called
+from networks.own_function import call_function
 from networks.own_model import MOST_UNKNOWN, NoGraph, OwnModel, own_model
-from networks.own_torch import OwnNetwork, made_of
+from networks.own_torch import OwnNetwork, split_module_and_batch
 from networks.own_training import own_network
 
 PACKAGE = {
@@ -102,11 +102,13 @@ def test_packages_of_the_names_of_ours_are_the_users_in_a_child_process(folder: 
     for size in (4, 6):
         step = model.steps[size]
         assert isinstance(step, OperationGraph)
-        convolved = [one for one in step.operations if one.type == "aten::convolution"]
+        convolved = [
+            operation for operation in step.operations if operation.type == "aten::convolution"
+        ]
         assert [one.flops for one in convolved] == [size * 2 * 8 * 3 * 9 * 18 * 18]
         assert json.loads(convolved[0].inputs)[0] == [size, 3, 20, 20]
-        updates = [one for one in step.operations if one.type == "aten::add_"]
-        assert sum(math.prod(json.loads(one.inputs)[0]) for one in updates) == 252
+        updates = [operation for operation in step.operations if operation.type == "aten::add_"]
+        assert sum(math.prod(json.loads(update.inputs)[0]) for update in updates) == 252
 
 
 def test_recurrent_layers_are_counted_and_said_to_be_unmeasured(folder: Path) -> None:
@@ -118,8 +120,10 @@ def test_recurrent_layers_are_counted_and_said_to_be_unmeasured(folder: Path) ->
     step = model.steps[4]
     # Its parameters are updated, too: matrices and biases.
     assert isinstance(step, OperationGraph)
-    updates = [one for one in step.operations if one.type == "aten::add_"]
-    assert sum(math.prod(json.loads(one.inputs)[0]) for one in updates) == model.parameter_count
+    updates = [operation for operation in step.operations if operation.type == "aten::add_"]
+    assert (
+        sum(math.prod(json.loads(update.inputs)[0]) for update in updates) == model.parameter_count
+    )
 
 
 def test_a_graph_of_unknown_work_is_given_to_no_system(
@@ -133,7 +137,7 @@ def test_a_graph_of_unknown_work_is_given_to_no_system(
     monkeypatch.setattr(catalogue, "_OWN", {})
     for known in ("_PRIMITIVES", "_STEPS", "_TOO_UNKNOWN"):
         monkeypatch.setattr(extraction, known, {})
-    extraction.know(model)
+    extraction.register_own_model(model)
     with pytest.raises(ValueError, match="aten::linalg_inv_ex"):
         extraction.primitive_graphs([(model.dnn, model.image_size)])
     little = replace(model, unknown_work={"aten::topk": MOST_UNKNOWN / 2})
@@ -174,7 +178,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], s
 
 def refusal(target: str) -> str:
     with pytest.raises(ValueError) as refused:
-        made_of(called(target, 2, [], []), target)
+        split_module_and_batch(call_function(target, 2, [], []), target)
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -294,16 +298,16 @@ def test_a_known_model_is_a_network_of_this_process_alone(monkeypatch: pytest.Mo
     step = OperationGraph("own-1234abcd", 8, 24, 5, ())
     steps: dict[int, OperationGraph | Path | str] = {8: step, 16: "it fails"}
     model = OwnModel("own-1234abcd", "pytorch", 24, 5, graph, steps)
-    extraction.know(model, ("mine:build", "/there"))
+    extraction.register_own_model(model, ("mine:build", "/there"))
     networks.check("own-1234abcd", 24, "pytorch")
     assert extraction.primitive_graphs([("own-1234abcd", 24)]) == {("own-1234abcd", 24): graph}
     assert catalogue.source("own-1234abcd") == ("mine:build", "/there")
     assert catalogue.source("resnet18") is None
     assert "own-1234abcd" not in networks.names("pytorch")
-    assert extraction.extracted("own-1234abcd", 8, 24, "pytorch") is step
+    assert extraction.extract_graph("own-1234abcd", 8, 24, "pytorch") is step
     for size, told in ((16, "it fails"), (32, "its training step was not traced")):
         with pytest.raises(ValueError, match=told):
-            extraction.extracted("own-1234abcd", size, 24, "pytorch")
+            extraction.extract_graph("own-1234abcd", size, 24, "pytorch")
     with pytest.raises(networks.UnknownNetwork, match="of which only its name is kept"):
         networks.check("own-1234abcd", 24, "tensorflow")
     with pytest.raises(ValueError, match="was traced with images of 24 pixels a side, found 32"):

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from networks.placement import Placement, held_bytes, place
+from networks.variables import Placement, held_bytes, place
 
 VGG_11 = {
     "conv0": (3, 64),

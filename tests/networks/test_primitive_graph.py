@@ -10,11 +10,9 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from networks.catalogue import names
-from networks.library import LIBRARY
-from networks.primitive_graph import primitive_graph
+from networks.catalogue import LIBRARY, names
 from networks.primitives import PRIMITIVES, Primitive, PrimitiveGraph
-from networks.pytorch_graph import pytorch_graph
+from networks.pytorch_graph import primitive_graph, pytorch_graph
 from networks.traced import CannotTrace, fields_of
 
 OURS = [name for name in names("pytorch") if name not in LIBRARY]
@@ -160,7 +158,11 @@ def test_a_network_s_nodes_have_the_operations_of_a_step_s_forward_pass(dnn: str
     step = pytorch_graph(dnn, BATCH, 64)
     graph = primitive_graph(dnn, 64)
     assert graph.parameter_count == step.parameter_count
-    forward = [one for one in step.operations if one.type in ("aten::convolution", "aten::addmm")]
+    forward = [
+        operation
+        for operation in step.operations
+        if operation.type in ("aten::convolution", "aten::addmm")
+    ]
     assert graph.flops * BATCH == sum(one.flops or 0 for one in forward)
 
 

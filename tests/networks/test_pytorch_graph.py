@@ -72,7 +72,7 @@ def test_dense_layers_and_the_update_of_every_parameter() -> None:
     # What the dense layer was given, and its weights, each have a gradient.
     assert [one.flops for one in of_type(found, "aten::mm")] == [2 * 2 * 2 * 4, 2 * 2 * 2 * 4]
     updates = [one for one in of_type(found, "aten::add_") if "-0.01" in one.attributes]
-    assert [json.loads(one.inputs)[0] for one in updates] == [[4, 3, 3, 3], [2, 4], [2]]
+    assert [json.loads(update.inputs)[0] for update in updates] == [[4, 3, 3, 3], [2, 4], [2]]
     assert len({one.name for one in found}) == len(found)
 
 
@@ -85,7 +85,7 @@ def test_the_graph_is_what_is_executed(dnn: str) -> None:
     module = networks.build_pytorch(dnn, side)
     executed = operators(module, side)
     assert graph.operations == executed
-    assert graph.parameter_count == sum(one.numel() for one in module.parameters())
+    assert graph.parameter_count == sum(parameter.numel() for parameter in module.parameters())
 
 
 @pytest.mark.parametrize("dnn", ["vgg11", *exhaustive("resnet50")])
@@ -96,7 +96,7 @@ def test_work_agrees_with_pytorch_s_own_count(dnn: str) -> None:
     with FlopCounterMode(display=False) as counted:
         logits = module(torch.rand(2, 3, side, side))
         nn.functional.cross_entropy(logits, torch.tensor([0, 1])).backward()
-    assert sum(one.flops or 0 for one in graph.operations) == counted.get_total_flops()
+    assert sum(operation.flops or 0 for operation in graph.operations) == counted.get_total_flops()
 
 
 def test_the_batch_scales_convolutions_and_not_updates() -> None:
@@ -119,7 +119,7 @@ def test_operators_that_run_are_timed_each_by_itself() -> None:
     assert min(times_us) > 0
     assert sum(times_us) < took_us
     assert timed_operators(module, images, labels)[0] == found
-    assert all(one.grad is None for one in module.parameters())
+    assert all(parameter.grad is None for parameter in module.parameters())
 
 
 def test_an_unknown_network_is_refused() -> None:

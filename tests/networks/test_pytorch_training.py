@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import networks
-from networks.library import LIBRARY
+from networks.catalogue import LIBRARY
 from tests.exhaustive import exhaustive
 
 PUBLISHED = {
@@ -31,7 +31,7 @@ def parameters(name: str, image_size: int, num_classes: int = 10) -> int:
     # A meta device holds no values, so that large networks cost nothing.
     with torch.device("meta"):
         network = networks.build_pytorch(name, image_size, num_classes)
-    return sum(one.numel() for one in network.parameters())
+    return sum(parameter.numel() for parameter in network.parameters())
 
 
 @pytest.mark.parametrize(("name", "count"), PUBLISHED.items())
@@ -63,7 +63,10 @@ def test_a_single_smallest_image_trains_every_parameter(name: str) -> None:
     logits = network(torch.rand(1, 3, side, side))
     assert logits.shape == (1, 10)
     torch.nn.functional.cross_entropy(logits, torch.tensor([3])).backward()
-    assert all(one.grad is not None and one.grad.isfinite().all() for one in network.parameters())
+    assert all(
+        parameter.grad is not None and parameter.grad.isfinite().all()
+        for parameter in network.parameters()
+    )
 
 
 def test_an_unknown_network_and_a_small_image_are_refused() -> None:

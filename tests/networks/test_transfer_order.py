@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from networks.transfer_order import tic, transfer_order
+from networks.variables import tic, transfer_order
 
 
 def test_a_chain_of_layers_receives_them_in_their_order() -> None:

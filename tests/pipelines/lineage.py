@@ -54,9 +54,9 @@ def _lines(assets: dict[str, list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    from pipelines.lineage import study_files, whole
-    from pipelines.resources import resources
+    from pipelines.execution import resources
+    from pipelines.lineage import all_definitions, study_files
 
     if sys.argv[1:] != ["--write"]:
         sys.exit("usage: python -m tests.pipelines.lineage --write")
-    write(lineage(whole(resources(), *study_files())))
+    write(lineage(all_definitions(resources(), *study_files())))

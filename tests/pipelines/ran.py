@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from dagster import DagsterRunStatus
 
-from assets.turns import OWNER_TAG
-from pipelines import history
+from assets.home_lock import OWNER_TAG
+from pipelines import dagster_history
 from pipelines.cli.main import main
-from pipelines.lineage import definitions
-from pipelines.resources import resources
+from pipelines.execution import resources
+from pipelines.lineage import study_definitions
 from tests.synthetic import PaperProbes
 from warehouse.home import CHECKOUT
 
@@ -84,15 +84,15 @@ def run_study(home: Path, study: Path, probes: PaperProbes) -> Ran:
 
 def statuses(home: Path) -> list[DagsterRunStatus]:
     """Return how the runs of a home ended, the newest first."""
-    with history.instance(home) as instance:
-        return [one.status for one in instance.get_runs()]
+    with dagster_history.instance(home) as instance:
+        return [run.status for run in instance.get_runs()]
 
 
 def leave_dead_run(home: Path) -> str:
     """Make a run that holds the measuring pool, of a process that ended long ago."""
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         dead = instance.create_run_for_job(
-            job_def=definitions(resources(), DEMO).resolve_job_def("demo"),
+            job_def=study_definitions(resources(), DEMO).resolve_job_def("demo"),
             tags={OWNER_TAG: "stepcast-1-1-0-run"},
             status=DagsterRunStatus.STARTED,
         )

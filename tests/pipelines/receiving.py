@@ -2,9 +2,9 @@
 
 from dagster import Definitions
 
-from pipelines import sensors
-from pipelines.resources import resources
+from pipelines import automation
+from pipelines.execution import resources
 from profilers.steady import hostlock
 
 hostlock.holder = lambda: ""
-defs = Definitions.merge(sensors.receiving(), Definitions(resources=resources()))
+defs = Definitions.merge(automation.receiving_definitions(), Definitions(resources=resources()))

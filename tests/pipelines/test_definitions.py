@@ -11,14 +11,14 @@ from dagster import AssetKey, AssetSpec, Definitions
 
 from assets.fleet import TYPES, WATCHES
 from models.systems import SYSTEMS
-from pipelines.lineage import STUDIES, definitions, shown_files, study_files, whole
-from pipelines.resources import resources
+from pipelines.execution import resources
+from pipelines.lineage import STUDIES, all_definitions, shown_files, study_definitions, study_files
 from profilers.probes import PROBES
 from studies.study import Study, read_study
 from tests.pipelines import lineage
 from tests.synthetic import CAPTURING, DDP, MIXED, STUDY, SYNCHRONOUS, write_study
-from warehouse.asks import Ask, Refusal
 from warehouse.home import CHECKOUT
+from warehouse.inputs import Input, Refusal
 from warehouse.warehouse import Warehouse, read_only
 
 COMMITTED = sorted((CHECKOUT / "studies").glob("*.yaml"))
@@ -45,7 +45,7 @@ every_forecast = pytest.mark.parametrize(
 @cache
 def committed() -> Definitions:
     """Return the definitions of all committed studies, made by the first test that asks."""
-    return whole(resources(), *COMMITTED)
+    return all_definitions(resources(), *COMMITTED)
 
 
 @cache
@@ -56,7 +56,7 @@ def listed() -> list[AssetSpec]:
 
 def made(*files: Path) -> Definitions:
     """Return the definitions of study files."""
-    return definitions(resources(), *files)
+    return study_definitions(resources(), *files)
 
 
 def upstream(of: Definitions, key: AssetKey) -> set[AssetKey]:
@@ -70,7 +70,7 @@ def in_group(study: str, group: str, of: Definitions | None = None) -> dict[str,
     return {key.path[-1]: key for key in keys if key.path[:-1] == [study, group]}
 
 
-def asked_by(study: Study, system: str) -> Iterator[Ask]:
+def asked_by(study: Study, system: str) -> Iterator[Input]:
     """Yield what a system asks for, of all test scenarios of a study that it does not refuse."""
     (found,) = (one for one in SYSTEMS if one.name == system)
     for curve in study.curves:
@@ -347,8 +347,8 @@ def test_a_study_with_the_name_of_another_job_is_warned_of(
     name: str, tmp_path: Path, warnings: list[str]
 ) -> None:
     study = write_study(tmp_path, STUDY.replace("name: paper", f"name: {name}"))
-    found = whole(resources(), study)
-    assert jobs(found) == jobs(whole(resources()))
+    found = all_definitions(resources(), study)
+    assert jobs(found) == jobs(all_definitions(resources()))
     assert warnings == [f"study left out of the lineage: {study} has the name of another, {name}"]
 
 

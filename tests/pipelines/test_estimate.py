@@ -7,27 +7,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.estimate import Estimate, readable
+from pipelines.cli.progress import TimeEstimate, format_duration
 from studies.plan import Task
 
 PLAN = (Task("a", 60), Task("b", 60), Task("c", 120))
 
 
 def test_before_anything_is_over_the_plan_is_believed() -> None:
-    estimate = Estimate(PLAN, now=0)
+    estimate = TimeEstimate(PLAN, now=0)
     assert estimate.left_s(0) == pytest.approx(240)
     assert estimate.left_s(20) == pytest.approx(220)
 
 
 def test_a_task_that_takes_long_makes_its_own_end_and_the_rest_look_slow_at_once() -> None:
-    estimate = Estimate(PLAN, now=0)
+    estimate = TimeEstimate(PLAN, now=0)
     pace = (500 + 30) / (60 + 30)
     assert estimate.left_s(500) == pytest.approx(0.1 * 500 + 180 * pace)
 
 
 def test_of_another_kind_half_of_that_is_expected() -> None:
     of_two = (Task("a", 60, "x"), Task("b", 60, "x"), Task("c", 60, "y"))
-    estimate = Estimate(of_two, now=0)
+    estimate = TimeEstimate(of_two, now=0)
     estimate.finish("a", now=330)
     assert estimate.left_s(330) == pytest.approx(60 * 4 + 60 * 4**0.5)
 
@@ -36,7 +36,7 @@ def shown(
     taken_s: Sequence[float], plan: Sequence[Task], every_s: int = 20
 ) -> list[tuple[int, float]]:
     """Return what is left by the clock, while the tasks of a plan take these seconds."""
-    estimate, ends = Estimate(plan, now=0), list(accumulate(taken_s))
+    estimate, ends = TimeEstimate(plan, now=0), list(accumulate(taken_s))
     told, over = [], 0
     for now in range(0, int(ends[-1]), every_s):
         while ends[over] <= now:
@@ -73,25 +73,25 @@ def test_what_is_left_does_not_stand_still(slow: float) -> None:
 
 
 def test_what_was_slow_makes_the_rest_look_slow() -> None:
-    estimate = Estimate(PLAN, now=0)
+    estimate = TimeEstimate(PLAN, now=0)
     estimate.finish("a", now=150)
     assert estimate.left_s(150) == pytest.approx(2 * 180)
 
 
 def test_what_was_quick_makes_the_rest_look_quick() -> None:
-    estimate = Estimate(PLAN, now=0)
+    estimate = TimeEstimate(PLAN, now=0)
     estimate.finish("a", now=15)
     assert estimate.left_s(15) == pytest.approx(180 / 2)
 
 
 def test_unplanned_tasks_change_nothing() -> None:
-    estimate = Estimate(PLAN, now=0)
+    estimate = TimeEstimate(PLAN, now=0)
     estimate.finish("z", now=15)
     assert estimate.left_s(15) == pytest.approx(225)
 
 
 def test_at_the_end_nothing_is_left() -> None:
-    estimate = Estimate(PLAN, now=0)
+    estimate = TimeEstimate(PLAN, now=0)
     for name in "abc":
         estimate.finish(name, now=9)
     assert estimate.left_s(9) == 0
@@ -103,4 +103,4 @@ def test_at_the_end_nothing_is_left() -> None:
     [(0, "5 s"), (12, "10 s"), (54, "55 s"), (58, "1 min"), (84, "1 min 20 s"), (3000, "50 min")],
 )
 def test_durations_are_readable(seconds: float, text: str) -> None:
-    assert readable(seconds) == text
+    assert format_duration(seconds) == text

@@ -7,16 +7,16 @@ import polars as pl
 import pytest
 from dagster import AssetKey, DagsterExecutionInterruptedError, DagsterRunStatus
 
-from pipelines import history
+from pipelines import dagster_history
 from pipelines.execution import CheckFailed, execute
-from studies.progress import Progress
+from studies.messages import Progress
 from tests.pipelines.ran import ASKED, MEASURED, Ran, statuses
 from tests.synthetic import FORECASTERS, OPERATIONS, PaperProbes
 from warehouse.warehouse import Warehouse, read_only
 
 
 def run(home: Path, study: Path) -> None:
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         execute(instance, study, "loopback", Progress())
 
 
@@ -61,7 +61,7 @@ def test_one_worker_is_predicted_as_it_was_profiled(first_run: Ran) -> None:
 
 def test_assets_show_rows_columns_and_plots(first_run: Ran) -> None:
     shown = {}
-    with history.instance(first_run.home) as instance:
+    with dagster_history.instance(first_run.home) as instance:
         for key in instance.all_asset_keys():
             event = instance.get_latest_materialization_event(key)
             assert event is not None
@@ -103,7 +103,7 @@ def test_a_blocking_check_stops_what_is_downstream(
     with pytest.raises(CheckFailed, match=r"traces are whole: .*no uplink transfer"):
         run(home, study_file)
     assert probes.asked == ASKED[:3]
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         assert (
             instance.get_latest_materialization_event(AssetKey(["paper", "fits", "linear"])) is None
         )
@@ -121,7 +121,7 @@ def test_an_interrupt_that_python_ignores_is_not_lost(
             Ignored()
             Event().wait(30)
 
-    with history.instance(home) as instance, pytest.raises(KeyboardInterrupt):
+    with dagster_history.instance(home) as instance, pytest.raises(KeyboardInterrupt):
         execute(instance, study_file, "loopback", Interrupted())
     assert len(probes.asked) == 1
 
@@ -137,7 +137,7 @@ def test_a_busy_host_is_warned_of_and_a_dead_run_is_ended(second_run: tuple[Ran,
         DagsterRunStatus.FAILURE,
         DagsterRunStatus.SUCCESS,
     ]
-    with history.instance(ran.home) as instance:
+    with dagster_history.instance(ran.home) as instance:
         ended = instance.get_run_by_id(dead)
         assert ended is not None
         assert ended.status == DagsterRunStatus.FAILURE

@@ -7,9 +7,9 @@ from random import Random
 import polars as pl
 import pytest
 
-from forecasting.published import PUBLIC_SETS
+from forecasting.public_files import PUBLIC_SETS
 from models.systems import SYSTEMS
-from pipelines import external
+from pipelines import public_files
 from warehouse.warehouse import Warehouse, read_only
 
 CMDARE = "path,gpu,n_ps,model,n_workers,n_points,median_global_steps_s,mean_after_warm,"
@@ -48,7 +48,7 @@ def write(folder: Path, factors: Random | None = None) -> Path:
 
 def judged(data: Path, home: Path) -> tuple[list[str], pl.DataFrame]:
     warehouse = Warehouse(home)
-    return list(external.judge(data, warehouse)), warehouse.accuracy()
+    return list(public_files.judge(data, warehouse)), warehouse.accuracy()
 
 
 def test_forecasts_are_judged_by_what_was_held_out(data: Path, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_name_is_of_a_whole_system_or_of_its_own(tmp_path: Path) -> None:
     assert polished["ape_percent"].to_list() == pytest.approx([0.0] * len(size), abs=1e-6)
     registered = read_only(home, "SELECT what FROM pred.system WHERE name = 'median_polish'")
     assert "slowness of a placement" in registered["what"][0]
-    entered = {one.system for public in PUBLIC_SETS for one in public.contenders}
+    entered = {contender.system for public in PUBLIC_SETS for contender in public.contenders}
     whole = {one.name for one in SYSTEMS if not one.name.startswith("linear")}
     assert entered & whole == {"lin", "cynthia"}
 
@@ -197,8 +197,8 @@ def test_steps_are_forecast_from_sums_of_operations_of_other_families(tmp_path: 
     }
     # On the A100, OPT alone is kept, so that nothing is there to see of its device.
     labels = [json.loads(text) for text in accuracy["label"]]
-    assert {one["node_type"] for one in labels} == {"P100"}
-    assert {one["trace"] for one in labels} == {"present"}
+    assert {label["node_type"] for label in labels} == {"P100"}
+    assert {label["trace"] for label in labels} == {"present"}
     alone = accuracy.filter(system="operations_sum")
     # 100 ms a batch for 90.
     assert alone["error_percent"].to_list() == pytest.approx([100 / 9] * 6)

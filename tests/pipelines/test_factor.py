@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from dagster import AssetSelection, DagsterInstance
 
-from pipelines.lineage import definitions
-from pipelines.resources import resources
+from pipelines.execution import resources
+from pipelines.lineage import study_definitions
 from tests.pipelines.ran import Ran
 from tests.synthetic import FORECASTERS, PaperProbes, by_workers
 from warehouse.records import Scenario
@@ -47,7 +47,7 @@ def next_round(home: Path, study: Path) -> tuple[bytes, pl.DataFrame]:
 
 
 def run_study(study: Path, wanted: AssetSelection) -> None:
-    defs = definitions(resources("loopback"), study)
+    defs = study_definitions(resources("loopback"), study)
     keys = sorted(wanted.resolve(defs.resolve_asset_graph()))
     with DagsterInstance.ephemeral() as instance:
         defs.resolve_job_def("paper").execute_in_process(instance=instance, asset_selection=keys)

@@ -22,7 +22,7 @@ from dagster._core.test_utils import create_run_for_test
 
 from assets.fleet import MEASURES, PROFILES, TYPES, WATCHES, key
 from fleet.members import FILE, Member, change, read_members, write_members
-from pipelines import fleet, history
+from pipelines import dagster_history, fleet
 from pipelines.definitions import defs
 from profilers.steady import hostlock
 from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, member, visited
@@ -127,7 +127,7 @@ def test_dagster_accepts_what_is_asked_for_of_partitions_that_are_new(
     """As its daemon evaluates a sensor: with its own checks of jobs, partitions and selections."""
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
     join(home, member())
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         context = build_sensor_context(
             instance_ref=instance.get_ref(),
             repository_def=defs.get_repository_def(),
@@ -135,8 +135,8 @@ def test_dagster_accepts_what_is_asked_for_of_partitions_that_are_new(
         )
         data = defs.resolve_sensor_def(fleet.SENSOR).evaluate_tick(context)
     requests = data.run_requests or ()
-    assert [one.tags["dagster/partition"] for one in requests] == [NODE_TYPE] * 2
-    assert [one.job_name for one in requests] == [WATCHES, PROFILES]
+    assert [request.tags["dagster/partition"] for request in requests] == [NODE_TYPE] * 2
+    assert [request.job_name for request in requests] == [WATCHES, PROFILES]
     assert data.dynamic_partitions_requests
 
 

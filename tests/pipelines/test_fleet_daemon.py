@@ -28,7 +28,7 @@ from fleet.history import runs
 from profilers import watch
 from profilers.clusters import cgroups, owner
 from profilers.probes import PROBES
-from profilers.steady.beside import beside
+from profilers.steady.gauges import background_thread
 from tests.pipelines import ran
 from tests.pipelines.ran import statuses
 from warehouse.home import CHECKOUT
@@ -67,9 +67,9 @@ def slowed() -> Iterator[None]:
                 seen[name] += 1
                 # Once, when it is whole: each change begins a period with a quota of its own.
                 if seen[name] == 10:
-                    cgroups.pace(controller, name, SHARE, SLOWDOWN)
+                    cgroups.stretch_quota(controller, name, SHARE, SLOWDOWN)
 
-    with beside(keep_slow, "slowdown"):
+    with background_thread(keep_slow, "slowdown"):
         yield
 
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from dagster import DagsterInstance, job
 
-from pipelines import history
+from pipelines import dagster_history
 from warehouse.home import CHECKOUT
 
 
@@ -19,7 +19,7 @@ def test_settings_are_those_of_the_checkout_with_absolute_paths(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
-    history.prepare(home)
+    dagster_history.prepare(home)
     written = yaml.safe_load((home / "dagster.yaml").read_text())
     original = yaml.safe_load((CHECKOUT / "dagster.yaml").read_text())
     assert written["storage"] == {"sqlite": {"base_dir": f"{home}/dagster"}}
@@ -32,7 +32,7 @@ def test_what_runs_here_is_seen_by_the_web_interface(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         run_id = nothing.execute_in_process(instance=instance).run_id
     monkeypatch.chdir(tmp_path)
     with DagsterInstance.get() as instance:
@@ -43,7 +43,7 @@ def test_the_checkouts_own_settings_name_the_default_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
-    with history.instance(tmp_path / ".stepcast") as instance:
+    with dagster_history.instance(tmp_path / ".stepcast") as instance:
         run_id = nothing.execute_in_process(instance=instance).run_id
     (tmp_path / "dagster.yaml").write_text((CHECKOUT / "dagster.yaml").read_text())
     monkeypatch.chdir(tmp_path)
@@ -53,7 +53,7 @@ def test_the_checkouts_own_settings_name_the_default_home(
 
 
 def test_unchanged_settings_are_not_written_again(home: Path) -> None:
-    history.prepare(home)
+    dagster_history.prepare(home)
     before = (home / "dagster.yaml").stat().st_ino
-    history.prepare(home)
+    dagster_history.prepare(home)
     assert (home / "dagster.yaml").stat().st_ino == before

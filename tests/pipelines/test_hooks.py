@@ -10,7 +10,7 @@ from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon import sensor as daemon
 
-from pipelines import history, hooks
+from pipelines import dagster_history, notification
 from tests.pipelines.receivers import WebServer, serving
 from warehouse.home import CHECKOUT
 from warehouse.records import ProbeFailed
@@ -71,7 +71,7 @@ def ticks(instance: DagsterInstance) -> Generator[None, None, None]:
 
 
 def test_the_daemon_tells_of_a_run_that_fails(web: WebServer, home: Path) -> None:
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         looks = ticks(instance)
         next(looks)
         works.execute_in_process(instance=instance)
@@ -90,7 +90,7 @@ def test_the_daemon_tells_of_a_run_that_fails(web: WebServer, home: Path) -> Non
 @pytest.mark.exhaustive
 def test_a_webhook_that_fails_fails_nothing(web: WebServer, home: Path) -> None:
     web.status = 500
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         looks = ticks(instance)
         next(looks)
         fails.execute_in_process(instance=instance, raise_on_error=False)
@@ -113,7 +113,7 @@ def test_a_notice_names_study_and_partition() -> None:
         asset_selection=frozenset({AssetKey(["demo", "profiles", "links"])}),
         tags={"dagster/partition": "emu.avx2.s15"},
     )
-    notice = hooks.notice_of(run, "e", None)
+    notice = notification.notification_of_failure(run, "e", None)
     assert notice.title == "Stepcast: assets of emu.avx2.s15 failed"
     assert (notice.facts["study"], notice.facts["partition"]) == ("demo", "emu.avx2.s15")
     assert notice.facts["link"] == "http://localhost:3000/runs/1"
@@ -124,5 +124,5 @@ def test_it_is_off_until_somebody_is_named(
     webhook: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("STEPCAST_WEBHOOK", webhook)
-    assert hooks.sensor().default_status == DefaultSensorStatus.STOPPED
+    assert notification.sensor().default_status == DefaultSensorStatus.STOPPED
     assert ("nobody is told of failures" in caplog.text) == bool(webhook)

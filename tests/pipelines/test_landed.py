@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from dagster import AssetKey
 
-from assets.landed import report_landed
-from pipelines import history
+from assets.sites import report_landed
+from pipelines import dagster_history
 from pipelines.cli.load import tell_dagster
 from tests.pipelines.ran import Ran
 from tests.synthetic import FORECASTERS
@@ -20,7 +20,7 @@ def test_assets_of_what_came_without_a_run_are_told_once(first_run: Ran, tmp_pat
     home = tmp_path / "copy"
     home.mkdir()
     shutil.copy2(first_run.home / "history.duckdb", home)
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         told = report_landed(instance, home)
         assert told >= 2 * len(FORECASTERS) + 3
         forecasts = instance.get_latest_materialization_event(
@@ -35,7 +35,7 @@ def test_assets_of_what_came_without_a_run_are_told_once(first_run: Ran, tmp_pat
 
 
 def test_what_a_run_has_told_is_not_told_again(finished: Ran) -> None:
-    with history.instance(finished.home) as instance:
+    with dagster_history.instance(finished.home) as instance:
         assert report_landed(instance, finished.home) == 0
 
 
@@ -43,7 +43,7 @@ def test_a_home_that_dagster_does_not_know_is_left_alone(first_run: Ran, tmp_pat
     shutil.copy2(first_run.home / "history.duckdb", tmp_path)
     tell_dagster(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["history.duckdb"]
-    with history.instance(tmp_path / "new") as instance, pytest.raises(BadInput):
+    with dagster_history.instance(tmp_path / "new") as instance, pytest.raises(BadInput):
         report_landed(instance, tmp_path / "new")
 
 

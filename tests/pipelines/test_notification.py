@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipelines.notification import Notice, Webhook, configured_webhook, tell
+from pipelines.notification import Notification, Webhook, configured_webhook, send_notification
 from tests.pipelines.receivers import WebServer, serving
 from warehouse.records import BadInput
 
-NOTICE = Notice("demo failed", {"error": "disk full, a lot — sorry", "partition": None})
+NOTICE = Notification("demo failed", {"error": "disk full, a lot — sorry", "partition": None})
 SECRET = "hunter2"
 
 
@@ -31,7 +31,7 @@ def test_nobody_is_told_unless_somebody_is_named() -> None:
 
 
 def test_a_webhook_gets_text_and_facts(web: WebServer) -> None:
-    assert tell(NOTICE, webhook(web.server_port), pytest.fail)
+    assert send_notification(NOTICE, webhook(web.server_port), pytest.fail)
     ((path, content),) = web.posted
     assert path == f"/services/{SECRET}"
     assert content == {
@@ -48,7 +48,7 @@ def test_a_webhook_that_takes_nothing_is_a_warning_and_betrays_nothing(web: WebS
         closed.bind(("127.0.0.1", 0))
         named = [webhook(web.server_port), webhook(closed.getsockname()[1])]
         warnings: list[str] = []
-        assert not any([tell(NOTICE, each, warnings.append) for each in named])
+        assert not any([send_notification(NOTICE, each, warnings.append) for each in named])
     assert warnings == [
         "the webhook at 127.0.0.1 was not told: HTTPError 500",
         "the webhook at 127.0.0.1 was not told: ConnectionRefusedError 111",

@@ -11,11 +11,11 @@ from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.daemon import SchedulerDaemon
 from dagster._scheduler.scheduler import launch_scheduled_runs
 
-from pipelines import history
+from pipelines import dagster_history
 from tests.exhaustive import exhaustive
 from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
-from warehouse.kept import bring, kept_runs
+from warehouse.run_archive import copy_kept_runs, kept_runs
 
 
 def tick(instance: DagsterInstance, until: datetime) -> None:
@@ -49,8 +49,8 @@ def test_a_due_schedule_queues_the_job_of_its_study(
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what opening the history sets
     run = next(run for run in kept_runs(REFERENCE) if run.study == "variance")
-    bring(REFERENCE, home / "landing", [run.run_id], durable=False)
-    with history.instance(home) as instance:
+    copy_kept_runs(REFERENCE, home / "landing", [run.run_id], durable=False)
+    with dagster_history.instance(home) as instance:
         tick(instance, datetime.now(UTC) + timedelta(days=days))
         runs = instance.get_runs()
         # The hour of prices may come soon.
@@ -65,6 +65,6 @@ def test_the_demo_is_scheduled_where_nothing_has_run(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         tick(instance, datetime.now(UTC) + timedelta(days=8))
         assert {run.job_name for run in instance.get_runs()} == {"demo", "reap", "prices"}

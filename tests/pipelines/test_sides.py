@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.sides import side_of, two_sides
+from pipelines.run_selector import select_both, select_side
 from warehouse.records import BadInput
 
 COLUMNS = ["run_id", "study", "repeat", "started_at", "node_type", "code_version", "software"]
@@ -50,7 +50,7 @@ RUNS = RUNS.with_columns(
     ],
 )
 def test_a_selector_means_runs(text: str, run_ids: str) -> None:
-    assert "".join(side_of(text, RUNS).run_ids) == run_ids
+    assert "".join(select_side(text, RUNS).run_ids) == run_ids
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,16 @@ def test_a_selector_means_runs(text: str, run_ids: str) -> None:
 )
 def test_what_selects_nothing_is_told_what_there_is(text: str, expected: str) -> None:
     with pytest.raises(BadInput) as refused:
-        side_of(text, RUNS)
+        select_side(text, RUNS)
     assert expected in str(refused.value)
 
 
 def test_sides_share_no_run_and_both_name_a_type() -> None:
     with pytest.raises(BadInput, match="have 1 runs in common, for example b"):
-        two_sides("round:demo/2", "date:2026-10", RUNS)
+        select_both("round:demo/2", "date:2026-10", RUNS)
     with pytest.raises(BadInput, match="only one of them names a node type"):
-        two_sides("type:x", "round:demo/2", RUNS)
-    base, other = two_sides("type:x", "type:y", RUNS)
+        select_both("type:x", "round:demo/2", RUNS)
+    base, other = select_both("type:x", "type:y", RUNS)
     assert (base.run_ids, other.run_ids) == (["a", "c"], ["b"])
     assert base.kinds == other.kinds == {"type"}
 
@@ -94,6 +94,6 @@ def test_sides_share_no_run_and_both_name_a_type() -> None:
 @given(st.text(max_size=40) | st.from_regex(r"(round|date|software):[-./=0-9a-z]{1,12}"))
 def test_any_text_means_runs_or_is_refused(text: str) -> None:
     try:
-        assert side_of(text, RUNS).run_ids
+        assert select_side(text, RUNS).run_ids
     except BadInput as refused:
         assert ("\n" not in text and len(str(refused)) > 20) or "\n" in text

@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from models.srift import allreduce_samples
-from profilers import allreduce, arrivals
+from profilers import allreduce
 from profilers.clusters import Node, open_cluster
 from profilers.clusters.base import SOURCE
 from profilers.clusters.node_types import node_group
 from profilers.nodes.allreduce import clock_offset_ns
-from profilers.nodes.torch_program import Facts, cluster_nodes, in_turn
-from profilers.result import RunContext
+from profilers.nodes.torch_program import Facts, cluster_nodes, interleave_node_types
+from profilers.probe import RunContext
 from tests.leftovers import left_behind
 from warehouse import tables
 from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed
@@ -51,14 +51,14 @@ def test_waiting_for_the_last_rank_is_taken_off() -> None:
     # Rank 1 starts 200 ns after rank 0 in the first repetition, before it in the second.
     starts = [[[1000], [5000]], [[1200], [4900]]]
     ends = [[[2000], [6000]], [[2100], [6100]]]
-    timed = arrivals.without_waiting(starts, ends)
+    timed = allreduce.without_waiting(starts, ends)
     assert [(one.trial, one.rank) for one in timed] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert [one.raw_seconds for one in timed] == pytest.approx([1e-6, 0.9e-6, 1e-6, 1.2e-6])
     assert [one.seconds for one in timed] == pytest.approx([0.8e-6, 0.9e-6, 1e-6, 1.1e-6])
 
 
 def test_transfers_at_once_are_averaged() -> None:
-    timed = arrivals.without_waiting([[[0, 100]], [[50, 120]]], [[[400, 600]], [[410, 590]]])
+    timed = allreduce.without_waiting([[[0, 100]], [[50, 120]]], [[[400, 600]], [[410, 590]]])
     assert timed[0].raw_seconds == pytest.approx((400 + 500) / 2 * 1e-9)
     assert timed[0].seconds == pytest.approx((350 + 480) / 2 * 1e-9)
     assert timed[1].seconds == pytest.approx((360 + 470) / 2 * 1e-9)
@@ -66,7 +66,7 @@ def test_transfers_at_once_are_averaged() -> None:
 
 def test_a_sum_before_the_last_start_can_only_be_the_clocks() -> None:
     with pytest.raises(ProbeFailed, match="rank 0 had its sum before the last rank started"):
-        arrivals.without_waiting([[[1000]], [[9000]]], [[[2000]], [[9900]]])
+        allreduce.without_waiting([[[1000]], [[9000]]], [[[2000]], [[9900]]])
 
 
 def test_the_quickest_answer_sets_the_clock() -> None:
@@ -86,8 +86,14 @@ def nodes(*types: str) -> list[Node]:
 
 
 def test_the_first_ranks_are_of_all_types() -> None:
-    assert [node.index for node in in_turn(nodes("a", "a", "a", "b", "c"))] == [0, 3, 4, 1, 2]
-    assert [node.index for node in in_turn(nodes("a", "a"))] == [0, 1]
+    assert [node.index for node in interleave_node_types(nodes("a", "a", "a", "b", "c"))] == [
+        0,
+        3,
+        4,
+        1,
+        2,
+    ]
+    assert [node.index for node in interleave_node_types(nodes("a", "a"))] == [0, 1]
 
 
 def test_nodes_are_described_by_type_where_it_says_and_by_themselves_else() -> None:

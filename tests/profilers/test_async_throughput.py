@@ -7,14 +7,12 @@ from random import Random
 
 import pytest
 
-from profilers.async_throughput import PATIENCE_S, Recorder, workers_of
 from profilers.clusters import Node
-from profilers.nodes.tf_async_job import StepTime
-from profilers.steady.confidence import half_width
+from profilers.nodes.tf_jobs import StepTime
 from profilers.steady.host import CpuTimes
-from profilers.throughput import steps_per_s
-from profilers.windows import Windows
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from profilers.tf_throughput import PATIENCE_S, Recorder, workers_of
+from profilers.windows import Windows, half_width, steps_per_s
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 STEP_US = 100_000
 TWO = Windows(2, 1.0)
@@ -117,7 +115,7 @@ def test_workers_of_each_type_train() -> None:
     up = nodes("a", "a", "b", "b")
     server = NodeGroup(role="server", node_type="s", count=1)
     whole = Scenario(
-        workload=Workload(dnn="small_cnn", image_size=16, batch_size=2),
+        workload=TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=2),
         strategy=Strategy(workers=4),
         nodes=(up[0].group, up[2].group, server),
     )
@@ -131,7 +129,7 @@ def test_groups_of_one_type_do_not_share_nodes() -> None:
     one, other = up[0].group.one, up[2].group
     server = NodeGroup(role="server", node_type="s", count=1)
     asked = Scenario(
-        workload=Workload(dnn="small_cnn", image_size=16, batch_size=2),
+        workload=TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=2),
         strategy=Strategy(workers=3),
         nodes=(one, other, one, server),
     )

@@ -8,7 +8,7 @@ import pytest
 from profilers import clock
 from profilers.clusters.loopback import LoopbackCluster
 from profilers.nodes import tf_stepper
-from profilers.steady.gauge import Gauge
+from profilers.steady.gauges import Gauge
 from tests.clocks import DAY, WallClock
 from warehouse.records import NodeGroup, ProbeFailed
 
@@ -37,7 +37,7 @@ def test_dates_stay_in_order_and_as_far_apart(wall: WallClock, by: timedelta) ->
 
 @BOTH_WAYS
 def test_a_step_is_as_long_as_it_was(wall: WallClock, by: timedelta) -> None:
-    start_us, end_us = tf_stepper.timed(lambda: wall.set(by))
+    start_us, end_us = tf_stepper.time_step(lambda: wall.set(by))
     assert 0 <= end_us - start_us < 60e6
 
 

@@ -13,7 +13,11 @@ from warehouse.records import MissingTool, ProbeFailed
 
 def test_what_it_tells_is_returned() -> None:
     assert commands.run(["echo", "a  b"]) == "a  b\n"
-    assert commands.captured(["cat"], b"x" * 300_000, timeout_s=20) == (0, b"x" * 300_000, b"")
+    assert commands.run_with_input(["cat"], b"x" * 300_000, timeout_s=20) == (
+        0,
+        b"x" * 300_000,
+        b"",
+    )
 
 
 def test_a_failure_is_told_with_its_last_words() -> None:
@@ -36,7 +40,7 @@ def test_too_long_an_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_flood_of_errors_keeps_its_end() -> None:
     program = "import sys; sys.stderr.write('x' * 300_000 + 'the end'); sys.exit(1)"
-    code, _, errors = commands.captured([sys.executable, "-c", program], timeout_s=20)
+    code, _, errors = commands.run_with_input([sys.executable, "-c", program], timeout_s=20)
     assert code == 1
     assert errors.endswith(b"xthe end")
     assert len(errors) == 10_000
@@ -49,4 +53,4 @@ def test_it_ends_in_time_also_if_it_has_closed_its_output() -> None:
             commands.run(["sh", "-c", f"exec 2>&-; {script}"], timeout_s=0.5)
         assert time.monotonic() < before_s + 20
     with pytest.raises(subprocess.TimeoutExpired):
-        commands.captured(["sleep", "100"], timeout_s=0.2)
+        commands.run_with_input(["sleep", "100"], timeout_s=0.2)

@@ -8,7 +8,7 @@ import pytest
 from profilers import contention
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.result import ProbeResult, RunContext
+from profilers.probe import ProbeResult, RunContext
 from warehouse.records import Backend, BadInput
 
 SERVER, WORKERS = node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 2)

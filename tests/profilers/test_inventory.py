@@ -8,10 +8,9 @@ import pytest
 from profilers import inventory
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.probe import Asked, Need
-from profilers.result import RunContext
+from profilers.probe import PlannedRun, RequestedScenarios, RunContext
 from tests.profilers.torch_jobs import scenario
-from warehouse.asks import Ask, serves
+from warehouse.inputs import Input, meets_input
 from warehouse.records import NodeGroup, Scenario
 from warehouse.tables import SCHEMAS
 
@@ -21,9 +20,9 @@ def asked(*groups: NodeGroup) -> Scenario:
     return scenario(groups[0]).model_copy(update={"nodes": groups})
 
 
-def needs(*cluster: Scenario) -> list[Need]:
+def needs(*cluster: Scenario) -> list[PlannedRun]:
     """Return what is needed by default."""
-    return list(inventory.PROBE.needs(Asked(cluster=cluster), inventory.Settings()))
+    return list(inventory.PROBE.needs(RequestedScenarios(cluster=cluster), inventory.Settings()))
 
 
 def test_each_type_is_taken_stock_of_once_whatever_its_links_and_numbers() -> None:
@@ -41,10 +40,10 @@ def test_what_is_known_of_a_type_serves_whoever_trains_on_it() -> None:
     of = node_group("worker", "emu.avx2.s15", 2)
     (need,) = needs(asked(of))
     other = node_group("worker", "emu.sse41.s15", 2)
-    assert serves(need.subject, Ask("inventory", "cluster", asked(of), any_link=True))
-    assert serves(need.subject, Ask("inventory", "cluster", asked(of, other), any_link=True))
-    assert not serves(need.subject, Ask("inventory", "cluster", asked(other), any_link=True))
-    assert not serves(need.subject, Ask("links", "cluster", asked(of), any_link=True))
+    assert meets_input(need.subject, Input("inventory", "cluster", asked(of), any_link=True))
+    assert meets_input(need.subject, Input("inventory", "cluster", asked(of, other), any_link=True))
+    assert not meets_input(need.subject, Input("inventory", "cluster", asked(other), any_link=True))
+    assert not meets_input(need.subject, Input("links", "cluster", asked(of), any_link=True))
 
 
 def figures(group: NodeGroup, scratch: Path) -> dict[str, float]:

@@ -9,7 +9,7 @@ import pytest
 from profilers import links
 from profilers.clusters.loopback import LoopbackCluster
 from profilers.clusters.node_types import node_group
-from profilers.result import RunContext
+from profilers.probe import RunContext
 from warehouse.records import ProbeFailed
 
 GROUPS = (node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 2))

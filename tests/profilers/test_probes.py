@@ -13,21 +13,29 @@ from tempfile import TemporaryDirectory
 import polars as pl
 import pytest
 
-from forecasting.chosen import asking_of
+from forecasting.inputs import inputs_of_study
 from profilers import clock
 from profilers.clusters import Cluster, open_cluster
 from profilers.clusters.node_types import declared_usd_per_hour
-from profilers.probe import Asked, Need, Probe, Say, results
-from profilers.probes import PROBES, judge_of
-from profilers.result import ProbeResult, RunContext, finished_run
-from studies.needs import asked_of, needs, starts
-from studies.settings import differences, noted
+from profilers.probe import (
+    PlannedRun,
+    Probe,
+    ProbeResult,
+    RequestedScenarios,
+    RunContext,
+    Say,
+    finished_run,
+    measure_planned_runs,
+)
+from profilers.probes import PROBES, measuring_probe
+from studies.planned_runs import group_by_start, requested_scenarios, required_runs
+from studies.run_settings import differences, with_settings
 from studies.study import Study, read_study
 from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
 from warehouse.landing import SCHEMAS
 from warehouse.records import BadInput, ProbeFailed, Scenario
-from warehouse.sealed import FOLDER
+from warehouse.seal import FOLDER
 
 COMMITTED = sorted((CHECKOUT / "studies").glob("*.yaml"))
 SERVERS = """
@@ -77,25 +85,25 @@ def study(text: str) -> Study:
 
 
 @cache
-def asked() -> dict[str, tuple[Asked, object]]:
+def asked() -> dict[str, tuple[RequestedScenarios, object]]:
     """Return what studies of each kind ask of each probe, and its settings there.
 
     Of a probe that no system asks for, the nodes and links of one of them are asked.
     """
-    found: dict[str, tuple[Asked, object]] = {}
+    found: dict[str, tuple[RequestedScenarios, object]] = {}
     for one in map(study, (SERVERS, REDUCING, SYNCHRONOUS)):
-        for name, of in asked_of(one, "emulated", asking_of(one)).items():
+        for name, of in requested_scenarios(one, "emulated", inputs_of_study(one)).items():
             found.setdefault(name, (of, one.settings_of(name)))
-    unasked = Asked(cluster=found["slowdown"][0].cluster)
+    unasked = RequestedScenarios(cluster=found["slowdown"][0].cluster)
     return {name: (unasked, probe.settings()) for name, probe in PROBES.items()} | found
 
 
-def needs_of(probe: Probe) -> list[Need]:
+def needs_of(probe: Probe) -> list[PlannedRun]:
     """Return what these studies need of a probe."""
     return list(probe.needs(*asked()[probe.name]))
 
 
-def scenarios(of: Asked) -> set[Scenario]:
+def scenarios(of: RequestedScenarios) -> set[Scenario]:
     """Return all that a probe is asked about."""
     return {*of.own, *of.cluster, *of.train, *of.test}
 
@@ -140,19 +148,19 @@ def test_settings_have_defaults_and_land_as_they_were_given(probe: Probe) -> Non
         assert need.settings.keys() <= probe.settings.model_fields.keys()
         assert probe.essential <= need.settings.keys()
         assert json.loads(json.dumps(dict(need.settings))).keys() == need.settings.keys()
-        assert differences(noted(run, need.settings), need.settings) == {}
+        assert differences(with_settings(run, need.settings), need.settings) == {}
 
 
 @every_probe
 def test_nothing_asked_is_nothing_needed(probe: Probe) -> None:
-    assert list(probe.needs(Asked(), probe.settings())) == []
+    assert list(probe.needs(RequestedScenarios(), probe.settings())) == []
 
 
 @every_probe
 def test_what_is_asked_alike_is_needed_alike_and_once(probe: Probe) -> None:
     of, settings = asked()[probe.name]
     first, again = (list(probe.needs(of, settings)) for _ in range(2))
-    twice = Asked(of.own * 2, of.cluster * 2, of.train * 2, of.test * 2)
+    twice = RequestedScenarios(of.own * 2, of.cluster * 2, of.train * 2, of.test * 2)
     assert first
     assert [vars(need) for need in first] == [vars(need) for need in again]
     assert [vars(need) for need in first] == [vars(need) for need in probe.needs(twice, settings)]
@@ -163,9 +171,9 @@ def test_what_is_asked_alike_is_needed_alike_and_once(probe: Probe) -> None:
 def test_only_what_is_asked_about_is_needed(probe: Probe) -> None:
     of, _ = asked()[probe.name]
     assert all(map(probe.concerns, scenarios(of)))
-    trained = {(one.workload.dnn, one.workload.image_size) for one in scenarios(of)}
-    types = {group.node_type for one in scenarios(of) for group in one.nodes}
-    speeds = {one.link_mbps for one in scenarios(of)}
+    trained = {(scenario.workload.dnn, scenario.workload.image_size) for scenario in scenarios(of)}
+    types = {group.node_type for scenario in scenarios(of) for group in scenario.nodes}
+    speeds = {scenario.link_mbps for scenario in scenarios(of)}
     for need in needs_of(probe):
         assert need.subject.link_mbps in {*speeds, None}
         assert {group.node_type for group in need.nodes} <= types
@@ -183,7 +191,7 @@ def test_a_need_takes_nodes_and_time(probe: Probe) -> None:
         assert need.expected_s > 0
         assert need.start_s >= 0
         assert sum(group.count for group in need.nodes) > 0
-    for start in starts(found):
+    for start in group_by_start(found):
         assert len({json.dumps(dict(need.settings)) for need in start}) == 1
 
 
@@ -206,7 +214,7 @@ def test_what_predictors_see_and_what_judges_them_are_apart(probe: Probe) -> Non
     ids=lambda one: one.name,
 )
 def test_titles_and_subjects_are_unique_within_a_study(one: Study) -> None:
-    found = needs(one, "emulated", asking_of(one))
+    found = required_runs(one, "emulated", inputs_of_study(one))
     assert len({need.title for need in found}) == len(found)
     assert len({(need.subject, need.purpose) for need in found}) == len(found)
     about = [need for need in found if need.subject.scenario is not None]
@@ -221,8 +229,8 @@ def test_exactly_one_probe_judges_each_kind_of_scenario(text: str, judge: str) -
     for curve in study(text).curves:
         for scenario in curve.scenarios("emulated"):
             judges = [one for one in PROBES.values() if one.metric and one.concerns(scenario)]
-            assert [one.name for one in judges] == [judge]
-            assert judge_of(scenario) is judges[0]
+            assert [judge.name for judge in judges] == [judge]
+            assert measuring_probe(scenario) is judges[0]
             assert curve.metric is judges[0].metric
 
 
@@ -230,7 +238,7 @@ def test_what_no_probe_measures_is_told() -> None:
     scenario = next(iter(asked()["tf_throughput"][0].test))
     load = scenario.workload.model_copy(update={"framework": "pytorch"})
     with pytest.raises(BadInput, match="no probe measures async_parameter_server of pytorch"):
-        judge_of(scenario.model_copy(update={"workload": load}))
+        measuring_probe(scenario.model_copy(update={"workload": load}))
 
 
 @every_probe
@@ -241,7 +249,7 @@ def test_a_failure_is_a_failed_run_of_each_need_that_was_not_measured(
     found = needs_of(probe)[: measured + 2]
 
     def run(
-        cluster: Cluster, some: Sequence[Need], context: RunContext, say: Say
+        cluster: Cluster, some: Sequence[PlannedRun], context: RunContext, say: Say
     ) -> Iterator[ProbeResult]:
         for need in some[:measured]:
             scenario = need.subject.scenario
@@ -251,7 +259,9 @@ def test_a_failure_is_a_failed_run_of_each_need_that_was_not_measured(
 
     context = RunContext("test", 3, found[-1].purpose, tmp_path)
     with open_cluster("loopback", (), 100) as cluster:
-        pairs = list(results(replace(probe, run=run), cluster, found, context, lambda _: None))
+        pairs = list(
+            measure_planned_runs(replace(probe, run=run), cluster, found, context, lambda _: None)
+        )
     assert [need for need, _ in pairs] == found
     assert all(result.scenario == need.subject.scenario for need, result in pairs)
     assert [result.run.status for _, result in pairs[:measured]] == ["ok"] * measured
@@ -284,7 +294,7 @@ def test_what_is_no_failure_of_measuring_is_raised(tmp_path: Path) -> None:
     context = RunContext("test", 1, "profile", tmp_path)
     asked_again = replace(probe, run=run)
     with open_cluster("loopback", (), None) as cluster, pytest.raises(BadInput, match="four flows"):
-        list(results(asked_again, cluster, needs_of(probe), context, lambda _: None))
+        list(measure_planned_runs(asked_again, cluster, needs_of(probe), context, lambda _: None))
 
 
 def test_a_failure_without_words_leaves_no_artefact(tmp_path: Path) -> None:
@@ -296,7 +306,9 @@ def test_a_failure_without_words_leaves_no_artefact(tmp_path: Path) -> None:
     context = RunContext("test", 1, "profile", tmp_path)
     with open_cluster("loopback", (), None) as cluster:
         pairs = list(
-            results(replace(probe, run=run), cluster, needs_of(probe), context, lambda _: None)
+            measure_planned_runs(
+                replace(probe, run=run), cluster, needs_of(probe), context, lambda _: None
+            )
         )
     assert [dict(result.artefacts) for _, result in pairs] == [{}] * len(pairs)
     assert list(tmp_path.iterdir()) == []

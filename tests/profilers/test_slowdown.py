@@ -8,7 +8,7 @@ from profilers import slowdown
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_training import Step
-from profilers.result import RunContext
+from profilers.probe import RunContext
 from profilers.slowdown import Times
 from tests.profilers.torch_jobs import scenario
 from warehouse import tables

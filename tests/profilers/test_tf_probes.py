@@ -5,13 +5,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from profilers import async_steps, async_throughput
+from profilers import tf_throughput, tf_trace
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.nodes.tf_async_job import AsyncJob, check_supported
-from profilers.result import RunContext
+from profilers.nodes.tf_jobs import AsyncJob, check_async_supported
+from profilers.probe import RunContext
 from profilers.windows import Windows
-from warehouse.records import BadInput, ProbeFailed, Scenario, Strategy, Workload
+from warehouse.records import BadInput, ProbeFailed, Scenario, Strategy, TrainingWorkload
 
 LINK_MBPS = 200
 PARAMETER_BYTES = 4 * (
@@ -23,7 +23,7 @@ PARAMETER_BYTES = 4 * (
 def scenario(workers: int, **strategy: object) -> Scenario:
     """A small job with this many workers."""
     return Scenario(
-        workload=Workload(dnn="small_cnn", image_size=16, batch_size=2),
+        workload=TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=2),
         strategy=Strategy.model_validate({"workers": workers, **strategy}),
         nodes=(
             node_group("worker", "emu.avx2.c40", workers),
@@ -44,9 +44,7 @@ def test_a_profile_holds_every_parameter_once_in_each_direction(
 ) -> None:
     one = scenario(1)
     with open_cluster("emulated", one.nodes, LINK_MBPS) as cluster:
-        result = async_steps.profile(
-            cluster, one, context(tmp_path), traced_steps=4, untraced_steps=4
-        )
+        result = tf_trace.profile(cluster, one, context(tmp_path), traced_steps=4, untraced_steps=4)
     assert result.run.status == "ok", result.run.error
     operations, timing = result.tables["operation"], result.tables["timing"]
     sizes = dict(operations.group_by("resource").agg(pl.col("size_bytes").sum()).rows())
@@ -71,7 +69,7 @@ def test_a_profile_holds_every_parameter_once_in_each_direction(
 def test_a_capture_finds_the_packets_of_transfers(alone: None, tmp_path: Path) -> None:
     one = scenario(1)
     with open_cluster("emulated", one.nodes, LINK_MBPS) as cluster:
-        result = async_steps.profile(
+        result = tf_trace.profile(
             cluster, one, context(tmp_path), traced_steps=4, untraced_steps=4, capture=True
         )
         assert "tcpdump" not in cluster.run(cluster.nodes[0], ["ps", "-eo", "args"])
@@ -100,7 +98,7 @@ def test_a_capture_finds_the_packets_of_transfers(alone: None, tmp_path: Path) -
 def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: Path) -> None:
     with open_cluster("emulated", scenario(2).nodes, LINK_MBPS) as cluster:
         results = list(
-            async_throughput.measure(
+            tf_throughput.measure(
                 cluster,
                 [scenario(1), scenario(2)],
                 context(tmp_path, "measurement"),
@@ -127,11 +125,11 @@ def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: P
 @pytest.mark.cluster
 def test_workers_of_two_node_types_train_each_at_its_own_pace(alone: None, tmp_path: Path) -> None:
     fast, slow = (node_group("worker", f"emu.native.c{share}", 1) for share in (25, 15))
-    load = Workload(dnn="small_cnn", image_size=16, batch_size=64)
+    load = TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=64)
     nodes = fast, slow, scenario(2).nodes[1]
     mixed = scenario(2).model_copy(update={"workload": load, "nodes": nodes})
     with open_cluster("emulated", mixed.nodes, LINK_MBPS) as cluster:
-        (result,) = async_throughput.measure(
+        (result,) = tf_throughput.measure(
             cluster, [mixed], context(tmp_path, "measurement"), Windows(2, 3)
         )
     assert result.run.status == "ok", result.run.error
@@ -160,5 +158,5 @@ def test_a_worker_that_dies_is_told_with_its_words(alone: None) -> None:
 
 def test_what_stock_tensorflow_cannot_do_is_refused() -> None:
     with pytest.raises(BadInput, match="flow_control: true"):
-        check_supported(scenario(1, flow_control=False))
-    check_supported(scenario(3, order="tic"))
+        check_async_supported(scenario(1, flow_control=False))
+    check_async_supported(scenario(3, order="tic"))

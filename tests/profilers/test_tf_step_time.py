@@ -6,17 +6,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from profilers import tf_operations, tf_step_time
+from profilers import tf_operations, tf_sync
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.nodes.tf_async_job import StepTime
-from profilers.nodes.tf_sync_job import Described, Shapes, SyncJob
+from profilers.nodes.tf_jobs import OperationDescription, Shapes, StepTime, SyncJob
 from profilers.operation_tables import operation_time
-from profilers.result import RunContext
+from profilers.probe import RunContext
 from profilers.steady.hostlock import host_lock
 from profilers.windows import Windows
 from warehouse import tables
-from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
 
 LINK_MBPS = 200
 PARAMETERS = (
@@ -29,7 +28,7 @@ def scenario(workers: int, batch_size: int = 2, framework: str = "tensorflow") -
     """A small job with this many workers."""
     load = {"dnn": "small_cnn", "image_size": 16, "batch_size": batch_size, "framework": framework}
     return Scenario(
-        workload=Workload.model_validate(load),
+        workload=TrainingWorkload.model_validate(load),
         strategy=Strategy(kind="all_reduce", workers=workers),
         nodes=(node_group("worker", "emu.avx2.c40", workers),),
         link_mbps=LINK_MBPS,
@@ -77,9 +76,7 @@ def test_replicas_that_step_together_have_equal_variables(alone: None) -> None:
 @pytest.mark.cluster
 def test_steps_of_one_and_two_nodes_on_one_start(alone: None, context: RunContext) -> None:
     with open_cluster("emulated", scenario(2).nodes, LINK_MBPS) as cluster:
-        results = list(
-            tf_step_time.measure(cluster, [scenario(1), scenario(2)], context, Windows(2, 1))
-        )
+        results = list(tf_sync.measure(cluster, [scenario(1), scenario(2)], context, Windows(2, 1)))
     assert [result.run.status for result in results] == ["ok", "ok"]
     for workers, result in enumerate(results, start=1):
         assert fits_its_schema(dict(result.tables))
@@ -127,8 +124,8 @@ def test_operations_of_a_device_that_trains_alone(alone: None, context: RunConte
 def test_a_step_lasts_until_the_last_replica_has_ended_it() -> None:
     early = [StepTime(0, 10_000), StepTime(10_000, 19_000), StepTime(20_000, 29_000)]
     late = [StepTime(0, 11_000), StepTime(11_000, 20_000), StepTime(20_000, 33_000)]
-    assert tf_step_time.step_s([early, late]) == pytest.approx(0.011)
-    assert tf_step_time.step_s([early]) == pytest.approx(0.0095)
+    assert tf_sync.step_s([early, late]) == pytest.approx(0.011)
+    assert tf_sync.step_s([early]) == pytest.approx(0.0095)
 
 
 def test_executions_of_a_step_add_up_and_pieces_join() -> None:
@@ -144,7 +141,7 @@ def test_executions_of_a_step_add_up_and_pieces_join() -> None:
 
 def test_shapes_are_joined_by_name() -> None:
     operation = pl.DataFrame({"operation": [0, 1], "name": ["placed", "relu"]})
-    shapes = Shapes([Described("relu", "[[2]]", "[[3]]", "{}", 8, 12)], 1)
+    shapes = Shapes([OperationDescription("relu", "[[2]]", "[[3]]", "{}", 8, 12)], 1)
     found = tf_operations.operation_shape(operation, shapes)
     assert found.rows() == [(1, "[[2]]", "[[3]]", "{}")]
     sizes = tf_operations.with_sizes(operation, shapes)
@@ -156,11 +153,11 @@ def test_what_differs_in_more_than_workers_is_refused(context: RunContext) -> No
     with open_cluster("loopback", [group], None) as cluster:
         others = [scenario(1), scenario(2, batch_size=4)]
         with pytest.raises(BadInput, match="differ in more than W"):
-            list(tf_step_time.measure(cluster, others, context, Windows(1, 1)))
+            list(tf_sync.measure(cluster, others, context, Windows(1, 1)))
         with pytest.raises(BadInput, match="needs more workers than the cluster's 2"):
-            list(tf_step_time.measure(cluster, [scenario(3)], context, Windows(1, 1)))
+            list(tf_sync.measure(cluster, [scenario(3)], context, Windows(1, 1)))
         with pytest.raises(BadInput, match="expected all_reduce with framework tensorflow"):
             other = scenario(1, framework="pytorch")
-            list(tf_step_time.measure(cluster, [other], context, Windows(1, 1)))
+            list(tf_sync.measure(cluster, [other], context, Windows(1, 1)))
         with pytest.raises(BadInput, match="a profile needs one worker"):
             tf_operations.profile(cluster, scenario(2), context, traced_steps=1, untraced_steps=1)

@@ -3,20 +3,20 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profilers.nodes.tf_async_job import StepTime
-from profilers.throughput import Window, is_stationary, steps_per_s
+from profilers.nodes.tf_jobs import StepTime
+from profilers.windows import Window, is_stationary, steps_per_s
 
 SECOND = 1_000_000
 
 
 def steps(*seconds: float) -> list[StepTime]:
     """Back-to-back steps between these times."""
-    times = [round(second * SECOND) for second in seconds]
+    times = [round(step_s * SECOND) for step_s in seconds]
     return [StepTime(start, end) for start, end in pairwise(times)]
 
 
 def test_a_step_across_the_edge_counts_by_its_fraction() -> None:
-    """Window 1 s to 3 s: half of the first step, the second whole, a quarter of the third."""
+    """Window 1 s to 3 s: half of the first step, the step_s whole, a quarter of the third."""
     series = {0: steps(0, 2, 2.5, 4.5)}
     assert steps_per_s(series, Window(SECOND, 3 * SECOND)) == (0.5 + 1 + 0.25) / 2
 

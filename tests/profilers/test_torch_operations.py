@@ -6,12 +6,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from models.ceer.observed import computing, observed
+from models.ceer.operations import observed_operations, select_computation
 from networks.pytorch_graph import pytorch_graph
 from profilers import torch_operations
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.result import RunContext
+from profilers.probe import RunContext
 from profilers.steady.hostlock import host_lock
 from tests.profilers.torch_jobs import scenario
 from warehouse import tables
@@ -68,7 +68,7 @@ def test_operators_below_differentiation_are_summed() -> None:
     times = pl.DataFrame(
         {"operation": [0, 1], "mean_us": [3.0, 5.0], "median_us": [3.0, 5.0], "sd_us": [0.0, 0.0]}
     )
-    rows = observed(
+    rows = observed_operations(
         runs=pl.DataFrame([run | {"scenario_id": asked.scenario_id}]),
         scenarios=pl.DataFrame(
             [{"scenario_id": asked.scenario_id, "canonical": asked.canonical_json()}]
@@ -77,7 +77,9 @@ def test_operators_below_differentiation_are_summed() -> None:
         shapes=found["operation_shape"].cast({"operation": pl.Int64}),
         times=times.with_columns(run_id=pl.lit("run")),
     )
-    assert computing(rows).select("type", "count", "mean_us").rows() == [("aten::relu", 2.0, 4.0)]
+    assert select_computation(rows).select("type", "count", "mean_us").rows() == [
+        ("aten::relu", 2.0, 4.0)
+    ]
 
 
 def test_several_workers_are_refused(tmp_path: Path) -> None:

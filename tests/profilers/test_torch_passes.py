@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.srift import gradients, latency
-from profilers import largest_batch, torch_passes
+from models.srift import latency
+from profilers import torch_compute, torch_memory
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_training import Layer, Step
-from profilers.result import RunContext
+from profilers.probe import RunContext
 from profilers.steady import host
-from profilers.steady.quiet import Measured
-from profilers.torch_passes import MOST_STEPS, PIECE_STEPS
+from profilers.steady.host import MeasuredValue
+from profilers.torch_compute import MOST_STEPS, PIECE_STEPS
 from tests.profilers.torch_jobs import scenario
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup
@@ -26,16 +26,16 @@ MIB = 2**20
 
 def test_rows_keep_what_was_not_executed() -> None:
     steps = [Step(1.0, 2.0, 0.5, [1.0, None]), Step(1.5, 2.5, 0.25, [0.75, 0.5])]
-    compute = torch_passes.compute_rows({4: steps})
+    compute = torch_compute.compute_rows({4: steps})
     assert compute.select("batch_size", "trial", "rank", "forward_s", "update_s").rows() == [
         (4, 0, 0, 1.0, 0.5),
         (4, 1, 0, 1.5, 0.25),
     ]
-    times = torch_passes.layer_time_rows({4: steps})
+    times = torch_compute.layer_time_rows({4: steps})
     assert times.rows() == [(4, 0, 0, 1.0), (4, 0, 1, None), (4, 1, 0, 0.75), (4, 1, 1, 0.5)]
-    layers = torch_passes.layer_rows([Layer("a", "Linear", 1, 4), Layer("b", "Linear", 2, 8)])
+    layers = torch_compute.layer_rows([Layer("a", "Linear", 1, 4), Layer("b", "Linear", 2, 8)])
     run_id = pl.lit("run").alias("run_id")
-    fitted = gradients.fit(layers.with_columns(run_id), times.with_columns(run_id))
+    fitted = latency.fit_gradients(layers.with_columns(run_id), times.with_columns(run_id))
     assert fitted.layer_bytes == (4, 8)
     assert fitted.ready == (0.875, 0.5)
     assert fitted.probability == (1.0, 0.5)
@@ -49,7 +49,7 @@ def test_the_search_finds_the_largest_in_few_attempts(most: int, limit: int) -> 
         tried.append(batch_size)
         return batch_size <= limit
 
-    assert largest_batch.largest_that_fits(fits, most) == min(most, limit)
+    assert torch_memory.largest_that_fits(fits, most) == min(most, limit)
     assert len(tried) == len(set(tried)) <= 2 * most.bit_length() + 1
     assert max(tried) <= most
 
@@ -61,12 +61,12 @@ def test_jobs_of_other_kinds_are_refused(tmp_path: Path) -> None:
     two = scenario(group).with_workers(2)
     with open_cluster("loopback", [group], None) as cluster:
         with pytest.raises(BadInput, match="found all_reduce with tensorflow"):
-            largest_batch.search(cluster, tensorflow, context, most=1)
+            torch_memory.search(cluster, tensorflow, context, most=1)
         with pytest.raises(BadInput, match="a profile needs one worker, found 2"):
-            largest_batch.search(cluster, two, context, most=1)
+            torch_memory.search(cluster, two, context, most=1)
         for wrong in ([], [0, 1]):
             with pytest.raises(BadInput, match="batch_sizes: expected some"):
-                torch_passes.profile(
+                torch_compute.profile(
                     cluster,
                     scenario(group),
                     context,
@@ -86,7 +86,7 @@ def test_the_memory_of_this_host_is_not_searched(
         open_cluster("loopback", [group], None) as cluster,
         pytest.raises(BadInput, match="use emulated nodes of a type with memory_bytes"),
     ):
-        largest_batch.search(cluster, scenario(group), context, most=8)
+        torch_memory.search(cluster, scenario(group), context, most=8)
 
 
 def test_at_least_one_batch_size_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,46 +97,54 @@ def test_at_least_one_batch_size_is_tried(tmp_path: Path, monkeypatch: pytest.Mo
         open_cluster("loopback", [group], None) as cluster,
         pytest.raises(BadInput, match="most: expected 1 or more"),
     ):
-        largest_batch.search(cluster, scenario(group), context, most=0)
+        torch_memory.search(cluster, scenario(group), context, most=0)
 
 
 def test_neighbouring_batch_sizes_are_timed_far_apart() -> None:
-    assert torch_passes.up_and_down([22, 1, 14, 6, 2, 10, 18, 6]) == [1, 6, 14, 22, 18, 10, 2]
-    assert torch_passes.up_and_down([3]) == [3]
+    assert torch_compute.order_batch_sizes([22, 1, 14, 6, 2, 10, 18, 6]) == [
+        1,
+        6,
+        14,
+        22,
+        18,
+        10,
+        2,
+    ]
+    assert torch_compute.order_batch_sizes([3]) == [3]
 
 
 def test_steps_are_timed_until_they_are_known_or_time_is_up() -> None:
-    times: torch_passes.Times = {1: [], 2: []}
+    times: torch_compute.Times = {1: [], 2: []}
 
     def taken(**asked: float) -> list[str]:
         for pieces in times.values():
             pieces.clear()
         found = []
-        for turn in torch_passes.turns(times, 2, **asked):
+        for turn in torch_compute.turns(times, 2, **asked):
             found.append(turn)
             # Every second turn is slow, so that the interval of the mean narrows slowly.
             steps = [Step(1.0, 1.0 + len(found) % 2, 0.0)]
             for pieces in times.values():
-                pieces.append(Measured(steps, 1.0, 0.0))
+                pieces.append(MeasuredValue(steps, 1.0, 0.0))
         return found
 
     assert taken() == ["turn 1 of 2", "turn 2 of 2"]
     # The times of two steps, 3 and 2 s: Student's t is 12.7 with one degree of freedom.
-    assert torch_passes.uncertainty(times) == pytest.approx(12.706 * 0.5 / 2.5, rel=1e-4)
+    assert torch_compute.uncertainty(times) == pytest.approx(12.706 * 0.5 / 2.5, rel=1e-4)
     assert taken(interval=0.5, most_s=1e-9) == ["turn 1 of 2", "turn 2 of 2"]
     until_known = taken(interval=0.1, most_s=3600.0)
     assert until_known[2] == "one more turn, steps are known to ±254.1%"
-    assert torch_passes.uncertainty(times) <= 0.1
+    assert torch_compute.uncertainty(times) <= 0.1
     for pieces in times.values():
         pieces.pop()
-    assert torch_passes.uncertainty(times) > 0.1
+    assert torch_compute.uncertainty(times) > 0.1
 
 
 @pytest.mark.cluster
 def test_passes_and_gradients_of_a_real_network(alone: None, tmp_path: Path) -> None:
     asked = scenario(node_group("worker", "emu.avx2.1c", 1))
     with open_cluster("emulated", asked.nodes, 100) as cluster:
-        result = torch_passes.profile(
+        result = torch_compute.profile(
             cluster,
             asked,
             RunContext("test", 1, "profile", tmp_path),
@@ -155,7 +163,7 @@ def test_passes_and_gradients_of_a_real_network(alone: None, tmp_path: Path) -> 
     assert trials.keys() == {1, 2, 4, 6}
     assert all(PIECE_STEPS <= count <= MOST_STEPS for count in trials.values())
     assert landed["layer"]["type"].to_list() == LAYERS
-    fitted = gradients.fit(landed["layer"], landed["layer_time"])
+    fitted = latency.fit_gradients(landed["layer"], landed["layer_time"])
     assert fitted.probability == (1.0,) * len(LAYERS)
     assert list(fitted.ready) == sorted(fitted.ready, reverse=True)
     assert latency.fit(landed["compute"]).forward(3) > 0
@@ -168,7 +176,7 @@ def test_the_memory_of_a_node_limits_the_batch(alone: None, tmp_path: Path) -> N
     # Few parameters and large maps: it is the batch that needs memory.
     asked = scenario(small, image_size=224, dnn="squeezenet")
     with open_cluster("emulated", asked.nodes, 100) as cluster:
-        result = largest_batch.search(
+        result = torch_memory.search(
             cluster, asked, RunContext("test", 1, "profile", tmp_path), most=256
         )
     assert result.run.status == "ok", result.run.error

@@ -8,18 +8,16 @@ from typing import Any
 import polars as pl
 import pytest
 
-from profilers import torch_step_time
+from profilers import torch_throughput
 from profilers.clusters import Cluster, netns, open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.iterations import Goal, Piece, step_rows
-from profilers.probe import Asked, results
-from profilers.result import ProbeResult, RunContext
-from profilers.steady.confidence import half_width
+from profilers.probe import ProbeResult, RequestedScenarios, RunContext, measure_planned_runs
 from profilers.steady.hostlock import host_lock
-from profilers.torch_step_time import PROBE
-from studies.needs import starts
+from profilers.torch_throughput import PROBE
+from profilers.windows import Goal, Piece, half_width, step_rows
+from studies.planned_runs import group_by_start
 from warehouse import tables
-from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
 
 LINK_MBPS = 200
 QUICK = Goal(iterations=20)
@@ -29,8 +27,8 @@ def scenario(*groups: NodeGroup, batch_size: int = 2, **workload: object) -> Sce
     """All nodes of the groups train small_cnn together."""
     fields = {"dnn": "small_cnn", "framework": "pytorch", "image_size": 16, **workload}
     return Scenario(
-        workload=Workload.model_validate({**fields, "batch_size": batch_size}),
-        strategy=Strategy(kind="all_reduce", workers=sum(one.count for one in groups)),
+        workload=TrainingWorkload.model_validate({**fields, "batch_size": batch_size}),
+        strategy=Strategy(kind="all_reduce", workers=sum(group.count for group in groups)),
         nodes=groups,
         link_mbps=LINK_MBPS,
     )
@@ -109,7 +107,7 @@ def test_what_cannot_be_measured_together_is_refused(tmp_path: Path) -> None:
     with open_cluster("loopback", [group], None) as cluster:
         for message, scenarios in cases.items():
             with pytest.raises(BadInput, match=message):
-                list(torch_step_time.measure(cluster, scenarios, context(tmp_path), goal=QUICK))
+                list(torch_throughput.measure(cluster, scenarios, context(tmp_path), goal=QUICK))
 
 
 def check(result: ProbeResult, ranks: int) -> None:
@@ -136,8 +134,8 @@ def test_two_world_sizes_batches_and_a_mix_on_one_start(alone: None, tmp_path: P
         scenario(fast, slow.model_copy(update={"batch_size": 1}), batch_size=4),
     ]
     with open_cluster("emulated", [fast, slow], LINK_MBPS) as cluster:
-        results = list(torch_step_time.measure(cluster, asked, context(tmp_path), goal=QUICK))
-    assert [one.scenario for one in results] == asked
+        results = list(torch_throughput.measure(cluster, asked, context(tmp_path), goal=QUICK))
+    assert [result.scenario for result in results] == asked
     for result, ranks in zip(results, (1, 2, 2), strict=True):
         check(result, ranks)
     single, pair, _ = (
@@ -161,10 +159,12 @@ def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
         if " b2," in message:
             started[-1].kill()
 
-    (*needs,) = PROBE.needs(Asked(test=tuple(asked)), torch_step_time.Settings(iterations=20))
-    (start,) = starts(needs)
+    (*needs,) = PROBE.needs(
+        RequestedScenarios(test=tuple(asked)), torch_throughput.Settings(iterations=20)
+    )
+    (start,) = group_by_start(needs)
     with open_cluster("emulated", [pair], LINK_MBPS) as cluster:
-        (_, first), *rest = results(PROBE, cluster, start, context(tmp_path), die)
+        (_, first), *rest = measure_planned_runs(PROBE, cluster, start, context(tmp_path), die)
     assert first.run.status == "ok"
     assert [need.scenario for need, _ in rest] == asked[1:]
     failed = [result for _, result in rest]
@@ -182,7 +182,7 @@ def test_who_stops_listening_ends_the_programs(
     pair = node_group("worker", "emu.avx2.c40", 2)
     asked = [scenario(pair, batch_size=size) for size in (1, 2)]
     with open_cluster("emulated", [pair], LINK_MBPS) as cluster:
-        results = torch_step_time.measure(cluster, asked, context(tmp_path), goal=QUICK)
+        results = torch_throughput.measure(cluster, asked, context(tmp_path), goal=QUICK)
         assert next(results).run.status == "ok"
         results.close()  # type: ignore[attr-defined]
         assert len(started) == 2

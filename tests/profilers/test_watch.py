@@ -8,8 +8,7 @@ from profilers import watch
 from profilers.clusters import open_cluster
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.node_types import node_group, node_types
-from profilers.probe import Asked, Need
-from profilers.result import RunContext
+from profilers.probe import PlannedRun, RequestedScenarios, RunContext
 from tests.profilers.torch_jobs import scenario
 from warehouse.records import Scenario
 from warehouse.tables import SCHEMAS
@@ -24,9 +23,9 @@ def asked(node_type: str, link_mbps: float | None = 200) -> Scenario:
     return found.model_copy(update={"link_mbps": link_mbps})
 
 
-def needs(*cluster: Scenario) -> list[Need]:
+def needs(*cluster: Scenario) -> list[PlannedRun]:
     """Return what is needed by default."""
-    return list(watch.PROBE.needs(Asked(cluster=cluster), watch.Settings()))
+    return list(watch.PROBE.needs(RequestedScenarios(cluster=cluster), watch.Settings()))
 
 
 def test_each_type_and_speed_of_links_is_watched_once() -> None:

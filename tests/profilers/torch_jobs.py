@@ -1,6 +1,6 @@
 """Scenarios of PyTorch that the probes' tests train."""
 
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 
 def scenario(
@@ -10,7 +10,7 @@ def scenario(
     fields = {"dnn": "small_cnn", "framework": "pytorch", **workload}
     sizes = {"image_size": image_size, "batch_size": batch_size}
     return Scenario(
-        workload=Workload.model_validate({**fields, **sizes}),
+        workload=TrainingWorkload.model_validate({**fields, **sizes}),
         strategy=Strategy(kind="all_reduce", workers=group.count),
         nodes=(group,),
         link_mbps=100,

@@ -10,8 +10,8 @@ import pytest
 from reports.accuracy_page import page, rows_of
 from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
-from warehouse.kept import bring, kept_runs
-from warehouse.sealed import FOLDER
+from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.seal import FOLDER
 from warehouse.warehouse import Warehouse
 
 COMMITTED = CHECKOUT / "docs" / "accuracy.md"
@@ -65,7 +65,7 @@ def test_committed_sealed_rows_are_those_of_the_sealed_files(tmp_path: Path) -> 
         if run.probe == "torch_throughput"
         and (run.study == "grid_few" or (run.study in rested_on and run.purpose == "profile"))
     ]
-    bring(REFERENCE, warehouse.landing, runs, durable=False)
+    copy_kept_runs(REFERENCE, warehouse.landing, runs, durable=False)
     warehouse.load()
     warehouse.load_sealed(REFERENCE / FOLDER)
     made = rows_of(page(warehouse.query("sealed", study="grid_few"), warehouse.query("board")))

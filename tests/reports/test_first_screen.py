@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 
-from forecasting.findings.opening import Opening
+from forecasting.findings.study import OpeningFigures
 from forecasting.results import summary
-from reports.first_screen import left_out, made
+from reports.first_screen import left_out_lines, sealed_sentence
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,9 @@ from reports.first_screen import left_out, made
     ],
 )
 def test_forecasts_are_sealed_or_not(counts: tuple[int, int, int], said: str) -> None:
-    assert made(Opening((), None, None, 0, *counts, points=pl.DataFrame())) == said
+    assert (
+        sealed_sentence(OpeningFigures((), None, None, 0, *counts, points=pl.DataFrame())) == said
+    )
 
 
 def test_what_the_mean_leaves_out_is_said_with_the_mean_of_all() -> None:
@@ -45,8 +47,8 @@ def test_what_the_mean_leaves_out_is_said_with_the_mean_of_all() -> None:
     )
     found = summary(rows)
     assert found.error == 5.0
-    assert list(left_out(rows, found)) == [
+    assert list(left_out_lines(rows, found)) == [
         "left out: 1 of one worker and 1 measured while the host was busy; with these 20.0 %, n = 4"
     ]
     counted = rows.filter(pl.col("workers") == 2)
-    assert list(left_out(counted, summary(counted))) == []
+    assert list(left_out_lines(counted, summary(counted))) == []

@@ -11,8 +11,8 @@ import pytest
 
 from fleet.page import FleetPage
 from fleet.readings import WORDS
-from reports import fleet_page, fleet_tables
-from reports.fleet_plot import changes, turns
+from reports import fleet_page
+from reports.fleet_page import change_times, changes
 from tests.reports.pages import cells, headings
 
 TYPE = "emu.avx2.s15"
@@ -176,7 +176,7 @@ def test_tables_lead_to_runs_and_to_what_mends() -> None:
 
 
 def test_every_point_of_a_picture_is_in_its_table() -> None:
-    rows = cells(fleet_tables.probes(PROBES, METRICS))
+    rows = cells(fleet_page.probes_table(PROBES, METRICS))
     assert rows[0] == ["when", "run", STEP, STEP_CPU, MEMORY]
     assert [row[1] for row in rows[1:]] == [f"watch-{day}" for day in range(9, 0, -1)]
     assert rows[2] == ["2030-01-09 02:00", "watch-8", "+30.0 %", "+29.0 %", "—"]
@@ -204,7 +204,7 @@ def test_alarms_are_filled_when_confirmed_and_turns_are_lines_with_words() -> No
         drawn.setdefault(str(line.get_gid()), []).append(line)
     assert len(drawn["confirmed"]) == 2, "a time of a step, and its processor time"
     assert len(drawn["not confirmed"]) == 1
-    assert len(drawn["turn"]) == len(list(turns(PROBES))) == 2
+    assert len(drawn["turn"]) == len(list(change_times(PROBES))) == 2
     assert len(drawn["visit"]) == 2
     (hollow,) = (line for line in axes.lines if line.get_gid() == "not confirmed")
     assert hollow.get_markerfacecolor() == "none"
@@ -213,7 +213,7 @@ def test_alarms_are_filled_when_confirmed_and_turns_are_lines_with_words() -> No
         for line in axes.lines
         if line.get_gid() == "confirmed"
     )
-    assert [text.get_text() for text in axes.texts] == [words for _, words in turns(PROBES)]
+    assert [text.get_text() for text in axes.texts] == [words for _, words in change_times(PROBES)]
     low, high = axes.get_ylim()
     assert low < -10
     assert high > 30
@@ -238,8 +238,8 @@ def test_an_empty_fleet_says_what_to_do() -> None:
 
 def test_long_tables_are_cut_and_say_what_lists_the_rest() -> None:
     many = pl.concat([PAGE.alarms] * 20)
-    html = fleet_tables.alarms(many)
-    assert len(cells(html)) == 1 + fleet_tables.MOST_ROWS
+    html = fleet_page.alarms(many)
+    assert len(cells(html)) == 1 + fleet_page.MOST_ROWS
     assert "And 30 older alarms: <code>stepcast query alarms</code>" in html
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reports.folding import contents, folded, grouped, sections
+from reports.html import contents_list, fold_sections, group_sections, sections
 from tests.reports.pages import Balanced
 
 PARTS = ("<h2>Links &amp; more</h2><p>a</p><h2>S</h2>b", "", "<h2>Links &amp; more</h2>c")
@@ -21,12 +21,15 @@ def test_what_has_no_heading_is_refused() -> None:
 
 
 def test_a_title_without_letters_has_a_key() -> None:
-    assert [one.key for one in sections(["<h2>β</h2>", "<h2>α</h2>"])] == ["section", "section-2"]
+    assert [section.key for section in sections(["<h2>β</h2>", "<h2>α</h2>"])] == [
+        "section",
+        "section-2",
+    ]
 
 
 def test_links_lead_into_what_is_folded() -> None:
     found = sections(PARTS)
-    html = contents(found) + folded(found)
+    html = contents_list(found) + fold_sections(found)
     assert Balanced(html).open == []
     for one in found:
         assert f'<a href="#{one.key}">' in html
@@ -34,8 +37,10 @@ def test_links_lead_into_what_is_folded() -> None:
 
 
 def test_sections_stand_under_the_question_that_they_answer() -> None:
-    found = grouped({"How far off?": ["<h2>A</h2>a"], "Empty?": [""], "Why?": ["<h2>A</h2>b"]})
+    found = group_sections(
+        {"How far off?": ["<h2>A</h2>a"], "Empty?": [""], "Why?": ["<h2>A</h2>b"]}
+    )
     assert [(one.key, one.group) for one in found] == [("a", "How far off?"), ("a-2", "Why?")]
-    for html in (contents(found), folded(found)):
+    for html in (contents_list(found), fold_sections(found)):
         assert html.index("How far off?") < html.index(">A<") < html.index("Why?")
         assert "Empty?" not in html

@@ -1,6 +1,6 @@
 """Tables have an end, and say by what their numbers are sorted."""
 
-from reports.html_table import MOST_ROWS, Cell, table
+from reports.html import MOST_ROWS, Cell, table
 from tests.reports.pages import cells
 
 

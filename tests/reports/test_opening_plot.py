@@ -5,7 +5,7 @@ import polars as pl
 from matplotlib.lines import Line2D
 
 from reports import plots
-from reports.opening_plot import errors
+from reports.first_screen import errors
 
 POINTS = pl.DataFrame(
     {

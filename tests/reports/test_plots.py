@@ -80,7 +80,11 @@ def test_marks_stay_below_the_upper_end() -> None:
 def test_bars_are_half_the_spread_each_way() -> None:
     (axes,) = plots.scaling(ROWS, "steps/s").axes
     bars: Any
-    (bars,) = [one for one in axes.containers if type(one).__name__ == "ErrorbarContainer"]
+    (bars,) = [
+        container
+        for container in axes.containers
+        if type(container).__name__ == "ErrorbarContainer"
+    ]
     (lines,) = bars.lines[2]
     first = lines.get_segments()[0]
     assert first[1][1] - first[0][1] == pytest.approx(0.031)

@@ -2,10 +2,10 @@
 
 from matplotlib.container import ErrorbarContainer
 
-from models.choosing.limits import Limits
-from models.choosing.options import Span
-from reports import plots, recommended_plot
-from reports.recommended_plot import _Point
+from models.choice.limits import Limits
+from models.choice.offers import Span
+from reports import plots, recommendation_plot
+from reports.recommendation_plot import _Point
 
 
 def point(label: str, hours: float, usd: float) -> _Point:
@@ -18,7 +18,7 @@ FAST, SLOW, OTHER = point("8 fast", 1.0, 4.0), point("1 slow", 8.0, 3.0), point(
 
 
 def drawn() -> str:
-    figure = recommended_plot._time_against_cost(  # noqa: SLF001
+    figure = recommendation_plot._time_against_cost(  # noqa: SLF001
         "a job",
         Limits(deadline_s=36_000, budget_usd=4.5),
         others=[OTHER, FAST, SLOW],

@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.evaluation import Evaluation, evaluated
-from forecasting.findings.standing import STANDING
+from forecasting.evaluation import Evaluation, evaluate_rows
+from forecasting.findings.study import STANDING
 from forecasting.results import JUDGED, titles
 from reports import report
 from reports.svg import PALETTE
@@ -49,7 +49,9 @@ class Page(HTMLParser):
 
 def results(round_: Round, **changes: object) -> pl.DataFrame:
     """Return results in which every scenario was judged alike, but for its error."""
-    scenarios = [one for curve in round_.study.curves for one in curve.scenarios("loopback")]
+    scenarios = [
+        scenario for curve in round_.study.curves for scenario in curve.scenarios("loopback")
+    ]
     curves = [index for index, curve in enumerate(round_.study.curves) for _ in curve.workers]
     rows = [
         {
@@ -97,7 +99,7 @@ def systems() -> pl.DataFrame:
 
 def evaluation(round_: Round, landing: Path, **changes: object) -> Evaluation:
     """Return the evaluation of a round in which every scenario was judged so."""
-    return evaluated(round_, results(round_, **changes), systems(), landing)
+    return evaluate_rows(round_, results(round_, **changes), systems(), landing)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +130,7 @@ def test_the_report_loads_nothing(html: str) -> None:
     page = Page(html)
     assert page.open == []
     loading = {"src", "srcset", "data", "action", "poster", "background"}
-    assert not [one for one in page.attributes if one[1] in loading]
+    assert not [attribute for attribute in page.attributes if attribute[1] in loading]
     links = [value for _, name, value in page.attributes if name in ("href", "xlink:href")]
     assert all(value.startswith(("#", "data:image/png;")) for value in links)
     assert {tag for tag, *_ in page.attributes}.isdisjoint({"link", "iframe", "img"})
@@ -146,7 +148,7 @@ def test_no_script_runs_but_the_page_s_own(html: str) -> None:
     assert f"script-src 'sha256-{told}'" in policy
     assert policy.startswith("default-src 'none';")
     assert re.search(r"\b(fetch|import|XMLHttpRequest|eval|innerHTML)\b", script) is None
-    assert not [one for one in Page(html).attributes if one[1].startswith("on")]
+    assert not [attribute for attribute in Page(html).attributes if attribute[1].startswith("on")]
 
 
 def test_every_section_is_in_the_contents(html: str) -> None:
@@ -174,7 +176,9 @@ def test_colours_follow_the_page(html: str) -> None:
 
 def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
     text = Page(html).text
-    for scenario in [one for curve in round_.study.curves for one in curve.scenarios("loopback")]:
+    for scenario in [
+        scenario for curve in round_.study.curves for scenario in curve.scenarios("loopback")
+    ]:
         assert scenario.label in text
     for figure in ("−5.0 %", "+5.0 %", "+15.0 %", "[9.00, 10.00]", "held out world size", "2.0 %"):
         assert figure in text

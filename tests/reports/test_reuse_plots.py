@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 from matplotlib.axes import Axes
 
-from reports import reuse_plots
+from reports import predictddl_figures
 from reports.plots import to_png
-from reports.reuse_wording import drawn, ratios_of
+from reports.predictddl_figures import ratios_of, select_drawn
 
 ROWS = pl.DataFrame(
     {
@@ -23,11 +23,11 @@ def numbers(axes: Axes) -> list[str]:
     """Return the numbers on the visible part of the horizontal axis."""
     low, high = axes.get_xlim()
     ticks = axes.xaxis.get_major_ticks()
-    return [one.label1.get_text() for one in ticks if low <= one.get_loc() <= high]
+    return [tick.label1.get_text() for tick in ticks if low <= tick.get_loc() <= high]
 
 
 def test_panels_stand_beside_each_other_and_equal_lines_show() -> None:
-    figure = reuse_plots.beside(ROWS, "dnn", "rmse_s", "RMSE")
+    figure = predictddl_figures.plot_panels(ROWS, "dnn", "rmse_s", "RMSE")
     assert [axes.get_title() for axes in figure.axes] == ["ant", "bee"]
     assert [axes.get_ylabel() for axes in figure.axes] == ["RMSE", ""]
     for axes in figure.axes:
@@ -50,7 +50,7 @@ def test_ratios_stand_at_the_edge_where_they_are_beyond_it(
     ratios: tuple[float, float], told: list[str]
 ) -> None:
     rows = pl.DataFrame({"of": ["a", "a"], "dnn": ["ant", "bee"], "ratio": ratios})
-    figure = reuse_plots.ratios(rows)
+    figure = predictddl_figures.ratios(rows)
     to_png(figure)
     (axes,) = figure.axes
     _, points = axes.lines
@@ -69,20 +69,20 @@ def test_each_network_has_a_mark_and_all_of_them_a_bar() -> None:
             "error_percent": [10.0, 50.0, 0.0],
         }
     )
-    figure = reuse_plots.by_servers(rows)
+    figure = predictddl_figures.by_servers(rows)
     to_png(figure)
     (axes,) = figure.axes
     marks, means = axes.lines
-    assert list(marks.get_ydata()) == [10, 50, reuse_plots.LEAST_PERCENT]  # type: ignore[arg-type]
-    assert list(means.get_ydata()) == [30, reuse_plots.LEAST_PERCENT]  # type: ignore[arg-type]
+    assert list(marks.get_ydata()) == [10, 50, predictddl_figures.LEAST_PERCENT]  # type: ignore[arg-type]
+    assert list(means.get_ydata()) == [30, predictddl_figures.LEAST_PERCENT]  # type: ignore[arg-type]
     (bars,) = axes.collections
-    ends = [np.asarray(one.vertices)[:, 1].tolist() for one in bars.get_paths()]
+    ends = [np.asarray(path.vertices)[:, 1].tolist() for path in bars.get_paths()]
     assert ends == [[10, 50], [0.1, 0.1]]
 
 
 def test_workloads_are_whole_numbers() -> None:
     rows = pl.DataFrame({"of": ["a"] * 3, "workloads": [1, 2, 3], "s": [20.0, 40.0, None]})
-    (axes,) = reuse_plots.by_workloads(rows, "s", "seconds").axes
+    (axes,) = predictddl_figures.by_workloads(rows, "s", "seconds").axes
     assert all(tick == round(tick) for tick in axes.get_xticks())
     (line,) = axes.lines
     assert list(line.get_ydata()) == [20.0, 40.0]  # type: ignore[arg-type]
@@ -90,4 +90,4 @@ def test_workloads_are_whole_numbers() -> None:
 
 def test_systems_keep_their_colours_where_one_is_missing() -> None:
     rows = pl.DataFrame({"of": ["ernest", "log_linear", "another", "predictddl"]})
-    assert drawn(rows, "of")["of"].to_list() == ["predictddl", "log_linear", "ernest"]
+    assert select_drawn(rows, "of")["of"].to_list() == ["predictddl", "log_linear", "ernest"]

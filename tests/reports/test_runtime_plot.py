@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from reports import plots, runtime_plot
-from reports.runtime_plot import Stay
+from reports.runtime_plot import NodeLifetime
 
 PLAN = {"configuration": "2 fast@4", "iterations": 20, "train_s": 10.0, "finish_s": 15.0}
 ROWS = [
@@ -36,11 +36,11 @@ EVENTS = pl.DataFrame(
 
 
 def test_nodes_stay_until_they_are_lost_released_or_left_alone() -> None:
-    assert runtime_plot.stays(EVENTS) == [
-        Stay("node0", "fast", 0.0, 4.0, 8.5, "notice"),
-        Stay("node1", "fast", 0.0, 5.0, 10.0, "controller gone"),
-        Stay("node2", "slow", 9.0, None, 10.0, "controller gone"),
-        Stay("node3", "slow", 90.0, 95.0, 99.0, None),
+    assert runtime_plot.node_lifetimes(EVENTS) == [
+        NodeLifetime("node0", "fast", 0.0, 4.0, 8.5, "notice"),
+        NodeLifetime("node1", "fast", 0.0, 5.0, 10.0, "controller gone"),
+        NodeLifetime("node2", "slow", 9.0, None, 10.0, "controller gone"),
+        NodeLifetime("node3", "slow", 90.0, 95.0, 99.0, None),
     ]
 
 

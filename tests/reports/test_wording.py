@@ -3,8 +3,16 @@
 import pytest
 from scipy.stats import binom
 
-from reports.wording import are_few, by_chance, held, interval, link_speed, number, percent
-from studies.words import count
+from reports.wording import (
+    are_few,
+    by_chance,
+    held_intervals,
+    interval,
+    link_speed,
+    number,
+    percent,
+)
+from studies.messages import count
 
 
 @pytest.mark.parametrize(
@@ -30,15 +38,15 @@ def test_intervals_and_counts() -> None:
 
 def test_few_intervals_are_no_headline() -> None:
     """By the binomial distribution: of six that hold with 0.9 each, three hold in 1.5 of 100."""
-    assert held(3, 6) == (
+    assert held_intervals(3, 6) == (
         "3 of 6",
         "fewer than chance allows: if nine of ten intervals hold, 4 to 6 of 6 are expected (95 %)",
     )
-    assert held(4, 6)[1].startswith("6 are too few to judge intervals: if nine of ten")
-    value, said = held(60, 72)
+    assert held_intervals(4, 6)[1].startswith("6 are too few to judge intervals: if nine of ten")
+    value, said = held_intervals(60, 72)
     assert value == "83.3 %"
     assert said == "60 of 72; if nine of ten intervals hold, 59 to 69 of 72 are expected (95 %)"
-    assert held(40, 72)[1].endswith("; this is beyond chance")
+    assert held_intervals(40, 72)[1].endswith("; this is beyond chance")
     assert are_few(1) and are_few(10) and not are_few(100)
 
 

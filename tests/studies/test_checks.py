@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forecasting.chosen import asking_of
+from forecasting.inputs import inputs_of_study
 from studies.checks import check_study
 from studies.study import read_study
 from tests.synthetic import DDP, ONLY_PROFILES, STUDY, SYNCHRONOUS, write_study
@@ -22,7 +22,7 @@ def check(folder: Path, right: str, wrong: str, backend: Backend) -> None:
 def check_text(folder: Path, text: str, backend: Backend) -> None:
     path = write_study(folder, text)
     study = read_study(path)
-    check_study(study, path, backend, asking_of(study))
+    check_study(study, path, backend, inputs_of_study(study))
 
 
 def test_what_is_possible_passes(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import yaml
 
 from profilers import clock
 from profilers.clusters.fleet import VARIABLE
-from studies.collecting import collect, known_types
+from studies.price_collection import collect, known_types
 from tests.aws import DAY, Aws
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, ProbeFailed

@@ -7,12 +7,12 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from forecasting.chosen import asking_of
+from forecasting.inputs import inputs_of_study
 from profilers.clusters.fleet import Fleet
-from profilers.renting.book import REFUSED, UNANSWERED, Entries, Entry, Launched, Refused
-from studies.instead import has_begun, lacking, written
+from profilers.renting.book import REFUSED, UNANSWERED, Entries, Entry, LaunchRefusal, LaunchResult
+from studies.node_type_fallback import has_begun, unavailable_node_type, write_fallback_study
 from studies.rounds import open_round
-from studies.settings import noted
+from studies.run_settings import with_settings
 from studies.study import read_study
 from tests.profilers.renting.intents import intent
 from tests.synthetic import HOST, landed, needs, write_study
@@ -30,8 +30,8 @@ test:
 """
 
 
-def refused(token: str, code: str) -> Refused:
-    return Refused(token=token, code=code, reason="", at=AT)
+def refused(token: str, code: str) -> LaunchRefusal:
+    return LaunchRefusal(token=token, code=code, reason="", at=AT)
 
 
 FULL = "InsufficientInstanceCapacity"
@@ -59,7 +59,7 @@ FULL = "InsufficientInstanceCapacity"
                 intent("1", node_type="a"),
                 refused("1", FULL),
                 intent("2", node_type="a"),
-                Launched(token="2", ids=("i",), at=AT),
+                LaunchResult(token="2", ids=("i",), at=AT),
             ),
             None,
         ),
@@ -68,7 +68,7 @@ FULL = "InsufficientInstanceCapacity"
 def test_a_type_is_lacking_if_the_last_launch_found_none(
     entries: tuple[Entry, ...], expected: str | None
 ) -> None:
-    assert lacking(Entries(entries)) == expected
+    assert unavailable_node_type(Entries(entries)) == expected
 
 
 def fleet(**instead: list[str]) -> Fleet:
@@ -103,10 +103,10 @@ def test_a_fleet_without_an_order_is_the_fleet_that_it_was() -> None:
 def test_nodes_are_of_the_other_type_wherever_they_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("studies.instead.read_study", lambda _: None)
+    monkeypatch.setattr("studies.node_type_fallback.read_study", lambda _: None)
     file = tmp_path / "mine.yaml"
     file.write_text(STUDY)
-    other = written(file, "m5.large", "x1", tmp_path)
+    other = write_fallback_study(file, "m5.large", "x1", tmp_path)
     assert other == tmp_path / "instead/mine.x1.yaml"
     expected = STUDY.replace("name: mine", "name: mine.x1")
     for before, after in (
@@ -117,7 +117,7 @@ def test_nodes_are_of_the_other_type_wherever_they_are_named(
     ):
         expected = expected.replace(before, after)
     assert yaml.safe_load(other.read_text()) == yaml.safe_load(expected)
-    third = written(other, "x1", "x2", tmp_path)
+    third = write_fallback_study(other, "x1", "x2", tmp_path)
     assert third == tmp_path / "instead/mine.x2.yaml"
 
 
@@ -129,15 +129,17 @@ def test_a_study_that_has_the_other_type_too_goes_on_with_none(
     )
     assert both != study_file.read_text()
     study = write_study(tmp_path, both)
-    assert written(study, "emu.native.c25", "emu.avx2.c25", tmp_path) is None
+    assert write_fallback_study(study, "emu.native.c25", "emu.avx2.c25", tmp_path) is None
     assert list((tmp_path / "instead").iterdir()) == []
 
 
 def test_a_round_has_begun_with_its_first_run_on_the_type(study_file: Path) -> None:
     study = read_study(study_file)
-    asking, (first, *_) = asking_of(study), needs(study)
+    asking, (first, *_) = inputs_of_study(study), needs(study)
     (name, *_) = {group.node_type for group in first.nodes}
     before = open_round(study, asking, "emulated", HOST, [])
-    after = open_round(study, asking, "emulated", HOST, [noted(landed(first), first.settings)])
+    after = open_round(
+        study, asking, "emulated", HOST, [with_settings(landed(first), first.settings)]
+    )
     assert (has_begun(before, name), has_begun(after, name)) == (False, True)
     assert not has_begun(after, "m5.large")

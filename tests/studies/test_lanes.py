@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from profilers.clusters.loopback import LoopbackCluster
-from studies.lanes import Clusters, lanes, side_by_side
+from studies.measurement import Clusters, divide_by_machine, run_in_parallel
 from warehouse.records import ProbeFailed
 
 WAIT_S = 30.0
@@ -40,7 +40,7 @@ class Cluster(LoopbackCluster):
 def test_what_needs_the_same_kind_of_machine_is_in_one_lane(
     items: list[str], expected: list[list[str]]
 ) -> None:
-    assert sorted(lanes(items, frozenset)) == sorted(expected)
+    assert sorted(divide_by_machine(items, frozenset)) == sorted(expected)
 
 
 def test_lanes_run_at_the_same_time_and_each_in_its_order() -> None:
@@ -51,14 +51,14 @@ def test_lanes_run_at_the_same_time_and_each_in_its_order() -> None:
             met.wait()
         order.append(item)
 
-    side_by_side([["a1", "a2"], ["b1", "b2"]], run)
+    run_in_parallel([["a1", "a2"], ["b1", "b2"]], run)
     assert order.index("a1") < order.index("a2")
     assert order.index("b1") < order.index("b2")
 
 
 def test_a_single_lane_needs_no_thread() -> None:
     threads = []
-    side_by_side([["a", "b"]], lambda item, clusters: threads.append(threading.current_thread()))
+    run_in_parallel([["a", "b"]], lambda item, clusters: threads.append(threading.current_thread()))
     assert threads == [threading.main_thread()] * 2
 
 
@@ -73,7 +73,7 @@ def test_a_failure_ends_its_lane_only_and_is_raised_at_the_end() -> None:
         done.append(item)
 
     with pytest.raises(ProbeFailed, match="a1 failed"):
-        side_by_side([["a1", "a2"], ["b1", "b2"]], run)
+        run_in_parallel([["a1", "a2"], ["b1", "b2"]], run)
     assert done == ["b1", "b2"]
 
 
@@ -102,7 +102,7 @@ def test_ctrl_c_takes_down_what_is_up_and_nothing_begins_after_it() -> None:
 
     several: Sequence[Sequence[int]] = [[0, 0], [1, 1]]
     with pytest.raises(KeyboardInterrupt):
-        side_by_side(several, run)
+        run_in_parallel(several, run)
     assert sorted(begun) == [0, 1]
     assert all(cluster.downs >= 2 for cluster in found), "by who waited, and by its own lane"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from forecasting.chosen import asking_of
+from forecasting.inputs import inputs_of_study
 from profilers.clusters import host_id as cluster_host_id
 from profilers.clusters.fleet import VARIABLE
 from profilers.steady.host import host_id
-from studies.measuring import measure, profile
-from studies.progress import Progress
+from studies.measurement import measure, profile
+from studies.messages import Progress
 from studies.rounds import Round, open_round
 from studies.study import read_study
 from tests.profilers.clusters.machines import machines
@@ -53,7 +53,7 @@ def now(study_file: Path, landing: Path) -> Round:
     study = read_study(study_file)
     probed = {**study.probes, "contention": {"flows": [1, 2], "seconds": 1, "trials": 2}}
     study = study.model_copy(update={"probes": probed})
-    return open_round(study, asking_of(study), "loopback", host_id(), landed_runs(landing))
+    return open_round(study, inputs_of_study(study), "loopback", host_id(), landed_runs(landing))
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_held_out_batches_have_as_much_time_each_as_profiled_ones(
         asked.update(settings)
         raise ProbeFailed("asked")
 
-    monkeypatch.setattr("profilers.torch_passes.profile", probe)
-    round_ = open_round(study, asking_of(study), "loopback", host_id(), [])
+    monkeypatch.setattr("profilers.torch_compute.profile", probe)
+    round_ = open_round(study, inputs_of_study(study), "loopback", host_id(), [])
     with pytest.raises(ProbeFailed, match="asked"):
         profile(round_, "torch_compute", landing, Listener())
     assert (asked["batch_sizes"], asked["most_s"]) == ((1, 8), 100)
@@ -133,7 +133,7 @@ def test_node_types_on_machines_of_their_own_are_profiled_at_the_same_time(
     with machines(tmp_path, 2, "lab.small", "lab.large") as fleet:
         monkeypatch.setenv(VARIABLE, str(fleet))
         study = read_study(write_study(tmp_path, text))
-        round_ = open_round(study, asking_of(study), "ssh", cluster_host_id("ssh"), [])
+        round_ = open_round(study, inputs_of_study(study), "ssh", cluster_host_id("ssh"), [])
         after = profile(round_, "torch_compute", landing, listener)
     small, large = after.runs
     assert max(small.started_at, large.started_at) < min(small.ended_at, large.ended_at)

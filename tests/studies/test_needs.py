@@ -7,9 +7,9 @@ import pytest
 
 from models.ceer.systems import CEER, CEER_PYTORCH
 from models.srift.system import SRIFT
-from profilers.probe import Need
+from profilers.probe import PlannedRun
 from profilers.probes import PROBES
-from studies.needs import nodes_of, starts
+from studies.planned_runs import group_by_start, nodes_of
 from studies.study import Study, read_study
 from tests.synthetic import (
     DDP,
@@ -33,19 +33,19 @@ def study(folder: Path, text: str) -> Study:
     return read_study(write_study(folder, text))
 
 
-def titles(found: Sequence[Need]) -> list[str]:
+def titles(found: Sequence[PlannedRun]) -> list[str]:
     return [need.title for need in found]
 
 
-def of_probe(whole: Study, probe: str) -> list[Need]:
+def of_probe(whole: Study, probe: str) -> list[PlannedRun]:
     return [need for need in needs(whole) if need.probe == probe]
 
 
-def judges(whole: Study) -> list[Need]:
+def judges(whole: Study) -> list[PlannedRun]:
     return [need for need in needs(whole) if not need.profiles and PROBES[need.probe].metric]
 
 
-def networks(found: Sequence[Need]) -> set[str]:
+def networks(found: Sequence[PlannedRun]) -> set[str]:
     return {need.scenario.workload.dnn for need in found}
 
 
@@ -67,7 +67,7 @@ def test_data_parallel_curves_share_links_all_reduces_and_passes(tmp_path: Path)
 def test_all_reduces_of_one_cluster_share_a_start_on_the_nodes_of_the_largest(
     tmp_path: Path,
 ) -> None:
-    found = list(starts(of_probe(study(tmp_path, DDP), "allreduce")))
+    found = list(group_by_start(of_probe(study(tmp_path, DDP), "allreduce")))
     assert [titles(start) for start in found] == [
         [f"probe allreduce, 800 Mb/s, {worker}, {ranks} ranks" for ranks in (2, 3)]
         for worker in ("emu.native.c25", "emu.native.c25 + emu.avx2.c25")
@@ -211,7 +211,7 @@ def test_two_systems_that_see_different_profiles_judge_one_scenario(tmp_path: Pa
         "torch_compute": ["profile"],
         "torch_throughput": ["profile"] * 6 + ["measurement"] * 2,
     }
-    (curve,) = (one for one in whole.curves if one.is_judged)
+    (curve,) = (curve for curve in whole.curves if curve.is_judged)
     by_srift = seen_of(curve, whole, "emulated", SRIFT)
     own = [need for need in by_srift if not need.of_train]
     assert [need.probe for need in own] == ["links", "allreduce", "torch_compute"]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from studies.origin import command, with_origin
+from studies.run_settings import command, with_origin
 from tests.studies.test_settings import links
 from tests.synthetic import landed
-from warehouse.version import code_version
+from warehouse.home import code_version
 
 
 @pytest.mark.parametrize(

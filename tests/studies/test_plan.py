@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from forecasting.chosen import asking_of
+from forecasting.inputs import inputs_of_study
 from studies.plan import REPORT_NAME, Task, tasks
 from studies.rounds import open_round
 from studies.study import Study, read_study
@@ -12,7 +12,7 @@ from warehouse.records import Run
 
 
 def planned(study: Study, runs: Iterable[Run] = ()) -> tuple[Task, ...]:
-    return tasks(open_round(study, asking_of(study), "emulated", HOST, runs))
+    return tasks(open_round(study, inputs_of_study(study), "emulated", HOST, runs))
 
 
 def names(study_file: Path, done: int) -> list[str]:
@@ -24,7 +24,7 @@ def names(study_file: Path, done: int) -> list[str]:
 def test_a_plan_is_in_the_order_in_which_things_run(study_file: Path) -> None:
     whole = names(study_file, 0)
     kinds = [name.partition(" ")[0] for name in whole]
-    systems = len(asking_of(read_study(study_file)).systems)
+    systems = len(inputs_of_study(read_study(study_file)).systems)
     forecasts = [*["fit"] * systems, *["predict"] * systems]
     assert kinds == ["probe", *["profile"] * 2, *forecasts, *["measure"] * 4, "judge"]
     assert whole[-1] == REPORT_NAME
@@ -33,7 +33,7 @@ def test_a_plan_is_in_the_order_in_which_things_run(study_file: Path) -> None:
 
 def test_only_systems_that_forecast_are_planned(study_file: Path) -> None:
     study = read_study(study_file)
-    round_ = open_round(study, asking_of(study), "emulated", HOST, ())
+    round_ = open_round(study, inputs_of_study(study), "emulated", HOST, ())
     ahead = tasks(round_, forecasting=["linear"])
     found = [task.name for task in ahead if task.kind in ("fit", "predict")]
     assert found == ["fit linear", "predict by linear"]

@@ -4,10 +4,9 @@ from collections import Counter
 from functools import cache
 from itertools import product
 
-from networks.families import family
+from networks.catalogue import LIBRARY, family
 from networks.figures import table
-from networks.library import LIBRARY
-from profilers.expected import step_s
+from profilers.step_estimates import step_s
 from studies.curve import Curve
 from studies.study import Study, read_study
 from warehouse.home import CHECKOUT
@@ -30,7 +29,7 @@ def grid() -> Study:
 def points(part: str) -> list[Scenario]:
     """Return the scenarios of a part of the grid."""
     curves = [curve for curve in grid().curves if grid().place_of(curve).startswith(part)]
-    return [one for curve in curves for one in curve.scenarios("emulated")]
+    return [scenario for curve in curves for scenario in curve.scenarios("emulated")]
 
 
 def expected_step_s(dnn: str) -> float:
@@ -51,24 +50,24 @@ def expected_step_s(dnn: str) -> float:
 
 
 def networks_of(part: str) -> set[str]:
-    return {one.workload.dnn for one in points(part)}
+    return {point.workload.dnn for point in points(part)}
 
 
 def test_the_study_for_any_host_has_the_runs_that_were_judged() -> None:
     """`studies/few.yaml` is what a user runs; `grid_few` judges what that is worth."""
     ours, judged = read_study(FEW.with_name("few.yaml")), read_study(FEW)
     train = [curve for curve in judged.curves if not curve.is_judged]
-    assert [one.scenarios("emulated") for one in ours.curves] == [
+    assert [curve.scenarios("emulated") for curve in ours.curves] == [
         one.scenarios("emulated") for one in train
     ]
 
 
 def test_families_on_the_h100_are_in_no_study_before() -> None:
     further = {
-        one.workload.dnn
+        scenario.workload.dnn
         for curve in read_study(H100).curves
         if curve.is_judged
-        for one in curve.scenarios("loopback")
+        for scenario in curve.scenarios("loopback")
     } - networks_of("")
     before = set(map(family, networks_of("")))
     assert len({family(name) for name in further} - before) == len(further) == 8
@@ -76,7 +75,9 @@ def test_families_on_the_h100_are_in_no_study_before() -> None:
 
 def test_ernest_forecasts_one_test_point_of_each_other_family() -> None:
     others = networks_of("test") - networks_of("train")
-    asked = [one for curve in read_study(ERNEST).curves for one in curve.scenarios("emulated")]
+    asked = [
+        scenario for curve in read_study(ERNEST).curves for scenario in curve.scenarios("emulated")
+    ]
     assert {one.workload.dnn for one in asked} == others
     assert set(asked) <= set(points("test"))
     assert len(asked) == len(others)
@@ -88,7 +89,7 @@ def test_the_third_type_is_trained_on_by_one_network_of_each_family() -> None:
     for curve in study.curves:
         parts[curve.is_judged] += curve.scenarios("emulated")
     judged, train = parts[True], parts[False]
-    assert set(judged) == {one for one in points("test") if one.nodes[0].node_type == THIRD}
+    assert set(judged) == {point for point in points("test") if point.nodes[0].node_type == THIRD}
     assert len(judged) == 8
     assert {one.nodes[0].node_type for one in train} == {THIRD}
     assert len({family(one.workload.dnn) for one in train}) == 8
@@ -114,16 +115,16 @@ def test_eight_families_are_trained_on_and_eight_others_tested() -> None:
 
 def test_each_setup_is_trained_five_times_and_each_network_in_five() -> None:
     setups = Counter(
-        (one.strategy.workers, one.workload.batch_size, one.nodes[0].node_type)
-        for one in points("train")
+        (point.strategy.workers, point.workload.batch_size, point.nodes[0].node_type)
+        for point in points("train")
     )
     assert setups == dict.fromkeys(product((1, 2, 4, 8), (4, 12), TYPES), 5)
-    assert set(Counter(one.workload.dnn for one in points("train")).values()) == {5}
+    assert set(Counter(point.workload.dnn for point in points("train")).values()) == {5}
 
 
 def test_tests_are_of_seen_networks_other_families_and_a_third_type() -> None:
-    third = [one for one in points("test") if one.nodes[0].node_type == THIRD]
-    seen = [one for one in points("test") if one.workload.dnn in networks_of("train")]
+    third = [point for point in points("test") if point.nodes[0].node_type == THIRD]
+    seen = [point for point in points("test") if point.workload.dnn in networks_of("train")]
     assert len(third) == 8
     assert len({one.workload.dnn for one in third}) == 4
     assert len(seen) == 32 + 4
@@ -139,7 +140,7 @@ def test_every_network_is_small_enough() -> None:
 
 def test_the_pilot_has_three_networks_on_both_types_and_six_train_runs() -> None:
     pilot = read_study(PILOT)
-    found = {one for curve in pilot.curves for one in curve.scenarios("emulated")}
+    found = {scenario for curve in pilot.curves for scenario in curve.scenarios("emulated")}
     assert (pilot.only_profiles, len(found)) == (True, 12)
     assert not found & set(points("test"))
     assert len(found & set(points("train"))) >= 6

@@ -6,16 +6,23 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from profilers.renting.book import Book, Ended, Entry, Intent, Launched, Refused
+from profilers.renting.book import (
+    Book,
+    Entry,
+    InstanceEnd,
+    LaunchIntent,
+    LaunchRefusal,
+    LaunchResult,
+)
 from profilers.renting.cap import bill, each_usd, worst_usd
-from studies.rented import land_book
+from studies.renting import land_book
 from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse
 
 AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
 
 
-def intent(token: str, **changed: object) -> Intent:
+def intent(token: str, **changed: object) -> LaunchIntent:
     given = {
         "token": token,
         "owner": "stepcast-1-2-0",
@@ -30,15 +37,15 @@ def intent(token: str, **changed: object) -> Intent:
         "hours": 1.5,
         "at": AT,
     }
-    return Intent.model_validate({**given, **changed})
+    return LaunchIntent.model_validate({**given, **changed})
 
 
 ENTRIES: tuple[Entry, ...] = (
     intent("t0", zone="us-east-1a"),
-    Refused(token="t0", code="InsufficientInstanceCapacity", reason="none left", at=AT),
+    LaunchRefusal(token="t0", code="InsufficientInstanceCapacity", reason="none left", at=AT),
     intent("t1"),
-    Launched(token="t1", ids=("i-1", "i-2"), at=AT),
-    Ended(id="i-1", seconds=1800.0, at=AT + timedelta(minutes=30)),
+    LaunchResult(token="t1", ids=("i-1", "i-2"), at=AT),
+    InstanceEnd(id="i-1", seconds=1800.0, at=AT + timedelta(minutes=30)),
     intent("t2", account="b", count=1),
 )
 

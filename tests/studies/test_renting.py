@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from studies.collecting import collect
+from studies.price_collection import collect
 from studies.renting import check_capped, rates
 from tests.aws import Aws
 from warehouse.records import BadInput

@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
-from forecasting.chosen import asking_of, systems_of
-from forecasting.resting import profiled_curves
+from forecasting.inputs import inputs_of_study, profiled_curves, systems_of
 from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
-from profilers.probe import Need
+from profilers.probe import PlannedRun
 from studies.rounds import (
     Round,
     latest_round,
     open_round,
-    refreshed,
+    refresh_round,
     rounds_of,
     shown_host,
     whole_round,
 )
-from studies.settings import noted
+from studies.run_settings import with_settings
 from studies.study import Study, read_study
 from tests.synthetic import HOST, PYTORCH, STUDY, landed, needs, seen_of, write_study
 from warehouse.records import Run
@@ -34,11 +33,11 @@ def study(study_file: Path) -> Study:
 
 
 def to_do(study: Study, runs: Iterable[Run]) -> Round:
-    return open_round(study, asking_of(study), "emulated", HOST, runs)
+    return open_round(study, inputs_of_study(study), "emulated", HOST, runs)
 
 
 def newest(study: Study, runs: Iterable[Run]) -> Round | None:
-    return latest_round(study, asking_of(study), "emulated", HOST, runs)
+    return latest_round(study, inputs_of_study(study), "emulated", HOST, runs)
 
 
 def missing(study: Study, runs: Iterable[Run]) -> tuple[int, list[str]]:
@@ -164,7 +163,7 @@ def test_the_latest_round_stays_the_same_when_it_is_complete(study: Study) -> No
 
 def test_a_refreshed_round_knows_what_landed_meanwhile(study: Study) -> None:
     before = to_do(study, [])
-    after = refreshed(before, [landed(need) for need in needs(study)])
+    after = refresh_round(before, [landed(need) for need in needs(study)])
     assert (after.repeat, after.missing) == (1, ())
 
 
@@ -262,11 +261,11 @@ def test_later_rounds_by_operations_keep_the_profiles_of_earlier_ones(tmp_path: 
     assert all(opened.run_of(need) for need in profiled), "forecasts need every profile"
     assert {run.purpose for run in opened.runs} == {"profile"}
     (anew,) = [landed(need, 2) for need in profiled[:1]]
-    later = refreshed(opened, [*first, anew]).run_of(profiled[0])
+    later = refresh_round(opened, [*first, anew]).run_of(profiled[0])
     assert later == anew
     (before,) = (
         one.run_of(profiled[0])
-        for one in rounds_of(study, asking_of(study), [*first, anew])
+        for one in rounds_of(study, inputs_of_study(study), [*first, anew])
         if one.repeat == 1
     )
     assert before == first[whole.index(profiled[0])], "nothing of a later round"
@@ -355,9 +354,9 @@ def test_a_study_that_repeats_all_measures_train_scenarios_anew_too(tmp_path: Pa
     assert (repeat, names) == (2, [need.title for need in needs(study)])
 
 
-def told(need: Need) -> Run:
+def told(need: PlannedRun) -> Run:
     """Return a run of a need that tells its settings."""
-    return noted(landed(need), need.settings)
+    return with_settings(landed(need), need.settings)
 
 
 def with_links(folder: Path, links: str) -> Study:
@@ -374,7 +373,7 @@ def test_what_was_measured_of_something_else_is_measured_again(
     assert [need.title for need in opened.missing if need.profiles] == [links.title]
     assert opened.superseded == {runs[0].run_id: links}
     anew = _late(told(links).model_copy(update={"run_id": "anew"}))
-    after = refreshed(opened, [*runs, anew])
+    after = refresh_round(opened, [*runs, anew])
     assert after.runs_of("links") == {links: anew}
     assert after.superseded == {runs[0].run_id: links}
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from profilers.probe import Need
+from profilers.probe import PlannedRun
 from profilers.probes import PROBES
-from studies.settings import KEY, differences, is_outdated, noted
+from studies.run_settings import KEY, differences, is_outdated, with_settings
 from studies.study import read_study
 from tests.synthetic import CAPTURING, DDP, SYNCHRONOUS, landed, needs, write_study
-from warehouse.asks import Subject
+from warehouse.inputs import Subject
 
 ASYNCHRONOUS = CAPTURING.replace(
     "probes:", "probes:\n  contention: {flows: [1, 2], seconds: 3, trials: 2}"
@@ -37,7 +37,7 @@ ESSENTIAL = {
 """Probes, and the settings that say what they measure."""
 
 
-def asked(text: str, probe: str, folder: Path) -> list[Need]:
+def asked(text: str, probe: str, folder: Path) -> list[PlannedRun]:
     study = read_study(write_study(folder, text))
     return [need for need in needs(study) if need.probe == probe]
 
@@ -98,13 +98,13 @@ def test_without_settings_probes_are_asked_for_what_the_scenarios_suggest(tmp_pa
     assert passes == {"emu.native.c25": (2, 4, 8), "emu.avx2.c25": (2, 4, 8)}
 
 
-def links(folder: Path) -> Need:
+def links(folder: Path) -> PlannedRun:
     return needs(read_study(write_study(folder)))[0]
 
 
 def test_a_run_tells_what_it_was_asked_for(tmp_path: Path) -> None:
     need = links(tmp_path)
-    run = noted(landed(need), need.settings)
+    run = with_settings(landed(need), need.settings)
     assert json.loads(str(run.config[KEY])) == {"flows": [1, 2], "seconds": 1.0, "trials": 2}
     assert differences(run, need.settings) == {}
     assert differences(run, {"flows": (2, 1), "seconds": 1, "trials": 5}) == {
@@ -115,7 +115,7 @@ def test_a_run_tells_what_it_was_asked_for(tmp_path: Path) -> None:
 
 def test_a_setting_that_is_new_since_counts_where_it_is_given(tmp_path: Path) -> None:
     need = links(tmp_path)
-    run = noted(landed(need), need.settings)
+    run = with_settings(landed(need), need.settings)
     assert differences(run, {**need.settings, "reverse": None}) == {}
     assert differences(run, {**need.settings, "reverse": True}) == {
         "reverse": "reverse null, not true"
@@ -125,11 +125,11 @@ def test_a_setting_that_is_new_since_counts_where_it_is_given(tmp_path: Path) ->
 @pytest.mark.parametrize(("probe", "name"), sorted(ESSENTIAL))
 def test_what_is_measured_is_told_from_how_often(probe: str, name: str) -> None:
     asked_now = {name: 2, "trials": 3}
-    need = Need(Subject(probe, None, 200), "profile", probe, (), asked_now, expected_s=1)
-    assert not is_outdated(need, noted(landed(need), {name: 2, "trials": 9}))
-    assert is_outdated(need, noted(landed(need), {name: 1, "trials": 3}))
+    need = PlannedRun(Subject(probe, None, 200), "profile", probe, (), asked_now, expected_s=1)
+    assert not is_outdated(need, with_settings(landed(need), {name: 2, "trials": 9}))
+    assert is_outdated(need, with_settings(landed(need), {name: 1, "trials": 3}))
     assert not is_outdated(need, landed(need)), "one that does not tell"
-    elsewhere = noted(landed(need, purpose="measurement"), {name: 1})
+    elsewhere = with_settings(landed(need, purpose="measurement"), {name: 1})
     assert not is_outdated(need, elsewhere), "it is another need's"
 
 

@@ -26,8 +26,8 @@ def test_a_study_gives_scenarios(study_file: Path) -> None:
     study = read_study(study_file)
     small = study.curves[0]
     scenarios = small.scenarios("emulated")
-    assert [one.strategy.workers for one in scenarios] == [1, 2]
-    assert {one.link_mbps for one in scenarios} == {200}
+    assert [scenario.strategy.workers for scenario in scenarios] == [1, 2]
+    assert {scenario.link_mbps for scenario in scenarios} == {200}
     assert [group.node_type for group in scenarios[1].nodes] == ["emu.native.c25", "emu.server"]
     assert small.profiled("emulated") == scenarios[0]
     assert small.profiled("loopback").link_mbps is None
@@ -65,7 +65,7 @@ def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None
     (curve,) = study.curves
     (scenario,) = curve.scenarios("emulated")
     assert (scenario.strategy.workers, scenario.workload.batch_size) == (6, 8)
-    assert [(one.count, one.node_type, one.batch_size) for one in scenario.nodes] == [
+    assert [(node.count, node.node_type, node.batch_size) for node in scenario.nodes] == [
         (3, "emu.avx2.s15", None),
         (1, "emu.avx512.s15", 4),
         (2, "emu.sse41.s15", None),
@@ -73,14 +73,14 @@ def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None
     by_probe = {need.probe: need for need in needs(study)}
     assert by_probe["torch_throughput"].nodes == scenario.nodes
     # All-reduces are probed with as many of each type as there can be.
-    assert [one.count for one in by_probe["allreduce"].nodes] == [2, 2, 2]
+    assert [node.count for node in by_probe["allreduce"].nodes] == [2, 2, 2]
     profiled = [need.nodes for need in needs(study) if need.probe == "torch_compute"]
     assert [(one.count, one.node_type, one.batch_size) for (one,) in profiled] == [
         (1, "emu.avx2.s15", None),
         (1, "emu.avx512.s15", None),
         (1, "emu.sse41.s15", None),
     ]
-    assert [one.count for one in curve.profiled("emulated").nodes] == [1]
+    assert [node.count for node in curve.profiled("emulated").nodes] == [1]
     assert study.curve_of(scenario, "emulated") == curve
 
 

@@ -26,7 +26,7 @@ def text(*tests: str, train: tuple[str, ...] = ()) -> str:
     lines = [HEAD.strip()]
     for name, templates in (("train", train), ("test", tests)):
         if templates:
-            lines += [f"{name}:", *(f"  - {{{one}}}" for one in templates)]
+            lines += [f"{name}:", *(f"  - {{{template}}}" for template in templates)]
     return "\n".join(lines) + "\n"
 
 

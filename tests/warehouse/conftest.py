@@ -14,8 +14,16 @@ import pytest
 
 from warehouse.landing import land
 from warehouse.ledger import FitRecord
-from warehouse.publication import ensure
-from warehouse.records import NodeGroup, Prediction, Purpose, Run, Scenario, Strategy, Workload
+from warehouse.publication import ensure_warehouse
+from warehouse.records import (
+    NodeGroup,
+    Prediction,
+    Purpose,
+    Run,
+    Scenario,
+    Strategy,
+    TrainingWorkload,
+)
 from warehouse.warehouse import Warehouse, read_only
 
 METRIC = "throughput_steps_per_s"
@@ -46,7 +54,7 @@ class Maker:
             NodeGroup(role="worker", node_type=node_type, count=workers),
             NodeGroup(role="server", node_type="emu.server", count=1),
         )
-        workload = Workload(dnn=dnn, image_size=64, batch_size=batch)
+        workload = TrainingWorkload(dnn=dnn, image_size=64, batch_size=batch)
         strategy = Strategy(workers=workers)
         return Scenario(workload=workload, strategy=strategy, nodes=nodes, link_mbps=150)
 
@@ -179,7 +187,7 @@ def fresh(tmp_path: Path) -> Maker:
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an empty warehouse, made once because that takes longest."""
     main = tmp_path_factory.mktemp("empty") / "warehouse.duckdb"
-    ensure(main)
+    ensure_warehouse(main)
     return main
 
 

@@ -145,7 +145,7 @@ def _captured() -> dict[str, pl.DataFrame]:
 
 
 def _links() -> pl.DataFrame:
-    """Two trials of two flows: 6 and 2, then 5 and 3 million bytes per second."""
+    """Two trials of two flows: 6 and 2, then 5 and 3 million bytes per step_s."""
     speeds = [6e6, 2e6, 5e6, 3e6]
     return pl.DataFrame(
         {
@@ -187,7 +187,7 @@ def _allreduces() -> pl.DataFrame:
             "trial": [0, 1, 2],
             "seconds": seconds,
             "raw_seconds": seconds,
-            "bus_bandwidth_Bps": [2 * 4e6 * (2 - 1) / (2 * one) for one in seconds],
+            "bus_bandwidth_Bps": [2 * 4e6 * (2 - 1) / (2 * step_s) for step_s in seconds],
         }
     )
 

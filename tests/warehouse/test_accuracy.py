@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from forecasting.sanity import LEAST_IDLE
-from profilers.steady.quiet import MOST_STOLEN
+from profilers.steady.host import MOST_STOLEN
+from warehouse.landed_files import seal
 from warehouse.records import BadInput, Scenario
-from warehouse.sums import seal
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker

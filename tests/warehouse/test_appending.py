@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.runtime import samples, story
-from pipelines.runtime.samples import Taken
-from pipelines.runtime.story import Entry
-from warehouse.appending import Appender, whole
+from pipelines.runtime import event_log, samples
+from pipelines.runtime.event_log import EventLogEntry
+from pipelines.runtime.samples import SampleRecord
+from warehouse.durable_files import Appender, read_whole_records
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
     ['{"at_s":', '\\{"at_s":1.5', "}", '"]}', "[8, [1"]
 )
 _entries = st.builds(
-    Entry,
+    EventLogEntry,
     at_s=st.floats(0, 1e9),
     event=_texts,
     node=st.none() | _texts,
@@ -43,7 +43,7 @@ def limited(size_bytes: int) -> Iterator[None]:
 
 @given(st.lists(st.tuples(_entries, st.none() | st.floats(0, 1, exclude_max=True)), max_size=6))
 def test_a_story_is_read_but_for_what_is_torn(
-    tmp_path_factory: pytest.TempPathFactory, records: list[tuple[Entry, float | None]]
+    tmp_path_factory: pytest.TempPathFactory, records: list[tuple[EventLogEntry, float | None]]
 ) -> None:
     """Each record is whole, with its end or not, or torn anywhere, the next one right behind it."""
     file = tmp_path_factory.mktemp("story") / "story.jsonl"
@@ -55,7 +55,7 @@ def test_a_story_is_read_but_for_what_is_torn(
         # All but the line's end is there: that is a whole record.
         expected += [entry] if cut >= len(line) - 1 else []
     file.write_bytes(content)
-    assert story.read(file) == expected
+    assert event_log.read(file) == expected
 
 
 @given(st.lists(st.tuples(st.lists(st.integers(0, 99)), st.none() | st.floats(0, 1)), max_size=6))
@@ -69,10 +69,10 @@ def test_logs_of_samples_are_read_but_for_what_is_torn(
         line = f"[{step}, {indices}]\n"
         cut = len(line) if torn_at is None else int(torn_at * len(line))
         content += line[:cut]
-        row = Taken(incarnation=1, rank=0, step=step, indices=tuple(indices))
+        row = SampleRecord(incarnation=1, rank=0, step=step, indices=tuple(indices))
         expected += [row] if cut >= len(line) - 1 else []
     (folder / "samples-000001-000000.jsonl").write_text(content)
-    assert samples.taken(folder) == expected
+    assert samples.read_sample_logs(folder) == expected
 
 
 def test_nothing_is_left_of_what_did_not_fit(tmp_path: Path) -> None:
@@ -112,6 +112,10 @@ def test_a_full_disk(tmp_path: Path) -> None:
             assert caught.value.errno == errno.ENOSPC
             assert (disk / "lines").stat().st_size == lines.size
             begin = re.compile(r"\[\d+, \[")
-            assert len(list(whole(disk / "lines", begin, lambda value: value))) == kept > 10
+            assert (
+                len(list(read_whole_records(disk / "lines", begin, lambda value: value)))
+                == kept
+                > 10
+            )
     finally:
         subprocess.run(["umount", str(disk)], check=True)

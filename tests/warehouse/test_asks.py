@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warehouse.asks import Ask, Subject, Whose, serves
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from warehouse.inputs import Input, InputScope, Subject, meets_input
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 FAST, SLOW = "emu.avx512.s15", "emu.sse41.s15"
 
@@ -14,8 +14,10 @@ def scenario(
     *nodes: NodeGroup, dnn: str = "vgg11", batch_size: int = 8, link_mbps: float | None = 500
 ) -> Scenario:
     return Scenario(
-        workload=Workload(dnn=dnn, framework="pytorch", image_size=32, batch_size=batch_size),
-        strategy=Strategy(kind="all_reduce", workers=sum(one.count for one in nodes)),
+        workload=TrainingWorkload(
+            dnn=dnn, framework="pytorch", image_size=32, batch_size=batch_size
+        ),
+        strategy=Strategy(kind="all_reduce", workers=sum(node.count for node in nodes)),
         nodes=nodes,
         link_mbps=link_mbps,
     )
@@ -39,16 +41,16 @@ ALONE = scenario(group(FAST), link_mbps=None)
 
 
 @pytest.mark.parametrize("whose", ["own", "train", "cluster"])
-def test_a_run_of_another_probe_serves_nothing(whose: Whose) -> None:
-    assert serves(of(MIXED), Ask("probe", whose, MIXED))
-    assert not serves(of(MIXED, "other"), Ask("probe", whose, MIXED))
-    assert not serves(Subject("other", None, 500), Ask("probe", whose, MIXED))
+def test_a_run_of_another_probe_serves_nothing(whose: InputScope) -> None:
+    assert meets_input(of(MIXED), Input("probe", whose, MIXED))
+    assert not meets_input(of(MIXED, "other"), Input("probe", whose, MIXED))
+    assert not meets_input(Subject("other", None, 500), Input("probe", whose, MIXED))
 
 
 def test_of_train_scenarios_any_run_serves() -> None:
     """Which are of train is known to whoever made the needs, not by the run."""
-    ask = Ask("probe", "train", MIXED)
-    assert serves(of(scenario(group(SLOW), dnn="alexnet", link_mbps=100)), ask)
+    ask = Input("probe", "train", MIXED)
+    assert meets_input(of(scenario(group(SLOW), dnn="alexnet", link_mbps=100)), ask)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_of_train_scenarios_any_run_serves() -> None:
     ],
 )
 def test_an_own_profile_is_of_that_scenario(profiled: Scenario, expected: bool) -> None:
-    assert serves(of(profiled), Ask("probe", "own", ALONE)) == expected
+    assert meets_input(of(profiled), Input("probe", "own", ALONE)) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,15 +78,15 @@ def test_an_own_profile_is_of_that_scenario(profiled: Scenario, expected: bool) 
     ],
 )
 def test_where_any_batch_does_batches_alone_may_differ(profiled: Scenario, expected: bool) -> None:
-    ask = Ask("probe", "own", ALONE, any_batch=True)
-    assert serves(of(profiled), ask) == expected
-    assert serves(of(ALONE), ask)
+    ask = Input("probe", "own", ALONE, any_batch=True)
+    assert meets_input(of(profiled), ask) == expected
+    assert meets_input(of(ALONE), ask)
 
 
 @pytest.mark.parametrize("any_batch", [True, False])
 def test_links_are_nobodys_own_profile(any_batch: bool) -> None:
-    ask = Ask("probe", "own", ALONE, any_batch=any_batch)
-    assert not serves(of_links(FAST, None), ask)
+    ask = Input("probe", "own", ALONE, any_batch=any_batch)
+    assert not meets_input(of_links(FAST, None), ask)
 
 
 @pytest.mark.parametrize(
@@ -106,25 +108,25 @@ def test_links_are_nobodys_own_profile(any_batch: bool) -> None:
 def test_of_a_cluster_runs_on_its_links_and_on_none_but_its_types_serve(
     subject: Subject, expected: bool
 ) -> None:
-    assert serves(subject, Ask("probe", "cluster", MIXED)) == expected
+    assert meets_input(subject, Input("probe", "cluster", MIXED)) == expected
 
 
 def test_links_that_are_not_shaped_are_unlike_those_that_are() -> None:
     unshaped = scenario(group(FAST, 2), link_mbps=None)
-    assert serves(of_links(FAST, None), Ask("probe", "cluster", unshaped))
-    assert not serves(of_links(FAST, 500), Ask("probe", "cluster", unshaped))
+    assert meets_input(of_links(FAST, None), Input("probe", "cluster", unshaped))
+    assert not meets_input(of_links(FAST, 500), Input("probe", "cluster", unshaped))
 
 
 def test_servers_are_no_workers() -> None:
     served = Scenario(
-        workload=Workload(dnn="vgg11", framework="tensorflow", image_size=32, batch_size=8),
+        workload=TrainingWorkload(dnn="vgg11", framework="tensorflow", image_size=32, batch_size=8),
         strategy=Strategy(workers=2),
         nodes=(group(FAST, 2), NodeGroup(role="server", node_type=SLOW, count=1)),
         link_mbps=500,
     )
-    ask = Ask("probe", "cluster", served)
-    assert serves(of_links(FAST), ask)
-    assert not serves(of_links(SLOW), ask)
+    ask = Input("probe", "cluster", served)
+    assert meets_input(of_links(FAST), ask)
+    assert not meets_input(of_links(SLOW), ask)
     assert of(served).worker_types == {FAST}
 
 
@@ -163,12 +165,12 @@ SCENARIOS = st.builds(
 
 @given(one=SCENARIOS, other=SCENARIOS, whose=st.sampled_from(["own", "train", "cluster"]))
 def test_what_is_asked_for_serves_and_any_batch_asks_for_no_more(
-    one: Scenario, other: Scenario, whose: Whose
+    one: Scenario, other: Scenario, whose: InputScope
 ) -> None:
-    assert serves(of(one), Ask("probe", whose, one))
-    assert serves(of(one), Ask("probe", whose, one, any_batch=True))
-    if serves(of(one), Ask("probe", whose, other)):
-        assert serves(of(one), Ask("probe", whose, other, any_batch=True))
+    assert meets_input(of(one), Input("probe", whose, one))
+    assert meets_input(of(one), Input("probe", whose, one, any_batch=True))
+    if meets_input(of(one), Input("probe", whose, other)):
+        assert meets_input(of(one), Input("probe", whose, other, any_batch=True))
 
 
 @given(one=SCENARIOS, other=SCENARIOS)
@@ -176,5 +178,5 @@ def test_whose_profile_it_is_does_not_depend_on_which_side_asks(
     one: Scenario, other: Scenario
 ) -> None:
     for any_batch in (True, False):
-        asks = [Ask("probe", "own", each, any_batch=any_batch) for each in (one, other)]
-        assert serves(of(other), asks[0]) == serves(of(one), asks[1])
+        asks = [Input("probe", "own", each, any_batch=any_batch) for each in (one, other)]
+        assert meets_input(of(other), asks[0]) == meets_input(of(one), asks[1])

@@ -11,9 +11,8 @@ import pytest
 from botocore.config import Config
 
 from warehouse import bucket, limits
-from warehouse.landing import QUARANTINE
-from warehouse.prefixes import Unreachable, prefix_of
-from warehouse.quarantine import REASON
+from warehouse.landing import QUARANTINE, REASON
+from warehouse.prefixes import PrefixUnreachable, prefix_of
 from warehouse.records import BadInput, MissingTool, StepcastError
 from warehouse.sites import push, receive
 
@@ -231,7 +230,9 @@ def test_a_place_that_does_not_answer_is_told(
 ) -> None:
     monkeypatch.setattr(bucket, "PATIENCE", Config(retries={"total_max_attempts": 1}))
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
-    with pytest.raises(Unreachable, match=r"did not answer when asked to list it: .*; try again"):
+    with pytest.raises(
+        PrefixUnreachable, match=r"did not answer when asked to list it: .*; try again"
+    ):
         receive(prefix_of(lab.place), make.home / "landing")
 
 

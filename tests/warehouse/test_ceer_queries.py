@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from models.ceer.observed import OBSERVED, observed
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from models.ceer.operations import OBSERVED, observed_operations
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
@@ -93,7 +93,7 @@ def test_equal_operations_of_equal_steps_are_one_row(told: "Maker") -> None:
 def test_sql_and_frames_observe_the_same(told: "Maker") -> None:
     by_sql = told.warehouse.query("ceer_operations")
     tables = {name: told.warehouse.visible(table) for name, table in TABLES.items()}
-    by_frames = observed(**tables)
+    by_frames = observed_operations(**tables)
     same = by_sql.select([pl.col(name).cast(kind) for name, kind in OBSERVED.items()])
     assert same.height == by_frames.height == 9
     ours, theirs = (frame.sort(list(OBSERVED)).rows() for frame in (same, by_frames))
@@ -113,7 +113,7 @@ def all_reduce(make: "Maker") -> None:
     """Land steps of one and two devices, without parameter servers, and the parameters."""
     for workers in (1, 2):
         node = NodeGroup(role="worker", node_type="emu", count=workers)
-        load = Workload(dnn="cnn", image_size=32, batch_size=8)
+        load = TrainingWorkload(dnn="cnn", image_size=32, batch_size=8)
         strategy = Strategy(kind="all_reduce", workers=workers)
         scenario = Scenario(workload=load, strategy=strategy, nodes=(node,), link_mbps=100)
         sample = pl.DataFrame({"metric": ["step_time_s"], "unit": ["s"], "value": [1.0 * workers]})

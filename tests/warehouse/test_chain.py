@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from warehouse import ledger
-from warehouse.chain import Broken, canonical
+from warehouse.chain import BrokenRow, canonical
 from warehouse.connection import connect
-from warehouse.sums import seal
+from warehouse.landed_files import seal
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
@@ -33,7 +33,7 @@ def chained(built: "Built", fresh: "Maker") -> "Maker":
     return built(fill_chained, fresh.home)
 
 
-def broken(make: "Maker", *tampering: str) -> Broken | None:
+def broken(make: "Maker", *tampering: str) -> BrokenRow | None:
     with connect(make.home / "warehouse.duckdb") as connection:
         for statement in tampering:
             connection.execute(statement)

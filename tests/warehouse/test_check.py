@@ -12,11 +12,11 @@ import pytest
 from tests.warehouse.conftest import at
 from warehouse import chain, journal
 from warehouse.check import check
-from warehouse.compact import compact
+from warehouse.encoding import compact
+from warehouse.landed_files import seal
 from warehouse.loader import signature_of
-from warehouse.migrations import SCHEMA, migrate
+from warehouse.publication import SCHEMA, migrate
 from warehouse.records import NodeGroup
-from warehouse.sums import seal
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from warehouse.compact import compact, smallest
+from warehouse.encoding import compact, smallest
 from warehouse.landing import SCHEMAS
 
 

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from warehouse.connection import connect, transaction
-from warehouse.records import Damaged, WarehouseBusy
+from warehouse.records import DamagedFile, WarehouseBusy
 from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ def test_a_lock_that_goes_away_is_waited_for(make: "Maker", holder: subprocess.P
 def test_a_file_that_is_no_database_is_damaged(fresh: "Maker", content: bytes) -> None:
     fresh.home.mkdir()
     (fresh.home / "warehouse.duckdb").write_bytes(content)
-    with pytest.raises(Damaged, match=r"warehouse.duckdb is damaged .*`stepcast load`") as caught:
+    with pytest.raises(
+        DamagedFile, match=r"warehouse.duckdb is damaged .*`stepcast load`"
+    ) as caught:
         fresh.warehouse.load()
     assert "\n" not in str(caught.value)
     assert (fresh.home / "warehouse.duckdb").read_bytes() == content
@@ -66,7 +68,7 @@ def test_a_file_that_is_no_database_is_damaged(fresh: "Maker", content: bytes) -
 def test_a_truncated_database_is_damaged(make: "Maker") -> None:
     make.warehouse.load()
     os.truncate(make.home / "warehouse.duckdb", 5000)
-    with pytest.raises(Damaged, match="nothing is lost: `stepcast load`"):
+    with pytest.raises(DamagedFile, match="nothing is lost: `stepcast load`"):
         make.warehouse.load()
 
 

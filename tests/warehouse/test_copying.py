@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from warehouse.copying import copy_run, copy_runs
 from warehouse.landing import land, landed_run, landed_runs
 from warehouse.records import BadInput
+from warehouse.transfer import copy_run, copy_runs
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker

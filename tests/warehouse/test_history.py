@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from tests.reference import REFERENCE
-from warehouse.kept import bring, kept_runs
+from warehouse.run_archive import copy_kept_runs, kept_runs
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -95,9 +95,13 @@ def test_what_the_probe_was_asked_makes_values_comparable(
 
 def test_rounds_of_steady_cores_are_comparable(make: "Maker") -> None:
     """Each of these runs found another speed of the host."""
-    runs = [one for one in kept_runs(REFERENCE) if one.study == "variance" and one.scenario_id]
-    trained = [one.run_id for one in runs if one.probe == "torch_throughput"]
-    bring(REFERENCE, make.warehouse.landing, trained)
+    runs = [
+        kept_run
+        for kept_run in kept_runs(REFERENCE)
+        if kept_run.study == "variance" and kept_run.scenario_id
+    ]
+    trained = [run.run_id for run in runs if run.probe == "torch_throughput"]
+    copy_kept_runs(REFERENCE, make.warehouse.landing, trained)
     make.warehouse.load()
     rows = make.rows(
         "SELECT comparable_id, count(*) AS n FROM report.history WHERE metric = 'step_time_s' "

@@ -16,15 +16,15 @@ import pytest
 from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
 from tests.warehouse.test_decisions import decided
-from warehouse import appending, journal, replay
+from warehouse import durable_files, journal, upkeep
 from warehouse.chain import head
 from warehouse.check import check
-from warehouse.journal import Entry
-from warehouse.records import BadInput, Damaged, StepcastError
+from warehouse.journal import JournalTransaction
+from warehouse.landed_files import seal
+from warehouse.ledger import RegisteredSystem
+from warehouse.records import BadInput, DamagedFile, StepcastError
 from warehouse.recovery import recover
-from warehouse.sums import seal
-from warehouse.systems import System
-from warehouse.upkeep import backup, contents, opened
+from warehouse.upkeep import backup, contents, open_warehouse
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
@@ -49,7 +49,7 @@ OF_THE_FILE = {"meta.migration"}
 def keep_intervals(home: Path, fit_id: str, rows: pl.DataFrame) -> None:
     """Keep simulated steps, as editions did that had a command for it."""
     named = rows.with_columns(fit_id=pl.lit(fit_id), subject_id=pl.lit("a"))
-    with opened(home) as connection, journal.entry(connection) as entry:
+    with open_warehouse(home) as connection, journal.entry(connection) as entry:
         entry.insert("pred.synthetic_interval", named.to_arrow())
 
 
@@ -59,7 +59,7 @@ def fill(make: "Maker") -> None:
     fit = make.fit("p1")
     keep_intervals(make.home, fit.fit_id, INTERVALS)
     keep_intervals(make.home, fit.fit_id, INTERVALS.head(1))
-    make.warehouse.register(System(name="ours", what="a mean", source="us"))
+    make.warehouse.register(RegisteredSystem(name="ours", what="a mean", source="us"))
     asked = make.prediction(fit, make.scenario(3), 4.0)
     asked = asked.model_copy(update={"study": None, "repeat": None})
     make.warehouse.record_asked([], [fit], [make.scenario(3)], [asked])
@@ -79,7 +79,7 @@ def full(built: "Built", tmp_path: Path) -> "Maker":
 
 def held(home: Path) -> dict[str, object]:
     """Return what a warehouse holds, and where its chain ends."""
-    with opened(home) as connection:
+    with open_warehouse(home) as connection:
         tables = {name: rows for name, rows in contents(connection).items()}
         return {"head": head(connection)} | {
             name: rows for name, rows in tables.items() if name not in OF_THE_FILE
@@ -107,7 +107,7 @@ def test_an_empty_home_gets_all_back(full: "Maker", tmp_path: Path) -> None:
     assert report.quarantined == ()
     assert report.unchanged == 0
     assert held(fresh.home) == before
-    assert [one for one in check(fresh.home).findings if one.broken] == []
+    assert [finding for finding in check(fresh.home).findings if finding.broken] == []
     assert fresh.warehouse.load().loaded == ()
     assert recover(fresh.home) == []
 
@@ -166,7 +166,7 @@ def test_a_damaged_warehouse_is_built_again(full: "Maker", where: str) -> None:
     assert (away / "reason.txt").read_text().count("\n") == 1
     full.warehouse.load()
     assert held(full.home) == before
-    assert [one for one in check(full.home).findings if one.broken] == []
+    assert [finding for finding in check(full.home).findings if finding.broken] == []
 
 
 def test_whoever_reads_damage_is_told_the_way_on(full: "Maker") -> None:
@@ -181,7 +181,7 @@ def test_whoever_reads_damage_is_told_the_way_on(full: "Maker") -> None:
             lambda: full.warehouse.record_fit(full.fit("p1", system="linear")),
         ):
             with pytest.raises(
-                Damaged, match="nothing is lost: `stepcast load` sets it aside"
+                DamagedFile, match="nothing is lost: `stepcast load` sets it aside"
             ) as told:
                 use()
             assert "\n" not in str(told.value)
@@ -193,12 +193,14 @@ def test_without_a_journal_the_copy_serves(full: "Maker") -> None:
     shutil.rmtree(full.home / "journal")
     main = full.home / "warehouse.duckdb"
     main.write_bytes(b"")
-    with pytest.raises(Damaged, match=r"has no journal/: `stepcast load` .* what history.duckdb"):
+    with pytest.raises(
+        DamagedFile, match=r"has no journal/: `stepcast load` .* what history.duckdb"
+    ):
         check(full.home)
     assert recover(full.home)[1:] == ["1 fits and 2 predictions are back from history.duckdb"]
     full.warehouse.load()
     assert {**held(full.home), "meta.journal": 0} == {**before, "meta.journal": 0}
-    assert [one for one in check(full.home).findings if one.broken] == []
+    assert [finding for finding in check(full.home).findings if finding.broken] == []
 
 
 def test_an_older_home_gets_a_journal_once(full: "Maker") -> None:
@@ -230,14 +232,14 @@ def test_a_backup_that_is_put_back_catches_up(full: "Maker") -> None:
     assert recover(full.home) == []
     assert full.warehouse.load().loaded == ("m9",)
     assert held(full.home) == before
-    assert [one for one in check(full.home).findings if one.broken] == []
+    assert [finding for finding in check(full.home).findings if finding.broken] == []
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.3, 0.9])
 def test_a_journal_that_lost_its_end_is_written_anew(full: "Maker", kept: float) -> None:
     before, (file,) = held(full.home), (full.home / "journal").glob("*.jsonl")
     os.truncate(file, int(kept * file.stat().st_size))
-    texts = [one.text for one in check(full.home).findings if one.broken]
+    texts = [finding.text for finding in check(full.home).findings if finding.broken]
     assert len(texts) == 1
     assert "journal" in texts[0]
     full.warehouse.leaderboard()
@@ -253,12 +255,12 @@ def test_a_damaged_entry_is_found_and_mended(full: "Maker") -> None:
     place = next(i for i, line in enumerate(lines) if b'"fit.fit"' in line)
     damaged = lines[place].replace(b'"fit.fit"', b'"fit.fiz"')
     file.write_bytes(b"".join([*lines[:place], damaged, *lines[place + 1 :]]))
-    (finding,) = [one for one in check(full.home).findings if one.broken]
+    (finding,) = [finding for finding in check(full.home).findings if finding.broken]
     assert f"line {place + 1} of 000001.jsonl names a table that no journal has" in finding.text
     (line,) = recover(full.home)
     assert line.startswith("journal/ was damaged (line ")
     full.warehouse.load()
-    assert [one for one in check(full.home).findings if one.broken] == []
+    assert [finding for finding in check(full.home).findings if finding.broken] == []
 
 
 def test_what_both_lost_is_named(full: "Maker") -> None:
@@ -273,7 +275,7 @@ def test_what_both_lost_is_named(full: "Maker") -> None:
     assert back == "1 fits and 1 predictions are back from journal/"
     assert "what it had there is lost: line " in lost
     full.warehouse.load()
-    texts = [one.text for one in check(full.home).findings if one.broken]
+    texts = [finding.text for finding in check(full.home).findings if finding.broken]
     assert len(texts) == 1
     assert "was removed, or its number was changed" in texts[0]
 
@@ -303,17 +305,17 @@ def die(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def half_a_line(self: appending.Appender, lines: list[str]) -> None:
+def half_a_line(self: durable_files.Appender, lines: list[str]) -> None:
     os.write(self._file.fileno(), lines[0].encode()[: len(lines[0]) // 2])
     die()
 
 
 KILLS = {
     "before the entry": (journal, "append"),
-    "in the entry": (appending.Appender, "append"),
-    "entry not on disk": (appending.Appender, "sync"),
+    "in the entry": (durable_files.Appender, "append"),
+    "entry not on disk": (durable_files.Appender, "sync"),
     "before it is noted": (journal, "remember"),
-    "before the commit": (Entry, "log"),
+    "before the commit": (JournalTransaction, "log"),
 }
 
 
@@ -331,7 +333,7 @@ def test_killed_between_journal_and_commit(
             monkeypatch.setattr(place, name, half_a_line)
         elif when == "before the commit":
 
-            def logged(entry: Entry) -> None:
+            def logged(entry: JournalTransaction) -> None:
                 whole(entry)
                 die()
 
@@ -343,14 +345,14 @@ def test_killed_between_journal_and_commit(
     assert killed(write)
     is_logged = when not in ("before the entry", "in the entry")
     full.warehouse.leaderboard()
-    with opened(full.home) as connection:
+    with open_warehouse(full.home) as connection:
         row = connection.execute("SELECT count(*) FROM pred.ledger").fetchone()
     assert row == (5 if is_logged else 2,)
     if not is_logged:
         assert held(full.home) == before
     assert full.warehouse.record_predictions(forecasts) == (0 if is_logged else 3)
     full.warehouse.load()
-    assert [one for one in check(full.home).findings if one.broken] == []
+    assert [finding for finding in check(full.home).findings if finding.broken] == []
     now = held(full.home)
     (full.home / "warehouse.duckdb").unlink()
     recover(full.home)
@@ -369,14 +371,14 @@ def test_killed_while_the_journal_is_written_anew(
         if when == "before the commit":
             monkeypatch.setattr(journal, "remember", die)
         elif when == "before the old one":
-            monkeypatch.setattr(replay, "set_aside", die)
+            monkeypatch.setattr(upkeep, "set_aside", die)
         else:
             monkeypatch.setattr(Path, "rename", die)
         full.warehouse.leaderboard()
 
     assert killed(work)
     full.warehouse.load()
-    assert [one for one in check(full.home).findings if one.broken] == []
+    assert [finding for finding in check(full.home).findings if finding.broken] == []
     (full.home / "warehouse.duckdb").unlink()
     recover(full.home)
     full.warehouse.load()
@@ -393,10 +395,10 @@ def test_killed_while_a_run_is_loaded(full: "Maker", monkeypatch: pytest.MonkeyP
         full.warehouse.load()
 
     assert killed(work)
-    (finding,) = [one for one in check(full.home).findings if one.broken]
+    (finding,) = [finding for finding in check(full.home).findings if finding.broken]
     assert "has 1 entries that warehouse.duckdb lacks" in finding.text
     assert full.warehouse.load().loaded == ("m9",)
-    assert [one for one in check(full.home).findings if one.broken] == []
+    assert [finding for finding in check(full.home).findings if finding.broken] == []
 
 
 def test_a_full_disk_leaves_the_journal_as_it_was(full: "Maker") -> None:
@@ -441,13 +443,13 @@ def test_a_copied_home_is_sound(full: "Maker", tmp_path: Path) -> None:
     """`cp -r` gives files another time; what counts is their SHA-256."""
     other = type(full)(tmp_path / "other")
     shutil.copytree(full.home, other.home, copy_function=shutil.copyfile)
-    findings = [one.text for one in check(other.home).findings if one.broken]
+    findings = [finding.text for finding in check(other.home).findings if finding.broken]
     assert [text for text in findings if not text.startswith("history.duckdb is older")] == []
     report = other.warehouse.load()
     assert report.loaded == ()
     assert held(other.home)["head"] == held(full.home)["head"]
-    assert [one for one in check(other.home).findings if one.broken] == []
+    assert [finding for finding in check(other.home).findings if finding.broken] == []
     file = other.home / "landing" / "m1" / "sample.parquet"
     pl.read_parquet(file).write_parquet(file, compression="snappy")
-    (finding,) = [one for one in check(other.home).findings if one.broken]
+    (finding,) = [finding for finding in check(other.home).findings if finding.broken]
     assert finding.text.startswith("run m1")

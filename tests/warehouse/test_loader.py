@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from warehouse import loader
 from warehouse.connection import connect
+from warehouse.landed_files import seal
 from warehouse.landing import SCHEMAS
-from warehouse.sums import seal
 from warehouse.tables import CHUNK_ROWS
 from warehouse.warehouse import read_only
 

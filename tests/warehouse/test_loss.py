@@ -19,9 +19,9 @@ import pytest
 
 from warehouse import loader
 from warehouse.check import check
+from warehouse.landed_files import SUMS, seal
 from warehouse.landing import read_tables
 from warehouse.records import BadInput, StepcastError
-from warehouse.sums import SUMS, seal
 from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from warehouse import migrations
-from warehouse.migrations import SCHEMA, VIEWS, lag, migrate
+from warehouse import publication
+from warehouse.publication import SCHEMA, VIEWS, lag, migrate
 from warehouse.records import BadInput, StepcastError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_an_older_warehouse_is_migrated_at_open(
     make.measure("r1", make.scenario(), [2.0], minute=5)
     make.warehouse.load()
     add(folder, "ALTER TABLE meta.loaded ADD COLUMN extra INTEGER")
-    monkeypatch.setattr(migrations.migrate, "__defaults__", (folder,))
+    monkeypatch.setattr(publication.migrate, "__defaults__", (folder,))
     assert make.warehouse.query("runs")["run_id"].to_list() == ["r1"]
     with duckdb.connect(str(make.home / "warehouse.duckdb")) as connection:
         assert connection.execute("SELECT extra FROM meta.loaded").fetchall() == [(None,)]

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from warehouse.names import Name, checked_name, nearest
+from warehouse.fields import Name, checked_name, nearest_names
 from warehouse.records import BadInput
 
 
@@ -54,9 +54,9 @@ TYPES = ["emu.avx2.c25", "gpu.h100", "gpu.h200", "m5.large", "p3.2xlarge", "p4d.
     ],
 )
 def test_the_nearest_names_are_of_the_same_kind(name: str, first: str) -> None:
-    assert nearest(name, TYPES)[0] == first
-    assert first == "m5.large" or "m5.large" not in nearest(name, TYPES)
+    assert nearest_names(name, TYPES)[0] == first
+    assert first == "m5.large" or "m5.large" not in nearest_names(name, TYPES)
 
 
 def test_no_name_of_another_kind_is_near() -> None:
-    assert nearest("p5.48xlarge", ["m5.large", "emu.server"]) == []
+    assert nearest_names("p5.48xlarge", ["m5.large", "emu.server"]) == []

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from warehouse import packing
-from warehouse.kept import kept_runs, kept_tables
+from warehouse import sets as packing
 from warehouse.landing import land, read_tables
-from warehouse.packing import pack
 from warehouse.records import BadInput, StepcastError
-from warehouse.sets import REPLACED
+from warehouse.run_archive import kept_runs, kept_tables
+from warehouse.sets import REPLACED, pack
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker

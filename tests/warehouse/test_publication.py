@@ -4,7 +4,7 @@ import duckdb
 import pytest
 
 from warehouse import publication
-from warehouse.migrations import migrate
+from warehouse.publication import migrate
 from warehouse.records import StepcastError
 from warehouse.warehouse import read_only
 
@@ -61,5 +61,5 @@ def test_a_warehouse_made_meanwhile_is_kept(
         migrate(connection)
 
     monkeypatch.setattr(publication, "migrate", slow_migrate)
-    publication.ensure(main)
+    publication.ensure_warehouse(main)
     assert fresh.warehouse.visible("run")["run_id"].to_list() == ["r1"]

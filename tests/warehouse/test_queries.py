@@ -7,7 +7,7 @@ import pytest
 from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
 from tests.warehouse.test_decisions import decide, decided
-from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.warehouse import QUERIES
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def step(
     make: "Maker", node_type: str, workers: int, batch_size: int, step_s: float, repeat: int
 ) -> None:
     scenario = Scenario(
-        workload=Workload(dnn="cnn", image_size=32, batch_size=batch_size, framework="pytorch"),
+        workload=TrainingWorkload(
+            dnn="cnn", image_size=32, batch_size=batch_size, framework="pytorch"
+        ),
         strategy=Strategy(kind="all_reduce", workers=workers),
         nodes=(NodeGroup(role="worker", node_type=node_type, count=workers),),
         link_mbps=100,
@@ -160,7 +162,7 @@ def test_nodes_that_are_slower_and_dearer_are_dominated(rings: "Maker") -> None:
 
 def test_scaling_keeps_the_batch_of_a_node_or_of_all(rings: "Maker") -> None:
     found = rings.warehouse.query("cost_efficiency", dnn="cnn")
-    # Two nodes do 6.4 images a second each instead of 8; together as many as one with 16 images.
+    # Two nodes do 6.4 images a step_s each instead of 8; together as many as one with 16 images.
     assert found["weak_percent"].to_list() == pytest.approx([100, 80, 100, 100, 100])
     assert found["strong_speedup"].to_list() == pytest.approx([1, 1, 1, 1, 1])
     assert rings.warehouse.query("cost_efficiency", dnn="other").is_empty()
@@ -171,13 +173,13 @@ def test_scaling_keeps_the_batch_of_a_node_or_of_all(rings: "Maker") -> None:
 def compute(make: "Maker") -> None:
     """Land passes over 8 images: 1 and 3 s on one node, 1.5 and 1.5 s on the next one."""
     scenario = make.scenario(1)
-    for run_id, seconds in (("first", [1.0, 3.0]), ("second", [1.5, 1.5])):
+    for run_id, seconds in (("first", [1.0, 3.0]), ("step_s", [1.5, 1.5])):
         passes = {
             "batch_size": [8, 8],
             "trial": [0, 1],
             "rank": [0, 0],
-            "forward_s": [0.25 * one for one in seconds],
-            "backward_s": [0.75 * one for one in seconds],
+            "forward_s": [0.25 * step_s for step_s in seconds],
+            "backward_s": [0.75 * step_s for step_s in seconds],
             "update_s": [0.0, 0.0],
         }
         run = make.run(run_id, scenario, "profile")
@@ -414,7 +416,7 @@ def test_fit_inputs_failures_and_imports_name_their_runs(told: "Maker") -> None:
 
 def test_what_was_too_hopeful_comes_worst_first(told: "Maker") -> None:
     (row,) = told.warehouse.query("underestimated", system="async_sgd").to_dicts()
-    # 3 steps per second were predicted, 2.5 measured: 0.333 s a step for 0.4 s, 1/6 too short.
+    # 3 steps per step_s were predicted, 2.5 measured: 0.333 s a step for 0.4 s, 1/6 too short.
     assert row["underestimated_percent"] == pytest.approx(100 / 6)
     assert told.warehouse.query("underestimated", system="linear").is_empty()
 
@@ -514,18 +516,18 @@ def slower(make: "Maker") -> None:
 def test_time_that_the_host_took_longer_is_taken_off(built: "Built", fresh: "Maker") -> None:
     (row,) = built(slower, fresh.home).warehouse.query("host_speed").to_dicts()
     assert row["slower_percent"] == pytest.approx(25)
-    # A third of a second predicted; 0.4 measured, 0.32 had the host been as fast as before.
+    # A third of a step_s predicted; 0.4 measured, 0.32 had the host been as fast as before.
     assert row["time_error_percent"] == pytest.approx(100 * (0.4**-1 / 3 - 1))
     assert row["at_equal_speed_percent"] == pytest.approx(100 * (1 / 3 / 0.32 - 1))
 
 
 def test_an_alarm_says_what_changed_and_what_a_second_probe_found(told: "Maker") -> None:
-    first, second = told.warehouse.query("alarms").to_dicts()
-    assert [one["metric"] for one in (first, second)] == ["watch_step_cpu_s", "watch_step_time_s"]
-    assert [one["confirmed"] for one in (first, second)] == [False, True]
-    assert second["raised_at"] == at(30), "when the probe began, not when it was judged"
-    assert (second["watched"], second["confirmed_by"]) == ("watch-30", "watch-31")
-    assert second["change_percent"] == pytest.approx(50)
+    first, step_s = told.warehouse.query("alarms").to_dicts()
+    assert [one["metric"] for one in (first, step_s)] == ["watch_step_cpu_s", "watch_step_time_s"]
+    assert [one["confirmed"] for one in (first, step_s)] == [False, True]
+    assert step_s["raised_at"] == at(30), "when the probe began, not when it was judged"
+    assert (step_s["watched"], step_s["confirmed_by"]) == ("watch-30", "watch-31")
+    assert step_s["change_percent"] == pytest.approx(50)
     assert told.warehouse.query("alarms", node_type="emu.server").is_empty()
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.models.runs import scenario
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 
 def test_what_was_added_later_leaves_scenarios_their_ids() -> None:
@@ -39,7 +39,7 @@ def test_another_placement_is_another_scenario() -> None:
 def all_reduce(workers: int, **strategy: object) -> Scenario:
     """Return a scenario without parameter servers."""
     return Scenario(
-        workload=Workload(dnn="resnet18", framework="pytorch", image_size=64, batch_size=8),
+        workload=TrainingWorkload(dnn="resnet18", framework="pytorch", image_size=64, batch_size=8),
         strategy=Strategy.model_validate({"kind": "all_reduce", "workers": workers, **strategy}),
         nodes=(NodeGroup(role="worker", node_type="emu.1c", count=workers),),
         link_mbps=300.0,

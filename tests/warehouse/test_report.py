@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.warehouse.conftest import at
-from warehouse.records import Scenario, Strategy, Workload
+from warehouse.records import Scenario, Strategy, TrainingWorkload
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -100,7 +100,7 @@ def test_a_batch_of_its_own_is_in_the_label(make: "Maker") -> None:
 
 
 def test_a_label_without_images_has_no_pixels(make: "Maker") -> None:
-    load = Workload(dnn="gpt2", image_size=0, batch_size=8)
+    load = TrainingWorkload(dnn="gpt2", image_size=0, batch_size=8)
     scenario = make.scenario(2).model_copy(update={"workload": load})
     make.land(make.run("r1", scenario, "measurement"), scenario)
     make.warehouse.load()

@@ -11,15 +11,14 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from studies import landed
+from studies import run_tables
 from tests.pipelines.ran import stepcast
-from warehouse.kept import bring, kept_runs, kept_tables
+from warehouse.landed_files import SUMS, seal
 from warehouse.landing import land, landed_runs, read_tables
-from warehouse.packing import pack
 from warehouse.prefixes import prefix_of
 from warehouse.records import BadInput
-from warehouse.sets import REPLACED, WITHOUT_ROWS, Sets, is_sets
-from warehouse.sums import SUMS, seal
+from warehouse.run_archive import copy_kept_runs, kept_runs, kept_tables
+from warehouse.sets import REPLACED, WITHOUT_ROWS, Sets, is_sets, pack
 from warehouse.tables import CHUNK_ROWS, stream
 
 if TYPE_CHECKING:
@@ -63,15 +62,17 @@ def test_every_row_comes_back(landing: Path, sets: Path, tmp_path: Path) -> None
     assert is_sets(sets) and not is_sets(landing) and not is_sets(tmp_path / "none")
     assert kept_runs(sets) == kept_runs(landing) == landed_runs(landing)
     again = tmp_path / "again"
-    assert bring(sets, again, ["p1", "links"]) == 2
-    assert bring(sets, again, ["p1", "links", "m1", "n1"]) == 2
+    assert copy_kept_runs(sets, again, ["p1", "links"]) == 2
+    assert copy_kept_runs(sets, again, ["p1", "links", "m1", "n1"]) == 2
     assert landed_runs(again) == landed_runs(landing)
     for run in landed_runs(landing):
         expected = read_tables(landing / run.run_id)
         assert read_tables(again / run.run_id) == expected
         assert kept_tables(sets, run.run_id) == kept_tables(landing, run.run_id) == expected
-        theirs = landed.tables(sets, run)
-        assert all(theirs[name].equals(rows) for name, rows in landed.tables(landing, run).items())
+        theirs = run_tables.tables(sets, run)
+        assert all(
+            theirs[name].equals(rows) for name, rows in run_tables.tables(landing, run).items()
+        )
     assert len(kept_tables(sets, "links")["edge"]) == 0
     assert not list(again.glob(".*"))
 
@@ -91,7 +92,7 @@ def test_one_run_is_found_without_reading_the_others(make: "Maker", tmp_path: Pa
     file = tmp_path / "sets" / DAYS[0] / "edge.parquet"
     metadata = pq.read_metadata(file)
     groups = [metadata.row_group(index).column(0).statistics for index in range(3)]
-    assert [(one.min, one.max) for one in groups] == [(name, name) for name in names]
+    assert [(group.min, group.max) for group in groups] == [(name, name) for name in names]
     damaged = bytearray(file.read_bytes())
     of_others = metadata.row_group(0).column(1).data_page_offset + 9
     damaged[of_others : of_others + 99] = bytes(99)
@@ -167,7 +168,7 @@ def test_a_damaged_file_whose_checksum_fits_is_refused(
     damage(file)
     seal(file.parent)
     with pytest.raises(BadInput, match=r"set .*2030-01-01: timing\.parquet is damaged: "):
-        bring(sets, tmp_path / "again", ["p1"])
+        copy_kept_runs(sets, tmp_path / "again", ["p1"])
     assert not list((tmp_path / "again").glob("*"))
 
 
@@ -183,7 +184,7 @@ def test_a_run_that_is_not_there_is_said(sets: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="sets holds no run r9"):
         kept_tables(sets, "r9")
     with pytest.raises(BadInput, match="sets holds no run r9"):
-        bring(sets, tmp_path / "again", ["p1", "r9"])
+        copy_kept_runs(sets, tmp_path / "again", ["p1", "r9"])
     assert not (tmp_path / "again").exists()
 
 

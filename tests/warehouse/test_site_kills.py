@@ -18,9 +18,9 @@ import pytest
 
 from tests.warehouse.site_children import ROWS
 from warehouse.check import check
-from warehouse.copying import RECEIVED
 from warehouse.landing import QUARANTINE, run_folders
 from warehouse.prefixes import prefix_of
+from warehouse.transfer import RECEIVED
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker

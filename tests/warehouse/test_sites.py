@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 
-from warehouse import limits, manifest, prefixes
+from warehouse import bucket, limits, prefixes
 from warehouse.check import check
-from warehouse.copying import RECEIVED
-from warehouse.landing import QUARANTINE
-from warehouse.prefixes import PREFIX, FolderPrefix, Prefix, configured, prefix_of
-from warehouse.quarantine import REASON
+from warehouse.landed_files import seal
+from warehouse.landing import QUARANTINE, REASON
+from warehouse.prefixes import PREFIX, FolderPrefix, Prefix, configured_prefix, prefix_of
 from warehouse.records import BadInput, StepcastError
-from warehouse.sites import Received, push, receive, waiting
-from warehouse.sums import seal
+from warehouse.sites import ReceiveReport, push, receive, waiting_runs
+from warehouse.transfer import RECEIVED
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -49,7 +48,7 @@ def pushed(maker: "Maker", place: str) -> tuple[str, ...]:
     return push(landing(maker), prefix_of(place)).pushed
 
 
-def received(make: "Maker", place: str) -> Received:
+def received(make: "Maker", place: str) -> ReceiveReport:
     return receive(prefix_of(place), landing(make))
 
 
@@ -81,12 +80,12 @@ def test_runs_of_two_sites_come_whole_and_once(place: str, make: "Maker", site: 
     assert (pushed(one, place), pushed(other, place)) == (("r1", "r3"), ("r2",))
     again = push(landing(one), prefix_of(place))
     assert (again.pushed, again.unchanged, again.refused) == ((), 2, ())
-    assert sorted(waiting(prefix_of(place), landing(make))) == ["r1", "r2", "r3"]
-    assert received(make, place) == Received(("r1", "r2", "r3"), (), (), ())
+    assert sorted(waiting_runs(prefix_of(place), landing(make))) == ["r1", "r2", "r3"]
+    assert received(make, place) == ReceiveReport(("r1", "r2", "r3"), (), (), ())
     assert content(landing(make)) == content(landing(one)) | content(landing(other))
     assert make.warehouse.load().loaded == ("r1", "r2", "r3")
-    assert list(waiting(prefix_of(place), landing(make))) == []
-    assert received(make, place) == Received((), (), (), ())
+    assert list(waiting_runs(prefix_of(place), landing(make))) == []
+    assert received(make, place) == ReceiveReport((), (), (), ())
     assert make.warehouse.load().unchanged == 3
     assert make.rows("SELECT sequence FROM meta.loaded ORDER BY 1")["sequence"].to_list() == [
         1,
@@ -119,7 +118,7 @@ def test_a_run_that_is_put_there_in_part_is_not_there(
 
     with monkeypatch.context() as broken:
         broken.setattr(prefixes, "put_in_place", fails)
-        broken.setattr(manifest.Manifest, "canonical_json", fails)
+        broken.setattr(bucket.Manifest, "canonical_json", fails)
         with pytest.raises(StepcastError, match="run r1 did not get there"):
             pushed(one, place)
     assert list(prefix_of(place).runs()) == []
@@ -143,10 +142,10 @@ def test_a_bad_run_is_set_aside_and_comes_again_once_it_is_put_there_again(
     assert "timing.parquet is not" in (bad.folder / REASON).read_text()
     again = received(make, place)
     assert (again.copied, again.refused, again.known_bad) == ((), (), ("r2",))
-    assert list(waiting(prefix_of(place), landing(make))) == []
+    assert list(waiting_runs(prefix_of(place), landing(make))) == []
     withdraw(place, "r2")
     assert pushed(one, place) == ("r2",)
-    assert list(waiting(prefix_of(place), landing(make))) == ["r2"]
+    assert list(waiting_runs(prefix_of(place), landing(make))) == ["r2"]
     assert received(make, place).copied == ("r2",)
     assert make.warehouse.load().loaded == ("r2",)
     assert check(make.home).sound
@@ -162,7 +161,7 @@ def test_what_the_loader_sets_aside_is_not_fetched_again(
     pushed(one, place)
     assert received(make, place).copied == ("r1",)
     assert [one.run_id for one in make.warehouse.load().quarantined] == ["r1"]
-    assert received(make, place) == Received((), (), (), ("r1",))
+    assert received(make, place) == ReceiveReport((), (), (), ("r1",))
 
 
 def test_a_run_that_was_removed_from_the_quarantine_is_tried_again(
@@ -174,7 +173,7 @@ def test_a_run_that_was_removed_from_the_quarantine_is_tried_again(
     make.warehouse.load()
     aside = landing(make) / QUARANTINE
     (aside / "r1").rename(aside.parent.parent / "gone")
-    assert list(waiting(prefix_of(place), landing(make))) == ["r1"]
+    assert list(waiting_runs(prefix_of(place), landing(make))) == ["r1"]
 
 
 def test_a_site_does_not_push_what_is_not_as_it_landed(
@@ -242,7 +241,7 @@ def test_a_name_that_can_be_no_runs_is_told_and_asked_for_by_no_sensor(
     found = receive(prefix, landing(make))
     assert (found.copied, found.refused, len(found.left)) == ((), (), 1)
     assert "cannot name a folder" in found.left[0]
-    assert list(waiting(prefix, landing(make))) == []
+    assert list(waiting_runs(prefix, landing(make))) == []
 
 
 def test_what_a_killed_site_left_in_a_folder_goes_after_a_day(site: Sites, tmp_path: Path) -> None:
@@ -278,10 +277,10 @@ def test_the_prefix_of_a_site_is_named_by_its_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(PREFIX, raising=False)
-    assert configured() is None
+    assert configured_prefix() is None
     monkeypatch.setenv(PREFIX, "")
-    assert configured() is None
+    assert configured_prefix() is None
     monkeypatch.setenv(PREFIX, str(tmp_path))
-    found = configured()
+    found = configured_prefix()
     assert found is not None
     assert found.name == str(tmp_path)

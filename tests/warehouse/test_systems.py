@@ -3,8 +3,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import ValidationError
 
+from warehouse.ledger import RegisteredSystem
 from warehouse.records import BadInput
-from warehouse.systems import System
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -15,7 +15,7 @@ RESERVED = (
     "ceer_paper, ceer_pytorch, ceer_pytorch_paper, ceer_operations, predictddl, "
     "ernest, ernest_probed, log_linear, black_box, gray_box, combined"
 ).split(", ")
-OURS = System(name="ours", what="The mean of everything", source="this test")
+OURS = RegisteredSystem(name="ours", what="The mean of everything", source="this test")
 
 
 def test_reserved_systems_are_registered_with_what_they_are(make: "Maker") -> None:
@@ -62,4 +62,4 @@ def test_the_text_of_a_name_is_the_first_registrations(make: "Maker") -> None:
 
 def test_a_name_is_a_word() -> None:
     with pytest.raises(ValidationError, match="pattern"):
-        System(name="Two words", what="x", source="y")
+        RegisteredSystem(name="Two words", what="x", source="y")

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import pytest
 
-from warehouse.version import code_version
+from warehouse.home import code_version
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from forecasting.chosen import asking_of
-from profilers.probe import Need
-from studies.needs import needs as needs_of
-from studies.needs import nodes_of, starts
+from forecasting.inputs import inputs_of_study
+from profilers.probe import PlannedRun
+from studies.planned_runs import group_by_start, nodes_of
+from studies.planned_runs import required_runs as needs_of
 from studies.study import Study, read_study
 from warehouse.home import CHECKOUT
 from warehouse.records import Backend, NodeGroup
@@ -37,7 +37,7 @@ def needs() -> dict[str, list[str]]:
 
 
 def _starts(study: Study, backend: Backend) -> Iterator[str]:
-    for start in starts(needs_of(study, backend, asking_of(study))):
+    for start in group_by_start(needs_of(study, backend, inputs_of_study(study))):
         one = start[0]
         on = " + ".join(_group(group) for group in nodes_of(start))
         asked = {name: _plain(value) for name, value in sorted(one.settings.items())}
@@ -49,7 +49,7 @@ def _group(group: NodeGroup) -> str:
     return f"{group.count} {group.role} {group.node_type}"
 
 
-def _run(need: Need) -> str:
+def _run(need: PlannedRun) -> str:
     subject = need.subject
     if subject.scenario is not None:
         return f"{subject.scenario.scenario_id} ({subject.scenario.label})"

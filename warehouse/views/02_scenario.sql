@@ -349,12 +349,12 @@ CREATE MACRO report.was_busy(idle_cpu_fraction, stolen_cpu_fraction) AS
     coalesce(idle_cpu_fraction < 0.20, false) OR coalesce(stolen_cpu_fraction > 0.02, false);
 
 -- Systems may learn from steps on other hosts. A node type there is another type than the one of that name here, as in
--- models.predictddl.observed: it is called type@host. A fit that saw only such types says nothing of this host.
+-- models.predictddl.observations: it is called type@host. A fit that saw only such types says nothing of this host.
 
 CREATE MACRO report.type_on(node_type, measured_on, asked_of) AS
     CASE WHEN measured_on <> asked_of THEN node_type || '@' || measured_on[:8] ELSE node_type END;
 
--- A host with few steps learns from others and corrects that (models.predictddl.moved): a split of its own.
+-- A host with few steps learns from others and corrects that (models.predictddl.fit): a split of its own.
 
 CREATE MACRO report.split_of(
     subject_ids, dnns, families, node_types, world_sizes, subject, dnn, family, node_type, world_size

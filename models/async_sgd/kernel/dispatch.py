@@ -1,9 +1,7 @@
 """What a worker does next: queues, chunks, and operations that wait for others."""
 
-from models.async_sgd.kernel.fabric import disturb, stand, start_sending
-from models.async_sgd.kernel.heaps import push
-from models.async_sgd.kernel.jit import inlined
-from models.async_sgd.kernel.sharing import start_flow
+from models.async_sgd.kernel.fabric import disturb, stand, start_flow, start_sending
+from models.async_sgd.kernel.heaps import inlined, push
 from models.async_sgd.kernel.state import (
     ARRIVAL_BITS,
     OPERATION_BITS,
@@ -11,15 +9,15 @@ from models.async_sgd.kernel.state import (
     UNSHARED,
     WORKER_AT,
     Ints,
-    Job,
-    Lane,
-    State,
-    Worker,
+    LaneFields,
+    SimulationJob,
+    SimulationState,
+    WorkerFields,
 )
 
 
 @inlined
-def schedule(state: State, worker: Worker, time_s: float, code: int) -> None:
+def schedule(state: SimulationState, worker: WorkerFields, time_s: float, code: int) -> None:
     """Let something happen to a worker at a time that nothing changes."""
     push(state.heap, worker.timed_at, worker.timed, time_s, code)
     worker.timed += 1
@@ -27,7 +25,12 @@ def schedule(state: State, worker: Worker, time_s: float, code: int) -> None:
 
 @inlined
 def enqueue(
-    state: State, worker: Worker, lane: Lane, operation: int, rank: int, served: int
+    state: SimulationState,
+    worker: WorkerFields,
+    lane: LaneFields,
+    operation: int,
+    rank: int,
+    served: int,
 ) -> None:
     """Let an operation, or what is left of it, wait at its station."""
     order = (rank << ARRIVAL_BITS) | worker.arrivals
@@ -37,7 +40,7 @@ def enqueue(
 
 
 @inlined
-def insert(queue: Ints, lane: Lane, key: int) -> None:
+def insert(queue: Ints, lane: LaneFields, key: int) -> None:
     """Put a key into a lane's queue, sorted from `served` to `queued`.
 
     Keys mostly arrive in order, so this beats a heap.
@@ -53,7 +56,9 @@ def insert(queue: Ints, lane: Lane, key: int) -> None:
 
 
 @inlined
-def start_ready(job: Job, state: State, index: int, operation: int, now_s: float) -> None:
+def start_ready(
+    job: SimulationJob, state: SimulationState, index: int, operation: int, now_s: float
+) -> None:
     """Start an operation that waits for no other one, or let it wait at its station.
 
     What takes no time waits for `dispatch`, which completes it.
@@ -68,7 +73,14 @@ def start_ready(job: Job, state: State, index: int, operation: int, now_s: float
 
 
 @inlined
-def dispatch(job: Job, state: State, index: int, station: int, now_s: float, finished: int) -> int:
+def dispatch(
+    job: SimulationJob,
+    state: SimulationState,
+    index: int,
+    station: int,
+    now_s: float,
+    finished: int,
+) -> int:
     """Start what waits at a station and has room; append what takes no time to `State.finished`.
 
     Returns:
@@ -93,7 +105,7 @@ def dispatch(job: Job, state: State, index: int, station: int, now_s: float, fin
 
 
 @inlined
-def next_chunk(job: Job, lane: Lane, size_bytes: float, served: int) -> float:
+def next_chunk(job: SimulationJob, lane: LaneFields, size_bytes: float, served: int) -> float:
     """Select what a stream sends: first up to a window, then the rest; return bytes."""
     left = size_bytes - job.window_bytes
     lane.left = 0.0
@@ -106,7 +118,13 @@ def next_chunk(job: Job, lane: Lane, size_bytes: float, served: int) -> float:
 
 @inlined
 def start(
-    job: Job, state: State, worker: int, lane: Lane, now_s: float, operation: int, work: float
+    job: SimulationJob,
+    state: SimulationState,
+    worker: int,
+    lane: LaneFields,
+    now_s: float,
+    operation: int,
+    work: float,
 ) -> None:
     """Let a chunk run: a delay, or a flow of what is shared there."""
     lane.running += 1
@@ -131,7 +149,7 @@ def start(
 
 
 @inlined
-def changes(state: State, row: int, now_s: float) -> None:
+def changes(state: SimulationState, row: int, now_s: float) -> None:
     """Remember that a row's flows have changed; those of the opposite direction may slow down."""
     mark_changed(state, row)
     opposite = state.rows[row].opposite
@@ -141,7 +159,7 @@ def changes(state: State, row: int, now_s: float) -> None:
 
 
 @inlined
-def mark_changed(state: State, row: int) -> None:
+def mark_changed(state: SimulationState, row: int) -> None:
     """Remember that the next end of a row's flows has to be found again."""
     count = state.changed[0]
     for index in range(1, count + 1):
@@ -152,7 +170,9 @@ def mark_changed(state: State, row: int) -> None:
 
 
 @inlined
-def complete(job: Job, state: State, index: int, now_s: float, finished: int) -> bool:
+def complete(
+    job: SimulationJob, state: SimulationState, index: int, now_s: float, finished: int
+) -> bool:
     """Complete `State.finished` and start what can run then; what takes no time completes too.
 
     Returns:
@@ -175,7 +195,9 @@ def complete(job: Job, state: State, index: int, now_s: float, finished: int) ->
 
 
 @inlined
-def is_ready(job: Job, state: State, worker: Worker, operation: int) -> bool:
+def is_ready(
+    job: SimulationJob, state: SimulationState, worker: WorkerFields, operation: int
+) -> bool:
     """Count one predecessor as completed and tell whether it was the last."""
     predecessors = job.operations[operation].predecessors
     if predecessors == 1:
@@ -187,8 +209,8 @@ def is_ready(job: Job, state: State, worker: Worker, operation: int) -> bool:
 
 @inlined
 def record(
-    job: Job,
-    state: State,
+    job: SimulationJob,
+    state: SimulationState,
     worker: int,
     operation: int,
     start_s: float,

@@ -3,20 +3,25 @@
 The arithmetic is that of the oracle in tests/models/async_sgd, operation by operation.
 """
 
-from models.async_sgd.kernel.heaps import comes_first
-from models.async_sgd.kernel.jit import inlined
-from models.async_sgd.kernel.state import UNSHARED, Job, Lane, Row, State
+from models.async_sgd.kernel.heaps import comes_first, inlined, pop, push
+from models.async_sgd.kernel.state import (
+    UNSHARED,
+    LaneFields,
+    RowFields,
+    SimulationJob,
+    SimulationState,
+)
 
 
 @inlined
 def start_sending(
-    job: Job,
-    state: State,
-    row: Row,
+    job: SimulationJob,
+    state: SimulationState,
+    row: RowFields,
     now_s: float,
     code: int,
     worker: int,
-    lane: Lane,
+    lane: LaneFields,
     size_bytes: float,
     drawn: float,
 ) -> None:
@@ -54,14 +59,14 @@ def start_sending(
 
 
 @inlined
-def is_newer(state: State, index: int, since_s: float, worker: int) -> bool:
+def is_newer(state: SimulationState, index: int, since_s: float, worker: int) -> bool:
     """Return whether a connection has been at it for less long than a worker's."""
     one = state.connections[index]
     return bool(one.since_s > since_s or (one.since_s == since_s and one.worker > worker))
 
 
 @inlined
-def stand(job: Job, lane: Lane, now_s: float, found: int) -> None:
+def stand(job: SimulationJob, lane: LaneFields, now_s: float, found: int) -> None:
     """Note when a worker begins after a pause, and how many transfers it finds."""
     if now_s - lane.ended_s >= job.newcomer_pause_s:
         lane.standing = job.newcomer[found]
@@ -69,7 +74,7 @@ def stand(job: Job, lane: Lane, now_s: float, found: int) -> None:
 
 
 @inlined
-def finish_sending(state: State, row: Row, now_s: float) -> None:
+def finish_sending(state: SimulationState, row: RowFields, now_s: float) -> None:
     """End the transfer that ends first, at the time it does."""
     advance(state, row, now_s)
     state.connections[row.first].ended = 1
@@ -77,7 +82,7 @@ def finish_sending(state: State, row: Row, now_s: float) -> None:
 
 
 @inlined
-def advance(state: State, row: Row, now_s: float) -> None:
+def advance(state: SimulationState, row: RowFields, now_s: float) -> None:
     """Send until `now_s`."""
     for index in range(row.flows_at, row.flows_at + row.flows):
         one = state.connections[index]
@@ -86,7 +91,7 @@ def advance(state: State, row: Row, now_s: float) -> None:
 
 
 @inlined
-def next_sent_s(job: Job, state: State, row: Row) -> float:
+def next_sent_s(job: SimulationJob, state: SimulationState, row: RowFields) -> float:
     """Return when `row.first` ends if nothing changes, infinity if nothing is sent."""
     if row.joined or row.ended:
         remove_ended(state, row)
@@ -107,7 +112,7 @@ def next_sent_s(job: Job, state: State, row: Row) -> float:
 
 
 @inlined
-def remove_ended(state: State, row: Row) -> None:
+def remove_ended(state: SimulationState, row: RowFields) -> None:
     """Close up the connections, in their order."""
     kept = row.flows_at
     for index in range(row.flows_at, row.flows_at + row.flows):
@@ -121,7 +126,7 @@ def remove_ended(state: State, row: Row) -> None:
 
 
 @inlined
-def move(state: State, index: int, to: int) -> None:
+def move(state: SimulationState, index: int, to: int) -> None:
     """Copy a connection to another place."""
     one, other = state.connections[index], state.connections[to]
     other.code, other.worker, other.server = one.code, one.worker, one.server
@@ -130,14 +135,14 @@ def move(state: State, index: int, to: int) -> None:
 
 
 @inlined
-def disturb(state: State, row: Row, now_s: float) -> None:
+def disturb(state: SimulationState, row: RowFields, now_s: float) -> None:
     """Let the rates of a row be set again: something started or ended in the other direction."""
     advance(state, row, now_s)
     row.joined = 1
 
 
 @inlined
-def weigh(job: Job, state: State, row: Row) -> None:
+def weigh(job: SimulationJob, state: SimulationState, row: RowFields) -> None:
     """Give each connection its weight, and each link that is used its speed."""
     end = row.flows_at + row.flows
     for index in range(row.flows_at, end):
@@ -160,7 +165,7 @@ def weigh(job: Job, state: State, row: Row) -> None:
 
 
 @inlined
-def oppose(job: Job, state: State, row: Row) -> None:
+def oppose(job: SimulationJob, state: SimulationState, row: RowFields) -> None:
     """Leave to each worker's link what those let through that go the other way at its servers."""
     end = row.flows_at + row.flows
     for index in range(row.flows_at, end):
@@ -177,7 +182,7 @@ def oppose(job: Job, state: State, row: Row) -> None:
 
 
 @inlined
-def max_min(job: Job, state: State, row: Row) -> None:
+def max_min(job: SimulationJob, state: SimulationState, row: RowFields) -> None:
     """Set weighted max-min fair rates by progressive filling: O(connections) per full link."""
     end = row.flows_at + row.flows
     for index in range(row.flows_at, end):
@@ -197,7 +202,7 @@ def max_min(job: Job, state: State, row: Row) -> None:
 
 
 @inlined
-def lowest_level(job: Job, state: State, row: Row) -> tuple[float, int]:
+def lowest_level(job: SimulationJob, state: SimulationState, row: RowFields) -> tuple[float, int]:
     """Return the rate per weight at which the next link is full, and that link."""
     end = row.flows_at + row.flows
     for index in range(row.flows_at, end):
@@ -221,7 +226,7 @@ def lowest_level(job: Job, state: State, row: Row) -> tuple[float, int]:
 
 
 @inlined
-def two_servers(job: Job, state: State, row: Row) -> None:
+def two_servers(job: SimulationJob, state: SimulationState, row: RowFields) -> None:
     """Set rates by the paper's rule for two servers, by weight."""
     end = row.flows_at + row.flows
     for server in range(2):
@@ -255,10 +260,53 @@ def two_servers(job: Job, state: State, row: Row) -> None:
 
 
 @inlined
-def weight_of(state: State, row: Row, worker: int, server: int) -> float:
+def weight_of(state: SimulationState, row: RowFields, worker: int, server: int) -> float:
     """Return the weight of a worker's connection to a server, 0 if it has none."""
     for index in range(row.flows_at, row.flows_at + row.flows):
         one = state.connections[index]
         if one.worker == worker and one.server == server:
             return float(one.drawn)
     return 0.0
+
+
+# Sharing by weight in virtual time: the work that a flow of weight 1 had so far.
+#
+# The arithmetic is that of `models.async_sgd.sharing`, operation by operation.
+
+
+@inlined
+def start_flow(
+    state: SimulationState, row: RowFields, now_s: float, code: int, work: float, weight: float
+) -> None:
+    """Let an operation begin a flow: O(log flows)."""
+    if row.flows:
+        row.virtual += (now_s - row.as_of_s) * row.speed
+    row.as_of_s = now_s
+    end = row.virtual + work / weight
+    push(state.heap, row.flows_at, row.flows, end, code)
+    row.flows += 1
+    row.weights += weight
+
+
+@inlined
+def finish_flow(state: SimulationState, row: RowFields, now_s: float, weight: float) -> None:
+    """Remove the flow that ends first, at the time it does."""
+    end = state.heap[row.flows_at].time_s
+    pop(state.heap, row.flows_at, row.flows)
+    row.flows -= 1
+    row.virtual = end if row.flows else 0.0
+    row.weights = row.weights - weight if row.flows else 0.0
+    row.as_of_s = now_s
+
+
+@inlined
+def next_end_s(state: SimulationState, row: RowFields) -> float:
+    """Return when the first flow ends if nothing changes, infinity if there is none.
+
+    Every event ends with this for the rows it changed, so that is early enough to set their speed.
+    """
+    if not row.flows:
+        return float("inf")
+    row.speed = min(row.capacity / row.weights, row.cap)
+    left = max(0.0, state.heap[row.flows_at].time_s - row.virtual)
+    return row.as_of_s + float(left / row.speed)

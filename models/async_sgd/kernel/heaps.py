@@ -3,8 +3,52 @@
 Whoever owns a heap keeps its count.
 """
 
-from models.async_sgd.kernel.jit import inlined
-from models.async_sgd.kernel.state import Next, Records
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+from models.async_sgd.kernel.state import NextEventFields, Records, SimulationState
+
+# How the kernel is compiled: once per machine, kept on disk, without Python's lock.
+#
+# The kernel allocates nothing, so numba need not count references (`_nrt`); counting those of every
+# array that a function is given made it 40 times slower.
+
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_HERE = Path(__file__).parent
+_numba: Any = numba
+
+
+def _digest() -> str:
+    """Return a hash of the kernel's sources: numba does not notice changes in inlined functions."""
+    sources = b"".join(path.read_bytes() for path in sorted(_HERE.glob("*.py")))
+    return hashlib.sha256(sources).hexdigest()[:16]
+
+
+_numba.config.CACHE_DIR = str(_HERE / "__pycache__" / _digest())
+
+
+def compiled(function: F) -> F:
+    """Compile a function that Python calls."""
+    made: F = _numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+    return made
+
+
+def inlined(function: F) -> F:
+    """Compile a function that becomes part of those that call it."""
+    made: F = _numba.njit(
+        forceinline=True,
+        error_model="numpy",
+        _nrt=False,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )(function)
+    return made
 
 
 @inlined
@@ -14,13 +58,13 @@ def comes_first(time: float, code: int, other_time: float, other_code: int) -> b
 
 
 @inlined
-def push(heap: Records[Next], base: int, count: int, time: float, code: int) -> None:
+def push(heap: Records[NextEventFields], base: int, count: int, time: float, code: int) -> None:
     """Add (time, code) to a heap of `count` pairs."""
     rise(heap, base, count, time, code)
 
 
 @inlined
-def pop(heap: Records[Next], base: int, count: int) -> None:
+def pop(heap: Records[NextEventFields], base: int, count: int) -> None:
     """Remove the first of `count` pairs.
 
     The hole it leaves sinks to the bottom; the last pair rises from there, mostly not far.
@@ -41,14 +85,14 @@ def pop(heap: Records[Next], base: int, count: int) -> None:
 
 
 @inlined
-def fill(heap: Records[Next], hole: int, place: int) -> None:
+def fill(heap: Records[NextEventFields], hole: int, place: int) -> None:
     """Copy a pair to another place."""
     filled, one = heap[hole], heap[place]
     filled.time_s, filled.code = one.time_s, one.code
 
 
 @inlined
-def rise(heap: Records[Next], base: int, hole: int, time: float, code: int) -> None:
+def rise(heap: Records[NextEventFields], base: int, hole: int, time: float, code: int) -> None:
     """Put (time, code) into a hole, or above it."""
     while hole > 0:
         parent = (hole - 1) >> 1
@@ -59,3 +103,21 @@ def rise(heap: Records[Next], base: int, hole: int, time: float, code: int) -> N
         hole = parent
     one = heap[base + hole]
     one.time_s, one.code = time, code
+
+
+# The first of the next events of all workers and shared resources: a tournament between leaves.
+
+
+@inlined
+def set_next(state: SimulationState, leaf: int, time_s: float, code: int) -> None:
+    """Let a leaf's next event be at `time_s`, infinity if it has none: O(log leaves)."""
+    place = (len(state.tournament) >> 1) + leaf
+    mine = state.tournament[place]
+    mine.time_s, mine.code = time_s, code
+    while place > 1:
+        other = state.tournament[place ^ 1]
+        if comes_first(other.time_s, other.code, time_s, code):
+            time_s, code = other.time_s, other.code
+        place >>= 1
+        winner = state.tournament[place]
+        winner.time_s, winner.code = time_s, code

@@ -1,14 +1,14 @@
 """From groups of workers to the kernel's arrays, and back to a trace."""
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.async_sgd.graph import Resource
-from models.async_sgd.kernel.operations import Laid, is_limited, joined, laid_out
+from models.async_sgd.graph import Resource, StepGraph
 from models.async_sgd.kernel.rows import (
-    Rows,
+    SharedRows,
     opposed_of,
     row_records,
     rows_of,
@@ -17,23 +17,134 @@ from models.async_sgd.kernel.rows import (
     speeds_of,
 )
 from models.async_sgd.kernel.state import (
+    OPERATION_BITS,
     OPERATION_MASK,
     STATION_MASK,
+    STATION_OFFSET,
+    Floats,
     Ints,
-    Job,
-    Lane,
-    Next,
-    State,
-    Worker,
+    LaneFields,
+    NextEventFields,
+    OperationFields,
+    Shorts,
+    SimulationJob,
+    SimulationState,
+    TimingFields,
+    WorkerFields,
 )
 from models.async_sgd.synthetic_trace import Interval, Trace
-from models.async_sgd.workers import Workers, chances, group_of_each, stations_of
+from models.async_sgd.workers import (
+    SimulationOptions,
+    Station,
+    Workers,
+    chances,
+    group_of_each,
+    station_numbers,
+    stations_of,
+)
 from warehouse.records import BadInput
+
+# What groups of workers do, as the kernel's arrays: operations, their work, what starts first.
+
+
+class LaidOutGroup(NamedTuple):
+    """The operations of one group, by position, `at` being the first one's.
+
+    `operations` lack where their successors and stations are, which are `successors` and `touched`.
+    """
+
+    at: int
+    operations: Any
+    successors: list[list[int]]
+    touched: list[list[int]]
+    timings: Any
+    roots: Shorts
+    release_s: Floats
+    rank_of_served: int
+
+
+def lay_out_operations(groups: Sequence[Workers]) -> list[LaidOutGroup]:
+    """Return the operations of each group, one group after the other."""
+    stations, found, at = stations_of(groups), list[LaidOutGroup](), 0
+    for group in groups:
+        found.append(_laid(group, stations, at))
+        at += len(group.graph.names)
+    return found
+
+
+def join_operations(parts: Sequence[LaidOutGroup]) -> tuple[Any, Shorts, Shorts]:
+    """Return the operations of all groups, their successors and the stations they touch."""
+    successors = [targets for part in parts for targets in part.successors]
+    touched = [used for part in parts for used in part.touched]
+    operations: Any = OperationFields.zeros(len(successors) + 1)
+    operations[:-1] = np.concatenate([part.operations for part in parts])
+    operations["successors_at"] = np.cumsum([0, *map(len, successors)])
+    operations["touched_at"] = np.cumsum([0, *map(len, touched)])
+    return operations, _flat(successors), _flat(touched)
+
+
+def is_limited(resource: Resource, options: SimulationOptions) -> bool:
+    """Return whether a worker uses a station for one operation at a time."""
+    return resource.is_link or (resource is Resource.WORKER and options.inter_op_threads == 1)
+
+
+def _laid(group: Workers, stations: Sequence[Station], at: int) -> LaidOutGroup:
+    graph, steps, options = group
+    station_of = station_numbers(graph, stations)
+    order = np.argsort(np.array([step.ranks for step in steps]).sum(axis=0), kind="stable")
+    place = np.argsort(order) + at
+    operations: Any = OperationFields.zeros(len(order))
+    operations["station"] = np.array(station_of)[order]
+    operations["predecessors"] = np.array(graph.predecessors)[order]
+    numbers = ((operations["station"].astype(np.int64) + STATION_OFFSET) << OPERATION_BITS) | order
+    operations["code"] = (numbers << OPERATION_BITS) | (np.arange(len(order)) + at)
+    enforced = np.unique(options.ranks or (0,) * len(order), return_inverse=True)[1]
+    roots = [i for i, count in enumerate(graph.predecessors) if count == 0]
+    released = [sorted(roots, key=lambda i: (step.release_s[i], i)) for step in steps]
+    return LaidOutGroup(
+        at=at,
+        operations=operations,
+        successors=[[int(place[target]) for target in graph.successors[i]] for i in order],
+        touched=[_touched(graph, station_of, options, i) for i in order],
+        timings=_timings(group, enforced, order),
+        roots=place[np.array(released)].astype(np.int32).reshape(-1),
+        release_s=np.array(
+            [step.release_s[i] for step, row in zip(steps, released, strict=True) for i in row]
+        ),
+        rank_of_served=0 if options.ranks is None else int(enforced.max()) + 1,
+    )
+
+
+def _touched(
+    graph: StepGraph, station_of: Sequence[int], options: SimulationOptions, operation: int
+) -> list[int]:
+    """Return the stations where the end of an operation may let something start."""
+    used = {station_of[i] for i in graph.successors[operation]}
+    if is_limited(graph.resources[operation], options):
+        used.add(station_of[operation])
+    return sorted(used)
+
+
+def _timings(group: Workers, enforced: Any, order: Any) -> Any:
+    """Return all steps' timings, transfers with their bytes and enforced ranks, by position."""
+    graph, steps, _ = group
+    is_transfer = np.array([resource.is_link for resource in graph.resources])
+    size_bytes = np.array(graph.sizes_bytes, np.float64)
+    timings = TimingFields.zeros(len(steps) * len(order))
+    for row, step in zip(timings.reshape(len(steps), -1), steps, strict=True):
+        row["work"] = np.where(is_transfer, size_bytes, step.seconds)[order]
+        row["rank"] = np.where(is_transfer, enforced, step.ranks)[order]
+    return timings
+
+
+def _flat(lists: Sequence[Sequence[int]]) -> Shorts:
+    return np.array(list(chain.from_iterable(lists)), np.int32)
+
 
 _MOST_WORKERS = 2**12
 
 
-def lay_out(groups: Sequence[Workers]) -> tuple[Job, State]:
+def lay_out(groups: Sequence[Workers]) -> tuple[SimulationJob, SimulationState]:
     """Return a job and the state in which its simulation starts.
 
     Raises:
@@ -46,12 +157,12 @@ def lay_out(groups: Sequence[Workers]) -> tuple[Job, State]:
     ):
         if found > most:
             raise BadInput(f"compiled simulation: expected at most {most} {name}, found {found}")
-    parts = laid_out(groups)
+    parts = lay_out_operations(groups)
     job = _job(groups, parts)
     return job, _state(groups, parts, job)
 
 
-def trace_of(groups: Sequence[Workers], job: Job, state: State) -> Trace:
+def trace_of(groups: Sequence[Workers], job: SimulationJob, state: SimulationState) -> Trace:
     """Return what happened."""
     kept = zip(state.recorded.tolist(), state.recorded_s.tolist(), strict=True)
     graphs = [group.graph for group in group_of_each(groups)]
@@ -71,12 +182,12 @@ def trace_of(groups: Sequence[Workers], job: Job, state: State) -> Trace:
     return Trace(state.starts_s, state.ends_s, _chunks(groups, job), intervals)
 
 
-def _job(groups: Sequence[Workers], parts: Sequence[Laid]) -> Job:
+def _job(groups: Sequence[Workers], parts: Sequence[LaidOutGroup]) -> SimulationJob:
     """Lay a job out; random choices are those of `workers.chances`."""
     options, drawn = groups[0].options, chances(groups)
     workers = len(drawn.sampled)
-    operations, successors, touched = joined(parts)
-    return Job(
+    operations, successors, touched = join_operations(parts)
+    return SimulationJob(
         operations=operations,
         successors=successors,
         touched=touched,
@@ -98,17 +209,19 @@ def _job(groups: Sequence[Workers], parts: Sequence[Laid]) -> Job:
     )
 
 
-def _state(groups: Sequence[Workers], parts: Sequence[Laid], job: Job) -> State:
+def _state(
+    groups: Sequence[Workers], parts: Sequence[LaidOutGroup], job: SimulationJob
+) -> SimulationState:
     """Return the state in which nothing runs or waits."""
     rows = rows_of(groups)
     records, heap, connections = row_records(rows)
     workers = _workers(groups, parts, heap)
     count, operations = len(workers), int(workers["operations"].sum())
-    tournament = Next.zeros(2 << max(len(records) - 1, 1).bit_length())
+    tournament = NextEventFields.zeros(2 << max(len(records) - 1, 1).bit_length())
     tournament["time_s"] = np.inf
     kept = _chunks(groups, job) if job.record else 0
     predecessors = [part.operations["predecessors"] for part in parts]
-    return State(
+    return SimulationState(
         workers=workers,
         lanes=_lanes(groups, rows, 2 * _starts(workers["operations"])),
         rows=records,
@@ -119,7 +232,7 @@ def _state(groups: Sequence[Workers], parts: Sequence[Laid], job: Job) -> State:
             ]
         ),
         queue=np.zeros(2 * operations, np.int64),
-        heap=Next.zeros(heap + operations),
+        heap=NextEventFields.zeros(heap + operations),
         connections=connections,
         of_server=np.zeros(max(job.servers, 2), np.int64),
         left_Bps=np.zeros(job.servers + count),
@@ -136,9 +249,9 @@ def _state(groups: Sequence[Workers], parts: Sequence[Laid], job: Job) -> State:
     )
 
 
-def _workers(groups: Sequence[Workers], parts: Sequence[Laid], heap: int) -> Any:
+def _workers(groups: Sequence[Workers], parts: Sequence[LaidOutGroup], heap: int) -> Any:
     """Return the workers; what is timed lies behind the flows of rows in `State.heap`."""
-    workers: Any = Worker.zeros(len(group_of_each(groups)))
+    workers: Any = WorkerFields.zeros(len(group_of_each(groups)))
     first = roots_at = timings_at = 0
     for (graph, steps, options), part in zip(groups, parts, strict=True):
         mine = workers[first : first + options.workers]
@@ -159,10 +272,10 @@ def _workers(groups: Sequence[Workers], parts: Sequence[Laid], heap: int) -> Any
     return workers
 
 
-def _lanes(groups: Sequence[Workers], rows: Rows, queues_at: Ints) -> Any:
+def _lanes(groups: Sequence[Workers], rows: SharedRows, queues_at: Ints) -> Any:
     """Return what each worker finds at each station; its queues begin at `queues_at`."""
     stations = stations_of(groups)
-    lanes = Lane.zeros(len(queues_at) * len(stations))
+    lanes = LaneFields.zeros(len(queues_at) * len(stations))
     first = 0
     for graph, _, options in groups:
         workers = np.arange(first, first + options.workers)
@@ -185,7 +298,7 @@ def _lanes(groups: Sequence[Workers], rows: Rows, queues_at: Ints) -> Any:
     return lanes
 
 
-def _chunks(groups: Sequence[Workers], job: Job) -> int:
+def _chunks(groups: Sequence[Workers], job: SimulationJob) -> int:
     """Return how many chunks all workers' steps have."""
     return sum(
         (

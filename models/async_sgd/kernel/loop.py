@@ -11,10 +11,8 @@ from models.async_sgd.kernel.dispatch import (
     record,
     start_ready,
 )
-from models.async_sgd.kernel.fabric import finish_sending, next_sent_s
-from models.async_sgd.kernel.heaps import comes_first, pop
-from models.async_sgd.kernel.jit import compiled, inlined
-from models.async_sgd.kernel.sharing import finish_flow, next_end_s
+from models.async_sgd.kernel.fabric import finish_flow, finish_sending, next_end_s, next_sent_s
+from models.async_sgd.kernel.heaps import comes_first, compiled, inlined, pop, set_next
 from models.async_sgd.kernel.state import (
     NEXT_STEP,
     NUMBERS_MASK,
@@ -25,14 +23,13 @@ from models.async_sgd.kernel.state import (
     STATION_OFFSET,
     UNSHARED,
     WORKER_AT,
-    Job,
-    State,
+    SimulationJob,
+    SimulationState,
 )
-from models.async_sgd.kernel.tournament import set_next
 
 
 @compiled
-def generate_trace(job: Job, state: State) -> None:
+def generate_trace(job: SimulationJob, state: SimulationState) -> None:
     """Run the steps of all workers; `state` holds what happened."""
     for worker in range(len(state.workers)):
         start_step(job, state, worker, 0.0)
@@ -57,7 +54,7 @@ def generate_trace(job: Job, state: State) -> None:
 
 
 @inlined
-def start_step(job: Job, state: State, index: int, now_s: float) -> None:
+def start_step(job: SimulationJob, state: SimulationState, index: int, now_s: float) -> None:
     """Let a worker begin the next of its sampled steps."""
     worker = state.workers[index]
     state.starts_s[index, worker.completed] = now_s
@@ -76,7 +73,7 @@ def code_at(worker: int, station: int) -> int:
 
 
 @inlined
-def schedule_release(job: Job, state: State, index: int) -> None:
+def schedule_release(job: SimulationJob, state: SimulationState, index: int) -> None:
     """Let the next operation that waits for no other one wait for its release."""
     worker = state.workers[index]
     if worker.released == worker.roots:
@@ -92,7 +89,12 @@ def schedule_release(job: Job, state: State, index: int) -> None:
 
 @inlined
 def end_chunk(
-    job: Job, state: State, index: int, station: int, now_s: float, operation: int
+    job: SimulationJob,
+    state: SimulationState,
+    index: int,
+    station: int,
+    now_s: float,
+    operation: int,
 ) -> int:
     """End a chunk, or the wait for a release, and queue what is left of its operation.
 
@@ -128,7 +130,7 @@ def end_chunk(
 
 
 @inlined
-def end_step(job: Job, state: State, index: int, now_s: float) -> None:
+def end_step(job: SimulationJob, state: SimulationState, index: int, now_s: float) -> None:
     """Note that a worker has completed a step; the client may pause before the next."""
     worker = state.workers[index]
     step = worker.completed
@@ -140,7 +142,7 @@ def end_step(job: Job, state: State, index: int, now_s: float) -> None:
 
 
 @inlined
-def schedule_worker(state: State, index: int) -> None:
+def schedule_worker(state: SimulationState, index: int) -> None:
     """Find what happens to a worker next, beside what its links do."""
     worker, cores = state.workers[index], state.rows[index]
     time_s, code = next_end_s(state, cores), state.heap[cores.flows_at].code
@@ -154,7 +156,7 @@ def schedule_worker(state: State, index: int) -> None:
 
 
 @inlined
-def schedule_row(job: Job, state: State, index: int) -> None:
+def schedule_row(job: SimulationJob, state: SimulationState, index: int) -> None:
     """Find which flow of a shared row ends next."""
     row = state.rows[index]
     if row.joint:

@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 
 from models.async_sgd.graph import Resource
-from models.async_sgd.kernel.state import UNSHARED, Connection, Floats, Row
-from models.async_sgd.options import Options
-from models.async_sgd.workers import Station, Workers, own_links_Bps, stations_of
+from models.async_sgd.kernel.state import UNSHARED, ConnectionFields, Floats, RowFields
+from models.async_sgd.workers import SimulationOptions, Station, Workers, own_links_Bps, stations_of
 
 _DIRECTIONS = (Resource.DOWNLINK, Resource.UPLINK)
 
 
 @dataclass
-class Rows:
+class SharedRows:
     """Rows, while they are being added: first the cores of each worker.
 
     Lists of the most flows, capacity, and what a flow of weight 1 gets at most. `of_station` is the
@@ -38,9 +37,9 @@ class Rows:
         return len(self.most) - 1
 
 
-def rows_of(groups: Sequence[Workers]) -> Rows:
+def rows_of(groups: Sequence[Workers]) -> SharedRows:
     """Return what the workers share at each station."""
-    rows, options, stations = Rows(), groups[0].options, stations_of(groups)
+    rows, options, stations = SharedRows(), groups[0].options, stations_of(groups)
     rows.opposed = any(options.measured(resource) for resource in _DIRECTIONS)
     for group in groups:
         computed = group.graph.resources.count(Resource.WORKER)
@@ -73,9 +72,9 @@ def servers_of(stations: Sequence[Station]) -> int:
     return 1 + max(server for _, server in stations)
 
 
-def row_records(rows: Rows) -> tuple[Any, int, Any]:
+def row_records(rows: SharedRows) -> tuple[Any, int, Any]:
     """Return all rows, the size of the heaps of their flows, and room for connections."""
-    records: Any = Row.zeros(len(rows.most))
+    records: Any = RowFields.zeros(len(rows.most))
     records["capacity"], records["cap"] = rows.capacity, rows.cap
     records["opposite"] = UNSHARED
     heap = connections = 0
@@ -91,7 +90,7 @@ def row_records(rows: Rows) -> tuple[Any, int, Any]:
         else:
             row["flows_at"] = heap
             heap += room
-    return records, heap, Connection.zeros(max(connections, 1))
+    return records, heap, ConnectionFields.zeros(max(connections, 1))
 
 
 def speeds_of(groups: Sequence[Workers]) -> Floats:
@@ -108,7 +107,7 @@ def speeds_of(groups: Sequence[Workers]) -> Floats:
     )
 
 
-def shares_of(options: Options, workers: int) -> Floats:
+def shares_of(options: SimulationOptions, workers: int) -> Floats:
     """Return the tables of both directions: for n = 1, 2 … workers, efficiency and n shares.
 
     Shares are in order of arrival: largest first where the oldest flow gets the largest.
@@ -127,7 +126,7 @@ def shares_of(options: Options, workers: int) -> Floats:
     return np.array(tables)
 
 
-def opposed_of(options: Options, workers: int) -> Floats:
+def opposed_of(options: SimulationOptions, workers: int) -> Floats:
     """Return what 0, 1 … flows the other way leave of its link to a flow down and up."""
     found = [options.measured(resource) for resource in _DIRECTIONS]
     return np.array(

@@ -29,7 +29,7 @@ STATION_AT = 2 * OPERATION_BITS
 WORKER_AT = STATION_AT + STATION_BITS
 NUMBERS_MASK = (1 << STATION_AT) - 1
 UNSHARED = -1
-"""In `Lane.row`: what runs there is only delayed."""
+"""In `LaneFields.row`: what runs there is only delayed."""
 
 
 class Records(Protocol[T_co]):
@@ -51,7 +51,7 @@ class Fields:
         return np.zeros(count, np.dtype(fields, align=True))
 
 
-class Operation(Fields):
+class OperationFields(Fields):
     """What the graph says; the next operation's fields say where this one's end."""
 
     station: Short
@@ -61,14 +61,14 @@ class Operation(Fields):
     code: int  # of its events, without the worker
 
 
-class Timing(Fields):
+class TimingFields(Fields):
     """An operation in a profiled step: seconds, or bytes of a transfer, and its turn in a queue."""
 
     work: float
     rank: Short
 
 
-class Worker(Fields):
+class WorkerFields(Fields):
     """One worker, what its group does, and its current step.
 
     Where something is by operation, `_at` is the place of the operation at position 0, whoever's.
@@ -94,7 +94,7 @@ class Worker(Fields):
     awaited: int  # the code of that event
 
 
-class Lane(Fields):
+class LaneFields(Fields):
     """What one worker does at one station."""
 
     is_link: int
@@ -115,10 +115,10 @@ class Lane(Fields):
     start_s: float
 
 
-class Row(Fields):
+class RowFields(Fields):
     """Something shared: a worker's cores (rows as workers), then links, then servers' cores.
 
-    Flows are a heap of `State.heap` or, where links are shared jointly, connections.
+    Flows are a heap of `SimulationState.heap` or, where links are shared jointly, connections.
     """
 
     capacity: float
@@ -137,7 +137,7 @@ class Row(Fields):
     opposite: int  # row of the other direction, where that makes a difference; or `UNSHARED`
 
 
-class Connection(Fields):
+class ConnectionFields(Fields):
     """A worker and a server between which something is sent."""
 
     code: int
@@ -153,23 +153,23 @@ class Connection(Fields):
     rising: int
 
 
-class Next(Fields):
+class NextEventFields(Fields):
     """What happens when: in seconds or, for flows of a row, in its virtual time."""
 
     time_s: float
     code: int
 
 
-class Job(NamedTuple):
+class SimulationJob(NamedTuple):
     """What is simulated: W workers, n operations of all groups.
 
     P counts the operations of all profiled steps, R their roots.
     """
 
-    operations: Records[Operation]  # n + 1
+    operations: Records[OperationFields]  # n + 1
     successors: Shorts
     touched: Shorts
-    timings: Records[Timing]  # P
+    timings: Records[TimingFields]  # P
     roots: Shorts  # R, by release within a profiled step
     release_s: Floats  # R
     sampled: Shorts  # (W, steps)
@@ -186,21 +186,21 @@ class Job(NamedTuple):
     record: bool
 
 
-class State(NamedTuple):
+class SimulationState(NamedTuple):
     """Where the simulation is, and what happened."""
 
-    workers: Records[Worker]
-    lanes: Records[Lane]
-    rows: Records[Row]
+    workers: Records[WorkerFields]
+    lanes: Records[LaneFields]
+    rows: Records[RowFields]
     waiting: Shorts  # of each worker's operations: predecessors that have not completed
     queue: Ints  # twice as many sorted keys, a queue for each lane
-    heap: Records[Next]  # heaps of each worker's timed events and of each row's flows
-    connections: Records[Connection]
+    heap: Records[NextEventFields]  # heaps of each worker's timed events and of each row's flows
+    connections: Records[ConnectionFields]
     of_server: Ints  # connections of each server
     left_Bps: Floats  # of each server's link and each worker's
     rising: Floats  # weights of the connections of those links whose rate still rises
     changed: Ints  # [0] counts rows beyond the workers' whose flows changed, which follow
-    tournament: Records[Next]  # [1] is the first of all; leaves are the second half
+    tournament: Records[NextEventFields]  # [1] is the first of all; leaves are the second half
     finished: Shorts  # operations that one event completes
     starts_s: Floats  # (W, steps)
     ends_s: Floats  # (W, steps)

@@ -8,20 +8,19 @@ from shutil import copytree
 import polars as pl
 import pytest
 
-from forecasting.asked.near import Judged
-from forecasting.chosen import named
 from forecasting.decisions import board
-from forecasting.decisions.answer import Answered, answer
+from forecasting.decisions.answer import DecisionAnswer, answer, measurements
 from forecasting.decisions.board import decisions
-from forecasting.decisions.measuring import measurements
-from forecasting.decisions.question import Question
-from models.choosing.deciding import best
-from models.choosing.limits import Limits
+from forecasting.decisions.question import JobQuestion
+from forecasting.inputs import systems_named
+from forecasting.nearest import JudgedScenarios
+from models.choice.choice import best
+from models.choice.limits import Limits
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse, read_only
 
 WHEN = datetime(2026, 11, 26, tzinfo=UTC)
-QUESTION = Question(
+QUESTION = JobQuestion(
     dnn="small_cnn",
     samples=1_000_000,
     framework="tensorflow",
@@ -42,28 +41,28 @@ def warehouse(small_history: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def found(warehouse: Warehouse) -> Answered:
+def found(warehouse: Warehouse) -> DecisionAnswer:
     """Return the answer to the question."""
     return ask(warehouse)
 
 
-def ask(warehouse: Warehouse, question: Question = QUESTION, **given: object) -> Answered:
+def ask(warehouse: Warehouse, question: JobQuestion = QUESTION, **given: object) -> DecisionAnswer:
     """Ask async_sgd and linear."""
-    systems = named(["async_sgd", "linear"])
+    systems = systems_named(["async_sgd", "linear"])
     options = {"as_of": WHEN} | given
     return answer(warehouse, question, CAPACITY, "on_demand", systems, **options)  # type: ignore[arg-type]
 
 
-def test_workers_and_servers_of_asynchronous_training(found: Answered) -> None:
+def test_workers_and_servers_of_asynchronous_training(found: DecisionAnswer) -> None:
     """Each of four numbers of workers is a candidate, with its server paid for."""
-    assert sorted(one.workers for one in found.candidates) == [1, 2, 3, 4]
-    assert {one.system for one in found.candidates} <= {"async_sgd", "linear"}
-    for one in found.candidates:
-        assert one.usd_per_hour == pytest.approx(0.06 * one.workers + 0.08)
-        assert one.expected.time_s(0) == 150
+    assert sorted(candidate.workers for candidate in found.candidates) == [1, 2, 3, 4]
+    assert {candidate.system for candidate in found.candidates} <= {"async_sgd", "linear"}
+    for candidate in found.candidates:
+        assert candidate.usd_per_hour == pytest.approx(0.06 * candidate.workers + 0.08)
+        assert candidate.expected.time_s(0) == 150
     assert found.decision.choice == best(found.candidates, found.aim)
     assert len(found.decision.alternatives) == 2
-    assert {one.system for one in found.says} == {"async_sgd", "linear"}
+    assert {choice.system for choice in found.says} == {"async_sgd", "linear"}
 
 
 def test_what_is_farther_out_than_any_judged_forecast_is_no_candidate(
@@ -71,33 +70,39 @@ def test_what_is_farther_out_than_any_judged_forecast_is_no_candidate(
 ) -> None:
     """Four workers were judged at most, and eight are one doubling further."""
     found = answer(
-        warehouse, QUESTION, {"emu.native.s25": 64}, "on_demand", named(["linear"]), as_of=WHEN
+        warehouse,
+        QUESTION,
+        {"emu.native.s25": 64},
+        "on_demand",
+        systems_named(["linear"]),
+        as_of=WHEN,
     )
-    assert sorted(one.workers for one in found.candidates) == [1, 2, 4, 8]
+    assert sorted(candidate.workers for candidate in found.candidates) == [1, 2, 4, 8]
     far = [one.reason for one in found.answer.refused if not one.foreign]
     assert len(far) == 3
     assert far[-1].startswith("far out: 64 workers, where forecasts were judged from 1 to 4;")
 
 
 def test_what_was_judged_later_tells_of_no_earlier_date(warehouse: Warehouse) -> None:
-    now = Judged.read(warehouse, "emulated")
+    now = JudgedScenarios.read(warehouse, "emulated")
     assert ("linear", "throughput_steps_per_s") in now.of
-    assert Judged.read(warehouse, "emulated", WHEN).of == now.of
-    assert not Judged.read(warehouse, "emulated", datetime(2026, 11, 1, tzinfo=UTC)).of
+    assert JudgedScenarios.read(warehouse, "emulated", WHEN).of == now.of
+    assert not JudgedScenarios.read(warehouse, "emulated", datetime(2026, 11, 1, tzinfo=UTC)).of
 
 
-def test_training_takes_the_samples_over_the_forecast_speed(found: Answered) -> None:
+def test_training_takes_the_samples_over_the_forecast_speed(found: DecisionAnswer) -> None:
     forecasts = {
-        (one.scenario.scenario_id, one.system.name): one.value for one in found.answer.forecasts
+        (forecast.scenario.scenario_id, forecast.system.name): forecast.value
+        for forecast in found.answer.forecasts
     }
-    for one in found.candidates:
-        speed = forecasts[one.key.split()[0], one.system]
+    for candidate in found.candidates:
+        speed = forecasts[candidate.key.split()[0], candidate.system]
         assert speed is not None
-        assert one.train_s == pytest.approx(1_000_000 / speed)
+        assert candidate.train_s == pytest.approx(1_000_000 / speed)
 
 
 def test_the_same_question_of_the_same_date_has_the_same_answer(
-    warehouse: Warehouse, found: Answered
+    warehouse: Warehouse, found: DecisionAnswer
 ) -> None:
     before = read_only(warehouse.home, "FROM pred.recommendation").height
     again = ask(warehouse)
@@ -111,7 +116,7 @@ def test_the_same_question_of_the_same_date_has_the_same_answer(
     assert found.decision.choice.key.split()[0] in str(choice)
 
 
-def test_another_budget_is_another_answer(warehouse: Warehouse, found: Answered) -> None:
+def test_another_budget_is_another_answer(warehouse: Warehouse, found: DecisionAnswer) -> None:
     """For next to nothing nothing is trained: the answer says what to raise."""
     broke = ask(warehouse, QUESTION.model_copy(update={"budget_usd": 0.001}))
     assert broke.decision.choice is None
@@ -130,14 +135,18 @@ def test_a_network_that_no_system_forecasts_names_what_lacks(warehouse: Warehous
         ask(warehouse, question)
 
 
-def test_measurements_name_a_probe_with_its_time_and_price(found: Answered) -> None:
-    scenarios = {one.scenario.scenario_id: one.scenario for one in found.answer.forecasts}
+def test_measurements_name_a_probe_with_its_time_and_price(found: DecisionAnswer) -> None:
+    scenarios = {
+        forecast.scenario.scenario_id: forecast.scenario for forecast in found.answer.forecasts
+    }
     cheapest = replace(found.aim, minimize="cost", limits=Limits())
-    for one in measurements(found.candidates, cheapest, scenarios):
-        assert one.probe == "tf_throughput"
-        assert one.minutes > 2.5
-        assert one.usd == pytest.approx(one.candidate.usd_per_hour * one.minutes / 60)
-        assert 0 < one.worth.chance <= 1
+    for measurement in measurements(found.candidates, cheapest, scenarios):
+        assert measurement.probe == "tf_throughput"
+        assert measurement.minutes > 2.5
+        assert measurement.usd == pytest.approx(
+            measurement.candidate.usd_per_hour * measurement.minutes / 60
+        )
+        assert 0 < measurement.worth.chance <= 1
 
 
 class TestBoard:
@@ -194,7 +203,7 @@ class TestBoard:
                 (row["chooser"], row["late"], row["choice"])
                 for menu, ours in zip(changed, aims, strict=True)
                 for aim in ours
-                for row in board.decided(menu, aim, past, 5)
+                for row in board.decide_menu(menu, aim, past, 5)
             ]
 
         assert choices(1.0) == choices(7.0)

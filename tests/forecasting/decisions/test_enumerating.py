@@ -4,20 +4,28 @@ from datetime import UTC, datetime
 
 import pytest
 
-from forecasting.asked.runs import VisibleRun
-from forecasting.decisions.enumerating import Known, batch_sizes_of, counts, curves_of, known_of
-from forecasting.decisions.question import Question
+from forecasting.decisions.question import (
+    JobQuestion,
+    ProfileFacts,
+    batch_sizes_of,
+    curves_of,
+    node_counts,
+    profile_facts,
+)
+from forecasting.history_scope import VisibleRun
 from studies.curve import Curve
-from warehouse.asks import Subject
+from warehouse.inputs import Subject
 from warehouse.records import BadInput
 
-KNOWN = Known(32, 200.0, ("pytorch", "tensorflow"))
+KNOWN = ProfileFacts(32, 200.0, ("pytorch", "tensorflow"))
 TYPE = "emu.avx512.s15"
 
 
-def asked(known: Known = KNOWN, capacity: int = 4, **fields: object) -> set[tuple[object, ...]]:
+def asked(
+    known: ProfileFacts = KNOWN, capacity: int = 4, **fields: object
+) -> set[tuple[object, ...]]:
     """Return framework, servers, batch of a device and workers of each scenario."""
-    question = Question.model_validate({"dnn": "small_cnn", "samples": 1} | fields)
+    question = JobQuestion.model_validate({"dnn": "small_cnn", "samples": 1} | fields)
     return {
         (curve.framework, curve.servers if curve.server else 0, curve.batch_size, workers)
         for curve in curves_of(question, known, {TYPE: capacity})
@@ -26,7 +34,7 @@ def asked(known: Known = KNOWN, capacity: int = 4, **fields: object) -> set[tupl
 
 
 def test_a_global_batch_is_divided_among_devices() -> None:
-    only = Known(32, 200.0, ("pytorch",))
+    only = ProfileFacts(32, 200.0, ("pytorch",))
     assert asked(only, global_batch=12) == {("pytorch", 0, 12 // n, n) for n in (1, 2, 3, 4)}
     assert asked(only, global_batch=10) == {("pytorch", 0, 10 // n, n) for n in (1, 2)}
     assert asked(only, global_batch=12, devices_per_node=2) == {
@@ -35,13 +43,13 @@ def test_a_global_batch_is_divided_among_devices() -> None:
 
 
 def test_batch_sizes_of_all_ways_to_run_a_job() -> None:
-    question = Question(dnn="small_cnn", samples=1, global_batch=12)
+    question = JobQuestion(dnn="small_cnn", samples=1, global_batch=12)
     assert batch_sizes_of(question, {TYPE: 4, "other": 2}) == (12, 6, 4, 3)
     # Of twenty nodes, three are not asked about; of three they are.
     assert set(batch_sizes_of(question, {TYPE: 20, "other": 3})) == {12, 6, 4, 3}
-    each = Question(dnn="small_cnn", samples=1, batch_size=5)
+    each = JobQuestion(dnn="small_cnn", samples=1, batch_size=5)
     assert batch_sizes_of(each, {TYPE: 4}) == (5,)
-    two = Question(dnn="small_cnn", samples=1, global_batch=7, devices_per_node=2)
+    two = JobQuestion(dnn="small_cnn", samples=1, global_batch=7, devices_per_node=2)
     with pytest.raises(BadInput, match="nothing on offer divides a global batch of 7"):
         batch_sizes_of(two, {TYPE: 4})
 
@@ -53,18 +61,18 @@ def test_servers_are_counted_too() -> None:
 
 
 def test_many_nodes_are_asked_about_in_powers_of_two() -> None:
-    assert counts(16) == tuple(range(1, 17))
-    assert counts(100) == (1, 2, 4, 8, 16, 32, 64, 100)
-    assert counts(64) == (1, 2, 4, 8, 16, 32, 64)
+    assert node_counts(16) == tuple(range(1, 17))
+    assert node_counts(100) == (1, 2, 4, 8, 16, 32, 64, 100)
+    assert node_counts(64) == (1, 2, 4, 8, 16, 32, 64)
 
 
 def test_a_batch_that_nothing_divides_is_refused() -> None:
     with pytest.raises(BadInput, match="nothing on offer divides a global batch of 7"):
-        asked(Known(32, 200.0, ("pytorch",)), global_batch=7, devices_per_node=2)
+        asked(ProfileFacts(32, 200.0, ("pytorch",)), global_batch=7, devices_per_node=2)
 
 
 def test_a_type_that_nobody_knows_is_refused() -> None:
-    question = Question(dnn="small_cnn", samples=1, batch_size=8)
+    question = JobQuestion(dnn="small_cnn", samples=1, batch_size=8)
     with pytest.raises(BadInput, match="--capacity: unknown node type 'nowhere'"):
         curves_of(question, KNOWN, {"nowhere": 1})
 
@@ -89,10 +97,10 @@ def run(image_size: int, link_mbps: float) -> VisibleRun:
 
 
 def test_what_a_question_does_not_say_is_what_was_profiled() -> None:
-    question = Question(dnn="small_cnn", samples=1, framework="pytorch")
-    assert known_of(question, [run(32, 200)]) == Known(32, 200, ("pytorch",))
+    question = JobQuestion(dnn="small_cnn", samples=1, framework="pytorch")
+    assert profile_facts(question, [run(32, 200)]) == ProfileFacts(32, 200, ("pytorch",))
     larger = question.model_copy(update={"image_size": 64, "link_mbps": 500})
-    assert known_of(larger, [run(32, 200)]) == Known(64, 500, ("pytorch",))
+    assert profile_facts(larger, [run(32, 200)]) == ProfileFacts(64, 500, ("pytorch",))
 
 
 @pytest.mark.parametrize(
@@ -107,9 +115,9 @@ def test_what_was_profiled_in_several_ways_has_to_be_said(
     runs: list[VisibleRun], said: str
 ) -> None:
     with pytest.raises(BadInput, match=said):
-        known_of(Question(dnn="small_cnn", samples=1), runs)
+        profile_facts(JobQuestion(dnn="small_cnn", samples=1), runs)
 
 
 def test_a_network_that_neither_framework_has_is_refused() -> None:
     with pytest.raises(BadInput, match="nothing_net"):
-        known_of(Question(dnn="nothing_net", samples=1, image_size=32), [run(32, 200)])
+        profile_facts(JobQuestion(dnn="nothing_net", samples=1, image_size=32), [run(32, 200)])

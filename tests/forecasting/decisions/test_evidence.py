@@ -5,7 +5,7 @@ from math import exp, inf, log
 import polars as pl
 import pytest
 
-from forecasting.decisions.evidence import ACROSS_DAYS, WIDENED, Errors, Evidence
+from forecasting.decisions.candidates import ACROSS_DAYS, WIDENED, Evidence, PastSystemErrors
 
 NINE = [0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3]
 
@@ -63,7 +63,7 @@ def test_on_the_day_of_profiles_errors_of_that_day_count_as_they_are() -> None:
 def test_a_system_that_was_not_judged_often_enough_has_the_default(others: pl.DataFrame) -> None:
     errors = Evidence(others, 0.1).errors("srift", "held_out_dnn", "step_time_s")
     assert errors.ratios.basis == "default: 11.3% in the mean"
-    assert sum(abs(log(one)) for one in errors.ratios.values) / 99 == pytest.approx(
+    assert sum(abs(log(value)) for value in errors.ratios.values) / 99 == pytest.approx(
         ACROSS_DAYS, rel=0.05
     )
     assert errors.rank[0]
@@ -72,7 +72,7 @@ def test_a_system_that_was_not_judged_often_enough_has_the_default(others: pl.Da
 def test_of_a_host_without_steps_only_errors_of_such_forecasts_tell() -> None:
     """Neither errors at other distances nor a default: then there is no interval."""
 
-    def of_host(*some: pl.DataFrame) -> Errors:
+    def of_host(*some: pl.DataFrame) -> PastSystemErrors:
         return Evidence(pl.concat(some), 0.1).errors("srift", "held_out_host", "step_time_s")
 
     few = rows(NINE[:8], split="held_out_host")

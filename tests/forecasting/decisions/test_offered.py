@@ -7,10 +7,9 @@ from shutil import copytree
 import polars as pl
 import pytest
 
-from forecasting.decisions.offered import Offered, offered
-from forecasting.decisions.preemptions import DEFAULT_PER_NODE_HOUR
-from forecasting.decisions.question import Question
-from models.choosing.overheads import expected, young_s
+from forecasting.decisions.offers import DEFAULT_PER_NODE_HOUR, RegionOffers, read_offers
+from forecasting.decisions.question import JobQuestion
+from models.choice.overheads import expected_duration, young_s
 from studies.curve import Curve
 from warehouse.landing import land
 from warehouse.records import BadInput, Run
@@ -18,7 +17,7 @@ from warehouse.warehouse import Warehouse
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WORKER, SERVER = "emu.native.s25", "emu.server"
-QUESTION = Question(dnn="small_cnn", samples=1, batch_size=8, server=SERVER, servers=2)
+QUESTION = JobQuestion(dnn="small_cnn", samples=1, batch_size=8, server=SERVER, servers=2)
 SPOT = [0.01, 0.09, 0.01, 0.09, 0.02]
 """Of the worker, hour by hour; on demand it costs 0.06 US dollars."""
 
@@ -68,9 +67,9 @@ def land_prices(
     land(landing, run, None, {"price": prices})
 
 
-def on(warehouse: Warehouse, question: Question = QUESTION, hours: float = 9) -> Offered:
+def on(warehouse: Warehouse, question: JobQuestion = QUESTION, hours: float = 9) -> RegionOffers:
     """Return what is offered on the spot market some hours after the first price."""
-    return offered(warehouse, question, {WORKER: 4}, "spot", START + timedelta(hours=hours))
+    return read_offers(warehouse, question, {WORKER: 4}, "spot", START + timedelta(hours=hours))
 
 
 def test_all_nodes_are_paid_for_at_the_newest_price(warehouse: Warehouse) -> None:
@@ -94,7 +93,7 @@ def test_all_nodes_are_paid_for_at_the_newest_price(warehouse: Warehouse) -> Non
     assert found.preemptions_per_hour(scenario, "on_demand") == 0
     rate = found.preemptions_per_hour(scenario, "spot")
     assert rate == pytest.approx(3 * 0.5 + 2 * DEFAULT_PER_NODE_HOUR)
-    rented = expected(QUESTION.overheads, rate)
+    rented = expected_duration(QUESTION.overheads, rate)
     assert rented.checkpoint_every_s == pytest.approx(young_s(10, rate / 3600))
     assert rented.factor > 1
 
@@ -110,7 +109,7 @@ def test_prices_of_later_do_not_count(warehouse: Warehouse) -> None:
     found = on(warehouse, hours=2.5)
     assert found.preemptions[WORKER][0] == 0.5
     assert found.preemptions[WORKER][1].startswith("1 rises")
-    (price,) = [one for one in found.prices if one.node_type == WORKER]
+    (price,) = [price for price in found.prices if price.node_type == WORKER]
     assert price.usd_per_hour == 0.01
 
 
@@ -131,4 +130,4 @@ def test_a_rate_that_is_given_counts(warehouse: Warehouse) -> None:
 
 def test_a_type_without_a_price_is_refused(warehouse: Warehouse) -> None:
     with pytest.raises(BadInput, match=r"no spot price of node type 'emu.native.s15'"):
-        offered(warehouse, QUESTION, {"emu.native.s15": 1}, "spot", START + timedelta(hours=9))
+        read_offers(warehouse, QUESTION, {"emu.native.s15": 1}, "spot", START + timedelta(hours=9))

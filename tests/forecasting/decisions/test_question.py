@@ -2,7 +2,7 @@
 
 import pytest
 
-from forecasting.decisions.question import Question, samples_of
+from forecasting.decisions.question import JobQuestion, samples_of
 from warehouse.records import BadInput
 
 
@@ -41,7 +41,7 @@ def test_a_job_that_is_told_wrongly_is_refused(
 
 
 def test_limits_are_in_seconds_and_dollars() -> None:
-    aim = Question(dnn="alexnet", samples=1, max_hours=2, budget_usd=3, max_usd_per_hour=4).aim
+    aim = JobQuestion(dnn="alexnet", samples=1, max_hours=2, budget_usd=3, max_usd_per_hour=4).aim
     assert tuple(aim.limits.of(one) for one in ("deadline_s", "budget_usd", "usd_per_hour")) == (
         7200,
         3,

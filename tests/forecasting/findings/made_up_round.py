@@ -8,11 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.chosen import asking_of
-from forecasting.findings.judged import SCHEMA
+from forecasting.findings.study import SCHEMA
+from forecasting.inputs import inputs_of_study
 from networks import extraction
 from networks.primitives import PrimitiveGraph
-from profilers.probe import Need
+from profilers.probe import PlannedRun
 from studies.rounds import Round
 from studies.study import read_study
 from tests.pipelines.service.made_up import chain, convolutions
@@ -56,10 +56,10 @@ def landed(folder: Path, patch: pytest.MonkeyPatch) -> Round:
     """Return the round, with all its steps in `folder`; networks have made-up graphs."""
     patch.setattr(extraction, "_PRIMITIVES", graphs())
     study = read_study(write_study(folder.parent, STUDY))
-    empty = Round(study, asking_of(study), "loopback", "host-1", 1, ())
+    empty = Round(study, inputs_of_study(study), "loopback", "host-1", 1, ())
     needed = [need for need in empty.needs if need.probe == "torch_throughput"]
     runs = tuple(_land(folder, place, need) for place, need in enumerate(needed))
-    return Round(study, asking_of(study), "loopback", "host-1", 1, runs)
+    return Round(study, inputs_of_study(study), "loopback", "host-1", 1, runs)
 
 
 def judged(round_: Round, factors: Mapping[str, float]) -> pl.DataFrame:
@@ -67,11 +67,14 @@ def judged(round_: Round, factors: Mapping[str, float]) -> pl.DataFrame:
     rows = [
         (
             system,
-            one.scenario_id,
-            one.workload.dnn,
-            one.strategy.workers,
-            factor * step_s(one.workload.dnn, one.workload.batch_size, one.strategy.workers),
-            step_s(one.workload.dnn, one.workload.batch_size, one.strategy.workers),
+            scenario.scenario_id,
+            scenario.workload.dnn,
+            scenario.strategy.workers,
+            factor
+            * step_s(
+                scenario.workload.dnn, scenario.workload.batch_size, scenario.strategy.workers
+            ),
+            step_s(scenario.workload.dnn, scenario.workload.batch_size, scenario.strategy.workers),
             100 * (factor - 1),
             None,
             FIT_ID,
@@ -79,12 +82,12 @@ def judged(round_: Round, factors: Mapping[str, float]) -> pl.DataFrame:
         for system, factor in factors.items()
         for curve in round_.study.curves
         if curve.is_judged
-        for one in curve.scenarios("loopback")
+        for scenario in curve.scenarios("loopback")
     ]
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _land(folder: Path, place: int, need: Need) -> Run:
+def _land(folder: Path, place: int, need: PlannedRun) -> Run:
     one = need.scenario
     began = datetime(2030, 1, 1, tzinfo=UTC) + timedelta(minutes=place)
     run = Run(

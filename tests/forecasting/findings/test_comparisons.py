@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.findings.comparisons import Varied, alike, comparisons, curves, shared_title
+from forecasting.findings.async_sgd import Varied, comparisons, curves, group_alike, shared_title
 from studies.study import Study, read_study
 from tests.synthetic import DDP, STUDY, write_study
 
@@ -41,7 +41,7 @@ def study(tmp_path: Path) -> Study:
     ],
 )
 def test_groups_differ_in_one_thing(study: Study, varied: Varied, group: list[int]) -> None:
-    assert alike(study, varied) == [group]
+    assert group_alike(study, varied) == [group]
 
 
 def test_curves_are_examples_per_second(study: Study) -> None:
@@ -86,5 +86,5 @@ def test_only_throughputs_are_compared(tmp_path: Path) -> None:
     curve = study.curves[0]
     twin = curve.model_copy(update={"batch_size": curve.batch_size + 1})
     twice = study.with_curves((curve, twin))
-    assert alike(twice, "batch_size") == [[0, 1]]
+    assert group_alike(twice, "batch_size") == [[0, 1]]
     assert comparisons(twice, pl.DataFrame()) == ()

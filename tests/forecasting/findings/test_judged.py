@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from forecasting.chosen import systems_of
-from forecasting.findings.judged import SCHEMA, judged_of
+from forecasting.findings.study import SCHEMA, judged_forecasts
+from forecasting.inputs import systems_of
 from studies.rounds import Round
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -40,7 +40,7 @@ def test_the_newest_forecast_of_this_round_counts(round_: Round) -> None:
         {**newer, "system": "elsewhere", "host_id": "another"},
         {**newer, "system": "later", "repeat": round_.repeat + 1},
     ]
-    found = judged_of(round_, pl.DataFrame([newer, row, *others], infer_schema_length=None))
+    found = judged_forecasts(round_, pl.DataFrame([newer, row, *others], infer_schema_length=None))
     assert found.schema == pl.Schema(SCHEMA)
     workload, workers = scenario.workload, scenario.strategy.workers
     told = ("ours", scenario.scenario_id, workload.dnn, workers, 1.5, 1.0, 50.0, None, "fit-1")
@@ -55,5 +55,5 @@ def test_systems_of_other_studies_count_where_they_forecast_the_same(round_: Rou
         {**row, "system": "elsewhere", "host_id": "another"},
         {**row, "system": "asked for", "study": None},
     ]
-    found = judged_of(round_, pl.DataFrame([row, *others], infer_schema_length=None))
+    found = judged_forecasts(round_, pl.DataFrame([row, *others], infer_schema_length=None))
     assert found["system"].to_list() == ["theirs"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.findings.largest_errors import LARGEST, causes, largest, largest_errors
+from forecasting.findings.errors import LARGEST, causes, largest_errors, select_largest
 from forecasting.simulations import FittedModels
 from profilers.steady.host import host_id
 from studies.rounds import Round
@@ -34,15 +34,15 @@ def judged(round_: Round) -> pl.DataFrame:
     rows = [
         {
             "curve": index,
-            "label": one.label,
-            "workers": one.strategy.workers,
-            "scenario_id": one.scenario_id,
+            "label": scenario.label,
+            "workers": scenario.strategy.workers,
+            "scenario_id": scenario.scenario_id,
             "predicted": 10.0,
-            "measured": 10.0 if one.strategy.workers == 1 else 8.0,
-            "error_percent": 0.0 if one.strategy.workers == 1 else 25.0,
+            "measured": 10.0 if scenario.strategy.workers == 1 else 8.0,
+            "error_percent": 0.0 if scenario.strategy.workers == 1 else 25.0,
         }
         for index, curve in enumerate(round_.study.curves)
-        for one in curve.scenarios("loopback")
+        for scenario in curve.scenarios("loopback")
     ]
     return pl.DataFrame(rows)
 
@@ -55,14 +55,14 @@ def shown(round_: Round, rows: pl.DataFrame, landing: Path) -> pl.DataFrame | No
 def test_the_largest_errors_come_first_and_no_other_than_judged_ones_of_several() -> None:
     rows = [("a", 2, -3.0), ("b", 2, None), ("c", 1, 90.0), ("d", 3, 4.0)]
     frame = pl.DataFrame(rows, schema=ERRORS, orient="row")
-    assert largest(frame)["label"].to_list() == ["d", "a"]
+    assert select_largest(frame)["label"].to_list() == ["d", "a"]
     many = pl.concat([frame] * 10)
-    assert largest(many)["label"].to_list() == ["d"] * LARGEST
+    assert select_largest(many)["label"].to_list() == ["d"] * LARGEST
 
 
 def test_paper_profiles_replay_exactly_so_all_is_queueing(round_: Round, landing: Path) -> None:
     models = FittedModels(round_, landing)
-    worst = largest(judged(round_))
+    worst = select_largest(judged(round_))
     rows = causes(round_, worst, landing, models).to_dicts()
     assert len(rows) == 2
     for row, workers in zip(sorted(rows, key=lambda row: row["measured_s"]), (2, 3), strict=True):

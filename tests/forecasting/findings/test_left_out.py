@@ -12,40 +12,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecasting.findings import left_out
-from forecasting.findings.left_out import (
+from forecasting.findings import cross_validation
+from forecasting.findings.cross_validation import (
     FAMILIES,
     RANDOM,
     ROWS,
     Contest,
     contest,
     regression,
-    scored,
+    score_forecasts,
 )
-from models.predictddl import log_linear, model, published
-from models.predictddl.known import Known
-from models.predictddl.observed import Observed
-from networks.families import family
+from models.predictddl import as_published, log_linear, model
+from models.predictddl.observations import ObservedStep
+from models.predictddl.training_set import TrainingSet
+from networks.catalogue import family
 from tests.models.predictddl import study
 from warehouse.records import BadInput, Scenario
 
 
 @given(count=st.integers(1, 300), parts=st.integers(2, 8))
 def test_random_parts_are_as_large_as_can_be_alike(count: int, parts: int) -> None:
-    found = left_out.random_parts(count, parts)
+    found = cross_validation.random_parts(count, parts)
     sizes = Counter(found).values()
     assert len(found) == count
     assert max(sizes) - min(sizes) <= 1
-    assert found == left_out.random_parts(count, parts)
+    assert found == cross_validation.random_parts(count, parts)
 
 
 def test_figures_of_a_group_are_those_by_hand() -> None:
     rows = [("a", RANDOM, "ant", 4, 3.0, 2.0), ("a", RANDOM, "ant", 2, 1.0, 2.0)]
     rows += [("b", RANDOM, "ant", 2, 2.0, 2.0)]
-    found = scored(pl.DataFrame(rows, schema=ROWS, orient="row"))
+    found = score_forecasts(pl.DataFrame(rows, schema=ROWS, orient="row"))
     # 1.5 and 0.5 times what was measured, each 1 s off.
     assert found.rows() == [("a", RANDOM, 2, 1.0, 50.0, 1.0), ("b", RANDOM, 1, 1.0, 0.0, 0.0)]
-    workers = scored(pl.DataFrame(rows, schema=ROWS, orient="row"), "workers")
+    workers = score_forecasts(pl.DataFrame(rows, schema=ROWS, orient="row"), "workers")
     assert workers["workers"].to_list() == [2, 2, 4]
 
 
@@ -59,7 +59,7 @@ def test_too_fast_and_too_slow_do_not_cancel_across_networks() -> None:
         ("bee", 2, 2),
         ("ant", 4, 1),
     ]
-    two, four = left_out.across_networks(by_servers).to_dicts()
+    two, four = cross_validation.errors_by_servers(by_servers).to_dicts()
     assert (two["networks"], two["n"], four["networks"], four["n"]) == (2, 3, 1, 1)
     assert two["error_percent"] == pytest.approx(100 / 3)
     assert (two["least_percent"], two["most_percent"]) == pytest.approx((25, 50))
@@ -69,16 +69,18 @@ def test_too_fast_and_too_slow_do_not_cancel_across_networks() -> None:
 
 def test_what_is_judged_are_epochs() -> None:
     known = study.known()
-    found = left_out.forecasts(
+    found = cross_validation.forecasts(
         known,
         "a second more",
-        lambda _: lambda scenarios: np.array([study.step_s(one) + 1 for one in scenarios]),
-        left_out.random_parts(len(known.runs), 5),
+        lambda _: (
+            lambda scenarios: np.array([study.step_s(scenario) + 1 for scenario in scenarios])
+        ),
+        cross_validation.random_parts(len(known.runs), 5),
         RANDOM,
     )
     measured = [
-        one.step_s * 50_000 / one.scenario.workload.batch_size / one.scenario.strategy.workers
-        for one in known.runs
+        run.step_s * 50_000 / run.scenario.workload.batch_size / run.scenario.strategy.workers
+        for run in known.runs
     ]
     assert sorted(found["measured_s"]) == pytest.approx(sorted(measured))
     # Fewer images a step are more steps of an epoch, each a second too slow.
@@ -90,10 +92,10 @@ def test_ours_forecasts_seconds_and_not_their_logarithms() -> None:
     """Runs are what its model of work can tell: a network in the fit is forecast as it is."""
     known = study.known()
     fittings = {
-        "ours": left_out.of_logarithms(model.ours("none")),
-        "log-linear": left_out.of_logarithms(log_linear.fitted),
+        "ours": cross_validation.fit_logarithms(model.fit_with("none")),
+        "log-linear": cross_validation.fit_logarithms(log_linear.fit_log_linear),
     }
-    found = scored(contest(known, fittings).filter(split=RANDOM))
+    found = score_forecasts(contest(known, fittings).filter(split=RANDOM))
     ours, other = found.filter(of="ours"), found.filter(of="log-linear")
     assert ours["n"].item() == other["n"].item() == len(known.runs)
     assert ours["ratio"].item() == pytest.approx(1, abs=0.1)
@@ -104,12 +106,12 @@ def test_each_run_is_forecast_once_by_a_fit_that_did_not_see_it() -> None:
     known = study.known()
     seen: list[set[str]] = []
 
-    def noting(rest: Known) -> left_out.Forecast:
-        ids = {one.scenario.scenario_id for one in rest.runs}
+    def noting(rest: TrainingSet) -> cross_validation.StepForecaster:
+        ids = {run.scenario.scenario_id for run in rest.runs}
         seen.append(ids)
 
-        def forecast(scenarios: Sequence[Scenario]) -> left_out.Floats:
-            assert not ids & {one.scenario_id for one in scenarios}
+        def forecast(scenarios: Sequence[Scenario]) -> cross_validation.Floats:
+            assert not ids & {scenario.scenario_id for scenario in scenarios}
             return np.ones(len(scenarios))
 
         return forecast
@@ -123,8 +125,8 @@ def test_each_run_is_forecast_once_by_a_fit_that_did_not_see_it() -> None:
 def test_sizes_add_nothing_to_names_of_networks_in_the_fit() -> None:
     """Names are columns of their own, of which sizes are sums; unknown networks have no name."""
     boxes = {
-        "black": regression(published.nothing, "linear", named=True),
-        "gray": regression(published.size, "linear", named=True),
+        "black": regression(as_published.no_features, "linear", named=True),
+        "gray": regression(as_published.size_features, "linear", named=True),
     }
     found = contest(study.known(), boxes)
     black, gray = (found.filter(of=name, split=RANDOM)["predicted_s"].to_list() for name in boxes)
@@ -137,11 +139,11 @@ def test_ernest_forecasts_what_is_of_its_terms() -> None:
     """A second, 0.1 s for each image of a server, 0.02 s for each server, of any network."""
     known = study.known()
     runs = [
-        Observed(one.scenario, 1 + 0.1 * load.batch_size + 0.02 * one.scenario.strategy.workers)
-        for one in known.runs
-        for load in (one.scenario.workload,)
+        ObservedStep(run.scenario, 1 + 0.1 * load.batch_size + 0.02 * run.scenario.strategy.workers)
+        for run in known.runs
+        for load in (run.scenario.workload,)
     ]
-    found = contest(replace(known, runs=runs), {"ernest": left_out.ernest})
+    found = contest(replace(known, runs=runs), {"ernest": cross_validation.fit_ernest})
     assert (found["predicted_s"] / found["measured_s"]).to_list() == pytest.approx([1] * 120)
 
 
@@ -149,33 +151,35 @@ def test_settings_for_a_family_are_chosen_without_its_quarter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     known = study.known()
-    families = sorted({family(one.scenario.workload.dnn) for one in known.runs})
+    families = sorted({family(run.scenario.workload.dnn) for run in known.runs})
     asked: list[set[str]] = []
-    fit = published.Published.fit
+    fit = as_published.PublishedRegressors.fit
 
-    def noting(rest: Known, *args: Any, **kwargs: Any) -> published.Published:
-        asked.append({family(one.scenario.workload.dnn) for one in rest.runs})
+    def noting(rest: TrainingSet, *args: Any, **kwargs: Any) -> as_published.PublishedRegressors:
+        asked.append({family(run.scenario.workload.dnn) for run in rest.runs})
         return fit(rest, *args, **kwargs)
 
-    monkeypatch.setattr(published.Published, "fit", noting)
-    parts = left_out.family_parts(known)
-    fitting = left_out.chosen_by_quarters(known, "linear")
-    found = left_out.forecasts(known, "linear", fitting, parts, FAMILIES)
+    monkeypatch.setattr(as_published.PublishedRegressors, "fit", noting)
+    parts = cross_validation.family_parts(known)
+    fitting = cross_validation.fit_best_by_quarters(known, "linear")
+    found = cross_validation.forecasts(known, "linear", fitting, parts, FAMILIES)
     assert found.height == len(known.runs)
     assert len(asked) == 4
     left = [set(families) - one for one in asked]
     assert sorted(name for one in left for name in one) == families
     # As a fit that sees the other runs and chooses anew: nothing is to be chosen here.
-    anew = left_out.forecasts(
-        known, "linear", regression(left_out.embedding, "linear"), parts, FAMILIES
+    anew = cross_validation.forecasts(
+        known, "linear", regression(cross_validation.embedding, "linear"), parts, FAMILIES
     )
     assert found["predicted_s"].to_list() == pytest.approx(anew["predicted_s"].to_list())
 
 
 def test_what_cannot_be_fitted_is_left_out() -> None:
-    def refusing(rest: Known) -> left_out.Forecast:
+    def refusing(rest: TrainingSet) -> cross_validation.StepForecaster:
         raise BadInput("too few")
 
     assert contest(study.known(), {"none": refusing}).is_empty()
     one = study.known(names=("ant",))
-    assert contest(one, {"ernest": left_out.ernest})["split"].unique().to_list() == [RANDOM]
+    assert contest(one, {"ernest": cross_validation.fit_ernest})["split"].unique().to_list() == [
+        RANDOM
+    ]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecasting.findings.noise import FLOORS, VISITS, floors, visits_of
-from studies import landed
+from studies import run_tables
 from studies.rounds import Round
 from warehouse.records import BadInput
 
@@ -116,6 +116,6 @@ def test_a_run_that_a_later_round_goes_on_with_is_no_second_measurement(
         return cast("Round", found)
 
     steps = pl.DataFrame({"metric": ["step_time_s"] * 2, "value": [1.0, 3.0]})
-    monkeypatch.setattr(landed, "table", lambda *_: steps)
+    monkeypatch.setattr(run_tables, "table", lambda *_: steps)
     found = visits_of([measured(1, train=1, test=1), measured(2, train=1, test=2)], Path())
     assert found.rows() == [(1, "train", 2.0), (1, "test", 2.0), (2, "test", 2.0)]

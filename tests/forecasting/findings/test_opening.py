@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecasting.findings.opening import opening
+from forecasting.findings.study import opening_figures
 
 
 def rows(*given_rows: tuple[int, float | None, bool, str | None]) -> pl.DataFrame:
@@ -31,7 +31,7 @@ def rows(*given_rows: tuple[int, float | None, bool, str | None]) -> pl.DataFram
 
 
 def test_one_worker_and_busy_hosts_do_not_count() -> None:
-    found = opening(
+    found = opening_figures(
         rows(
             (1, 90.0, False, "sealed"),
             (2, -4.0, False, "sealed"),
@@ -48,7 +48,7 @@ def test_one_worker_and_busy_hosts_do_not_count() -> None:
 
 
 def test_a_round_of_one_worker_counts_whole() -> None:
-    found = opening(
+    found = opening_figures(
         rows((1, 9.0, False, "sealed"), (1, -5.0, False, "before"), (1, 70.0, True, None))
     )
     assert (found.sealed, found.before, found.systems) == (1, 1, ("srift",))
@@ -56,13 +56,13 @@ def test_a_round_of_one_worker_counts_whole() -> None:
 
 
 def test_without_verdicts_there_is_nothing() -> None:
-    found = opening(rows((2, None, False, None)))
+    found = opening_figures(rows((2, None, False, None)))
     assert (found.nine_of_ten, found.inside, found.inside_n, found.systems) == (None, None, 0, ())
 
 
 @given(st.lists(st.floats(-99, 500), min_size=1, max_size=30))
 def test_nine_of_ten_are_within_it(errors: list[float]) -> None:
-    found = opening(rows(*((2, error, False, "after") for error in errors)))
+    found = opening_figures(rows(*((2, error, False, "after") for error in errors)))
     assert found.nine_of_ten is not None
     beyond = sum(abs(error) > found.nine_of_ten + 1e-9 for error in errors)
     assert beyond <= len(errors) / 10 + 1

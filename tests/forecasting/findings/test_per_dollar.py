@@ -6,9 +6,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.findings import per_dollar as module
-from forecasting.findings.per_dollar import per_dollar
-from forecasting.speeds import examples_per_step
+from forecasting.costs import examples_per_step
+from forecasting.findings import study as module
+from forecasting.findings.study import per_dollar
 from profilers.clusters.node_types import declared_usd_per_hour
 from studies.rounds import Round
 from studies.study import read_study
@@ -18,10 +18,10 @@ from tests.synthetic import DDP, STUDY, landed, needs, opened, write_study
 def outcome(round_: Round, predicted: float | None, measured: float | None) -> pl.DataFrame:
     """Return a row for each scenario that is judged."""
     ids = [
-        one.scenario_id
+        scenario.scenario_id
         for curve in round_.study.curves
         if curve.is_judged
-        for one in curve.scenarios(round_.backend)
+        for scenario in curve.scenarios(round_.backend)
     ]
     schema = {"scenario_id": pl.String, "predicted": pl.Float64, "measured": pl.Float64}
     return pl.DataFrame([(one, predicted, measured) for one in ids], schema, orient="row")
@@ -41,8 +41,10 @@ def test_asynchronous_steps_are_of_one_worker(tmp_path: Path) -> None:
 
 def test_synchronous_steps_are_of_all_workers(tmp_path: Path) -> None:
     round_ = opened(read_study(write_study(tmp_path, DDP)))
-    scenarios = [one for curve in round_.study.curves for one in curve.scenarios("emulated")]
-    assert [examples_per_step(one) for one in scenarios] == [8, 12, 24]
+    scenarios = [
+        scenario for curve in round_.study.curves for scenario in curve.scenarios("emulated")
+    ]
+    assert [examples_per_step(scenario) for scenario in scenarios] == [8, 12, 24]
     found = per_dollar(round_, outcome(round_, 0.5, 0.25))
     assert found is not None
     for row, scenario in zip(found.to_dicts(), scenarios, strict=True):

@@ -6,33 +6,33 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.findings import answering
-from forecasting.findings.judged import SCHEMA
-from forecasting.findings.left_out import FAMILIES, RANDOM, ROWS
-from forecasting.findings.regressions import two_shown
-from forecasting.findings.reuse import (
+from forecasting.findings import collection_time
+from forecasting.findings.collection_time import COLUMNS, collection_times, workloads_of
+from forecasting.findings.cross_validation import FAMILIES, RANDOM, ROWS
+from forecasting.findings.predictddl import (
     NEW_TYPE,
     OTHERS,
     SEEN,
-    Measured,
     Reuse,
+    RoundSteps,
     reuse,
     rows_of,
+    select_two_networks,
 )
-from forecasting.findings.waiting import COLUMNS, waiting, workloads_of
-from models.ernest.systems import ERNEST
-from models.predictddl import published
-from models.predictddl.fitted import Parameters
+from forecasting.findings.study import SCHEMA
+from models.ernest import ERNEST
+from models.predictddl import as_published
+from models.predictddl.fit import Parameters
 from networks import extraction
-from profilers.probe import Asked
+from profilers.probe import RequestedScenarios
 from profilers.probes import PROBES
-from reports.sections import regressions
-from reports.sections import reuse as section
-from studies.needs import expected_s, starts
+from reports import predictddl
+from reports import predictddl as section
+from studies.planned_runs import expected_s, group_by_start
 from studies.rounds import Round
 from tests.forecasting.findings.made_up_round import LAYERS, RUN_S, graphs, judged, landed
 from tests.reports.pages import Balanced, cells, headings
-from warehouse.asks import Refusal
+from warehouse.inputs import Refusal
 from warehouse.ledger import FitRecord
 from warehouse.records import Run, Scenario
 from warehouse.warehouse import Warehouse
@@ -73,7 +73,7 @@ def found(made: tuple[Round, Path]) -> Reuse:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(extraction, "_PRIMITIVES", graphs())
         # A few settings of each kind, which tests can wait for.
-        patch.setattr(published, "GRIDS", GRIDS)
+        patch.setattr(as_published, "GRIDS", GRIDS)
         result = reuse(round_, forecasts, folder, warehouse)
     assert result is not None
     return result
@@ -168,7 +168,7 @@ def test_networks_of_the_paper_come_first() -> None:
     rows = [("a", RANDOM, dnn, w, 1.0, 1.0) for dnn in ("ant", "bee") for w in (1, 2, 3)]
     rows += [("a", RANDOM, "mobilenetv3_small_w1", 6, 1.0, 1.0)]
     names = ["mobilenetv3_small_w1", "ant"]
-    assert two_shown(pl.DataFrame(rows, schema=ROWS, orient="row")) == names
+    assert select_two_networks(pl.DataFrame(rows, schema=ROWS, orient="row")) == names
 
 
 def test_a_type_without_steps_stands_apart(
@@ -178,7 +178,7 @@ def test_a_type_without_steps_stands_apart(
     round_, folder = made
     monkeypatch.setattr(extraction, "_PRIMITIVES", graphs())
     forecasts = judged(round_, {"predictddl": 1.1})
-    data = Measured(round_, folder)
+    data = RoundSteps(round_, folder)
 
     def elsewhere(one: Scenario) -> Scenario:
         nodes = tuple(group.model_copy(update={"node_type": "new"}) for group in one.nodes)
@@ -202,7 +202,7 @@ def test_a_type_without_steps_stands_apart(
 def test_runs_that_serve_several_workloads_count_once(made: tuple[Round, Path]) -> None:
     round_, _ = made
     forecasts = judged(round_, FACTORS)
-    rows = waiting(round_, workloads_of(round_, forecasts), forecasts, round_.runs)
+    rows = collection_times(round_, workloads_of(round_, forecasts), forecasts, round_.runs)
     of = {name: one for (name,), one in rows.group_by("system")}
     train = 8 * RUN_S
     for name in FACTORS:
@@ -231,7 +231,7 @@ def test_what_ernest_forecast_in_another_study_is_the_workload_of_all(
     assert list(workloads) == ["squeezenet", "mobilenet"]
     first, second = (one for of in workloads.values() for _, some in of for one in some)
     runs = [*round_.runs, *_own_runs(round_, first)]
-    rows = waiting(round_, workloads, both, runs)
+    rows = collection_times(round_, workloads, both, runs)
     ours, ernest = (rows.filter(system=name) for name in ("predictddl", "ernest"))
     assert ours["n"].to_list() == ernest["n"].to_list() == [1, 2]
     assert ernest["error_percent"].to_list() == pytest.approx([30, 30])
@@ -240,8 +240,10 @@ def test_what_ernest_forecast_in_another_study_is_the_workload_of_all(
     probe = PROBES["torch_throughput"]
     asks = ERNEST.rests_on(second)
     assert not isinstance(asks, Refusal)
-    planned = probe.needs(Asked(own=tuple(one.scenario for one in asks)), probe.settings())
-    planned_s = sum(expected_s(start) for start in starts(list(planned)))
+    planned = probe.needs(
+        RequestedScenarios(own=tuple(ask.scenario for ask in asks)), probe.settings()
+    )
+    planned_s = sum(expected_s(start) for start in group_by_start(list(planned)))
     assert ernest["measuring_s"].to_list() == pytest.approx([measured_s, measured_s + planned_s])
 
 
@@ -249,15 +251,15 @@ def test_times_of_ernest_over_ours_are_those_by_hand() -> None:
     rows = [("predictddl", n, 80.0, False, n, 10.0) for n in (1, 2)]
     rows += [("ernest", n, 100.0 * n, False, n, 10.0) for n in (1, 2)]
     waited = pl.DataFrame(rows, schema=COLUMNS, orient="row")
-    found = answering.compared(waited, [4.0, 5.0])
-    assert found.schema == pl.Schema(answering.COLUMNS)
+    found = collection_time.compare_with_ernest(waited, [4.0, 5.0])
+    assert found.schema == pl.Schema(collection_time.ERNEST_COLUMNS)
     assert found.rows() == [
         (1, 100.0, 4.0, 80.0, 25.0, pytest.approx(100 / 84)),
         (2, 200.0, 5.0, 80.0, 40.0, pytest.approx(200 / 85)),
     ]
-    assert answering.compared(waited, []).is_empty()
+    assert collection_time.compare_with_ernest(waited, []).is_empty()
     planned = waited.with_columns(expected=pl.col("system") == "ernest")
-    assert answering.compared(planned, [4.0, 5.0]).is_empty()
+    assert collection_time.compare_with_ernest(planned, [4.0, 5.0]).is_empty()
 
 
 def test_fits_and_forecasts_take_longer_with_each_workload(
@@ -265,24 +267,24 @@ def test_fits_and_forecasts_take_longer_with_each_workload(
 ) -> None:
     round_, folder = made
     monkeypatch.setattr(extraction, "_PRIMITIVES", graphs())
-    learned = Measured(round_, folder).learned
+    learned = RoundSteps(round_, folder).learned
     assert len(learned.runs) == 8
     workloads = workloads_of(round_, judged(round_, FACTORS))
-    seconds = answering.answering_s(learned, workloads)
+    seconds = collection_time.answering_s(learned, workloads)
     assert len(seconds) == len(workloads)
     assert 0 < seconds[0] < seconds[1] < seconds[2]
 
 
 def test_regressors_are_those_of_the_fit_that_was_judged(found: Reuse) -> None:
     assert found.regressors.rows() == [(5, "trees", "none", "predictddl", 0.1, 0.25, 0.5)]
-    text = section.section(found)
+    text = section.reuse_section(found)
     assert "trained on it chose work and boosted trees, which see the embedding" in text
     assert "work alone, which does not see the embedding, and predictddl itself answers" in text
     assert "families left out of this fit: predictddl 0.100, log_linear 0.250" in text
 
 
 def test_sections_say_what_was_found(found: Reuse) -> None:
-    html = section.section(found) + regressions.section(found)
+    html = section.reuse_section(found) + predictddl.regressions_section(found)
     assert not Balanced(html).open
     titles = [title for title in headings(html) if not title.startswith(("In the ledger", "R"))]
     assert titles[:2] == [
@@ -304,7 +306,7 @@ def test_sections_say_what_was_found(found: Reuse) -> None:
 
 def test_numbers_of_servers_are_of_networks_apart(found: Reuse) -> None:
     """Each other network was judged on each number of servers; the only seen one on one."""
-    html = section.section(found)
+    html = section.reuse_section(found)
     rows = [row for row in cells(html) if row[:2] == ["predictddl_paper", "other networks"]]
     assert [*rows[-1][2:5], rows[-1][-1]] == ["3", "2", "2", "200.0 to 200.0 %"]
     (asked,) = (row for row in cells(html) if row[0].startswith("Does the size"))
@@ -317,4 +319,4 @@ def test_without_a_reused_model_there_is_nothing(made: tuple[Round, Path]) -> No
     warehouse = Warehouse(folder.parent)
     assert reuse(round_, none, folder, warehouse) is None
     assert reuse(round_, judged(round_, {"ernest_pooled": 1.0}), folder, warehouse) is None
-    assert section.section(None) == regressions.section(None) == ""
+    assert section.reuse_section(None) == predictddl.regressions_section(None) == ""

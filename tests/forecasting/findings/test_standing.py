@@ -8,17 +8,21 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.findings.about import about
-from forecasting.findings.opening import opening
-from forecasting.findings.standing import filled, made, told
-from forecasting.fitting import fit_curves, predict_missing
-from forecasting.results import outcome, standing, summary
+from forecasting.findings.study import (
+    describe_round,
+    merge_pending,
+    opening_figures,
+    with_pending,
+    with_time_made,
+)
+from forecasting.fits import fit_curves, predict_missing
+from forecasting.results import latest_forecasts, outcome, summary
 from models.async_sgd.systems import ASYNC_SGD
-from models.linear import LINEAR
-from pipelines.cli.results import print_results
-from reports.sections import scenarios
-from studies.measuring import measure
-from studies.progress import Progress
+from models.linear_scaling import LINEAR
+from pipelines.cli.run_job import print_results
+from reports import study_sections
+from studies.measurement import measure
+from studies.messages import Progress
 from studies.rounds import Round
 from studies.study import read_study
 from tests.reports.pages import cells
@@ -36,7 +40,9 @@ def second(study_file: Path) -> Round:
 
 def ledger(round_: Round, *forecasts: tuple[int, int, str, float]) -> pl.DataFrame:
     """Return rows of the ledger: place of the scenario, round, system, value."""
-    scenarios = [one for curve in round_.study.curves for one in curve.scenarios("emulated")]
+    scenarios = [
+        scenario for curve in round_.study.curves for scenario in curve.scenarios("emulated")
+    ]
     rows = [
         {
             "study": "paper",
@@ -57,7 +63,7 @@ def ledger(round_: Round, *forecasts: tuple[int, int, str, float]) -> pl.DataFra
 
 
 def test_the_newest_forecast_stands_but_none_of_a_later_round(second: Round) -> None:
-    rows = standing(
+    rows = latest_forecasts(
         second,
         ledger(
             second,
@@ -76,13 +82,13 @@ def test_the_newest_forecast_stands_but_none_of_a_later_round(second: Round) -> 
 def test_a_scenario_without_verdict_shows_what_is_known(second: Round) -> None:
     """W=1 was measured and forecast a round earlier, W=2 only forecast, alexnet neither."""
     nothing = outcome(second, pl.DataFrame(schema=_accuracy_schema()))
-    newest = standing(
+    newest = latest_forecasts(
         second,
         ledger(second, (0, 1, "async_sgd", 5.0), (0, 1, "linear", 6.0), (1, 1, "async_sgd", 8.0)),
     )
     first = nothing["scenario_id"][0]
     measured = pl.DataFrame({"scenario_id": [first], "value": [4.0], "started_at": [NOON]})
-    rows = told(second, nothing, newest, measured)
+    rows = merge_pending(second, nothing, newest, measured)
     assert rows["predicted"].to_list() == [5.0, 8.0, None, None]
     assert rows["low"].to_list() == [4.0, 7.0, None, None]
     assert rows["measured"].to_list() == [4.0, None, None, None]
@@ -101,7 +107,7 @@ def test_forecasts_say_when_they_were_made() -> None:
         }
     )
     sealed = pl.DataFrame({"prediction_id": ["a"]})
-    assert made(rows, sealed)["made"].to_list() == ["sealed", "before", "after", None]
+    assert with_time_made(rows, sealed)["made"].to_list() == ["sealed", "before", "after", None]
 
 
 @pytest.mark.exhaustive
@@ -118,12 +124,12 @@ def test_a_round_that_profiles_nothing_again_shows_predictions(
     later = measure(replace(first, repeat=2, runs=()), warehouse.landing, Progress())
     warehouse.load()
     assert {run.probe for run in later.runs} == {"tf_throughput"}
-    rows = filled(later, outcome(later, warehouse.accuracy()), warehouse)
+    rows = with_pending(later, outcome(later, warehouse.accuracy()), warehouse)
     assert rows["predicted"].null_count() == rows["measured"].null_count() == 0
     assert rows["forecast_round"].to_list() == [1, 1, 1, 1]
     assert rows["error_percent"].null_count() == 4
-    assert (summary(rows).n, opening(rows).points.height) == (0, 0)
-    for row in cells(scenarios.section(rows, about(later), None))[1:]:
+    assert (summary(rows).n, opening_figures(rows).points.height) == (0, 0)
+    for row in cells(study_sections.scenarios_section(rows, describe_round(later), None))[1:]:
         assert (row[4], row[-1]) == ("—", "for round 1"), "no error, as nothing judges it"
         assert "—" not in (row[1], row[3]), "both forecast and measured are shown"
     print_results(rows, "steps a second", "linear scaling")

@@ -6,12 +6,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.findings import left_out, regressions, store
+from forecasting.findings import cross_validation, predictddl, store
 from forecasting.findings.store import FOLDER, Store, code_digest, home_digest, known_digest
-from models.predictddl.known import Known
+from models.predictddl.training_set import TrainingSet
 from tests.models.predictddl import study
 
-MODULE = "forecasting.findings.regressions"
+MODULE = "forecasting.findings.predictddl"
 
 
 class Counted:
@@ -109,21 +109,23 @@ def test_a_second_report_fits_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     """All figures of regressions are those of the first; they were fitted anew at each report."""
     known, kept, fits = study.known(), Store(tmp_path, "grid.1"), Counted()
 
-    def fitted(known: Known, name: str, _: object, parts: left_out.Parts, split: str) -> object:
+    def fitted(
+        known: TrainingSet, name: str, _: object, parts: cross_validation.Parts, split: str
+    ) -> object:
         fits()
-        rows = [(name, split, one.scenario.workload.dnn, 2, fits.times, 1.0) for one in known.runs]
-        return pl.DataFrame(rows, left_out.ROWS, orient="row")
+        rows = [(name, split, run.scenario.workload.dnn, 2, fits.times, 1.0) for run in known.runs]
+        return pl.DataFrame(rows, cross_validation.ROWS, orient="row")
 
-    monkeypatch.setattr(left_out, "forecasts", fitted)
-    first = regressions.regressions(known, store=kept)
+    monkeypatch.setattr(cross_validation, "forecasts", fitted)
+    first = predictddl.regressions(known, store=kept)
     once = fits.times
-    again = regressions.regressions(known, store=kept)
+    again = predictddl.regressions(known, store=kept)
     assert first is not None and again is not None
     assert fits.times == once > 30
     for name in ("boxes", "features", "beside", "kinds", "amounts"):
         assert getattr(first, name).by_servers.equals(getattr(again, name).by_servers), name
     assert first.of_two.equals(again.of_two)
-    other = regressions.regressions(known, seen="trees", store=kept)
+    other = predictddl.regressions(known, seen="trees", store=kept)
     assert other is not None
     assert fits.times == once + 10, "only what has our regressors is fitted to others"
 

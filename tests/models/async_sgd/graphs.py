@@ -4,9 +4,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.async_sgd.graph import Graph, ProfiledStep, Resource
-from models.async_sgd.options import Options
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.synthetic_trace import Trace
+from models.async_sgd.workers import SimulationOptions
 from tests.models.async_sgd.oracle.simulator import simulate
 
 D, W, U, P = Resource.DOWNLINK, Resource.WORKER, Resource.UPLINK, Resource.PS
@@ -22,9 +22,9 @@ class Op:
     after: tuple[int, ...] = ()
 
 
-def job(*ops: Op) -> tuple[Graph, ProfiledStep]:
+def job(*ops: Op) -> tuple[StepGraph, ProfiledStep]:
     """Return the graph of these operations and one step, started in the order given."""
-    graph = Graph(
+    graph = StepGraph(
         names=tuple(f"{op.resource.name.lower()}{i}" for i, op in enumerate(ops)),
         resources=tuple(op.resource for op in ops),
         servers=(0,) * len(ops),
@@ -47,10 +47,10 @@ def step(
     )
 
 
-def options(workers: int = 1, steps: int = 1, **changes: object) -> Options:
+def options(workers: int = 1, steps: int = 1, **changes: object) -> SimulationOptions:
     """Return options with links of 10 bytes/s."""
     defaults = {"downlink_Bps": SPEED_BPS, "uplink_Bps": SPEED_BPS}
-    return Options(workers=workers, steps=steps, **{**defaults, **changes})  # type: ignore[arg-type]
+    return SimulationOptions(workers=workers, steps=steps, **{**defaults, **changes})  # type: ignore[arg-type]
 
 
 def run(*ops: Op, workers: int = 1, steps: int = 1, **changes: object) -> Trace:

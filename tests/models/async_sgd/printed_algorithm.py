@@ -12,8 +12,8 @@ Line 35 is read as part of the `else` of line 32, the reading under which a step
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from models.async_sgd.graph import Graph, ProfiledStep, Resource
-from models.async_sgd.scheduler import StreamScheduler
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
+from models.async_sgd.streams import StreamScheduler
 from tests.models.async_sgd.oracle.simulator import ComputationQueue
 
 LINKS = (Resource.DOWNLINK, Resource.UPLINK)
@@ -47,7 +47,7 @@ class PrintedAlgorithm:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: StepGraph,
         step: ProfiledStep,
         *,
         workers: int,

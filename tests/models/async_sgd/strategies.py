@@ -5,15 +5,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from models.async_sgd.graph import Graph, ProfiledStep
-from models.async_sgd.measured_sharing import MeasuredSharing
-from models.async_sgd.options import Options, Sharing
-from models.async_sgd.workers import Workers
+from models.async_sgd.graph import ProfiledStep, StepGraph
+from models.async_sgd.link_sharing import MeasuredSharing
+from models.async_sgd.workers import Sharing, SimulationOptions, Workers
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, step
 
 
 @st.composite
-def jobs(draw: st.DrawFn, servers: int = 1) -> tuple[Graph, list[ProfiledStep]]:
+def jobs(draw: st.DrawFn, servers: int = 1) -> tuple[StepGraph, list[ProfiledStep]]:
     """Return a graph of 1 to 12 operations and 1 to 3 steps that differ in times and order."""
     count = draw(st.integers(1, 12))
     ops = []
@@ -33,7 +32,7 @@ def jobs(draw: st.DrawFn, servers: int = 1) -> tuple[Graph, list[ProfiledStep]]:
     ]
 
 
-def any_options() -> st.SearchStrategy[Options]:
+def any_options() -> st.SearchStrategy[SimulationOptions]:
     """Return options of a few workers, steps, threads, windows and gaps, which record."""
     return st.builds(
         options,
@@ -54,7 +53,7 @@ def any_options() -> st.SearchStrategy[Options]:
 
 
 @st.composite
-def sharings(draw: st.DrawFn, chosen: Options, servers: int) -> Options:
+def sharings(draw: st.DrawFn, chosen: SimulationOptions, servers: int) -> SimulationOptions:
     """Return options that share links in any way that so many servers allow."""
     rules: tuple[Sharing, ...] = ("equal", "max_min", "two_servers")
     sharing = draw(st.sampled_from(rules if servers < 3 else rules[:2]))

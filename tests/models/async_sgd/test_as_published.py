@@ -11,7 +11,7 @@ from models.system import NotCovered
 from tests.models.async_sgd.captured_job import WINDOW_BYTES, A, B, raw_tables
 from tests.models.async_sgd.oracle.simulator import simulate
 from tests.models.runs import scenario
-from warehouse.asks import Refusal
+from warehouse.inputs import Refusal
 
 ALONE_S = 1.320
 """Read, A and B down, parse B, compute, C and D up, parse D, apply; no gap between steps."""
@@ -55,7 +55,7 @@ def test_a_stream_longer_than_win_is_suspended_once() -> None:
     (workers,) = model.simulation(scenario(1), seed=0)
     recorded = replace(workers.options, record=True)
     trace = simulate(workers.graph, workers.steps, recorded)
-    first = [one for one in trace.intervals if one.step == 0]
+    first = [interval for interval in trace.intervals if interval.step == 0]
     ends = [max(one.end_s for one in first if one.operation == which) for which in (A, B)]
     assert ends == pytest.approx([0.251, 0.601], abs=1e-6)
     assert forecast(model, 1) == pytest.approx(1 / ALONE_S, rel=1e-6)

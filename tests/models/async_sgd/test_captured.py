@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from models.async_sgd.captured import captured_us, transfers
+from models.async_sgd.overhead import captured_us, transfers
 from tests.models.async_sgd.captures import streams
 from tests.models.async_sgd.frames import RECEIVE, UPLOAD, chain
 

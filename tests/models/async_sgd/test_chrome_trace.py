@@ -9,8 +9,14 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.async_sgd.chrome_trace import chrome_trace, lanes
-from models.async_sgd.timeline import INTERVALS, STEPS, Timeline, simulated
+from models.async_sgd.timeline import (
+    INTERVALS,
+    STEPS,
+    Timeline,
+    assign_lanes,
+    chrome_trace,
+    timeline_of_trace,
+)
 from tests.models.async_sgd.graphs import job, random_ops, run
 
 
@@ -32,9 +38,9 @@ def events(shown: Timeline) -> list[dict[str, Any]]:
 
 def threads(shown: Timeline) -> dict[tuple[int, int], str]:
     return {
-        (one["pid"], one["tid"]): one["args"]["name"]
-        for one in events(shown)
-        if one["name"] == "thread_name"
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in events(shown)
+        if event["name"] == "thread_name"
     }
 
 
@@ -48,7 +54,7 @@ def test_what_overlaps_goes_to_another_thread() -> None:
     )
     names = threads(shown)
     assert list(names.values()) == ["steps", "downlink", "compute", "compute (2)"]
-    slices = {one["name"]: one for one in events(shown) if one["ph"] == "X"}
+    slices = {event["name"]: event for event in events(shown) if event["ph"] == "X"}
     of = {name: names[one["pid"], one["tid"]] for name, one in slices.items()}
     assert of == {
         "step 7": "steps",
@@ -67,7 +73,9 @@ def test_what_overlaps_goes_to_another_thread() -> None:
 
 def test_every_worker_is_a_process_and_every_server_has_lanes() -> None:
     shown = timeline((0, "uplink", 0, 0, 1), (1, "uplink", 1, 0, 1), (1, "ps", 1, 1, 2))
-    processes = [one["args"]["name"] for one in events(shown) if one["name"] == "process_name"]
+    processes = [
+        event["args"]["name"] for event in events(shown) if event["name"] == "process_name"
+    ]
     assert processes == ["worker 0", "worker 1"]
     lanes_of = ["steps", "uplink 0", "uplink 1", "server 1"]
     assert list(threads(shown).values()) == lanes_of * 2
@@ -81,7 +89,7 @@ def test_the_trace_says_what_it_is_of() -> None:
 
 def test_there_are_no_more_lanes_than_run_at_once() -> None:
     shown = timeline(*((0, "worker", None, i, i + 3) for i in range(30)))
-    assert lanes(shown.intervals)["lane"].max() == 2
+    assert assign_lanes(shown.intervals)["lane"].max() == 2
 
 
 @settings(max_examples=30)
@@ -89,12 +97,12 @@ def test_there_are_no_more_lanes_than_run_at_once() -> None:
 def test_slices_of_a_thread_are_apart_and_all_there(seed: int, threads: int) -> None:
     ops = random_ops(seed, 25)
     trace = run(*ops, workers=3, steps=9, inter_op_threads=threads, record=True, window_bytes=300)
-    shown = simulated([job(*ops)[0]] * 3, trace, skip=1, count=2)
+    shown = timeline_of_trace([job(*ops)[0]] * 3, trace, skip=1, count=2)
     by_thread = defaultdict(list)
-    for one in events(shown):
-        if one["ph"] == "X":
-            assert isinstance(one["ts"], int) and isinstance(one["dur"], int)
-            by_thread[one["pid"], one["tid"]].append((one["ts"], one["ts"] + one["dur"]))
+    for event in events(shown):
+        if event["ph"] == "X":
+            assert isinstance(event["ts"], int) and isinstance(event["dur"], int)
+            by_thread[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
     assert sum(map(len, by_thread.values())) == shown.intervals.height + shown.steps.height
     for slices in by_thread.values():
         slices.sort()

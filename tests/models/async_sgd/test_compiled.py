@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd import compiled
-from models.async_sgd.graph import Graph, ProfiledStep
-from models.async_sgd.options import Options
+from models.async_sgd import simulator as compiled
+from models.async_sgd.graph import ProfiledStep, StepGraph
 from models.async_sgd.synthetic_trace import Interval, Trace
-from models.async_sgd.workers import Workers
+from models.async_sgd.workers import SimulationOptions, Workers
 from tests.models.async_sgd.graphs import D, Op, W, job, options, random_ops, step
 from tests.models.async_sgd.oracle import simulator
 from tests.models.async_sgd.strategies import any_options, groups, jobs, sharings
@@ -22,7 +21,7 @@ def what(interval: Interval) -> tuple[object, ...]:
     return interval[:5]
 
 
-def assert_same(graph: Graph, steps: list[ProfiledStep], chosen: Options) -> Trace:
+def assert_same(graph: StepGraph, steps: list[ProfiledStep], chosen: SimulationOptions) -> Trace:
     return assert_same_together([Workers(graph, steps, chosen)])
 
 
@@ -42,7 +41,7 @@ def assert_same_together(trained: list[Workers]) -> Trace:
 
 @given(st.integers(1, 3), any_options(), st.data())
 def test_jobs_in_which_many_events_coincide(
-    servers: int, chosen: Options, data: st.DataObject
+    servers: int, chosen: SimulationOptions, data: st.DataObject
 ) -> None:
     graph, steps = data.draw(jobs(servers))
     ranks = st.lists(st.integers(-3, 9), min_size=len(graph.names), max_size=len(graph.names))
@@ -86,7 +85,7 @@ def test_workers_of_unequal_amounts_that_differ(
     assert_same_together(trained)
 
 
-def alone(seed: int) -> tuple[Graph, list[ProfiledStep]]:
+def alone(seed: int) -> tuple[StepGraph, list[ProfiledStep]]:
     graph, profiled = job(*random_ops(seed, 1 + seed % 40))
     return graph, [profiled]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 
-from models.async_sgd.contention import measured_sharing, measured_spread
+from models.async_sgd.link_sharing import measured_sharing, measured_spread
 
 LINK_BPS = 1.25e6
 

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd.compiled import simulate
-from models.async_sgd.contraction import contract, without_implied_edges
+from models.async_sgd.contraction import contract, transitive_reduction
 from models.async_sgd.graph import Resource
+from models.async_sgd.simulator import simulate
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, random_ops, step
 
 CHAIN = (
@@ -52,7 +52,7 @@ def test_order_and_release_are_those_of_the_first() -> None:
 
 def test_edges_that_others_imply_are_dropped() -> None:
     graph, _ = job(Op(W, 1), Op(W, 1, (0,)), Op(W, 1, (0, 1)), Op(W, 1, (0, 2)))
-    assert without_implied_edges(graph).successors == ((1,), (2,), (3,), ())
+    assert transitive_reduction(graph).successors == ((1,), (2,), (3,), ())
 
 
 @given(

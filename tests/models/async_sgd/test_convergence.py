@@ -4,21 +4,25 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.async_sgd.convergence import measured, of_starts, simulated
+from models.async_sgd.sensitivity import (
+    measured_throughput,
+    simulated_throughput,
+    throughput_of_starts,
+)
 from models.async_sgd.synthetic_trace import Trace
 
 STARTS_S = np.array([[0, 1, 2, 3, 4], [0, 2, 4, 6, 8]], dtype=np.float64)
 
 
 def test_windows_add_up_workers() -> None:
-    assert of_starts(STARTS_S, 2).rows() == [(0, 1.5), (2, 1.5)]
-    slower = of_starts(np.array([[0.0, 1.0, 3.0]]), 1)
+    assert throughput_of_starts(STARTS_S, 2).rows() == [(0, 1.5), (2, 1.5)]
+    slower = throughput_of_starts(np.array([[0.0, 1.0, 3.0]]), 1)
     assert slower.rows() == [(0, 1.0), (1, 0.5)]
 
 
 def test_too_few_steps_give_no_window() -> None:
-    assert of_starts(STARTS_S, 5).is_empty()
-    assert of_starts(STARTS_S[:, :0], 1).is_empty()
+    assert throughput_of_starts(STARTS_S, 5).is_empty()
+    assert throughput_of_starts(STARTS_S[:, :0], 1).is_empty()
 
 
 def test_measured_and_simulated_steps_are_judged_alike() -> None:
@@ -30,10 +34,12 @@ def test_measured_and_simulated_steps_are_judged_alike() -> None:
     ]
     table = pl.DataFrame(rows, schema=["worker", "step", "start_us"], orient="row")
     trace = Trace(STARTS_S[:, :4], STARTS_S[:, :4] + 1, 0, ())
-    seen, made = measured(table.reverse(), 1), simulated(trace, 1)
+    seen, made = measured_throughput(table.reverse(), 1), simulated_throughput(trace, 1)
     assert seen["step"].to_list() == made["step"].to_list() == [0, 1, 2]
     assert seen["steps_per_s"].to_list() == pytest.approx(made["steps_per_s"].to_list())
 
 
 def test_a_run_without_steps_has_no_series() -> None:
-    assert measured(pl.DataFrame(schema={"worker": pl.Int16, "step": pl.Int32}), 1).is_empty()
+    assert measured_throughput(
+        pl.DataFrame(schema={"worker": pl.Int16, "step": pl.Int32}), 1
+    ).is_empty()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.async_sgd.end_times import end_times, errors
+from models.async_sgd.streams import end_times, errors
 from tests.models.async_sgd.captures import served
 from warehouse.records import BadInput
 

@@ -6,8 +6,8 @@ from itertools import combinations, pairwise
 import polars as pl
 import pytest
 
-from models.async_sgd.kept_order import enforced_pairs, kept_order
-from networks.transfer_order import EnforcedOrder, transfer_order
+from models.async_sgd.http2 import enforced_pairs, kept_order
+from networks.variables import EnforcedOrder, transfer_order
 from tests.models.async_sgd.captures import served
 from tests.models.async_sgd.frames import Tables, tables
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from models.async_sgd.measured_sharing import MeasuredSharing
+from models.async_sgd.link_sharing import MeasuredSharing
 from warehouse.records import BadInput
 
 MEASURED = MeasuredSharing(

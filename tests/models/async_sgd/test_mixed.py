@@ -10,10 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from models.async_sgd.one_server import OneServer
 from models.async_sgd.predictor import AsyncSGD, Settings, fit
-from models.async_sgd.synthetic import synthesise
-from models.async_sgd.timeline import simulated
+from models.async_sgd.systems import OneServer
+from models.async_sgd.timeline import simulate_trace, timeline_of_trace
 from models.async_sgd.workers import group_of_each
 from tests.models.async_sgd.frames import APPLY, CHAIN_STEP, COMPUTE, UPLOAD, Tables, chain, tables
 from tests.models.async_sgd.test_predictor import QUICK, probed, two_servers, value, varied
@@ -136,13 +135,13 @@ def test_the_graph_of_each_type_is_its_own() -> None:
         [1_300_000],
     )
     model = fitted(both(chain(), split))
-    assert [len(one.graph.names) for one in model.profiles] == [9, 10]
+    assert [len(profile.graph.names) for profile in model.profiles] == [9, 10]
     asked = on_fast_links(fast=1, slow=1)
     expected = 1 / (FAST - 0.3) + 1 / (SLOW - 0.3)
     assert value(model, asked) == pytest.approx(expected, rel=1e-2)
-    trace = synthesise(model, asked, steps=20, record=True)
+    trace = simulate_trace(model, asked, steps=20, record=True)
     graphs = [group.graph for group in group_of_each(model.simulation(asked, 0))]
-    shown = simulated(graphs, trace, skip=5, count=2).intervals
+    shown = timeline_of_trace(graphs, trace, skip=5, count=2).intervals
     assert [shown.filter(worker=w)["name"].n_unique() for w in (0, 1)] == [9, 10]
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from models.async_sgd.one_server import OneServer
 from models.async_sgd.predictor import fit
+from models.async_sgd.systems import OneServer
 from tests.models.async_sgd.frames import Tables, tables
 from tests.models.runs import links, run_tables, samples, scenario
 from warehouse.records import BadInput

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from models.async_sgd.graph import Resource
-from models.async_sgd.parsing import with_parsed, with_parsing
+from models.async_sgd.trace import with_parsed, with_parsing
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job
 
 SPEED_BPS = {D: 1e6, U: 1e6}

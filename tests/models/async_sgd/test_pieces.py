@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from models.async_sgd.pieces import pieces, rate
+from models.async_sgd.http2 import pieces, rate
 from tests.models.async_sgd.captures import frames, served
 
 EPOCH_US = 1_000_000

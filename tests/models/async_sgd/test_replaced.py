@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from models.async_sgd.replaced import on_servers, replaced, variable_bytes
+from models.async_sgd.multi_server import place_on_servers, scenario_on_servers, variable_bytes
 from models.async_sgd.trace import Profile
 from tests.models.async_sgd.frames import profile, tables
 from tests.models.runs import scenario
@@ -46,7 +46,7 @@ def on(found: Profile, operations: set[int]) -> set[int]:
 
 @pytest.mark.parametrize(("placement", "large"), [("round_robin", 1), ("greedy", 1)])
 def test_what_belongs_to_a_variable_goes_with_it(placement: Placement, large: int) -> None:
-    found = replaced(profile(MADE), TABLE, 2, placement)
+    found = place_on_servers(profile(MADE), TABLE, 2, placement)
     assert on(found, SMALL) == {1 - large}
     assert on(found, LARGE) == {large}
     assert on(found, BOTH) == {0}
@@ -65,9 +65,9 @@ def test_greedy_counts_bytes() -> None:
     table = made.operations.with_columns(
         type=pl.when(pl.col("resource") == "ps").then(pl.lit("VarHandleOp")).otherwise(pl.lit("_"))
     )
-    greedy = replaced(profile(made), table, 2, "greedy").graph.servers
+    greedy = place_on_servers(profile(made), table, 2, "greedy").graph.servers
     assert greedy[:8] == (0, 1, 0, 0) * 2
-    in_turn = replaced(profile(made), table, 3, "round_robin").graph.servers
+    in_turn = place_on_servers(profile(made), table, 3, "round_robin").graph.servers
     assert in_turn[:8] == (0, 1, 2, 0) * 2
 
 
@@ -76,16 +76,18 @@ def test_a_variable_counts_its_largest_transfer() -> None:
 
 
 def test_one_server_changes_nothing() -> None:
-    assert replaced(profile(MADE), TABLE, 1, "greedy") == profile(MADE)
+    assert place_on_servers(profile(MADE), TABLE, 1, "greedy") == profile(MADE)
 
 
 def test_what_cannot_be_placed() -> None:
     with pytest.raises(BadInput, match=r"expected operations of type Variable, .* found none"):
-        replaced(profile(MADE), MADE.operations, 2, "greedy")
-    several = replaced(profile(MADE), TABLE, 2, "greedy")
+        place_on_servers(profile(MADE), MADE.operations, 2, "greedy")
+    several = place_on_servers(profile(MADE), TABLE, 2, "greedy")
     with pytest.raises(BadInput, match="expected a profile of 1 server, found 2"):
-        replaced(several, TABLE, 2, "greedy")
+        place_on_servers(several, TABLE, 2, "greedy")
 
 
 def test_the_scenario_on_several_servers() -> None:
-    assert on_servers(scenario(3), 2, "greedy") == scenario(3, servers=2, placement="greedy")
+    assert scenario_on_servers(scenario(3), 2, "greedy") == scenario(
+        3, servers=2, placement="greedy"
+    )

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd.residuals import CAUSES, PARTS, alone, attributed, parts
-from models.async_sgd.timeline import INTERVALS, STEPS, Timeline, replayed
+from models.async_sgd.residuals import CAUSES, PARTS, attribute_errors, replay_errors, step_parts
+from models.async_sgd.timeline import INTERVALS, STEPS, Timeline, replay_steps
 from tests.models.async_sgd.captures import streams
 from tests.models.async_sgd.fits import fitted
 from tests.models.async_sgd.frames import RECEIVE, Tables, chain
@@ -25,7 +25,7 @@ def difference(
 ) -> dict[str, float]:
     """Return what `alone` does; the model is only given the packets if they are `shown` to it."""
     model = fitted(made, packets if shown else None)
-    (row,) = alone(
+    (row,) = replay_errors(
         model,
         operations=made.operations,
         edges=made.edges,
@@ -53,23 +53,23 @@ def test_computations_at_once_count_once_and_links_add_up() -> None:
         ("uplink", 0, 5_000_000, 6_000_000),
         ("ps", 0, 6_000_000, 8_000_000),
     )
-    (row,) = parts(step).to_dicts()
+    (row,) = step_parts(step).to_dicts()
     assert row == {"step": 0, "step_s": 10, "compute_s": 5, "wire_s": 4, "overlap_s": -1}
 
 
 def test_a_step_without_transfers_is_compute() -> None:
-    (row,) = parts(timeline(2_000_000, ("worker", None, 0, 2_000_000))).to_dicts()
+    (row,) = step_parts(timeline(2_000_000, ("worker", None, 0, 2_000_000))).to_dicts()
     assert (row["compute_s"], row["wire_s"], row["overlap_s"]) == (2, 0, 0)
 
 
 def test_steps_of_several_workers_have_no_parts() -> None:
     steps = pl.DataFrame([(0, 0, 0, 1), (1, 0, 0, 1)], schema=STEPS, orient="row")
     with pytest.raises(BadInput, match=r"expected those of 1 worker, found \[0, 1\]"):
-        parts(Timeline(steps, pl.DataFrame(schema=INTERVALS)))
+        step_parts(Timeline(steps, pl.DataFrame(schema=INTERVALS)))
 
 
 def test_parts_of_the_chain() -> None:
-    rows = parts(replayed(fitted(chain(steps=2))))
+    rows = step_parts(replay_steps(fitted(chain(steps=2))))
     expected = {"step_s": 0.7, "compute_s": 0.357, "wire_s": 0.3, "overlap_s": -0.043}
     for step, row in enumerate(rows.to_dicts()):
         assert row == pytest.approx({"step": step, **expected})
@@ -108,7 +108,7 @@ def test_the_rest_is_queueing() -> None:
         {"scenario_id": ["a"], "workers": [2], "predicted": [2.0], "measured": [2.5]}
     )
     differences = pl.DataFrame({"compute_s": [0.05], "wire_s": [-0.02], "overlap_s": [0.01]})
-    assert attributed(judged, differences).to_dicts() == [
+    assert attribute_errors(judged, differences).to_dicts() == [
         {
             "scenario_id": "a",
             "predicted_s": 1.0,
@@ -133,7 +133,7 @@ def test_causes_add_up_to_the_difference(rates: list[float], workers: int) -> No
         }
     )
     differences = pl.DataFrame({name: [0.1 * i] for i, name in enumerate(PARTS)})
-    (row,) = attributed(judged, differences).to_dicts()
+    (row,) = attribute_errors(judged, differences).to_dicts()
     whole = row["predicted_s"] - row["measured_s"]
     assert sum(row[cause] for cause in CAUSES) == pytest.approx(whole)
     # The error of a rate is that of its inverse, over the predicted time.
@@ -148,4 +148,4 @@ def test_a_throughput_of_nothing_is_refused() -> None:
     with pytest.raises(
         BadInput, match=r"scenario a: expected throughputs above 0, found 2\.0 pred"
     ):
-        attributed(judged, nothing)
+        attribute_errors(judged, nothing)

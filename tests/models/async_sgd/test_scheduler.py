@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.async_sgd.scheduler import StreamScheduler
+from models.async_sgd.streams import StreamScheduler
 from tests.models.async_sgd.oracle.simulator import ComputationQueue
 
 A, B, C, D, E = range(5)

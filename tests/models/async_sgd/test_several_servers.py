@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd import compiled
-from models.async_sgd.graph import Graph, ProfiledStep, Resource
-from models.async_sgd.measured_sharing import MeasuredSharing
-from models.async_sgd.options import Options, Sharing
+from models.async_sgd import simulator
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
+from models.async_sgd.link_sharing import MeasuredSharing
 from models.async_sgd.synthetic_trace import Trace
-from models.async_sgd.workers import Workers
+from models.async_sgd.workers import Sharing, SimulationOptions, Workers
 from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, U, W, job, options, random_ops
 from tests.models.async_sgd.oracle.simulator import simulate, simulate_together
 from tests.models.async_sgd.strategies import any_options, jobs, sharings
@@ -157,25 +156,29 @@ def test_with_one_server_all_rules_are_one(
         window_bytes=window_bytes,
     )
     simple, joint = (
-        compiled.simulate(graph, [profiled], replace(chosen, sharing=sharing))
+        simulator.simulate(graph, [profiled], replace(chosen, sharing=sharing))
         for sharing in ("equal", rule)
     )
     np.testing.assert_allclose(joint.step_ends_s, simple.step_ends_s, rtol=1e-9)
 
 
 @given(st.integers(1, 3), any_options(), st.data())
-def test_no_link_is_faster_than_it_is(servers: int, chosen: Options, data: st.DataObject) -> None:
+def test_no_link_is_faster_than_it_is(
+    servers: int, chosen: SimulationOptions, data: st.DataObject
+) -> None:
     graph, steps = data.draw(jobs(servers))
     chosen = data.draw(sharings(chosen, servers))
     assert_within_bandwidth(graph, steps, chosen)
 
 
-def assert_within_bandwidth(graph: Graph, steps: list[ProfiledStep], chosen: Options) -> None:
+def assert_within_bandwidth(
+    graph: StepGraph, steps: list[ProfiledStep], chosen: SimulationOptions
+) -> None:
     trace = simulate(graph, steps, chosen)
     bytes_of: dict[tuple[Resource, str, int], float] = defaultdict(float)
-    for one in trace.intervals:
-        bytes_of[one.resource, "server", one.server] += one.size_bytes
-        bytes_of[one.resource, "worker", one.worker] += one.size_bytes
+    for interval in trace.intervals:
+        bytes_of[interval.resource, "server", interval.server] += interval.size_bytes
+        bytes_of[interval.resource, "worker", interval.worker] += interval.size_bytes
     lasted_s = trace.step_ends_s.max() * (1 + 1e-9)
     for (resource, end, index), size_bytes in bytes_of.items():
         if resource.is_link:

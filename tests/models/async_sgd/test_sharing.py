@@ -1,6 +1,6 @@
 """A resource of capacity 12 per second."""
 
-from models.async_sgd.sharing import Flow, SharedResource, Standing, share
+from models.async_sgd.link_sharing import Flow, NewcomerWeights, SharedResource, share
 
 UNLIMITED = float("inf")
 
@@ -37,7 +37,7 @@ def test_flows_share_in_proportion_to_their_weights() -> None:
 
 def test_a_newcomer_has_less_of_what_it_finds_in_use() -> None:
     """Weights 1, 1/2 and 1/4: of 7 per second 4, 2 and 1."""
-    resource = SharedResource(7.0, UNLIMITED, Standing(0.5))
+    resource = SharedResource(7.0, UNLIMITED, NewcomerWeights(0.5))
     for worker, size in enumerate((4, 4, 4)):
         resource.start(0.0, Flow(worker, 0, 0), size=size)
     assert resource.next_finish() == (1.0, Flow(0, 0, 0))
@@ -45,7 +45,7 @@ def test_a_newcomer_has_less_of_what_it_finds_in_use() -> None:
 
 def test_a_worker_keeps_its_standing_until_it_pauses() -> None:
     """The second starts beside the first: 1/2; again at once, beside nobody, and after a pause."""
-    standing, second = Standing(0.5, pause_s=0.2), Flow(1, 0, 0)
+    standing, second = NewcomerWeights(0.5, pause_s=0.2), Flow(1, 0, 0)
     assert standing.of(0.0, Flow(0, 0, 0), found=0) == (1, 0.0)
     assert standing.of(0.5, second, found=1) == (0.5, 0.5)
     standing.ended(1.0, second)

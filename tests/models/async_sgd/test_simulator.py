@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.async_sgd.graph import Graph
-from models.async_sgd.options import Options
+from models.async_sgd.graph import StepGraph
+from models.async_sgd.workers import SimulationOptions
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, run, step
 from tests.models.async_sgd.oracle.simulator import simulate
 from warehouse.records import BadInput
@@ -159,7 +159,7 @@ def test_a_server_makes_nothing_wait() -> None:
 
 def test_servers_have_links_of_their_own() -> None:
     graph, profiled = job(Op(D, 20), Op(D, 20))
-    apart = Graph(graph.names, graph.resources, (0, 1), graph.sizes_bytes, graph.successors)
+    apart = StepGraph(graph.names, graph.resources, (0, 1), graph.sizes_bytes, graph.successors)
     ends = [simulate(g, [profiled], options(workers=2)).step_ends_s[0, 0] for g in (graph, apart)]
     assert ends == [8.0, 4.0]
 
@@ -220,14 +220,14 @@ def test_inputs_that_do_not_fit() -> None:
 
 def test_a_cycle_is_refused() -> None:
     with pytest.raises(BadInput, match="expected no cycle, but 'b'"):
-        Graph(("a", "b", "c"), (W, W, W), (0, 0, 0), (0, 0, 0), ((1,), (2,), (1,)))
+        StepGraph(("a", "b", "c"), (W, W, W), (0, 0, 0), (0, 0, 0), ((1,), (2,), (1,)))
 
 
 def test_malformed_graphs_and_steps_are_refused() -> None:
     with pytest.raises(BadInput, match="expected 2 servers, one per operation, found 1"):
-        Graph(("a", "b"), (W, W), (0,), (0, 0), ((), ()))
+        StepGraph(("a", "b"), (W, W), (0,), (0, 0), ((), ()))
     with pytest.raises(BadInput, match="'a' precedes operation 5; expected 0 to 0"):
-        Graph(("a",), (W,), (0,), (0,), ((5,),))
+        StepGraph(("a",), (W,), (0,), (0,), ((5,),))
     with pytest.raises(BadInput, match="expected operations 0 to 1 in some order"):
         step(1.0, 1.0, order=(0, 0))
     with pytest.raises(BadInput, match="expected 2 releases, found 1"):
@@ -239,4 +239,4 @@ def test_malformed_graphs_and_steps_are_refused() -> None:
 def test_options_are_frozen() -> None:
     with pytest.raises(AttributeError):
         options().workers = 2  # type: ignore[misc]
-    assert options() == Options(workers=1, steps=1, downlink_Bps=10.0, uplink_Bps=10.0)
+    assert options() == SimulationOptions(workers=1, steps=1, downlink_Bps=10.0, uplink_Bps=10.0)

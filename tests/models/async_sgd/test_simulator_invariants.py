@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd.graph import Graph, ProfiledStep, Resource
-from models.async_sgd.options import Options
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.synthetic_trace import Interval, Trace
+from models.async_sgd.workers import SimulationOptions
 from tests.models.async_sgd.graphs import SPEED_BPS, D, Op, P, U, W, job, options, run, step
 from tests.models.async_sgd.oracle.simulator import simulate
 from tests.models.async_sgd.strategies import any_options, jobs
@@ -28,9 +28,12 @@ def most_at_once(intervals: Iterable[Interval]) -> int:
     """Return how many intervals that take time overlap at most."""
     changes = sorted(
         change
-        for one in intervals
-        if one.end_s - one.start_s > TOLERANCE_S
-        for change in ((one.start_s + TOLERANCE_S / 4, 1), (one.end_s - TOLERANCE_S / 4, -1))
+        for interval in intervals
+        if interval.end_s - interval.start_s > TOLERANCE_S
+        for change in (
+            (interval.start_s + TOLERANCE_S / 4, 1),
+            (interval.end_s - TOLERANCE_S / 4, -1),
+        )
     )
     running, most = 0, 0
     for _, change in changes:
@@ -50,7 +53,7 @@ def covered_s(intervals: Iterable[Interval]) -> float:
 
 @given(jobs(), any_options())
 def test_every_operation_runs_whole_once_per_step_after_what_it_waits_for(
-    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
 ) -> None:
     graph, steps = made
     trace = simulate(graph, steps, chosen)
@@ -60,11 +63,13 @@ def test_every_operation_runs_whole_once_per_step_after_what_it_waits_for(
         started: dict[int, float] = {}
         ended: dict[int, float] = {}
         sent: Counter[int] = Counter()
-        for one in intervals:
-            started[one.operation] = min(one.start_s, started.get(one.operation, one.start_s))
-            ended[one.operation] = max(one.end_s, ended.get(one.operation, 0.0))
-            sent[one.operation] += int(one.size_bytes)
-        chunks = Counter(one.operation for one in intervals)
+        for interval in intervals:
+            started[interval.operation] = min(
+                interval.start_s, started.get(interval.operation, interval.start_s)
+            )
+            ended[interval.operation] = max(interval.end_s, ended.get(interval.operation, 0.0))
+            sent[interval.operation] += int(interval.size_bytes)
+        chunks = Counter(interval.operation for interval in intervals)
         for operation, resource in enumerate(graph.resources):
             assert chunks[operation] in ((1, 2) if resource.is_link else (1,))
             assert sent[operation] == graph.sizes_bytes[operation]
@@ -76,7 +81,7 @@ def test_every_operation_runs_whole_once_per_step_after_what_it_waits_for(
 
 @given(jobs(), any_options())
 def test_resources_are_never_over_used(
-    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
 ) -> None:
     trace = simulate(*made, chosen)
     used = defaultdict(list)
@@ -89,7 +94,7 @@ def test_resources_are_never_over_used(
 
 @given(jobs(), any_options())
 def test_a_worker_does_no_more_than_its_cores(
-    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
 ) -> None:
     graph, steps = made
     trace = simulate(graph, steps[:1], chosen)
@@ -98,13 +103,16 @@ def test_a_worker_does_no_more_than_its_cores(
         computed = [i for i in intervals if i.resource is W]
         work_s = sum(steps[0].seconds[i.operation] for i in computed)
         assert work_s <= covered_s(computed) * cores + TOLERANCE_S
-        for one in intervals:
-            assert one.end_s - one.start_s >= steps[0].seconds[one.operation] - TOLERANCE_S
+        for interval in intervals:
+            assert (
+                interval.end_s - interval.start_s
+                >= steps[0].seconds[interval.operation] - TOLERANCE_S
+            )
 
 
 @given(jobs(), any_options())
 def test_a_link_in_use_carries_exactly_its_bandwidth(
-    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
 ) -> None:
     graph, steps = made
     trace = simulate(graph, steps, chosen)
@@ -121,7 +129,7 @@ def test_a_link_in_use_carries_exactly_its_bandwidth(
 
 @given(jobs(), any_options())
 def test_no_faster_than_bandwidth_and_computation_allow(
-    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
 ) -> None:
     graph, steps = made
     trace = simulate(graph, steps, chosen)
@@ -139,7 +147,7 @@ def test_no_faster_than_bandwidth_and_computation_allow(
 
 @given(jobs(), any_options())
 def test_equal_arguments_give_equal_traces(
-    made: tuple[Graph, list[ProfiledStep]], chosen: Options
+    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
 ) -> None:
     first, second = simulate(*made, chosen), simulate(*made, chosen)
     assert first.intervals == second.intervals

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from models.async_sgd.synthetic_trace import Trace
-from models.async_sgd.throughput import steps_per_s
+from models.async_sgd.synthetic_trace import Trace, steps_per_s
 from warehouse.records import BadInput
 
 

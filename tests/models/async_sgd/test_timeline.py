@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 
 from models.async_sgd import timeline
-from models.async_sgd.synthetic import synthesise
-from models.async_sgd.throughput import steps_per_s
-from models.async_sgd.timeline import INTERVALS, STEPS, Timeline
+from models.async_sgd.synthetic_trace import steps_per_s
+from models.async_sgd.timeline import INTERVALS, STEPS, Timeline, simulate_trace
 from tests.models.async_sgd.fits import LINK_BPS, fitted
 from tests.models.async_sgd.frames import COMPUTE, RECEIVE, UPLOAD, chain
 from tests.models.async_sgd.graphs import D, Op, P, W, job, run
@@ -29,7 +28,7 @@ def spans(shown: Timeline, resource: str) -> list[tuple[int, int]]:
 
 def traced(steps: int = 1, since_ready: bool = False) -> Timeline:
     made = chain(steps=steps)
-    return timeline.traced(
+    return timeline.timeline_of_profile(
         *(made.operations, made.edges, made.timings, made.steps),
         downlink_Bps=LINK_BPS,
         uplink_Bps=LINK_BPS,
@@ -39,23 +38,23 @@ def traced(steps: int = 1, since_ready: bool = False) -> Timeline:
 
 def test_a_simulation_is_the_one_behind_the_prediction() -> None:
     model, asked = fitted(chain()), scenario(2)
-    trace = synthesise(model, asked, seed=1, record=True)
+    trace = simulate_trace(model, asked, seed=1, record=True)
     (group,) = model.simulation(asked, 1)
     steps = group.options.steps
     assert len(trace.intervals) == trace.events == 2 * steps * 9
-    values = [steps_per_s(synthesise(model, asked, seed=seed), 10) for seed in range(3)]
+    values = [steps_per_s(simulate_trace(model, asked, seed=seed), 10) for seed in range(3)]
     assert model.predict([asked])["value"].item() == pytest.approx(sum(values) / 3)
 
 
 def test_a_scenario_that_is_not_predicted_is_refused() -> None:
     with pytest.raises(BadInput, match="batch"):
-        synthesise(fitted(chain()), scenario(2, batch_size=16))
+        simulate_trace(fitted(chain()), scenario(2, batch_size=16))
 
 
 def test_steps_of_one_worker_follow_each_other() -> None:
     model = fitted(chain())
-    trace = synthesise(model, scenario(1), record=True)
-    shown = timeline.simulated([model.profile.graph], trace, skip=10, count=3)
+    trace = simulate_trace(model, scenario(1), record=True)
+    shown = timeline.timeline_of_trace([model.profile.graph], trace, skip=10, count=3)
     assert shown.steps.schema == STEPS
     assert shown.intervals.schema == INTERVALS
     assert shown.steps.rows() == [
@@ -84,7 +83,7 @@ def test_columns_say_what_an_interval_is() -> None:
 def test_workers_are_shown_at_the_same_time() -> None:
     ops = (Op(D, 10), Op(W, 1, (0,)))
     trace = run(*ops, workers=2, steps=8, client_gap_s=(0.0, 0.5), record=True, seed=3)
-    shown = timeline.simulated([job(*ops)[0]] * 2, trace, skip=2, count=4)
+    shown = timeline.timeline_of_trace([job(*ops)[0]] * 2, trace, skip=2, count=4)
     opens_s = trace.step_starts_s[:, 2].max()
     assert shown.steps["start_us"].min() == 0
     for worker in (0, 1):
@@ -111,7 +110,7 @@ def test_workers_are_shown_at_the_same_time() -> None:
 def test_more_steps_than_were_simulated_are_refused(skip: int, count: int, message: str) -> None:
     trace = run(Op(W, 1), steps=4, record=True)
     with pytest.raises(BadInput, match=message):
-        timeline.simulated([job(Op(W, 1))[0]], trace, skip=skip, count=count)
+        timeline.timeline_of_trace([job(Op(W, 1))[0]], trace, skip=skip, count=count)
 
 
 def test_traced_steps_start_as_recorded_or_when_inputs_were_there() -> None:
@@ -122,7 +121,7 @@ def test_traced_steps_start_as_recorded_or_when_inputs_were_there() -> None:
 
 
 def test_a_replay_gives_the_traced_steps_again() -> None:
-    replay = timeline.replayed(fitted(chain(steps=2)))
+    replay = timeline.replay_steps(fitted(chain(steps=2)))
     expected = traced(steps=2, since_ready=True)
     assert replay.steps.equals(expected.steps)
     for operation in (RECEIVE, COMPUTE, UPLOAD):

@@ -5,8 +5,8 @@ from statistics import fmean
 import pytest
 
 from models.async_sgd.graph import Resource
+from models.async_sgd.profiles import tracer_excess_s, untraced_s, without_tracer
 from models.async_sgd.trace import Profile
-from models.async_sgd.tracer import tracer_excess_s, untraced_s, without_tracer
 from tests.models.async_sgd.frames import (
     CHAIN_STEP,
     COMPUTE,

@@ -1,7 +1,6 @@
 import pytest
 
-from models.async_sgd.trace import Profile
-from models.async_sgd.transfer_order import transfer_ranks
+from models.async_sgd.trace import Profile, transfer_ranks
 from tests.models.async_sgd.frames import profile, tables
 from warehouse.records import Order
 

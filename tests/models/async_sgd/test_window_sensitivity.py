@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.async_sgd.window_sensitivity import (
+from models.async_sgd.sensitivity import (
     HYPOTHETICAL_BYTES,
     SEEDS,
     largest_transfer_bytes,

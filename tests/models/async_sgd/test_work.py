@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.async_sgd.work import ready_us, work_seconds
+from models.async_sgd.trace import ready_us, work_seconds
 from tests.models.async_sgd.graphs import D, Op, P, W, job
 
 GRAPH, _ = job(Op(D, 5), Op(W, 1, (0,)), Op(W, 1, (0,)), Op(P, 1, (1, 2)), Op(W, 1))

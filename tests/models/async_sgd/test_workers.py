@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd import compiled
-from models.async_sgd.graph import Graph, ProfiledStep, Resource
-from models.async_sgd.options import Options
+from models.async_sgd import simulator as compiled
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.synthetic_trace import Trace
-from models.async_sgd.workers import Workers, chances, stations_of
+from models.async_sgd.workers import SimulationOptions, Workers, chances, stations_of
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, step
 from tests.models.async_sgd.oracle import simulator
 from tests.models.async_sgd.strategies import any_options, groups, jobs
@@ -76,7 +75,7 @@ def test_links_may_be_a_worker_s_own() -> None:
 
 @given(jobs(2), any_options(), st.data())
 def test_like_workers_in_two_groups_are_as_in_one(
-    made: tuple[Graph, list[ProfiledStep]], chosen: Options, data: st.DataObject
+    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions, data: st.DataObject
 ) -> None:
     first = data.draw(st.integers(1, 3))
     whole = Workers(*made, replace(chosen, workers=first + chosen.workers))
@@ -118,7 +117,7 @@ def test_links_carry_no_more_than_they_can(trained: list[Workers]) -> None:
             assert total <= ended_s * speed_Bps * (1 + 1e-9)
 
 
-def _bytes(graph: Graph, resource: Resource, server: int) -> int:
+def _bytes(graph: StepGraph, resource: Resource, server: int) -> int:
     rows = zip(graph.resources, graph.servers, graph.sizes_bytes, strict=True)
     return sum(size for used, at, size in rows if (used, at) == (resource, server))
 

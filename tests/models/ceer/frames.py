@@ -6,8 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from models.ceer.network import Network
-from models.ceer.observed import OBSERVED
+from models.ceer.operations import OBSERVED, NetworkOperations
 from models.ceer.overhead import STEPS
 
 MB = 250_000
@@ -70,9 +69,11 @@ def steps(*rows: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=STEPS)
 
 
-def network(*rows: dict[str, Any], parameters: int = 10_000_000, batch_size: int = 8) -> Network:
+def network(
+    *rows: dict[str, Any], parameters: int = 10_000_000, batch_size: int = 8
+) -> NetworkOperations:
     """Return a network of these operations; their times do not matter."""
     frame = observed(*rows).select(
         *("type", "count", "inputs", "outputs", "attributes", "input_bytes", "output_bytes")
     )
-    return Network("new", batch_size, parameters, frame)
+    return NetworkOperations("new", batch_size, parameters, frame)

@@ -4,9 +4,9 @@ import json
 
 import polars as pl
 
-from models.ceer.network import Network
+from models.ceer.operations import NetworkOperations
 from tests.models.ceer.frames import MB
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 DNNS = ("a", "b", "c", "d", "e")
 SLOWNESS = {"slow": 1.0, "fast": 0.25}
@@ -18,7 +18,7 @@ SHARE = 0.4
 def scenario(dnn: str, node_type: str, workers: int, link_mbps: float = LINK_MBPS) -> Scenario:
     """Synchronous training of one of the made-up DNNs."""
     return Scenario(
-        workload=Workload(dnn=dnn, image_size=32, batch_size=8),
+        workload=TrainingWorkload(dnn=dnn, image_size=32, batch_size=8),
         strategy=Strategy(kind="all_reduce", workers=workers),
         nodes=(NodeGroup(role="worker", node_type=node_type, count=workers, cpu_share=SHARE),),
         link_mbps=link_mbps,
@@ -46,7 +46,7 @@ def step_s(dnn: str, node_type: str, workers: int) -> float:
     return computing_s + 0.005 + 2e-9 * parameters(dnn) * (workers - 1)
 
 
-def network(load: Workload) -> Network:
+def network(load: TrainingWorkload) -> NetworkOperations:
     """Two ReLUs, as the graph says."""
     shape = json.dumps([[size(load.dnn) * MB]])
     relus = pl.DataFrame(
@@ -60,13 +60,13 @@ def network(load: Workload) -> Network:
             "output_bytes": [10**6 * size(load.dnn)],
         }
     )
-    return Network(load.dnn, load.batch_size, parameters(load.dnn), relus)
+    return NetworkOperations(load.dnn, load.batch_size, parameters(load.dnn), relus)
 
 
 def tables(
     dnns: tuple[str, ...] = DNNS, workers: tuple[int, ...] = (1, 2)
 ) -> dict[str, pl.DataFrame]:
-    """Return the arguments of `models.ceer.fitted.fit`."""
+    """Return the arguments of `models.ceer.fit.fit`."""
     parts: dict[str, list[pl.DataFrame]] = {}
     for dnn in dnns:
         for node_type in SLOWNESS:

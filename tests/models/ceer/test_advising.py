@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from forecasting import advisers
-from models.ceer.advising import CeerAdvising
+from forecasting import recommendation
+from models.ceer.advising import CeerAdviser
 from models.ceer.predictor import Ceer
-from models.choosing.advice import Question
-from models.choosing.offers import NodeOffer
+from models.choice.advice import AdviceRequest
+from models.choice.offers import NodeOffer
 from networks.operation_graph import GraphOperation, OperationGraph
 from tests.models.ceer import study
 from tests.models.ceer.study import scenario
@@ -31,18 +31,18 @@ def graphs(dnn: str, batch_sizes: Sequence[int], image_size: int) -> list[Operat
 
 
 @pytest.fixture(scope="module")
-def ceer() -> CeerAdvising:
+def ceer() -> CeerAdviser:
     """Fitted to the made-up study of one and two devices."""
-    one = advisers.adviser("ceer")
+    one = recommendation.adviser("ceer")
     made = one.of(one.system.fit(study.raw_tables()))
-    assert isinstance(made, CeerAdvising)
-    return CeerAdvising(made.model, graphs)
+    assert isinstance(made, CeerAdviser)
+    return CeerAdviser(made.model, graphs)
 
 
-def question(**changes: object) -> Question:
+def question(**changes: object) -> AdviceRequest:
     """90,000 steps of 16 images: an hour on one slow node, which computes 40 ms a step."""
     asked = {"dnn": "g", "image_size": 32, "global_batch": 16, "iterations": 90_000}
-    return Question.model_validate(asked | {"minimize": "cost"} | changes)
+    return AdviceRequest.model_validate(asked | {"minimize": "cost"} | changes)
 
 
 def offers(capacity: int = 2) -> list[NodeOffer]:
@@ -62,7 +62,7 @@ def offers(capacity: int = 2) -> list[NodeOffer]:
     ],
 )
 def test_the_choice_is_the_best_within_limits(
-    ceer: CeerAdvising, changes: dict[str, object], choice: str
+    ceer: CeerAdviser, changes: dict[str, object], choice: str
 ) -> None:
     found = ceer.advise(question(**changes), offers())
     assert found.choice is not None
@@ -73,7 +73,7 @@ def test_the_choice_is_the_best_within_limits(
     )
 
 
-def test_times_and_costs_are_those_of_the_steps(ceer: CeerAdvising) -> None:
+def test_times_and_costs_are_those_of_the_steps(ceer: CeerAdviser) -> None:
     found = ceer.advise(question(minimize="time"), offers())
     for option in (found.choice, *found.alternatives):
         assert option is not None
@@ -96,18 +96,18 @@ def test_times_and_costs_are_those_of_the_steps(ceer: CeerAdvising) -> None:
     ],
 )
 def test_the_front_has_what_nothing_within_the_limits_beats(
-    ceer: CeerAdvising, changes: dict[str, object], labels: list[str]
+    ceer: CeerAdviser, changes: dict[str, object], labels: list[str]
 ) -> None:
     """Two devices of either type take longer than one, and cost twice as much an hour."""
     assert [one.label for one in ceer.front(question(**changes), offers())] == labels
 
 
-def test_one_of_two_devices_of_a_node_costs_half(ceer: CeerAdvising) -> None:
+def test_one_of_two_devices_of_a_node_costs_half(ceer: CeerAdviser) -> None:
     """Of nodes with two devices each; one of them does what a node with one does."""
-    pairs = [one.model_copy(update={"devices": 2}) for one in offers(1)]
+    pairs = [offer.model_copy(update={"devices": 2}) for offer in offers(1)]
     found = ceer.advise(question(), pairs)
     options = [one for one in (found.choice, *found.alternatives) if one is not None]
-    assert {one.label for one in options} == {
+    assert {option.label for option in options} == {
         "1 slow@16 (1 device(s)) on demand",
         "1 fast@16 (1 device(s)) on demand",
         "1 slow@16 on demand",
@@ -121,10 +121,10 @@ def test_one_of_two_devices_of_a_node_costs_half(ceer: CeerAdvising) -> None:
 
 
 def test_nodes_of_several_devices_are_rented_whole_where_there_is_more_than_one(
-    ceer: CeerAdvising,
+    ceer: CeerAdviser,
 ) -> None:
     """Two devices of nodes with three: two thirds of one; of nodes with one, two of them."""
-    three = [one.model_copy(update={"devices": 3}) for one in offers(1)]
+    three = [offer.model_copy(update={"devices": 3}) for offer in offers(1)]
     labels = {one.label for one in ceer.front(question(minimize="time"), three)}
     assert labels == {"1 fast@16 (1 device(s)) on demand", "1 slow@16 (1 device(s)) on demand"}
     rules = ceer.advise(question(), three).policies
@@ -132,7 +132,7 @@ def test_nodes_of_several_devices_are_rented_whole_where_there_is_more_than_one(
     assert rules["most powerful"].label == "1 fast@16 (2 device(s)) on demand"
 
 
-def test_rules_of_thumb_stand_beside_it(ceer: CeerAdvising) -> None:
+def test_rules_of_thumb_stand_beside_it(ceer: CeerAdviser) -> None:
     policies = ceer.advise(question(), offers()).policies
     assert {name: one and one.label for name, one in policies.items()} == {
         "cheapest": "1 slow@16 on demand",
@@ -140,7 +140,7 @@ def test_rules_of_thumb_stand_beside_it(ceer: CeerAdvising) -> None:
     }
 
 
-def test_what_decides_is_named(ceer: CeerAdvising) -> None:
+def test_what_decides_is_named(ceer: CeerAdviser) -> None:
     found = ceer.advise(question(), offers())
     assert found.searched.startswith("4 offers; decisive against 1 fast: S −$0.1, ")
     sooner = ceer.advise(question(minimize="time"), offers()).searched
@@ -161,19 +161,19 @@ def test_what_decides_is_named(ceer: CeerAdvising) -> None:
     ],
 )
 def test_what_is_in_the_way_is_named(
-    ceer: CeerAdvising, changes: dict[str, object], relaxations: tuple[str, ...]
+    ceer: CeerAdviser, changes: dict[str, object], relaxations: tuple[str, ...]
 ) -> None:
     found = ceer.advise(question(**changes), offers())
     assert (found.choice, found.relaxations) == (None, relaxations)
 
 
-def test_a_batch_is_divided_evenly(ceer: CeerAdvising) -> None:
+def test_a_batch_is_divided_evenly(ceer: CeerAdviser) -> None:
     found = ceer.advise(question(global_batch=3), offers())
     assert found.choice is not None
     assert {one.nodes[0].count for one in (found.choice, *found.alternatives)} == {1}
 
 
-def test_what_cannot_be_asked_is_refused(ceer: CeerAdvising) -> None:
+def test_what_cannot_be_asked_is_refused(ceer: CeerAdviser) -> None:
     other = NodeOffer(node_type="new", usd_per_hour=1.0, capacity=1)
     with pytest.raises(BadInput, match=r"'new' has no profiled operations .* fast, slow have"):
         ceer.advise(question(), [other])
@@ -183,14 +183,14 @@ def test_what_cannot_be_asked_is_refused(ceer: CeerAdvising) -> None:
         ceer.advise(question(), offers(capacity=0))
 
 
-def test_a_node_type_without_steps_is_refused_before_any_graph_is_made(ceer: CeerAdvising) -> None:
+def test_a_node_type_without_steps_is_refused_before_any_graph_is_made(ceer: CeerAdviser) -> None:
     asked: list[Sequence[int]] = []
 
     def noted(dnn: str, batch_sizes: Sequence[int], image_size: int) -> list[OperationGraph]:
         asked.append(batch_sizes)
         return graphs(dnn, batch_sizes, image_size)
 
-    noting = CeerAdvising(ceer.model, noted)
+    noting = CeerAdviser(ceer.model, noted)
     other = NodeOffer(node_type="new", usd_per_hour=1.0, capacity=2)
     with pytest.raises(BadInput, match="'new' has no profiled operations"):
         noting.advise(question(), [*offers(), other])
@@ -199,8 +199,8 @@ def test_a_node_type_without_steps_is_refused_before_any_graph_is_made(ceer: Cee
     assert asked[0] == [16, 8]
 
 
-def test_parameters_are_read_again(ceer: CeerAdvising) -> None:
-    again = CeerAdvising(Ceer.from_json(ceer.parameters_json()), graphs)
+def test_parameters_are_read_again(ceer: CeerAdviser) -> None:
+    again = CeerAdviser(Ceer.from_json(ceer.parameters_json()), graphs)
     assert again.advise(question(), offers()) == ceer.advise(question(), offers())
 
 
@@ -208,13 +208,13 @@ def test_parameters_are_read_again(ceer: CeerAdvising) -> None:
 def test_pytorch_is_asked_for_its_own_operators() -> None:
     tables = study.raw_tables()
     with pytest.raises(BadInput, match="expected profile runs of all_reduce with pytorch"):
-        advisers.adviser("ceer_pytorch").system.fit(tables)
-    written = advisers.adviser("ceer").system.fit(tables).parameters_json()
+        recommendation.adviser("ceer_pytorch").system.fit(tables)
+    written = recommendation.adviser("ceer").system.fit(tables).parameters_json()
     for system, framework in (("ceer", "tensorflow"), ("ceer_pytorch", "pytorch")):
-        one = advisers.adviser(system)
+        one = recommendation.adviser(system)
         read = one.of(one.system.load(written, {}))
-        assert isinstance(read, CeerAdvising)
+        assert isinstance(read, CeerAdviser)
         (graph,) = read.extract("small_cnn", [2], 16)
-        assert {one.type.startswith("aten::") for one in graph.operations} == {
+        assert {operation.type.startswith("aten::") for operation in graph.operations} == {
             framework == "pytorch"
         }

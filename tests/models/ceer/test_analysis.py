@@ -1,8 +1,7 @@
 import polars as pl
 import pytest
 
-from models.ceer.analysis import deviations, scaling, type_times
-from models.ceer.classes import classify
+from models.ceer.classes import classify, deviations, scaling, type_times
 from tests.models.ceer.frames import observed, operation, step, steps
 
 ROWS = observed(

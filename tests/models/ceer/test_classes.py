@@ -2,8 +2,8 @@ import polars as pl
 import pytest
 
 from models.ceer.classes import classify, cpu_operations, shares
-from models.ceer.medians import median
-from models.ceer.observed import computing
+from models.ceer.operation_times import median
+from models.ceer.operations import select_computation
 from tests.models.ceer.frames import observed, operation
 from warehouse.records import BadInput
 
@@ -67,9 +67,9 @@ def test_medians_are_of_operations_not_of_rows() -> None:
 def test_operators_that_include_others_are_not_summed() -> None:
     host = operation("a", "aten::conv2d", 9.0, device="host")
     gpu = operation("a", "aten::cudnn_convolution", 5.0, device="gpu")
-    assert computing(observed(host, gpu))["mean_us"].to_list() == [5.0]
+    assert select_computation(observed(host, gpu))["mean_us"].to_list() == [5.0]
     with pytest.raises(BadInput, match=r"aten::conv2d on slow was timed on the host with"):
-        computing(observed(host))
+        select_computation(observed(host))
 
 
 def test_kernels_add_up_to_the_operators_that_launched_them() -> None:
@@ -82,7 +82,7 @@ def test_kernels_add_up_to_the_operators_that_launched_them() -> None:
         operation("a", "aten::mm", 8.0, device="gpu", count=1, inputs=[[9, 9]]),
         operation("a", "Memset", 1.0, device="gpu", count=7),
     )
-    found = computing(rows).select("type", "count", "mean_us").sort("mean_us").rows()
+    found = select_computation(rows).select("type", "count", "mean_us").sort("mean_us").rows()
     # Two products of two kernels of 3 us and one of 5 each, and one of a single kernel.
     assert found == [("Memset", 7.0, 1.0), ("aten::mm", 1.0, 8.0), ("aten::mm", 2.0, 11.0)]
 
@@ -96,5 +96,5 @@ def test_launches_and_communication_are_not_computation() -> None:
         operation("a", "_Recv", 5.0),
         operation("a", "CollectiveReduceV2", 6.0),
     )
-    found = computing(rows).select("type", "mean_us").sort("mean_us").rows()
+    found = select_computation(rows).select("type", "mean_us").sort("mean_us").rows()
     assert found == [("Conv2D", 1.0), ("DecodeJpeg", 3.0), ("Conv2D", 4.0)]

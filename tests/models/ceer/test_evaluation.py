@@ -2,8 +2,7 @@ import polars as pl
 import pytest
 
 from models.ceer.evaluation import LEFT_OUT, leave_out, operation_errors, rankings
-from models.ceer.predictor import fit
-from models.ceer.steps import Without
+from models.ceer.predictor import Without, fit
 from tests.models.ceer.frames import observed, operation, steps
 from tests.models.ceer.test_predictor import DNNS, measured, rows
 from warehouse.records import BadInput

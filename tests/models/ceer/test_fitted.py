@@ -6,10 +6,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from models.ceer import fitted
-from models.ceer.fitted import FittedCeer, declines, measured_steps, predictable
-from models.ceer.network import Network
-from models.ceer.observed import WORKS_ON, observed
+from models.ceer import fit as fitted
+from models.ceer.fit import FittedCeer, explain_refusal, measured_steps, predictable_scenarios
+from models.ceer.operations import WORKS_ON, NetworkOperations, observed_operations
 from models.ceer.predictor import Ceer
 from networks import catalogue, extraction
 from networks.operation_graph import GraphOperation, OperationGraph
@@ -18,7 +17,7 @@ from tests.models.ceer import study
 from tests.models.ceer.frames import MB, operation
 from tests.models.ceer.frames import network as network_of
 from tests.models.runs import scenario as with_server
-from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
 
 Fit = Callable[..., FittedCeer]
 """Tables come by name, from a dictionary."""
@@ -54,7 +53,7 @@ def test_forecasts_come_in_the_order_of_the_scenarios() -> None:
 def test_operations_at_full_speed_count_as_at_the_share() -> None:
     found = study.tables(("c",), (1,))
     names = ("runs", "scenarios", "operations", "shapes", "times", "samples")
-    rows = observed(**{name: found[name] for name in names})
+    rows = observed_operations(**{name: found[name] for name in names})
     by_node = dict(rows.select("node_type", pl.col("count") * pl.col("mean_us") / 1e6).iter_rows())
     for node_type, operations_s in by_node.items():
         assert operations_s == pytest.approx(study.operations_s("c", node_type) / study.SHARE)
@@ -118,7 +117,7 @@ def test_numbers_of_devices_between_those_measured_are_known() -> None:
 
 
 def test_operations_that_no_profile_had_are_named() -> None:
-    def unknown(load: Workload) -> Network:
+    def unknown(load: TrainingWorkload) -> NetworkOperations:
         return network_of(operation("", "Erf", 0, inputs=((900 * MB,),)))
 
     fit = FittedCeer(model().model, unknown)
@@ -129,23 +128,23 @@ def test_operations_that_no_profile_had_are_named() -> None:
 
 
 def test_what_ceer_is_not_about_is_declined() -> None:
-    assert declines(study.scenario("a", "slow", 4)) is None
+    assert explain_refusal(study.scenario("a", "slow", 4)) is None
     mixed = Scenario(
-        workload=Workload(dnn="a", image_size=32, batch_size=8),
+        workload=TrainingWorkload(dnn="a", image_size=32, batch_size=8),
         strategy=Strategy(kind="all_reduce", workers=2),
         nodes=tuple(NodeGroup(role="worker", node_type=name, count=1) for name in study.SLOWNESS),
     )
     torch = mixed.model_copy(
         update={"workload": mixed.workload.model_copy(update={"framework": "pytorch"})}
     )
-    assert "fast and slow" in str(declines(mixed))
-    assert "not of pytorch" in str(declines(torch))
-    assert "not of tensorflow" in str(declines(study.scenario("a", "slow", 1), "pytorch"))
+    assert "fast and slow" in str(explain_refusal(mixed))
+    assert "not of pytorch" in str(explain_refusal(torch))
+    assert "not of tensorflow" in str(explain_refusal(study.scenario("a", "slow", 1), "pytorch"))
     groups = [
         NodeGroup(role="worker", node_type="slow", count=1, batch_size=size) for size in (None, 4)
     ]
     uneven = Scenario(workload=mixed.workload, strategy=mixed.strategy, nodes=tuple(groups))
-    assert "the same batch each" in str(declines(uneven))
+    assert "the same batch each" in str(explain_refusal(uneven))
 
 
 def test_a_model_of_a_user_is_forecast_where_its_step_was_traced(
@@ -156,7 +155,7 @@ def test_a_model_of_a_user_is_forecast_where_its_step_was_traced(
     like = study.scenario("g", "slow", 2)
     load = like.workload.model_copy(update={"dnn": "own-1234abcd", "image_size": 0})
     own = like.model_copy(update={"workload": load})
-    assert "its training step was not traced" in str(declines(own))
+    assert "its training step was not traced" in str(explain_refusal(own))
     with pytest.raises(BadInput, match="its training step was not traced"):
         model().predict([own])
     network = study.network(like.workload)
@@ -168,10 +167,12 @@ def test_a_model_of_a_user_is_forecast_where_its_step_was_traced(
     size, parameters = load.batch_size, network.parameter_count
     step = OperationGraph("own-1234abcd", size, 0, parameters, operations)
     steps: dict[int, OperationGraph | Path | str] = {size: step, 2 * size: "it fails"}
-    extraction.know(OwnModel("own-1234abcd", "tensorflow", 0, parameters, None, steps))
-    assert declines(own) is None
+    extraction.register_own_model(
+        OwnModel("own-1234abcd", "tensorflow", 0, parameters, None, steps)
+    )
+    assert explain_refusal(own) is None
     larger = load.model_copy(update={"batch_size": 2 * size})
-    assert "it fails" in str(declines(own.model_copy(update={"workload": larger})))
+    assert "it fails" in str(explain_refusal(own.model_copy(update={"workload": larger})))
     (row,) = FittedCeer(model().model).predict([own]).to_dicts()
     assert row["value"] == pytest.approx(study.step_s("g", "slow", 2), rel=1e-6)
 
@@ -182,7 +183,9 @@ def test_runs_of_a_users_model_are_no_part_of_a_fit() -> None:
         pl.col("canonical").str.replace('"dnn":"a"', '"dnn":"own-1234abcd"', literal=True)
     )
     assert not of_users.equals(found["scenarios"])
-    kept = {json.loads(text)["workload"]["dnn"] for text in predictable(of_users)["canonical"]}
+    kept = {
+        json.loads(text)["workload"]["dnn"] for text in predictable_scenarios(of_users)["canonical"]
+    }
     assert kept and not any(dnn.startswith("own-") for dnn in kept)
 
 

@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
-from models.ceer.kinds import typed
-from models.ceer.network import COLUMNS, Network
+from models.ceer.operation_times import add_operation_types
+from models.ceer.operations import COLUMNS, NetworkOperations
 from models.ceer.parameters import PAPER, Settings
 from models.ceer.predictor import fit
 from tests.models.ceer.frames import observed, operation, step, steps
@@ -22,7 +22,7 @@ ONE = {"values": ["", "", "", "[1, 1]", "[1, 1]"]}
 def named(operation_type: str, inputs: str | None, settings: Settings | None = None) -> str:
     """Return the type of one operation."""
     rows = pl.DataFrame({"type": [operation_type], "inputs": [inputs]}, schema_overrides=TEXTS)
-    (found,) = typed(rows, settings or Settings())["type"]
+    (found,) = add_operation_types(rows, settings or Settings())["type"]
     return str(found)
 
 
@@ -61,7 +61,7 @@ def test_each_kind_takes_a_time_of_its_own() -> None:
         for kind, time_us in us.items()
     ]
     measured = steps(*(step(dnn, 1.0, 10**6) for dnn in "abc"))
-    new = Network("d", 8, 10**6, observed(rows[-1] | {"dnn": "d"}).select(COLUMNS))
+    new = NetworkOperations("d", 8, 10**6, observed(rows[-1] | {"dnn": "d"}).select(COLUMNS))
     ours = fit(operations=observed(*rows), steps=measured).operations(new)
     assert ours["type"].to_list() == ["aten::convolution (grouped)"]
     assert ours["us"].to_list() == pytest.approx([30_000], rel=0.05)

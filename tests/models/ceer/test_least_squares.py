@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.ceer.least_squares import Weights, solve, solve_with_errors
+from models.ceer.regression import Weights, solve, solve_with_errors
 
 ONES = np.ones(3)
 WEIGHTS: tuple[Weights, ...] = ("equal", "balanced", "relative")

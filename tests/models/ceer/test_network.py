@@ -3,8 +3,14 @@ import json
 import polars as pl
 import pytest
 
-from models.ceer.network import COLUMNS, of_graph
-from models.ceer.observed import OBSERVED, computing, observed, operation_sums
+from models.ceer.operations import (
+    COLUMNS,
+    OBSERVED,
+    observed_operations,
+    operation_sums,
+    operations_of_graph,
+    select_computation,
+)
 from networks.operation_graph import GraphOperation, OperationGraph
 from tests.models.runs import scenario
 from warehouse.records import BadInput
@@ -19,7 +25,7 @@ def graph_operation(name: str, side: int) -> GraphOperation:
 
 def test_equal_operations_of_a_graph_are_counted() -> None:
     operations = tuple(graph_operation(name, side) for name, side in (("a", 2), ("b", 3), ("c", 2)))
-    found = of_graph(OperationGraph("new", 8, 32, 100, operations))
+    found = operations_of_graph(OperationGraph("new", 8, 32, 100, operations))
     assert found.operations.select("type", "count", "input_bytes").rows() == [
         *[("Relu", 2.0, 64), ("Relu", 1.0, 96)]
     ]
@@ -31,7 +37,7 @@ def test_what_could_not_be_inferred_is_not_known() -> None:
     shapeless = GraphOperation("a", "Tile", "[[0]]", "[[0]]", "{}", 0, 0, known=False)
     graph = OperationGraph("new", 8, 32, 100, (shapeless,))
     assert graph.unknown == ("a",)
-    row = of_graph(graph).operations.row(0, named=True)
+    row = operations_of_graph(graph).operations.row(0, named=True)
     assert [row[name] for name in ("inputs", "outputs", "input_bytes", "output_bytes")] == [
         None
     ] * 4
@@ -73,7 +79,7 @@ def tables(*run_ids: str) -> dict[str, pl.DataFrame]:
 
 
 def test_equal_operations_of_a_run_are_one_row() -> None:
-    found = observed(**tables("run1"))
+    found = observed_operations(**tables("run1"))
     assert found.schema == OBSERVED
     assert found.select("type", "count", "mean_us", "inputs").rows() == [
         ("MatMul", 1.0, 600.0, "[[4, 4], [4, 4]]"),
@@ -85,7 +91,7 @@ def test_equal_operations_of_a_run_are_one_row() -> None:
 
 
 def test_repeated_runs_count_with_their_mean() -> None:
-    found = observed(**tables("run1", "run2"))
+    found = observed_operations(**tables("run1", "run2"))
     by_type = {row[0]: row[1:] for row in found.select("type", "count", "mean_us").rows()}
     assert by_type == {"Relu": (2.0, 16.0), "MatMul": (1.0, 601.0)}
     assert operation_sums(found)["operations_s"].to_list() == pytest.approx([633e-6])
@@ -93,4 +99,4 @@ def test_repeated_runs_count_with_their_mean() -> None:
 
 def test_columns_that_are_missing_are_named() -> None:
     with pytest.raises(BadInput, match="found no count, mean_us"):
-        computing(observed(**tables("run1")).drop("count", "mean_us"))
+        select_computation(observed_operations(**tables("run1")).drop("count", "mean_us"))

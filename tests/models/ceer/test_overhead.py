@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.ceer.overhead import Overhead, fit, overheads
+from models.ceer.overhead import DeviceOverhead, fit, overheads
 from tests.models.ceer.frames import observed, operation, step, steps
 from warehouse.records import BadInput
 
@@ -158,7 +158,7 @@ def ring(*devices: int, node_type: str = "slow", factor: float = 1.0) -> pl.Data
     return pl.concat([one, *several])
 
 
-def more_s(found: Overhead, parameters: float) -> float:
+def more_s(found: DeviceOverhead, parameters: float) -> float:
     """Return what several devices add."""
     assert found.alone is not None
     return found.predict_s(parameters, 0.1) - found.alone.predict_s(parameters, 0.1)

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.ceer.job import epochs
-from models.ceer.network import of_observed
+from models.ceer.operations import operations_of_profile
 from models.ceer.parameters import PAPER, Settings
 from models.ceer.predictor import Ceer, fit
+from models.ceer.recommendation import epochs
 from tests.models.ceer.frames import MB, network, observed, operation, step, steps
 from warehouse.records import BadInput
 
@@ -194,7 +194,7 @@ def test_a_slower_machine_is_slower_by_as_much(scale: float) -> None:
 
 def test_a_profiled_step_can_be_asked_for_as_a_network() -> None:
     profile = observed(*(one for one in rows() if (one["dnn"], one["node_type"]) == ("b", "slow")))
-    new = of_observed(profile, "b", 8, 4_000_000)
+    new = operations_of_profile(profile, "b", 8, 4_000_000)
     found = model().predict(new, ["slow"], devices=[1])["step_s"][0]
     assert found == pytest.approx(measured()[4]["step_s"])
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.ceer.public_layers import fit_layers
+from models.ceer.public_files import fit_layers
 
 SHAPES = [(2, 32, 8, 16), (4, 16, 32, 32), (8, 8, 64, 8), (1, 64, 3, 64), (16, 32, 16, 16)]
 SHAPES += [(3, 24, 20, 40), (12, 12, 12, 12), (6, 48, 5, 7), (9, 20, 30, 10), (5, 40, 25, 5)]

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from models.ceer.public_steps import PARAMETERS, fit_steps
+from models.ceer.public_files import PARAMETERS, fit_steps
 
 
 def steps(dnn: str, batch_size: int, alone_s: float) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from models.ceer.public_sums import PARAMETERS, Beside, Sums, fit_sums
+from models.ceer.public_files import PARAMETERS_OF_SUMS, Beside, PublicSums, fit_sums
 from warehouse.records import BadInput
 
 NETWORKS = ("bert_large", "gpt2_large", "opt_13")
@@ -17,7 +17,9 @@ def steps(beside_s: dict[str, tuple[float, float, float]]) -> pl.DataFrame:
             forward_s, backward_s = 1.0 + place, None if place == 1 else 2.0
             operations = 1000 + 700 * place
             extra_s = (
-                fixed_s + per_parameter_s * PARAMETERS[dnn] / 1e9 + per_launch_s * operations / 1e3
+                fixed_s
+                + per_parameter_s * PARAMETERS_OF_SUMS[dnn] / 1e9
+                + per_launch_s * operations / 1e3
             )
             total_s = forward_s + (backward_s or 0.0) + extra_s
             told = f"{device} {dnn}", device, dnn, operations, forward_s + 0.1, backward_s, 0.1
@@ -56,5 +58,5 @@ def test_networks_whose_parameters_nobody_counted() -> None:
     rows = steps({"fast": (0.0, 0.1, 0.0)}).with_columns(dnn=pl.lit("new"))
     with pytest.raises(BadInput, match="expected timed steps of networks whose parameters"):
         fit_sums("parameters")(rows)
-    assert Sums("parameters", {"fast": (0.0, 0.1)}).predict(rows).is_empty()
+    assert PublicSums("parameters", {"fast": (0.0, 0.1)}).predict(rows).is_empty()
     assert fit_sums("nothing")(rows).predict(rows).height == 3

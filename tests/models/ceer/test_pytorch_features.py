@@ -67,7 +67,7 @@ def test_what_was_not_recorded_leaves_sizes() -> None:
 
 @pytest.mark.parametrize("dnn", ["squeezenet", "resnet18", "mobilenet"])
 def test_work_is_half_of_pytorch_s_count(dnn: str) -> None:
-    counted = [one for one in pytorch_graph(dnn, 2, 48).operations if one.flops]
+    counted = [operation for operation in pytorch_graph(dnn, 2, 48).operations if operation.flops]
     assert len(counted) > 30
     for one in counted:
         assert 2e9 * _features(one) == pytest.approx(one.flops), one

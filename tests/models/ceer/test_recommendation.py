@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.ceer.objectives import Objective, hourly_budget, scenarios, total_budget
-from models.ceer.offers import Instance, Offer, market_prices, priced, pro_rata
-from models.ceer.recommendation import recommend, regret, regrets
-from models.choosing.limits import FORGIVEN, Limits
+from models.ceer.offers import DeviceOffer, Instance, market_prices, price_epochs, pro_rata
+from models.ceer.recommendation import (
+    Objective,
+    hourly_budget,
+    recommend,
+    regret,
+    regrets,
+    scenarios,
+    total_budget,
+)
+from models.choice.limits import FORGIVEN, Limits
 from warehouse.records import BadInput
 
 PAPER = [
@@ -29,7 +36,7 @@ PAPER = [
 """Section V."""
 
 
-def offer(node_type: str, devices: int) -> Offer:
+def offer(node_type: str, devices: int) -> DeviceOffer:
     """Return what the paper would pay for so many devices."""
     return next(
         one for one in pro_rata(PAPER) if (one.node_type, one.devices) == (node_type, devices)
@@ -70,7 +77,7 @@ def times(rows: Mapping[tuple[str, int], float | None], **columns: Any) -> pl.Da
         schema={"node_type": pl.String, "devices": pl.Int64, "time_s": pl.Float64},
         orient="row",
     )
-    return priced(frame.with_columns(**columns), pro_rata(PAPER))
+    return price_epochs(frame.with_columns(**columns), pro_rata(PAPER))
 
 
 HOURS = {("P3", 1): 1.5, ("P3", 3): 0.8, ("P3", 4): 0.7, ("P2", 1): 15.0, ("P2", 3): 6.0}
@@ -112,7 +119,7 @@ def test_a_total_budget_excludes_what_costs_more() -> None:
 def test_prices_change_the_choice() -> None:
     market = market_prices({"P3": 3.06, "G4": 0.95, "G3": 0.55, "P2": 0.15}, 4)
     found = recommend(
-        priced(times(HOURS).select("node_type", "devices", "time_s"), market),
+        price_epochs(times(HOURS).select("node_type", "devices", "time_s"), market),
         scenarios()["market_prices"],
     )
     assert found.choice is not None
@@ -188,6 +195,6 @@ def test_nothing_within_the_limits_is_better(
 def test_what_is_not_on_offer_is_named() -> None:
     epochs = pl.DataFrame({"node_type": ["P9"], "devices": [1], "time_s": [1.0]})
     with pytest.raises(BadInput, match="add a price of P9"):
-        priced(epochs, pro_rata(PAPER))
+        price_epochs(epochs, pro_rata(PAPER))
     with pytest.raises(BadInput, match="expected candidates, found none"):
         recommend(times(HOURS).clear(), scenarios()["cheapest"])

@@ -6,12 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choosing.advice import Question
-from models.choosing.limits import FORGIVEN, LIMITS, Limits, Outcome, exceeded, within
-from models.choosing.objectives import VALUES, preferred
-from models.choosing.options import Nodes, Span, option
-from models.choosing.pareto import pareto_front
-from models.choosing.relaxations import Relaxation, least_of, needs, relaxations
+from models.choice.advice import AdviceRequest
+from models.choice.limits import (
+    FORGIVEN,
+    LIMITS,
+    VALUES,
+    Limits,
+    Outcome,
+    Relaxation,
+    exceeded_limits,
+    keeps_limits,
+    least_of,
+    needed_relaxations,
+    objective_key,
+    relaxations,
+)
+from models.choice.offers import NodeAllocation, Span, option, pareto_front
 from warehouse.records import BadInput
 
 
@@ -34,21 +44,23 @@ BOUNDS = st.builds(
 
 def test_each_limit_is_of_its_own_amount() -> None:
     outcome = Outcome(time_s=3.0, cost_usd=2.0, usd_per_hour=1.0)
-    assert exceeded(Limits(), outcome) == ()
-    assert exceeded(Limits(deadline_s=2.0, budget_usd=2.0, usd_per_hour=2.0), outcome) == (
+    assert exceeded_limits(Limits(), outcome) == ()
+    assert exceeded_limits(Limits(deadline_s=2.0, budget_usd=2.0, usd_per_hour=2.0), outcome) == (
         "deadline_s",
     )
-    assert exceeded(Limits(deadline_s=1.0, budget_usd=1.0, usd_per_hour=0.0), outcome) == LIMITS
+    assert (
+        exceeded_limits(Limits(deadline_s=1.0, budget_usd=1.0, usd_per_hour=0.0), outcome) == LIMITS
+    )
 
 
 def test_what_a_forecast_needs_is_enough_for_it() -> None:
     needed = Made(Outcome(3600 * 0.1, 0.3, 3.0))
-    assert within(Limits(deadline_s=0.1 * 3600, budget_usd=0.1 + 0.2, usd_per_hour=3), needed)
-    assert not within(Limits(deadline_s=360 / FORGIVEN**2), needed)
+    assert keeps_limits(Limits(deadline_s=0.1 * 3600, budget_usd=0.1 + 0.2, usd_per_hour=3), needed)
+    assert not keeps_limits(Limits(deadline_s=360 / FORGIVEN**2), needed)
 
 
 def test_a_question_is_asked_in_hours() -> None:
-    asked = Question(
+    asked = AdviceRequest(
         dnn="d", global_batch=8, iterations=9, minimize="time", max_hours=2, max_usd_per_hour=3
     )
     assert (asked.job.deadline_s, asked.job.budget_usd, asked.job.usd_per_hour) == (7200, None, 3)
@@ -56,7 +68,7 @@ def test_a_question_is_asked_in_hours() -> None:
 
 
 def test_links_are_chosen_where_several_are_known() -> None:
-    asked = Question(dnn="d", global_batch=8, iterations=9, minimize="time")
+    asked = AdviceRequest(dnn="d", global_batch=8, iterations=9, minimize="time")
     assert asked.link_of({200.0}, "known") == 200
     assert asked.link_of(set(), "known") is None
     assert asked.model_copy(update={"link_mbps": 9.0}).link_of({200.0, None}, "known") == 9
@@ -65,13 +77,13 @@ def test_links_are_chosen_where_several_are_known() -> None:
 
 
 def test_of_equals_the_other_objective_decides() -> None:
-    assert preferred("time", 1.0, 2.0) == (1.0, 2.0)
-    assert preferred("cost", 1.0, 2.0) == (2.0, 1.0)
+    assert objective_key("time", 1.0, 2.0) == (1.0, 2.0)
+    assert objective_key("cost", 1.0, 2.0) == (2.0, 1.0)
     assert [VALUES[one](1.0, 2.0) for one in VALUES] == [1.0, 2.0]
 
 
 def test_costs_follow_from_step_times() -> None:
-    nodes = Nodes(node_type="a", market="spot", count=2, batch_size=4)
+    nodes = NodeAllocation(node_type="a", market="spot", count=2, batch_size=4)
     found = option([nodes], Span(value=2.0, low=1.0, high=3.0), 1800, 5.0)
     assert found.time_s == Span(value=3600.0, low=1800.0, high=5400.0)
     assert found.outcome == pytest.approx((3600, 5, 5))
@@ -84,9 +96,11 @@ def test_a_front_has_what_nothing_beats(options: list[Made]) -> None:
     front = [one.outcome[:2] for one in pareto_front(options, key=lambda one: one.outcome[:2])]
     places = {one.outcome[:2] for one in options}
     assert front == sorted(
-        one
-        for one in places
-        if not any(other != one and other[0] <= one[0] and other[1] <= one[1] for other in places)
+        place
+        for place in places
+        if not any(
+            other != place and other[0] <= place[0] and other[1] <= place[1] for other in places
+        )
     )
 
 
@@ -99,28 +113,32 @@ def test_of_equal_options_the_key_decides() -> None:
 def test_each_relaxation_admits_a_choice_and_no_smaller_one_does(
     options: list[Made], limits: Limits
 ) -> None:
-    if any(within(limits, one) for one in options):
+    if any(keeps_limits(limits, one) for one in options):
         return
-    found = {one.constraint: one for one in relaxations(limits, least_of(options))}
+    found = {
+        relaxation.constraint: relaxation for relaxation in relaxations(limits, least_of(options))
+    }
     for limit in LIMITS:
-        others = [one for one in options if within(limits.but(limit, None), one)]
+        others = [one for one in options if keeps_limits(limits.but(limit, None), one)]
         assert (limit in found) == (limits.of(limit) is not None and bool(others))
         if limit in found:
             enough = limits.but(limit, found[limit].needed)
             short = limits.but(limit, found[limit].needed - 0.5)
-            assert any(within(enough, one) for one in options)
-            assert not any(within(short, one) for one in options)
+            assert any(keeps_limits(enough, one) for one in options)
+            assert not any(keeps_limits(short, one) for one in options)
             chosen = found[limit].option
             assert chosen is not None
-            assert within(enough, chosen)
+            assert keeps_limits(enough, chosen)
 
 
 def test_needs_are_what_is_exceeded() -> None:
     one = Made(Outcome(3.0, 2.0, 1.0))
-    assert needs(Limits(deadline_s=1.0, budget_usd=2.0), one) == [
+    assert needed_relaxations(Limits(deadline_s=1.0, budget_usd=2.0), one) == [
         Relaxation("deadline_s", 1.0, 3.0, one)
     ]
-    assert needs(Limits(), one) == needs(Limits(deadline_s=1.0), None) == []
+    assert (
+        needed_relaxations(Limits(), one) == needed_relaxations(Limits(deadline_s=1.0), None) == []
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choosing.candidates import Candidate
-from models.choosing.deciding import Aim, best, decide, rules_of_thumb
-from models.choosing.information import worth_measuring
-from models.choosing.limits import Limits
-from models.choosing.overheads import Expected
-from models.choosing.ratios import Ratios
+from models.choice.candidates import Candidate, Ratios
+from models.choice.choice import Aim, best, decide, rules_of_thumb, worth_measuring
+from models.choice.limits import Limits
+from models.choice.overheads import ExpectedDuration
 
-PLAIN = Expected(0.0, 1.0, None)
+PLAIN = ExpectedDuration(0.0, 1.0, None)
 NINE = Ratios(values=(0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3), basis="nine")
 
 
@@ -24,7 +22,7 @@ def candidate(
     *,
     workers: int = 1,
     ratios: Ratios | None = NINE,
-    expected: Expected = PLAIN,
+    expected: ExpectedDuration = PLAIN,
 ) -> Candidate:
     """Return a candidate; its node type is the first word of its name."""
     return Candidate(
@@ -67,7 +65,7 @@ def test_a_budget_is_exceeded_as_time_is() -> None:
 
 def test_launching_counts_and_does_not_vary() -> None:
     """Ten minutes of launch: the hour of training may take 1.3 h, and 1.1 of twice that."""
-    late = candidate("late", 3600, 1.0, expected=Expected(600, 1.1, 60))
+    late = candidate("late", 3600, 1.0, expected=ExpectedDuration(600, 1.1, 60))
     assert late.outcome.time_s == 600 + 1.1 * 3600
     span = late.span("time_s", 0.1)
     assert span.low == pytest.approx(600 + 1.1 * 0.8 * 3600)

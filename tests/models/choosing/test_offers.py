@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from models.choosing.offers import prices_in_one_region
+from models.choice.offers import prices_in_one_region
 
 WHEN = datetime(2030, 1, 1, tzinfo=UTC)
 

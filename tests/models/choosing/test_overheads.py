@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choosing.overheads import Overheads, daly, expected, young_s
+from models.choice.overheads import Overheads, daly, expected_duration, young_s
 from warehouse.records import BadInput
 
 
 def test_without_failures_launch_and_loading_come_once() -> None:
-    found = expected(Overheads(launch_s=150, load_s=30), 0)
+    found = expected_duration(Overheads(launch_s=150, load_s=30), 0)
     assert (found.time_s(1000), found.checkpoint_every_s) == (1180, None)
 
 
 def test_without_failures_checkpoints_take_their_share() -> None:
-    found = expected(Overheads(launch_s=0, checkpoint_s=10, checkpoint_every_s=100), 0)
+    found = expected_duration(Overheads(launch_s=0, checkpoint_s=10, checkpoint_every_s=100), 0)
     assert found.time_s(1000) == pytest.approx(1100)
 
 
@@ -71,4 +71,4 @@ def test_a_simulated_job_takes_what_is_expected() -> None:
 
 def test_a_job_that_would_never_end_is_refused() -> None:
     with pytest.raises(BadInput, match="lose one every 1 s and would never end"):
-        expected(Overheads(), 3600)
+        expected_duration(Overheads(), 3600)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from models.choosing.ratios import Ratios, fewest, normal, thinned, widened
+from models.choice.candidates import Ratios, fewest_ratios, normal_ratios, thin_ratios, widen_ratios
 
 NINE = Ratios(values=(1.3, 0.8, 0.9, 1.0, 1.1, 0.95, 1.05, 1.2, 0.85), basis="nine")
 positive = st.floats(0.01, 100)
@@ -32,7 +32,7 @@ def test_ranks_of_nine_ratios() -> None:
 
 @pytest.mark.parametrize(("level", "count"), [(0.1, 9), (0.05, 19), (0.5, 1), (0.3, 3)])
 def test_so_many_are_needed_and_no_fewer(level: float, count: int) -> None:
-    assert fewest(level) == count
+    assert fewest_ratios(level) == count
     assert Ratios(values=(1.0,) * count, basis="").high(level) == 1
     if count > 1:
         assert Ratios(values=(1.0,) * (count - 1), basis="").high(level) is None
@@ -47,9 +47,9 @@ def test_without_ratios_nothing_is_known() -> None:
 @given(some, st.floats(0.01, 0.99))
 def test_the_upper_end_is_the_least_that_is_unlikely_enough(ratios: Ratios, level: float) -> None:
     high = ratios.high(level)
-    for one in ratios.values:
-        unlikely = ratios.probability_above(one) <= level + 1e-9
-        assert unlikely == (high is not None and one >= high)
+    for value in ratios.values:
+        unlikely = ratios.probability_above(value) <= level + 1e-9
+        assert unlikely == (high is not None and value >= high)
 
 
 @given(some, positive, positive)
@@ -71,19 +71,19 @@ def test_exchangeable_ratios_exceed_the_upper_end_no_more_often_than_said() -> N
 
 
 def test_a_normal_law_has_its_percentiles() -> None:
-    ratios = normal(0.2, "law")
+    ratios = normal_ratios(0.2, "law")
     assert ratios.high(0.16) == pytest.approx(2.718281828 ** (0.2 * 0.9945), rel=1e-3)
     assert ratios.high(0.5) == pytest.approx(1)
     assert ratios.probability_above(ratios.values[0]) == pytest.approx(0.99)
 
 
 def test_widened_ratios_are_as_much_farther_from_one() -> None:
-    assert widened((0.5, 1.0, 2.0), 2, "").values == pytest.approx((0.25, 1.0, 4.0))
+    assert widen_ratios((0.5, 1.0, 2.0), 2, "").values == pytest.approx((0.25, 1.0, 4.0))
 
 
 @given(some, st.integers(1, 20))
 def test_thinned_ratios_are_some_of_them_in_order(ratios: Ratios, most: int) -> None:
-    few = thinned(ratios, most)
+    few = thin_ratios(ratios, most)
     assert len(few) == min(most, len(ratios.values))
     assert list(few) == sorted(few)
     assert set(few) <= set(ratios.values)

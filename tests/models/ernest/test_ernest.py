@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.ernest import design, features
-from models.ernest.systems import ERNEST, ERNEST_POOLED
+from models import ernest
+from models.ernest import ERNEST, ERNEST_POOLED
 from tests.models.predictddl import study
-from warehouse.asks import Refusal
+from warehouse.inputs import Refusal
 from warehouse.records import BadInput
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(0, 5), min_size=4, max_size=4))
 def test_it_recovers_its_own_coefficients(planted: list[float]) -> None:
-    rows = [features.terms(*one) for one in product((1, 2, 4, 8), (4, 8, 16))]
-    found = features.fit(rows, [float(row @ np.array(planted)) for row in rows])
+    rows = [ernest.terms(*one) for one in product((1, 2, 4, 8), (4, 8, 16))]
+    found = ernest.fit(rows, [float(row @ np.array(planted)) for row in rows])
     np.testing.assert_allclose(found, planted, atol=1e-6)
 
 
@@ -30,11 +30,11 @@ def spread(weights: np.ndarray, rows: np.ndarray) -> float:
 def test_its_design_is_about_as_good_as_any_on_a_grid_for_its_cost() -> None:
     machines, images, budget = (1, 2, 4), (2, 4), 0.5
     points = list(product(machines, images))
-    rows = np.array([features.terms(*one) for one in points])
+    rows = np.array([ernest.terms(*point) for point in points])
     rows = rows / np.linalg.norm(rows, axis=0)
     cost = np.array([one * each for one, each in points], float)
     cost = cost / cost.sum()
-    weights = design.weights(machines, images, budget)
+    weights = ernest.weights(machines, images, budget)
     assert weights @ cost <= budget + 1e-6
     grid = [
         np.array(one)
@@ -43,7 +43,7 @@ def test_its_design_is_about_as_good_as_any_on_a_grid_for_its_cost() -> None:
     ]
     best = min(spread(one, rows) for one in grid)
     assert spread(weights, rows) <= best * 1.001
-    assert set(design.chosen(machines, images, budget)) == {
+    assert set(ernest.choose_experiments(machines, images, budget)) == {
         point for point, weight in zip(points, weights, strict=True) if weight > 0.1
     }
 

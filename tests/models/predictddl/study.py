@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from models.predictddl.ghn import Embedder
-from models.predictddl.known import Key, Known
-from models.predictddl.observed import DENSE, DEPTHWISE, DISK, MEMORY, Observed
+from models.predictddl.observations import DENSE, DEPTHWISE, DISK, MEMORY, ObservedStep
+from models.predictddl.training_set import Key, TrainingSet
 from networks.primitives import Primitive, PrimitiveGraph
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 SIDE = 32
 NETWORKS = ("ant", "bee", "cow", "dog", "elk")
@@ -47,7 +47,7 @@ def network(dnn: str, attention: int = 0) -> PrimitiveGraph:
         layers += [Primitive("attention", 10, 1e6, 10)] * attention
         nodes = (*layers, Primitive("linear", 640 * order, 1280 * order, 10))
     edges = tuple((place, place + 1) for place in range(len(nodes) - 1))
-    return PrimitiveGraph(dnn, SIDE, nodes, edges, sum(one.parameters for one in nodes))
+    return PrimitiveGraph(dnn, SIDE, nodes, edges, sum(node.parameters for node in nodes))
 
 
 def graphs(wanted: Iterable[Key]) -> Mapping[Key, PrimitiveGraph]:
@@ -65,7 +65,9 @@ def group(node_type: str, count: int) -> NodeGroup:
 def scenario(dnn: str, workers: int, batch_size: int, node_type: str = "fast") -> Scenario:
     """Return training on nodes of one type."""
     return Scenario(
-        workload=Workload(dnn=dnn, framework="pytorch", image_size=SIDE, batch_size=batch_size),
+        workload=TrainingWorkload(
+            dnn=dnn, framework="pytorch", image_size=SIDE, batch_size=batch_size
+        ),
         strategy=Strategy(kind="all_reduce", workers=workers),
         nodes=(group(node_type, workers),),
         link_mbps=500.0,
@@ -92,18 +94,18 @@ def known(
     effects: Mapping[str, float] | None = None,
     noise: float = 0.0,
     seed: int = 0,
-) -> Known:
+) -> TrainingSet:
     """Return runs whose logarithm has an effect of the network, and noise."""
     chance = np.random.default_rng(seed)
     runs = [
-        Observed(
+        ObservedStep(
             one,
             step_s(one)
             * float(np.exp((effects or {}).get(one.workload.dnn, 0) + noise * chance.normal())),
         )
         for one in scenarios(names)
     ]
-    return Known(runs, MEASURED, graphs, Embedder.untrained())
+    return TrainingSet(runs, MEASURED, graphs, Embedder.untrained())
 
 
 def raw_tables(made: Sequence[Scenario] | None = None) -> dict[str, pl.DataFrame]:

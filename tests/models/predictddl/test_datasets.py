@@ -12,13 +12,13 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.predictddl.datasets import Dataset, cifar10, dataset, digits, pairs, tiny_imagenet
+from models.predictddl.datasets import ImageDataset, cifar10, dataset, digits, pairs, tiny_imagenet
 from warehouse.records import BadInput
 
 BATCHES, IN_A_BATCH = 5, 4
 
 
-def everything(of: Dataset) -> NDArray[np.float32]:
+def everything(of: ImageDataset) -> NDArray[np.float32]:
     """Return all images, scaled."""
     return of.images(np.arange(len(of.labels)))
 
@@ -50,7 +50,7 @@ def test_digits_are_scaled_as_when_the_shipped_embedder_was_trained() -> None:
 def test_bytes_stay_bytes_and_are_scaled_by_the_batch() -> None:
     """Tiny-ImageNet in 32 bits has 4.9 GB."""
     pixels = np.random.default_rng(0).integers(0, 256, (50, 3, 8, 8)).astype(np.uint8)
-    found = Dataset.of("bytes", pixels, np.arange(50) % 3)
+    found = ImageDataset.of("bytes", pixels, np.arange(50) % 3)
     assert found.pixels is pixels
     exact = (pixels.astype(np.float64) - pixels.mean(dtype=np.float64)) / pixels.std(dtype=float)
     np.testing.assert_allclose(found.images([7, 3]), exact[[7, 3]], atol=1e-6)
@@ -60,7 +60,7 @@ def test_bytes_stay_bytes_and_are_scaled_by_the_batch() -> None:
 @pytest.mark.parametrize("images", [0, 3])
 def test_each_image_has_a_label(images: int) -> None:
     with pytest.raises(BadInput, match=f"a label for each, found {images} images and 2 labels"):
-        Dataset.of("few", np.zeros((images, 1, 8, 8)), np.zeros(2, int))
+        ImageDataset.of("few", np.zeros((images, 1, 8, 8)), np.zeros(2, int))
 
 
 class _Python2(pickle._Pickler):  # noqa: SLF001

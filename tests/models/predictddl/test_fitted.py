@@ -6,11 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from models.predictddl import fitted, model
-from models.predictddl.fitted import PredictDDL
-from models.predictddl.learned import REGRESSORS, GaussianProcess, Rows
-from models.predictddl.linear_work import LinearWork
-from models.predictddl.model import Model
+from models.predictddl import fit, model
+from models.predictddl.fit import PredictDDL
+from models.predictddl.model import LinearWork, WorkModel
+from models.predictddl.residuals import REGRESSORS, GaussianProcess, RunFeatures
 from models.predictddl.work import TERMS, Work
 from models.system import NotCovered
 from networks.primitives import Primitive, PrimitiveGraph
@@ -21,7 +20,7 @@ from warehouse.records import BadInput
 @pytest.fixture(scope="module")
 def answer() -> PredictDDL:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
+        patch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
         return PredictDDL.fit(study.known())
 
 
@@ -45,11 +44,11 @@ def test_coefficients_that_are_drawn_a_little_to_zero_forecast_what_was_planted(
     chance = np.random.default_rng(0)
     planted = np.where(np.arange(len(TERMS)) % 3 == 0, 2.0, 0.0)
     terms = [chance.uniform(0.1, 1, (1, len(TERMS))) for _ in range(200)]
-    steps_s = np.array([float((one @ planted)[0]) for one in terms])
+    steps_s = np.array([float((term @ planted)[0]) for term in terms])
     found = LinearWork.fit(terms, steps_s)
     assert (found.coefficients >= 0).all()
     assert found.coefficients[planted > 0].min() > 3 * found.coefficients[planted == 0].max()
-    forecast = np.array([found.step_s(one) for one in terms])
+    forecast = np.array([found.step_s(term) for term in terms])
     assert np.abs(forecast / steps_s - 1).mean() < 0.06
 
 
@@ -62,7 +61,7 @@ def test_of_a_mix_the_slowest_group_counts() -> None:
 def test_a_linear_model_says_closed_form_steps_again() -> None:
     known = study.known()
     asked = study.scenarios(workers=(3,))
-    found, _ = Model.fit(known, "none").forecast(asked)
+    found, _ = WorkModel.fit(known, "none").forecast(asked)
     np.testing.assert_allclose(np.exp(found), [study.step_s(one) for one in asked], rtol=0.1)
 
 
@@ -72,7 +71,7 @@ def test_intervals_of_a_gaussian_process_hold_planted_effects() -> None:
     effects = chance.normal(0, 0.3, 40)
     names = np.repeat([f"n{place}" for place in range(40)], 5).astype(object)
     kinds = np.repeat(chance.normal(size=(40, 3)), 5, axis=0)
-    rows = Rows(names, kinds, chance.normal(size=(200, 2)))
+    rows = RunFeatures(names, kinds, chance.normal(size=(200, 2)))
     left = np.repeat(effects, 5) + chance.normal(0, 0.02, 200)
     seen = np.arange(200) < 150
     process = GaussianProcess(rows.taken(seen), left[seen])
@@ -95,7 +94,7 @@ def test_seen_and_unseen_networks_have_a_regressor_each(answer: PredictDDL) -> N
 def test_where_each_network_has_a_twin_of_another_family_known_ones_have_forecasts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
+    monkeypatch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
     twins = PredictDDL.fit(study.known(("ant", "axe", "bee", "bat", "cow", "cat")))
     assert 0 < twins.parameters.far < 1e-5
     asked = [study.scenario("ant", 3, 8), study.scenario("bird", 3, 8)]
@@ -145,7 +144,7 @@ def test_of_steps_on_one_type_nothing_tells_how_wrong_another_is() -> None:
     known = study.known()
     fast = known.without(lambda one: one.scenario.worker_groups[0].node_type == "slow")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
+        patch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
         found = PredictDDL.fit(fast)
     row = found.predict([study.scenario("ant", 2, 4, "slow")]).row(0, named=True)
     assert row["value"] > 0
@@ -163,15 +162,15 @@ def test_networks_with_one_run_each_have_the_interval_of_families_left_out() -> 
     one_each = study.known().without(
         lambda one: one.scenario != study.scenario(one.scenario.workload.dnn, 2, 4)
     )
-    assert model.by_run(one_each, model.ours("none")) is None
+    assert model.by_run(one_each, model.fit_with("none")) is None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
+        patch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
         found = PredictDDL.fit(one_each)
     families = sorted(one_each.names)
-    score = model.by_family(one_each, families, model.ours("none")).quantile_score()
+    score = model.by_family(one_each, families, model.fit_with("none")).quantile_score()
     assert found.parameters.scores["seen"] == score
     row = found.predict([study.scenario("ant", 4, 8)]).row(0, named=True)
-    _, deviation = Model.fit(one_each, "none").forecast([study.scenario("ant", 4, 8)])
+    _, deviation = WorkModel.fit(one_each, "none").forecast([study.scenario("ant", 4, 8)])
     half = np.log(row["high"] / row["low"]) / 2
     assert half == pytest.approx(score * deviation[0])
 
@@ -210,9 +209,9 @@ def test_the_best_answers_for_families_left_out(
 ) -> None:
     others = {"log_linear": says(log_linear_s), "histogram": says(histogram)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
-        patch.setattr(fitted, "BASELINES", others)
-        patch.setattr(model, "ours", lambda regressor: says(ours))
+        patch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
+        patch.setattr(fit, "BASELINES", others)
+        patch.setattr(model, "fit_with", lambda regressor: says(ours))
         found = PredictDDL.fit(study.known())
         unseen = study.scenario("bat", 2, 4)
         row = found.predict([unseen]).row(0, named=True)
@@ -223,11 +222,11 @@ def test_the_best_answers_for_families_left_out(
         assert row["value"] == pytest.approx(study.step_s(unseen) * np.exp(error))
 
 
-def left_out(*errors: float) -> model.LeftOut:
+def left_out(*errors: float) -> model.HeldOutRuns:
     """Return errors of families with three runs each."""
     each = np.repeat(np.array(errors), 3)
     names = np.repeat([f"f{place}" for place in range(len(errors))], 3).astype(object)
-    return model.LeftOut(each, np.ones(len(each)), names)
+    return model.HeldOutRuns(each, np.ones(len(each)), names)
 
 
 def test_better_in_the_mean_is_not_surely_better() -> None:
@@ -245,8 +244,8 @@ def test_one_family_is_not_enough() -> None:
 
 def test_a_more_complicated_regressor_has_to_be_clearly_better() -> None:
     tried = {"none": left_out(0.10), "trees": left_out(0.099)}
-    assert model.chosen(tried) == "none"
-    assert model.chosen({**tried, "trees": left_out(0.05)}) == "trees"
+    assert model.choose_regressor(tried) == "none"
+    assert model.choose_regressor({**tried, "trees": left_out(0.05)}) == "trees"
 
 
 def test_graphs_of_the_moment_do_not_stay(answer: PredictDDL) -> None:

@@ -13,9 +13,9 @@ from torch import nn
 from models.predictddl import ghn, random_networks
 from models.predictddl.ghn import MOST_STEPS, SHAPES, SIZE, Embedder, cosine_distance, lengths_of
 from models.predictddl.hypernetwork import Hypernetwork
-from models.predictddl.systems import trained
-from networks.primitive_graph import primitive_graph
+from models.predictddl.systems import load_shipped_embedder
 from networks.primitives import PRIMITIVES, Primitive, PrimitiveGraph
+from networks.pytorch_graph import primitive_graph
 from tests.networks.test_primitive_graph import Forward, traced
 from warehouse.records import BadInput
 
@@ -152,7 +152,7 @@ def test_a_transformer_is_embedded() -> None:
     found = traced(made, 8, 4, 4)
     assert found.histogram["layer_norm"] == 2
     assert found.histogram["attention"] or found.histogram["matmul"]
-    embedder = trained()
+    embedder = load_shipped_embedder()
     ours = embedder.embedding(found)
     assert ours.shape == (SIZE,)
     assert np.isfinite(ours).all()

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from models.predictddl.learned import GaussianProcess, Rows, Trees
+from models.predictddl.residuals import GaussianProcess, RunFeatures, TwoLevelTrees
 
 
 def test_a_search_that_leaves_what_numbers_can_say_goes_on_from_where_they_can() -> None:
     """Before, a covariance of no finite numbers ended a fit."""
-    rows = Rows(
+    rows = RunFeatures(
         np.repeat(np.arange(10), 2),
         np.random.default_rng(0).normal(size=(20, 3)),
         np.tile([[1.0], [2.0]], (10, 1)),
@@ -24,12 +24,12 @@ def test_trees_learn_a_threshold_that_networks_share() -> None:
     """A network that was left out is on one side of it too, so the deviation is small."""
     networks = np.repeat(np.arange(20), 4)
     above = networks % 2 == 0
-    rows = Rows(
+    rows = RunFeatures(
         networks.astype(object),
         np.where(above, 1.0, -1.0)[:, None],
         np.tile([[1.0], [2.0]], (40, 1)),
     )
-    trees = Trees(rows, np.where(above, 0.5, -0.5))
+    trees = TwoLevelTrees(rows, np.where(above, 0.5, -0.5))
     mean, deviation = trees.predict(rows.taken(np.array([0, 4])))
     assert mean == pytest.approx([0.5, -0.5], abs=0.05)
     assert (deviation < 0.05).all()
@@ -40,10 +40,10 @@ def test_the_deviation_of_trees_is_that_of_networks_left_out() -> None:
     chance = np.random.default_rng(0)
     networks = np.repeat(np.arange(40), 4)
     own = 0.5 * chance.choice([-1.0, 1.0], 40)[networks]
-    rows = Rows(
+    rows = RunFeatures(
         networks.astype(object), chance.normal(size=40)[networks][:, None], np.ones((160, 1))
     )
-    trees = Trees(rows, own)
+    trees = TwoLevelTrees(rows, own)
     mean, deviation = trees.predict(rows)
     assert np.abs(own - mean).mean() < 0.4
     assert (deviation > 0.45).all()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from models.predictddl.ghn import Embedder
-from models.predictddl.known import Known
-from models.predictddl.log_linear import fitted, histogram
-from models.predictddl.observed import Observed
+from models.predictddl.log_linear import fit_histogram, fit_log_linear
+from models.predictddl.observations import ObservedStep
+from models.predictddl.training_set import TrainingSet
 from tests.models.predictddl import study
 from warehouse.records import Scenario
 
@@ -29,20 +29,22 @@ def per_operation(one: Scenario) -> float:
     return float(study.network(one.workload.dnn).flops) * one.workload.batch_size / speed
 
 
-def error_of(fit: Callable[[Known], object], step_s: Callable[[Scenario], float]) -> float:
+def error_of(fit: Callable[[TrainingSet], object], step_s: Callable[[Scenario], float]) -> float:
     """Return the mean error of logarithms for the unseen network, fitted to the four others."""
     seen = study.scenarios(study.NETWORKS[:-1])
-    runs = [Observed(one, step_s(one)) for one in seen]
-    forecast = fit(Known(runs, study.MEASURED, study.graphs, Embedder.untrained()))
+    runs = [ObservedStep(one, step_s(one)) for one in seen]
+    forecast = fit(TrainingSet(runs, study.MEASURED, study.graphs, Embedder.untrained()))
     asked = study.scenarios([UNSEEN])
     found, deviations = forecast(asked)  # type: ignore[operator]
     assert (deviations > 0).all()
     return float(np.abs(found - np.log([step_s(one) for one in asked])).mean())
 
 
-@pytest.mark.parametrize(("fit", "step_s"), [(histogram, per_convolution), (fitted, per_operation)])
+@pytest.mark.parametrize(
+    ("fit", "step_s"), [(fit_histogram, per_convolution), (fit_log_linear, per_operation)]
+)
 def test_laws_of_their_figures_reach_a_network_that_was_not_seen(
-    fit: Callable[[Known], object], step_s: Callable[[Scenario], float]
+    fit: Callable[[TrainingSet], object], step_s: Callable[[Scenario], float]
 ) -> None:
     nothing = abs(
         np.log(step_s(study.scenario(UNSEEN, 1, 4)))

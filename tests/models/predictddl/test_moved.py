@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from models.predictddl import fitted
-from models.predictddl.fitted import PredictDDL
-from models.predictddl.known import Known
-from models.predictddl.learned import REGRESSORS
-from models.predictddl.moved import Moved, Steps
-from models.predictddl.observed import Observed
+from models.predictddl import fit
+from models.predictddl.fit import ForecastSteps, HostTransfer, PredictDDL
+from models.predictddl.observations import ObservedStep
+from models.predictddl.residuals import REGRESSORS
+from models.predictddl.training_set import TrainingSet
 from models.predictddl.work import TERMS
 from tests.models.predictddl import study
 from warehouse.records import Scenario
@@ -16,17 +15,19 @@ from warehouse.records import Scenario
 PLANTED = np.log([0.7, 1.0, 1.4])
 
 
-def steps(count: int, seed: int = 0, deviation: float = 0.05) -> Steps:
+def steps(count: int, seed: int = 0, deviation: float = 0.05) -> ForecastSteps:
     """Return steps of networks of their own, of three kinds of work in any parts."""
     parts = np.random.default_rng(seed).dirichlet(np.ones(3), count)
     names = np.array([f"n{seed}-{place}" for place in range(count)], dtype=object)
-    return Steps(names, parts, np.full(count, deviation))
+    return ForecastSteps(names, parts, np.full(count, deviation))
 
 
 def test_without_steps_nothing_changes_and_the_parts_say_how_sure_that_is() -> None:
-    asked = Steps(np.array(["a", "b"], dtype=object), np.array([[1, 0], [0.5, 0.5]]), np.zeros(2))
-    none = Steps(np.array([], dtype=object), np.zeros((0, 2)), np.zeros(0))
-    moved = Moved(none, np.zeros(0))
+    asked = ForecastSteps(
+        np.array(["a", "b"], dtype=object), np.array([[1, 0], [0.5, 0.5]]), np.zeros(2)
+    )
+    none = ForecastSteps(np.array([], dtype=object), np.zeros((0, 2)), np.zeros(0))
+    moved = HostTransfer(none, np.zeros(0))
     change, deviation = moved.predict(asked)
     assert change.tolist() == [0, 0]
     # Two kinds of work that differ independently err less together than one alone.
@@ -41,7 +42,7 @@ def test_planted_differences_are_found_and_intervals_hold() -> None:
     for count in (1, 4, 16, 64):
         measured = steps(count)
         left = measured.parts @ PLANTED + chance.normal(0, 0.05, count)
-        change, deviation = Moved(measured, left).predict(asked)
+        change, deviation = HostTransfer(measured, left).predict(asked)
         left_asked = asked.parts @ PLANTED + chance.normal(0, 0.05, 200)
         errors[count] = float(np.abs(left_asked - change).mean())
         deviations[count] = float(deviation.mean())
@@ -49,15 +50,17 @@ def test_planted_differences_are_found_and_intervals_hold() -> None:
     assert errors[64] < errors[4] < errors[1]
     assert errors[64] == pytest.approx(0.05 * np.sqrt(2 / np.pi), rel=0.15)
     assert list(deviations.values()) == sorted(deviations.values(), reverse=True)
-    times = Moved(steps(64), steps(64).parts @ PLANTED).times()
+    times = HostTransfer(steps(64), steps(64).parts @ PLANTED).times()
     assert times == pytest.approx(np.exp(PLANTED), rel=0.1)
 
 
 def test_a_step_tells_most_of_its_own_network() -> None:
-    one = Steps(np.array(["a"], dtype=object), np.array([[0.5, 0.5]]), np.array([0.2]))
-    moved = Moved(one, np.array([0.4]))
+    one = ForecastSteps(np.array(["a"], dtype=object), np.array([[0.5, 0.5]]), np.array([0.2]))
+    moved = HostTransfer(one, np.array([0.4]))
     same, sure = moved.predict(one)
-    other, unsure = moved.predict(Steps(np.array(["b"], dtype=object), one.parts, one.deviations))
+    other, unsure = moved.predict(
+        ForecastSteps(np.array(["b"], dtype=object), one.parts, one.deviations)
+    )
     assert 0.4 > same[0] > other[0] > 0
     assert sure[0] < unsure[0]
 
@@ -65,26 +68,29 @@ def test_a_step_tells_most_of_its_own_network() -> None:
 def elsewhere(scenario: Scenario) -> Scenario:
     """Return training on nodes of that name on another host."""
     nodes = tuple(
-        one.model_copy(update={"node_type": one.node_type + "@5e1f5e1f"}) for one in scenario.nodes
+        node.model_copy(update={"node_type": node.node_type + "@5e1f5e1f"})
+        for node in scenario.nodes
     )
     return scenario.model_copy(update={"nodes": nodes})
 
 
-def known(*own: Observed) -> Known:
+def known(*own: ObservedStep) -> TrainingSet:
     """Return many runs of another host, whose nodes do what ours can do, and some of this one."""
     measured = {**study.MEASURED, **{f"{name}@5e1f5e1f": of for name, of in study.MEASURED.items()}}
-    others = [Observed(elsewhere(one), study.step_s(one)) for one in study.scenarios()]
-    return Known([*others, *own], measured, study.graphs, study.known().embedder)
+    others = [
+        ObservedStep(elsewhere(scenario), study.step_s(scenario)) for scenario in study.scenarios()
+    ]
+    return TrainingSet([*others, *own], measured, study.graphs, study.known().embedder)
 
 
-def slower(scenario: Scenario) -> Observed:
+def slower(scenario: Scenario) -> ObservedStep:
     """Return a step that takes half as long again here."""
-    return Observed(scenario, 1.5 * study.step_s(scenario))
+    return ObservedStep(scenario, 1.5 * study.step_s(scenario))
 
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
+    monkeypatch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
 
 
 @pytest.mark.usefixtures("plain")
@@ -113,7 +119,7 @@ def test_a_few_steps_correct_what_other_hosts_tell() -> None:
 
 
 def test_one_family_of_another_host_is_not_learned_from() -> None:
-    of_ant = known(*[slower(one) for one in study.scenarios()]).without(
+    of_ant = known(*[slower(scenario) for scenario in study.scenarios()]).without(
         lambda one: (
             one.scenario.worker_groups[0].node_type.endswith("@5e1f5e1f")
             and one.scenario.workload.dnn != "ant"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 import pytest
 
-from models.predictddl.observed import DENSE, POINTWISE, capabilities, observed, of_node
+from models.predictddl.observations import DENSE, POINTWISE, capabilities, observed_steps, of_node
 from models.predictddl.work import TERMS, Work, terms
 from tests.models.predictddl.study import MEASURED, graphs, group, raw_tables, scenario
 
@@ -22,9 +22,9 @@ def with_pointwise(parts: Mapping[str, float]) -> dict[str, dict[str, float]]:
 
 def test_a_scenario_that_several_runs_brought_is_observed_once() -> None:
     tables = raw_tables()
-    once = observed(tables["run"], tables["scenario"], tables["sample"])
+    once = observed_steps(tables["run"], tables["scenario"], tables["sample"])
     twice = pl.concat([tables["scenario"]] * 2)
-    assert observed(tables["run"], twice, tables["sample"]) == once
+    assert observed_steps(tables["run"], twice, tables["sample"]) == once
 
 
 def test_runs_without_single_pixels_say_what_they_said() -> None:
@@ -42,7 +42,7 @@ def test_types_of_other_hosts_are_types_of_their_own() -> None:
     for elsewhere, names in cases:
         run = tables["run"].with_columns(host_id=pl.lit("5e1f5e1f99999999"), elsewhere=elsewhere)
         assert capabilities(run, tables["sample"]).keys() == names
-        (one,) = observed(run, tables["scenario"], tables["sample"])
+        (one,) = observed_steps(run, tables["scenario"], tables["sample"])
         (found,) = one.scenario.worker_groups
         assert found.node_type in names
         assert found.node_type.startswith("fast")
@@ -61,7 +61,7 @@ def test_a_scenario_of_two_hosts_is_two() -> None:
         .filter(run_id="step-0")
         .with_columns(run_id=pl.lit("there"), value=2 * pl.col("value"))
     )
-    here, far = observed(run, tables["scenario"], pl.concat([tables["sample"], there]))
+    here, far = observed_steps(run, tables["scenario"], pl.concat([tables["sample"], there]))
     assert far.step_s == pytest.approx(2 * here.step_s)
     assert far.scenario.worker_groups[0].node_type == "fast@5e1f5e1f"
 

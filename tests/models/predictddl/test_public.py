@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.predictddl.public import fit_sizes
+from models.predictddl.public_files import fit_sizes
 from warehouse.records import BadInput
 
 

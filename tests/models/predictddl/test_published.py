@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.predictddl import published
-from models.predictddl.published import GRIDS, Published
+from models.predictddl import as_published
+from models.predictddl.as_published import GRIDS, PublishedRegressors
 from tests.models.predictddl import study
 
 
@@ -29,10 +29,12 @@ def test_features_of_a_cluster_are_sums_over_its_servers() -> None:
             return np.full(len(rows), 100.0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(published, "_made", lambda *given: Regressor())
-        choice = published.Choice(kind="linear", settings={}, error=0.0)
-        parameters = published.Parameters(chosen=choice, best_of_kinds=(choice,))
-        made = Published(known, published.size, named=False, parameters=parameters)
+        patch.setattr(as_published, "_made", lambda *given: Regressor())
+        choice = as_published.RegressorChoice(kind="linear", settings={}, error=0.0)
+        parameters = as_published.Parameters(chosen=choice, best_of_kinds=(choice,))
+        made = PublishedRegressors(
+            known, as_published.size_features, named=False, parameters=parameters
+        )
         (step_s,) = made.steps_s([asked])
     graph = study.network("ant")
     layers = sum(node.parameters > 0 for node in graph.nodes)
@@ -44,10 +46,19 @@ def test_features_of_a_cluster_are_sums_over_its_servers() -> None:
 
 def test_the_best_on_networks_left_out_is_chosen_and_loads_alike() -> None:
     known = study.known()
-    made = Published.fit(known, published.size, kinds=("polynomial", "linear"))
-    assert {one.kind for one in made.parameters.best_of_kinds} == {"polynomial", "linear"}
-    assert made.parameters.chosen.error == min(one.error for one in made.parameters.best_of_kinds)
-    loaded = Published(known, published.size, named=False, parameters=made.parameters)
+    made = PublishedRegressors.fit(
+        known, as_published.size_features, kinds=("polynomial", "linear")
+    )
+    assert {best_of_kind.kind for best_of_kind in made.parameters.best_of_kinds} == {
+        "polynomial",
+        "linear",
+    }
+    assert made.parameters.chosen.error == min(
+        best_of_kind.error for best_of_kind in made.parameters.best_of_kinds
+    )
+    loaded = PublishedRegressors(
+        known, as_published.size_features, named=False, parameters=made.parameters
+    )
     asked = study.scenarios(workers=(1, 3))
     np.testing.assert_array_equal(made.steps_s(asked), loaded.steps_s(asked))
 
@@ -59,23 +70,27 @@ def test_kinds_are_compared_on_networks_that_did_not_choose_their_settings(
     grid = {"kernel": ("rbf",), "C": (1.0, 1000.0), "gamma": (0.05, 0.5), "epsilon": (0.1,)}
     monkeypatch.setitem(GRIDS, "svr", grid)
     known = study.known(effects={"bee": 1.5, "dog": -1.0}, noise=0.5)
-    made = Published.fit(known, published.size, kinds=("linear", "svr"))
-    found = {one.kind: one for one in made.parameters.best_of_kinds}
-    of_all = Published.fit(known, published.size, kinds=("svr",)).parameters.chosen
+    made = PublishedRegressors.fit(known, as_published.size_features, kinds=("linear", "svr"))
+    found = {best_of_kind.kind: best_of_kind for best_of_kind in made.parameters.best_of_kinds}
+    of_all = PublishedRegressors.fit(
+        known, as_published.size_features, kinds=("svr",)
+    ).parameters.chosen
     errors: list[float] = []
     settings = []
     for fold in (study.NETWORKS[first::4] for first in range(4)):
-        out = [one for one in known.runs if one.scenario.workload.dnn in fold]
+        out = [run for run in known.runs if run.scenario.workload.dnn in fold]
         rest = known.without(lambda one, fold=fold: one.scenario.workload.dnn in fold)  # type: ignore[misc]
-        own = Published.fit(rest, published.size, kinds=("svr",))
+        own = PublishedRegressors.fit(rest, as_published.size_features, kinds=("svr",))
         settings.append(own.parameters.chosen.settings)
         steps_s = own.steps_s([one.scenario for one in out])
         errors += [abs(s / one.step_s - 1) for s, one in zip(steps_s, out, strict=True)]
-    assert any(one != of_all.settings for one in settings)
+    assert any(setting != of_all.settings for setting in settings)
     assert found["svr"].settings == of_all.settings
     assert found["svr"].error == pytest.approx(np.mean(errors)) != of_all.error
     # Nothing is to be chosen of a linear regression, so its error is the same both ways.
-    alone = Published.fit(known, published.size, kinds=("linear",)).parameters.chosen
+    alone = PublishedRegressors.fit(
+        known, as_published.size_features, kinds=("linear",)
+    ).parameters.chosen
     assert found["linear"] == alone
 
 
@@ -84,5 +99,8 @@ def test_two_networks_are_enough_to_compare_kinds(monkeypatch: pytest.MonkeyPatc
     grid = {"kernel": ("rbf",), "C": (1.0, 10.0), "gamma": (0.05,), "epsilon": (0.1,)}
     monkeypatch.setitem(GRIDS, "svr", grid)
     known = study.known(names=("ant", "bee"))
-    made = Published.fit(known, published.size, kinds=("linear", "svr"))
-    assert {one.kind for one in made.parameters.best_of_kinds} == {"linear", "svr"}
+    made = PublishedRegressors.fit(known, as_published.size_features, kinds=("linear", "svr"))
+    assert {best_of_kind.kind for best_of_kind in made.parameters.best_of_kinds} == {
+        "linear",
+        "svr",
+    }

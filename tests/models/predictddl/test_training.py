@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.predictddl import training
-from models.predictddl.datasets import Dataset
+from models.predictddl.datasets import ImageDataset
 from models.predictddl.hypernetwork import Hypernetwork, random_weights, run
 from models.predictddl.random_networks import CHANNELS, MOST_KERNEL, MOST_LAYERS, draw
 from warehouse.records import BadInput
@@ -35,7 +35,7 @@ def test_a_random_network_runs_with_random_and_with_predicted_weights(
         if layer.shape:
             assert predicted[place].shape == weights[place].shape == layer.shape
     graph = network.graph
-    assert [node.type for node in graph.nodes] == [one.type for one in network.layers]
+    assert [node.type for node in graph.nodes] == [layer.type for layer in network.layers]
     assert graph.parameter_count == sum(one.numel() for one in weights.values())
 
 
@@ -54,11 +54,11 @@ def one_network_an_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "META_BATCH", 1)
 
 
-def few(name: str = "few") -> Dataset:
+def few(name: str = "few") -> ImageDataset:
     """Return images of two classes that differ in brightness."""
     labels = np.arange(64) % 2
     images = np.random.default_rng(0).normal(0, 0.1, (64, 1, 8, 8)) + labels[:, None, None, None]
-    return Dataset.of(name, images, labels)
+    return ImageDataset.of(name, images, labels)
 
 
 def ticking() -> SimpleNamespace:

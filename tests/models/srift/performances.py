@@ -5,14 +5,14 @@ from itertools import combinations, product
 
 from hypothesis import strategies as st
 
-from models.choosing.limits import Job
-from models.choosing.offers import Offer
-from models.srift.baselines import AlphaBeta, Line
+from models.choice.limits import Job
+from models.choice.offers import Offer
+from models.srift.allreduce_samples import AlphaBeta, Line
 from models.srift.exchange import Buckets
-from models.srift.forecast import Forecast, forecast
 from models.srift.iteration import simulate
 from models.srift.latency import Latency, PiecewiseLinear
-from models.srift.performance import Configuration, Group, NodeProfile, Performance
+from models.srift.optimizer import ConfigurationForecast, forecast
+from models.srift.performance import Configuration, ConfigurationGroup, NodeProfile, Performance
 
 NAMES = ("large", "medium", "small")
 
@@ -101,16 +101,16 @@ def every_configuration(
         for chosen in combinations(offered, types):
             each = [list(_groups(performance, offer)) for offer in chosen]
             for groups in product(*each):
-                if sum(one.count * one.batch_size for one in groups) == global_batch:
+                if sum(group.count * group.batch_size for group in groups) == global_batch:
                     yield Configuration(groups=groups)
 
 
-def _groups(performance: Performance, offer: Offer) -> Iterator[Group]:
+def _groups(performance: Performance, offer: Offer) -> Iterator[ConfigurationGroup]:
     profile = performance.nodes[offer.node_type]
     for count in range(1, offer.capacity + 1):
         per_device = 1
         while per_device <= profile.max_batch:
-            yield Group(
+            yield ConfigurationGroup(
                 node_type=offer.node_type,
                 market=offer.market,
                 count=count,
@@ -121,7 +121,7 @@ def _groups(performance: Performance, offer: Offer) -> Iterator[Group]:
 
 def every_forecast(
     performance: Performance, offered: Sequence[Offer], job: Job, max_types: int
-) -> list[Forecast]:
+) -> list[ConfigurationForecast]:
     """Return forecasts of all configurations, each by the event simulator."""
     return [
         forecast(performance, offered, one, job)
@@ -129,6 +129,6 @@ def every_forecast(
     ]
 
 
-def step_time_s(performance: Performance, *groups: Group) -> float:
+def step_time_s(performance: Performance, *groups: ConfigurationGroup) -> float:
     """Return the expected step time of a configuration."""
     return simulate(performance, Configuration(groups=groups)).step_time_s

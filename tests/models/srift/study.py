@@ -6,7 +6,7 @@ from itertools import product
 
 import polars as pl
 
-from warehouse.records import NodeGroup, Scenario, Strategy, Workload
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 HOP_S = 1e-3
 MIB = 2**20
@@ -36,7 +36,9 @@ def scenario(
 ) -> Scenario:
     """Return what trains on all of these nodes."""
     return Scenario(
-        workload=Workload(dnn=dnn, framework="pytorch", image_size=64, batch_size=batch_size),
+        workload=TrainingWorkload(
+            dnn=dnn, framework="pytorch", image_size=64, batch_size=batch_size
+        ),
         strategy=Strategy(kind="all_reduce", workers=sum(one.count for one in groups)),
         nodes=groups,
         link_mbps=link_mbps,

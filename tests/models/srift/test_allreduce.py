@@ -5,8 +5,16 @@ import polars as pl
 import pytest
 
 from models.srift.allreduce import LearnedBandwidth, check_grid, fit
-from models.srift.allreduce_samples import Hardware, features, samples
-from models.srift.baselines import AlphaBeta, Line, Rated, fit_alpha_beta, rated
+from models.srift.allreduce_samples import (
+    AlphaBeta,
+    Hardware,
+    Line,
+    RatedBandwidth,
+    features,
+    fit_alpha_beta,
+    rated,
+    samples,
+)
 from models.srift.boosting import Floats, Grid, Label, Weights, folds
 from warehouse.records import BadInput
 
@@ -71,7 +79,7 @@ def test_a_mix_goes_by_its_slowest_unless_it_was_probed() -> None:
 
 def test_the_rated_bandwidth() -> None:
     model = rated({**HARDWARE, "unrated": Hardware()})
-    assert model == Rated(rated_Bps={"slow": 1.25e9, "fast": 3.125e9})
+    assert model == RatedBandwidth(rated_Bps={"slow": 1.25e9, "fast": 3.125e9})
     found = model.table(("fast", "slow"), np.array([2, 4]), np.array([4]))
     assert found.tolist() == [[1.25e9], [1.25e9]]
 

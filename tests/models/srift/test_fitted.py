@@ -3,11 +3,11 @@
 import polars as pl
 import pytest
 
-from models.srift.baselines import AlphaBeta, Line
+from models.srift.allreduce_samples import AlphaBeta, Line
 from models.srift.exchange import Buckets
-from models.srift.fitted import FittedNetwork, Tables, fit, link_Bps
 from models.srift.iteration import simulate
-from models.srift.performance import Configuration, Group
+from models.srift.performance import Configuration, ConfigurationGroup
+from models.srift.profiles import FittedNetwork, NetworkTables, fit, link_Bps
 from warehouse.records import BadInput
 
 BANDWIDTH = AlphaBeta(lines={"a": Line(hop_s=0.0, link_Bps=100.0)})
@@ -18,16 +18,16 @@ def links(*rows: tuple[str, int, int, int, float]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=names, orient="row").with_columns(run_id=pl.lit("r"))
 
 
-def tables(slow: float = 1.0, devices: int = 1, gradient_bytes: int = 600) -> Tables:
+def tables(slow: float = 1.0, devices: int = 1, gradient_bytes: int = 600) -> NetworkTables:
     """Return a network of two layers that takes 1 s forward and 2 s backward per sample."""
     batches = (1, 2, 4, 8)
-    return Tables(
+    return NetworkTables(
         compute=pl.DataFrame(
             {
                 "batch_size": batches,
                 "trial": [0] * 4,
-                "forward_s": [slow * one for one in batches],
-                "backward_s": [2 * slow * one for one in batches],
+                "forward_s": [slow * batch for batch in batches],
+                "backward_s": [2 * slow * batch for batch in batches],
                 "update_s": [None] * 4,
             },
             schema_overrides={"update_s": pl.Float64},
@@ -50,7 +50,9 @@ def tables(slow: float = 1.0, devices: int = 1, gradient_bytes: int = 600) -> Ta
 def test_what_was_fitted_can_be_simulated() -> None:
     """Two nodes: 200 bytes from 1 s, 600 from 2 s, over 100 B/s: the exchange ends at 9 s."""
     found = fit({"a": tables()}, BANDWIDTH)
-    configuration = Configuration(groups=(Group(node_type="a", count=2, batch_size=1),))
+    configuration = Configuration(
+        groups=(ConfigurationGroup(node_type="a", count=2, batch_size=1),)
+    )
     assert simulate(found.performance, configuration).step_time_s == pytest.approx(1 + 9)
     assert found.nodes["a"].max_batch == 8
 

@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from models.srift.baselines import AlphaBeta, Line, Rated
+from models.srift.allreduce_samples import AlphaBeta, Line, RatedBandwidth
 from models.srift.exchange import Buckets
 from models.srift.iteration import simulate, world_size
-from models.srift.performance import Configuration, Group, Performance
+from models.srift.performance import Configuration, ConfigurationGroup, Performance
 from tests.models.srift.performances import node, performances, step_time_s
 from warehouse.records import BadInput
 
-RATES = Rated(rated_Bps={"a": 100.0, "b": 50.0})
+RATES = RatedBandwidth(rated_Bps={"a": 100.0, "b": 50.0})
 
 
-def group(node_type: str, count: int, batch_size: int) -> Group:
-    return Group(node_type=node_type, count=count, batch_size=batch_size)
+def group(node_type: str, count: int, batch_size: int) -> ConfigurationGroup:
+    return ConfigurationGroup(node_type=node_type, count=count, batch_size=batch_size)
 
 
 NETWORK = Performance(
@@ -48,7 +48,7 @@ def test_exchange_follows_the_backward_pass() -> None:
     assert (found.forward_s, found.backward_s) == (1.0, 2.0)
     assert found.exchange_s == pytest.approx(9.0)
     assert found.step_time_s == pytest.approx(10.0)
-    assert [(one.kind, one.transfer) for one in found.events] == [
+    assert [(event.kind, event.transfer) for event in found.events] == [
         ("start", 0),
         ("start", 1),
         ("finish", 0),
@@ -113,13 +113,13 @@ def test_all_reduces_may_slow_the_backward_pass() -> None:
 
     600 bytes from 3 s on take 600 s. With nothing to send the pass is not slowed.
     """
-    slow = replace(NETWORK, bandwidth=Rated(rated_Bps={"a": 1.0}), slowdown=1.0)
+    slow = replace(NETWORK, bandwidth=RatedBandwidth(rated_Bps={"a": 1.0}), slowdown=1.0)
     found = simulate(slow, Configuration(groups=(group("a", 2, 1),)))
     assert found.exchange_s == pytest.approx(3 + 600)
     only_last = replace(slow, layer_bytes=(0, 200))
     found = simulate(only_last, Configuration(groups=(group("a", 2, 1),)))
     assert found.exchange_s == pytest.approx(1 + 200)
-    quick = replace(only_last, bandwidth=Rated(rated_Bps={"a": 400.0}))
+    quick = replace(only_last, bandwidth=RatedBandwidth(rated_Bps={"a": 400.0}))
     found = simulate(quick, Configuration(groups=(group("a", 2, 1),)))
     assert found.exchange_s == pytest.approx(2.25)
     assert found.step_time_s == pytest.approx(1 + 2.25)

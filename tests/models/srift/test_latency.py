@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from models.srift.gradients import Gradients
-from models.srift.gradients import fit as fit_gradients
-from models.srift.latency import Latency, PiecewiseLinear, fit, sample_points
+from models.srift.latency import Gradients, Latency, PiecewiseLinear, fit, sample_points
+from models.srift.latency import fit_gradients as fit_gradients
 from warehouse.records import BadInput
 
 CURVE = PiecewiseLinear(batch_sizes=(1, 4, 8, 16), seconds=(1.0, 2.5, 3.5, 7.5))
@@ -38,7 +37,7 @@ def test_a_straight_line_stays_one(
     """Equation (1) everywhere, beyond the samples too."""
     points.sort()
     line = PiecewiseLinear(
-        batch_sizes=tuple(points), seconds=tuple(alpha * one + beta for one in points)
+        batch_sizes=tuple(points), seconds=tuple(alpha * point + beta for point in points)
     )
     np.testing.assert_allclose(line(asked), alpha * np.array(asked) + beta, rtol=1e-6)
 

@@ -5,23 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choosing.limits import FORGIVEN, Job
-from models.choosing.offers import Offer
-from models.srift.baselines import Rated
-from models.srift.evaluation import Evaluator
-from models.srift.exploration import Completion
-from models.srift.forecast import Forecast
-from models.srift.optimizer import optimize
-from models.srift.pareto import pareto_front
+from models.choice.limits import FORGIVEN, Job
+from models.choice.offers import Offer
+from models.srift.allreduce_samples import RatedBandwidth
+from models.srift.optimizer import ConfigurationForecast, optimize, pareto_front
 from models.srift.performance import Performance
-from models.srift.space import options, splits
+from models.srift.search import Completion, Evaluator
+from models.srift.space import list_offer_options, splits
 from tests.models.srift.performances import every_forecast, node, offers, performances
 from warehouse.records import BadInput
 
 BATCHES = st.sampled_from([8, 12, 6, 16, 10, 7, 4, 1])
 
 
-def limits(data: st.DataObject, known: list[Forecast], job: Job) -> Job:
+def limits(data: st.DataObject, known: list[ConfigurationForecast], job: Job) -> Job:
     """Return the job with limits near what some configurations need."""
     times = sorted(one.time_s for one in known) or [1.0]
     costs = sorted(max(one.cost_usd, 1e-6) for one in known) or [1.0]
@@ -42,7 +39,7 @@ def limits(data: st.DataObject, known: list[Forecast], job: Job) -> Job:
     )
 
 
-def inside(job: Job, known: list[Forecast]) -> list[Forecast]:
+def inside(job: Job, known: list[ConfigurationForecast]) -> list[ConfigurationForecast]:
     return [
         one
         for one in known
@@ -65,7 +62,7 @@ def test_it_finds_what_trying_everything_finds(
     assert found.configurations == len(known)
     feasible = inside(job, known)
 
-    def value(one: Forecast) -> float:
+    def value(one: ConfigurationForecast) -> float:
         return one.time_s if minimize == "time" else one.cost_usd
 
     expected = sorted(map(value, feasible))[:3]
@@ -87,7 +84,7 @@ def test_the_front_is_that_of_everything(
     job = Job(global_batch=batch, iterations=10, minimize="time")
     known = every_forecast(performance, offered, job, len(offered))
     job = limits(data, known, job)
-    expected: list[Forecast] = []
+    expected: list[ConfigurationForecast] = []
     for one in sorted(inside(job, known), key=lambda one: (one.time_s, one.cost_usd)):
         if not expected or one.cost_usd < expected[-1].cost_usd:
             expected.append(one)
@@ -106,7 +103,7 @@ def test_the_front_is_that_of_everything(
 @given(st.data(), performances(), BATCHES)
 def test_bounds_are_admissible(data: st.DataObject, performance: Performance, batch: int) -> None:
     offered = data.draw(offers(performance))
-    space = options(performance, offered, batch)
+    space = list_offer_options(performance, offered, batch)
     evaluator = Evaluator(performance, space)
     bound = Completion.of(space, batch)
     for types in range(1, len(offered) + 1):
@@ -126,7 +123,7 @@ def test_bounds_are_admissible(data: st.DataObject, performance: Performance, ba
 TWO = Performance(
     layer_bytes=(0,),
     nodes={"fast": node(1.0, 1.0, max_batch=4), "slow": node(2.0, 2.0, max_batch=4)},
-    bandwidth=Rated(rated_Bps={"fast": 1.0, "slow": 1.0}),
+    bandwidth=RatedBandwidth(rated_Bps={"fast": 1.0, "slow": 1.0}),
 )
 
 
@@ -195,7 +192,7 @@ def test_too_large_a_space_is_refused() -> None:
     performance = Performance(
         layer_bytes=(0,),
         nodes={name: node(1.0, 1.0, max_batch=512) for name in names},
-        bandwidth=Rated(rated_Bps=dict.fromkeys(names, 1.0)),
+        bandwidth=RatedBandwidth(rated_Bps=dict.fromkeys(names, 1.0)),
     )
     job = Job(global_batch=4096, iterations=1, minimize="time")
     many = [offer(name, 1.0, 64) for name in names]

@@ -2,10 +2,9 @@
 
 import pytest
 
-from models.predictddl.observed import Observed
-from models.srift.pace import pace
+from models.predictddl.observations import ObservedStep
 from models.srift.parameters import Settings
-from models.srift.predictor import fit
+from models.srift.predictor import fit, training_factor
 from tests.models.srift import study
 from tests.models.srift.study import group, scenario
 
@@ -48,8 +47,8 @@ def test_exchanges_keep_theirs() -> None:
 def test_what_has_no_profile_says_nothing() -> None:
     networks = fit(**study.tables(), settings=EXACT).parameters.networks
     unknown = [
-        Observed(scenario(group("fast"), dnn="vgg11"), 1.0),
-        Observed(scenario(group("other")), 1.0),
+        ObservedStep(scenario(group("fast"), dnn="vgg11"), 1.0),
+        ObservedStep(scenario(group("other")), 1.0),
     ]
-    assert pace(unknown, networks) == 1
-    assert pace([], networks) == 1
+    assert training_factor(unknown, networks) == 1
+    assert training_factor([], networks) == 1

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from models.srift.placements import fit_placements
+from models.srift.public_files import fit_placements
 from warehouse.records import BadInput
 
 SIZE = {"bert": 4.0, "cifar10": 1.0, "imagenet": 2.0, "ncf": 0.5}

@@ -4,14 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choosing.limits import Job
-from models.choosing.offers import Offer
-from models.srift.baselines import Rated
-from models.srift.eager import optimize_eagerly
-from models.srift.forecast import forecast
-from models.srift.optimizer import optimize
+from models.choice.limits import Job
+from models.choice.offers import Offer
+from models.srift.allreduce_samples import RatedBandwidth
+from models.srift.optimizer import forecast, optimize
 from models.srift.performance import Performance
-from models.srift.policies import Policy, policy
+from models.srift.policies import Policy, choose_by_policy, optimize_eagerly
 from tests.models.srift.performances import node, offers, performances
 from warehouse.records import BadInput
 
@@ -22,7 +20,7 @@ NETWORK = Performance(
         "g4dn": node(0.3, 0.6, max_batch=256),
         "g3": node(0.4, 0.7, max_batch=300),
     },
-    bandwidth=Rated(rated_Bps={"p3": 1.0, "g4dn": 1.0, "g3": 1.0}),
+    bandwidth=RatedBandwidth(rated_Bps={"p3": 1.0, "g4dn": 1.0, "g3": 1.0}),
 )
 OFFERS = (
     Offer(node_type="p3", usd_per_hour=3.68, capacity=4),
@@ -43,13 +41,13 @@ OFFERS = (
 )
 def test_nodes_are_filled_in_rank_order(which: Policy, batch: int, label: str | None) -> None:
     """Case 3 of section 5.2, and what the paper leaves open: batches that fill no node."""
-    found = policy(which, NETWORK, OFFERS, batch)
+    found = choose_by_policy(which, NETWORK, OFFERS, batch)
     assert (found.label if found else None) == label
 
 
 def test_a_policy_s_forecast() -> None:
     """2 p3@1024: 256 samples a device take 0.3 · 256 s; 7.36 $/h."""
-    found = policy("TAP", NETWORK, OFFERS, 2048)
+    found = choose_by_policy("TAP", NETWORK, OFFERS, 2048)
     assert found is not None
     job = Job(global_batch=2048, iterations=10, minimize="time")
     forecasted = forecast(NETWORK, OFFERS, found, job)
@@ -71,8 +69,10 @@ def test_with_time_enough_eager_is_exhaustive(
     found = optimize(performance, offered, job)
     assert eager.complete
     assert (eager.choice is None) == (found.choice is None)
-    assert {one.constraint: one.needed for one in eager.relaxations} == pytest.approx(
-        {one.constraint: one.needed for one in found.relaxations}
+    assert {
+        relaxation.constraint: relaxation.needed for relaxation in eager.relaxations
+    } == pytest.approx(
+        {relaxation.constraint: relaxation.needed for relaxation in found.relaxations}
     )
     if eager.choice and found.choice:
         assert eager.choice.time_s == pytest.approx(found.choice.time_s) or minimize == "cost"
@@ -126,7 +126,7 @@ def test_an_interrupted_job_goes_on_with_other_nodes() -> None:
             "g3": node(0.0028, 0.0046, max_batch=64, ready=gradients, link_Bps=1.4e9),
             "g4dn": node(0.0028, 0.0046, max_batch=64, ready=gradients, link_Bps=2.5e9),
         },
-        bandwidth=Rated(rated_Bps={"p3": 1.3e9, "g3": 1.3e9, "g4dn": 2.4e9}),
+        bandwidth=RatedBandwidth(rated_Bps={"p3": 1.3e9, "g3": 1.3e9, "g4dn": 2.4e9}),
     )
     job = Job(global_batch=1024, iterations=400, minimize="cost", deadline_s=350.0)
     offered = [one.model_copy(update={"capacity": 32}) for one in OFFERS]

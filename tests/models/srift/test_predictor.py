@@ -8,10 +8,10 @@ from models.srift.boosting import Grid
 from models.srift.exchange import Buckets
 from models.srift.parameters import Settings
 from models.srift.predictor import Srift, fit
-from models.srift.probed import Network
+from models.srift.profiles import NetworkKey
 from tests.models.srift import study
 from tests.models.srift.study import LAYERS, SPEEDS_MBPS, group, scenario, seconds
-from warehouse.records import BadInput, Scenario, Strategy, Workload
+from warehouse.records import BadInput, Scenario, Strategy, TrainingWorkload
 
 EXACT = Settings(
     bandwidth="alpha_beta", buckets=None, streams=None, slowdown=False, model_error=0.0
@@ -67,9 +67,11 @@ def test_slowdown_and_buckets_as_measured_and_as_pytorch() -> None:
     found = fit(
         **study.tables(), settings=EXACT.model_copy(update={"slowdown": True, "buckets": Buckets()})
     )
-    slow = {one.dnn: (one.slowdown, one.hindrance) for one in found.parameters.networks}
+    slow = {
+        network.dnn: (network.slowdown, network.hindrance) for network in found.parameters.networks
+    }
     assert slow == dict.fromkeys(("small_cnn", "alexnet"), (study.SLOWDOWN, study.HINDRANCE))
-    performance = found.performance(Network("small_cnn", 64), 200.0)
+    performance = found.performance(NetworkKey("small_cnn", 64), 200.0)
     assert (performance.slowdown, performance.hindrance) == (study.SLOWDOWN, study.HINDRANCE)
     sizes = performance.transfers("fast").size_bytes.tolist()
     assert sizes == [*LAYERS["small_cnn"][::-1], 1]
@@ -86,7 +88,7 @@ def test_only_the_measured_share_of_scatter_is_straggling() -> None:
     whole = fit(**tables, settings=EXACT)
     part = fit(**tables, settings=EXACT.model_copy(update={"slowdown": True}))
     scales = [
-        found.performance(Network("small_cnn", 64), 200.0).node("fast").latency.scale(8)
+        found.performance(NetworkKey("small_cnn", 64), 200.0).node("fast").latency.scale(8)
         for found in (whole, part)
     ]
     assert scales[1] == pytest.approx(study.SHARE * scales[0])
@@ -110,7 +112,7 @@ def test_trees_come_near_the_formula(exact: Srift) -> None:
 
 
 def test_the_largest_batch_is_the_one_that_was_searched(exact: Srift) -> None:
-    nodes = exact.performance(Network("alexnet", 64), 400.0).nodes
+    nodes = exact.performance(NetworkKey("alexnet", 64), 400.0).nodes
     assert {name: one.max_batch for name, one in nodes.items()} == study.LARGEST
     assert {name: one.link_Bps for name, one in nodes.items()} == {"fast": 5e7, "slow": 5e7}
     with pytest.raises(BadInput, match="slow: a batch of 17 is 17"):
@@ -128,7 +130,7 @@ def unprofiled() -> dict[str, Scenario]:
     """Return scenarios that cannot be predicted, by what is said of them."""
     redefined = group("fast", 2).model_copy(update={"cpu_share": 0.5})
     servers = Scenario(
-        workload=Workload(dnn="small_cnn", image_size=64, batch_size=8),
+        workload=TrainingWorkload(dnn="small_cnn", image_size=64, batch_size=8),
         strategy=Strategy(workers=1),
         nodes=(group("fast"), group("fast").model_copy(update={"role": "server"})),
         link_mbps=200.0,

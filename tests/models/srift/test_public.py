@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.srift.public import fit
+from models.srift.public_files import fit
 from warehouse.records import BadInput
 
 SIZES = [2**exponent for exponent in range(3, 28, 2)]

@@ -4,12 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choosing.limits import FORGIVEN, Job
-from models.choosing.offers import Offer
-from models.choosing.relaxations import Relaxation
-from models.srift.baselines import Rated
-from models.srift.forecast import Forecast
-from models.srift.optimizer import optimize
+from models.choice.limits import FORGIVEN, Job, Relaxation
+from models.choice.offers import Offer
+from models.srift.allreduce_samples import RatedBandwidth
+from models.srift.optimizer import ConfigurationForecast, optimize
 from models.srift.performance import Performance
 from tests.models.srift.performances import every_forecast, node, offers, performances
 
@@ -54,16 +52,16 @@ def test_each_relaxation_is_as_small_as_it_can_be(
         assert found.relaxations == ()
         return
     assert found.choice is None
-    said = {one.constraint: one.needed for one in found.relaxations}
+    said = {relaxation.constraint: relaxation.needed for relaxation in found.relaxations}
     assert said == pytest.approx(expected, rel=1e-9)
-    for one in found.relaxations:
-        assert isinstance(one.option, Forecast)
+    for relaxation in found.relaxations:
+        assert isinstance(relaxation.option, ConfigurationForecast)
         if len(said) == 1 or cheap or soon:
             enough = job.model_copy(
                 update={
                     "deadline_s": deadline_s,
                     "budget_usd": budget_usd,
-                    one.constraint: one.needed,
+                    relaxation.constraint: relaxation.needed,
                 }
             )
             assert optimize(performance, offered, enough).choice is not None
@@ -72,11 +70,11 @@ def test_each_relaxation_is_as_small_as_it_can_be(
 ONE = Performance(
     layer_bytes=(0,),
     nodes={"one": node(1.0, 1.0, max_batch=4), "two": node(1.0, 1.0, max_batch=4, devices=2)},
-    bandwidth=Rated(rated_Bps={"one": 1.0, "two": 1.0}),
+    bandwidth=RatedBandwidth(rated_Bps={"one": 1.0, "two": 1.0}),
 )
 
 
-def relaxations(job: Job, *offered: Offer) -> tuple[Relaxation[Forecast], ...]:
+def relaxations(job: Job, *offered: Offer) -> tuple[Relaxation[ConfigurationForecast], ...]:
     found = optimize(ONE, offered, job)
     assert found.choice is None
     return found.relaxations
@@ -113,7 +111,7 @@ def test_a_price_an_hour_by_how_much() -> None:
     assert slow.text == "raise the deadline from 2.0 s to 8.0 s (+300.0%)"
     assert dear.text == "allow $288 an hour instead of $72 (+300.0%)"
     neither = job.model_copy(update={"usd_per_hour": 36.0, "deadline_s": 1.0})
-    assert [one.constraint for one in relaxations(neither, offer("one", 8))] == [
+    assert [relaxation.constraint for relaxation in relaxations(neither, offer("one", 8))] == [
         "deadline_s",
         "usd_per_hour",
     ]
@@ -129,7 +127,7 @@ def test_too_few_nodes() -> None:
 def test_a_batch_that_cannot_be_divided() -> None:
     """Two-device nodes only make even batches."""
     job = Job(global_batch=7, iterations=1, minimize="cost")
-    assert [one.needed for one in relaxations(job, offer("two", 8))] == [6, 8]
+    assert [relaxation.needed for relaxation in relaxations(job, offer("two", 8))] == [6, 8]
     job = Job(global_batch=1, iterations=1, minimize="cost")
     (larger,) = relaxations(job, offer("two", 8))
     assert larger.text == "change the global batch from 1 to 2 (+100.0%)"

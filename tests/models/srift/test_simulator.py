@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.srift import exchange_batch
-from models.srift.simulator import Allreduce, Event, exchange, exchange_s
+from models.srift import exchange as exchange_batch
+from models.srift.exchange import Allreduce, Event, exchange, exchange_s
 
 STARTS = st.floats(0.0, 5.0)
 TRANSFERS = st.lists(
@@ -38,13 +38,13 @@ def test_transfers_share_the_cap_while_they_overlap() -> None:
     first ends at 1 + 8/5 = 2.6 s. The second has sent 8 of 16 and ends 1 s later, alone at 8/s.
     """
     events = exchange([Allreduce(0.0, 16.0, 8.0), Allreduce(1.0, 16.0, 8.0)], 10.0)
-    assert [(one.kind, one.transfer, one.concurrent) for one in events] == [
+    assert [(event.kind, event.transfer, event.concurrent) for event in events] == [
         ("start", 0, 1),
         ("start", 1, 2),
         ("finish", 0, 1),
         ("finish", 1, 0),
     ]
-    assert [one.time_s for one in events] == pytest.approx([0.0, 1.0, 2.6, 3.6])
+    assert [event.time_s for event in events] == pytest.approx([0.0, 1.0, 2.6, 3.6])
 
 
 def test_a_slow_transfer_leaves_its_share_unused() -> None:
@@ -63,7 +63,7 @@ def test_one_at_a_time() -> None:
     """Waiting for its turn, the second starts at 2 s, the third, issued at 5 s, at once."""
     jobs = [Allreduce(0.0, 8.0, 4.0), Allreduce(1.0, 10.0, 5.0), Allreduce(5.0, 5.0, 5.0)]
     events = exchange(jobs, 100.0, most=1)
-    assert [(one.time_s, one.kind, one.transfer, one.concurrent) for one in events] == [
+    assert [(event.time_s, event.kind, event.transfer, event.concurrent) for event in events] == [
         (0.0, "start", 0, 1),
         (2.0, "finish", 0, 0),
         (2.0, "start", 1, 1),
@@ -80,7 +80,7 @@ def test_transfers_slow_the_backward_pass() -> None:
     """
     jobs = [Allreduce(1.0, 8.0, 4.0), Allreduce(3.0, 4.0, 4.0)]
     events = exchange(jobs, 100.0, slowdown=1.0)
-    assert [one.time_s for one in events] == [1.0, 3.0, 4.0, 5.0]
+    assert [event.time_s for event in events] == [1.0, 3.0, 4.0, 5.0]
     assert [one.time_s for one in exchange(jobs, 100.0)] == [1.0, 3.0, 3.0, 4.0]
 
 
@@ -91,7 +91,7 @@ def test_the_backward_pass_hinders_transfers() -> None:
     """
     jobs = [Allreduce(1.0, 8.0, 4.0), Allreduce(4.0, 0.0, 1.0)]
     events = exchange(jobs, 100.0, hindrance=1.0)
-    assert [one.time_s for one in events] == [1.0, 4.0, 4.0, 4.5]
+    assert [event.time_s for event in events] == [1.0, 4.0, 4.0, 4.5]
     longer = [Allreduce(1.0, 16.0, 4.0), jobs[1]]
     assert exchange_s(longer, 100.0, slowdown=1.0, hindrance=1.0) == 8.0
 
@@ -106,10 +106,10 @@ def test_every_transfer_starts_and_finishes_once(
     transfers: list[Allreduce], cap_Bps: float, most: int | None
 ) -> None:
     events = exchange(transfers, cap_Bps, most)
-    assert most is None or max(one.concurrent for one in events) <= most
-    assert [one.time_s for one in events] == sorted(one.time_s for one in events)
+    assert most is None or max(event.concurrent for event in events) <= most
+    assert [event.time_s for event in events] == sorted(event.time_s for event in events)
     for kind in ("start", "finish"):
-        assert sorted(one.transfer for one in events if one.kind == kind) == list(
+        assert sorted(event.transfer for event in events if event.kind == kind) == list(
             range(len(transfers))
         )
     assert events[-1].concurrent == 0
@@ -120,15 +120,18 @@ def test_no_exchange_beats_its_bounds(
     transfers: list[Allreduce], cap_Bps: float, most: int | None, slowdown: float, hindrance: float
 ) -> None:
     end_s = exchange_s(transfers, cap_Bps, most, slowdown, hindrance) * (1 + 1e-9) + 1e-12
-    for one in transfers:
-        assert end_s >= one.start_s + one.wire_bytes / one.bus_Bps
-        later = sum(other.wire_bytes for other in transfers if other.start_s >= one.start_s)
-        assert end_s >= one.start_s + later / cap_Bps
+    for transfer in transfers:
+        assert end_s >= transfer.start_s + transfer.wire_bytes / transfer.bus_Bps
+        later = sum(other.wire_bytes for other in transfers if other.start_s >= transfer.start_s)
+        assert end_s >= transfer.start_s + later / cap_Bps
 
 
 @given(TRANSFERS, CAPS)
 def test_twice_the_bandwidth_never_slows_it(transfers: list[Allreduce], cap_Bps: float) -> None:
-    faster = [Allreduce(one.start_s, one.wire_bytes, 2 * one.bus_Bps) for one in transfers]
+    faster = [
+        Allreduce(transfer.start_s, transfer.wire_bytes, 2 * transfer.bus_Bps)
+        for transfer in transfers
+    ]
     assert exchange_s(faster, 2 * cap_Bps) <= exchange_s(transfers, cap_Bps) * (1 + 1e-9)
     assert exchange_s(transfers, 2 * cap_Bps) <= exchange_s(transfers, cap_Bps) * (1 + 1e-9)
 
@@ -149,7 +152,7 @@ def test_many_at_once_are_as_one_after_the_other(
         wire[row, : len(ordered)] = [one.wire_bytes for one in ordered]
         bus[row, : len(ordered)] = [one.bus_Bps for one in ordered]
     caps = np.array([cap_Bps for _, cap_Bps in jobs])
-    found = exchange_batch.exchange_s(starts, wire, bus, caps, most, slowdown, hindrance)
+    found = exchange_batch.batch_exchange_s(starts, wire, bus, caps, most, slowdown, hindrance)
     expected = [
         exchange_s(transfers, cap_Bps, most, slowdown, hindrance) for transfers, cap_Bps in jobs
     ]

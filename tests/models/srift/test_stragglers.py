@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.srift.stragglers import expected_maximum
+from models.srift.iteration import expected_maximum
 
 
 def expected(*groups: tuple[float, float, int]) -> float:

@@ -6,14 +6,14 @@ import pytest
 from models.srift import system
 from models.srift.parameters import PAPER
 from models.srift.predictor import Srift
-from models.srift.system import SRIFT, SRIFT_PAPER, sampled_as_published
+from models.srift.system import SRIFT, SRIFT_PAPER, select_published_batches
 from tests.models.srift.study import group, raw_tables, scenario
-from warehouse.asks import Refusal
+from warehouse.inputs import Refusal
 
 
 def batch_sizes(*there: int) -> list[int]:
     rows = pl.DataFrame({"run_id": ["one"] * len(there), "batch_size": there})
-    return sampled_as_published(rows)["batch_size"].to_list()
+    return select_published_batches(rows)["batch_size"].to_list()
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,9 @@ def test_of_what_was_profiled_the_nearest_to_the_paper_s_four_count(
 
 def test_each_run_is_sampled_by_itself() -> None:
     rows = pl.DataFrame({"run_id": ["a"] * 4 + ["b"] * 3, "batch_size": [1, 2, 3, 9, 1, 2, 3]})
-    assert sampled_as_published(rows).group_by("run_id").len().sort("run_id")["len"].to_list() == [
+    assert select_published_batches(rows).group_by("run_id").len().sort("run_id")[
+        "len"
+    ].to_list() == [
         3,
         3,
     ]

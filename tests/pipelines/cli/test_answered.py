@@ -60,7 +60,7 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
     )
     assert lines[2].startswith("Rent ")
     words = [line.split()[0] for line in lines[3:] if line.strip()]
-    assert [one for one in words if one in ("choice", "cheapest", "most", "linear")] == [
+    assert [word for word in words if word in ("choice", "cheapest", "most", "linear")] == [
         "choice",
         "cheapest",
         "most",
@@ -230,7 +230,7 @@ def test_decisions_are_judged_where_none_can_be_kept(
     asked = ("decisions", "--questions", "1", "--format", "json")
     before = {path: path.read_bytes() for path in home.glob("*.duckdb")}
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.cli.ask.why_unwritable", lambda _: "the home is read-only")
+        patch.setattr("pipelines.cli.query.explain_unwritable", lambda _: "the home is read-only")
         found = stepcast(*asked)
     assert found.code == 0, found.err
     assert found.err.startswith("the answer is not written to the ledger: the home is read-only")

@@ -11,10 +11,10 @@ def test_the_command_prints_a_table_or_json(
 ) -> None:
     rows: list[int] = []
 
-    def measure(count: int, progress: Callable[[str], None]) -> ingest.Report:
+    def measure(count: int, progress: Callable[[str], None]) -> ingest.IngestReport:
         rows.append(count)
         progress("working")
-        return ingest.Report(
+        return ingest.IngestReport(
             runmetadata_ops_per_s=200_000.0,
             runmetadata_vs_tensorflow=1.5,
             runmetadata_operations=1000,
@@ -42,9 +42,9 @@ def test_the_command_prints_a_table_or_json(
 
 
 def test_the_simulator_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(progress: Callable[[str], None]) -> simulator.Report:
+    def measure(progress: Callable[[str], None]) -> simulator.SimulatorReport:
         progress("working")
-        return simulator.Report(
+        return simulator.SimulatorReport(
             events_per_s=9e6,
             simpy_events_per_s=5e4,
             ratio_to_simpy=180.0,
@@ -70,9 +70,9 @@ def test_the_simulator_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyP
 
 
 def test_the_optimiser_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(progress: Callable[[str], None]) -> optimizer.Report:
+    def measure(progress: Callable[[str], None]) -> optimizer.OptimizerReport:
         progress("working")
-        return optimizer.Report(
+        return optimizer.OptimizerReport(
             case1_s=0.01,
             case2_s=0.02,
             case3_s=0.05,
@@ -101,10 +101,10 @@ def test_the_optimiser_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyP
 def test_ceer_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[int] = []
 
-    def measure(count: int, progress: Callable[[str], None]) -> ceer.Report:
+    def measure(count: int, progress: Callable[[str], None]) -> ceer.CeerReport:
         rows.append(count)
         progress("working")
-        return ceer.Report(
+        return ceer.CeerReport(
             fit_rows=count,
             fit_types=24,
             fit_s=8.25,
@@ -131,9 +131,9 @@ def test_ceer_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_predictddl_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(progress: Callable[[str], None]) -> predictddl.Report:
+    def measure(progress: Callable[[str], None]) -> predictddl.PredictDDLReport:
         progress("working")
-        return predictddl.Report(
+        return predictddl.PredictDDLReport(
             embed_ms=17.5,
             trace_ms=130.0,
             batch100_s=0.25,

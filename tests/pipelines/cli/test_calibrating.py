@@ -2,9 +2,9 @@
 
 import pytest
 
-from forecasting.asked.place import Place
-from pipelines.cli.calibrating import check_writes, told
-from pipelines.cli.calibrating_job import check_here
+from forecasting.history_scope import HostSelection
+from pipelines.cli.calibrate import check_writes, parse_measured_step
+from pipelines.cli.calibrate_job import check_here
 from profilers.clusters import host_id
 from studies.curve import Curve
 from warehouse.records import BadInput
@@ -24,14 +24,16 @@ SYNCHRONOUS = Curve.model_validate(
 
 
 def test_a_step_that_was_measured() -> None:
-    ((curve, step_s),) = told("workers=2,step_s=0.41", [SYNCHRONOUS]).of.items()
+    ((curve, step_s),) = parse_measured_step("workers=2,step_s=0.41", [SYNCHRONOUS]).of.items()
     assert (curve, step_s) == (SYNCHRONOUS.model_copy(update={"workers": (2,)}), 0.41)
     # Steps a second are those of all workers.
-    assert list(told("workers=4, steps-per-s=8", [SYNCHRONOUS]).of.values()) == [0.5]
-    ((other, _),) = told("workers=1,batch_size=4,step_s=0.2", [SYNCHRONOUS]).of.items()
+    assert list(parse_measured_step("workers=4, steps-per-s=8", [SYNCHRONOUS]).of.values()) == [0.5]
+    ((other, _),) = parse_measured_step(
+        "workers=1,batch_size=4,step_s=0.2", [SYNCHRONOUS]
+    ).of.items()
     assert (other.workers, other.batch_size) == ((1,), 4)
     one = SYNCHRONOUS.model_copy(update={"workers": (4,)})
-    assert list(told("step_s=0.41", [one]).of) == [one]
+    assert list(parse_measured_step("step_s=0.41", [one]).of) == [one]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_a_step_that_was_measured() -> None:
 )
 def test_what_is_no_measured_step_is_told_in_one_line(text: str, said: str) -> None:
     with pytest.raises(BadInput, match="--calibrate") as caught:
-        told(text, [SYNCHRONOUS])
+        parse_measured_step(text, [SYNCHRONOUS])
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -64,12 +66,12 @@ def test_measuring_a_node_writes() -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        Place("emulated", "elsewhere", False),
-        Place("loopback", "elsewhere", False),
-        Place("loopback", "here", True),
+        HostSelection("emulated", "elsewhere", False),
+        HostSelection("loopback", "elsewhere", False),
+        HostSelection("loopback", "here", True),
     ],
 )
-def test_a_step_of_this_host_corrects_no_forecast_of_another(place: Place) -> None:
+def test_a_step_of_this_host_corrects_no_forecast_of_another(place: HostSelection) -> None:
     with pytest.raises(BadInput, match="--calibrate one-node measures backend emu") as caught:
         check_here(place, "emulated")
     said = str(caught.value)
@@ -79,4 +81,4 @@ def test_a_step_of_this_host_corrects_no_forecast_of_another(place: Place) -> No
 
 
 def test_a_step_of_this_host_corrects_its_own_forecasts() -> None:
-    check_here(Place("emulated", "here", True), "emulated")
+    check_here(HostSelection("emulated", "here", True), "emulated")

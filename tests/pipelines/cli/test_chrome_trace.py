@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from forecasting.chosen import asking_of
-from forecasting.timelines import STEPS
+from forecasting.inputs import inputs_of_study
+from forecasting.simulations import STEPS
 from profilers.steady.host import host_id
 from studies.rounds import open_round
 from studies.study import read_study
@@ -28,7 +28,7 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         PaperProbes().install(patch)
         landing = home / "landing"
         study = read_study(write_study(home))
-        round_ = open_round(study, asking_of(study), "loopback", host_id(), [])
+        round_ = open_round(study, inputs_of_study(study), "loopback", host_id(), [])
         synthetic.profiled(round_, landing)
         Warehouse(home).load()
         yield home

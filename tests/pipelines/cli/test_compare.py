@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.sides import Side, difference
+from pipelines.run_selector import RunSelection, difference
 from tests.pipelines.ran import Stepcast
 
 STEPS = ("--metric", "step_time_s")
@@ -75,9 +75,9 @@ def test_what_cannot_be_compared_is_one_line(
     assert expected in answer.err
 
 
-def _side(**columns: str) -> Side:
+def _side(**columns: str) -> RunSelection:
     about = {"backend": "emulated", "host_id": "h1", "probe": "links", "scenario_id": "s1"}
-    return Side("x", frozenset(), pl.DataFrame([{**about, **columns}]))
+    return RunSelection("x", frozenset(), pl.DataFrame([{**about, **columns}]))
 
 
 @pytest.mark.parametrize(

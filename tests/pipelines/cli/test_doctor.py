@@ -8,20 +8,26 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli import doctor
-from pipelines.cli.doctor import Finding, examine, exit_code, print_findings, version_differences
+from pipelines.cli.doctor import (
+    HostFinding,
+    examine,
+    exit_code,
+    print_findings,
+    version_differences,
+)
 from profilers import commands
 from profilers.clusters import cgroups, netns, owner, reap
 from profilers.steady.hostlock import host_lock
 from tests.profilers.clusters.killed import made_by_a_killed_process
 
 
-def by_name(findings: list[Finding]) -> dict[str, Finding]:
+def by_name(findings: list[HostFinding]) -> dict[str, HostFinding]:
     named = {finding.name: finding for finding in findings}
     assert len(named) == len(findings)
     return named
 
 
-def text_of(findings: list[Finding]) -> str:
+def text_of(findings: list[HostFinding]) -> str:
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as output:
         patch.setenv("COLUMNS", "400")
         print_findings(findings)
@@ -63,7 +69,7 @@ def test_tools_are_looked_up_on_the_path(tmp_path: Path, monkeypatch: pytest.Mon
         (tmp_path / tool).symlink_to("/bin/true")
     monkeypatch.setenv("PATH", str(tmp_path))
     findings = by_name(examine())
-    assert findings["iperf3"] == Finding(
+    assert findings["iperf3"] == HostFinding(
         "iperf3", True, f"{tmp_path}/iperf3", "link probe, on every cluster",
         "apt-get install iperf3 (as root)", True,
     )  # fmt: skip
@@ -75,16 +81,16 @@ def test_tools_are_looked_up_on_the_path(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_exit_code_counts_what_is_essential() -> None:
-    def finding(ok: bool, essential: bool) -> Finding:
-        return Finding("x", ok, "found", "use", "mend", essential)
+    def finding(ok: bool, essential: bool) -> HostFinding:
+        return HostFinding("x", ok, "found", "use", "mend", essential)
 
     assert exit_code([finding(True, True), finding(False, False)]) == 0
     assert exit_code([finding(True, True), finding(False, True)]) == 1
 
 
 def test_the_table_shows_how_to_mend_what_is_not_ok() -> None:
-    good = Finding("good", True, "fine", "much", "unneeded cure")
-    bad = Finding("bad", False, "found [brackets]", "more", "cure 7", essential=True)
+    good = HostFinding("good", True, "fine", "much", "unneeded cure")
+    bad = HostFinding("bad", False, "found [brackets]", "more", "cure 7", essential=True)
     shown = text_of([good, bad])
     assert "unneeded cure" not in shown
     assert all(part in shown for part in ("fine", "found [brackets]", "cure 7"))

@@ -8,7 +8,7 @@ from dagster import DagsterRunStatus
 
 from assets.fleet import TYPES
 from fleet.members import FILE, now, read_members, write_members
-from pipelines import history
+from pipelines import dagster_history
 from pipelines.fleet import SENSOR
 from tests.fleet.made import NODE_TYPE, member
 from tests.fleet.paper_watch import PaperWatch
@@ -47,7 +47,7 @@ def test_a_member_is_added_and_what_it_takes_is_said(stepcast: Stepcast, home: P
     (one,) = read_members(home).values()
     assert (one.probes, one.every, one.max_minutes) == (("links", "tf_trace"), "night", 5)
     assert (one.image_size, one.batch_size, one.watched) == (16, 4, True)
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         assert instance.get_dynamic_partitions(str(TYPES.name)) == [NODE_TYPE]
         assert not instance.get_runs(), "nothing is measured"
 
@@ -129,7 +129,7 @@ def test_what_is_due_is_watched_and_profiled_once(
     assert answer.out == f"{NODE_TYPE}: done\n" * 2
     assert (paper.asked, probes.asked) == (1, ["links", "contention"])
     assert statuses(home) == [DagsterRunStatus.SUCCESS] * 2
-    with history.instance(home) as instance:
+    with dagster_history.instance(home) as instance:
         runs = {run.job_name: run.tags for run in instance.get_runs()}
     assert runs.keys() == {"fleet_watch", "fleet_profiles"}
     assert {tags["dagster/partition"] for tags in runs.values()} == {NODE_TYPE}
@@ -184,7 +184,7 @@ def test_the_schedule_is_switched_on_and_off(stepcast: Stepcast, home: Path) -> 
         answer = stepcast("fleet", word)
         assert answer.code == 0, answer.err
         assert answer.out.startswith(f"the fleet's schedule is {word}: ")
-        with history.instance(home) as instance:
+        with dagster_history.instance(home) as instance:
             states = {one.name: one.status.value for one in instance.all_instigator_state()}
         assert states[SENSOR] == {"on": "RUNNING", "off": "STOPPED"}[word]
 

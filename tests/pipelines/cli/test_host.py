@@ -38,7 +38,7 @@ def test_doctor_exits_as_its_findings_say(
 ) -> None:
     from pipelines.cli import doctor
 
-    bad = doctor.Finding("a thing", False, "broken", "everything", "mend it", essential=True)
+    bad = doctor.HostFinding("a thing", False, "broken", "everything", "mend it", essential=True)
     monkeypatch.setattr(doctor, "examine", lambda: [bad])
     answer = stepcast("doctor")
     assert answer.code == 1

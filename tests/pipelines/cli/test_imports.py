@@ -162,7 +162,7 @@ def test_a_file_that_lands_as_several_runs(
     assert "2 rows of allreduce in 2 runs" in stepcast(*options).out
     assert "nothing changed" in stepcast(*options).out
     configs = asked(home, "SELECT config FROM raw.run ORDER BY run_id")["config"]
-    assert [json.loads(one)["data_type"] for one in configs] == ["float", "half"]
+    assert [json.loads(config)["data_type"] for config in configs] == ["float", "half"]
 
 
 def test_what_the_user_should_know_is_said(

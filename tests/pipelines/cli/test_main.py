@@ -87,7 +87,7 @@ def test_help_imports_nothing_that_commands_work_with(arguments: list[str]) -> N
 @pytest.mark.parametrize("name", commands.COMMANDS)
 def test_the_summary_of_a_command_is_the_first_sentence_of_its_help(name: str) -> None:
     summary = commands.COMMANDS[name].summary
-    assert commands.loaded(name).get_short_help_str(limit=200) == summary
+    assert commands.load_command(name).get_short_help_str(limit=200) == summary
 
 
 def test_the_version_is_the_projects(stepcast: Callable[..., Any]) -> None:
@@ -112,7 +112,7 @@ def test_our_own_errors_are_one_line_and_exit_1(
     def broken() -> Path:
         raise TypeError("a bug\nof two lines")
 
-    monkeypatch.setattr("pipelines.cli.ask.home", broken)
+    monkeypatch.setattr("pipelines.cli.query.home", broken)
     answer = stepcast("accuracy")
     assert (answer.code, answer.err) == (
         1,

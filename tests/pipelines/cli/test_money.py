@@ -17,10 +17,10 @@ from profilers.clusters import ec2
 from profilers.clusters.base import Node
 from profilers.clusters.ec2 import Ec2Cluster
 from profilers.clusters.fleet import VARIABLE
-from profilers.clusters.ssh import _About
-from profilers.renting.book import Book, Launched
-from studies import measuring
-from studies.collecting import collect
+from profilers.clusters.ssh import _MachineInfo
+from profilers.renting.book import Book, LaunchResult
+from studies import measurement
+from studies.price_collection import collect
 from tests.aws import Aws
 from tests.pipelines.ran import Stepcast
 from tests.profilers.clusters.killed import made_by_a_killed_process
@@ -49,13 +49,13 @@ def world(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     one = World(distinct=True)
 
     def prepared(cluster: Ec2Cluster, node: Node) -> None:
-        cluster._about[node.name] = _About(host={}, software={})  # noqa: SLF001
+        cluster._about[node.name] = _MachineInfo(host={}, software={})  # noqa: SLF001
 
     monkeypatch.setattr(ec2, "provider", lambda _: one)
     monkeypatch.setattr("profilers.renting.aws.Ec2", lambda _: one)
     monkeypatch.setattr(Ec2Cluster, "_prepare", prepared)
     # Nothing is measured: whatever measures on this host need not be waited for.
-    for module in (ec2, measuring):
+    for module in (ec2, measurement):
         monkeypatch.setattr(module, "host_lock", lambda *_: nullcontext())
     file = tmp_path / "fleet.yaml"
     file.write_text(yaml.safe_dump(FLEET))
@@ -190,22 +190,22 @@ def test_the_user_decides(wants: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", _Terminal())
     monkeypatch.setattr("typer.confirm", lambda *_, **__: wants)
     if wants:
-        money.agree("about $1", yes=False)
+        money.confirm_spending("about $1", yes=False)
         return
     with pytest.raises(StepcastError, match="nothing was rented"):
-        money.agree("about $1", yes=False)
+        money.confirm_spending("about $1", yes=False)
 
 
 def test_nobody_is_asked_who_is_not_there() -> None:
-    money.agree("about $1", yes=True)
+    money.confirm_spending("about $1", yes=True)
     with pytest.raises(BadInput, match="--yes"):
-        money.agree("about $1", yes=False)
+        money.confirm_spending("about $1", yes=False)
 
 
 def test_reap_ends_what_a_dead_process_rented(stepcast: Stepcast, world: World, home: Path) -> None:
     dead = made_by_a_killed_process()
     asked = intent(owner=dead, usd_per_hour=0.1, at=datetime.now(UTC))
-    Book().write(asked, Launched(token="t0", ids=("i-7",), at=asked.at))
+    Book().write(asked, LaunchResult(token="t0", ids=("i-7",), at=asked.at))
     world.states["i-7"] = world.states["i-8"] = world.states["i-9"] = "running"
     world.owners = {"i-8": dead, "i-9": "stepcast-1-1-0"}
     answer = stepcast("reap")
@@ -219,7 +219,7 @@ def test_reap_ends_what_a_dead_process_rented(stepcast: Stepcast, world: World, 
 def test_reap_names_what_it_could_not_end(
     stepcast: Stepcast, world: World, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("profilers.renting.reaping.reap.__defaults__", (0.0,))
+    monkeypatch.setattr("profilers.renting.reaper.reap.__defaults__", (0.0,))
     dead = made_by_a_killed_process()
     Book()
     world.states["i-8"], world.owners, world.will_not_end = "running", {"i-8": dead}, True
@@ -231,7 +231,7 @@ def test_reap_names_what_it_could_not_end(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_closed_terminal_ends_as_ctrl_c_does(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), money.ended_by_signals():
+    with pytest.raises(KeyboardInterrupt), money.exit_on_signals():
         os.kill(os.getpid(), number)
         signal.sigtimedwait([], 5)
     assert signal.getsignal(number) == before

@@ -14,7 +14,11 @@ COMMANDS = ["collect", "show"]
 
 
 def test_there_is_a_command_for_everything() -> None:
-    named = [one.callback.__name__ for one in app.registered_commands if one.callback]
+    named = [
+        registered_command.callback.__name__
+        for registered_command in app.registered_commands
+        if registered_command.callback
+    ]
     assert sorted(named) == COMMANDS
 
 
@@ -34,15 +38,15 @@ def test_what_was_seen_is_told_and_shown(stepcast: Stepcast, home: Path, aws: Aw
     assert answer.err == "ask AWS for prices in us-east-1\n"
     shown = stepcast("prices", "show", "--type", "p3.2xlarge", "--format", "json")
     rows = json.loads(shown.out)
-    on_demand = [one for one in rows if one["market"] == "on_demand"]
+    on_demand = [row for row in rows if row["market"] == "on_demand"]
     assert [(one["usd_per_hour"], one["source"]) for one in on_demand] == [
         (3.06, "AWS Pricing GetProducts"),
         (3.06, "ceer, section II"),
     ]
     assert on_demand[1]["since"] == "2020"
-    since = [one["since"] for one in rows]
+    since = [row["since"] for row in rows]
     assert since == sorted(since, reverse=True), "the newest first"
-    assert {one["zone"] for one in rows if one["market"] == "spot"} == {"us-east-1a", "us-east-1b"}
+    assert {row["zone"] for row in rows if row["market"] == "spot"} == {"us-east-1a", "us-east-1b"}
 
 
 def test_offline_the_shipped_prices_say_their_year(stepcast: Stepcast, home: Path) -> None:

@@ -7,8 +7,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Display
 
-from pipelines.cli.progress import Bar, Lines, shown
-from pipelines.estimate import Estimate
+from pipelines.cli.progress import BarProgress, LineProgress, TimeEstimate, show_progress
 from studies.plan import Task
 
 PLAN = [Task("first", 100), Task("second", 100)]
@@ -16,7 +15,7 @@ PLAN = [Task("first", 100), Task("second", 100)]
 
 def test_lines_say_what_begins_and_what_is_left() -> None:
     out = io.StringIO()
-    lines = Lines(Estimate(PLAN), out)
+    lines = LineProgress(TimeEstimate(PLAN), out)
     lines.say("one thing")
     lines.say("one thing")
     lines.finished("first")
@@ -31,7 +30,7 @@ def test_lines_say_what_begins_and_what_is_left() -> None:
 
 def test_without_a_plan_nothing_is_said_of_what_is_left() -> None:
     out = io.StringIO()
-    Lines(Estimate([]), out).say("one thing")
+    LineProgress(TimeEstimate([]), out).say("one thing")
     assert re.fullmatch(r"\[ +0 s\] one thing\n", out.getvalue())
 
 
@@ -39,7 +38,7 @@ def test_the_bar_moves_and_names_what_runs() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100)
     with Display(console=console, auto_refresh=False) as display:
-        bar = Bar(Estimate(PLAN), display)
+        bar = BarProgress(TimeEstimate(PLAN), display)
         bar.say("one thing")
         bar.finished("first")
         for _ in range(2):
@@ -50,7 +49,7 @@ def test_the_bar_moves_and_names_what_runs() -> None:
 
 
 def test_without_a_terminal_there_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(PLAN) as progress:
+    with show_progress(PLAN) as progress:
         progress.say("one thing")
     assert "one thing" in capsys.readouterr().err
 
@@ -60,7 +59,7 @@ def test_on_a_terminal_there_is_a_bar(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
-    with shown(PLAN) as progress:
+    with show_progress(PLAN) as progress:
         progress.say("a thing with a name that is much longer than the eighty columns of this line")
     drawn = capsys.readouterr().err
     assert "about 3 min 20 s left" in drawn

@@ -18,9 +18,9 @@ from forecasting.findings.store import FOLDER
 from pipelines.cli.main import app
 from tests.pipelines.ran import Ran, Stepcast
 from warehouse.connection import connect
-from warehouse.history import why_unwritable
+from warehouse.history import explain_unwritable
 from warehouse.home import CHECKOUT, HISTORY, MAIN
-from warehouse.migrations import versions
+from warehouse.publication import versions
 
 READS = (
     "sql query accuracy compare history noise show report predict plan",
@@ -194,10 +194,10 @@ def test_what_has_landed_and_is_not_loaded_is_told(finished: Ran, asked: Stepcas
 def test_a_recommendation_and_a_forecast_are_given_where_none_can_be_written(
     finished: Ran, asked: Stepcast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    at_once = partial(why_unwritable, patience_s=0.0)
-    monkeypatch.setattr("pipelines.cli.ask.why_unwritable", at_once)
+    at_once = partial(explain_unwritable, patience_s=0.0)
+    monkeypatch.setattr("pipelines.cli.query.explain_unwritable", at_once)
     arguments = arguments_of(finished.home, finished.study, tmp_path)["predict"]
-    forecast = [one for one in arguments if one != "--dry-run"]
+    forecast = [argument for argument in arguments if argument != "--dry-run"]
     with written_by_another(finished.home / MAIN) as pid:
         answer = asked("predict", *forecast)
     assert answer.code == 0, answer.err

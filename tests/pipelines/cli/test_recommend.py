@@ -9,7 +9,7 @@ from shutil import copytree
 import polars as pl
 import pytest
 
-from forecasting.advisers import SRIFT
+from forecasting.recommendation import SRIFT
 from profilers.clusters import host_id
 from tests.models.srift import study
 from tests.pipelines.ran import Stepcast
@@ -109,14 +109,14 @@ def land_study(landing: Path) -> None:
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home whose warehouse has the study, and one recommendation."""
-    from forecasting.recommending import Market, recommend
-    from models.choosing.advice import Question
+    from forecasting.recommendation import Market, recommend
+    from models.choice.advice import AdviceRequest
 
     home = tmp_path_factory.mktemp("studied")
     land_study(home / "landing")
     warehouse = Warehouse(home)
     warehouse.load()
-    question = Question(
+    question = AdviceRequest(
         dnn="small_cnn", global_batch=64, iterations=1, minimize="time", link_mbps=200
     )
     recommend(warehouse, SRIFT, question, Market({"fast": 2, "slow": 4}, "spot", START))

@@ -8,19 +8,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.chosen import asking_of
+from forecasting.inputs import inputs_of_study
 from profilers.steady.host import host_id
-from studies.measuring import measure
-from studies.progress import Progress
+from studies.measurement import measure
+from studies.messages import Progress
 from studies.rounds import open_round
 from studies.study import read_study
 from tests.pipelines.ran import Ran, Stepcast
 from tests.synthetic import FORECASTERS, PaperProbes, profiled
-from warehouse.kept import bring, kept_runs
 from warehouse.landing import landed_runs
-from warehouse.packing import pack
-from warehouse.sealed import FOLDER
-from warehouse.sets import is_sets
+from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.seal import FOLDER
+from warehouse.sets import is_sets, pack
 from warehouse.warehouse import Warehouse
 
 COMPARED = ["system", "label", "predicted", "low", "high", "measured", "error_percent", "split"]
@@ -65,7 +64,7 @@ def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     assert all(row["covered"] >= row["n"] for row in common)
 
     # Whoever did not measure it reads the same report.
-    monkeypatch.setattr("pipelines.cli.main_job.host_id", lambda backend: "elsewhere")
+    monkeypatch.setattr("pipelines.cli.run_job.host_id", lambda backend: "elsewhere")
     shown = stepcast("report", str(study_file))
     assert shown.out == f"{fresh / 'report.html'}\n"
     assert "nothing of study paper has run on this host; shown is host" in shown.err
@@ -94,7 +93,7 @@ def test_forecasts_are_sealed_before_and_judged_after_they_are_measured(
     refused = stepcast("seal", str(study_file), str(tmp_path))
     assert (refused.code, "are measured in this home" in refused.err) == (2, True)
     profiles = [run.run_id for run in landed_runs(landing) if run.purpose == "profile"]
-    bring(landing, reference, profiles)
+    copy_kept_runs(landing, reference, profiles)
 
     monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "before"))
     assert stepcast("reproduce", str(reference)).code == 0
@@ -105,7 +104,7 @@ def test_forecasts_are_sealed_before_and_judged_after_they_are_measured(
     assert sealed.code == 0, sealed.err
     assert sealed.out.endswith(f"are in {reference / FOLDER / 'paper.1.parquet'}\n")
 
-    bring(landing, reference, [run.run_id for run in landed_runs(landing)])
+    copy_kept_runs(landing, reference, [run.run_id for run in landed_runs(landing)])
     monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "after"))
     again = stepcast("reproduce", str(reference))
     assert again.code == 0, again.err
@@ -185,13 +184,13 @@ def test_a_part_can_be_reproduced(
     landing = finished.home / "landing"
     study = read_study(other)
     landed = landed_runs(landing)
-    round_ = open_round(study, asking_of(study), "loopback", host_id(), landed)
+    round_ = open_round(study, inputs_of_study(study), "loopback", host_id(), landed)
     measure(profiled(round_, landing), landing, Progress())
     reference = tmp_path / "reference"
     for name in ("paper", "other"):
         assert stepcast("export", name, str(reference)).out.startswith("packed 7 of 7 runs")
     runs = tmp_path / "runs"
-    bring(reference, runs, [run.run_id for run in kept_runs(reference)])
+    copy_kept_runs(reference, runs, [run.run_id for run in kept_runs(reference)])
     for folder in runs.glob("*-tf_trace-*"):
         run = pl.read_parquet(folder / "run.parquet")
         if (

@@ -9,8 +9,8 @@ import pytest
 from dagster import DagsterRunStatus
 
 from forecasting.evaluation import Evaluation
-from pipelines.cli import main_job
-from pipelines.cli.money import Money
+from pipelines.cli import run_job
+from pipelines.cli.money import SpendingLimit
 from tests.pipelines.ran import ASKED, MEASURED, Ran, Stepcast, statuses
 from tests.synthetic import ONLY_PROFILES, STUDY, PaperProbes, by_workers, write_study
 from warehouse.warehouse import Warehouse
@@ -211,17 +211,17 @@ def test_more_cpu_shares_than_cores_are_refused(
 def test_rounds_are_begun_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, rounds = 100.0, []
 
-    def minute_long(path: Path, backend: str | None, money: Money, *, judged: bool) -> None:
+    def minute_long(path: Path, backend: str | None, money: SpendingLimit, *, judged: bool) -> None:
         nonlocal now_s
         now_s += 60
         rounds.append(backend)
 
-    monkeypatch.setattr(main_job, "_run_round", minute_long)
-    monkeypatch.setattr(main_job, "ready", lambda *_: SimpleNamespace(backend="loopback"))
-    monkeypatch.setattr("pipelines.cli.main_job.time.monotonic", lambda: now_s)
-    main_job.run_study(Path("a.yaml"), None, 0, Money())
+    monkeypatch.setattr(run_job, "_run_round", minute_long)
+    monkeypatch.setattr(run_job, "load_study", lambda *_: SimpleNamespace(backend="loopback"))
+    monkeypatch.setattr("pipelines.cli.run_job.time.monotonic", lambda: now_s)
+    run_job.run_study(Path("a.yaml"), None, 0, SpendingLimit())
     assert len(rounds) == 1
-    main_job.run_study(Path("a.yaml"), "loopback", 2.5, Money())
+    run_job.run_study(Path("a.yaml"), "loopback", 2.5, SpendingLimit())
     assert rounds[1:] == ["loopback"] * 3
 
 

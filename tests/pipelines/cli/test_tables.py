@@ -17,7 +17,7 @@ from rich.cells import cell_len
 
 from pipelines.cli.tables import (
     PIPE_COLUMNS,
-    Column,
+    TableColumn,
     print_rows,
     print_table,
     print_text,
@@ -25,13 +25,13 @@ from pipelines.cli.tables import (
 )
 
 COLUMNS = [
-    Column("scenario", is_key=True, is_heading=True),
-    Column("system", is_key=True),
-    Column("forecast", is_key=True, is_number=True),
-    Column("$/h", is_number=True),
-    Column("past error", is_key=True),
-    Column("split"),
-    Column("reason"),
+    TableColumn("scenario", is_key=True, is_heading=True),
+    TableColumn("system", is_key=True),
+    TableColumn("forecast", is_key=True, is_number=True),
+    TableColumn("$/h", is_number=True),
+    TableColumn("past error", is_key=True),
+    TableColumn("split"),
+    TableColumn("reason"),
 ]
 ROWS = [
     [
@@ -109,7 +109,7 @@ def test_no_value_is_cut_and_no_line_is_too_wide(
     rows: list[list[str]], keys: set[int], heading: bool, width: int
 ) -> None:
     columns = [
-        Column(f"column {place}", is_key=place in keys, is_heading=heading and place == 0)
+        TableColumn(f"column {place}", is_key=place in keys, is_heading=heading and place == 0)
         for place in range(6)
     ]
     printable = [["".join(filter(str.isprintable, one)).strip() for one in row] for row in rows]
@@ -126,7 +126,11 @@ def test_no_value_is_cut_and_no_line_is_too_wide(
 def test_a_value_wider_than_the_line_breaks_between_words_only() -> None:
     words = " ".join(f"reference_grid/{number}" for number in range(12))
     path = "/" + 100 * "x"
-    table = list(table_lines([Column("a"), Column("b"), Column("c")], [["1", words, path]], 80))
+    table = list(
+        table_lines(
+            [TableColumn("a"), TableColumn("b"), TableColumn("c")], [["1", words, path]], 80
+        )
+    )
     assert " ".join(" ".join(table[3:]).split()) == f"b: {words} c: {path}"
     assert all(len(line) <= 80 for line in table if path not in line)
 
@@ -134,7 +138,7 @@ def test_a_value_wider_than_the_line_breaks_between_words_only() -> None:
 @pytest.mark.parametrize("is_heading", [False, True])
 def test_a_first_value_wider_than_the_line_breaks_between_words_only(is_heading: bool) -> None:
     words = " ".join(f"batch-{number}" for number in range(12))
-    columns = [Column("what", is_heading=is_heading), Column("about", is_key=True)]
+    columns = [TableColumn("what", is_heading=is_heading), TableColumn("about", is_key=True)]
     table = list(table_lines(columns, [[words, "2 min"], ["links", "1 min"]], 40))
     assert all(len(line) <= 40 for line in table)
     assert words in " ".join(" ".join(table).split())
@@ -159,11 +163,13 @@ def test_text_is_as_wide_as_columns_say_and_whole_in_a_pipe(
 
 
 def test_letters_that_command_the_terminal_are_shown_instead() -> None:
-    assert list(table_lines([Column("a")], [["x\n\x1b[2Jy"]], 80))[-1] == r"x\n\x1b[2Jy"
+    assert list(table_lines([TableColumn("a")], [["x\n\x1b[2Jy"]], 80))[-1] == r"x\n\x1b[2Jy"
 
 
 def test_wide_letters_take_two_columns() -> None:
-    table = list(table_lines([Column("a"), Column("b")], [["日本", "1"], ["abcd", "2"]], 80))
+    table = list(
+        table_lines([TableColumn("a"), TableColumn("b")], [["日本", "1"], ["abcd", "2"]], 80)
+    )
     assert table[2:] == ["日本  1", "abcd  2"]
 
 

@@ -14,16 +14,16 @@ import pytest
 
 from pipelines.cli import train
 from pipelines.runtime import checkpoints
-from pipelines.runtime.planning import Infeasible, Way
-from pipelines.runtime.samples import consumed, taken
-from pipelines.runtime.state import State
+from pipelines.runtime.plan import Infeasible, LimitRelaxation
+from pipelines.runtime.samples import consumed_samples, read_sample_logs
+from pipelines.runtime.state import JobState
 from profilers.clusters import owner
 from tests.leftovers import left_behind
 from tests.pipelines.runtime.jobs import FAST, SAMPLES, SLOW, write_job
 from warehouse.home import CHECKOUT
 
 LOST = [{"after_iterations": 8, "node_type": FAST}]
-ANOTHER_DEADLINE = Way(text="raise the deadline", deadline_s=99.0, budget_usd=None)
+ANOTHER_DEADLINE = LimitRelaxation(text="raise the deadline", deadline_s=99.0, budget_usd=None)
 LATE = Infeasible("too late", (ANOTHER_DEADLINE,), 50.0, None)
 
 
@@ -63,7 +63,7 @@ def test_a_user_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.prompt", lambda text, type: next(answers))
     answer = train.answerer("ask")
-    state = State(iterations=20)
+    state = JobState(iterations=20)
     assert answer(LATE, state) == ANOTHER_DEADLINE
     assert answer(LATE, state) is None
     told = capsys.readouterr().out
@@ -169,7 +169,7 @@ def test_stopped_and_killed_it_leaves_nothing_and_goes_on(tmp_path: Path, home: 
     (folder,) = (home / "training" / "small").iterdir()
     done, _ = checkpoints.newest(folder)
     assert done == resumed >= 8
-    steps = consumed(taken(folder))
+    steps = consumed_samples(read_sample_logs(folder))
     # Ctrl-C saved what was trained; a rank may be an iteration ahead of the one that saved.
     assert done - 1 <= max(steps) <= done + 1
     stream = [one for step in range(done) for one in steps[step]]

@@ -21,7 +21,11 @@ def loaded(home: Path) -> Path:
 
 
 def test_there_is_a_command_for_everything() -> None:
-    named = [one.callback.__name__ for one in app.registered_commands if one.callback]
+    named = [
+        registered_command.callback.__name__
+        for registered_command in app.registered_commands
+        if registered_command.callback
+    ]
     assert sorted(named) == COMMANDS
 
 

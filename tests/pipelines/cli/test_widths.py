@@ -18,9 +18,9 @@ import pytest
 from rich.cells import cell_len
 
 from benchmarks import ceer, ingest, optimizer, predictddl, simulator
-from forecasting.ready import unchecked
+from forecasting.study_checks import load_unchecked
 from pipelines.cli import reference, tables
-from pipelines.cli.main_job import show_results
+from pipelines.cli.run_job import show_results
 from scripts.reference_pages import commands
 from studies.rounds import latest_round, whole_round
 from tests.pipelines.ran import Stepcast, stepcast
@@ -90,7 +90,7 @@ WITHOUT_TABLES = {
     *("node join", "prices collect", "profile", "push", "reap", "report", "seal", "serve"),
     *("train", "ui", "warehouse backup", "warehouse compact", "warehouse migrate"),
 }
-Table = tuple[Sequence[tables.Column], Sequence[Sequence[str]]]
+Table = tuple[Sequence[tables.TableColumn], Sequence[Sequence[str]]]
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,7 @@ def test_figures_of_programs_fit(
 def test_what_a_run_ends_with_fits(
     home: Path, printed: list[Table], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = unchecked(Path(VARIANCE), "emulated")
+    asked = load_unchecked(Path(VARIANCE), "emulated")
     runs = landed_runs(home / "landing")
     (host,) = {run.host_id for run in runs if run.study == PYTORCH}
     latest = latest_round(asked.study, asked.asking, "emulated", host, runs)

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from pipelines.runtime import checkpoints
-from pipelines.runtime.rank import RankConfig, serve
+from pipelines.runtime.rank import TrainingRankConfig, serve
 from profilers.nodes.torch_program import Say
 
 STEP_S = 0.02
@@ -14,7 +14,7 @@ STEP_S = 0.02
 class CountingRank:
     """Counts iterations; with seed 13, rank 1 fails at iteration 13, and the others wait for it."""
 
-    def __init__(self, config: RankConfig, say: Say) -> None:
+    def __init__(self, config: TrainingRankConfig, say: Say) -> None:
         self._config, self._say = config, say
         self._stopped = False
         self.step = 0

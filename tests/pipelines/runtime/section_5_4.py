@@ -5,13 +5,13 @@ forecasts come out: 400 iterations in 152 s on two p3.8xlarge, 200 in 100 s on o
 eight g3.8xlarge.
 """
 
-from models.choosing.offers import Offer
-from models.srift.baselines import Rated
+from models.choice.offers import Offer
+from models.srift.allreduce_samples import RatedBandwidth
 from models.srift.latency import Latency, PiecewiseLinear
 from models.srift.performance import NodeProfile, Performance
 from pipelines.runtime.controller import Controller
-from pipelines.runtime.planning import Planner, Search
-from pipelines.runtime.state import State
+from pipelines.runtime.plan import Planner, SearchSettings
+from pipelines.runtime.state import JobState
 
 GBPS = 1e9 / 8
 SECONDS = {"p3.8xlarge": (512, 0.38), "g3.8xlarge": (64, 0.5), "g4dn.8xlarge": (64, 0.5)}
@@ -33,7 +33,9 @@ def performance() -> Performance:
         )
         for name, (batch, seconds) in SECONDS.items()
     }
-    return Performance((100_000_000,), nodes, Rated(rated_Bps=dict.fromkeys(SECONDS, 10 * GBPS)))
+    return Performance(
+        (100_000_000,), nodes, RatedBandwidth(rated_Bps=dict.fromkeys(SECONDS, 10 * GBPS))
+    )
 
 
 def controller() -> Controller:
@@ -45,13 +47,13 @@ def controller() -> Controller:
         Offer(node_type=name, market="spot", usd_per_hour=usd, capacity=64)
         for name, usd in PRICES.items()
     )
-    search = Search(preference=tuple(SECONDS), solve_s=60.0)
+    search = SearchSettings(preference=tuple(SECONDS), solve_s=60.0)
     return Controller(Planner(performance(), offers, GLOBAL_BATCH, "cost", search))
 
 
-def state(deadline_s: float = 500.0) -> State:
+def state(deadline_s: float = 500.0) -> JobState:
     """Return the job: 400 iterations, launches of 150 s and detaching of 5 s expected."""
-    return State(iterations=400, deadline_s=deadline_s)
+    return JobState(iterations=400, deadline_s=deadline_s)
 
 
 def _line(batch: int, seconds: float) -> PiecewiseLinear:

@@ -11,12 +11,12 @@ import yaml
 
 from pipelines.runtime import checkpoints
 from pipelines.runtime.attempt import train
+from pipelines.runtime.event_log import EventLogEntry, frame
 from pipelines.runtime.job_file import read_job
-from pipelines.runtime.planning import Infeasible, Way
-from pipelines.runtime.samples import consumed, taken
-from pipelines.runtime.state import State
-from pipelines.runtime.story import Entry, frame
-from pipelines.runtime.training import load
+from pipelines.runtime.plan import Infeasible, LimitRelaxation
+from pipelines.runtime.rank import load
+from pipelines.runtime.samples import consumed_samples, read_sample_logs
+from pipelines.runtime.state import JobState
 from profilers.clusters import host_id, owner
 from profilers.clusters.fleet import VARIABLE
 from reports import plots, runtime_plot
@@ -37,10 +37,10 @@ class Trained:
 
     home: Path
     folder: Path
-    state: State
-    story: list[Entry]
+    state: JobState
+    story: list[EventLogEntry]
 
-    def of(self, event: str) -> list[Entry]:
+    def of(self, event: str) -> list[EventLogEntry]:
         """Return the entries of one kind."""
         return [one for one in self.story if one.event == event]
 
@@ -57,7 +57,7 @@ def run(
     """Train a job to its end; fast nodes have so many devices."""
     home = folder / "home"
 
-    def abort(infeasible: Infeasible, state: State) -> Way | None:
+    def abort(infeasible: Infeasible, state: JobState) -> LimitRelaxation | None:
         return None
 
     job = read_job(write_job(folder, **{"iterations": ITERATIONS, **changes}))
@@ -138,10 +138,12 @@ def test_each_device_of_a_node_is_a_rank(tmp_path: Path, uninterrupted: Trained)
     first, second = trained.of("planned")
     assert first.detail["configuration"] == f"2 {FAST}@4"
     assert second.detail["configuration"] == f"1 {FAST}@4 + 2 {SLOW}@2"
-    took = {(one.incarnation, one.rank): len(one.indices) for one in taken(trained.folder)}
+    took = {
+        (log.incarnation, log.rank): len(log.indices) for log in read_sample_logs(trained.folder)
+    }
     assert [took[1, rank] for rank in range(4)] == [2, 2, 2, 2], "two nodes of two devices"
     assert [took[2, rank] for rank in range(4)] == [2, 2, 2, 2], "one of two, two of one"
-    steps = consumed(taken(trained.folder))
+    steps = consumed_samples(read_sample_logs(trained.folder))
     assert {len(indices) for indices in steps.values()} == {GLOBAL_BATCH}
     found, expected = (one.checkpoint(ITERATIONS)["model"] for one in (trained, uninterrupted))
     for name, value in expected.items():
@@ -159,7 +161,7 @@ def test_every_sample_is_taken_once_in_each_epoch(
 
 def assert_each_once_in_each_epoch(trained: Trained) -> None:
     """Check what all ranks wrote down of the samples that they took."""
-    steps = consumed(taken(trained.folder))
+    steps = consumed_samples(read_sample_logs(trained.folder))
     assert sorted(steps) == list(range(trained.state.iterations))
     assert {len(indices) for indices in steps.values()} == {GLOBAL_BATCH}
     stream = list(chain.from_iterable(steps[step] for step in sorted(steps)))
@@ -204,12 +206,12 @@ def test_what_happened_lands_and_can_be_drawn(killed: Trained) -> None:
     assert events == frame(killed.story)["event"].to_list()
     # Whether the other rank tells of a broken exchange before the loss is known is up to chance.
     seldom = ("progress", "saved", "launch", "launched", "broken")
-    kinds = [one for one in events if one not in seldom]
+    kinds = [event for event in events if event not in seldom]
     assert kinds == [
         "began", "planned", "training", "lost", "saving", "planned", "training",
         "released", "released", "released", "finished",
     ]  # fmt: skip
-    nodes = runtime_plot.stays(frame(killed.story))
-    assert [one.reason for one in nodes] == ["ended", None, None, None]
+    nodes = runtime_plot.node_lifetimes(frame(killed.story))
+    assert [node.reason for node in nodes] == ["ended", None, None, None]
     picture = plots.to_svg(runtime_plot.timeline(frame(killed.story)))
     assert f"1 {FAST}@4 + 2 {SLOW}@2" in picture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.runtime import checkpoints
-from pipelines.runtime.training import Images, Model, load
+from pipelines.runtime.rank import ModelReplica, SyntheticImages, load
 
 
 def test_the_newest_is_found_and_old_ones_go(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_one_that_cannot_be_written_leaves_the_last(
 def test_a_model_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     import torch
 
-    images, cpu = Images(20, 16, 3), torch.device("cpu")
+    images, cpu = SyntheticImages(20, 16, 3), torch.device("cpu")
 
-    def train(model: Model, steps: int) -> None:
+    def train(model: ModelReplica, steps: int) -> None:
         for _ in range(steps):
             batch, labels = images.batch([model.step, model.step + 1])
             torch.nn.functional.cross_entropy(model.network(batch), labels).backward()
@@ -72,10 +72,10 @@ def test_a_model_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
             model.step += 1
             model.samples += 2
 
-    whole, first = (Model("small_cnn", 16, 1, cpu) for _ in range(2))
+    whole, first = (ModelReplica("small_cnn", 16, 1, cpu) for _ in range(2))
     train(whole, 4)
     train(first, 2)
-    second = Model("small_cnn", 16, 99, cpu)
+    second = ModelReplica("small_cnn", 16, 99, cpu)
     second.restore(checkpoints.write(tmp_path, 2, first.content(), keep=1).read_bytes())
     assert (second.step, second.samples) == (2, 4)
     train(second, 2)
@@ -86,7 +86,7 @@ def test_a_model_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
 def test_images_are_told_by_their_index_alone() -> None:
     import torch
 
-    one, other = Images(20, 16, 3), Images(20, 16, 4)
+    one, other = SyntheticImages(20, 16, 3), SyntheticImages(20, 16, 4)
     images, labels = one.batch([7, 13])
     assert labels.tolist() == [7, 3]
     assert torch.equal(images[1], one.batch([13])[0][0])

@@ -7,7 +7,7 @@ import pytest
 
 from networks import UnknownNetwork
 from pipelines.runtime.job_file import read_job
-from pipelines.runtime.state import Learned
+from pipelines.runtime.state import LearnedDurations
 from tests.pipelines.runtime import jobs
 from tests.pipelines.runtime.jobs import write_job
 from warehouse.records import BadInput
@@ -33,7 +33,10 @@ def test_times_are_the_papers_unless_given(tmp_path: Path) -> None:
         )
     )
     state = read_job(path).state()
-    assert (state.launch, state.detach) == (Learned(assumed_s=150), Learned(assumed_s=5))
+    assert (state.launch, state.detach) == (
+        LearnedDurations(assumed_s=150),
+        LearnedDurations(assumed_s=5),
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.runtime.event_log import EventLogEntry, progress_entry
 from pipelines.runtime.job_file import TrainingJob, read_job
-from pipelines.runtime.keeping import Keeper
-from pipelines.runtime.story import Entry, progress
+from pipelines.runtime.job_store import JobStore
 from tests.clocks import DAY, WallClock
 from tests.pipelines.runtime.jobs import write_job
 from tests.warehouse.test_appending import limited
@@ -21,57 +21,59 @@ def job(folder: Path, **changes: object) -> TrainingJob:
 
 
 def test_an_unfinished_attempt_is_gone_on_with(tmp_path: Path) -> None:
-    with Keeper.open(tmp_path, job(tmp_path)) as first:
+    with JobStore.open(tmp_path, job(tmp_path)) as first:
         state = first.state.but(phase="training", step=7)
-        first.keep(state, [progress(state, 7)])
-    with Keeper.open(tmp_path, job(tmp_path, deadline_s=99.0)) as second:
+        first.keep(state, [progress_entry(state, 7)])
+    with JobStore.open(tmp_path, job(tmp_path, deadline_s=99.0)) as second:
         assert second.folder == first.folder
         assert second.state == state, "limits that were relaxed stay so"
         assert second.began_at == first.began_at
-        second.keep(state, [progress(state, 8)])
+        second.keep(state, [progress_entry(state, 8)])
         assert [one.step for one in second.story] == [7, 8]
 
 
 def test_what_has_ended_is_followed_by_a_new_attempt(tmp_path: Path) -> None:
-    with Keeper.open(tmp_path, job(tmp_path)) as first:
+    with JobStore.open(tmp_path, job(tmp_path)) as first:
         state = first.state.but(phase="finished")
-        first.keep(state, [progress(state, 20)])
+        first.keep(state, [progress_entry(state, 20)])
         first.landed()
-    with Keeper.open(tmp_path, job(tmp_path)) as second:
+    with JobStore.open(tmp_path, job(tmp_path)) as second:
         assert second.folder > first.folder
         assert second.state.phase == "new"
 
 
 def test_who_goes_on_must_train_the_same(tmp_path: Path) -> None:
-    with Keeper.open(tmp_path, job(tmp_path)) as first:
-        first.keep(first.state, [progress(first.state, 0)])
+    with JobStore.open(tmp_path, job(tmp_path)) as first:
+        first.keep(first.state, [progress_entry(first.state, 0)])
     with pytest.raises(BadInput, match=r"unfinished attempt in .* that trains something else"):
-        Keeper.open(tmp_path, job(tmp_path, seed=1))
+        JobStore.open(tmp_path, job(tmp_path, seed=1))
 
 
 @pytest.mark.parametrize("half", ['{"at_s": 2.', '{"at_s":2.0,"event":"lost","node":"no'])
 def test_half_a_line_of_the_story_is_left_out(tmp_path: Path, half: str) -> None:
     """As an earlier version may have left it, with the next entry in the same line."""
-    began, saved = (Entry(at_s=1.5, event=one, detail={"of": 20}) for one in ("began", "saved"))
-    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
+    began, saved = (
+        EventLogEntry(at_s=1.5, event=one, detail={"of": 20}) for one in ("began", "saved")
+    )
+    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
         keeper.keep(keeper.state, [began])
         with (keeper.folder / "story.jsonl").open("a") as file:
             file.write(half + saved.model_dump_json() + "\n" + half)
-    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
-        keeper.keep(keeper.state, [progress(keeper.state, 7)])
-        assert keeper.story == [began, saved, progress(keeper.state, 7)]
+    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
+        keeper.keep(keeper.state, [progress_entry(keeper.state, 7)])
+        assert keeper.story == [began, saved, progress_entry(keeper.state, 7)]
 
 
 @pytest.mark.parametrize("room_bytes", [-50, 20])
 def test_a_full_disk_leaves_what_was_kept_before(tmp_path: Path, room_bytes: int) -> None:
     """First there is no room for the story, then for the state alone."""
-    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
-        told = [progress(keeper.state, step) for step in range(3)]
+    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
+        told = [progress_entry(keeper.state, step) for step in range(3)]
         keeper.keep(keeper.state, told)
         files = {one: one.read_bytes() for one in keeper.folder.iterdir()}
         size = max(map(len, files.values())) + room_bytes
         state = keeper.state.but(step=7, error="e" * 100)
-        more = [progress(keeper.state, 3)] * (10 if room_bytes > 0 else 1)
+        more = [progress_entry(keeper.state, 3)] * (10 if room_bytes > 0 else 1)
         message = "could not be written to .*File too large; free some space"
         with limited(size), pytest.raises(StepcastError, match=message):
             keeper.keep(state, more)
@@ -82,32 +84,32 @@ def test_a_full_disk_leaves_what_was_kept_before(tmp_path: Path, room_bytes: int
 
 
 def test_what_is_over_and_has_not_landed_is_gone_on_with(tmp_path: Path) -> None:
-    with Keeper.open(tmp_path, job(tmp_path)) as first:
+    with JobStore.open(tmp_path, job(tmp_path)) as first:
         state = first.state.but(phase="finished")
-        first.keep(state, [progress(state, 20)])
-    with Keeper.open(tmp_path, job(tmp_path)) as second:
+        first.keep(state, [progress_entry(state, 20)])
+    with JobStore.open(tmp_path, job(tmp_path)) as second:
         assert (second.folder, second.run_id, second.state) == (first.folder, first.run_id, state)
         second.landed()
-    with Keeper.open(tmp_path, job(tmp_path)) as third:
+    with JobStore.open(tmp_path, job(tmp_path)) as third:
         assert third.folder != first.folder
         assert third.state.phase == "new"
 
 
 def test_attempts_of_earlier_versions(tmp_path: Path) -> None:
     """They do not say how their runs are called, nor that they have landed."""
-    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
-        keeper.keep(keeper.state, [progress(keeper.state, 1)])
+    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
+        keeper.keep(keeper.state, [progress_entry(keeper.state, 1)])
     file = keeper.folder / "state.json"
     kept = json.loads(file.read_text())
     earlier = {name: kept[name] for name in ("training_id", "began_at", "state")}
     file.write_text(json.dumps(earlier))
-    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
+    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
         assert keeper.folder == file.parent, "it goes on"
-        keeper.keep(keeper.state.but(phase="finished"), [progress(keeper.state, 20)])
-    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
+        keeper.keep(keeper.state.but(phase="finished"), [progress_entry(keeper.state, 20)])
+    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
         assert keeper.folder == file.parent, "what this version ends has to land"
     file.write_text(json.dumps({**earlier, "state": {**kept["state"], "phase": "finished"}}))
-    with Keeper.open(tmp_path, job(tmp_path)) as keeper:
+    with JobStore.open(tmp_path, job(tmp_path)) as keeper:
         assert keeper.folder != file.parent, "what an earlier one has ended is done"
 
 
@@ -116,14 +118,14 @@ def test_nobody_who_sets_the_clock_changes_how_long_ago_it_began(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: timedelta
 ) -> None:
     wall = WallClock(monkeypatch)
-    with Keeper.open(tmp_path, job(tmp_path)) as first:
+    with JobStore.open(tmp_path, job(tmp_path)) as first:
         wall.set(by)
         assert 0 <= first.now_s() < 60
         state = first.state.but(at_s=first.now_s())
-        first.keep(state, [progress(state, 1)])
+        first.keep(state, [progress_entry(state, 1)])
         now_s = first.now_s()
     wall.set(by)
-    with Keeper.open(tmp_path, job(tmp_path)) as second:
+    with JobStore.open(tmp_path, job(tmp_path)) as second:
         assert second.folder == first.folder
         assert now_s <= second.now_s() < now_s + 60
 
@@ -137,25 +139,25 @@ def test_after_a_restart_of_the_machine_the_date_counts(
     expected_s: float,
 ) -> None:
     """No clock goes on meanwhile but the wall clock; what is known has taken its time anyhow."""
-    with Keeper.open(tmp_path, job(tmp_path)) as first:
+    with JobStore.open(tmp_path, job(tmp_path)) as first:
         state = first.state.but(at_s=at_s)
-        first.keep(state, [progress(state, 1)])
+        first.keep(state, [progress_entry(state, 1)])
     file = first.folder / "state.json"
     kept = json.loads(file.read_text())
     began_at = (first.began_at - by).isoformat()
     file.write_text(json.dumps({**kept, "boot_id": "another", "began_at": began_at}))
-    with Keeper.open(tmp_path, job(tmp_path)) as second:
+    with JobStore.open(tmp_path, job(tmp_path)) as second:
         assert expected_s <= second.now_s() < expected_s + 60
 
 
 def test_an_attempt_is_gone_on_with_though_its_date_is_earlier(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Keeper.open(tmp_path, job(tmp_path)) as first:
-        first.keep(first.state.but(phase="finished"), [progress(first.state, 20)])
+    with JobStore.open(tmp_path, job(tmp_path)) as first:
+        first.keep(first.state.but(phase="finished"), [progress_entry(first.state, 20)])
         first.landed()
     first.folder.rename(first.folder.with_name("99991231T000000.000000"))
-    with Keeper.open(tmp_path, job(tmp_path)) as second:
-        second.keep(second.state, [progress(second.state, 1)])
-    with Keeper.open(tmp_path, job(tmp_path)) as third:
+    with JobStore.open(tmp_path, job(tmp_path)) as second:
+        second.keep(second.state, [progress_entry(second.state, 1)])
+    with JobStore.open(tmp_path, job(tmp_path)) as third:
         assert third.folder == second.folder

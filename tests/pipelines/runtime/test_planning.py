@@ -5,16 +5,23 @@ from dataclasses import replace
 
 import pytest
 
-from models.choosing.objectives import Objective
-from models.choosing.offers import Offer
+from models.choice.limits import Objective
+from models.choice.offers import Offer
 from pipelines.runtime import IfInfeasible
-from pipelines.runtime.planning import Infeasible, Kind, Plan, Planner, Search, Situation
+from pipelines.runtime.plan import (
+    Infeasible,
+    JobSituation,
+    MarketNodeType,
+    Plan,
+    Planner,
+    SearchSettings,
+)
 from tests.pipelines.runtime import jobs
 from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE
 
-ONE_FAST: Mapping[Kind, int] = {Kind(FAST, "spot"): 1}
-GONE = (Kind(FAST, "spot"),)
-NOW = Situation(
+ONE_FAST: Mapping[MarketNodeType, int] = {MarketNodeType(FAST, "spot"): 1}
+GONE = (MarketNodeType(FAST, "spot"),)
+NOW = JobSituation(
     iterations=100,
     elapsed_s=40.0,
     spent_usd=0.001,
@@ -28,7 +35,7 @@ NOW = Situation(
 
 
 def planner(
-    capacity: int = 2, search: Search | None = None, minimize: Objective = "cost"
+    capacity: int = 2, search: SearchSettings | None = None, minimize: Objective = "cost"
 ) -> Planner:
     """Return one with three made-up types of so many nodes each."""
     offers = tuple(
@@ -36,7 +43,7 @@ def planner(
         for name, usd in jobs.PRICES.items()
     )
     performance = jobs.profile().performance
-    return Planner(performance, offers, jobs.GLOBAL_BATCH, minimize, search or Search())
+    return Planner(performance, offers, jobs.GLOBAL_BATCH, minimize, search or SearchSettings())
 
 
 def planned(found: Plan | Infeasible) -> Plan:
@@ -80,7 +87,7 @@ def test_nodes_that_are_up_are_paid_while_others_launch() -> None:
 
 
 def test_those_that_are_up_need_not_wait_for_launches() -> None:
-    now = replace(NOW, up={Kind(FAST, "spot"): 2})
+    now = replace(NOW, up={MarketNodeType(FAST, "spot"): 2})
     plan = planned(planner().plan(now))
     assert (plan.forecast.configuration.label, plan.wait_s) == (f"2 {FAST}@4", 3)
 
@@ -88,7 +95,7 @@ def test_those_that_are_up_need_not_wait_for_launches() -> None:
 def test_depleted_kinds_stay_but_are_not_launched() -> None:
     plan = planned(planner().plan(replace(NOW, depleted=GONE)))
     assert FAST not in plan.forecast.configuration.node_types
-    alone = replace(NOW, up=ONE_FAST, depleted=[Kind(one, "spot") for one in jobs.PRICES])
+    alone = replace(NOW, up=ONE_FAST, depleted=[MarketNodeType(one, "spot") for one in jobs.PRICES])
     found = infeasible(planner().plan(alone))
     assert "cannot hold the batch of 8 samples" in found.reason
     (way,) = found.ways
@@ -96,7 +103,7 @@ def test_depleted_kinds_stay_but_are_not_launched() -> None:
 
 
 def test_nothing_on_offer_is_told_as_such() -> None:
-    everything = [Kind(one, "spot") for one in jobs.PRICES]
+    everything = [MarketNodeType(one, "spot") for one in jobs.PRICES]
     found = infeasible(planner().plan(replace(NOW, depleted=everything)))
     assert found.reason == "the nodes that are left cannot hold the batch of 8 samples"
 
@@ -140,14 +147,16 @@ def test_a_policy_raises_what_it_may_and_nothing_else(
 
 
 def test_asking_again_is_no_policy() -> None:
-    now = replace(NOW, deadline_s=50.0, depleted=[Kind(one, "spot") for one in jobs.PRICES])
+    now = replace(
+        NOW, deadline_s=50.0, depleted=[MarketNodeType(one, "spot") for one in jobs.PRICES]
+    )
     assert infeasible(planner().plan(now)).way("deadline") is None
 
 
 def test_an_eager_search_keeps_to_its_preferences() -> None:
-    search = Search(preference=(SPARE, SLOW), k=2)
+    search = SearchSettings(preference=(SPARE, SLOW), k=2)
     plan = planned(planner(capacity=4, search=search).plan(NOW))
     assert FAST not in plan.forecast.configuration.node_types
-    gone = replace(NOW, depleted=[Kind(SPARE, "spot")])
+    gone = replace(NOW, depleted=[MarketNodeType(SPARE, "spot")])
     plan = planned(planner(capacity=4, search=search).plan(gone))
     assert plan.forecast.configuration.label == f"4 {SLOW}@2"

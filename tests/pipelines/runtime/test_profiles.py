@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from models.choosing.offers import Offer
+from models.choice.offers import Offer
 from models.srift.parameters import Settings
 from models.srift.predictor import Srift, fit
-from pipelines.runtime.job_file import TrainingJob, read_job
-from pipelines.runtime.profiles import read_performance
+from pipelines.runtime.job_file import TrainingJob, read_job, read_performance
 from profilers.steady.host import host_id
 from tests.models.srift import study
 from tests.pipelines.runtime import jobs

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import IO
 
 from pipelines.runtime import checkpoints
-from pipelines.runtime.rank import RankConfig
+from pipelines.runtime.rank import TrainingRankConfig
 from profilers.clusters.base import SOURCE
 
 
-def config(folder: Path) -> RankConfig:
+def config(folder: Path) -> TrainingRankConfig:
     """Return what a rank of a small job must know."""
-    return RankConfig(
+    return TrainingRankConfig(
         interface="lo",
         device=0,
         threads=1,

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choosing.offers import Offer
+from models.choice.offers import Offer
 from pipelines.runtime.controller import Controller
+from pipelines.runtime.event_log import EventLogEntry, frame
 from pipelines.runtime.job_file import Interruption
-from pipelines.runtime.planning import Infeasible, Planner, Way
-from pipelines.runtime.rehearsal import Loss, Rehearsal
-from pipelines.runtime.state import State
-from pipelines.runtime.story import Entry, frame
+from pipelines.runtime.plan import Infeasible, LimitRelaxation, Planner
+from pipelines.runtime.rehearsal import PlannedLoss, Rehearsal
+from pipelines.runtime.state import JobState
 from reports import plots, runtime_plot
 from tests.pipelines.runtime import jobs, section_5_4
 
@@ -43,7 +43,7 @@ def scenario() -> Rehearsal:
     return rehearse()
 
 
-def of(rehearsal: Rehearsal, event: str) -> list[Entry]:
+def of(rehearsal: Rehearsal, event: str) -> list[EventLogEntry]:
     """Return the entries of one kind."""
     return [one for one in rehearsal.story if one.event == event]
 
@@ -93,8 +93,8 @@ def test_its_picture_is_figure_8(scenario: Rehearsal, tmp_path: Path) -> None:
     at_s, steps = above.get_lines()[0].get_data()
     assert np.asarray(at_s)[-1] == pytest.approx(419)
     assert np.asarray(steps)[-1] == 400
-    nodes = runtime_plot.stays(frame(scenario.story))
-    assert [one.node_type for one in nodes] == ["p3.8xlarge"] * 2 + ["g3.8xlarge"] * 8
+    nodes = runtime_plot.node_lifetimes(frame(scenario.story))
+    assert [node.node_type for node in nodes] == ["p3.8xlarge"] * 2 + ["g3.8xlarge"] * 8
     assert len(below.get_yticklabels()) == 10
     (tmp_path / "section_5_4.png").write_bytes(plots.to_png(figure))
     assert "1 p3.8xlarge@512 + 8 g3.8xlarge@64" in plots.to_svg(figure)
@@ -119,7 +119,9 @@ def small_controller() -> Controller:
     return Controller(Planner(performance, offers, jobs.GLOBAL_BATCH, "cost"))
 
 
-LOSSES = st.lists(st.builds(Loss, st.floats(0, 60), st.sampled_from(list(jobs.PRICES))), max_size=6)
+LOSSES = st.lists(
+    st.builds(PlannedLoss, st.floats(0, 60), st.sampled_from(list(jobs.PRICES))), max_size=6
+)
 
 
 @given(
@@ -131,19 +133,19 @@ LOSSES = st.lists(st.builds(Loss, st.floats(0, 60), st.sampled_from(list(jobs.PR
     st.booleans(),
 )
 def test_whatever_is_lost_the_job_ends_and_its_books_are_right(
-    losses: list[Loss],
+    losses: list[PlannedLoss],
     launch_s: float,
     restart_s: float,
     detach_s: float,
     deadline_s: float | None,
     relaxes: bool,
 ) -> None:
-    def answer(infeasible: Infeasible, state: State) -> Way | None:
+    def answer(infeasible: Infeasible, state: JobState) -> LimitRelaxation | None:
         return infeasible.ways[0] if relaxes and infeasible.ways else None
 
     rehearsal = Rehearsal(
         small_controller(),
-        State(iterations=40, deadline_s=deadline_s),
+        JobState(iterations=40, deadline_s=deadline_s),
         launches_s=(launch_s,),
         restart_s=restart_s,
         detach_s=detach_s,
@@ -152,8 +154,8 @@ def test_whatever_is_lost_the_job_ends_and_its_books_are_right(
     state = rehearsal.run(losses)
     assert state.over
     assert state.nodes == ()
-    nodes = runtime_plot.stays(frame(rehearsal.story))
-    hours = [(one.gone_s - one.up_s, one.node_type) for one in nodes if one.up_s is not None]
+    nodes = runtime_plot.node_lifetimes(frame(rehearsal.story))
+    hours = [(node.gone_s - node.up_s, node.node_type) for node in nodes if node.up_s is not None]
     bill = sum(seconds * jobs.PRICES[name] / 3600 for seconds, name in hours)
     assert state.spent_usd == pytest.approx(bill)
     assert_depleted_kinds_stay_away(rehearsal.story)
@@ -165,7 +167,7 @@ def test_whatever_is_lost_the_job_ends_and_its_books_are_right(
         assert set(steps) <= set(saved), "training goes on from what was saved"
 
 
-def assert_depleted_kinds_stay_away(story: list[Entry]) -> None:
+def assert_depleted_kinds_stay_away(story: list[EventLogEntry]) -> None:
     """Check that a type of which a node was lost is launched again only if asked for again."""
     depleted: set[str | None] = set()
     for entry in story:

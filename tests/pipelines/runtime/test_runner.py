@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from pipelines.runtime.attempt import train
+from pipelines.runtime.event_log import EventLogEntry, frame
 from pipelines.runtime.job_file import read_job
-from pipelines.runtime.planning import Infeasible, Way
-from pipelines.runtime.state import State
-from pipelines.runtime.story import Entry, frame
+from pipelines.runtime.plan import Infeasible, LimitRelaxation
+from pipelines.runtime.state import JobState
 from tests.clocks import DAY, WallClock
 from tests.pipelines.runtime.jobs import FAST, PRICES, SLOW, SPARE, profile, write_job
 from tests.pipelines.runtime.metadata_service import TERMINATE, metadata_service
@@ -35,18 +35,18 @@ class Ran:
         program: str = COUNTING,
         silence_s: float = 20.0,
         stop_at: str | None = None,
-        told: Callable[[Entry], None] = lambda _: None,
+        told: Callable[[EventLogEntry], None] = lambda _: None,
         **changes: object,
     ) -> None:
         self.asked: list[Infeasible] = []
 
-        def answered(infeasible: Infeasible, state: State) -> Way | None:
+        def answered(infeasible: Infeasible, state: JobState) -> LimitRelaxation | None:
             self.asked.append(infeasible)
             return None if answer is None else infeasible.ways[answer]
 
-        heard: list[Entry] = []
+        heard: list[EventLogEntry] = []
 
-        def tell(entry: Entry) -> None:
+        def tell(entry: EventLogEntry) -> None:
             heard.append(entry)
             told(entry)
             if entry.event == stop_at:
@@ -62,7 +62,7 @@ class Ran:
         self.story = keeper.story
         assert heard == self.story[len(self.story) - len(heard) :]
 
-    def of(self, event: str) -> list[Entry]:
+    def of(self, event: str) -> list[EventLogEntry]:
         """Return the entries of one kind."""
         return [one for one in self.story if one.event == event]
 
@@ -175,7 +175,7 @@ def test_a_finished_job_lands_and_does_not_train_again(tmp_path: Path, room_byte
     """The disk is full once it has finished: of what is left to do, nothing or all but the run."""
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    def fill(entry: Entry) -> None:
+    def fill(entry: EventLogEntry) -> None:
         if entry.event == "finished":
             resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, usual[1]))
 
@@ -218,7 +218,7 @@ def test_a_clock_that_is_set_changes_nothing(
     """No node counts as silent, and none costs more, or less, for it."""
     wall = WallClock(monkeypatch)
 
-    def change(entry: Entry) -> None:
+    def change(entry: EventLogEntry) -> None:
         if entry.event == "training":
             wall.set(by)
 

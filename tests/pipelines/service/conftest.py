@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from models.predictddl import learned
+from models.predictddl import residuals
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
 from pipelines.service.contracts import Forecast, Workload
-from pipelines.service.engine import Engine, Forecasts
-from pipelines.service.places import Place
+from pipelines.service.engine import Engine, WorkloadForecasts
+from pipelines.service.places import TrainingPlace
 from tests.pipelines.service import made_up
 from warehouse.warehouse import Warehouse
 
@@ -26,8 +26,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STEPCAST_HOME", str(folder))
         # Choosing among all regressors takes seconds, and is tested where they are.
-        for name in [one for one in learned.REGRESSORS if one != "none"]:
-            patch.delitem(learned.REGRESSORS, name)
+        for name in [one for one in residuals.REGRESSORS if one != "none"]:
+            patch.delitem(residuals.REGRESSORS, name)
         made_up.install(folder, patch)
         yield Engine(Warehouse(folder))
 
@@ -35,11 +35,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 class Halves:
     """Stands in for the engine where HTTP is what is tested: a step is half a second a node."""
 
-    def forecasts(self, workloads: Sequence[Workload], place: Place) -> Forecasts:
+    def forecasts(self, workloads: Sequence[Workload], place: TrainingPlace) -> WorkloadForecasts:
         """Return the same of every workload."""
-        step_s = sum(one.count for one in place.groups) / 2
+        step_s = sum(group.count for group in place.groups) / 2
         of = [Forecast(status="forecast", step_time_s=step_s) for _ in workloads]
-        return Forecasts(of, "emulated", "host-1")
+        return WorkloadForecasts(of, "emulated", "host-1")
 
 
 @pytest.fixture

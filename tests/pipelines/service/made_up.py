@@ -11,7 +11,7 @@ from models.predictddl.ghn import Embedder
 from networks import extraction
 from networks.primitives import Primitive, PrimitiveGraph
 from warehouse.landing import land
-from warehouse.records import NodeGroup, Run, Scenario, Strategy, Workload
+from warehouse.records import NodeGroup, Run, Scenario, Strategy, TrainingWorkload
 from warehouse.warehouse import Warehouse
 
 NODE_TYPE = "emu.avx2.s15"
@@ -45,7 +45,9 @@ def convolutions(layers: int) -> list[str]:
 def scenario(dnn: str, batch_size: int, workers: int) -> Scenario:
     """Return training of a network on nodes of the one type."""
     return Scenario(
-        workload=Workload(dnn=dnn, framework="pytorch", image_size=SIDE, batch_size=batch_size),
+        workload=TrainingWorkload(
+            dnn=dnn, framework="pytorch", image_size=SIDE, batch_size=batch_size
+        ),
         strategy=Strategy(kind="all_reduce", workers=workers),
         nodes=(
             NodeGroup(

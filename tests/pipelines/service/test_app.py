@@ -30,9 +30,8 @@ from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
 from pipelines.service.contracts import Workload
-from pipelines.service.engine import Engine, Forecasts
-from pipelines.service.places import Place
-from pipelines.service.slots import Slots
+from pipelines.service.engine import Engine, Slots, WorkloadForecasts
+from pipelines.service.places import TrainingPlace
 from tests.pipelines.service import made_up
 from tests.pipelines.service.conftest import TOKEN, Halves
 from tests.pipelines.service.reports import report
@@ -247,8 +246,8 @@ def test_two_ask_while_nodes_report(client: TestClient) -> None:
     with ThreadPoolExecutor(4) as pool:
         nodes = [pool.submit(node, name) for name in "ab"]
         askers = [pool.submit(asker) for _ in range(2)]
-        assert [one.result() for one in nodes] == [{200, 204}] * 2
-        assert [one.result() for one in askers] == [{200}] * 2
+        assert [node.result() for node in nodes] == [{200, 204}] * 2
+        assert [asker.result() for asker in askers] == [{200}] * 2
     assert [one["name"] for one in client.get("/v1/cluster").json()["nodes"]] == ["a", "b", "first"]
 
 
@@ -259,7 +258,7 @@ def test_few_forecasts_are_made_at_once_and_nodes_report_meanwhile(
     may_end, begun = Event(), Semaphore(0)
 
     class Slow(Halves):
-        def forecasts(self, *given: Any) -> Forecasts:
+        def forecasts(self, *given: Any) -> WorkloadForecasts:
             begun.release()
             assert may_end.wait(60)
             return super().forecasts(*given)
@@ -281,8 +280,8 @@ def test_few_forecasts_are_made_at_once_and_nodes_report_meanwhile(
 
 def test_what_tells_or_lists_nodes_takes_no_thread(client: TestClient) -> None:
     assert isinstance(client.app, FastAPI)
-    routes = [one for one in client.app.routes if isinstance(one, APIRoute)]
-    threads = {one.name for one in routes if not iscoroutinefunction(one.endpoint)}
+    routes = [route for route in client.app.routes if isinstance(route, APIRoute)]
+    threads = {route.name for route in routes if not iscoroutinefunction(route.endpoint)}
     assert threads == {"retrain"}
 
 
@@ -307,8 +306,13 @@ CHECKS = [
 def check_answers(client: TestClient, mode: GenerationMode, examples: int, only: str = "") -> None:
     """Send what the description allows, or what it does not; equal requests each time."""
     described = schemathesis.openapi.from_asgi("/openapi.json", client.app)
-    operations = [one.ok() for one in described.get_all_operations() if isinstance(one, Ok)]
-    assert {one.label for one in operations} >= {"POST /v1/forecasts", "PUT /v1/cluster/{name}"}
+    operations = [
+        operation.ok() for operation in described.get_all_operations() if isinstance(operation, Ok)
+    ]
+    assert {operation.label for operation in operations} >= {
+        "POST /v1/forecasts",
+        "PUT /v1/cluster/{name}",
+    }
     for operation in operations:
         if only not in operation.label:
             continue
@@ -373,7 +377,7 @@ def test_whatever_is_asked_a_real_engine_answers_as_described(
     said: Counter[str] = Counter()
 
     class Noted:
-        def forecasts(self, workloads: list[Workload], place: Place) -> Forecasts:
+        def forecasts(self, workloads: list[Workload], place: TrainingPlace) -> WorkloadForecasts:
             found = engine.forecasts(workloads, place)
             assert len(found.of) == len(workloads)
             assert all((one.status == "refused") == bool(one.reason) for one in found.of)

@@ -27,7 +27,7 @@ class Clock:
 
 def names(collector: Collector) -> list[str]:
     """Return who is there."""
-    return [one.name for one in collector.cluster().nodes]
+    return [node.name for node in collector.cluster().nodes]
 
 
 def test_nodes_join_by_telling_and_leave() -> None:
@@ -48,7 +48,7 @@ def test_a_silent_node_has_left() -> None:
     collector.tell("a", report())
     clock.now_s += SILENT_S / 2
     collector.tell("b", report())
-    assert [one.seconds_ago for one in collector.cluster().nodes] == [SILENT_S / 2, 0.0]
+    assert [node.seconds_ago for node in collector.cluster().nodes] == [SILENT_S / 2, 0.0]
     clock.now_s += SILENT_S / 2 + 1
     assert names(collector) == ["b"]
     collector.tell("a", report())

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from models.predictddl.observed import Capabilities
+from models.predictddl.observations import Capabilities
 from pipelines.service.contracts import Graph, Node, Question, Workload
 from tests.pipelines.service.reports import report
 from warehouse import limits

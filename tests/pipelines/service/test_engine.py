@@ -5,15 +5,13 @@ from pathlib import Path
 import pytest
 
 from forecasting import embedders
-from forecasting.asked.coordinates import coordinates
-from forecasting.asked.near import Judged, Neighbour
+from forecasting.nearest import JudgedScenarios, Neighbour, coordinates
 from models.predictddl import training
 from models.predictddl.ghn import cosine_distance
 from networks import extraction
 from pipelines.service.contracts import Dataset, Forecast, Graph, Node, Nodes, Workload
-from pipelines.service.engine import Engine, graph_of
-from pipelines.service.near import check_near
-from pipelines.service.places import Place, of_cluster, of_types
+from pipelines.service.engine import Engine, check_near, graph_of
+from pipelines.service.places import TrainingPlace, of_cluster, of_types
 from profilers.clusters import host_id
 from tests.pipelines.service import made_up
 from tests.pipelines.service.made_up import LINK_MBPS, NODE_TYPE, convolutions
@@ -29,16 +27,16 @@ STRANGE = ["input", *["attention", "layer_norm", "embedding"] * 10]
 def graph(kinds: list[str]) -> Graph:
     """Return a chain of primitives as it is sent."""
     chain = made_up.chain(kinds)
-    nodes = [Node.model_validate(vars(one)) for one in chain.nodes]
+    nodes = [Node.model_validate(vars(node)) for node in chain.nodes]
     return Graph(nodes=nodes, edges=list(chain.edges), parameter_count=chain.parameter_count)
 
 
-def ask(engine: Engine, *workloads: Workload, place: Place = TWO) -> list[Forecast]:
+def ask(engine: Engine, *workloads: Workload, place: TrainingPlace = TWO) -> list[Forecast]:
     """Return what an engine says."""
     return engine.forecasts(workloads, place).of
 
 
-def reason(engine: Engine, workload: Workload, place: Place = TWO) -> str:
+def reason(engine: Engine, workload: Workload, place: TrainingPlace = TWO) -> str:
     """Return why an engine refuses."""
     (found,) = ask(engine, workload, place=place)
     assert (found.status, found.step_time_s) == ("refused", None)
@@ -77,7 +75,7 @@ def test_a_graph_without_a_name_is_forecast_as_networks_like_it(engine: Engine) 
 
 def test_a_hundred_workloads_have_answers_in_their_order(engine: Engine) -> None:
     batches = [batch for batch in range(2, 27) for _ in range(4)]
-    found = ask(engine, *(Workload(dnn="vgg19", batch_size=one) for one in batches))
+    found = ask(engine, *(Workload(dnn="vgg19", batch_size=batch) for batch in batches))
     steps = [one.step_time_s or 0.0 for one in found]
     assert len(steps) == 100
     assert steps == sorted(steps) and steps[0] < steps[-1]
@@ -111,7 +109,7 @@ def test_images_that_are_too_small_are_refused(engine: Engine) -> None:
 def test_what_is_no_graph_is_refused(
     engine: Engine, kinds: list[str], edges: list[tuple[int, int]], said: str
 ) -> None:
-    nodes = [Node(type=one) for one in kinds]
+    nodes = [Node(type=kind) for kind in kinds]
     sent = Graph(nodes=nodes, edges=edges, parameter_count=0)
     assert said in reason(engine, Workload(graph=sent))
 
@@ -315,7 +313,7 @@ def test_what_is_farther_out_than_steps_is_refused(
 def test_several_nodes_are_refused_where_no_exchange_was_measured() -> None:
     alone = [made_up.scenario(dnn, 8, 1) for dnn in made_up.LAYERS]
     with pytest.raises(BadInput, match="no steps of several devices, so no exchange is known"):
-        check_near(made_up.scenario("vgg11", 8, 2), Judged({}), alone)
+        check_near(made_up.scenario("vgg11", 8, 2), JudgedScenarios({}), alone)
 
 
 def test_what_is_farther_out_than_what_was_judged_is_refused() -> None:
@@ -325,9 +323,9 @@ def test_what_is_farther_out_than_what_was_judged_is_refused() -> None:
         Neighbour(one.label, one.scenario_id, coordinates(one), 1.0, 1.0, 1, 1)
         for one in (made_up.scenario("vgg11", 8, count) for count in (4, 16))
     ]
-    judged = Judged({("predictddl", "step_time_s"): neighbours})
+    judged = JudgedScenarios({("predictddl", "step_time_s"): neighbours})
     check_near(made_up.scenario("vgg11", 8, 64), judged, measured)
     with pytest.raises(BadInput, match="65 workers, where forecasts were judged from 4 to 16"):
         check_near(made_up.scenario("vgg11", 8, 65), judged, measured)
     with pytest.raises(BadInput, match="65 workers, where steps were measured from 1 to 2"):
-        check_near(made_up.scenario("vgg11", 8, 65), Judged({}), measured)
+        check_near(made_up.scenario("vgg11", 8, 65), JudgedScenarios({}), measured)

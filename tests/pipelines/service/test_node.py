@@ -10,12 +10,12 @@ import uvicorn
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pipelines.cli import serving
+from pipelines.cli import serve_job
 from pipelines.service import node
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
-from pipelines.service.node import Membership, Unreachable, measured
+from pipelines.service.node import Membership, ServiceUnreachable, measure_node
 from profilers.steady.host import CpuTimes
 from tests.pipelines.service.conftest import TOKEN, Halves
 from tests.pipelines.service.reports import report
@@ -25,7 +25,7 @@ from warehouse.records import BadInput
 @contextmanager
 def served(app: ASGIApp) -> Iterator[str]:
     """Serve at a free port; yield the address."""
-    with serving._listening("127.0.0.1", 0) as listening:  # noqa: SLF001
+    with serve_job._listening("127.0.0.1", 0) as listening:  # noqa: SLF001
         server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
         thread = threading.Thread(target=server.run, args=[[listening]])
         thread.start()
@@ -94,7 +94,7 @@ def test_an_outage_is_waited_out_for_a_while(collector: Collector, checker: Chec
         membership = Membership(address, "a", None)
         membership.tell(report())
     pauses: list[float] = []
-    with pytest.raises(Unreachable, match=f"no service answers at {address} .*refused"):
+    with pytest.raises(ServiceUnreachable, match=f"no service answers at {address} .*refused"):
         membership.stay(report(), pause=pauses.append)
     assert pauses == [2.0, 4.0, 8.0, 16.0, 30.0]
     membership.__exit__()
@@ -118,7 +118,7 @@ def test_a_service_that_cannot_answer_for_a_while_is_waited_out() -> None:
     with served(answering(204, 503, 204, 200, 502)) as address:
         Membership(address, "a", None).stay(report(), lambda: next(ends), pauses.append)
         assert pauses == [2.0]
-        with pytest.raises(Unreachable, match="cannot answer now: 502 no"):
+        with pytest.raises(ServiceUnreachable, match="cannot answer now: 502 no"):
             Membership(address, "a", None).__enter__()
 
 
@@ -169,7 +169,7 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.service.node._SECONDS", 0.01)
-    found = measured("lab.xeon", 1000.0)
+    found = measure_node("lab.xeon", 1000.0)
     assert (found.node_type, found.link_mbps) == ("lab.xeon", 1000.0)
     assert found.cores >= 1 and found.memory_bytes > 2**27
     assert found.free_memory_bytes is not None and found.free_memory_bytes > 0

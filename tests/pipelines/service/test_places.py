@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.predictddl.observed import DENSE, MEMORY, POINTWISE, of_node
+from models.predictddl.observations import DENSE, MEMORY, POINTWISE, of_node
 from pipelines.service.contracts import Cluster, Nodes, Registered, Report
 from pipelines.service.places import of_cluster, of_types
 from profilers.clusters.node_types import node_group
@@ -23,7 +23,7 @@ def test_nodes_of_a_type_are_one_group() -> None:
     asked = [Nodes(node_type="emu.avx2.s15", count=2), Nodes(node_type="emu.avx2.s15", count=3)]
     place = of_types(asked, 100.0)
     assert place.counts == {"emu.avx2.s15": 5}
-    assert [one.count for one in place.groups] == [5]
+    assert [group.count for group in place.groups] == [5]
     assert (place.link_mbps, place.measured) == (100.0, {})
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from profilers.clusters import owner
-from profilers.renting import user_data
-from profilers.renting.book import Book, Intent
-from profilers.renting.provider import NoCapacity, Seen
+from profilers.renting import requests
+from profilers.renting.book import Book, LaunchIntent
+from profilers.renting.provider import InstanceStatus, NoCapacity
 from profilers.steady.hostlock import holder
 from warehouse.records import ProbeFailed
 
@@ -29,7 +29,7 @@ class World:
     distinct: bool = False
     lock_held_by: set[str] = field(default_factory=set)
 
-    def launch(self, intent: Intent, owner_token: str) -> Sequence[str]:
+    def launch(self, intent: LaunchIntent, owner_token: str) -> Sequence[str]:
         assert owner_token == owner.token()
         assert intent in Book().read().unanswered
         self.asked.append(intent)
@@ -40,8 +40,8 @@ class World:
         self.states |= dict.fromkeys(ids, "running")
         if self.folder is not None:
             key = (self.folder / "sshd-127.0.0.2/hostkey.pub").read_text().rsplit(" ", 1)[0]
-            self.console_says = self.console_says or f"{user_data.MARKER} {intent.token} {key}\n"
-            ends_us = (int(time.time()) + 60 * user_data.minutes(intent)) * 1_000_000
+            self.console_says = self.console_says or f"{requests.MARKER} {intent.token} {key}\n"
+            ends_us = (int(time.time()) + 60 * requests.minutes(intent)) * 1_000_000
             scheduled = self.folder / "m0/scheduled"
             if not scheduled.exists():
                 scheduled.write_text(f"USEC={ends_us}\nWARN_WALL=1\nMODE=poweroff\n")
@@ -50,9 +50,9 @@ class World:
     def find(self, token: str) -> Sequence[str]:
         return ()
 
-    def seen(self, ids: Collection[str]) -> Mapping[str, Seen]:
+    def seen(self, ids: Collection[str]) -> Mapping[str, InstanceStatus]:
         return {
-            id_: Seen(id_, self.states[id_], 90.0, self._address(id_))  # type: ignore[arg-type]
+            id_: InstanceStatus(id_, self.states[id_], 90.0, self._address(id_))  # type: ignore[arg-type]
             for id_ in ids
             if id_ in self.states
         }

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from profilers.clusters import congestion, open_cluster, reap
-from profilers.clusters.congestion import ALLOWED, allowed
+from profilers.clusters import netns, open_cluster, reap
+from profilers.clusters.netns import ALLOWED, allow_congestion_control
 from profilers.clusters.node_types import node_group
 from profilers.steady.hostlock import host_lock
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 
 CHANGE = """
 import sys
-from profilers.clusters.congestion import allowed
+from profilers.clusters.netns import allowed
 with allowed("cubic"):
     print("changed", flush=True)
     sys.stdin.read()
@@ -45,7 +45,7 @@ def test_a_cluster_leaves_the_list_as_it_was() -> None:
 
 
 def test_it_holds_what_is_asked_for_meanwhile() -> None:
-    with allowed("cubic"):
+    with allow_congestion_control("cubic"):
         assert listed() == {"reno", "cubic"}
     assert listed() == {"reno"}
 
@@ -55,12 +55,12 @@ def test_what_a_killed_process_changed_is_put_back() -> None:
     assert listed() == {"reno", "cubic"}
     reap()
     assert listed() == {"reno"}
-    assert not congestion.put_back()
+    assert not netns.restore_congestion_control()
 
 
 def test_the_next_one_puts_it_back_too() -> None:
     leave_changed()
-    with allowed("cubic"):
+    with allow_congestion_control("cubic"):
         pass
     assert listed() == {"reno"}
 
@@ -68,17 +68,17 @@ def test_the_next_one_puts_it_back_too() -> None:
 def test_what_somebody_changed_since_stays() -> None:
     leave_changed()
     ALLOWED.write_text("cubic")
-    assert not congestion.put_back()
+    assert not netns.restore_congestion_control()
     assert listed() == {"cubic"}
 
 
 def test_half_a_record_is_of_no_change() -> None:
-    with allowed("cubic"):
+    with allow_congestion_control("cubic"):
         pass
-    congestion.RECORD.write_text('[["bbr"], ["re')
-    assert not congestion.put_back()
+    netns.RECORD.write_text('[["bbr"], ["re')
+    assert not netns.restore_congestion_control()
     assert listed() == {"reno"}
-    assert congestion.RECORD.read_text() == ""
+    assert netns.RECORD.read_text() == ""
 
 
 def leave_changed() -> None:
@@ -92,5 +92,5 @@ def leave_changed() -> None:
 
 
 def test_the_record_is_roots_alone() -> None:
-    with allowed("cubic"):
-        assert congestion.RECORD.parent.stat().st_mode & 0o777 == 0o700
+    with allow_congestion_control("cubic"):
+        assert netns.RECORD.parent.stat().st_mode & 0o777 == 0o700

@@ -13,9 +13,9 @@ from profilers.clusters import ec2, open_cluster, owner
 from profilers.clusters.ec2 import Ec2Cluster
 from profilers.clusters.fleet import VARIABLE, Volume
 from profilers.clusters.node_types import node_group
-from profilers.renting import user_data
-from profilers.renting.allowance import Allowance, Rate, allowed
-from profilers.renting.book import Book, Intent
+from profilers.renting import requests
+from profilers.renting.allowance import Allowance, Rate, use_allowance
+from profilers.renting.book import Book, LaunchIntent
 from tests.profilers.clusters.machines import NODE_TYPE, machines
 from tests.profilers.clusters.made_up import World
 from warehouse.records import BadInput, ProbeFailed
@@ -46,7 +46,7 @@ def said() -> list[str]:
 @pytest.fixture
 def allowance(said: list[str]) -> Iterator[Allowance]:
     rates = {(NODE_TYPE, "on_demand"): RATE, (NODE_TYPE, "spot"): RATE}
-    with allowed(Allowance(1.0, rates, say=said.append)) as one:  # type: ignore[arg-type]
+    with use_allowance(Allowance(1.0, rates, say=said.append)) as one:  # type: ignore[arg-type]
         yield one
 
 
@@ -94,8 +94,8 @@ def test_an_instance_with_another_host_key_is_not_talked_to(
     other = mine.read_text().rsplit(" ", 1)[0]
     launch = world.launch
 
-    def launched(intent: Intent, owner_token: str) -> Sequence[str]:
-        world.console_says = f"{user_data.MARKER} {intent.token} {other}\n"
+    def launched(intent: LaunchIntent, owner_token: str) -> Sequence[str]:
+        world.console_says = f"{requests.MARKER} {intent.token} {other}\n"
         return launch(intent, owner_token)
 
     monkeypatch.setattr(world, "launch", launched)
@@ -184,7 +184,7 @@ def test_what_cannot_be_ended_is_told_and_its_owner_remembered(
 ) -> None:
     write(tmp_path, monkeypatch)
     world.volumes, world.will_not_end = "too large", True
-    monkeypatch.setattr("profilers.renting.ending.FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr("profilers.renting.renter.FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(Ec2Cluster, "_end", lambda *_: None)
     monkeypatch.setattr("profilers.renting.renter.Renter.settle", _impatient())
     with pytest.raises(ProbeFailed, match="too large"), open_cluster("ec2", WORKER, None):
@@ -236,7 +236,7 @@ def test_nothing_is_rented_that_nobody_allowed(
     with pytest.raises(BadInput, match="say with --max-usd"):
         open_cluster("ec2", WORKER, None)
     with (
-        allowed(Allowance(1.0, {})),
+        use_allowance(Allowance(1.0, {})),
         pytest.raises(BadInput, match=f"stepcast prices collect --type {NODE_TYPE}"),
         open_cluster("ec2", WORKER, None),
     ):

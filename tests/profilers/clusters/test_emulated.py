@@ -12,7 +12,7 @@ from profilers import links
 from profilers.clusters import open_cluster, reap
 from profilers.clusters.emulated import EmulatedCluster
 from profilers.clusters.node_types import node_group
-from profilers.result import RunContext
+from profilers.probe import RunContext
 from profilers.steady.hostlock import host_lock
 from tests.leftovers import left_behind
 from warehouse.records import BadInput, NodeGroup

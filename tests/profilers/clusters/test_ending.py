@@ -10,7 +10,7 @@ import pytest
 
 from profilers import commands
 from profilers.clusters import netns, owner
-from profilers.clusters.ending import end
+from profilers.clusters.cgroups import end
 from tests.profilers.clusters.machines import has_ended, is_running
 
 DELETE = """

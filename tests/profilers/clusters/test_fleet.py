@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from forecasting.chosen import asking_of
+from forecasting.inputs import inputs_of_study
 from profilers.clusters import choose_backend, host_id, open_cluster
-from profilers.clusters.fleet import VARIABLE, fleet
+from profilers.clusters.fleet import VARIABLE, read_fleet
 from profilers.clusters.node_types import node_group
 from studies.checks import check_study
 from studies.study import read_study
@@ -66,7 +66,7 @@ def test_other_machines_are_another_host(file: Path) -> None:
 def test_what_is_wrong_is_told_with_its_place(file: Path, content: str, said: str) -> None:
     file.write_text(content)
     with pytest.raises(BadInput, match=f"fleet.yaml{said}"):
-        fleet()
+        read_fleet()
 
 
 def test_without_a_file_its_backends_say_so(
@@ -102,4 +102,4 @@ def test_a_study_that_the_fleet_cannot_run_is_refused(
     path.write_text(STUDY.replace("WORKER", worker).replace("SERVER", server))
     study = read_study(path)
     with pytest.raises(BadInput, match=said):
-        check_study(study, path, "ssh" if backend == "ssh" else "emulated", asking_of(study))
+        check_study(study, path, "ssh" if backend == "ssh" else "emulated", inputs_of_study(study))

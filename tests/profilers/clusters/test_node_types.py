@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from pipelines.service.node import measured
+from pipelines.service.node import measure_node
 from profilers.clusters import node_types, open_cluster
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.fleet import FleetType
@@ -232,4 +232,4 @@ def test_a_fleets_type_that_declares_no_gpu_hashes_as_it_did() -> None:
 def test_a_node_of_the_service_joins_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "hardware", lambda: PLAIN)
     with pytest.raises(BadInput, match=r"'gpu\.h200' needs 1 GPU H200, but this host has none"):
-        measured("gpu.h200", None)
+        measure_node("gpu.h200", None)

@@ -13,9 +13,9 @@ import pytest
 
 from profilers.clusters import open_cluster
 from profilers.clusters.base import SOURCE
-from profilers.clusters.pacer import Pacer
+from profilers.clusters.emulated import Pacer
+from profilers.steady.core_quota import ControlGroup, Speed, quota_factor
 from profilers.steady.hostlock import host_lock
-from profilers.steady.pacing import Group, Speed, pace
 from warehouse.records import NodeGroup, ProbeFailed
 
 SHARE = 0.2
@@ -29,7 +29,7 @@ print((time.process_time() - had) / (time.monotonic() - began))
 """
 READINGS = """
 import json, statistics, time
-from profilers.steady.pacing import gauges
+from profilers.steady.core_quota import gauges
 
 def readings(gflops):
     for _ in range(9):
@@ -48,10 +48,10 @@ def alone() -> Iterator[None]:
 
 
 def test_a_group_waits_as_much_longer_as_the_host_is_faster() -> None:
-    group = Group("g", SHARE, 50.0)
-    assert pace(group, 50.0) == 1.0
-    assert pace(group, 80.0) == 1.6
-    assert (pace(group, 1.0), pace(group, 1e6)) == (0.5, 8.0)
+    group = ControlGroup("g", SHARE, 50.0)
+    assert quota_factor(group, 50.0) == 1.0
+    assert quota_factor(group, 80.0) == 1.6
+    assert (quota_factor(group, 1.0), quota_factor(group, 1e6)) == (0.5, 8.0)
 
 
 def test_the_latest_readings_of_all_processors_and_kinds_of_work_count_most() -> None:
@@ -92,7 +92,7 @@ def test_every_kind_of_work_says_how_fast_this_core_is() -> None:
 
 def test_the_program_ends_with_its_input() -> None:
     program = subprocess.run(
-        [sys.executable, "-m", "profilers.steady.pacing"],
+        [sys.executable, "-m", "profilers.steady.core_quota"],
         input=json.dumps({"name": "gone", "cpu_share": 0.2, "core_gflops": 1e-3}) + "\n",
         cwd=SOURCE,
         text=True,
@@ -124,7 +124,7 @@ def test_who_paces_says_how_fast_the_host_is_and_that_it_has_ended() -> None:
             time.sleep(0.1)
         assert gflops is not None and gflops > 0.1
         assert pacer.host_gflops(datetime.now(UTC) + timedelta(hours=1)) is None
-        (pid,) = _children("profilers.steady.pacing")
+        (pid,) = _children("profilers.steady.core_quota")
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         with pytest.raises(ProbeFailed, match=r"paces steady cores has ended \(exit -9\)"):

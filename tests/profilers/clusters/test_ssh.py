@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from pipelines.cli import doctor
-from profilers import async_steps, async_throughput, links
+from profilers import links, tf_throughput, tf_trace
 from profilers.clusters import host_id, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
-from profilers.result import RunContext
+from profilers.probe import RunContext
 from profilers.windows import Windows
 from tests.profilers.clusters.machines import (
     NODE_TYPE,
@@ -28,7 +28,7 @@ from tests.profilers.clusters.machines import (
     machines,
     write_fleet,
 )
-from warehouse.records import BadInput, NodeGroup, ProbeFailed, Scenario, Strategy, Workload
+from warehouse.records import BadInput, NodeGroup, ProbeFailed, Scenario, Strategy, TrainingWorkload
 
 pytestmark = pytest.mark.sshd
 
@@ -208,7 +208,7 @@ def test_machines_of_other_versions_are_refused(fleet_file: Path) -> None:
 @pytest.mark.cluster
 def test_probes_measure_over_ssh(fleet_file: Path, alone: None, tmp_path: Path) -> None:
     scenario = Scenario(
-        workload=Workload(dnn="small_cnn", image_size=16, batch_size=2),
+        workload=TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=2),
         strategy=Strategy(workers=1),
         nodes=two()[::-1],
         link_mbps=None,
@@ -216,10 +216,10 @@ def test_probes_measure_over_ssh(fleet_file: Path, alone: None, tmp_path: Path) 
     context = RunContext("test", 1, "profile", tmp_path)
     with open_cluster("ssh", scenario.nodes, None) as cluster:
         linked = links.measure(cluster, context, flows=[1], seconds=1, trials=1)
-        profiled = async_steps.profile(
+        profiled = tf_trace.profile(
             cluster, scenario, context, traced_steps=4, untraced_steps=4, capture=True
         )
-        (trained,) = async_throughput.measure(cluster, [scenario], context, Windows(1, 2))
+        (trained,) = tf_throughput.measure(cluster, [scenario], context, Windows(1, 2))
     assert linked.tables["link"].filter(pl.col("bandwidth_Bps") < 1e6).is_empty()
     for result in (profiled, trained):
         assert result.run.status == "ok", result.run.error

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profilers.nodes import errand, mailbox
-from profilers.nodes.mailbox import Exchange, Gone, packed, unpacked
+from profilers.nodes.mailbox import Exchange, ObjectGone, pack_object, unpack_object
 from profilers.nodes.streams import PIECE_BYTES, WINDOW_BYTES, Incoming, Outgoing
 
 STREAMS = st.dictionaries(
@@ -78,7 +78,7 @@ THERE = {"theirs": "http://bucket/in", "ours": "http://bucket/out"}
 @given(st.dictionaries(st.text(max_size=6), st.integers() | st.text()), STREAMS)
 def test_what_is_packed_is_unpacked(head: dict[str, object], streams: dict[str, object]) -> None:
     head.pop("streams", None)
-    told, found = unpacked(packed(head, streams))  # type: ignore[arg-type]
+    told, found = unpack_object(pack_object(head, streams))  # type: ignore[arg-type]
     told.pop("streams")
     assert (told, found) == (head, streams)
 
@@ -86,7 +86,7 @@ def test_what_is_packed_is_unpacked(head: dict[str, object], streams: dict[str, 
 @given(st.binary(max_size=200))
 def test_what_is_no_object_is_refused(content: bytes) -> None:
     with pytest.raises(ValueError, match="no object"):
-        unpacked(content)
+        unpack_object(content)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_no_object_is_refused(content: bytes) -> None:
 )
 def test_streams_that_cannot_be_are_refused(streams: str) -> None:
     with pytest.raises(ValueError, match="no object"):
-        unpacked(f'{{"streams": {streams}}}\n'.encode())
+        unpack_object(f'{{"streams": {streams}}}\n'.encode())
 
 
 def test_what_was_never_said_cannot_be_confirmed() -> None:
@@ -151,7 +151,7 @@ def test_all_bytes_arrive_once_whatever_is_refused(
 ) -> None:
     bucket.chance = random.Random(seed)
     content = random.Random(seed).randbytes(WINDOW_BYTES + 300_000)
-    bucket.objects = {HERE["theirs"]: packed({"beat": 0}, {})}
+    bucket.objects = {HERE["theirs"]: pack_object({"beat": 0}, {})}
     pipes = [os.pipe() for _ in range(2)]
     (said_from, said_to), (heard_from, heard_to) = pipes
     here = Exchange(HERE, 60.0, {"stdin": said_from}, {})
@@ -172,7 +172,7 @@ def test_all_bytes_arrive_once_whatever_is_refused(
             for side in (here, there):
                 try:
                     side.turn()
-                except (OSError, Gone):
+                except (OSError, ObjectGone):
                     continue
         writer.join(10)
         reader.join(10)
@@ -181,15 +181,15 @@ def test_all_bytes_arrive_once_whatever_is_refused(
 
 def served(bucket: Bucket, command: str, life_s: float = 60.0) -> Iterator[dict[str, object]]:
     """Run an errand, and yield what its object says, again and again."""
-    bucket.objects[HERE["ours"]] = packed(
+    bucket.objects[HERE["ours"]] = pack_object(
         {"beat": 1, "command": command}, {"stdin": (0, b"", True)}
     )
-    bucket.objects[HERE["theirs"]] = packed({"beat": 0}, {})
+    bucket.objects[HERE["theirs"]] = pack_object({"beat": 0}, {})
     run = threading.Thread(target=errand.serve, args=(errand.order(THERE, life_s, 60.0),))
     run.start()
     deadline_s = time.monotonic() + 30
     while time.monotonic() < deadline_s:
-        head, streams = unpacked(bucket.objects[HERE["theirs"]])
+        head, streams = unpack_object(bucket.objects[HERE["theirs"]])
         yield {**head, "out": streams.get("stdout", (0, b"", False))[1]}
         if not run.is_alive():
             return
@@ -200,7 +200,7 @@ def served(bucket: Bucket, command: str, life_s: float = 60.0) -> Iterator[dict[
 def test_an_errand_tells_what_its_command_writes_and_how_it_ends(bucket: Bucket) -> None:
     for said in served(bucket, "echo word; exit 5"):
         if said.get("code") is not None:
-            bucket.objects[HERE["ours"]] = packed({"beat": 2, "stop": True}, {})
+            bucket.objects[HERE["ours"]] = pack_object({"beat": 2, "stop": True}, {})
     assert (said["code"], said["out"]) == (5, b"word\n")
 
 
@@ -209,18 +209,18 @@ def test_an_errand_ends_its_command(why: str, bucket: Bucket) -> None:
     life_s = 0.3 if why == "life" else 60.0
     for said in served(bucket, "echo up; sleep 1000 & exec sleep 1000", life_s):
         if said["out"] == b"up\n" and why == "stop":
-            bucket.objects[HERE["ours"]] = packed({"beat": 2, "stop": True}, {})
+            bucket.objects[HERE["ours"]] = pack_object({"beat": 2, "stop": True}, {})
         if said["out"] == b"up\n" and why == "gone":
             bucket.objects.pop(HERE["ours"], None)
     assert said["code"] == -9
 
 
 def test_nothing_starts_for_a_controller_that_has_given_up(bucket: Bucket) -> None:
-    bucket.objects[HERE["ours"]] = packed({"beat": "x", "stop": True}, {})
+    bucket.objects[HERE["ours"]] = pack_object({"beat": "x", "stop": True}, {})
     errand.serve(errand.order(THERE, 60.0, 60.0))
     assert HERE["theirs"] not in bucket.objects
     del bucket.objects[HERE["ours"]]
-    with pytest.raises(Gone):
+    with pytest.raises(ObjectGone):
         errand.serve(errand.order(THERE, 60.0, 60.0))
 
 

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from profilers.nodes.notices import EmulatedNotices, InstanceMetadata, Notice, source
+from profilers.nodes.notices import (
+    EmulatedNotices,
+    InstanceMetadata,
+    InterruptionNotice,
+    notice_source,
+)
 from tests.pipelines.runtime.metadata_service import TERMINATE, Service, metadata_service
 
 
@@ -13,7 +18,7 @@ def test_there_is_no_notice_until_there_is_one() -> None:
         notices = InstanceMetadata(url)
         assert notices.poll() is None
         service.notices[""] = TERMINATE
-        assert notices.poll() == Notice("terminate", "2026-01-05T18:02:00Z")
+        assert notices.poll() == InterruptionNotice("terminate", "2026-01-05T18:02:00Z")
     assert set(service.asked) == {"/latest/meta-data/spot/instance-action"}
 
 
@@ -31,12 +36,12 @@ def test_a_service_that_does_not_answer_has_no_notice() -> None:
 
 
 def test_an_emulated_notice_is_a_file(tmp_path: Path) -> None:
-    notices = source(str(tmp_path / "notice.json"))
+    notices = notice_source(str(tmp_path / "notice.json"))
     assert notices == EmulatedNotices(tmp_path / "notice.json")
     assert notices.poll() is None
     (tmp_path / "notice.json").write_text(TERMINATE)
-    assert notices.poll() == Notice("terminate", "2026-01-05T18:02:00Z")
+    assert notices.poll() == InterruptionNotice("terminate", "2026-01-05T18:02:00Z")
 
 
 def test_an_address_of_a_service_is_told_from_a_file() -> None:
-    assert source("http://169.254.169.254") == InstanceMetadata()
+    assert notice_source("http://169.254.169.254") == InstanceMetadata()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from profilers.clusters import open_cluster, reap
-from profilers.nodes.programs import Killed, Programs
+from profilers.nodes.programs import ProgramKilled, Programs
 from warehouse import limits
 from warehouse.records import NodeGroup, ProbeFailed
 
@@ -39,7 +39,7 @@ def test_a_failure_is_told_with_its_last_words(programs: Programs) -> None:
 
 
 def test_being_killed_is_told_apart(programs: Programs) -> None:
-    with pytest.raises(Killed, match="killed, most likely out of memory"):
+    with pytest.raises(ProgramKilled, match="killed, most likely out of memory"):
         programs.ask(["a"], "echoed", 30, do="die")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from networks.transfer_order import EnforcedOrder
+from networks.variables import EnforcedOrder
 from profilers.nodes.tf_order import enforce
 
 WORKER = "/job:worker/task:0"

@@ -65,7 +65,7 @@ def test_a_branch_that_was_not_taken_has_no_gradient() -> None:
 def test_a_step_trains_and_nobody_goes_on_watching() -> None:
     network = chain()
     trainer = Trainer(network, lambda _: batches(0.3))
-    before = [one.detach().clone() for one in network.parameters()]
+    before = [parameter.detach().clone() for parameter in network.parameters()]
     trainer.step(2, watched=True)
     assert any(not torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
     assert trainer.step(2).gradient_ready == []

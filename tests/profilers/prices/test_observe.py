@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from profilers.prices import aws as asking
-from profilers.prices.observe import observed
-from profilers.result import ProbeResult
+from profilers.prices.offers import observe_prices
+from profilers.probe import ProbeResult
 from tests.aws import DAY, Aws, written
 from warehouse import limits
 from warehouse.records import BadInput, ProbeFailed, StepcastError
@@ -19,7 +19,7 @@ SEEN = DAY + timedelta(minutes=1)
 
 def ask(region: str = "us-east-1", *types: str, days: float = 2) -> ProbeResult:
     """Ask for all that is there, or for some types."""
-    return observed(region, types or ("*",), days, SEEN)
+    return observe_prices(region, types or ("*",), days, SEEN)
 
 
 def prices(found: ProbeResult, market: str) -> list[tuple[Any, ...]]:

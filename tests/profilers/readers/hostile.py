@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from profilers.readers.contract import ImportedRun, ReaderOptions
 from profilers.readers.formats import FORMATS
-from profilers.readers.imported import Imported, Options
 from warehouse.records import BadInput
 
 
-def read(format_name: str, file: Path) -> list[Imported]:
+def read(format_name: str, file: Path) -> list[ImportedRun]:
     """Read a file; a reader that trips over it shows what it tripped over."""
-    return list(FORMATS[format_name].reader(file, Options()))
+    return list(FORMATS[format_name].reader(file, ReaderOptions()))
 
 
 def refused(format_name: str, file: Path, content: object, says: str) -> None:

@@ -5,22 +5,24 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from profilers.readers.formats import named
-from profilers.readers.imported import Imported, Options
+from profilers.readers.contract import ImportedRun, ReaderOptions
+from profilers.readers.formats import find_format
 from warehouse.tables import conform
 
 
-def imported(format_name: str, path: Path, options: Options | None = None) -> list[Imported]:
+def imported(
+    format_name: str, path: Path, options: ReaderOptions | None = None
+) -> list[ImportedRun]:
     """Read a file, and check that every frame fits its raw table."""
-    given = options or Options()
-    runs = list(named(format_name, given).read(path, given))
+    given = options or ReaderOptions()
+    runs = list(find_format(format_name, given).read(path, given))
     for run in runs:
         for name, frame in run.tables.items():
             fitting(name, frame)
     return runs
 
 
-def only(format_name: str, path: Path, options: Options | None = None) -> Imported:
+def only(format_name: str, path: Path, options: ReaderOptions | None = None) -> ImportedRun:
     """Read a file of one run."""
     (run,) = imported(format_name, path, options)
     return run

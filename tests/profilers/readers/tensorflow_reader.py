@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from profilers.readers.run_metadata import Trace
+from profilers.readers.run_metadata import TracedRun
 
 _DEVICE = re.compile(r"job:(?P<job>\w+).*?/task:(?P<task>\d+)")
 _TRANSFER = re.compile(r"\] (?P<edge>edge_\S+) from ")
@@ -24,7 +24,7 @@ class Operation:
     tensor_name: str | None
 
 
-def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> Trace:
+def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> TracedRun:
     first = parse(files[0])
     operations = list(_operations(first.partition_graphs))
     index = {operation.name: i for i, operation in enumerate(operations)}
@@ -41,7 +41,7 @@ def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> Trace:
     timing = pl.DataFrame(timings, schema=dict.fromkeys(columns, pl.Int64), orient="row")
     edges = _edges(operations, index)
     sizes = _sizes(first.step_stats, operations, index, edges)
-    return Trace(_operation_frame(operations, sizes), _edge_frame(edges), timing, transfer)
+    return TracedRun(_operation_frame(operations, sizes), _edge_frame(edges), timing, transfer)
 
 
 def parse(file: Path) -> Any:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from profilers.readers.contract import ReaderOptions
 from profilers.readers.csv_mapping import FOLDER, load
 from profilers.readers.formats import FORMATS
-from profilers.readers.imported import Options
 from tests.profilers.readers.imports import imported, only
 from warehouse import limits
 from warehouse.records import BadInput, content_hash
@@ -40,13 +40,13 @@ def csv(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def mapping(tmp_path: Path) -> Options:
+def mapping(tmp_path: Path) -> ReaderOptions:
     file = tmp_path / "mine.yaml"
     file.write_text(EXTERNAL)
-    return Options(mapping=file)
+    return ReaderOptions(mapping=file)
 
 
-def edited(options: Options, old: str, new: str) -> Options:
+def edited(options: ReaderOptions, old: str, new: str) -> ReaderOptions:
     assert options.mapping is not None
     assert old in EXTERNAL
     options.mapping.write_text(EXTERNAL.replace(old, new))
@@ -55,7 +55,7 @@ def edited(options: Options, old: str, new: str) -> Options:
 
 @pytest.mark.parametrize("pack", [zlib.compress, lambda text: b"\x28\xb5\x2f\xfd" + text])
 def test_other_packers_are_refused(
-    csv: Path, mapping: Options, pack: Callable[[bytes], bytes]
+    csv: Path, mapping: ReaderOptions, pack: Callable[[bytes], bytes]
 ) -> None:
     csv.write_bytes(pack(b"model,n,xla,ms\nvgg,2,0,1\n"))
     with pytest.raises(BadInput, match="packed, but not with gzip"):
@@ -63,7 +63,7 @@ def test_other_packers_are_refused(
 
 
 def test_more_than_can_be_kept_is_refused(
-    csv: Path, mapping: Options, monkeypatch: pytest.MonkeyPatch
+    csv: Path, mapping: ReaderOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "model,n,xla,ms\n" + "vgg,2,0,1\n" * 3
     csv.write_text(text)
@@ -80,7 +80,7 @@ def test_more_than_can_be_kept_is_refused(
         imported("csv", csv, mapping)
 
 
-def test_external_rows(csv: Path, mapping: Options) -> None:
+def test_external_rows(csv: Path, mapping: ReaderOptions) -> None:
     csv.write_text("model,n,xla,ms,other\nvgg,2.0,True,1.1,\nvgg,2,1,1.3,x\nalex,1,,n/a,y\n")
     rows = only("csv", csv, mapping).tables["external"]
     assert [json.loads(text) for text in rows["subject"]] == [
@@ -93,13 +93,13 @@ def test_external_rows(csv: Path, mapping: Options) -> None:
     assert rows["row_number"].to_list() == [1, 2, 3]
 
 
-def test_gzip(csv: Path, mapping: Options) -> None:
+def test_gzip(csv: Path, mapping: ReaderOptions) -> None:
     packed = csv.with_name("file.csv.gz")
     packed.write_bytes(gzip.compress(b"model,n,xla,ms\nvgg,2,0,1\n"))
     assert only("csv", packed, mapping).tables["external"].height == 1
 
 
-def test_a_factor_comes_before_rounding_to_an_integer(csv: Path, mapping: Options) -> None:
+def test_a_factor_comes_before_rounding_to_an_integer(csv: Path, mapping: ReaderOptions) -> None:
     csv.write_text("model,n,xla,ms\nvgg,1.13,0,1\n")
     options = edited(
         mapping, "{column: n, type: integer}", "{column: n, type: integer, factor: 1.0e+6}"
@@ -119,13 +119,15 @@ def test_a_factor_comes_before_rounding_to_an_integer(csv: Path, mapping: Option
         ("1e3", 1000),
     ],
 )
-def test_integers_keep_their_value(csv: Path, mapping: Options, text: str, value: int) -> None:
+def test_integers_keep_their_value(
+    csv: Path, mapping: ReaderOptions, text: str, value: int
+) -> None:
     csv.write_text(f"model,n,xla,ms\nvgg,{text},0,1\n")
     subject = only("csv", csv, mapping).tables["external"]["subject"][0]
     assert json.loads(subject)["workers"] == value
 
 
-def test_an_integer_times_a_factor_that_is_too_large(csv: Path, mapping: Options) -> None:
+def test_an_integer_times_a_factor_that_is_too_large(csv: Path, mapping: ReaderOptions) -> None:
     csv.write_text("model,n,xla,ms\nvgg,1e10,0,1\n")
     options = edited(mapping, "type: integer}", "type: integer, factor: 1.0e+10}")
     with pytest.raises(BadInput, match=r"line 2, column n: expected integer, found '1e10'"):
@@ -148,7 +150,7 @@ def test_lines_of_other_machines_and_logs_are_other_runs(csv: Path) -> None:
     ]
     csv.write_text("\n".join([header, *lines]))
     first, second, third = imported(
-        "csv", csv, Options(mapping=FOLDER / "allreduce_nccl_tests.yaml")
+        "csv", csv, ReaderOptions(mapping=FOLDER / "allreduce_nccl_tests.yaml")
     )
     rows = first.tables["allreduce"].sort("in_place", "trial")
     assert rows.select("in_place", "trial", "seconds").rows() == [
@@ -194,9 +196,11 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
     assert set(columns) <= set(SCHEMAS[mapping.table].names)
     values = {name: "1" for name in mapping.source_names()}
     values |= {
-        one.column or "": "2020-01-01T00:00:00Z" for one in mapping.sources() if one.kind == "time"
+        source.column or "": "2020-01-01T00:00:00Z"
+        for source in mapping.sources()
+        if source.kind == "time"
     }
-    values |= {one.column or "": "us-east-1a" for one in mapping.sources() if one.pattern}
+    values |= {source.column or "": "us-east-1a" for source in mapping.sources() if source.pattern}
     csv = tmp_path / f"{file.stem}.csv"
     csv.write_text(f"{','.join(values)}\n{','.join(values.values())}\n")
     assert only("csv", csv).tables[mapping.table].height == len(mapping.rows)
@@ -235,13 +239,13 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
         ('model,n,xla,ms\n"vgg,1,0,1\n', "CSV file|expected"),
     ],
 )
-def test_bad_files_are_refused(csv: Path, mapping: Options, text: str, message: str) -> None:
+def test_bad_files_are_refused(csv: Path, mapping: ReaderOptions, text: str, message: str) -> None:
     csv.write_text(text)
     with pytest.raises(BadInput, match=message):
         imported("csv", csv, mapping)
 
 
-def with_marks(options: Options, marks: str) -> Options:
+def with_marks(options: ReaderOptions, marks: str) -> ReaderOptions:
     return edited(options, "source: somebody", f"source: somebody\n{marks}")
 
 
@@ -262,7 +266,7 @@ def with_marks(options: Options, marks: str) -> Options:
     ],
 )
 def test_what_to_do_about_a_number_written_otherwise(
-    csv: Path, mapping: Options, cell: str, says: str
+    csv: Path, mapping: ReaderOptions, cell: str, says: str
 ) -> None:
     csv.write_text(f'model,n,xla,ms\nvgg,1,0,"{cell}"\n')
     with pytest.raises(BadInput, match=f"line 2, column ms: expected real, found .*; {says}"):
@@ -279,7 +283,7 @@ def test_what_to_do_about_a_number_written_otherwise(
     ],
 )
 def test_marks_in_numbers(
-    csv: Path, mapping: Options, marks: str, cells: list[str], seconds: list[float]
+    csv: Path, mapping: ReaderOptions, marks: str, cells: list[str], seconds: list[float]
 ) -> None:
     csv.write_text("model,n,xla,ms\n" + "".join(f'vgg,1,0,"{cell}"\n' for cell in cells))
     values = only("csv", csv, with_marks(mapping, marks)).tables["external"]["value"]
@@ -291,21 +295,21 @@ def test_marks_in_numbers(
     [('thousands: ","', "1,5"), ('thousands: ","', "10,28.5"), ('decimal: ","', "1028.5")],
 )
 def test_marks_where_none_belong_are_refused(
-    csv: Path, mapping: Options, marks: str, cell: str
+    csv: Path, mapping: ReaderOptions, marks: str, cell: str
 ) -> None:
     csv.write_text(f'model,n,xla,ms\nvgg,1,0,"{cell}"\n')
     with pytest.raises(BadInput, match="line 2, column ms: expected real, found"):
         imported("csv", csv, with_marks(mapping, marks))
 
 
-def test_integers_have_thousands(csv: Path, mapping: Options) -> None:
+def test_integers_have_thousands(csv: Path, mapping: ReaderOptions) -> None:
     csv.write_text('model,n,xla,ms\nvgg,"9,007,199,254,740,993",0,1\n')
     row = only("csv", csv, with_marks(mapping, 'thousands: ","')).tables["external"]
     assert json.loads(row["subject"][0])["workers"] == 2**53 + 1
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
-def test_another_delimiter_is_named(csv: Path, mapping: Options, mark: str) -> None:
+def test_another_delimiter_is_named(csv: Path, mapping: ReaderOptions, mark: str) -> None:
     csv.write_text("model,n,xla,ms\nvgg,1,0,12\n".replace(",", mark))
     option = f"delimiter: {json.dumps(mark)}"
     with pytest.raises(BadInput, match=r"no column .*; its columns are separated by ") as told:
@@ -314,7 +318,9 @@ def test_another_delimiter_is_named(csv: Path, mapping: Options, mark: str) -> N
     assert only("csv", csv, with_marks(mapping, option)).tables["external"]["value"][0] == 0.012
 
 
-def test_two_columns_of_one_name_are_refused_with_positions(csv: Path, mapping: Options) -> None:
+def test_two_columns_of_one_name_are_refused_with_positions(
+    csv: Path, mapping: ReaderOptions
+) -> None:
     csv.write_text("\ufeffmodel,n,xla,n,ms,other,other\nvgg,1,0,8,12,x,y\n")
     with pytest.raises(BadInput, match=r"two columns of one name \('n' is column 2, 4\); name"):
         imported("csv", csv, mapping)
@@ -326,7 +332,9 @@ def test_two_columns_of_one_name_are_refused_with_positions(csv: Path, mapping: 
         imported("csv", csv, edited(mapping, "column: n,", "column: 'n[3]',"))
 
 
-def test_lines_are_counted_through_names_and_cells_of_several(csv: Path, mapping: Options) -> None:
+def test_lines_are_counted_through_names_and_cells_of_several(
+    csv: Path, mapping: ReaderOptions
+) -> None:
     csv.write_text('model,n,xla,ms,"a\nb"\n"v\ngg",1,0,1,\nvgg,x,0,1,\n')
     with pytest.raises(BadInput, match="line 5, column n: expected integer, found 'x'"):
         imported("csv", csv, mapping)
@@ -367,15 +375,17 @@ def test_lines_of_other_collectives_are_refused(
     file.write_text(ALL_REDUCES)
     lines = [f"2,1000,10,float,{cell}\n" for cell in right]
     csv.write_text(f"ranks,size,us,type,{column}\n" + "".join(lines))
-    rows = only("csv", csv, Options(mapping=file)).tables["allreduce"]
+    rows = only("csv", csv, ReaderOptions(mapping=file)).tables["allreduce"]
     assert rows.height == len(right)
     csv.write_text(csv.read_text() + f"2,1000,10,float,{wrong}\n")
     where = f"line {len(right) + 2}, column {column}"
     with pytest.raises(BadInput, match=f"{where}: '{wrong}' is not of an all-reduce; remove"):
-        imported("csv", csv, Options(mapping=file))
+        imported("csv", csv, ReaderOptions(mapping=file))
 
 
-def test_what_is_malformed_when_it_is_read_again_is_refused(csv: Path, mapping: Options) -> None:
+def test_what_is_malformed_when_it_is_read_again_is_refused(
+    csv: Path, mapping: ReaderOptions
+) -> None:
     csv.write_text('model,n,xla,ms,host\n,{",a"\n\n')
     with pytest.raises(BadInput, match=r"not a whole CSV file|expected integer"):
         list(FORMATS["csv"].reader(csv, mapping))
@@ -427,7 +437,7 @@ def test_what_is_malformed_when_it_is_read_again_is_refused(csv: Path, mapping: 
     ],
 )
 def test_bad_mappings_name_the_key(
-    csv: Path, mapping: Options, old: str, new: str, message: str
+    csv: Path, mapping: ReaderOptions, old: str, new: str, message: str
 ) -> None:
     csv.write_text("model,n,xla,ms\nvgg,1,0,1\n")
     with pytest.raises(BadInput, match=message):
@@ -442,7 +452,7 @@ def test_a_file_without_mapping_is_told_of_near_ones(tmp_path: Path) -> None:
     ):
         imported("csv", file)
     with pytest.raises(BadInput, match="--mapping /nowhere: no such file"):
-        imported("csv", file, Options(mapping=Path("/nowhere")))
+        imported("csv", file, ReaderOptions(mapping=Path("/nowhere")))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
@@ -450,7 +460,9 @@ def test_a_file_without_mapping_is_told_of_near_ones(tmp_path: Path) -> None:
     names=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\x00")), min_size=1),
     value=st.floats(allow_nan=False, allow_infinity=False),
 )
-def test_any_text_survives(csv: Path, mapping: Options, names: list[str], value: float) -> None:
+def test_any_text_survives(
+    csv: Path, mapping: ReaderOptions, names: list[str], value: float
+) -> None:
     frame = pl.DataFrame(
         {"model": [f"x{name}" for name in names], "n": 1, "xla": False, "ms": value}
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from profilers.readers.imported import Imported
+from profilers.readers.contract import ImportedRun
 from tests.profilers.readers.hostile import refused
 from tests.profilers.readers.imports import only
 from warehouse import limits
@@ -108,12 +108,12 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(file: Path) -> Imported:
+def run(file: Path) -> ImportedRun:
     file.write_text(json.dumps({"schema": "1.1.0-chakra.0.0.4", "pid": 5, "nodes": NODES}))
     return only("execution-trace", file)
 
 
-def test_the_outermost_calls_are_operations(run: Imported) -> None:
+def test_the_outermost_calls_are_operations(run: ImportedRun) -> None:
     rows = run.tables["operation"].select(
         "operation", "name", "device", "input_bytes", "output_bytes"
     )
@@ -126,7 +126,7 @@ def test_the_outermost_calls_are_operations(run: Imported) -> None:
     assert run.config == {"schema": "1.1.0-chakra.0.0.4", "pid": "5"}
 
 
-def test_edges_lead_from_the_last_writer(run: Imported) -> None:
+def test_edges_lead_from_the_last_writer(run: ImportedRun) -> None:
     # relu reads what conv2d returned; the other one reads what _foreach_add_ wrote in place.
     assert run.tables["edge"].rows() == [(0, 1), (2, 3)]
 
@@ -189,7 +189,7 @@ def test_calls_that_are_no_operations_are_counted(file: Path) -> None:
     assert run.notes == ("its 2 steps (ProfilerStep) are one graph",)
 
 
-def test_arguments_have_the_names_of_the_schema(run: Imported) -> None:
+def test_arguments_have_the_names_of_the_schema(run: ImportedRun) -> None:
     shapes = run.tables["operation_shape"].row(0, named=True)
     assert json.loads(shapes["attributes"]) == {"stride": [2, 2]}
     assert json.loads(shapes["inputs"]) == [[2, 3], [3, 3], [], [[], []]]
@@ -198,7 +198,7 @@ def test_arguments_have_the_names_of_the_schema(run: Imported) -> None:
     assert alpha == {"alpha": 0.5}
 
 
-def test_the_first_schema_says_the_same(file: Path, run: Imported) -> None:
+def test_the_first_schema_says_the_same(file: Path, run: ImportedRun) -> None:
     old = [
         {
             "id": one["id"],

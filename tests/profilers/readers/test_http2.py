@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profilers.readers.http2 import HEAD_BYTES, Frame, Framing
-from profilers.readers.reassembly import Run
+from profilers.readers.http2 import HEAD_BYTES, ByteRun, Frame, FrameParser
 from tests.profilers.readers.wire import data, frame, headers, pieces, settings, window_update
 
 STREAMS = st.integers(1, 50).map(lambda n: 2 * n - 1)
@@ -18,11 +17,11 @@ FRAMES = st.one_of(
 
 def framed(runs: list[tuple[int, bytes]], captured: int | None = None) -> list[Frame]:
     """Return the frames of runs (time, bytes) of each of which only a beginning was captured."""
-    framing = Framing()
+    framing = FrameParser()
     return [
         found
         for i, (time_us, sent) in enumerate(runs)
-        for found in framing.feed(Run(time_us, sent[:captured], len(sent), i == 0))
+        for found in framing.feed(ByteRun(time_us, sent[:captured], len(sent), i == 0))
     ]
 
 
@@ -72,16 +71,16 @@ def test_after_a_lost_header_framing_goes_on_with_the_next_packet_that_begins_wi
 
 
 def test_a_hole_ends_the_frame_under_way() -> None:
-    framing = Framing()
-    assert list(framing.feed(Run(0, data(1, bytes(100))[:50], 50, True))) == []
-    (found,) = framing.feed(Run(1, headers(3), 10, True))
+    framing = FrameParser()
+    assert list(framing.feed(ByteRun(0, data(1, bytes(100))[:50], 50, True))) == []
+    (found,) = framing.feed(ByteRun(1, headers(3), 10, True))
     assert (found.type, found.stream) == ("HEADERS", 3)
 
 
 def test_spans_of_tensors_leave_headers_and_heads() -> None:
-    framing = Framing()
+    framing = FrameParser()
     sent = data(1, bytes(HEAD_BYTES + 500)) + headers(1)
-    list(framing.feed(Run(0, sent, len(sent), True)))
+    list(framing.feed(ByteRun(0, sent, len(sent), True)))
     assert framing.tensor_spans == [(9 + HEAD_BYTES, 9 + HEAD_BYTES + 500)]
 
 

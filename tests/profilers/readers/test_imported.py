@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profilers.readers import imported
+from profilers.readers import contract
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -15,8 +15,8 @@ from warehouse.records import BadInput
 def test_text_is_read(tmp_path: Path, pack: "type[bytes]") -> None:
     file = tmp_path / "file"
     file.write_bytes(pack("\ufeffgrün\n".encode() + b"\xff"))
-    assert imported.read_text(file) == "grün\n\ufffd"
-    with imported.opened(file) as opened:
+    assert contract.read_text(file) == "grün\n\ufffd"
+    with contract.open_text(file) as opened:
         assert opened.read() == "grün\n\ufffd"
 
 
@@ -25,7 +25,7 @@ def test_a_small_file_takes_little_memory_though_a_large_one_is_allowed(tmp_path
     file.write_bytes(gzip.compress(b"a,b\n1,2\n"))
     tracemalloc.start()
     try:
-        assert imported.read_bytes(file) == b"a,b\n1,2\n"
+        assert contract.read_bytes(file) == b"a,b\n1,2\n"
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -38,11 +38,11 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
     file = tmp_path / "bomb.gz"
     file.write_bytes(gzip.compress(bytes(5 << 20)))
     with pytest.raises(BadInput, match=r"bomb\.gz: longer than 2 MiB when unpacked"):
-        imported.read_text(file, 2 << 20)
+        contract.read_text(file, 2 << 20)
     monkeypatch.setattr(limits, "UNPACKED_BYTES", 3 << 20)
     with (
         pytest.raises(BadInput, match=r"bomb\.gz: longer than 3 MiB when unpacked"),
-        imported.opened(file) as opened,
+        contract.open_text(file) as opened,
     ):
         while opened.read(1 << 20):
             pass
@@ -55,13 +55,13 @@ def test_broken_gzip_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "broken.gz"
     file.write_bytes(content)
     with pytest.raises(BadInput, match="broken gzip"):
-        imported.read_text(file)
+        contract.read_text(file)
 
 
 def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "EVENTS", 2)
     monkeypatch.setattr(limits, "KEPT_CHARACTERS", 5)
-    kept = imported.Kept(tmp_path / "trace")
+    kept = contract.MemoryCounter(tmp_path / "trace")
     kept.event()
     kept.event()
     with pytest.raises(BadInput, match="trace: more than 2 events"):
@@ -74,12 +74,12 @@ def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_lines_are_numbered_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "log"
     file.write_bytes(b"a\r\n\nb\rc")
-    assert list(imported.lines(file)) == [(1, "a"), (2, ""), (3, "b"), (4, "c")]
+    assert list(contract.lines(file)) == [(1, "a"), (2, ""), (3, "b"), (4, "c")]
     monkeypatch.setattr(limits, "LINE_CHARACTERS", 5)
     file.write_text("abcde\nabcdef\n")
     with pytest.raises(BadInput, match="log line 2: longer than 5 characters"):
-        list(imported.lines(file))
+        list(contract.lines(file))
     file.write_bytes(gzip.compress(b"a\n" * (1 << 20)))
     monkeypatch.setattr(limits, "TEXT_BYTES", 1 << 20)
     with pytest.raises(BadInput, match="log: longer than 1 MiB when unpacked"):
-        list(imported.lines(file))
+        list(contract.lines(file))

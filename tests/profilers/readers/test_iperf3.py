@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from profilers.readers.contract import ReaderOptions
 from profilers.readers.formats import FORMATS
-from profilers.readers.imported import Options
 from tests.profilers.readers.imports import imported, only
 from warehouse.records import BadInput
 
@@ -155,7 +155,7 @@ def test_both_ways_with_several_flows(file: Path) -> None:
 def test_hostile_bytes_are_refused(file: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(BadInput, match=str(file)):
-        list(FORMATS["iperf3"].reader(file, Options()))
+        list(FORMATS["iperf3"].reader(file, ReaderOptions()))
 
 
 def test_seconds_are_those_of_the_bytes(file: Path) -> None:

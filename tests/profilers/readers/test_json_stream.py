@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from profilers.readers import json_stream
-from profilers.readers.json_stream import documents, of_kind
+from profilers.readers.json_stream import convert_value, documents
 from warehouse import limits
 from warehouse.records import BadInput
 
@@ -141,7 +141,7 @@ class Event(msgspec.Struct):
 )
 def test_a_value_of_another_kind_names_its_field(value: object, says: str) -> None:
     with pytest.raises(BadInput, match=re.escape(says)):
-        json_stream.of_kind(value, Event, "here")
+        json_stream.convert_value(value, Event, "here")
 
 
 def test_depth_is_bounded() -> None:
@@ -179,4 +179,4 @@ def test_half_a_character_is_refused() -> None:
         name: str
 
     with pytest.raises(BadInput, match="here: a text holds half a character"):
-        of_kind({"name": "x", "\ud800": 1}, Named, "here")
+        convert_value({"name": "x", "\ud800": 1}, Named, "here")

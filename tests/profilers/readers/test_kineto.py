@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from profilers.readers.imported import Imported
+from profilers.readers.contract import ImportedRun
 from tests.profilers.readers.hostile import read, refused
 from tests.profilers.readers.imports import only
 from warehouse import limits
@@ -69,7 +69,7 @@ def write(file: Path, events: list[dict[str, Any]], **about: object) -> None:
 
 
 @pytest.fixture
-def run(file: Path) -> Imported:
+def run(file: Path) -> ImportedRun:
     outside = event("cpu_op", "aten::zeros", 5.0, 3.0)
     between = event("cpu_op", "aten::zeros", 191.0, 3.0)
     write(
@@ -88,7 +88,7 @@ def run(file: Path) -> Imported:
     return only("kineto", file)
 
 
-def test_operations_are_executions_of_a_step(run: Imported) -> None:
+def test_operations_are_executions_of_a_step(run: ImportedRun) -> None:
     operation = run.tables["operation"].sort("operation")
     assert operation.select("name", "type", "device").rows() == [
         ("aten::linear", "aten::linear", "host"),
@@ -104,7 +104,7 @@ def test_operations_are_executions_of_a_step(run: Imported) -> None:
     assert run.host == {"gpu": "NVIDIA H100"}
 
 
-def test_a_kernel_has_the_shapes_of_its_operator(run: Imported) -> None:
+def test_a_kernel_has_the_shapes_of_its_operator(run: ImportedRun) -> None:
     shapes = run.tables["operation_shape"].join(run.tables["operation"], on="operation")
     (kernel,) = shapes.filter(device="gpu").to_dicts()
     assert json.loads(kernel["inputs"]) == [[4, 8], [], [[2], [3]]]
@@ -114,7 +114,7 @@ def test_a_kernel_has_the_shapes_of_its_operator(run: Imported) -> None:
     assert set(shapes.filter(name="aten::relu")["input_bytes"]) == {16}
 
 
-def test_times_are_of_the_step_that_launched(run: Imported) -> None:
+def test_times_are_of_the_step_that_launched(run: ImportedRun) -> None:
     timing = run.tables["timing"].filter(operation=4).sort("step")
     assert timing.rows() == [(7, 4, 85, 20), (8, 4, 85, 30)]
     (time,) = run.tables["operation_time"].filter(operation=4).to_dicts()
@@ -122,12 +122,12 @@ def test_times_are_of_the_step_that_launched(run: Imported) -> None:
     assert time["sd_us"] == pytest.approx(50**0.5)
 
 
-def test_statistics_keep_fractions_that_timing_rounds(run: Imported) -> None:
+def test_statistics_keep_fractions_that_timing_rounds(run: ImportedRun) -> None:
     times = run.tables["operation_time"].sort("operation")["mean_us"].to_list()
     assert times[2:4] == [10.5, 1.5]
 
 
-def test_steps_are_in_utc(run: Imported) -> None:
+def test_steps_are_in_utc(run: ImportedRun) -> None:
     rows = run.tables["step"].select("worker", "step", "start_us", "end_us").rows()
     base_us = BASE_NS // 1000
     assert rows == [(1, 7, base_us + 100, base_us + 190), (1, 8, base_us + 200, base_us + 290)]

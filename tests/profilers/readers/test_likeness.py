@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from profilers.readers.likeness import likeness
+from profilers.readers.formats import suggest_format
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1, "dur": 2}
 
@@ -41,11 +41,11 @@ def tarred() -> bytes:
 def test_what_a_file_looks_like(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "a.bin"
     file.write_bytes(content)
-    assert f"; the file looks like {said}" in likeness(file, "csv")
+    assert f"; the file looks like {said}" in suggest_format(file, "csv")
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x1f\x8bbroken", b"# nThread 1 nGpus 1"])
 def test_nothing_is_said_of_what_is_unknown_or_as_named(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "a.bin"
     file.write_bytes(content)
-    assert likeness(file, "nccl-tests") == ""
+    assert suggest_format(file, "nccl-tests") == ""

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from profilers.readers.contract import ReaderOptions
 from profilers.readers.formats import FORMATS
-from profilers.readers.imported import Options
-from profilers.readers.nccl_measured import Measured, Printed, check_bandwidths
+from profilers.readers.nccl_measured import NcclTime, RoundedNumber, check_bandwidths
 from profilers.readers.nccl_tests import bus_bandwidth_Bps
 from tests.profilers.readers.imports import imported, only
 from warehouse.records import BadInput
@@ -175,7 +175,7 @@ def test_a_list_of_ranks_with_a_gap(log: Path) -> None:
 def test_hostile_bytes_are_refused(log: Path, text: str) -> None:
     log.write_text(text)
     with pytest.raises(BadInput, match=str(log)):
-        list(FORMATS["nccl-tests"].reader(log, Options()))
+        list(FORMATS["nccl-tests"].reader(log, ReaderOptions()))
 
 
 def test_the_same_size_again_is_the_next_trial(log: Path) -> None:
@@ -205,7 +205,7 @@ def test_ranks_that_no_header_names_come_from_the_option(log: Path) -> None:
         BadInput, match=r"out\.log line 6: no line above lists ranks .*--world-size"
     ):
         imported("nccl-tests", log)
-    rows = only("nccl-tests", log, Options(world_size=2)).tables["allreduce"]
+    rows = only("nccl-tests", log, ReaderOptions(world_size=2)).tables["allreduce"]
     assert set(rows["world_size"]) == {2}
 
 
@@ -271,7 +271,7 @@ def test_a_rank_in_an_unknown_form(log: Path) -> None:
     log.write_text(NEW.replace("device  0 ", "").replace("device  1 ", "").replace("[0000:", "("))
     with pytest.raises(BadInput, match=r"line 6: `#  Rank  0 .*lists a rank, but not as nccl"):
         imported("nccl-tests", log)
-    assert only("nccl-tests", log, Options(world_size=2)).tables["allreduce"].height == 3
+    assert only("nccl-tests", log, ReaderOptions(world_size=2)).tables["allreduce"].height == 3
 
 
 def test_two_columns_of_one_name(log: Path) -> None:
@@ -328,12 +328,12 @@ def test_a_list_of_ranks_that_was_cut(
 
 def test_ranks_that_the_bandwidths_confirm(log: Path) -> None:
     log.write_text(cut(("183.83", "367.29")))
-    run = only("nccl-tests", log, Options(world_size=1024))
+    run = only("nccl-tests", log, ReaderOptions(world_size=1024))
     rows = run.tables["allreduce"]
     assert rows["bus_bandwidth_Bps"].to_list() == pytest.approx([367.3e9] * 2, rel=1e-4)
     # 1.980 and 1.998 differ by less than a hundredth.
     with pytest.raises(BadInput, match=r"of 100 ranks has 1\.9800; .* --world-size 1024"):
-        imported("nccl-tests", log, Options(world_size=100))
+        imported("nccl-tests", log, ReaderOptions(world_size=100))
 
 
 @given(
@@ -346,7 +346,7 @@ def test_rounded_bandwidths_are_never_refused(
     ranks: int, seconds: float, size: int, digits: str
 ) -> None:
     printed = [
-        Printed.of(f"{number:{digits}}")
+        RoundedNumber.of(f"{number:{digits}}")
         for number in (
             seconds * 1e6,
             size / seconds / 1e9,
@@ -356,7 +356,7 @@ def test_rounded_bandwidths_are_never_refused(
     time, algorithm, bus = printed
     assert time is not None
     check_bandwidths(
-        [Measured("here", ranks, "float", "sum", size, None, time, 1e-6, algorithm, bus, False)]
+        [NcclTime("here", ranks, "float", "sum", size, None, time, 1e-6, algorithm, bus, False)]
     )
 
 

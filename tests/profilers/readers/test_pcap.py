@@ -8,7 +8,7 @@ import dpkt
 import polars as pl
 import pytest
 
-from profilers.readers.imported import Imported, Options
+from profilers.readers.contract import ImportedRun, ReaderOptions
 from profilers.readers.pcap import read
 from tests.profilers.readers.imports import only
 from tests.profilers.readers.wire import (
@@ -45,12 +45,12 @@ def conversation(*, preface: bool = True) -> list[tuple[int, bytes]]:
 
 def refused(file: Path) -> str:
     with pytest.raises(BadInput) as error:
-        list(read(file, Options()))
+        list(read(file, ReaderOptions()))
     assert "\n" not in str(error.value)
     return str(error.value)
 
 
-def streams(run: Imported) -> list[tuple[object, ...]]:
+def streams(run: ImportedRun) -> list[tuple[object, ...]]:
     return run.tables["stream"].drop("step", "operation").rows()
 
 
@@ -96,7 +96,7 @@ def test_clients_and_servers_are_numbered(tmp_path: Path) -> None:
     ]
 
 
-def figures(run: Imported) -> dict[tuple[str, str, int], float | None]:
+def figures(run: ImportedRun) -> dict[tuple[str, str, int], float | None]:
     rows = run.tables["external"].to_dicts()
     return {
         (json.loads(row["subject"])["from"], row["metric"], row["repeat"]): row["value"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from profilers.readers.imported import Options
+from profilers.readers.contract import ReaderOptions
 from tests.profilers.readers.imports import imported, only
 from warehouse.records import BadInput
 
@@ -24,7 +24,7 @@ def test_a_list_of_ranks_cut_at_100_of_1024() -> None:
     file = PUBLIC / "nccl-ranks-cut.log"
     with pytest.raises(BadInput, match=r"100 ranks has 1\.9800; .*, --world-size 1024$"):
         imported("nccl-tests", file)
-    rows = only("nccl-tests", file, Options(world_size=1024)).tables["allreduce"]
+    rows = only("nccl-tests", file, ReaderOptions(world_size=1024)).tables["allreduce"]
     assert rows.height == 10
     first = rows.filter(in_place=False).sort("size_bytes").row(0, named=True)
     assert first["seconds"] == pytest.approx(0.019355)
@@ -40,14 +40,16 @@ def test_ranks_without_a_bus_id_and_rows_without_a_type() -> None:
     assert run.config["data_type"] == "unknown"
 
 
-@pytest.mark.parametrize("options", [Options(), Options(world_size=8)])
-def test_a_ratio_that_no_number_of_ranks_gives(options: Options) -> None:
+@pytest.mark.parametrize("options", [ReaderOptions(), ReaderOptions(world_size=8)])
+def test_a_ratio_that_no_number_of_ranks_gives(options: ReaderOptions) -> None:
     with pytest.raises(BadInput, match=r"line 10: .* is 3\.2349, which no number of ranks gives"):
         imported("nccl-tests", PUBLIC / "nccl-one-rank-listed-busbw-3x.log", options)
 
 
-@pytest.mark.parametrize("options", [Options(), Options(world_size=8), Options(world_size=2)])
-def test_a_reduce_scatter_is_refused_without_a_hint(options: Options) -> None:
+@pytest.mark.parametrize(
+    "options", [ReaderOptions(), ReaderOptions(world_size=8), ReaderOptions(world_size=2)]
+)
+def test_a_reduce_scatter_is_refused_without_a_hint(options: ReaderOptions) -> None:
     with pytest.raises(BadInput, match="line 6: 128 B are not 4 elements of type float") as told:
         imported("nccl-tests", PUBLIC / "nccl-reduce-scatter-no-header-name.log", options)
     assert "--world-size" not in str(told.value)

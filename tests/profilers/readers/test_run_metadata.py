@@ -73,7 +73,7 @@ def write(metadata: Any, folder: Path, steps: int = 1) -> list[Path]:
     return files
 
 
-def by_name(trace: run_metadata.Trace) -> dict[str, dict[str, Any]]:
+def by_name(trace: run_metadata.TracedRun) -> dict[str, dict[str, Any]]:
     """Rows of the table operation by name."""
     return {row["name"]: row for row in trace.operation.to_dicts()}
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from profilers.readers import run_metadata
-from profilers.readers.run_metadata_proto import ELEMENT_BYTES, MESSAGES
+from profilers.readers.run_metadata import ELEMENT_BYTES, MESSAGES
 from tests.profilers.readers import tensorflow_reader
 from warehouse.records import BadInput
 
 PS, WORKER = "/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"
 
 
-def assert_same(files: Sequence[Path], starts_us: Sequence[int]) -> run_metadata.Trace:
+def assert_same(files: Sequence[Path], starts_us: Sequence[int]) -> run_metadata.TracedRun:
     """Compare all frames, types and order of rows included."""
     ours = run_metadata.read(files, starts_us)
     theirs = tensorflow_reader.read(files, starts_us)

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from profilers.readers.imported import Imported
+from profilers.readers.contract import ImportedRun
 from tests.profilers.readers.hostile import read, refused
 from tests.profilers.readers.imports import imported, only
 from warehouse import limits
@@ -33,7 +33,10 @@ def metadata() -> Any:
         (CPU, "sum", 60, 5, "sum = Add(product:0, product:0)"),
         (PS, "w", 70, 1, "w = AssignSub(sum)"),
     ):
-        stats = next((one for one in metadata.step_stats.dev_stats if one.device == device), None)
+        stats = next(
+            (dev_stat for dev_stat in metadata.step_stats.dev_stats if dev_stat.device == device),
+            None,
+        )
         (stats or metadata.step_stats.dev_stats.add(device=device)).node_stats.add(
             node_name=name,
             all_start_micros=1_000_000 + start_us,
@@ -44,14 +47,14 @@ def metadata() -> Any:
 
 
 @pytest.fixture
-def from_protobuf(tmp_path: Path, metadata: Any) -> Imported:
+def from_protobuf(tmp_path: Path, metadata: Any) -> ImportedRun:
     file = tmp_path / "step.pb"
     file.write_bytes(metadata.SerializeToString())
     return only("runmetadata", file)
 
 
 @pytest.fixture
-def from_timeline(tmp_path: Path, metadata: Any) -> Imported:
+def from_timeline(tmp_path: Path, metadata: Any) -> ImportedRun:
     from tensorflow.python.client import timeline
 
     file = tmp_path / "timeline.json"
@@ -164,7 +167,9 @@ def test_what_no_table_has_is_counted(tmp_path: Path, metadata: Any) -> None:
 
 
 def test_lanes_of_a_protobuf_count_once_too(tmp_path: Path, metadata: Any) -> None:
-    (lane,) = [one for one in metadata.step_stats.dev_stats if "stream" in one.device]
+    (lane,) = [
+        dev_stat for dev_stat in metadata.step_stats.dev_stats if "stream" in dev_stat.device
+    ]
     metadata.step_stats.dev_stats.add(device="/device:GPU:0/stream:7").MergeFrom(lane)
     metadata.step_stats.dev_stats[-1].device = "/device:GPU:0/stream:7"
     file = tmp_path / "step.pb"

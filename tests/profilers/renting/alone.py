@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from profilers.renting.book import Book, Ended, Entry, Refused
-from studies.rented import land_book
+from profilers.renting.book import Book, Entry, InstanceEnd, LaunchRefusal
+from studies.renting import land_book
 from warehouse.home import CHECKOUT, home
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
@@ -69,11 +69,13 @@ def end_book(folder: Path) -> None:
     entries = book.read()
     last = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
     ended: list[Entry] = [
-        Ended(id=id_, seconds=max((last - one.at).total_seconds(), 0.0), at=now)
+        InstanceEnd(id=id_, seconds=max((last - one.at).total_seconds(), 0.0), at=now)
         for id_, one in entries.living.items()
     ]
     unknown: list[Entry] = [
-        Refused(token=one.token, code="StandInEnded", reason="it went with the stand-in", at=now)
+        LaunchRefusal(
+            token=one.token, code="StandInEnded", reason="it went with the stand-in", at=now
+        )
         for one in entries.unanswered
     ]
     if ended or unknown:

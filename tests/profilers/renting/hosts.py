@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from profilers.clusters import Node, choose_backend, open_cluster
+from profilers.clusters.cgroups import end
 from profilers.clusters.emulated import HEADROOM
-from profilers.clusters.ending import end
 from profilers.clusters.ssh import MACHINE
 from profilers.renting.boot import VARIABLE as SHUTDOWN
 from warehouse.records import NodeGroup

@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 from profilers.clusters.fleet import VARIABLE
-from studies.collecting import collect
+from studies.price_collection import collect
 from studies.renting import rates
 from tests.profilers.renting import alone
 from tests.profilers.renting.cloud import REGION, Asked, Cloud

@@ -3,12 +3,12 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from profilers.renting.book import Intent
+from profilers.renting.book import LaunchIntent
 
 AT = datetime(2026, 11, 26, tzinfo=UTC)
 
 
-def intent(token: str = "t0", **fields: Any) -> Intent:
+def intent(token: str = "t0", **fields: Any) -> LaunchIntent:
     """Return a launch: an m5.large of us-east-1 for a dollar and an hour, but for `fields`."""
     usual: dict[str, Any] = {
         "token": token,
@@ -23,4 +23,4 @@ def intent(token: str = "t0", **fields: Any) -> Intent:
         "hours": 1.0,
         "at": AT,
     }
-    return Intent.model_validate(usual | fields)
+    return LaunchIntent.model_validate(usual | fields)

@@ -10,16 +10,14 @@ from profilers.renting.allowance import (
     BOOT_HOURS,
     Allowance,
     Rate,
-    allowed,
     checked_cap,
-    current,
+    current_allowance,
     hours_for,
     spent_usd,
+    use_allowance,
 )
-from profilers.renting.allowance import (
-    given as given_allowance,
-)
-from profilers.renting.book import Ended, Entries, Launched
+from profilers.renting.allowance import required_allowance as given_allowance
+from profilers.renting.book import Entries, InstanceEnd, LaunchResult
 from profilers.renting.cap import BESIDE_S, LEAST_HOURS, Bill, BudgetExceeded
 from tests.profilers.renting.intents import intent
 from warehouse.records import BadInput
@@ -62,8 +60,8 @@ def test_hours_fit_into_the_cap_and_are_enough(
 
 
 def test_what_lives_counts_since_its_launch_and_what_ended_as_it_did() -> None:
-    launched = Launched(token="t0", ids=("i-1", "i-2"), at=AT)
-    ended = Ended(id="i-1", seconds=1800, at=AT + timedelta(hours=1))
+    launched = LaunchResult(token="t0", ids=("i-1", "i-2"), at=AT)
+    ended = InstanceEnd(id="i-1", seconds=1800, at=AT + timedelta(hours=1))
     entries = Entries((INTENT, launched, ended))
     assert spent_usd(entries, AT + timedelta(hours=1)) == pytest.approx(0.5 + 1.0)
     longest = 2 + BESIDE_S / 3600
@@ -74,12 +72,12 @@ def test_a_process_may_rent_only_while_it_is_allowed() -> None:
     one = Allowance(1.0, {("m5.large", "spot"): Rate(0.1, 0.2, "test")})
     with pytest.raises(BadInput, match="say with --max-usd"):
         given_allowance()
-    with allowed(one):
+    with use_allowance(one):
         assert given_allowance() is one
         assert one.rate("m5.large", "spot").most_usd_per_hour == 0.2
         with pytest.raises(BadInput, match=r"what m5\.large costs on demand"):
             one.rate("m5.large", "on_demand")
-    assert current() is None
+    assert current_allowance() is None
 
 
 @pytest.mark.parametrize("usd", [0.0, -1.0, float("inf"), float("nan")])

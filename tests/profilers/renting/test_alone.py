@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profilers.renting.book import Book, Intent, Launched
+from profilers.renting.book import Book, LaunchIntent, LaunchResult
 from profilers.renting.cap import bill
 from tests.profilers.renting import alone
 from tests.profilers.renting.intents import intent
@@ -17,7 +17,7 @@ from warehouse.warehouse import Warehouse
 AT = datetime.now(UTC) - timedelta(hours=1)
 
 
-def launch(token: str) -> Intent:
+def launch(token: str) -> LaunchIntent:
     return intent(token, hours=6.0, at=AT)
 
 
@@ -43,7 +43,7 @@ def test_instances_have_ended_with_the_stand_in_that_was_killed(home: Path) -> N
     """They lived from their launch until it last looked after them: half an hour at $1."""
     with alone.own_home() as folder:
         (folder / "i-0").mkdir()
-        Book().write(launch("t0"), Launched(token="t0", ids=("i-0",), at=AT), launch("t1"))
+        Book().write(launch("t0"), LaunchResult(token="t0", ids=("i-0",), at=AT), launch("t1"))
         last_s = (AT + timedelta(minutes=30)).timestamp()
         os.utime(folder, (last_s, last_s))
         alone.end_book(folder)

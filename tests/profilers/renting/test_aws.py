@@ -11,10 +11,10 @@ from botocore import exceptions
 from botocore.stub import ANY, Stubber
 
 from profilers.clusters.fleet import Launch, Volume
-from profilers.renting import user_data
+from profilers.renting import requests
 from profilers.renting.aws import Ec2
-from profilers.renting.book import Intent
-from profilers.renting.provider import NoCapacity, Unsure
+from profilers.renting.book import LaunchIntent
+from profilers.renting.provider import NoCapacity, OutcomeUnknown
 from profilers.renting.requests import answered_at, ended_at, launch
 from warehouse.records import ProbeFailed
 
@@ -26,7 +26,7 @@ HOW = Launch(
     subnets={"us-east-1a": "subnet-1", "us-east-1b": "subnet-2"},
     security_groups=("sg-1",),
 )
-INTENT = Intent(
+INTENT = LaunchIntent(
     token="t0",
     owner="stepcast-1-2-0",
     account="a",
@@ -89,7 +89,7 @@ def test_a_launch_has_its_token_its_tags_its_end_and_its_highest_price(
         "SubnetId": "subnet-2",
         "SecurityGroupIds": ["sg-1"],
         "InstanceInitiatedShutdownBehavior": "terminate",
-        "UserData": user_data.script(INTENT),
+        "UserData": requests.script(INTENT),
         "TagSpecifications": [
             {"ResourceType": kind, "Tags": tags} for kind in ("instance", "volume")
         ],
@@ -105,7 +105,7 @@ def test_a_launch_has_its_token_its_tags_its_end_and_its_highest_price(
     answer = {"Instances": [instance("i-1", "pending"), instance("i-2", "pending")]}
     api.add_response("run_instances", answer, expected)
     assert ec2.launch(INTENT, "home") == ["i-1", "i-2"]
-    assert "shutdown -P +90 " in user_data.script(INTENT)
+    assert "shutdown -P +90 " in requests.script(INTENT)
 
 
 def test_what_is_given_beside_a_launch_template_counts() -> None:
@@ -147,15 +147,15 @@ def test_nobody_knows_what_a_failing_service_did(
     code: str, status: int, ec2: Ec2, api: Stubber
 ) -> None:
     api.add_client_error("run_instances", code, http_status_code=status)
-    with pytest.raises(Unsure):
+    with pytest.raises(OutcomeUnknown):
         ec2.launch(INTENT, "home")
 
 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (exceptions.ReadTimeoutError(endpoint_url="x"), Unsure),
-        (exceptions.ConnectionClosedError(endpoint_url="x"), Unsure),
+        (exceptions.ReadTimeoutError(endpoint_url="x"), OutcomeUnknown),
+        (exceptions.ConnectionClosedError(endpoint_url="x"), OutcomeUnknown),
         (exceptions.EndpointConnectionError(endpoint_url="x"), ProbeFailed),
         (exceptions.NoCredentialsError(), ProbeFailed),
     ],
@@ -270,14 +270,14 @@ def test_a_console_that_is_not_live_is_read_as_it_was(ec2: Ec2, api: Stubber) ->
 
 def test_host_keys_are_those_that_were_printed_for_this_launch() -> None:
     key = "ssh-ed25519 " + "A" * 68
-    console = f"boot\r\n[1.0] x {user_data.MARKER} t0 {key}\r\n{user_data.MARKER} t1 {key}B\r\n"
-    assert user_data.host_keys(console, "t0") == (key,)
-    assert user_data.host_keys(console + f"{user_data.MARKER} t0 {key}", "t0") == (key,)
-    assert user_data.host_keys(console, "t") == ()
+    console = f"boot\r\n[1.0] x {requests.MARKER} t0 {key}\r\n{requests.MARKER} t1 {key}B\r\n"
+    assert requests.host_keys(console, "t0") == (key,)
+    assert requests.host_keys(console + f"{requests.MARKER} t0 {key}", "t0") == (key,)
+    assert requests.host_keys(console, "t") == ()
 
 
 def test_a_key_that_the_console_has_half_of_is_none() -> None:
-    assert user_data.host_keys(f"{user_data.MARKER} t0 ssh-ed25519 {'A' * 40}", "t0") == ()
+    assert requests.host_keys(f"{requests.MARKER} t0 ssh-ed25519 {'A' * 40}", "t0") == ()
 
 
 def volume(size_gb: int, *, goes: bool = True) -> dict[str, Any]:

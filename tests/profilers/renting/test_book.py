@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profilers.clusters.base import SOURCE
-from profilers.renting.book import UNANSWERED, Book, Ended, Entry, Intent, Launched, Refused
+from profilers.renting.book import (
+    UNANSWERED,
+    Book,
+    Entry,
+    InstanceEnd,
+    LaunchIntent,
+    LaunchRefusal,
+    LaunchResult,
+)
 from profilers.renting.cap import bill
 from tests.warehouse.test_appending import limited
 from warehouse.records import BadInput
@@ -40,8 +48,8 @@ for number in range(1000):
 """
 
 
-def intent(token: str, **changed: object) -> Intent:
-    made = Intent(
+def intent(token: str, **changed: object) -> LaunchIntent:
+    made = LaunchIntent(
         token=token,
         owner="o",
         account="a",
@@ -60,9 +68,9 @@ def intent(token: str, **changed: object) -> Intent:
 _text = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(['["ended",', '"]'])
 _entries = st.one_of(
     st.builds(intent, _text),
-    st.builds(lambda token: Launched(token=token, ids=("i-1", "i-2"), at=AT), _text),
-    st.builds(lambda text: Refused(token=text, code=text, reason=text, at=AT), _text),
-    st.builds(lambda text, s: Ended(id=text, seconds=s, at=AT), _text, st.floats(0, 1e6)),
+    st.builds(lambda token: LaunchResult(token=token, ids=("i-1", "i-2"), at=AT), _text),
+    st.builds(lambda text: LaunchRefusal(token=text, code=text, reason=text, at=AT), _text),
+    st.builds(lambda text, s: InstanceEnd(id=text, seconds=s, at=AT), _text, st.floats(0, 1e6)),
 )
 
 
@@ -129,9 +137,11 @@ def test_what_was_written_before_a_kill_is_there(tmp_path: Path) -> None:
 
 def test_a_launch_is_answered_once_all_of_it_is_known(tmp_path: Path) -> None:
     book = Book(tmp_path / "rented")
-    book.write(intent("t0"), Launched(token="t0", ids=("i-1",), at=AT))
+    book.write(intent("t0"), LaunchResult(token="t0", ids=("i-1",), at=AT))
     assert [one.token for one in book.read().unanswered] == ["t0"]
-    book.write(Launched(token="t0", ids=("i-2", "i-1"), at=AT), Ended(id="i-1", seconds=1, at=AT))
+    book.write(
+        LaunchResult(token="t0", ids=("i-2", "i-1"), at=AT), InstanceEnd(id="i-1", seconds=1, at=AT)
+    )
     entries = book.read()
     assert entries.unanswered == ()
     assert entries.launched["t0"].ids == ("i-1", "i-2")
@@ -140,8 +150,10 @@ def test_a_launch_is_answered_once_all_of_it_is_known(tmp_path: Path) -> None:
 
 def test_accounts_are_apart(tmp_path: Path) -> None:
     book = Book(tmp_path / "rented")
-    book.write(intent("t0"), intent("t1", account="b"), Launched(token="t1", ids=("i-1",), at=AT))
-    book.write(Refused(token="t0", code=UNANSWERED, reason="", at=AT))
+    book.write(
+        intent("t0"), intent("t1", account="b"), LaunchResult(token="t1", ids=("i-1",), at=AT)
+    )
+    book.write(LaunchRefusal(token="t0", code=UNANSWERED, reason="", at=AT))
     assert [*book.read().of("b").intents] == ["t1"]
     assert book.read().of("b").refused == {}
     assert bill(book.read().of("c")).worst_usd == 0

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from profilers.renting import boot, user_data
-from profilers.renting.boot import Boot, running
-from profilers.renting.provider import Seen
+from profilers.renting import boot, requests
+from profilers.renting.boot import Boot, wait_until_running
+from profilers.renting.provider import InstanceStatus
 from tests.profilers.clusters.made_up import World
 from tests.profilers.renting.intents import intent
 from warehouse.records import ProbeFailed
@@ -29,7 +29,7 @@ class Late:
     """A console that answers after a while, and is refused once."""
 
     def __init__(self) -> None:
-        self.answers = ["", None, f"login\n{user_data.MARKER} t0 {KEY}\n"]
+        self.answers = ["", None, f"login\n{requests.MARKER} t0 {KEY}\n"]
 
     def console(self, id_: str) -> str:
         answer = self.answers.pop(0)
@@ -84,18 +84,18 @@ class Coming:
     def __init__(self, *states: str) -> None:
         self.states = list(states)
 
-    def seen(self, ids: object) -> dict[str, Seen]:
+    def seen(self, ids: object) -> dict[str, InstanceStatus]:
         state = self.states.pop(0)
         if state == "unknown":
             return {}
         address = None if state == "bare" else "10.0.0.1"
         named = "running" if state == "bare" else state
-        return {"i-1": Seen("i-1", named, private=address)}  # type: ignore[arg-type]
+        return {"i-1": InstanceStatus("i-1", named, private=address)}  # type: ignore[arg-type]
 
 
 def test_instances_are_waited_for_until_they_have_addresses() -> None:
     provider = Coming("unknown", "pending", "bare", "running")
-    (seen,) = running(provider, ["i-1"])  # type: ignore[arg-type]
+    (seen,) = wait_until_running(provider, ["i-1"])  # type: ignore[arg-type]
     assert seen.private == "10.0.0.1"
     assert provider.states == []
 
@@ -106,4 +106,4 @@ def test_instances_are_waited_for_until_they_have_addresses() -> None:
 )
 def test_instances_that_do_not_come_up_are_told_of(states: tuple[str, ...], why: str) -> None:
     with pytest.raises(ProbeFailed, match=why):
-        running(Coming(*states), ["i-1"], -1.0 if len(states) == 1 else 60.0)  # type: ignore[arg-type]
+        wait_until_running(Coming(*states), ["i-1"], -1.0 if len(states) == 1 else 60.0)  # type: ignore[arg-type]

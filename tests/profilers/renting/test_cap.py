@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profilers.renting.book import UNANSWERED, Ended, Entries, Entry, Launched, Refused
+from profilers.renting.book import (
+    UNANSWERED,
+    Entries,
+    Entry,
+    InstanceEnd,
+    LaunchRefusal,
+    LaunchResult,
+)
 from profilers.renting.cap import (
     BESIDE_S,
     LEAST_HOURS,
@@ -24,8 +31,8 @@ from tests.profilers.renting.intents import intent
 AT = datetime(2026, 11, 26, tzinfo=UTC)
 ONE = intent(count=3, usd_per_hour=0.9, volume_usd_per_hour=0.3, hours=2.0)
 EACH_USD = 1.2 * (2 + BESIDE_S / 3600)
-BROUGHT = Launched(token="t0", ids=("i-1", "i-2", "i-3"), at=AT)
-HALF_AN_HOUR = Ended(id="i-1", seconds=1800.0, at=AT)
+BROUGHT = LaunchResult(token="t0", ids=("i-1", "i-2", "i-3"), at=AT)
+HALF_AN_HOUR = InstanceEnd(id="i-1", seconds=1800.0, at=AT)
 
 
 def test_an_instance_costs_its_seconds_but_a_minute_at_least() -> None:
@@ -39,8 +46,8 @@ def test_an_instance_costs_its_seconds_but_a_minute_at_least() -> None:
         ((ONE,), 0.0, 3 * EACH_USD),
         ((ONE, BROUGHT), 0.0, 3 * EACH_USD),
         ((ONE, BROUGHT, HALF_AN_HOUR), 0.6, 2 * EACH_USD),
-        ((ONE, Refused(token="t0", code="none", reason="", at=AT)), 0.0, 0.0),
-        ((ONE, Refused(token="t0", code=UNANSWERED, reason="", at=AT)), 3 * EACH_USD, 0.0),
+        ((ONE, LaunchRefusal(token="t0", code="none", reason="", at=AT)), 0.0, 0.0),
+        ((ONE, LaunchRefusal(token="t0", code=UNANSWERED, reason="", at=AT)), 3 * EACH_USD, 0.0),
     ],
 )
 def test_a_bill_counts_what_may_be_there(

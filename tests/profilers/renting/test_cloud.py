@@ -20,7 +20,7 @@ from profilers.renting import aws
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Book
 from profilers.renting.cap import bill
-from profilers.renting.renter import Place, Renter
+from profilers.renting.renter import LaunchPlace, Renter
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.answers import check
 from tests.profilers.renting.cloud import FAULTS, REGION, ZONES, Cloud
@@ -30,7 +30,7 @@ cloud, served = standing_in.cloud, standing_in.served
 CAP_USD = 4.0
 MARKETS: tuple[tuple[Market, float], ...] = (("spot", 1.0), ("on_demand", 3.06))
 PLACES = [
-    Place(REGION, zone, "p3.2xlarge", market, usd, 0.01)
+    LaunchPlace(REGION, zone, "p3.2xlarge", market, usd, 0.01)
     for market, usd in MARKETS
     for zone in ZONES
 ]
@@ -99,7 +99,7 @@ def test_no_sequence_of_faults_leaves_what_nobody_knows(
     for _ in range(chance.randint(2, 4)):
         cloud.faults = chance.choices(("fine", *FAULTS), (6, 1, 2, 1, 1, 1), k=12)
         markets = itertools.product((*ZONES, None), ("spot", "on_demand"))
-        cloud.full = {one for one in markets if chance.random() < 0.3}
+        cloud.full = {market for market in markets if chance.random() < 0.3}
         one = renter(cloud, folder)
         with suppress(StepcastError):
             ids = one.launch(PLACES, chance.randint(1, 3), most_hours=0.3)

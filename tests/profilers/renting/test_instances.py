@@ -11,7 +11,7 @@ import pytest
 from profilers.clusters import cgroups, netns, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
-from profilers.renting.allowance import Allowance, Rate, allowed
+from profilers.renting.allowance import Allowance, Rate, use_allowance
 from profilers.renting.book import Book
 from profilers.steady import hostlock
 from tests.exhaustive import exhaustive
@@ -40,7 +40,7 @@ def rented(
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
     with instances(tmp_path, cloud) as (found, fleet):
         monkeypatch.setenv(VARIABLE, str(fleet))
-        with allowed(Allowance(1.0, {(NODE_TYPE, "on_demand"): RATE}, account="a")):
+        with use_allowance(Allowance(1.0, {(NODE_TYPE, "on_demand"): RATE}, account="a")):
             yield found
 
 
@@ -55,7 +55,7 @@ def test_instances_are_rented_talked_to_and_ended(rented: Instances, cloud: Clou
         assert {*cloud.alive()} == {*rented.alive} == {*Book().read().living}
         sshds = [one.sshd for one in rented.alive.values()]
     assert not cloud.alive() and not rented.alive
-    assert all(one.poll() is not None for one in sshds)
+    assert all(sshd.poll() is not None for sshd in sshds)
     assert not _nodes(netns.namespaces()) and not cgroups.names(owner.PREFIX + "-" + owner.token())
     assert len(Book().read().ended) == 2
 

@@ -15,9 +15,9 @@ from profilers.clusters import Cluster, Node, open_cluster
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
 from profilers.nodes.streams import WINDOW_BYTES
+from profilers.probe import RunContext
 from profilers.renting import ssm
-from profilers.renting.allowance import Allowance, Rate, allowed
-from profilers.result import RunContext
+from profilers.renting.allowance import Allowance, Rate, use_allowance
 from profilers.steady import hostlock
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.cloud import REGION, Cloud
@@ -44,7 +44,7 @@ def cluster(
         patch.setattr(hostlock, "NAME", f"\0stepcast-test-{folder}")
         patch.setattr("profilers.renting.ssm._EVERY_S", 0.1)
         workers = (node_group("worker", NODE_TYPE, 2),)
-        with allowed(Allowance(1.0, {(NODE_TYPE, "on_demand"): RATE}, account="a")):
+        with use_allowance(Allowance(1.0, {(NODE_TYPE, "on_demand"): RATE}, account="a")):
             with open_cluster("ec2", workers, None) as one:
                 yield one, found
         assert found.alive == {}
@@ -57,7 +57,7 @@ def cloud_of(served: tuple[Cloud, dict[str, str]]) -> Cloud:
 
 def running(instance: Instance) -> list[str]:
     """Return what runs on an instance but what keeps its lock and the errands themselves."""
-    return [one for one in instance.processes() if "sleep 1000" in one]
+    return [process for process in instance.processes() if "sleep 1000" in process]
 
 
 def awaited(ask: Callable[[], object], within_s: float = 60.0) -> bool:

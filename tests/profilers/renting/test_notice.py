@@ -9,7 +9,7 @@ import pytest
 
 from profilers.clusters.base import SOURCE
 from profilers.nodes.notices import VARIABLE
-from profilers.renting.notice import look_out
+from profilers.renting.provider import watch_for_notice
 from tests.pipelines.runtime.metadata_service import TERMINATE, metadata_service
 
 
@@ -28,7 +28,7 @@ def test_a_notice_of_the_metadata_service_is_told() -> None:
                 told.append(words)
                 heard.set()
 
-            look_out(one, hear)
+            watch_for_notice(one, hear)
             assert heard.wait(30)
             assert one.wait(30) == 0
     assert told == ["terminate at 2026-01-05T18:02:00Z"]
@@ -40,7 +40,7 @@ def test_a_program_that_ends_without_a_notice_tells_nothing(said: str) -> None:
     command = ["printf", "%s", said]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as one:
         before = {*threading.enumerate()}
-        look_out(one, told.append)
+        watch_for_notice(one, told.append)
         for thread in {*threading.enumerate()} - before:
             thread.join(10)
     assert told == []

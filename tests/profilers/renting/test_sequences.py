@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from profilers.renting.book import UNANSWERED, Refused
+from profilers.renting.book import UNANSWERED, LaunchRefusal
 from profilers.renting.cap import BudgetExceeded, bill, worst_usd
-from profilers.renting.provider import Unsure
+from profilers.renting.provider import OutcomeUnknown
 from profilers.renting.renter import Renter
 from tests.profilers.renting.sequences import check_lives, clear_up
 from tests.profilers.renting.world import ACCOUNT, PLACES, Killed, World
@@ -116,14 +116,14 @@ def test_the_cap_that_a_message_names_would_do(world: World) -> None:
 
 def test_what_was_never_answered_counts_as_paid_when_its_time_is_over(world: World) -> None:
     world.faults = ["before"] * 4
-    with pytest.raises(Unsure):
+    with pytest.raises(OutcomeUnknown):
         world.renter().launch(CHEAP, 2, most_hours=1.0)
     (token,) = world.read().intents
     assert world.renter().end_all() == (token,)
     world.pass_(3 * 3600)
     assert world.renter().end_all() == ()
     entries = world.read()
-    assert [one.code for one in entries.all if isinstance(one, Refused)] == [UNANSWERED]
+    assert [one.code for one in entries.all if isinstance(one, LaunchRefusal)] == [UNANSWERED]
     assert bill(entries.of(ACCOUNT)).spent_usd == worst_usd(entries.intents[token])
 
 

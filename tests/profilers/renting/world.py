@@ -9,16 +9,16 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
-from profilers.renting.book import FILE, Book, Entries, Entry, Intent
+from profilers.renting.book import FILE, Book, Entries, Entry, LaunchIntent
 from profilers.renting.cap import bill
-from profilers.renting.provider import NoCapacity, Seen, State, Unsure
-from profilers.renting.renter import Place, Renter
+from profilers.renting.provider import InstanceState, InstanceStatus, NoCapacity, OutcomeUnknown
+from profilers.renting.renter import LaunchPlace, Renter
 from warehouse.records import ProbeFailed
 
 PLACES = (
-    Place("us-east-1", "us-east-1a", "p3.2xlarge", "spot", 1.0),
-    Place("us-east-1", "us-east-1b", "p3.2xlarge", "on_demand", 3.06, 0.02),
-    Place("us-east-1", None, "p3.8xlarge", "on_demand", 12.24, 0.02),
+    LaunchPlace("us-east-1", "us-east-1a", "p3.2xlarge", "spot", 1.0),
+    LaunchPlace("us-east-1", "us-east-1b", "p3.2xlarge", "on_demand", 3.06, 0.02),
+    LaunchPlace("us-east-1", None, "p3.8xlarge", "on_demand", 12.24, 0.02),
 )
 ACCOUNT = "lab"
 FAULTS = ("fine", "before", "after", "late", "half", "refused", "throttled", "full", "slow")
@@ -43,7 +43,7 @@ class Instance:
     """What is true of an instance; times are the world's seconds."""
 
     id: str
-    intent: Intent
+    intent: LaunchIntent
     price: float
     born_s: float
     shown_s: float
@@ -83,7 +83,7 @@ class World:
     set_s: float = 0.0
     at_s: float = 0.0
     instances: dict[str, Instance] = field(default_factory=dict)
-    asked: dict[str, Intent] = field(default_factory=dict)
+    asked: dict[str, LaunchIntent] = field(default_factory=dict)
     calls: int = 0
     points: int = 0
     _serial: count = field(default_factory=count)
@@ -127,7 +127,7 @@ class World:
 
     # What the provider is asked.
 
-    def launch(self, intent: Intent, owner_token: str) -> Sequence[str]:
+    def launch(self, intent: LaunchIntent, owner_token: str) -> Sequence[str]:
         """Launch instances, once for each token."""
         entries = self.read()
         assert entries.intents.get(intent.token) == intent, "asked before it was on disk"
@@ -135,7 +135,7 @@ class World:
         assert self.asked.setdefault(intent.token, intent) == intent, "a token of another launch"
         fault = self._begun()
         if fault == "before":
-            raise Unsure("the question was lost")
+            raise OutcomeUnknown("the question was lost")
         if intent.token not in self._tokens():
             if fault == "full":
                 raise NoCapacity("InsufficientInstanceCapacity", "there is none")
@@ -146,7 +146,7 @@ class World:
             raise ProbeFailed("RequestExpired")
         self.point()
         if fault in ("after", "late", "half"):
-            raise Unsure("the answer was lost")
+            raise OutcomeUnknown("the answer was lost")
         return [one.id for one in self.instances.values() if one.intent.token == intent.token]
 
     def find(self, token: str) -> Sequence[str]:
@@ -155,11 +155,11 @@ class World:
         mine = (one for one in self.instances.values() if one.intent.token == token)
         return [one.id for one in mine if self._is_shown(one)]
 
-    def seen(self, ids: Collection[str]) -> Mapping[str, Seen]:
+    def seen(self, ids: Collection[str]) -> Mapping[str, InstanceStatus]:
         """Return what is told of instances, which may be what was true a while ago."""
         self._answered()
         return {
-            id_: Seen(id_, self._state(one), min(one.end_s, self.at_s) - one.born_s)
+            id_: InstanceStatus(id_, self._state(one), min(one.end_s, self.at_s) - one.born_s)
             for id_, one in self.instances.items()
             if id_ in ids and self._is_shown(one)
         }
@@ -220,7 +220,7 @@ class World:
         if self._begun() not in ("fine", "slow", "full"):
             raise ProbeFailed("there was no answer")
 
-    def _make(self, intent: Intent, late_s: float) -> None:
+    def _make(self, intent: LaunchIntent, late_s: float) -> None:
         for _ in range(intent.count):
             serial = next(self._serial)
             born_s = self.at_s + late_s
@@ -241,7 +241,7 @@ class World:
     def _is_shown(self, one: Instance) -> bool:
         return one.shown_s <= self.at_s <= one.end_s + _PURGED_S
 
-    def _state(self, one: Instance) -> State:
+    def _state(self, one: Instance) -> InstanceState:
         return "ending" if self.at_s >= one.end_s + _STALE_S else "running"
 
 

@@ -6,7 +6,7 @@ from threading import active_count
 
 import pytest
 
-from profilers.steady.gauge import GAUGE, Gauge
+from profilers.steady.gauges import GAUGE, Gauge
 from profilers.steady.hostlock import host_lock
 
 ALWAYS = datetime.min.replace(tzinfo=UTC)
@@ -26,7 +26,7 @@ def test_work_is_timed_while_it_runs() -> None:
 
 
 def test_it_is_read_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profilers.steady.gauge._PAUSE_S", 0)
+    monkeypatch.setattr("profilers.steady.gauges._PAUSE_S", 0)
     gauge, until_s = Gauge(), time.monotonic() + 1
     with gauge.running():
         while time.monotonic() < until_s:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from profilers.steady.memory import MemoryGauge
+from profilers.steady.gauges import MemoryGauge
 
 
 def test_copies_have_a_speed_each_time() -> None:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from profilers.steady.host import CpuTimes
-from profilers.steady.quiet import Measured, Patience
+from profilers.steady.host import CpuTimes, MeasuredValue, Patience
 
 
 def cpu_times(stolen: Sequence[float]) -> Callable[[], CpuTimes]:
@@ -14,7 +13,9 @@ def cpu_times(stolen: Sequence[float]) -> Callable[[], CpuTimes]:
     return lambda: next(times)
 
 
-def measured(stolen: Sequence[float], left_s: float = 60.0) -> tuple[Measured[int], int, Patience]:
+def measured(
+    stolen: Sequence[float], left_s: float = 60.0
+) -> tuple[MeasuredValue[int], int, Patience]:
     """Return what counts, how often it was measured, and what is left of the patience.
 
     `stolen` is of each attempt.
@@ -43,7 +44,7 @@ def test_without_patience_the_first_attempt_counts() -> None:
 
 def test_patience_is_used_up_by_repeating(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 10))
-    monkeypatch.setattr("profilers.steady.quiet.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("profilers.steady.host.time.monotonic", lambda: float(next(clock)))
     counted, made, patience = measured([0.4, 0.3, 0.5, 0.0], left_s=15.0)
     assert (counted.value, made) == (1, 3)
     assert patience.left_s <= 0

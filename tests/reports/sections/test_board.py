@@ -4,8 +4,8 @@ from pathlib import Path
 
 import polars as pl
 
-from forecasting.findings.board import board as found
-from reports.sections import board
+from forecasting.findings.study import board as found
+from reports import study_sections
 from studies.rounds import Round
 from tests.reports.pages import cells, headings
 from warehouse.warehouse import Warehouse
@@ -27,7 +27,7 @@ ROWS = pl.DataFrame(
 
 
 def test_a_system_stands_beside_what_it_covers() -> None:
-    html = board.section(ROWS)
+    html = study_sections.board_section(ROWS)
     assert headings(html) == ["All systems, on the scenarios that all forecast"]
     assert cells(html)[1:] == [
         ["ours", "2", "5.0 %", "4.0 %", "9.0 %", "4", "100.0 %", "8.0 %", "3.0 % (n = 4)"],
@@ -36,7 +36,7 @@ def test_a_system_stands_beside_what_it_covers() -> None:
 
 
 def test_one_system_is_no_board() -> None:
-    assert board.section(ROWS.head(1)) == board.section(None) == ""
+    assert study_sections.board_section(ROWS.head(1)) == study_sections.board_section(None) == ""
 
 
 def test_nothing_judged_is_an_empty_board(round_: Round, home: Path) -> None:

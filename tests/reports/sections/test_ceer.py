@@ -7,14 +7,14 @@ import polars as pl
 import pytest
 
 from forecasting import ceer_study
-from forecasting.ceer_study import Measured
-from forecasting.findings.choices import choices as chosen
-from forecasting.findings.devices import devices as several
-from forecasting.findings.operations import operations as timed
-from forecasting.findings.unseen import unseen as judged
+from forecasting.ceer_study import CeerMeasurements
+from forecasting.findings.ceer import choices as chosen
+from forecasting.findings.ceer import devices as several
+from forecasting.findings.ceer import operations as timed
+from forecasting.findings.ceer import unseen_errors as judged
 from models.ceer import predictor
 from models.ceer.predictor import Ceer
-from reports.sections import choices, devices, operations, unseen
+from reports import ceer
 from studies.rounds import Round
 from tests.models.ceer.frames import observed, steps
 from tests.models.ceer.test_predictor import measured, rows
@@ -24,11 +24,11 @@ TYPES = {"slow": "emu.sse41.s40", "fast": "emu.avx512.s40"}
 
 
 @pytest.fixture(scope="module")
-def lawful() -> Measured:
+def lawful() -> CeerMeasurements:
     """Six DNNs whose steps follow a law, two of them unseen; the dearer type is 5 times as fast."""
     named = pl.col("node_type").replace(TYPES)
     varying = observed(*rows()).with_columns(named, sd_us=pl.col("mean_us") * 0.05)
-    return Measured(varying, steps(*measured()).with_columns(named), ("e", "f"))
+    return CeerMeasurements(varying, steps(*measured()).with_columns(named), ("e", "f"))
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def reference() -> Round:
     return first_round("reference_ceer_steady")
 
 
-def model_of(measured: Measured) -> Ceer:
+def model_of(measured: CeerMeasurements) -> Ceer:
     """Return a model that is fitted to the DNNs that predictors saw."""
     operations, steps = measured.fitted
     return predictor.fit(operations=operations, steps=steps)
@@ -53,8 +53,8 @@ def titles(html: str) -> list[str]:
     return re.findall(r"<h3>(.*?)</h3>", html)
 
 
-def test_heavy_operations_are_shown_with_what_fits_them(lawful: Measured) -> None:
-    html = operations.section(timed(lawful, model_of(lawful)))
+def test_heavy_operations_are_shown_with_what_fits_them(lawful: CeerMeasurements) -> None:
+    html = ceer.operations_section(timed(lawful, model_of(lawful)))
     assert titles(html) == [
         "Time of heavy operations",
         "Cost of heavy operations",
@@ -70,21 +70,21 @@ def test_heavy_operations_are_shown_with_what_fits_them(lawful: Measured) -> Non
     assert conv == ["Conv2D", "proportional", "1.00 to 1.00", "0.0% to 0.0%", "4"]
 
 
-def test_a_study_without_heavy_operations_says_so(lawful: Measured) -> None:
+def test_a_study_without_heavy_operations_says_so(lawful: CeerMeasurements) -> None:
     brief = replace(
         lawful, operations=lawful.operations.with_columns(pl.col("mean_us", "sd_us") / 1000)
     )
-    html = operations.section(timed(brief, model_of(brief)))
+    html = ceer.operations_section(timed(brief, model_of(brief)))
     assert not titles(html)
     assert "No type takes that long" in html
     assert {(line[0], line[2]) for line in lines(html)} == {(dnn, "0.0 %") for dnn in "abcd"}
-    assert lines(unseen.section(judged(brief, model_of(brief), None)), 1) == [], (
+    assert lines(ceer.unseen_section(judged(brief, model_of(brief), None)), 1) == [], (
         "nothing heavy to be wrong about"
     )
 
 
-def test_devices_are_compared_with_one(lawful: Measured) -> None:
-    html = devices.section(several(lawful))
+def test_devices_are_compared_with_one(lawful: CeerMeasurements) -> None:
+    html = ceer.devices_section(several(lawful))
     assert titles(html) == [
         *(f"{dnn} on several devices" for dnn in "abcd"),
         "S of one device",
@@ -93,8 +93,8 @@ def test_devices_are_compared_with_one(lawful: Measured) -> None:
     assert html.count("lines of least squares: R² 1.00 to 1.00") == 2
 
 
-def test_unseen_dnns_that_follow_the_law_are_forecast(lawful: Measured) -> None:
-    html = unseen.section(judged(lawful, model_of(lawful), noise=0.02))
+def test_unseen_dnns_that_follow_the_law_are_forecast(lawful: CeerMeasurements) -> None:
+    html = ceer.unseen_section(judged(lawful, model_of(lawful), noise=0.02))
     whole, no_light, no_overhead, *each = lines(html)
     assert (whole[0], whole[1], *whole[3:]) == ("test set, all", "0.0 %", "0.0 %", "8", "0")
     assert no_light[2].startswith("−")
@@ -106,19 +106,21 @@ def test_unseen_dnns_that_follow_the_law_are_forecast(lawful: Measured) -> None:
     assert lines(html, 2) == [["e", "2", "2", "0"], ["f", "2", "2", "0"]]
 
 
-def test_steps_without_a_forecast_say_which_operations_no_other_dnn_has(lawful: Measured) -> None:
+def test_steps_without_a_forecast_say_which_operations_no_other_dnn_has(
+    lawful: CeerMeasurements,
+) -> None:
     einsum = lawful.operations.filter(
         pl.col("dnn") == "c", pl.col("type") == "Conv2D"
     ).with_columns(type=pl.lit("Einsum"))
     more = replace(lawful, operations=pl.concat([lawful.operations, einsum]))
-    html = unseen.section(judged(more, model_of(more), noise=None))
+    html = ceer.unseen_section(judged(more, model_of(more), noise=None))
     not_known = {line[0]: line[-1] for line in lines(html)}
     assert not_known["c by itself"] == "4 (Einsum)"
     assert {said for name, said in not_known.items() if name != "c by itself"} == {"0"}
 
 
-def test_choices_are_judged_by_what_was_measured(lawful: Measured) -> None:
-    found = lines(choices.section(chosen(lawful)))
+def test_choices_are_judged_by_what_was_measured(lawful: CeerMeasurements) -> None:
+    found = lines(ceer.choices_section(chosen(lawful)))
     assert [line[0] for line in found[::2]] == [
         "hourly budget",
         "total budget",
@@ -134,20 +136,20 @@ def test_choices_are_judged_by_what_was_measured(lawful: Measured) -> None:
     unpriced = replace(
         lawful, operations=lawful.operations.with_columns(node_type=pl.lit("p3.2xlarge"))
     )
-    assert choices.section(chosen(unpriced)) == ""
+    assert ceer.choices_section(chosen(unpriced)) == ""
 
 
 @pytest.mark.exhaustive
 def test_the_reference_is_shown(reference: Round) -> None:
-    found = ceer_study.measured(reference, REFERENCE)
+    found = ceer_study.read_measurements(reference, REFERENCE)
     model = ceer_study.fitted_model(reference, REFERENCE)
     assert found is not None and model is not None
     assert set(found.unseen) & set(model.parameters.dnns) == set()
     assert {"alexnet", "vgg19"} <= set(found.unseen)
     html = (
-        unseen.section(judged(found, model, None))
-        + operations.section(timed(found, model))
-        + devices.section(several(found))
+        ceer.unseen_section(judged(found, model, None))
+        + ceer.operations_section(timed(found, model))
+        + ceer.devices_section(several(found))
     )
     assert "nan" not in html
-    assert len(lines(choices.section(chosen(found)))) == 4 * len(found.unseen)
+    assert len(lines(ceer.choices_section(chosen(found)))) == 4 * len(found.unseen)

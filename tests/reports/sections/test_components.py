@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from forecasting.findings.components import components as found
-from reports.sections import components
+from forecasting.findings.srift import components as found
+from reports import srift
 from studies.rounds import Round
 from tests.reference import REFERENCE, first_round
 
@@ -19,7 +19,7 @@ def reference() -> Round:
 
 @pytest.mark.exhaustive
 def test_passes_and_all_reduces_stand_beside_their_floors(reference: Round) -> None:
-    html = components.section(found(reference, REFERENCE))
+    html = srift.components_section(found(reference, REFERENCE))
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
         "Passes that fits did not see",
         "Batch sizes that fits did not see",
@@ -38,4 +38,4 @@ def test_passes_and_all_reduces_stand_beside_their_floors(reference: Round) -> N
 def test_a_round_without_probes_has_no_such_section(reference: Round) -> None:
     nothing = found(replace(reference, runs=()), REFERENCE)
     assert nothing is None
-    assert components.section(nothing) == ""
+    assert srift.components_section(nothing) == ""

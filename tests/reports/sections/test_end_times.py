@@ -1,16 +1,16 @@
 """Table 1 of two networks on paper."""
 
-from forecasting.captured import CapturedProfile, end_time_errors
-from reports.sections import end_times
+from forecasting.packet_captures import CapturedProfile, end_time_errors
+from reports import async_sgd
 from tests.reports.pages import cells
 
 
 def test_nothing_captured_is_no_section() -> None:
-    assert end_times.section(end_time_errors([])) == ""
+    assert async_sgd.end_times_section(end_time_errors([])) == ""
 
 
 def test_each_network_has_a_row(captured: list[CapturedProfile]) -> None:
-    assert cells(end_times.section(end_time_errors(captured)))[1] == [
+    assert cells(async_sgd.end_times_section(end_time_errors(captured)))[1] == [
         "small_cnn",
         *["6.2 %"] * 4,
         "4",

@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from forecasting.findings.largest_errors import CAUSES
-from reports.sections.largest_errors import section
+from forecasting.findings.errors import CAUSES
+from reports.study_sections import largest_errors_section
 
 ROWS = pl.DataFrame(
     {
@@ -20,7 +20,7 @@ ROWS = pl.DataFrame(
 
 
 def test_the_table_shows_them() -> None:
-    html = section(ROWS)
+    html = largest_errors_section(ROWS)
     assert set(CAUSES) <= set(ROWS.columns)
     assert html.count("<tr>") == 3
     assert "small_cnn 16px b4, unshaped, W=2" in html
@@ -28,8 +28,8 @@ def test_the_table_shows_them() -> None:
 
 
 def test_without_judged_scenarios_there_is_no_table() -> None:
-    assert "has been judged" in section(ROWS.clear())
+    assert "has been judged" in largest_errors_section(ROWS.clear())
 
 
 def test_where_errors_cannot_be_told_apart_there_is_no_section() -> None:
-    assert section(None) == ""
+    assert largest_errors_section(None) == ""

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from forecasting.findings.servers import servers as placed
+from forecasting.findings.async_sgd import servers as placed
 from forecasting.simulations import FittedModels
-from reports.sections import servers
+from reports import async_sgd
 from studies.rounds import Round
 from tests.reports.pages import cells
 
 
 def test_variables_are_divided_among_servers(round_: Round, landing: Path) -> None:
-    html = servers.section(placed(round_, landing, FittedModels(round_, landing)))
+    html = async_sgd.servers_section(placed(round_, landing, FittedModels(round_, landing)))
     assert cells(html)[1] == ["small_cnn", "1", "2", "round robin", "0.40 MB", "100.0 %"]
     assert len(cells(html)) == 9

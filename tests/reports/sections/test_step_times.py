@@ -4,8 +4,8 @@ from pathlib import Path
 
 import polars as pl
 
-from forecasting.findings.step_times import step_times as found
-from reports.sections import step_times
+from forecasting.findings.srift import step_times as found
+from reports import srift
 from studies.study import read_study
 from tests.reports.pages import cells
 from tests.synthetic import DDP, write_study
@@ -24,7 +24,7 @@ ROWS = pl.DataFrame(
 
 def test_one_image_on_each_node_is_apart(tmp_path: Path) -> None:
     study = read_study(write_study(tmp_path, DDP + SINGLE))
-    html = step_times.section(found(study, ROWS))
+    html = srift.step_times_section(found(study, ROWS))
     assert cells(html)[1:] == [
         ["emu.native.c25", "2", "−3.0 %", "7.0 %", "10.0 %", "8.6 %"],
         ["emu.avx2.c25 + emu.native.c25", "1", "−2.0 %", "2.0 %", "2.0 %", "2.0 %"],
@@ -35,10 +35,10 @@ def test_one_image_on_each_node_is_apart(tmp_path: Path) -> None:
     ]
     unknown = ROWS.with_columns(error_percent=pl.lit(None, pl.Float64))
     assert found(study, unknown) is None
-    assert step_times.section(None) == ""
+    assert srift.step_times_section(None) == ""
 
 
 def test_without_such_scenarios_there_is_nothing_apart(tmp_path: Path) -> None:
     study = read_study(write_study(tmp_path, DDP))
-    last = cells(step_times.section(found(study, ROWS.head(3))))[-1]
+    last = cells(srift.step_times_section(found(study, ROWS.head(3))))[-1]
     assert last == ["one image on each node", "0", *["—"] * 4]

@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from forecasting.findings import answering
-from forecasting.findings.waiting import COLUMNS
-from reports.sections import waiting
+from forecasting.findings import collection_time
+from forecasting.findings.collection_time import COLUMNS
+from reports import predictddl
 from tests.reports.pages import Balanced, cells, headings
 
 WAITED = pl.DataFrame(
@@ -16,8 +16,8 @@ WAITED = pl.DataFrame(
 
 
 def test_ratios_stand_beside_the_paper_s() -> None:
-    compared = answering.compared(WAITED, [10.0, 12.5, 15.0])
-    html = waiting.section(WAITED, compared)
+    compared = collection_time.compare_with_ernest(WAITED, [10.0, 12.5, 15.0])
+    html = predictddl.waiting_section(WAITED, compared)
     assert not Balanced(html).open
     assert headings(html) == ["Time before an answer", "Measuring", "Errors"]
     rows = cells(html)
@@ -26,19 +26,22 @@ def test_ratios_stand_beside_the_paper_s() -> None:
     assert ["ernest", "400 s", "600 s", "7.0 %", "3"] in rows
     assert "predictddl: fit and forecasts only" in html
     told = "3 workloads: ernest 600 s, 40 x as long as predictddl; 0.20 x if the runs"
-    assert told in waiting.in_short(WAITED, compared)
+    assert told in predictddl.in_short(WAITED, compared)
 
 
 def test_what_a_plan_expects_is_marked_and_not_compared() -> None:
     planned = WAITED.with_columns(expected=pl.col("system") == "ernest")
-    compared = answering.compared(planned, [10.0, 12.5, 15.0])
-    html = waiting.section(planned, compared)
+    compared = collection_time.compare_with_ernest(planned, [10.0, 12.5, 15.0])
+    html = predictddl.waiting_section(planned, compared)
     assert "Ernest over fit and forecasts" not in html
     assert ["ernest *", "400 s", "600 s", "7.0 %", "3"] in cells(html)
-    assert "ernest *, 3 workloads: 600 s" in waiting.in_short(planned, compared)
+    assert "ernest *, 3 workloads: 600 s" in predictddl.in_short(planned, compared)
 
 
 def test_nothing_waited_for_is_said() -> None:
-    none, compared = pl.DataFrame(schema=COLUMNS), pl.DataFrame(schema=answering.COLUMNS)
-    assert "No system rests on runs" in waiting.section(none, compared)
-    assert waiting.in_short(none, compared) == ""
+    none, compared = (
+        pl.DataFrame(schema=COLUMNS),
+        pl.DataFrame(schema=collection_time.ERNEST_COLUMNS),
+    )
+    assert "No system rests on runs" in predictddl.waiting_section(none, compared)
+    assert predictddl.in_short(none, compared) == ""

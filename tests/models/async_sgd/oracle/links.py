@@ -7,10 +7,8 @@ from functools import partial
 from typing import NamedTuple
 
 from models.async_sgd.graph import Resource
-from models.async_sgd.measured_sharing import MeasuredSharing
-from models.async_sgd.options import Options
-from models.async_sgd.sharing import Flow, SharedResource, Standing
-from models.async_sgd.workers import Workers, own_links_Bps, stations_of
+from models.async_sgd.link_sharing import Flow, MeasuredSharing, NewcomerWeights, SharedResource
+from models.async_sgd.workers import SimulationOptions, Workers, own_links_Bps, stations_of
 
 
 class Connection(NamedTuple):
@@ -35,7 +33,7 @@ def max_min(
     """
     left_Bps = {(0, s): speed for s, speed in servers_Bps.items()}
     left_Bps |= {(1, w): speed for w, speed in workers_Bps.items()}
-    links = [((0, one.server), (1, one.worker)) for one in connections]
+    links = [((0, connection.server), (1, connection.worker)) for connection in connections]
     rates = [0.0] * len(connections)
     rising = list(range(len(connections)))
     while rising:
@@ -68,7 +66,7 @@ def two_servers(
     Source: Li et al., ICPE 2020, section 5; weights are ours.
     """
     weight_of = dict(zip(connections, weights, strict=True))
-    n = [sum(one.server == server for one in connections) for server in (0, 1)]
+    n = [sum(connection.server == server for connection in connections) for server in (0, 1)]
     total = [sum(w for one, w in weight_of.items() if one.server == server) for server in (0, 1)]
     rates = []
     for (worker, server), weight in weight_of.items():
@@ -80,7 +78,7 @@ def two_servers(
             rates.append(speed_Bps * (1 - there / total[other]))
         else:
             rates.append(speed_Bps * (weight / (total[0] + total[1])))
-    sums = dict.fromkeys((one.worker for one in connections), 0.0)
+    sums = dict.fromkeys((connection.worker for connection in connections), 0.0)
     for one, rate in zip(connections, rates, strict=True):
         sums[one.worker] += rate
     return [
@@ -112,11 +110,11 @@ class SharedLinks:
         self,
         server_of: Sequence[int],
         rates: Callable[[Sequence[Connection], Sequence[float], Sequence[Connection]], list[float]],
-        standing: Standing | None = None,
+        standing: NewcomerWeights | None = None,
     ) -> None:
         self.opposite: SharedLinks | None = None
         self._server_of, self._rates = server_of, rates
-        self._standing = standing or Standing()
+        self._standing = standing or NewcomerWeights()
         self._sending: list[_Sending] = []
         self._as_of_s = 0.0
         self._changed = False
@@ -215,12 +213,12 @@ def shared_links(groups: Sequence[Workers]) -> list[Shared | None]:
     return shared
 
 
-def _standing(options: Options) -> Standing:
-    return Standing(options.newcomer_weight, options.newcomer_pause_s)
+def _standing(options: SimulationOptions) -> NewcomerWeights:
+    return NewcomerWeights(options.newcomer_weight, options.newcomer_pause_s)
 
 
 def _rates(
-    options: Options,
+    options: SimulationOptions,
     resource: Resource,
     own_Bps: Sequence[float],
     connections: Sequence[Connection],
@@ -229,9 +227,9 @@ def _rates(
 ) -> list[float]:
     if options.sharing == "two_servers":
         return two_servers(connections, weights, options.server_Bps(resource, 0))
-    n = Counter(one.server for one in connections)
+    n = Counter(connection.server for connection in connections)
     servers_Bps = {server: options.server_Bps(resource, server) for server in sorted(n)}
-    workers = sorted({one.worker for one in connections})
+    workers = sorted({connection.worker for connection in connections})
     workers_Bps = {worker: own_Bps[worker] for worker in workers}
     measured = options.measured(resource)
     if measured is not None:
@@ -239,9 +237,9 @@ def _rates(
         shares = _shares(measured, connections, n)
         weights = [share * weight for share, weight in zip(shares, weights, strict=True)]
         m = Counter(one.server for one in against)
-        for one in connections:
-            most_Bps = own_Bps[one.worker] * measured.against(m[one.server])
-            workers_Bps[one.worker] = min(workers_Bps[one.worker], most_Bps)
+        for connection in connections:
+            most_Bps = own_Bps[connection.worker] * measured.against(m[connection.server])
+            workers_Bps[connection.worker] = min(workers_Bps[connection.worker], most_Bps)
     return max_min(connections, weights, servers_Bps, workers_Bps)
 
 
@@ -251,9 +249,9 @@ def _shares(
     """Return each connection's measured share among those of its server."""
     older = Counter[int]()
     shares = []
-    for one in connections:
-        of_server = measured.of(n[one.server])[1]
-        place = older[one.server]
-        older[one.server] += 1
+    for connection in connections:
+        of_server = measured.of(n[connection.server])[1]
+        place = older[connection.server]
+        older[connection.server] += 1
         shares.append(of_server[place if measured.largest_to == "oldest" else -1 - place])
     return shares

@@ -10,12 +10,19 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from models.async_sgd.graph import Graph, ProfiledStep, Resource
-from models.async_sgd.options import Options
-from models.async_sgd.scheduler import Chunk, StreamScheduler
-from models.async_sgd.sharing import Flow, SharedResource
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
+from models.async_sgd.link_sharing import Flow, SharedResource
+from models.async_sgd.streams import Chunk, StreamScheduler
 from models.async_sgd.synthetic_trace import Interval, Trace
-from models.async_sgd.workers import Station, Workers, chances, check, station_numbers, stations_of
+from models.async_sgd.workers import (
+    SimulationOptions,
+    Station,
+    Workers,
+    chances,
+    check,
+    station_numbers,
+    stations_of,
+)
 from tests.models.async_sgd.oracle.links import Shared, SharedLinks, shared_links
 
 _NEXT_STEP = -1
@@ -23,7 +30,7 @@ _RELEASE = -2
 _UNLIMITED = 2**62
 
 
-def simulate(graph: Graph, steps: Sequence[ProfiledStep], options: Options) -> Trace:
+def simulate(graph: StepGraph, steps: Sequence[ProfiledStep], options: SimulationOptions) -> Trace:
     """Run the discrete-event simulation; equal arguments give equal traces.
 
     Steps are sampled with replacement from `steps`. Simultaneous events are handled by worker,

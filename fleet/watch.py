@@ -1,0 +1,161 @@
+"""Watching a member: a probe, its judge, and a second probe before anything is believed."""
+
+import uuid
+from collections.abc import Sequence
+
+import polars as pl
+
+from fleet.drift import Judgement, Thresholds
+from fleet.history import MetricFinding, confirmed, judge_readings, judged_probes, regimes
+from fleet.members import WATCH, now
+from fleet.readings import METRICS, readings
+from fleet.schedule import Visits, last_probe, probes, watches
+from profilers.watch import UNITS
+from studies.measurement import profile
+from studies.messages import Progress
+from warehouse.landing import SCHEMAS, land, landed_runs
+from warehouse.records import Run
+from warehouse.warehouse import Warehouse
+
+JUDGE = "drift"
+"""The probe of runs that hold judgements."""
+THRESHOLDS = Thresholds()
+
+
+def watch(found: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFrame:
+    """Probe a member, judge it by its history, and probe again at once if it seems to have changed.
+
+    A probe that was landed and never judged, because its process died, is judged in place of a new
+    one.
+
+    Args:
+        found: the visits that watch a member.
+        warehouse: the history; it has what has landed afterwards.
+        progress: told what runs.
+
+    Returns:
+        The rows of `raw.judgement` that have landed, without run_id.
+
+    Raises:
+        ProbeFailed: a probe failed; its failed run has landed.
+    """
+    warehouse.load()
+    first = _unjudged(found, warehouse) or _probed(found, warehouse, progress)
+    findings = _judged(found, first, warehouse)
+    second = None
+    if any(finding.alarm for finding in findings):
+        told = ", ".join(_in_words(finding) for finding in findings if finding.alarm)
+        progress.warn(f"{found.member.node_type} seems to have changed: {told}; probing again")
+        fresh = watches(found.member, landed_runs(warehouse.landing))
+        second = _probed(fresh, warehouse, progress)
+    same: tuple[str, ...] = ()
+    if second:
+        again = _judged(found, second, warehouse, but=first)
+        same = confirmed(findings, again, THRESHOLDS)
+    rows = _rows(found, findings, first, second, same)
+    _land(first, rows, warehouse)
+    warehouse.load()
+    if same:
+        progress.warn(
+            f"{found.member.node_type} has changed: {', '.join(same)}; its profiles are stale"
+        )
+    return rows
+
+
+def _probed(found: Visits, warehouse: Warehouse, progress: Progress) -> Run:
+    """Probe a member once, and load it."""
+    round_ = profile(found.round_, WATCH, warehouse.landing, progress)
+    warehouse.load()
+    return max(round_.runs_of(WATCH).values(), key=lambda run: run.started_at)
+
+
+def _unjudged(found: Visits, warehouse: Warehouse) -> Run | None:
+    """Return the last probe if nothing has judged it, or been confirmed by it; None if it has."""
+    last = last_probe(found.runs)
+    return last if last and last.run_id not in judged_probes(warehouse.home).known else None
+
+
+def _judged(
+    found: Visits, fresh: Run, warehouse: Warehouse, but: Run | None = None
+) -> tuple[MetricFinding, ...]:
+    """Judge a probe by those before it, on links of the same speed; the probe `but` is left out."""
+    known = watches(found.member, landed_runs(warehouse.landing)).runs
+    earlier = [
+        run
+        for run in probes(known)
+        if run.started_at < fresh.started_at
+        and run != but
+        and run.config.get("link_mbps") == fresh.config.get("link_mbps")
+    ]
+    past = judged_probes(warehouse.home)
+    going_on = regimes((run.run_id for run in earlier), past.changes, past.odd)
+    rows = readings(_windows([*earlier, fresh], warehouse))
+    return judge_readings(rows, going_on, fresh.run_id, THRESHOLDS)
+
+
+def _windows(runs: Sequence[Run], warehouse: Warehouse) -> pl.DataFrame:
+    """Return the windows of probes, as `readings` takes them."""
+    samples = warehouse.visible("sample", [run.run_id for run in runs])
+    of = pl.DataFrame(
+        [(run.run_id, run.started_at, str(run.host.get("boot_id", ""))) for run in runs],
+        schema=["run_id", "started_at", "boot"],
+        orient="row",
+    )
+    return samples.join(of, on="run_id").drop_nulls(["window", "value"])
+
+
+def _rows(
+    found: Visits,
+    findings: Sequence[MetricFinding],
+    first: Run,
+    second: Run | None,
+    same: Sequence[str],
+) -> pl.DataFrame:
+    told = [
+        {
+            "node_type": found.member.node_type,
+            "metric": (judgement := finding.judgement).metric,
+            "unit": UNITS[judgement.metric],
+            "value": judgement.value,
+            "expected": judgement.expected,
+            "change_percent": _worse_percent(judgement),
+            "robust_z": judgement.z,
+            "earlier_n": judgement.probes,
+            "outcome": finding.outcome,
+            "alarm": finding.alarm,
+            "confirmed": judgement.metric in same if finding.alarm else None,
+            "watched": first.run_id,
+            "confirmed_by": second.run_id if second else None,
+        }
+        for finding in findings
+    ]
+    names = SCHEMAS["judgement"].names[1:]
+    return pl.DataFrame(told, infer_schema_length=None).select(names)
+
+
+def _land(first: Run, rows: pl.DataFrame, warehouse: Warehouse) -> None:
+    at = now()
+    run = first.model_copy(
+        update={
+            "run_id": f"{at:%Y%m%dT%H%M%S}-{JUDGE}-{uuid.uuid4().hex[:8]}",
+            "probe": JUDGE,
+            "started_at": at,
+            "ended_at": at,
+            "config": {"watched": first.run_id, "z": THRESHOLDS.z, "change": THRESHOLDS.change},
+            "cost_usd": None,
+        }
+    )
+    land(warehouse.landing, run, None, {"judgement": rows})
+
+
+def _worse_percent(one: Judgement) -> float | None:
+    if one.expected is None:
+        return None
+    ratio = one.value / one.expected
+    return 100 * ((ratio if METRICS[one.metric].more_is_slower else 1 / ratio) - 1)
+
+
+def _in_words(one: MetricFinding) -> str:
+    if one.outcome == "ended":
+        return f"{one.judgement.metric} as it was before its change"
+    return f"{one.judgement.metric} {_worse_percent(one.judgement) or 0:+.0f} % worse"

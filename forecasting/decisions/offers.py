@@ -1,0 +1,149 @@
+"""What the nodes of a job cost, and how often those on the spot market are taken away."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from math import log
+from typing import get_args
+
+import polars as pl
+
+from forecasting.costs import nodes_by_type
+from forecasting.decisions.question import JobQuestion
+from models.choice.offers import Markets, prices_in_one_region
+from warehouse.records import Market, Price, Scenario
+from warehouse.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class RegionOffers:
+    """Prices of one region, and preemptions of a spot node an hour by type, with their basis."""
+
+    prices: Sequence[Price]
+    preemptions: Mapping[str, tuple[float, str]]
+
+    @property
+    def markets(self) -> tuple[Market, ...]:
+        """The markets that have prices."""
+        known = {price.market for price in self.prices}
+        return tuple(one for one in get_args(Market) if one in known)
+
+    def usd_per_hour(self, scenario: Scenario, market: Market) -> float | None:
+        """Return what all nodes of a scenario cost; None where a type has no price there."""
+        nodes = nodes_by_type(scenario)
+        priced = {price.node_type for price in self.prices if price.market == market}
+        if not nodes.keys() <= priced:
+            return None
+        return sum(self.usd_of(name, market) * count for name, count in nodes.items())
+
+    def usd_of(self, node_type: str, market: Market) -> float:
+        """Return what a node costs an hour on a market that has it."""
+        return next(
+            price.usd_per_hour
+            for price in self.prices
+            if (price.node_type, price.market) == (node_type, market)
+        )
+
+    def preemptions_per_hour(self, scenario: Scenario, market: Market) -> float:
+        """Return how often any node of a scenario is taken away."""
+        if market != "spot":
+            return 0.0
+        return sum(
+            count * self.preemptions[name][0] for name, count in nodes_by_type(scenario).items()
+        )
+
+
+def read_offers(
+    warehouse: Warehouse,
+    question: JobQuestion,
+    capacity: Mapping[str, int],
+    market: Markets,
+    as_of: datetime,
+) -> RegionOffers:
+    """Return the prices of all node types, of the region where they cost least together.
+
+    Raises:
+        BadInput: a type has no price.
+    """
+    wanted = dict(capacity)
+    if question.server is not None:
+        wanted[question.server] = wanted.get(question.server, 0) + question.servers
+    known = warehouse.query("prices_as_of", as_of=as_of.isoformat())
+    prices = prices_in_one_region(known, wanted, market, as_of)
+    return RegionOffers(prices, dict(_preemptions(warehouse, question, prices, known, as_of)))
+
+
+def _preemptions(
+    warehouse: Warehouse,
+    question: JobQuestion,
+    prices: Sequence[Price],
+    known: pl.DataFrame,
+    as_of: datetime,
+) -> Iterator[tuple[str, tuple[float, str]]]:
+    for price in prices:
+        if price.market != "spot":
+            continue
+        if (given := question.preemptions_per_node_hour) is not None:
+            yield price.node_type, (given, "as given")
+            continue
+        bought = known.filter(
+            pl.col("region").is_null() | pl.col("region").eq_missing(pl.lit(price.region)),
+            node_type=price.node_type,
+            market="on_demand",
+        )
+        usd = next(iter(bought.sort("observed", descending=True)["usd_per_hour"]), None)
+        yield price.node_type, preemptions_per_node_hour(warehouse, price, usd, as_of)
+
+
+# How often spot nodes are taken away, as the history of their prices has it.
+#
+# A node is taken away when its spot price rises above the price on demand: whoever bids that, and
+# nobody bids more, loses it then. AWS's prices have followed demand slowly since December 2017, and
+# nodes are taken for want of capacity too, which no price shows. So a rate is at least the default.
+
+
+_HOURS_A_MONTH = 730.0
+DEFAULT_PER_NODE_HOUR = -log(1 - 0.2) / _HOURS_A_MONTH
+"""A fifth of all nodes within a month: the last but one border of AWS's Spot Instance Advisor,
+whose highest class is "> 20 %"."""
+
+
+def preemptions_per_node_hour(
+    warehouse: Warehouse, price: Price, on_demand_usd: float | None, as_of: datetime
+) -> tuple[float, str]:
+    """Return how often a spot node is taken away, with where that is from.
+
+    Args:
+        warehouse: the history.
+        price: of the node on the spot market; its place counts.
+        on_demand_usd: what it costs an hour on demand there; None: not known.
+        as_of: prices that were observed later, or that nobody had seen by then, do not count.
+    """
+    prices = warehouse.query("price_history", node_type=price.node_type, market="spot")
+    there = prices.filter(
+        pl.col("region").eq_missing(pl.lit(price.region, pl.String)),
+        pl.col("zone").eq_missing(pl.lit(price.zone, pl.String)),
+        pl.col("known_from") <= as_of,
+        ~pl.col("backend").is_in(["published", "declared"]),
+    ).sort("observed_at")
+    if on_demand_usd is None or there.height < 2:
+        return DEFAULT_PER_NODE_HOUR, "default: a fifth of all nodes a month"
+    above = [usd > on_demand_usd for usd in there["usd_per_hour"].to_list()]
+    times = there["observed_at"].to_list()
+    return rises_per_hour(above, (times[-1] - times[0]).total_seconds() / 3600)
+
+
+def rises_per_hour(above: list[bool], hours: float) -> tuple[float, str]:
+    """Return how often a price rose above another one an hour, and from how many hours.
+
+    Args:
+        above: whether it was, observation by observation.
+        hours: from the first to the last.
+    """
+    rises = sum(later and not earlier for earlier, later in pairwise(above))
+    found = rises / hours if hours > 0 else 0.0
+    basis = f"{rises} rises above the price on demand in {hours:.0f} h"
+    if found < DEFAULT_PER_NODE_HOUR:
+        return DEFAULT_PER_NODE_HOUR, f"{basis}; at least a fifth of all nodes a month"
+    return found, basis

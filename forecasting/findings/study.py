@@ -1,0 +1,309 @@
+"""What a report says of any round: what it is about, how its forecasts did, what is not judged."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from forecasting.costs import examples_per_step
+from forecasting.inputs import baseline_in_words, systems_of
+from forecasting.results import headline_filter, latest_forecasts, of_place, of_round
+from profilers.clusters.node_types import declared_usd_per_hour
+from studies.curve import node_types
+from studies.rounds import Round
+from warehouse.records import Backend, Run, Scenario
+from warehouse.warehouse import Warehouse
+
+# What an evaluation is about: the study and its round, and the runs that it rests on.
+
+
+@dataclass(frozen=True)
+class RoundDescription:
+    """A round in words, and its runs.
+
+    `metric` is what is predicted and measured, `baseline` what predictions stand beside, both as
+    figures and tables name them; `node_types` are the combinations of its nodes.
+    """
+
+    study: str
+    description: str
+    repeat: int
+    backend: Backend
+    host_id: str
+    metric: str
+    baseline: str
+    node_types: tuple[str, ...]
+    runs: tuple[Run, ...]
+
+
+def describe_round(round_: Round) -> RoundDescription:
+    """Return what a round is about."""
+    study = round_.study
+    return RoundDescription(
+        study=study.name,
+        description=study.description,
+        repeat=round_.repeat,
+        backend=round_.backend,
+        host_id=round_.host_id,
+        metric=study.metric.in_words,
+        baseline=baseline_in_words(study),
+        node_types=tuple(node_types(study.curves)),
+        runs=round_.runs,
+    )
+
+
+# All systems of a study on what all of them forecast, and how much each covers.
+
+
+def board(round_: Round, warehouse: Warehouse) -> pl.DataFrame:
+    """Return rows of query `board` about the study of a round, on its backend; of all rounds."""
+    found = warehouse.query("board", study=round_.study.name)
+    return found.filter(backend=round_.backend)
+
+
+# What systems forecast of the scenarios of a round, beside what was measured after it.
+
+
+SCHEMA = {
+    "system": pl.String,
+    "scenario_id": pl.String,
+    "dnn": pl.String,
+    "workers": pl.Int64,
+    "predicted": pl.Float64,
+    "measured": pl.Float64,
+    "error_percent": pl.Float64,
+    "noise_floor_percent": pl.Float64,
+    "fit_id": pl.String,
+}
+"""A row for each system and scenario that was judged."""
+
+
+def judged_forecasts(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
+    """Return `SCHEMA` of a round: each system's newest forecast of what no busy host measured.
+
+    Forecasts of other studies count where they are of the same scenarios, on the same host, by
+    systems that the study of the round does not have: Ernest's own runs are a study of theirs.
+
+    Args:
+        round_: of a study.
+        accuracy: rows of report.accuracy.
+    """
+    asked = [
+        (scenario.scenario_id, scenario.workload.dnn, scenario.strategy.workers)
+        for curve in round_.study.curves
+        if curve.is_judged
+        for scenario in curve.scenarios(round_.backend)
+    ]
+    scenarios = pl.DataFrame(asked, ["scenario_id", "dnn", "workers"], orient="row").unique()
+    own = [system.name for system in systems_of(round_.study)]
+    others = of_place(round_, accuracy).filter(
+        pl.col("study") != round_.study.name, ~pl.col("system").is_in(own)
+    )
+    return (
+        pl.concat([of_round(round_, accuracy), others])
+        .filter(pl.col("error_percent").is_not_null(), ~pl.col("host_busy"))
+        .sort("made_at")
+        .unique(["system", "scenario_id"], keep="last")
+        .join(scenarios, on="scenario_id")
+        .select(SCHEMA.keys())
+        .cast(pl.Schema(SCHEMA))
+        .sort("system", "dnn", "workers", "scenario_id")
+    )
+
+
+# What a round knows of scenarios beyond verdicts: forecasts nobody judged, and when all were made.
+#
+# A run judges forecasts of its own round. Where a later round did not profile a scenario again, it
+# has no forecast of its own, and the one of an earlier round stands.
+
+
+Made = Literal["sealed", "before", "after"]
+"""Published before the measurement; made before its run began; made later, from profiles alone."""
+STANDING = {"forecast_round": pl.Int32, "made": pl.String}
+"""Columns that `with_pending` adds: the round of the forecast shown, and `Made` of judged ones."""
+
+
+def with_pending(round_: Round, rows: pl.DataFrame, warehouse: Warehouse) -> pl.DataFrame:
+    """Return rows of `forecasting.results.outcome` with what no verdict tells, and `STANDING`.
+
+    Without a verdict, predicted, low, high and linear are those of the newest forecast of this
+    round or of one before it; measured is what this round measured. Such rows have no error.
+    """
+    name, repeat = round_.study.name, round_.repeat
+    with warehouse.reading():
+        ledger = warehouse.query("predictions", study=name, repeat=None)
+        measured = warehouse.query("measured", study=name, repeat=repeat)
+        sealed = warehouse.query("published", study=name)
+    return with_time_made(
+        merge_pending(round_, rows, latest_forecasts(round_, ledger), _of(round_, measured)), sealed
+    )
+
+
+def merge_pending(
+    round_: Round, rows: pl.DataFrame, newest: pl.DataFrame, measured: pl.DataFrame
+) -> pl.DataFrame:
+    """Return rows with forecasts and measurements that no verdict has, and started_at of runs.
+
+    Args:
+        round_: whose rows they are.
+        rows: of `forecasting.results.outcome`.
+        newest: of `forecasting.results.latest_forecasts`.
+        measured: scenario_id, value and started_at, one row a scenario.
+    """
+    known = newest.rename({name: f"{name}_standing" for name in newest.columns[1:]})
+    joined = rows.join(known, on="scenario_id", how="left", maintain_order="left").join(
+        measured, on="scenario_id", how="left", maintain_order="left"
+    )
+    judged = pl.col("predicted").is_not_null()
+    instead = {
+        name: pl.when(judged).then(pl.col(name)).otherwise(pl.col(f"{name}_standing"))
+        for name in ("predicted", "low", "high", "system", "made_at")
+    }
+    return joined.select(
+        *(pl.col(name) for name in rows.columns if name not in {*instead, "linear", "measured"}),
+        **instead,
+        linear=pl.coalesce("linear", "linear_standing"),
+        measured=pl.coalesce("measured", "value"),
+        forecast_round=pl.when(judged)
+        .then(pl.lit(round_.repeat, pl.Int32))
+        .otherwise("forecast_round_standing"),
+        started_at="started_at",
+    )
+
+
+def with_time_made(rows: pl.DataFrame, sealed: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with when each judged forecast was made; NULL where nothing was judged.
+
+    Args:
+        rows: of `merge_pending`.
+        sealed: prediction_id of what was published before it was measured.
+    """
+    when = (
+        pl.when(pl.col("prediction_id").is_in(sealed["prediction_id"].to_list()))
+        .then(pl.lit("sealed"))
+        .when(pl.col("made_at") < pl.col("started_at"))
+        .then(pl.lit("before"))
+        .otherwise(pl.lit("after"))
+    )
+    judged = pl.col("error_percent").is_not_null()
+    return rows.with_columns(made=pl.when(judged).then(when)).drop("started_at")
+
+
+def _of(round_: Round, measured: pl.DataFrame) -> pl.DataFrame:
+    """Return the value and the first start of each scenario's runs in a round."""
+    ours = measured.filter(
+        pl.col("backend") == round_.backend,
+        pl.col("host_id") == round_.host_id,
+        pl.col("metric").is_in(list(round_.study.metrics)),
+    )
+    return ours.group_by("scenario_id").agg(pl.col("value").mean(), pl.col("started_at").min())
+
+
+# What a dollar trains: examples for the price of a scenario's nodes.
+
+
+def per_dollar(round_: Round, rows: pl.DataFrame) -> pl.DataFrame | None:
+    """Return what a dollar trains in each scenario, by forecast and as measured.
+
+    The price is what the nodes of the run that measured it cost an hour; of a scenario that nobody
+    measured, what their types declare.
+
+    Args:
+        round_: that has landed.
+        rows: of `forecasting.results.outcome`: scenario_id, predicted and measured.
+
+    Returns:
+        scenario_id, usd_per_hour, and predicted and measured (examples per dollar), a row for each
+        scenario whose price is known; None if no price is.
+    """
+    judges = {need.probe for need in round_.needs if not need.profiles}
+    paid = {
+        run.scenario_id: run.config.get("usd_per_hour")
+        for need, run in round_.runs_of(*judges).items()
+        if not need.profiles
+    }
+    found = {
+        scenario.scenario_id: (_usd_per_hour(scenario, paid), examples_per_step(scenario), is_rate)
+        for curve in round_.study.curves
+        if curve.is_judged
+        for is_rate in [curve.metric.name.endswith("_per_s")]
+        for scenario in curve.scenarios(round_.backend)
+    }
+    priced = [(one, *about) for one, about in found.items() if about[0]]
+    if not priced:
+        return None
+    columns = ["scenario_id", "usd_per_hour", "examples", "is_rate"]
+    per_hour = 3600 / pl.col("usd_per_hour") * pl.col("examples")
+    return (
+        pl.DataFrame(priced, columns, orient="row")
+        .join(rows.unique("scenario_id"), on="scenario_id", maintain_order="left")
+        .select(
+            "scenario_id",
+            "usd_per_hour",
+            *(
+                (per_hour * pl.when("is_rate").then(name).otherwise(1 / pl.col(name))).alias(name)
+                for name in ("predicted", "measured")
+            ),
+        )
+    )
+
+
+def _usd_per_hour(scenario: Scenario, paid: Mapping[str | None, object]) -> float | None:
+    asked = paid.get(scenario.scenario_id)
+    return float(asked) if isinstance(asked, int | float) else declared_usd_per_hour(scenario.nodes)
+
+
+# The first screen of a report: how wrong forecasts were, and when they were made.
+
+
+@dataclass(frozen=True)
+class OpeningFigures:
+    """What the first screen says beside the summary, of the same judged scenarios.
+
+    Attributes:
+        systems: that made the forecasts.
+        nine_of_ten: the 90th percentile of absolute errors, percent, interpolated; None: no error.
+        inside: the share of measurements inside of the interval, percent; None: there is none.
+        inside_n: how many forecasts have an interval.
+        sealed: how many forecasts were published before their scenarios were measured.
+        before: how many more had been made when the run that judges them began.
+        after: how many were made later, from what had been profiled.
+        points: workers, error_percent and linear_error_percent of every judged scenario.
+    """
+
+    systems: tuple[str, ...]
+    nine_of_ten: float | None
+    inside: float | None
+    inside_n: int
+    sealed: int
+    before: int
+    after: int
+    points: pl.DataFrame
+
+    @property
+    def inside_count(self) -> int:
+        """How many measurements were inside."""
+        return round((self.inside or 0.0) * self.inside_n / 100)
+
+
+def opening_figures(rows: pl.DataFrame) -> OpeningFigures:
+    """Return what the first screen says of rows of `forecasting.findings.study`.
+
+    The same scenarios count as in the summary, and those of a busy host do not.
+    """
+    judged = rows.filter(pl.col("error_percent").is_not_null())
+    counted = judged.filter(headline_filter(rows), ~pl.col("host_busy"))
+    made = counted["made"].to_list()
+    inside = counted.select(pl.col("measured").is_between("low", "high")).to_series().drop_nulls()
+    share = 100 * sum(inside) / len(inside) if len(inside) else None
+    return OpeningFigures(
+        systems=tuple(counted["system"].drop_nulls().unique().sort()),
+        nine_of_ten=counted["error_percent"].abs().quantile(0.9, "linear"),
+        inside=share,
+        inside_n=len(inside),
+        sealed=made.count("sealed"),
+        before=made.count("before"),
+        after=made.count("after"),
+        points=judged.select("workers", "error_percent", "linear_error_percent"),
+    )

@@ -1,0 +1,412 @@
+"""Whose runs answer a question: of which backend, and of which host."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from json import loads
+from typing import cast
+
+import polars as pl
+
+from models.predictddl.training_set import are_enough
+from models.system import System
+from profilers.clusters import host_id
+from profilers.clusters.fleet import BACKENDS, has_fleet
+from profilers.clusters.node_types import fleet_types, node_group
+from studies.curve import Curve
+from warehouse.inputs import Input, Subject, meets_input
+from warehouse.records import Backend, BadInput, Scenario
+from warehouse.warehouse import Warehouse
+
+# The runs that forecasts may rest on when no study has chosen them: all that are visible.
+
+
+_TOLD_APART_BY = ("worker", "devices_per_node", "world_size")
+"""What the config of a run about nodes names; the rest of it is how they were measured."""
+CALIBRATING = "calibrate."
+"""How studies are called whose runs correct forecasts (`stepcast predict --calibrate one-node`)."""
+Round = tuple[str, int]
+"""A study and the number of a round."""
+
+
+@dataclass(frozen=True)
+class VisibleRun:
+    """A profile run that predictors may see, and what it is about."""
+
+    run_id: str
+    subject: Subject
+    round: Round
+    backend: Backend
+    host_id: str
+    started_at: datetime
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether it is of several devices: training, or an all-reduce."""
+        scenario = self.subject.scenario
+        if scenario is None:
+            return "world_size" in self.subject.config
+        return scenario.strategy.workers * scenario.strategy.devices_per_node > 1
+
+    @property
+    def key(self) -> object:
+        """What runs share of which the newest counts."""
+        about = self.subject
+        if about.scenario is not None:
+            return self.host_id, about.probe, about.scenario
+        config = tuple(sorted(about.config.items()))
+        return self.host_id, about.probe, about.link_mbps, config
+
+
+@dataclass(frozen=True)
+class SelectedRuns:
+    """The runs that meet what a forecast asks for, the newest first, and asks that none meets."""
+
+    runs: tuple[VisibleRun, ...]
+    lacking: tuple[Input, ...]
+
+    @property
+    def rounds(self) -> frozenset[Round]:
+        """The rounds that they are of."""
+        return frozenset(run.round for run in self.runs)
+
+
+def visible_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tuple[VisibleRun, ...]:
+    """Return all runs that fits may rest on (`runs_for_fits`), the newest first.
+
+    Those that started after `known_by` are left out.
+    """
+    tables = warehouse.visible_tables(["run", "scenario"])
+    canonical = dict(tables["scenario"].select("run_id", "canonical").iter_rows())
+    rows = runs_for_fits(tables["run"]).sort("started_at", "run_id")
+    if known_by is not None:
+        rows = rows.filter(pl.col("started_at") <= known_by)
+    scenario = cache(Scenario.model_validate_json)
+    return tuple(
+        VisibleRun(
+            run_id=row["run_id"],
+            subject=_subject(row["probe"], loads(row["config"]), text and scenario(text)),
+            round=(row["study"], row["repeat"]),
+            backend=cast(Backend, row["backend"]),
+            host_id=row["host_id"],
+            started_at=row["started_at"],
+        )
+        for row in reversed(rows.to_dicts())
+        for text in [canonical.get(row["run_id"])]
+    )
+
+
+def runs_for_fits(runs: pl.DataFrame) -> pl.DataFrame:
+    """Return visible runs without those of imported files and those that only correct forecasts."""
+    corrects = pl.col("study").str.starts_with(CALIBRATING)
+    return runs.filter(~corrects, pl.col("backend") != "imported")
+
+
+def select_runs(asks: Sequence[Input], runs: Sequence[VisibleRun]) -> SelectedRuns:
+    """Return the runs that meet what a forecast asks for.
+
+    Of asks that are not about `train` scenarios the newest round counts that meets all which are
+    not optional, so that days are not mixed. Where no round does, each ask is met by the newest
+    round that can. Of runs about the same thing the newest counts.
+
+    Args:
+        asks: as a system makes them, on the links of profiles.
+        runs: that are visible, of one backend and host, the newest first.
+    """
+    of_train = [ask for ask in asks if ask.whose == "train"]
+    others = [ask for ask in asks if ask.whose != "train"]
+    needed = [ask for ask in others if not ask.optional]
+    serving = {ask: [run for run in runs if _serves(run, ask)] for ask in dict.fromkeys(asks)}
+    rounds = _shared([[run.round for run in serving[ask]] for ask in needed])
+    found: list[VisibleRun] = []
+    for ask in others:
+        ours = serving[ask]
+        of_round = rounds[0] if rounds else next((run.round for run in ours), None)
+        if rounds or not ask.optional:
+            found += [run for run in ours if run.round == of_round]
+    for ask in of_train:
+        found += serving[ask]
+    lacking = tuple(ask for ask in asks if not ask.optional and not serving[ask])
+    return SelectedRuns(newest_of_each(found), lacking)
+
+
+def select_by_inventory(
+    asks: Sequence[Input],
+    found: SelectedRuns,
+    runs: Sequence[VisibleRun],
+    elsewhere: Sequence[VisibleRun],
+) -> SelectedRuns:
+    """Return what a forecast rests on whose system knows nodes by what they can do.
+
+    Steps of `train` scenarios count with the inventories of their nodes and of the nodes that are
+    asked about. Where this host has few such steps, those of other hosts count too, but only on
+    nodes of which that host has an inventory; then this host has to have one as well.
+
+    Args:
+        asks: as of `select_runs`; those of a `cluster` are of inventories.
+        found: what meets them here.
+        runs: visible runs of this host.
+        elsewhere: visible runs of the backend's other hosts.
+    """
+    of_steps = {ask.probe for ask in asks if ask.whose == "train"}
+    of_nodes = [ask for ask in asks if ask.whose == "cluster"]
+    inventories = {ask.probe for ask in of_nodes}
+    types = {
+        worker_group.node_type for ask in of_nodes for worker_group in ask.scenario.worker_groups
+    }
+    ours = [run for run in runs if run.subject.probe in inventories]
+    there = {node_type for run in ours for node_type in run.subject.worker_types}
+    steps = [run for run in found.runs if run.subject.probe in of_steps]
+    known = {
+        (run.host_id, node_type)
+        for run in elsewhere
+        if run.subject.probe in inventories
+        for node_type in run.subject.worker_types
+    }
+    others = [run for run in elsewhere if run.subject.probe in of_steps and _nodes(run) <= known]
+    trained = [run.subject.scenario for run in steps if run.subject.scenario is not None]
+    if are_enough(trained) or (steps and not types <= there):
+        others = []
+    elif others:
+        # What nodes without an inventory can do is a guess, which would look like a difference.
+        guessed = [run for run in steps if not run.subject.worker_types <= there]
+        found = SelectedRuns(tuple(run for run in found.runs if run not in guessed), found.lacking)
+    if not steps and not others:
+        return found
+    wanted = types.union(*(run.subject.worker_types for run in steps))
+    nodes = set[tuple[str, str]]().union(*map(_nodes, others))
+    own = [run for run in ours if run.subject.worker_types <= wanted]
+    theirs = [run for run in elsewhere if run.subject.probe in inventories and _nodes(run) <= nodes]
+    lacking = [ask for ask in found.lacking if ask.whose != "train"]
+    lacking += of_nodes if others and not types <= there else []
+    return SelectedRuns(
+        newest_of_each([*found.runs, *own, *others, *theirs]), tuple(dict.fromkeys(lacking))
+    )
+
+
+def _nodes(run: VisibleRun) -> set[tuple[str, str]]:
+    return {(run.host_id, node_type) for node_type in run.subject.worker_types}
+
+
+def newest_of_each(runs: Iterable[VisibleRun]) -> tuple[VisibleRun, ...]:
+    """Return the newest run about each thing, the newest first."""
+    by_key: dict[object, VisibleRun] = {}
+    for run in sorted(runs, key=_age, reverse=True):
+        by_key.setdefault(run.key, run)
+    return tuple(by_key.values())
+
+
+def _shared(rounds: Sequence[Sequence[Round]]) -> list[Round]:
+    """Return the rounds that are in every list, in the order of the first."""
+    first, *others = rounds or [[]]
+    return [one for one in first if all(one in several for several in others)]
+
+
+def _age(run: VisibleRun) -> tuple[datetime, str]:
+    return run.started_at, run.run_id
+
+
+def _serves(run: VisibleRun, ask: Input) -> bool:
+    """Tell whether a run is what is asked for; of nodes, with as many devices each."""
+    if not meets_input(run.subject, ask):
+        return False
+    each = run.subject.config.get("devices_per_node")
+    return ask.whose != "cluster" or each in (None, ask.scenario.strategy.devices_per_node)
+
+
+def _subject(
+    probe: str, config: Mapping[str, str | int | float | None], scenario: Scenario | str | None
+) -> Subject:
+    if isinstance(scenario, Scenario):
+        return Subject(probe, scenario, scenario.link_mbps)
+    speed = config.get("link_mbps")
+    return Subject(
+        probe,
+        None,
+        None if speed is None else float(speed),
+        dict(_known(config)),
+    )
+
+
+def _known(config: Mapping[str, str | int | float | None]) -> Iterator[tuple[str, str | int]]:
+    for name in _TOLD_APART_BY:
+        value = config.get(name)
+        if isinstance(value, str | int):
+            yield name, value
+
+
+@dataclass(frozen=True)
+class HostSelection:
+    """A backend and host; `is_here`: it is this host, or the fleet that this home knows.
+
+    `elsewhere`: node types that are asked about and were never profiled there, each with the
+    backend and host that have its newest runs; none where the host was named.
+    """
+
+    backend: Backend
+    host_id: str
+    is_here: bool
+    elsewhere: "tuple[tuple[str, Where], ...]" = ()
+
+    def in_words(self) -> Iterator[str]:
+        """Yield what to tell whoever asked."""
+        whose = "this host" if self.is_here else f"host {self.host_id}, which is not this one"
+        yield f"Backend {self.backend}, {whose}."
+
+    def lacks(self, scenario: Scenario) -> str | None:
+        """Return why runs of this place say nothing of a scenario; None: they may."""
+        types = {group.node_type for group in scenario.nodes}
+        for name, (backend, host) in self.elsewhere:
+            if name in types:
+                return f"{name} was profiled on another host; --backend {backend} --host {host}"
+        return None
+
+
+Where = tuple[Backend, str]
+
+
+def select_host(
+    runs: Sequence[VisibleRun],
+    curves: Sequence[Curve],
+    backend: Backend | None,
+    host: str | None = None,
+) -> HostSelection:
+    """Return whose runs count.
+
+    Hosts with runs of more of the node types that are asked about go first; then this host; then
+    one with runs on links of the speeds that are asked about; then the one with the newest runs.
+
+    Args:
+        runs: that are visible, the newest first.
+        curves: what is asked about; its node types are emulated ones, or of the fleet file.
+        backend: None: the one of these runs.
+        host: whose runs count; None: as above.
+
+    Raises:
+        BadInput: nothing has been profiled, there is no node type of a name on the backend, or the
+            host has no runs.
+    """
+    names = {name for curve in curves for name in (*curve.worker, *filter(None, [curve.server]))}
+    return select_host_of_types(runs, names, {curve.link_mbps for curve in curves}, backend, host)
+
+
+def select_host_of_types(
+    runs: Sequence[VisibleRun],
+    names: Set[str],
+    speeds: Set[float | None],
+    backend: Backend | None = None,
+    host: str | None = None,
+) -> HostSelection:
+    """Return whose runs count, as `select_host` does of curves.
+
+    Args:
+        runs: that are visible, the newest first.
+        names: node types that are asked about; none: those of any backend will do.
+        speeds: of links that are asked about.
+        backend: as `select_host`.
+        host: as `select_host`.
+
+    Raises:
+        BadInput: as `select_host`.
+    """
+    if not runs:
+        raise BadInput("nothing has been profiled yet; run a study first, such as `make demo`")
+    for name in sorted(names):
+        node_group("worker", name, 1)
+    of_fleet = bool(names & fleet_types().keys())
+    if backend is not None and (backend in BACKENDS) != of_fleet:
+        wrong = min(name for name in names if (name in fleet_types()) == of_fleet)
+        raise BadInput(f"there are no nodes of type {wrong!r} on backend {backend}")
+    found = [
+        run
+        for run in runs
+        if (not names or (run.backend in BACKENDS) == of_fleet) and backend in (None, run.backend)
+    ]
+    profiled, links = _profiled(found)
+    places = [one for one in profiled if host in (None, one[1])]
+    if not places and host is None:
+        there = backend or ("ssh" if of_fleet else "emulated")
+        return HostSelection(there, _here(there) or "", True)
+    if not places:
+        known = ", ".join(dict.fromkeys(one for _, one in profiled)) or "none"
+        raise BadInput(f"--host: no runs of host {host!r}; hosts that have some: {known}")
+
+    def fits(place: Where) -> tuple[int, bool, int]:
+        return len(names & profiled[place]), is_here(place), len(speeds & links[place])
+
+    chosen = max(places, key=fits)
+    elsewhere = (
+        (name, next((one for one, types in profiled.items() if name in types), None))
+        for name in sorted(names - profiled[chosen] if host is None else ())
+    )
+    return HostSelection(
+        *chosen, is_here(chosen), tuple((name, one) for name, one in elsewhere if one is not None)
+    )
+
+
+def _profiled(
+    runs: Sequence[VisibleRun],
+) -> tuple[dict[Where, set[str]], dict[Where, set[float | None]]]:
+    """Return the node types, and the speeds of links, that runs are about, by place."""
+    types: dict[Where, set[str]] = {}
+    speeds: dict[Where, set[float | None]] = {}
+    for run in runs:
+        where, about = (run.backend, run.host_id), run.subject
+        nodes = () if about.scenario is None else about.scenario.nodes
+        types.setdefault(where, set()).update(
+            about.worker_types, (group.node_type for group in nodes)
+        )
+        speeds.setdefault(where, set()).add(about.link_mbps)
+    return types, speeds
+
+
+def is_here(place: Where) -> bool:
+    """Tell whether a backend and host are this host, or the fleet that this home knows."""
+    backend, host = place
+    return host == _here(backend)
+
+
+def _here(backend: Backend) -> str | None:
+    """Return what this host's runs are told apart by, None of a fleet that is not here."""
+    return host_id(backend) if backend not in BACKENDS or has_fleet() else None
+
+
+# Which scenarios one fit forecasts, and which runs it sees.
+
+
+@dataclass(frozen=True)
+class FitGroup:
+    """Scenarios that one fit of a system forecasts, and the runs that it sees, the newest first."""
+
+    system: System
+    of: tuple[tuple[Curve, Scenario], ...]
+    runs: tuple[VisibleRun, ...]
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The runs by their names, the oldest first."""
+        return tuple(run.run_id for run in reversed(self.runs))
+
+
+def group_by_fit(
+    wanted: Mapping[tuple[System, Curve, Scenario], SelectedRuns],
+) -> tuple[FitGroup, ...]:
+    """Return what is fitted once.
+
+    A pooled system sees, as in a study, what all scenarios rest on whose runs are of the same
+    rounds; any other one the runs of one forecast.
+    """
+    found: dict[object, list[tuple[tuple[System, Curve, Scenario], SelectedRuns]]] = {}
+    for key, rests in wanted.items():
+        system = key[0]
+        one = rests.rounds if system.pooled else frozenset(run.run_id for run in rests.runs)
+        found.setdefault((system.name, one), []).append((key, rests))
+    return tuple(
+        FitGroup(
+            members[0][0][0],
+            tuple((curve, scenario) for (_, curve, scenario), _ in members),
+            newest_of_each(run for _, rests in members for run in rests.runs),
+        )
+        for members in found.values()
+    )

@@ -1,0 +1,261 @@
+"""What forecasts of a curve rest on: the runs of a round that meet what a system asks for."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from models.profiled_run import refusal
+from models.system import System
+from models.systems import SYSTEMS
+from profilers.probe import PlannedRun
+from profilers.scenarios import single_worker_scenarios
+from studies.curve import Curve
+from studies.planned_runs import SystemInputs, resolve_input
+from studies.rounds import Round
+from studies.study import Study
+from warehouse.inputs import Input, Refusal, meets_input
+from warehouse.records import Backend, BadInput, Run, Scenario
+
+InputRuns = Mapping[Scenario, tuple[PlannedRun, ...] | Refusal]
+"""By scenario, the runs that a forecast rests on, or why there is none."""
+
+
+def input_runs_by_scenario(
+    system: System,
+    curve: Curve,
+    needed: Sequence[PlannedRun],
+    backend: Backend,
+    learns_from: Collection[str],
+) -> InputRuns:
+    """Return what a system's forecast of each scenario of a curve rests on.
+
+    Args:
+        system: that forecasts.
+        curve: one of a study.
+        needed: what a round of the study needs; found needs keep its order.
+        backend: where it is measured.
+        learns_from: other studies, whose train scenarios do for systems that travel.
+    """
+    learns = system.travels and bool(learns_from)
+    profiles = [need for need in needed if need.profiles]
+    # The scenarios of a curve share most of what they rest on.
+    met: dict[Input, list[PlannedRun] | Refusal] = {}
+    found: dict[Scenario, tuple[PlannedRun, ...] | Refusal] = {}
+    for scenario in curve.scenarios(backend):
+        asks = system.rests_on(scenario)
+        if isinstance(asks, Refusal):
+            found[scenario] = asks
+            continue
+        for ask in asks:
+            if ask not in met:
+                met[ask] = _select_planned_runs(ask, curve, profiles, backend, learns)
+        ours = [met[ask] for ask in asks]
+        refused = next((one for one in ours if isinstance(one, Refusal)), None)
+        found[scenario] = refused or _in_order(ours, profiles)
+    return found
+
+
+def input_runs_of_curve(
+    system: System,
+    curve: Curve,
+    needed: Sequence[PlannedRun],
+    backend: Backend,
+    learns_from: Collection[str],
+) -> tuple[PlannedRun, ...]:
+    """Return all of a study that a system's forecasts of a curve rest on."""
+    return _in_order(
+        input_runs_by_scenario(system, curve, needed, backend, learns_from).values(), needed
+    )
+
+
+def input_runs_by_system(
+    systems: Iterable[System], study: Study, needed: Sequence[PlannedRun], backend: Backend
+) -> dict[System, tuple[PlannedRun, ...]]:
+    """Return all of a study that each system's forecasts rest on.
+
+    Systems that refuse all test scenarios are left out; those that only learn from other studies
+    rest on nothing of this one.
+    """
+    judged = [curve for curve in study.curves if curve.is_judged]
+    found = {}
+    for system in systems:
+        ours = (
+            input_runs_of_curve(system, one, needed, backend, study.learns_from) for one in judged
+        )
+        all_of_it = _in_order(ours, needed)
+        if all_of_it or (system.travels and study.learns_from):
+            found[system] = all_of_it
+    return found
+
+
+def round_input_runs_by_scenario(round_: Round, system: System, curve: Curve) -> InputRuns:
+    """Return the same of a curve of a round."""
+    return input_runs_by_scenario(
+        system, curve, round_.needs, round_.backend, round_.study.learns_from
+    )
+
+
+def round_input_runs(round_: Round, system: System, curve: Curve) -> tuple[PlannedRun, ...]:
+    """Return all that a round has for a system's forecasts of a curve."""
+    return input_runs_of_curve(
+        system, curve, round_.needs, round_.backend, round_.study.learns_from
+    )
+
+
+def foreign_input_runs(system: System, round_: Round, curve: Curve) -> list[Run]:
+    """Return the runs of other studies that a system's forecasts of a curve rest on too."""
+    if not system.travels:
+        return []
+    probes = input_probes(system, curve, round_.backend)
+    return [run for run in round_.learned if run.probe in probes]
+
+
+def input_probes(system: System, curve: Curve, backend: Backend) -> set[str]:
+    """Return the probes whose runs a system's forecasts of a curve rest on."""
+    asks = map(system.rests_on, curve.scenarios(backend))
+    return {ask.probe for some in asks if not isinstance(some, Refusal) for ask in some}
+
+
+def profiled_curves(round_: Round, systems: Sequence[System]) -> Round | None:
+    """Return a round with only the curves that have been profiled, None if no test curve has.
+
+    Of a train curve everything has been measured. Of a test curve there is all that its forecasts
+    rest on but train curves, or at least one measurement if they rest on nothing else.
+    """
+    curves = [curve for curve in round_.study.curves if _is_profiled(round_, curve, systems)]
+    if not any(curve.is_judged for curve in curves):
+        return None
+    return replace(round_, study=round_.study.with_curves(curves))
+
+
+def _is_profiled(round_: Round, curve: Curve, systems: Sequence[System]) -> bool:
+    backend, needs = round_.backend, round_.needs
+    if curve.is_judged:
+        own = {
+            need: round_.run_of(need) is not None
+            for system in systems
+            for need in round_input_runs(round_, system, curve)
+            if not need.of_train
+        }
+        if own:
+            return all(own.values())
+    subjects = set(curve.scenarios(backend)).union(
+        *map(single_worker_scenarios, curve.scenarios(backend))
+    )
+    there = [
+        round_.run_of(need) is not None
+        for need in needs
+        if need.subject.scenario in subjects and need.of_train != curve.is_judged
+    ]
+    return any(there) if curve.is_judged else all(there)
+
+
+def _in_order(
+    found: Iterable[Sequence[PlannedRun] | Refusal], needed: Sequence[PlannedRun]
+) -> tuple[PlannedRun, ...]:
+    """Return each need once, as needed; refusals rest on nothing. What is found is of `needed`."""
+    # By identity: a need is hashed with its whole scenario, and lineage asks for thousands.
+    wanted = {id(need) for some in found if not isinstance(some, Refusal) for need in some}
+    return tuple(need for need in needed if id(need) in wanted)
+
+
+def _select_planned_runs(
+    ask: Input, curve: Curve, profiles: Sequence[PlannedRun], backend: Backend, learns: bool
+) -> list[PlannedRun] | Refusal:
+    """Return the runs that meet an ask, in a study that profiles a curve on links of its own."""
+    asks = resolve_input(ask, curve, backend)
+    if ask.on_its_link and (reason := refusal(asks[0].scenario, ask.scenario)):
+        return Refusal(reason)
+    found = [
+        need
+        for need in profiles
+        if need.probe == ask.probe
+        and any(meets_input(need.subject, ask) for ask in asks)
+        and (need.of_train or ask.whose != "train")
+    ]
+    if ask.switched_on and not all(need.settings.get(ask.switched_on) for need in found):
+        return Refusal(
+            f"it rests on {ask.probe}: {{{ask.switched_on}: true}}, and the study has it without"
+        )
+    if learns and ask.whose == "cluster" and not found:
+        return Refusal(
+            f"it learns from other hosts, and knows nodes by {ask.probe}; name that under probes"
+        )
+    if found or ask.optional or (learns and ask.whose == "train"):
+        return found
+    of = "train scenario" if ask.whose == "train" else "run"
+    return Refusal(f"the study has no {of} of {ask.probe} that it could learn from", foreign=True)
+
+
+# The systems that a study chooses, and what they ask for.
+
+
+def systems_of(study: Study) -> tuple[System, ...]:
+    """Return the systems that a study names, all that need no naming if it names none.
+
+    Raises:
+        BadInput: there is no system of a name.
+    """
+    return systems_named(study.systems)
+
+
+def systems_named(names: Sequence[str]) -> tuple[System, ...]:
+    """Return the systems of these names, all that need no naming if there is no name.
+
+    Raises:
+        BadInput: there is no system of a name.
+    """
+    known = {system.name: system for system in SYSTEMS}
+    if unknown := [name for name in names if name not in known]:
+        raise BadInput(f"systems: no system {unknown[0]!r}; there are {', '.join(known)}")
+    return tuple(known[name] for name in names) or tuple(
+        system for system in SYSTEMS if not system.only_named
+    )
+
+
+def inputs_of_systems(systems: Sequence[System]) -> SystemInputs:
+    """Return what tells what these systems ask for; refusals ask for nothing."""
+
+    def asks(scenario: Scenario) -> Iterator[Input]:
+        for system in systems:
+            rests = system.rests_on(scenario)
+            if not isinstance(rests, Refusal):
+                yield from rests
+
+    return SystemInputs(tuple(system.name for system in systems), asks)
+
+
+def inputs_of_study(study: Study) -> SystemInputs:
+    """Return what tells what the systems of a study ask for.
+
+    Raises:
+        BadInput: as `systems_of`.
+    """
+    return inputs_of_systems(systems_of(study))
+
+
+def primary_systems(study: Study) -> tuple[str, ...]:
+    """Return the names of a study's systems that reports are about; of all, where there is none.
+
+    Of a scenario that several forecast, reports show the first; of one that all of them refuse,
+    none: what stands beside them does not stand in for them.
+    """
+    ours = systems_of(study)
+    about = [system.name for system in ours if system.beside]
+    return tuple(about or (system.name for system in ours))
+
+
+def baselines() -> tuple[str, ...]:
+    """Return the names of the systems that these stand beside, each once."""
+    return tuple(dict.fromkeys(system.beside for system in SYSTEMS if system.beside))
+
+
+def baseline_in_words(study: Study) -> str:
+    """Return what forecasts of a study stand beside, as figures and tables name it.
+
+    That is the baseline of the first system that forecasts its first test scenario.
+    """
+    scenario = study.test[0][0].scenarios("loopback")[0]
+    for system in systems_of(study):
+        if system.beside and not isinstance(system.rests_on(scenario), Refusal):
+            return next(one.in_words for one in SYSTEMS if one.name == system.beside)
+    return "linear scaling"

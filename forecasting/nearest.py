@@ -1,0 +1,297 @@
+"""How wrong forecasts of like scenarios were: the nearest that were judged, and how far they reach.
+
+`find_nearest_cases` is what `predict` and `recommend` ask. The check on committed data is
+`lab/nearest-and-calibration.md`.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from math import log2
+from typing import Self
+
+from networks.catalogue import OWN
+from networks.extraction import primitive_graphs
+from networks.figures import Figures, figures
+from warehouse.records import Backend, Scenario
+from warehouse.warehouse import Warehouse
+
+# Where a scenario lies among others: its coordinates, and how far two scenarios are apart.
+#
+# A doubling counts as one, in each of: operations of a step, parameters, workers, servers, speed of
+# links. Another network, other nodes and other cross traffic count as one each. docs/predict.md
+# says the same to users, and how well errors nearby tell the error of a forecast.
+
+
+UNKNOWN = 3.0
+"""Doublings between networks where the size of one is not known: operations and parameters each."""
+NUMBERS: Mapping[str, str] = {
+    "flops": "operations in a step of a device",
+    "parameters": "parameters",
+    "workers": "workers",
+    "servers": "parameter servers",
+    "link_mbps": "Mb/s of links",
+}
+"""The coordinates that are numbers, in words."""
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """What tells scenarios apart.
+
+    Attributes:
+        training: framework and strategy; scenarios of other training are not compared.
+        network: its name.
+        pixels: of all images in a step of a device; 0: it sees none.
+        numbers: those of `NUMBERS` that are known, all more than zero.
+        nodes: types of workers, as many as each has.
+        cross_traffic: part of the links that others use.
+    """
+
+    training: tuple[str, str]
+    network: str
+    pixels: int
+    numbers: Mapping[str, float]
+    nodes: frozenset[str]
+    cross_traffic: float
+
+    def distance(self, other: "Coordinates") -> float:
+        """Return how far another scenario is; infinite if it is other training."""
+        if self.training != other.training:
+            return float("inf")
+        apart = float(self.network != other.network)
+        apart += float(self.nodes != other.nodes)
+        apart += float(self.cross_traffic != other.cross_traffic)
+        return apart + sum(self._doublings(other, name) for name in NUMBERS)
+
+    def _doublings(self, other: "Coordinates", name: str) -> float:
+        ours, theirs = self.numbers.get(name), other.numbers.get(name)
+        if ours is not None and theirs is not None:
+            return abs(log2(ours / theirs))
+        if name not in ("flops", "parameters"):
+            return 0.0
+        if self.network != other.network:
+            return UNKNOWN
+        # Of one network, operations grow with what it sees.
+        pixels = self.pixels, other.pixels
+        return abs(log2(pixels[0] / pixels[1])) if name == "flops" and all(pixels) else 0.0
+
+
+def coordinates(scenario: Scenario) -> Coordinates:
+    """Return where a scenario lies."""
+    load, strategy = scenario.workload, scenario.strategy
+    batches = [group.batch_size or load.batch_size for group in scenario.worker_groups]
+    numbers = {"workers": float(strategy.workers)}
+    if strategy.servers:
+        numbers["servers"] = float(strategy.servers)
+    if scenario.link_mbps is not None:
+        numbers["link_mbps"] = scenario.link_mbps
+    if (size := _figures(load.dnn, load.image_size)) is not None:
+        numbers["parameters"] = float(size.parameters)
+        numbers["flops"] = size.flops * max(batches)
+    known = {name: value for name, value in numbers.items() if value > 0}
+    return Coordinates(
+        training=(load.framework, strategy.kind),
+        network=load.dnn,
+        pixels=load.image_size**2 * max(batches),
+        numbers=known,
+        nodes=frozenset(group.node_type for group in scenario.worker_groups),
+        cross_traffic=scenario.cross_traffic or 0.0,
+    )
+
+
+def _figures(dnn: str, image_size: int) -> Figures | None:
+    """Return about how large a network is; None where no table has it."""
+    if dnn.startswith(OWN):
+        # The graph of a user's model is at hand while it is asked about.
+        try:
+            return Figures.of(primitive_graphs([(dnn, image_size)])[dnn, image_size])
+        except ValueError:
+            return None
+    return figures(dnn, image_size)
+
+
+NEAREST = 5
+"""How many judged scenarios tell of a case."""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A scenario that a system forecast and that was then measured.
+
+    Attributes:
+        label: of the scenario.
+        scenario_id: its hash.
+        at: where it lies.
+        error: of the forecast, percent of what was measured, signed; a mean over rounds.
+        size: mean of the errors' sizes, percent.
+        inside: how many of the intervals had what was measured.
+        intervals: how many forecasts had an interval.
+        split: how far the scenario was from what the fit saw.
+    """
+
+    label: str
+    scenario_id: str
+    at: Coordinates
+    error: float
+    size: float
+    inside: int
+    intervals: int
+    split: str | None = None
+
+
+@dataclass(frozen=True)
+class NeighbourDistance:
+    """A neighbour and its distance from what is asked about."""
+
+    neighbour: Neighbour
+    distance: float
+
+
+@dataclass(frozen=True)
+class NearestCases:
+    """What is known about forecasts of a system near a scenario.
+
+    Attributes:
+        nearest: that were judged, the nearest first; none: nothing like it was.
+        far: why a forecast is farther out than any that was judged, and what to measure; None: it
+            is not, or too little was judged to tell.
+    """
+
+    nearest: tuple[NeighbourDistance, ...]
+    far: str | None
+
+    @property
+    def error(self) -> float | None:
+        """Mean size of the errors of the nearest, percent; None if there are none."""
+        sizes = [one.neighbour.size for one in self.nearest]
+        return sum(sizes) / len(sizes) if sizes else None
+
+    @property
+    def inside(self) -> int:
+        """How many of their intervals had what was measured."""
+        return sum(one.neighbour.inside for one in self.nearest)
+
+    @property
+    def intervals(self) -> int:
+        """How many forecasts of them had an interval."""
+        return sum(one.neighbour.intervals for one in self.nearest)
+
+
+@dataclass(frozen=True)
+class JudgedScenarios:
+    """All scenarios that were judged on a backend, by system and metric."""
+
+    of: Mapping[tuple[str, str], Sequence[Neighbour]]
+
+    @classmethod
+    def read(cls, warehouse: Warehouse, backend: Backend, known_by: datetime | None = None) -> Self:
+        """Read what had been judged by a time, whether a study asked for the forecast or a user."""
+        found: dict[tuple[str, str], list[Neighbour]] = {}
+        places: dict[str, Coordinates] = {}
+        when = None if known_by is None else known_by.isoformat()
+        rows = warehouse.query("judged_scenarios", backend=backend, known_by=when)
+        for row in rows.to_dicts():
+            key = row["scenario_id"]
+            if key not in places:
+                places[key] = coordinates(Scenario.model_validate(json.loads(row["canonical"])))
+            one = Neighbour(
+                label=row["label"],
+                scenario_id=key,
+                at=places[key],
+                error=row["error_percent"],
+                size=row["ape_percent"],
+                inside=row["inside"],
+                intervals=row["with_interval"],
+                split=row["split"],
+            )
+            found.setdefault((row["system"], row["metric"]), []).append(one)
+        return cls(found)
+
+
+def find_nearest_cases(
+    judged: JudgedScenarios, system: str, metric: str, scenario: Scenario, split: str | None = None
+) -> NearestCases:
+    """Return the judged scenarios nearest to one, and whether it is far out from all of them.
+
+    Those of the same split come first: a scenario that its fit had seen tells little of others.
+
+    Args:
+        judged: what has been judged on the backend.
+        system: that forecasts, by name.
+        metric: that it forecasts, by name.
+        scenario: that is asked about.
+        split: how far it is from what the fit saw; None: not known.
+    """
+    at = coordinates(scenario)
+    ours = [one for one in judged.of.get((system, metric), ()) if one.at.training == at.training]
+    nearest = sort_by_distance(at, ours, split)[:NEAREST]
+    return NearestCases(tuple(nearest), _far(at, [one.at for one in ours]))
+
+
+def sort_by_distance(
+    at: Coordinates, some: Iterable[Neighbour], split: str | None
+) -> list[NeighbourDistance]:
+    """Return judged scenarios with their distances, those of a split first, the nearest first.
+
+    A scenario of which forecasts of several splits were judged is there once.
+    """
+    ranked = sorted(
+        (NeighbourDistance(one, at.distance(one.at)) for one in some),
+        key=lambda one: (
+            split is not None and one.neighbour.split != split,
+            one.distance,
+            one.neighbour.label,
+        ),
+    )
+    first: dict[str, NeighbourDistance] = {}
+    for one in ranked:
+        first.setdefault(one.neighbour.scenario_id, one)
+    return list(first.values())
+
+
+def _far(at: Coordinates, known: Sequence[Coordinates]) -> str | None:
+    """Return in which coordinates a scenario is farther out than any forecast was judged."""
+    beyond = "; ".join(_beyond(at, known))
+    return f"{beyond}; list it under test of a study: `stepcast run` judges it" if beyond else None
+
+
+def _beyond(at: Coordinates, known: Sequence[Coordinates]) -> Iterator[str]:
+    for name, words in NUMBERS.items():
+        value = at.numbers.get(name)
+        values = sorted({one.numbers[name] for one in known if name in one.numbers})
+        reached = judged_range(values)
+        if value is None or reached is None or reached[0] <= value <= reached[1]:
+            continue
+        nearest = reached[0] if value < reached[0] else reached[1]
+        yield (
+            f"{format_amount(value)} {words}, where forecasts were judged from "
+            f"{format_amount(values[0])} to {format_amount(values[-1])}; first measure a scenario "
+            f"of {format_amount(nearest)} {words}"
+        )
+
+
+def format_amount(number: float) -> str:
+    """Return a number in four digits, as people read it: 66,600, 13.36 million."""
+    rounded = float(f"{number:.4g}")
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if rounded >= size:
+            return f"{rounded / size:.4g} {word}"
+    return f"{rounded:,.10g}"
+
+
+def judged_range(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return how far forecasts reach that were judged at some values of a coordinate.
+
+    Between two neighbouring values forecasts are trusted, so as far as the widest such gap (a
+    factor, two at least) they are trusted beyond the ends, too. With one value there is no gap:
+    None.
+
+    Args:
+        values: that differ, all more than zero, in ascending order.
+    """
+    gaps = [larger / smaller for smaller, larger in pairwise(values)]
+    widest = max(gaps, default=1.0)
+    return (values[0] / max(widest, 2.0), values[-1] * max(widest, 2.0)) if gaps else None

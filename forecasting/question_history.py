@@ -1,0 +1,233 @@
+"""What the history has to say to forecasts that are asked for, read in one go."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache, partial
+from typing import Any
+
+import polars as pl
+
+from forecasting.fits import mark_foreign_hosts, newest_kept_fit, record_of
+from forecasting.history_scope import FitGroup, HostSelection, VisibleRun
+from forecasting.nearest import JudgedScenarios
+from models.system import FittedSystem, Tables
+from warehouse.home import code_version
+from warehouse.ledger import FitRecord
+from warehouse.records import Backend, BadInput, Scenario
+from warehouse.warehouse import Warehouse
+
+Figures = tuple[float | None, float | None, float | None, str | None]
+"""Value, low and high, and why there is no value."""
+
+
+@dataclass(frozen=True)
+class PastErrors:
+    """How wrong a system has been, percent: the mean over `n` subjects.
+
+    `noise_floor` is how wrong repeated measurement is, over the `noise_n` subjects that have one.
+    """
+
+    n: int
+    mape: float
+    noise_floor: float | None
+    noise_n: int
+
+
+@dataclass(frozen=True)
+class NodeTypeChange:
+    """A node type that has changed since it was profiled, as the fleet's watch confirmed.
+
+    Attributes:
+        node_type: its name.
+        since: when the alarm was raised, UTC.
+        metric: what changed.
+        percent: how much worse it had become.
+    """
+
+    node_type: str
+    since: datetime
+    metric: str
+    percent: float
+
+
+@dataclass(frozen=True)
+class ForecastHistory:
+    """What was read.
+
+    Attributes:
+        tables: the rows that each group's fit sees.
+        kept: the fit of a group, where it is kept.
+        fits: the runs of each fit of a system that is kept, by whatever code.
+        splits: how far scenarios are from what fits see, by group and scenario.
+        past: by system, split and metric.
+        ledger: forecasts by kept fits.
+        changed: by run, the node types that changed after it.
+        prices: of node types, on demand, as they are known now.
+        judged: scenarios that were forecast and then measured on the backend.
+    """
+
+    tables: Mapping[FitGroup, Tables]
+    kept: Mapping[FitGroup, Mapping[str, Any]]
+    fits: Mapping[str, Sequence[Sequence[str]]]
+    splits: Mapping[tuple[int, str], str]
+    groups: Sequence[FitGroup]
+    past: Mapping[tuple[str, str, str], PastErrors]
+    ledger: pl.DataFrame
+    changed: Mapping[str, Sequence[NodeTypeChange]]
+    prices: pl.DataFrame
+    judged: JudgedScenarios
+
+    def changed_since(self, group: FitGroup) -> tuple[NodeTypeChange, ...]:
+        """Return the node types that changed after a fit's runs, each change once."""
+        found = (one for run_id in group.run_ids for one in self.changed.get(run_id, ()))
+        return tuple(dict.fromkeys(found))
+
+    def split_of(self, group: FitGroup, scenario: Scenario) -> str:
+        """Return how far a scenario is from what the fit of a group sees."""
+        return self.splits[self.groups.index(group), scenario.scenario_id]
+
+    def forecast(self, fit_id: str, scenario: Scenario) -> Figures | None:
+        """Return a forecast of the ledger that this code made; None: none, or an interval only."""
+        rows = self._of(fit_id, scenario).filter(
+            pl.col("value").is_not_null(), pl.col("made_by").list.contains(code_version())
+        )
+        return next(
+            ((*figures, None) for figures in rows.select("value", "low", "high").iter_rows()), None
+        )
+
+    def has_asked(self, fit_id: str, scenario: Scenario, snapshot: str | None) -> bool:
+        """Tell whether the ledger has a forecast, merely asked for, at the prices of a snapshot."""
+        at_prices = pl.col("price_snapshot").eq_missing(pl.lit(snapshot, pl.String))
+        return not self._of(fit_id, scenario).filter("merely_asked", at_prices).is_empty()
+
+    def _of(self, fit_id: str, scenario: Scenario) -> pl.DataFrame:
+        return self.ledger.filter(fit_id=fit_id, subject_id=scenario.scenario_id)
+
+
+def read_history(
+    warehouse: Warehouse,
+    groups: Sequence[FitGroup],
+    place: HostSelection,
+    known_by: datetime | None = None,
+) -> ForecastHistory:
+    """Read what forecasts of some groups need; what was judged after `known_by` is left out."""
+    rows: dict[tuple[tuple[str, ...], tuple[str, ...]], Tables] = {}
+    for group in groups:
+        of = group.system.tables, group.run_ids
+        if of not in rows:  # systems that rest on the same read them once
+            rows[of] = warehouse.visible_tables(*of)
+    tables = {
+        group: mark_foreign_hosts(rows[group.system.tables, group.run_ids], place.host_id)
+        for group in groups
+    }
+    kept = {
+        group: found
+        for group in groups
+        if (found := newest_kept_fit(group.system, group.run_ids, tables[group], warehouse))
+        is not None
+    }
+    known = warehouse.query("fits").select("system", "model_version", "run_ids")
+    fits = {
+        group.system.name: known.filter(
+            system=group.system.name, model_version=group.system.version
+        )["run_ids"].to_list()
+        for group in groups
+    }
+    splits = _splits(warehouse, groups, place) if groups else {}
+    ledger = warehouse.query("forecasts_of_fits")
+    past = _past(warehouse, place.backend)
+    changed = _changed(warehouse)
+    prices = warehouse.query("prices_as_of", market="on_demand")
+    judged = JudgedScenarios.read(warehouse, place.backend, known_by)
+    return ForecastHistory(
+        tables, kept, fits, splits, groups, past, ledger, changed, prices, judged
+    )
+
+
+def _changed(warehouse: Warehouse) -> dict[str, list[NodeTypeChange]]:
+    found: dict[str, list[NodeTypeChange]] = {}
+    columns = "run_id", "node_type", "stale_since", "metric", "change_percent"
+    for run_id, *fields in warehouse.query("stale_runs").select(columns).iter_rows():
+        found.setdefault(run_id, []).append(NodeTypeChange(*fields))
+    return found
+
+
+def _splits(
+    warehouse: Warehouse, groups: Sequence[FitGroup], place: HostSelection
+) -> dict[tuple[int, str], str]:
+    asked = {
+        f"{number} {scenario.scenario_id}": {
+            "key": f"{number} {scenario.scenario_id}",
+            "canonical": scenario.model_dump(mode="json"),
+            "run_ids": group.run_ids,
+            "host_id": place.host_id,
+        }
+        for number, group in enumerate(groups)
+        for _, scenario in group.of
+    }
+    found = warehouse.query("splits", asked=json.dumps(list(asked.values()), sort_keys=True))
+    return {
+        (int(number), scenario_id): split
+        for key, split in found.select("key", "split").iter_rows()
+        for number, scenario_id in [key.split(" ")]
+    }
+
+
+def _past(warehouse: Warehouse, backend: Backend) -> dict[tuple[str, str, str], PastErrors]:
+    board = warehouse.leaderboard().filter(pl.col("n") > 0, backend=backend)
+    return {
+        (row["system"], row["split"], row["metric"]): PastErrors(
+            row["n"], row["mape"], row["noise_floor"], row["noise_n"]
+        )
+        for row in board.to_dicts()
+    }
+
+
+# The fits that forecasts rest on which somebody merely asks for: kept ones, or made now.
+
+
+@dataclass(frozen=True)
+class GroupFit:
+    """A fitted system.
+
+    Attributes:
+        fit_id: as the ledger names it.
+        fitted: returns what can be asked for forecasts; a kept fit is read when it is asked.
+        fitted_at: when it was fitted.
+        runs: that it saw, the newest first.
+        record: what the ledger is to keep of it; None: it does already.
+    """
+
+    fit_id: str
+    fitted: Callable[[], FittedSystem]
+    fitted_at: datetime
+    runs: tuple[VisibleRun, ...]
+    record: FitRecord | None = field(default=None)
+
+
+def fit_or_load_group(
+    group: FitGroup, history: ForecastHistory, place: HostSelection, say: Callable[[str], None]
+) -> GroupFit | BadInput:
+    """Return the fit that the history keeps for a group, else fit it; or why that fails."""
+    system, tables = group.system, history.tables[group]
+    if (kept := history.kept.get(group)) is not None:
+        loaded = cache(partial(system.load, str(kept["parameters"]), tables))
+        return GroupFit(str(kept["fit_id"]), loaded, kept["created_at"], group.runs)
+    try:
+        say(f"fit {system.name} to {len(group.runs)} runs")
+        fitted = system.fit(tables)
+    except BadInput as error:
+        return error
+    run_ids = _in_known_order(group.run_ids, history.fits[system.name])
+    record = record_of(
+        system, fitted, run_ids, tables, backend=place.backend, host_id=place.host_id
+    )
+    return GroupFit(record.fit_id, lambda: fitted, record.created_at, group.runs, record)
+
+
+def _in_known_order(run_ids: Sequence[str], known: Sequence[Sequence[str]]) -> Sequence[str]:
+    """Return runs in the order of a fit that saw them: the same fit again is then the same fit."""
+    wanted = set(run_ids)
+    return next((ids for ids in known if set(ids) == wanted), run_ids)

@@ -1,0 +1,167 @@
+"""A study, read: to run here, which is checked, or to look at what has run, here or elsewhere."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import cast, get_args
+
+from forecasting.inputs import (
+    InputRuns,
+    input_runs_by_scenario,
+    inputs_of_study,
+    inputs_of_systems,
+    systems_of,
+)
+from models.system import NotCovered, System
+from profilers.allreduce import mtu_bytes
+from profilers.clusters import BackendChoice, choose_backend
+from profilers.probe import PlannedRun
+from studies.checks import check_study
+from studies.planned_runs import SystemInputs, required_runs
+from studies.study import Study, read_study
+from warehouse.inputs import Refusal
+from warehouse.records import Backend, BadInput, Scenario
+
+
+@dataclass(frozen=True)
+class LoadedStudy:
+    """A study, what its systems ask for, the backend it runs on, and why on that one."""
+
+    study: Study
+    asking: SystemInputs
+    backend: Backend
+    why: str
+
+
+@cache
+def chosen_backend(wanted: str) -> tuple[Backend, str]:
+    """Return the backend to use and why; tries this host out once per process.
+
+    Raises:
+        BadInput: there is no such choice.
+    """
+    choices: tuple[BackendChoice, ...] = get_args(BackendChoice)
+    for choice in choices:
+        if choice == wanted:
+            return choose_backend(choice)
+    raise BadInput(f"no backend {wanted!r}; the choices are {', '.join(choices)}")
+
+
+def load_study(path: Path, backend: str | None) -> LoadedStudy:
+    """Return a study that can run here; `backend` overrules what its file says.
+
+    Raises:
+        BadInput: the study is wrong or cannot run here.
+        MissingTool: a probe needs a program that this host lacks.
+    """
+    study = read_study(path)
+    chosen, why = chosen_backend(backend or study.backend)
+    check_forecasts(study, path, chosen)
+    return LoadedStudy(study, inputs_of_study(study), chosen, why)
+
+
+def load_unchecked(path: Path, backend: str | None) -> LoadedStudy:
+    """Return a study whose runs are looked at: this host may lack what they needed.
+
+    Raises:
+        BadInput: the study is wrong, or there is no such backend.
+    """
+    study = read_study(path)
+    wanted = backend or study.backend
+    if wanted in get_args(Backend):
+        return LoadedStudy(study, inputs_of_study(study), cast(Backend, wanted), "it is named")
+    chosen, why = chosen_backend(wanted)
+    return LoadedStudy(study, inputs_of_study(study), chosen, why)
+
+
+# Can a study be forecast? Asked before anything is measured.
+
+
+def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
+    """Refuse a study that cannot be measured here, or of which a scenario could not be forecast.
+
+    Raises:
+        BadInput: naming the file and the field.
+        MissingTool: a probe needs a program that this host lacks.
+    """
+    try:
+        systems = systems_of(study)
+    except BadInput as error:
+        raise BadInput(f"{source}: {error}") from None
+    check_study(study, source, backend, inputs_of_systems(systems))
+    needed = required_runs(study, backend, inputs_of_systems(systems))
+    judged = [curve for curve in study.curves if curve.is_judged]
+    found = {
+        (system.name, curve): input_runs_by_scenario(
+            system, curve, needed, backend, study.learns_from
+        )
+        for system in systems
+        for curve in judged
+    }
+    for curve in judged:
+        for scenario in curve.scenarios(backend):
+            rests = {system: found[system.name, curve][scenario] for system in systems}
+            if reason := _refused_by_all(rests, scenario):
+                raise BadInput(
+                    f"{source}: {study.place_of(curve)}: no system forecasts {scenario.label}: "
+                    f"{reason}"
+                )
+    covered: set[Scenario] = set()
+    uncovered: dict[Scenario, BadInput] = {}
+    for system in systems:
+        ours = {curve: found[system.name, curve] for curve in judged}
+        seen = _needs_of(ours.values())
+        for curve, of_curve in ours.items():
+            for scenario, rest in of_curve.items():
+                if isinstance(rest, Refusal):
+                    continue
+                planned = seen if system.pooled else rest
+                place = study.place_of(curve)
+                try:
+                    _check(system, scenario, planned, backend, f"{source}: ", place)
+                except NotCovered as error:
+                    uncovered.setdefault(scenario, error)
+                else:
+                    covered.add(scenario)
+    for scenario, told in uncovered.items():
+        if scenario not in covered:
+            raise told
+
+
+def _refused_by_all(
+    rests: Mapping[System, tuple[PlannedRun, ...] | Refusal], scenario: Scenario
+) -> str | None:
+    """Return the reason to tell where every system refuses a scenario.
+
+    That of a system about such training, else of one whose asks the study does not meet.
+    """
+    refused = {system: one for system, one in rests.items() if isinstance(one, Refusal)}
+    if len(refused) < len(rests):
+        return None
+    said = [
+        (one.foreign, isinstance(system.rests_on(scenario), Refusal), one.reason)
+        for system, one in refused.items()
+    ]
+    return min(said, key=lambda one: one[:2])[2]
+
+
+def _needs_of(found: Iterable[InputRuns]) -> list[PlannedRun]:
+    """Return each need that any forecast rests on, once."""
+    several = (rest for one in found for rest in one.values() if not isinstance(rest, Refusal))
+    return list(dict.fromkeys(need for needs_ in several for need in needs_))
+
+
+def _check(
+    system: System,
+    scenario: Scenario,
+    planned: Sequence[PlannedRun],
+    backend: Backend,
+    source: str,
+    place: str,
+) -> None:
+    try:
+        system.check(scenario, planned, mtu_bytes(backend))
+    except BadInput as error:
+        where = "" if str(error).startswith("probes.") else f"{place}: "
+        raise type(error)(f"{source}{where}{error}") from None

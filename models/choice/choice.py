@@ -1,0 +1,216 @@
+"""One of many candidates for a job: the best of those that keep its limits surely enough."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, floor, isfinite, log10
+
+from models.choice.candidates import Candidate, thin_ratios
+from models.choice.limits import (
+    LIMITS,
+    OPTIONS,
+    Limits,
+    Objective,
+    Outcome,
+    Relaxation,
+    keeps_limits,
+    least_of,
+    objective_key,
+    relaxations,
+)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is wanted of a job.
+
+    Attributes:
+        minimize: time or cost.
+        limits: within which.
+        late: the largest probability of exceeding the deadline, and of exceeding the budget; None:
+            what is expected of a candidate counts, and not how surely.
+    """
+
+    minimize: Objective
+    limits: Limits
+    late: float | None = None
+
+    def admits(self, one: Candidate) -> bool:
+        """Tell whether a candidate keeps the limits, as expected and surely enough."""
+        if not keeps_limits(self.limits, one):
+            return False
+        return self.late is None or self.risk(one) <= self.late + 1e-12
+
+    def risk(self, one: Candidate) -> float:
+        """Return the larger probability of a candidate's to exceed deadline or budget, 0 to 1."""
+        return max(one.chance_of_exceeding(self.limits, limit) for limit in LIMITS)
+
+    def value(self, outcome: Outcome) -> float:
+        """Return what is minimised, seconds or US dollars."""
+        return outcome.time_s if self.minimize == "time" else outcome.cost_usd
+
+    def order(self, one: Candidate) -> tuple[float, float, str]:
+        """Return what is compared, the least is best; of equals the first by name."""
+        return *objective_key(self.minimize, one.outcome.time_s, one.outcome.cost_usd), one.key
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The best candidate, None: none keeps the limits; the next best; and what to relax then."""
+
+    choice: Candidate | None
+    alternatives: tuple[Candidate, ...] = ()
+    relaxations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _WorstCase:
+    """A candidate by what it takes at worst."""
+
+    candidate: Candidate
+    outcome: Outcome
+
+
+def best(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:
+    """Return the best candidate that keeps the limits surely enough, None: there is none."""
+    return min(
+        (candidate for candidate in candidates if aim.admits(candidate)),
+        key=aim.order,
+        default=None,
+    )
+
+
+def decide(candidates: Sequence[Candidate], aim: Aim, keep: int = 2) -> Decision:
+    """Return the best candidate with `keep` alternatives: the next best, then the least risky."""
+    admitted = sorted(
+        (candidate for candidate in candidates if aim.admits(candidate)), key=aim.order
+    )
+    others = sorted(
+        (candidate for candidate in candidates if not aim.admits(candidate)),
+        key=lambda one: (aim.risk(one), *aim.order(one)),
+    )
+    if not admitted:
+        return Decision(None, tuple(others[:keep]), tuple(_relaxed(candidates, aim)))
+    return Decision(admitted[0], (*admitted[1:], *others)[:keep])
+
+
+def _relaxed(candidates: Sequence[Candidate], aim: Aim) -> list[str]:
+    """Return which limit admits a candidate if it alone is raised, one line each."""
+    surely = [
+        _WorstCase(candidate, candidate.outcome if aim.late is None else candidate.worst(aim.late))
+        for candidate in candidates
+    ]
+    known = [one for one in surely if isfinite(one.outcome.time_s)]
+    found: list[Relaxation[_WorstCase]] = relaxations(aim.limits, least_of(known))
+    return [_said(one, one.option.candidate) for one in found if one.option]
+
+
+def _said(relaxation: Relaxation[_WorstCase], candidate: Candidate) -> str:
+    option, unit = OPTIONS[relaxation.constraint]
+    limit, needed = relaxation.limit * unit, _rounded_up(relaxation.needed * unit)
+    return f"raise {option} from {limit:.4g} to {needed:.4g} for {candidate.label}"
+
+
+def _rounded_up(value: float) -> float:
+    """Return the least number of four digits that is not below a value, but for rounding."""
+    digit = 10.0 ** (floor(log10(value)) - 3) if value > 0 else 1.0
+    return ceil(value / digit - 1e-6) * digit
+
+
+def rules_of_thumb(candidates: Sequence[Candidate], aim: Aim) -> Mapping[str, Candidate | None]:
+    """Return what rules take that need no forecast of several nodes.
+
+    `cheapest`: the least an hour. `most powerful`: as many as there are of the dearest type.
+    `linear scaling`: the best if n nodes were n times as fast as one of their type; None where no
+    single node was forecast.
+    """
+    if not candidates:
+        return {"cheapest": None, "most powerful": None, "linear scaling": None}
+    powerful = max(
+        candidates,
+        key=lambda one: (one.usd_per_worker_hour, one.workers, one.usd_per_hour, one.key),
+    )
+    return {
+        "cheapest": min(candidates, key=lambda one: (one.usd_per_hour, one.key)),
+        "most powerful": powerful,
+        "linear scaling": _linear(candidates, aim),
+    }
+
+
+def _linear(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:
+    alone = {
+        _alike(candidate): candidate.train_s for candidate in candidates if candidate.workers == 1
+    }
+    scaled = [
+        replace(candidate, train_s=alone[_alike(candidate)] / candidate.workers, ratios=None)
+        for candidate in candidates
+        if _alike(candidate) in alone
+    ]
+    chosen = best(scaled, aim)
+    return next(
+        (candidate for candidate in candidates if chosen and candidate.key == chosen.key), None
+    )
+
+
+def _alike(one: Candidate) -> tuple[str, str, str]:
+    return one.training, one.node_type, one.market
+
+
+# Which measurement would change a choice: the value of knowing one candidate's time.
+#
+# Source: R. A. Howard, "Information value theory", IEEE Transactions on Systems Science and
+# Cybernetics 2 (1966) 22-26, for one candidate at a time: measuring is taken to tell exactly what
+# training takes there.
+
+
+_MOST_RATIOS = 99
+
+
+@dataclass(frozen=True)
+class MeasurementWorth:
+    """What measuring a candidate is worth.
+
+    Attributes:
+        candidate: that would be measured.
+        chance: the probability, 0 to 1, that another candidate would be chosen then.
+        saving: by how much the choice would be better in the mean, seconds or US dollars of what is
+            minimised; where the choice would break a limit, only the chance tells.
+    """
+
+    candidate: Candidate
+    chance: float
+    saving: float
+
+
+def worth_measuring(candidates: Sequence[Candidate], aim: Aim) -> list[MeasurementWorth]:
+    """Return the candidates whose measurement might change the choice, the most worth first.
+
+    Those without past errors are left out: nothing says what a measurement might find.
+    """
+    found = [
+        _worth(candidate, candidates, aim)
+        for candidate in candidates
+        if candidate.ratios is not None and candidate.has_evidence
+    ]
+    return sorted(
+        (one for one in found if one.chance > 0),
+        key=lambda one: (-one.saving, -one.chance, one.candidate.key),
+    )
+
+
+def _worth(one: Candidate, candidates: Sequence[Candidate], aim: Aim) -> MeasurementWorth:
+    assert one.ratios is not None
+    others = [other for other in candidates if other.key != one.key]
+    without, other = best(candidates, aim), best(others, aim)
+    changes, saving = 0, 0.0
+    ratios = thin_ratios(one.ratios, _MOST_RATIOS)
+    for ratio in ratios:
+        known = replace(one, train_s=ratio * one.train_s, ratios=None)
+        pool = [each for each in (known, other) if each is not None]
+        chosen = best(pool, aim)
+        if (chosen and chosen.key) == (without and without.key):
+            continue
+        changes += 1
+        before = known if without is not None and without.key == one.key else without
+        if before is not None and chosen is not None and aim.admits(before):
+            saving += max(aim.value(before.outcome) - aim.value(chosen.outcome), 0.0)
+    return MeasurementWorth(one, changes / len(ratios), saving / len(ratios))

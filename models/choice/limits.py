@@ -1,0 +1,192 @@
+"""A job and its limits, and whether what an option takes and costs is within them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar, get_args
+
+from pydantic import Field
+
+from warehouse.records import Record
+
+# What a user wants of time and cost.
+
+
+Objective = Literal["time", "cost"]
+
+
+def fastest(time: float, cost: float) -> float:
+    """Return the time: the objective of whoever is in a hurry."""
+    return time
+
+
+def cheapest(time: float, cost: float) -> float:
+    """Return the cost: the objective of whoever can wait."""
+    return cost
+
+
+VALUES: Mapping[Objective, Callable[[float, float], float]] = {"time": fastest, "cost": cheapest}
+"""What is minimised, of time and cost in any unit."""
+
+
+def objective_key(objective: Objective, time: float, cost: float) -> tuple[float, float]:
+    """Return what is compared, the least is best: the objective, and the other one of equals."""
+    return (time, cost) if objective == "time" else (cost, time)
+
+
+Limit = Literal["deadline_s", "budget_usd", "usd_per_hour"]
+LIMITS: tuple[Limit, ...] = get_args(Limit)
+
+OPTIONS: Mapping[str, tuple[str, float]] = {
+    "deadline_s": ("--max-hours", 1 / 3600),
+    "budget_usd": ("--budget-usd", 1),
+    "usd_per_hour": ("--max-usd-per-hour", 1),
+}
+"""The option of the command line that sets a limit, and its unit."""
+FORGIVEN = 1 + 1e-9
+"""By how much a limit may be exceeded: what a forecast needs is enough for it as a limit."""
+
+
+class Outcome(NamedTuple):
+    """What a job is expected to take and cost, and all nodes an hour: what `LIMITS` limit."""
+
+    time_s: float
+    cost_usd: float
+    usd_per_hour: float
+
+
+class Choosable(Protocol):
+    """Whatever can be chosen: only its outcome counts."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the job is expected to take and cost there."""
+
+
+class Limits(Record):
+    """How long a job may take, what it may cost, and all nodes an hour; None: no such limit.
+
+    Source: T_lim and $_lim of Srift's section 4.4; the hourly and the total budget of Ceer's
+    section V.
+    """
+
+    deadline_s: float | None = Field(default=None, ge=0)
+    budget_usd: float | None = Field(default=None, ge=0)
+    usd_per_hour: float | None = Field(default=None, ge=0)
+
+    def of(self, limit: Limit) -> float | None:
+        """Return one limit."""
+        found: float | None = getattr(self, limit)
+        return found
+
+    def but(self, limit: Limit, value: float | None) -> "Limits":
+        """Return the same limits but for one."""
+        return Limits(**{one: value if one == limit else self.of(one) for one in LIMITS})
+
+
+class Job(Limits):
+    """What is to be trained, and within which limits.
+
+    `global_batch` is of all devices together, `iterations` are as many steps of it: B_global and N
+    of Srift's section 4.4.
+    """
+
+    global_batch: int = Field(ge=1)
+    iterations: int = Field(ge=1)
+    minimize: Objective
+
+
+def keeps_limit(limit: float | None, needed: float) -> bool:
+    """Tell whether a limit admits what is needed."""
+    return limit is None or needed <= limit * FORGIVEN
+
+
+def exceeded_limits(limits: Limits, outcome: Outcome) -> tuple[Limit, ...]:
+    """Return the limits that an outcome exceeds, in the order of `LIMITS`."""
+    needs = zip(LIMITS, outcome, strict=True)
+    return tuple(limit for limit, needed in needs if not keeps_limit(limits.of(limit), needed))
+
+
+def keeps_limits(limits: Limits, option: Choosable) -> bool:
+    """Tell whether an option exceeds no limit."""
+    return not exceeded_limits(limits, option.outcome)
+
+
+# No feasible choice: which limit to relax, and by how much.
+
+
+T = TypeVar("T", bound=Choosable)
+Constraint = Limit | Literal["capacity", "global_batch"]
+
+
+@dataclass(frozen=True)
+class Relaxation(Generic[T]):
+    """A constraint without which there would be a choice, and what it would have to be.
+
+    Capacity and the global batch are in samples. `option` is the choice that the relaxed limit
+    admits, None where that was not looked for.
+    """
+
+    constraint: Constraint
+    limit: float
+    needed: float
+    option: T | None = None
+
+    @property
+    def text(self) -> str:
+        """One line that says what to change, and by how much."""
+        by = f"{self.needed / self.limit - 1:+.1%}" if self.limit else "there is none"
+        match self.constraint:
+            case "deadline_s":
+                return f"raise the deadline from {self.limit:.1f} s to {self.needed:.1f} s ({by})"
+            case "budget_usd":
+                return f"raise the budget from ${self.limit:.2f} to ${self.needed:.2f} ({by})"
+            case "usd_per_hour":
+                return f"allow ${self.needed:.4g} an hour instead of ${self.limit:.4g} ({by})"
+            case "capacity":
+                return (
+                    f"offer more nodes: those on offer hold {self.limit:.0f} of "
+                    f"{self.needed:.0f} samples ({by})"
+                )
+            case "global_batch":
+                return f"change the global batch from {self.limit:.0f} to {self.needed:.0f} ({by})"
+
+
+def needed_relaxations(limits: Limits, option: T | None) -> list[Relaxation[T]]:
+    """Return each limit that an option exceeds, with what the option needs of it; None: none."""
+    if option is None:
+        return []
+    needed = dict(zip(LIMITS, option.outcome, strict=True))
+    return [
+        Relaxation(exceeded_limit, limits.of(exceeded_limit) or 0.0, needed[exceeded_limit], option)
+        for exceeded_limit in exceeded_limits(limits, option.outcome)
+    ]
+
+
+def relaxations(limits: Limits, least: Callable[[Limit, Limits], T | None]) -> list[Relaxation[T]]:
+    """Return each limit that, raised with the others kept, admits a choice: by as little as can be.
+
+    Where none does alone, the list is empty. What then has to change together differs from system
+    to system (`needed_relaxations` of some options).
+
+    Args:
+        limits: within which there is no choice.
+        least: returns the option that needs the least of one limit, within others.
+    """
+    return [
+        relaxation
+        for limit in LIMITS
+        if limits.of(limit) is not None
+        for relaxation in needed_relaxations(limits, least(limit, limits.but(limit, None)))
+        if relaxation.constraint == limit
+    ]
+
+
+def least_of(options: Sequence[T]) -> Callable[[Limit, Limits], T | None]:
+    """Return what `relaxations` asks for, where all options are known: the least of a list."""
+
+    def least(limit: Limit, limits: Limits) -> T | None:
+        place = LIMITS.index(limit)
+        inside = [option for option in options if keeps_limits(limits, option)]
+        return min(inside, key=lambda one: one.outcome[place], default=None)
+
+    return least

@@ -1,0 +1,246 @@
+"""What can be rented: prices as of a date, in one region, and how many nodes there are."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Literal, TypeVar, get_args
+
+import polars as pl
+from pydantic import Field
+
+from models.choice.limits import Outcome
+from warehouse import limits
+from warehouse.fields import Usd, nearest_names
+from warehouse.records import BadInput, Market, Price, Record
+
+Markets = Literal["spot", "on_demand", "any"]
+
+
+class Offer(Record):
+    """Up to `capacity` nodes of one type at one price.
+
+    Source: CAPS[i] and P[i] of Srift's section 4.4.
+    """
+
+    node_type: str
+    market: Market = "on_demand"
+    usd_per_hour: Usd
+    capacity: int = Field(ge=0, le=limits.NODES)
+
+
+class NodeOffer(Offer):
+    """The same of nodes that are known to have so many devices each."""
+
+    devices: int = Field(default=1, ge=1)
+
+
+def offers(
+    prices: Iterable[Price], capacity: Mapping[str, int], devices: Mapping[str, int]
+) -> list[NodeOffer]:
+    """Return an offer for each price.
+
+    Args:
+        prices: of node types and markets, each once.
+        capacity: how many nodes of each type there are.
+        devices: of a node of each type; one of those that are not named.
+    """
+    return [
+        NodeOffer(
+            node_type=price.node_type,
+            market=price.market,
+            usd_per_hour=price.usd_per_hour,
+            capacity=capacity[price.node_type],
+            devices=devices.get(price.node_type, 1),
+        )
+        for price in prices
+    ]
+
+
+def prices_in_one_region(
+    prices: pl.DataFrame, capacity: Mapping[str, int], market: Markets, as_of: datetime
+) -> list[Price]:
+    """Return the price of each node type on each market that has one.
+
+    Nodes of one cluster are in one region: of those that have all node types, the one in which the
+    whole capacity costs least. Of a region's zones the cheapest counts, and what was observed
+    before what a paper prints.
+
+    Args:
+        prices: query prices_as_of.
+        capacity: how many nodes of each type there are.
+        market: which market.
+        as_of: the time of these prices, for messages.
+
+    Raises:
+        BadInput: a node type without a price, or no region has all of them.
+    """
+    markets: tuple[Market, ...] = get_args(Market) if market == "any" else (market,)
+    known = [Price.model_validate(_price(row)) for row in _preferred(prices)]
+    mine = [one for one in known if one.node_type in capacity and one.market in markets]
+    for node_type in capacity:
+        if not any(one.node_type == node_type for one in mine):
+            wanted = market.replace("_", "-") if market != "any" else "spot or on-demand"
+            near = nearest_names(node_type, {one.node_type for one in known})
+            hint = f"; did you mean {', '.join(near)}?" if near and node_type not in near else ";"
+            raise BadInput(
+                f"no {wanted} price of node type {node_type!r} as of {as_of:%Y-%m-%d} is known"
+                f"{hint} `stepcast prices collect --type {node_type}` asks AWS, and `stepcast "
+                "import csv node_prices.csv` takes your own (docs/prices.md)"
+            )
+    found = [
+        one
+        for region in dict.fromkeys(one.region for one in mine)
+        if (one := _in_region(region, mine, capacity)) is not None
+    ]
+    if not found:
+        raise BadInput(
+            f"no region has prices of {', '.join(capacity)} together as of {as_of:%Y-%m-%d}; leave "
+            "one out of --capacity, or import prices of another region"
+        )
+    return min(found, key=lambda some: _usd_per_hour(some, capacity))
+
+
+def _usd_per_hour(prices: Iterable[Price], capacity: Mapping[str, int]) -> float:
+    """Return what the whole capacity costs, each type on its cheapest market."""
+    cheapest: dict[str, float] = {}
+    for price in prices:
+        known = cheapest.get(price.node_type, price.usd_per_hour)
+        cheapest[price.node_type] = min(known, price.usd_per_hour)
+    return sum(usd * capacity[node_type] for node_type, usd in cheapest.items())
+
+
+def _in_region(
+    region: str | None, prices: Iterable[Price], capacity: Mapping[str, int]
+) -> list[Price] | None:
+    """Return the prices of a region; None if it lacks a node type. No region: in all of them."""
+    cheapest: dict[tuple[str, Market], Price] = {}
+    for price in sorted(prices, key=lambda one: one.usd_per_hour, reverse=True):
+        if price.region in (region, None):
+            cheapest[price.node_type, price.market] = price
+    if {node_type for node_type, _ in cheapest} != set(capacity):
+        return None
+    return [price for _, price in sorted(cheapest.items())]
+
+
+def _preferred(prices: pl.DataFrame) -> list[dict[str, object]]:
+    """Return the rows of node types and markets that were observed, and others where none was."""
+    seen = prices.filter(pl.col("observed"))
+    others = prices.filter(~pl.col("observed")).join(seen, on=["node_type", "market"], how="anti")
+    return [*seen.to_dicts(), *others.to_dicts()]
+
+
+def _price(row: Mapping[str, object]) -> dict[str, object]:
+    return {name: row[name] for name in Price.model_fields}
+
+
+# Nodes that can be rented for a job, and what it is expected to take and cost there.
+
+
+class Span(Record):
+    """A forecast, and the ends of its interval; None: the system has none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    def times(self, factor: float) -> "Span":
+        """Return the same in another unit."""
+        ends = (None if one is None else one * factor for one in (self.low, self.high))
+        return Span(value=self.value * factor, low=next(ends), high=next(ends))
+
+    def in_words(self, form: str) -> str:
+        """Return the value by a format, such as `${:.3g}`, with both ends where they are known."""
+        value = form.format(self.value)
+        if self.low is None or self.high is None:
+            return value
+        return f"{value} ({form.format(self.low)} to {form.format(self.high)})"
+
+    @property
+    def worst(self) -> float:
+        """The upper end; the value where there is no interval."""
+        return self.value if self.high is None else self.high
+
+
+class NodeAllocation(Record):
+    """`count` nodes of one type, each with `batch_size` samples of the global batch.
+
+    `devices`: how many of a node's devices are rented, pro rata; None: all of them.
+    """
+
+    node_type: str
+    market: Market
+    count: int
+    batch_size: int
+    devices: int | None = None
+
+    @property
+    def label(self) -> str:
+        """4 p3.8xlarge@1024 spot, or 1 p3.8xlarge@32 (1 device) spot."""
+        part = "" if self.devices is None else f" ({self.devices} device(s))"
+        return (
+            f"{self.count} {self.node_type}@{self.batch_size}{part} {self.market.replace('_', ' ')}"
+        )
+
+
+class Option(Record):
+    """Nodes to rent, and what a step and the whole job are expected to take and cost there."""
+
+    nodes: tuple[NodeAllocation, ...]
+    step_time_s: Span
+    time_s: Span
+    cost_usd: Span
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of all nodes."""
+        return 3600 * self.cost_usd.value / self.time_s.value
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is expected."""
+        return Outcome(self.time_s.value, self.cost_usd.value, self.usd_per_hour)
+
+    @property
+    def worst(self) -> Outcome:
+        """The upper ends of what is expected."""
+        return Outcome(self.time_s.worst, self.cost_usd.worst, self.usd_per_hour)
+
+    @property
+    def label(self) -> str:
+        """4 p3.8xlarge@1024 spot + 8 g3.8xlarge@128 spot: count, type, batch of a node, market."""
+        return " + ".join(node.label for node in self.nodes)
+
+
+def option(
+    nodes: Sequence[NodeAllocation], step_time_s: Span, iterations: int, usd_per_hour: float
+) -> Option:
+    """Return what so many iterations take and cost on nodes of that price."""
+    time_s = step_time_s.times(iterations)
+    return Option(
+        nodes=tuple(nodes),
+        step_time_s=step_time_s,
+        time_s=time_s,
+        cost_usd=time_s.times(usd_per_hour / 3600),
+    )
+
+
+# What more money buys: the options than which none is both faster and cheaper.
+
+
+T = TypeVar("T")
+
+
+def pareto_front(options: Iterable[T], key: Callable[[T], tuple[float, ...]]) -> list[T]:
+    """Return the Pareto front of time against cost, fastest first, cheapest last.
+
+    Args:
+        options: what there is, in any order.
+        key: time and cost of an option in any unit, then what decides between equals: the least.
+    """
+    front: list[T] = []
+    least = None
+    for option in sorted(options, key=key):
+        cost = key(option)[1]
+        if least is None or cost < least:
+            front.append(option)
+            least = cost
+    return front

@@ -1,0 +1,249 @@
+"""Ernest: steps of a job as a black box, from a few runs that its own design chooses."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import polars as pl
+import scipy
+from numpy.typing import NDArray
+
+from models.inputs import out_of_scope_for_allreduce
+from models.predictddl.observations import batch_of, images_per_step, observed_steps
+from models.profiled_run import PREDICTED
+from models.system import System, Tables
+from warehouse.inputs import Input, Refusal
+from warehouse.records import BadInput, NodeGroup, Scenario
+
+# Ernest's terms of a step: fixed, of the data that each machine has, of trees and of all machines.
+#
+# Source: Venkataraman et al., NSDI 2016, section 3.2: θ0 + θ1 (scale / machines) + θ2 log(machines)
+# + θ3 machines, coefficients of 0 or more.
+
+
+Floats = NDArray[np.float64]
+
+
+def features(scenario: Scenario) -> Floats:
+    """Return the four terms of a scenario, whose scale is the images of a step."""
+    machines = scenario.strategy.workers
+    return terms(machines, images_per_step(scenario) / machines)
+
+
+def terms(machines: float, each: float) -> Floats:
+    """Return the four terms of so many machines, each of which has so many images."""
+    return np.array([1.0, each, np.log(machines), float(machines)])
+
+
+def fit(rows: Sequence[Floats], seconds: Sequence[float]) -> Floats:
+    """Return coefficients of 0 or more, by least squares of seconds."""
+    found, _ = scipy.optimize.nnls(np.array(rows), np.array(seconds))
+    return np.asarray(found)
+
+
+# Which runs Ernest asks for: those whose coefficients would be known best for their cost.
+#
+# Source: Venkataraman et al., NSDI 2016, section 3.3: choose weights λ of runs so that the trace of
+# the inverse of Σ λ x xᵀ is least while Σ λ cost is within a budget (A-optimal design), and take
+# those whose weight is not small.
+
+
+_TAKEN = 0.1
+"""Least weight of a run that is taken."""
+_RIDGE = 1e-6
+
+
+def choose_experiments(
+    machines: Sequence[int], images: Sequence[int], budget: float = 0.5
+) -> tuple[tuple[int, int], ...]:
+    """Return pairs of machines, and images of each, that are worth running.
+
+    Args:
+        machines: numbers of them that may be tried.
+        images: of each machine, that may be tried.
+        budget: part of the machine time that all of them would take.
+    """
+    points = [(count, each) for count in machines for each in images]
+    found = weights(machines, images, budget)
+    return tuple(point for point, weight in zip(points, found, strict=True) if weight > _TAKEN)
+
+
+def weights(machines: Sequence[int], images: Sequence[int], budget: float) -> Floats:
+    """Return the weight of each pair of machines and images, in the order of `product`.
+
+    Args:
+        machines: as in `choose_experiments`.
+        images: as in `choose_experiments`.
+        budget: as in `choose_experiments`.
+    """
+    points = [(count, each) for count in machines for each in images]
+    rows = np.array([terms(count, each) for count, each in points])
+    rows = rows / np.linalg.norm(rows, axis=0)
+    cost = np.array([count * each for count, each in points], float)
+    cost = cost / cost.sum()
+
+    def uncertainty(given: Floats) -> float:
+        information = (rows.T * given) @ rows + _RIDGE * np.eye(rows.shape[1])
+        return float(np.trace(np.linalg.inv(information)))
+
+    found = scipy.optimize.minimize(
+        uncertainty,
+        np.full(len(points), min(budget, 1.0)),
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * len(points),
+        constraints={"type": "ineq", "fun": lambda given: budget - given @ cost},
+        options={"maxiter": 300},
+    )
+    return np.asarray(found.x)
+
+
+# Ernest as systems: pooled over all train scenarios, and with probes of its own.
+
+
+MACHINES = (1, 2, 4)
+"""Numbers of machines that its own runs have."""
+PARTS = (0.5, 1.0)
+"""Of a batch, that its own runs have: Ernest runs jobs on a part of their data."""
+POOL = ""
+
+
+@dataclass(frozen=True)
+class Ernest:
+    """Coefficients by job: of a network, its images and a node type; of all jobs, `POOL`."""
+
+    coefficients: Mapping[str, tuple[float, ...]]
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return scenario_id and value (step_time_s); low and high are NULL.
+
+        Raises:
+            BadInput: no run of the job was made.
+        """
+        rows = [
+            (scenario.scenario_id, self._step_s(scenario), None, None) for scenario in scenarios
+        ]
+        return pl.DataFrame(rows, schema=PREDICTED, orient="row")
+
+    def parameters_json(self) -> str:
+        """Return the coefficients as canonical JSON."""
+        return json.dumps(self.coefficients, sort_keys=True, separators=(",", ":"))
+
+    def _step_s(self, scenario: Scenario) -> float:
+        """Return seconds of a step: of nodes of several types, those of the slowest.
+
+        Each type forecasts all machines with the batch that its own devices have, as its own runs
+        do. The pool has no types, and the mean batch of all.
+        """
+        if POOL in self.coefficients:
+            return self._of(POOL, features(scenario))
+        machines = scenario.strategy.workers
+        of_types = []
+        for group in scenario.worker_groups:
+            job = _job(scenario, group)
+            if job not in self.coefficients:
+                raise BadInput(
+                    f"{scenario.label}: Ernest has no run of {job}; list it in a study of "
+                    "system ernest, and `stepcast run`"
+                )
+            row = terms(machines, float(batch_of(scenario, group)))
+            of_types.append(self._of(job, row))
+        return max(of_types)
+
+    def _of(self, job: str, row: Floats) -> float:
+        return max(float(row @ np.array(self.coefficients[job])), 1e-6)
+
+
+def _job(scenario: Scenario, group: NodeGroup) -> str:
+    load = scenario.workload
+    return f"{load.dnn} {load.image_size}px {group.node_type} {scenario.link_mbps}"
+
+
+def _fit_pooled(tables: Tables) -> Ernest:
+    runs = observed_steps(tables["run"], tables["scenario"], tables["sample"])
+    if not runs:
+        raise BadInput("Ernest needs runs to fit to, found none; list some under train of a study")
+    rows = [features(run.scenario) for run in runs]
+    found = fit(rows, [run.step_s for run in runs])
+    return Ernest({POOL: tuple(found.tolist())})
+
+
+def _fit_probed(tables: Tables) -> Ernest:
+    jobs: dict[str, list[tuple[Scenario, float]]] = {}
+    for observed_step in observed_steps(tables["run"], tables["scenario"], tables["sample"]):
+        (group,) = observed_step.scenario.worker_groups
+        jobs.setdefault(_job(observed_step.scenario, group), []).append(
+            (observed_step.scenario, observed_step.step_s)
+        )
+    return Ernest(
+        {
+            job: tuple(fit([features(one) for one, _ in runs], [s for _, s in runs]).tolist())
+            for job, runs in sorted(jobs.items())
+        }
+    )
+
+
+def _rests_on_train(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    return out_of_scope_for_allreduce(scenario) or (Input("torch_throughput", "train", scenario),)
+
+
+def _rests_on_own(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    if refused := out_of_scope_for_allreduce(scenario):
+        return refused
+    if scenario.strategy.devices_per_node > 1:
+        return Refusal("its own runs are of one device a node")
+    return tuple(
+        Input("torch_throughput", "own", _run(scenario, group, machines, images))
+        for group in scenario.worker_groups
+        for machines, images in _design(group.batch_size or scenario.workload.batch_size)
+    )
+
+
+@lru_cache
+def _design(batch_size: int) -> tuple[tuple[int, int], ...]:
+    images = tuple(dict.fromkeys(max(1, round(part * batch_size)) for part in PARTS))
+    return choose_experiments(MACHINES, images)
+
+
+def _run(scenario: Scenario, group: NodeGroup, machines: int, images: int) -> Scenario:
+    """Return the scenario of a run of its own: fewer machines of one type, fewer images."""
+    nodes = (group.model_copy(update={"count": machines, "batch_size": None}),)
+    return scenario.model_copy(
+        update={
+            "workload": scenario.workload.model_copy(update={"batch_size": images}),
+            "strategy": scenario.strategy.model_copy(update={"workers": machines}),
+            "nodes": nodes,
+        }
+    )
+
+
+def _load(text: str, tables: Tables) -> Ernest:
+    return Ernest({job: tuple(found) for job, found in json.loads(text).items()})
+
+
+ERNEST_POOLED = System(
+    name="ernest_pooled",
+    version="1",
+    what="Baseline: Ernest's terms fitted to all train scenarios at once, whatever the network.",
+    source="Venkataraman et al., NSDI 2016, as Assogba et al., PredictDDL, section IV-B1",
+    tables=("run", "scenario", "sample"),
+    rests_on=_rests_on_train,
+    fit=_fit_pooled,
+    load=_load,
+    pooled=True,
+    in_words="Ernest, pooled",
+)
+ERNEST = System(
+    name="ernest",
+    version="2",
+    what="Baseline: Ernest, fitted to runs of the job itself that its design asks for.",
+    source="Venkataraman et al., NSDI 2016, sections 3.2 and 3.3",
+    tables=("run", "scenario", "sample"),
+    rests_on=_rests_on_own,
+    fit=_fit_probed,
+    load=_load,
+    pooled=True,
+    in_words="Ernest",
+    only_named=True,
+)

@@ -1,0 +1,152 @@
+"""What forecasts of several systems rest on: profiles of workers, graphs of networks."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypedDict, TypeVar
+
+import polars as pl
+
+from models.profiled_run import like_workers
+from models.system import NotCovered, Tables
+from warehouse.inputs import Input, Refusal
+from warehouse.records import Scenario
+
+# What predictors of asynchronous training rest on: profiles of one worker, links, contention.
+
+
+STEPS = ("run", "scenario", "operation", "timing", "step", "sample", "link")
+"""Raw tables with the steps of a profile, operation by operation, and the speed of its links."""
+
+
+class StepTables(TypedDict):
+    """Those tables, as fits take them."""
+
+    runs: pl.DataFrame
+    scenarios: pl.DataFrame
+    operations: pl.DataFrame
+    timings: pl.DataFrame
+    steps: pl.DataFrame
+    samples: pl.DataFrame
+    links: pl.DataFrame
+
+
+def step_tables_of(tables: Tables) -> StepTables:
+    """Return `STEPS` by the names that fits give them."""
+    return StepTables(
+        runs=tables["run"],
+        scenarios=tables["scenario"],
+        operations=tables["operation"],
+        timings=tables["timing"],
+        steps=tables["step"],
+        samples=tables["sample"],
+        links=tables["link"],
+    )
+
+
+def out_of_scope_for_servers(scenario: Scenario) -> Refusal | None:
+    """Refuse other training than asynchronous TensorFlow's with parameter servers."""
+    kind, framework = scenario.strategy.kind, scenario.workload.framework
+    if (kind, framework) == ("async_parameter_server", "tensorflow"):
+        return None
+    reason = f"it is about asynchronous training of tensorflow, not {kind} of {framework}"
+    return Refusal(reason, foreign=True)
+
+
+def profiled_scenarios(scenario: Scenario) -> tuple[Scenario, ...]:
+    """Return what is profiled of a scenario: one worker of each type, and no cross traffic."""
+    others = tuple(group for group in scenario.nodes if group.role != "worker")
+    alone = scenario.strategy.model_copy(update={"workers": 1})
+    return tuple(
+        scenario.model_copy(
+            update={"strategy": alone, "nodes": (group.one, *others), "cross_traffic": None}
+        )
+        for group in scenario.worker_groups
+    )
+
+
+def profile_inputs(scenario: Scenario, *, on_its_link: bool = False) -> tuple[Input, ...]:
+    """Return asks for a trace of each type of worker by itself."""
+    return tuple(
+        Input("tf_trace", "own", profiled_scenario, on_its_link=on_its_link)
+        for profiled_scenario in profiled_scenarios(scenario)
+    )
+
+
+def link_input(scenario: Scenario) -> Input:
+    """Return an ask for the speed of the links that a scenario trains and is profiled on."""
+    return Input("links", "cluster", scenario)
+
+
+def inputs_of_profile_alone(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    """Rest on profiles that have the servers, links and traffic of the scenario."""
+    if refused := out_of_scope_for_servers(scenario):
+        return refused
+    if scenario.cross_traffic is not None:
+        return Refusal("others use the servers' links too; this model knows nothing of that")
+    return profile_inputs(scenario, on_its_link=True)
+
+
+def inputs_of_like_workers(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    """Rest on the profile of the one type of workers, and on the speed of its links."""
+    if refused := out_of_scope_for_servers(scenario):
+        return refused
+    if not like_workers(scenario):
+        return Refusal("its workers are of several node types; this model knows like ones only")
+    found = inputs_of_profile_alone(scenario)
+    return found if isinstance(found, Refusal) else (*found, link_input(scenario))
+
+
+# What predictors of DistributedDataParallel's iterations rest on.
+
+
+def out_of_scope_for_allreduce(scenario: Scenario) -> Refusal | None:
+    """Refuse other training than PyTorch's with all-reduces."""
+    kind, framework = scenario.strategy.kind, scenario.workload.framework
+    if (kind, framework) == ("all_reduce", "pytorch"):
+        return None
+    reason = f"it is about all-reduces of pytorch, not {kind} of {framework}"
+    return Refusal(reason, foreign=True)
+
+
+def pass_inputs(scenario: Scenario, probe: str = "torch_compute") -> tuple[Input, ...]:
+    """Return asks for the passes of the network on one node of each type, without any link."""
+    changes = {
+        "strategy": scenario.strategy.model_copy(update={"workers": 1}),
+        "link_mbps": None,
+    }
+    return tuple(
+        Input(
+            probe,
+            "own",
+            scenario.model_copy(update={**changes, "nodes": (group.one,)}),
+            any_batch=True,
+        )
+        for group in scenario.worker_groups
+    )
+
+
+# Graphs of networks, as systems ask for them: one that cannot be had is refused like any other.
+
+
+_Asked = ParamSpec("_Asked")
+_Found = TypeVar("_Found")
+
+
+def refuse_unknown_networks(extract: Callable[_Asked, _Found]) -> Callable[_Asked, _Found]:
+    """Return a function of `networks.extraction` that refuses where it would fail.
+
+    Other systems may still forecast the scenario. The refusal is what a failed child process, which
+    may lack memory, has said, or why there is no such graph.
+
+    Raises:
+        NotCovered: the returned function found no graph.
+    """
+
+    @wraps(extract)
+    def found(*asked: _Asked.args, **by_name: _Asked.kwargs) -> _Found:
+        try:
+            return extract(*asked, **by_name)
+        except (ValueError, RuntimeError) as error:
+            raise NotCovered(str(error)) from error
+
+    return found

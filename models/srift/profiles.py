@@ -1,0 +1,332 @@
+"""Everything fitted to one network, as one record: from tables to `Performance`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import polars as pl
+from pydantic import Field
+
+from models.profiled_run import by_link_speed
+from models.srift import latency
+from models.srift.allreduce import LearnedBandwidth
+from models.srift.allreduce_samples import AlphaBeta, Hardware, RatedBandwidth
+from models.srift.exchange import Buckets
+from models.srift.performance import NodeProfile, Performance
+from warehouse.records import BadInput, NodeGroup, Record, Scenario
+
+
+class NetworkTables(NamedTuple):
+    """What was probed of one network on one node type, as raw tables, and its number of devices.
+
+    `max_batch` is the largest batch that was found to fit, None: not searched.
+    """
+
+    compute: pl.DataFrame
+    layers: pl.DataFrame
+    layer_times: pl.DataFrame
+    links: pl.DataFrame
+    devices: int = 1
+    max_batch: int | None = None
+
+
+class NetworkProfile(Record):
+    """A network's layers, and its profile on each node type."""
+
+    layer_bytes: tuple[int, ...]
+    probability: tuple[float, ...]
+    nodes: Mapping[str, NodeProfile]
+
+
+class FittedNetwork(NetworkProfile):
+    """Srift's models of one network; `performance` is what simulator and optimiser take."""
+
+    bandwidth: LearnedBandwidth | AlphaBeta | RatedBandwidth
+    buckets: Buckets | None = None
+    streams: int | None = Field(default=None, ge=1)
+    slowdown: float = Field(default=0.0, ge=0)
+    hindrance: float = Field(default=0.0, ge=0)
+
+    @property
+    def performance(self) -> Performance:
+        """The same, as the simulator takes it."""
+        return Performance(
+            layer_bytes=self.layer_bytes,
+            nodes=self.nodes,
+            bandwidth=self.bandwidth,
+            buckets=self.buckets,
+            probability=self.probability,
+            streams=self.streams,
+            slowdown=self.slowdown,
+            hindrance=self.hindrance,
+        )
+
+
+def fit(
+    tables: Mapping[str, NetworkTables],
+    bandwidth: LearnedBandwidth | AlphaBeta | RatedBandwidth,
+    buckets: Buckets | None = None,
+    streams: int | None = None,
+    slowdown: float = 0.0,
+    hindrance: float = 0.0,
+) -> FittedNetwork:
+    """Fit to what was probed of one network on each node type.
+
+    Args:
+        tables: by node type.
+        bandwidth: the fitted model of all-reduces.
+        buckets: PyTorch's buckets; None: ideal overlap.
+        streams: how many all-reduces go on at a time; None: any number.
+        slowdown: of the backward pass while any all-reduce goes on.
+        hindrance: of all-reduces as long as the backward pass goes on.
+
+    Raises:
+        BadInput: as `profile`.
+    """
+    found = profile(tables)
+    return FittedNetwork(
+        layer_bytes=found.layer_bytes,
+        probability=found.probability,
+        nodes=found.nodes,
+        bandwidth=bandwidth,
+        buckets=buckets,
+        streams=streams,
+        slowdown=slowdown,
+        hindrance=hindrance,
+    )
+
+
+def profile(tables: Mapping[str, NetworkTables]) -> NetworkProfile:
+    """Return the profile of one network on each node type.
+
+    Where it was not searched, the largest batch that was profiled is taken for the largest that
+    fits. Layers count as often executed as they are in the mean over node types.
+
+    Raises:
+        BadInput: no node types, other layers on one of them, or as the fits of tables.
+    """
+    if not tables:
+        raise BadInput("no node type has a profile of this network: profile at least one")
+    found = {
+        name: latency.fit_gradients(one.layers, one.layer_times) for name, one in tables.items()
+    }
+    first, *others = found
+    for name in others:
+        if found[name].layer_bytes != found[first].layer_bytes:
+            raise BadInput(
+                f"{name} and {first} profiled networks of other layers: expected the same "
+                f"gradients; profile the same network on both"
+            )
+    chances = [one.probability for one in found.values()]
+    return NetworkProfile(
+        layer_bytes=found[first].layer_bytes,
+        probability=tuple(sum(each) / len(each) for each in zip(*chances, strict=True)),
+        nodes={name: _node(one, found[name]) for name, one in tables.items()},
+    )
+
+
+def link_Bps(links: pl.DataFrame) -> float:
+    """Return b_cap from table link: the most that simultaneous flows carried, in the mean.
+
+    Of the two directions the slower one counts.
+
+    Raises:
+        BadInput: no rows.
+    """
+    if links.is_empty():
+        raise BadInput("table link: expected flows of this node type, found none; probe its link")
+    together = links.group_by("run_id", "direction", "flows", "trial").agg(
+        pl.col("bandwidth_Bps").sum()
+    )
+    mean = together.group_by("direction", "flows").agg(pl.col("bandwidth_Bps").mean())
+    most = mean.group_by("direction").agg(pl.col("bandwidth_Bps").max())
+    return float(most["bandwidth_Bps"].to_numpy().min())
+
+
+def _node(tables: NetworkTables, found: latency.Gradients) -> NodeProfile:
+    last = max(found.ready)
+    return NodeProfile(
+        devices=tables.devices,
+        max_batch=tables.max_batch or int(tables.compute["batch_size"].to_numpy().max(initial=1)),
+        latency=latency.fit(_without_tail(tables)),
+        ready=tuple(one / last if last > 0 else one for one in found.ready),
+        link_Bps=link_Bps(tables.links),
+    )
+
+
+def _without_tail(tables: NetworkTables) -> pl.DataFrame:
+    """Return table compute with what a backward pass does behind its last gradient as update.
+
+    DDP copies what came back from the all-reduces then, so that it overlaps none of them.
+    """
+    ready = tables.layer_times.group_by("batch_size", "layer").agg(pl.col("gradient_ready").mean())
+    last = ready.group_by("batch_size").agg(pl.col("gradient_ready").max().alias("last"))
+    known = tables.compute.join(last, on="batch_size", how="left", maintain_order="left")
+    # A batch size that nobody watched has the tail of the others.
+    part = pl.col("last").fill_null(pl.col("last").mean()).fill_null(1.0)
+    backward_s = pl.col("backward_s")
+    return known.with_columns(
+        backward_s=backward_s * part,
+        update_s=pl.col("update_s").fill_null(0.0) + backward_s * (1 - part),
+    ).drop("last")
+
+
+# What all profile runs of a study measured, put together by network, node type and link speed.
+
+
+Speed = float | None
+"""Of links, Mb/s; None where they are not shaped."""
+
+
+def place(node_type: str, link_mbps: Speed) -> str:
+    """Return the name of a node type on links of a speed: all-reduces differ by both."""
+    return node_type if link_mbps is None else f"{node_type}@{link_mbps:g}"
+
+
+@dataclass(frozen=True)
+class NetworkKey:
+    """What is trained; profiles of one are good for every batch size."""
+
+    dnn: str
+    image_size: int
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> "NetworkKey":
+        """Return the network of a scenario."""
+        return cls(scenario.workload.dnn, scenario.workload.image_size)
+
+
+@dataclass(frozen=True)
+class ProfileTables:
+    """The raw tables of any number of profile runs, as `predictor.fit` takes them."""
+
+    runs: pl.DataFrame
+    scenarios: pl.DataFrame
+    compute: pl.DataFrame
+    layers: pl.DataFrame
+    layer_times: pl.DataFrame
+    allreduce: pl.DataFrame
+    clusters: pl.DataFrame
+    links: pl.DataFrame
+    samples: pl.DataFrame
+
+    @property
+    def link_Bps(self) -> dict[Speed, float]:
+        """b_cap of each link speed that was probed."""
+        return {
+            speed: link_Bps(rows) for speed, rows in by_link_speed(self.runs, self.links).items()
+        }
+
+    def node_groups(self) -> dict[str, NodeGroup]:
+        """Return each node type that computed, as it was then.
+
+        Raises:
+            BadInput: a node type was defined anew between two profiles.
+        """
+        found: dict[str, NodeGroup] = {}
+        for scenario in self._scenarios(self.compute["run_id"].unique().to_list()).values():
+            group = node_type_group(scenario.nodes[0])
+            if found.setdefault(group.node_type, group) != group:
+                raise BadInput(
+                    f"node type {group.node_type!r} was profiled with two definitions; profile all "
+                    "networks again with the one that holds"
+                )
+        return found
+
+    def networks(self) -> dict[NetworkKey, dict[str, NetworkTables]]:
+        """Return the tables of each network and node type; links are those of no speed yet."""
+        run_ids: dict[tuple[NetworkKey, str], list[str]] = {}
+        for run_id, one in self._scenarios(self.compute["run_id"].unique().to_list()).items():
+            key = (NetworkKey.of(one), one.nodes[0].node_type)
+            run_ids.setdefault(key, []).append(run_id)
+        largest = self._largest_batches()
+        found: dict[NetworkKey, dict[str, NetworkTables]] = {}
+        for (network, node_type), mine in sorted(run_ids.items(), key=lambda one: str(one[0])):
+            of_mine = pl.col("run_id").is_in(mine)
+            devices = self.clusters.filter(of_mine)["device_count"].max()
+            found.setdefault(network, {})[node_type] = NetworkTables(
+                compute=self.compute.filter(of_mine),
+                layers=self.layers.filter(of_mine),
+                layer_times=self.layer_times.filter(of_mine),
+                links=self.links.clear(),
+                devices=max(int(str(devices or 1)), 1),
+                max_batch=largest.get((network, node_type)),
+            )
+        return found
+
+    def at_speed(
+        self, tables: Mapping[str, NetworkTables], link_mbps: Speed
+    ) -> dict[str, NetworkTables]:
+        """Return tables with the links of a speed."""
+        links = by_link_speed(self.runs, self.links)[link_mbps]
+        return {name: one._replace(links=links) for name, one in tables.items()}
+
+    def slowdowns(self, metric: str) -> dict[NetworkKey, float]:
+        """Return the mean slowdown with each network, where it was measured.
+
+        `backward_slowdown` is that of its backward pass, `allreduce_slowdown` of all-reduces;
+        `straggling_share` is measured with them.
+        """
+        rows = self.samples.filter(metric=metric)
+        values: dict[NetworkKey, list[float]] = {}
+        scenarios = self._scenarios(rows["run_id"].to_list())
+        for run_id, value in rows.select("run_id", "value").iter_rows():
+            values.setdefault(NetworkKey.of(scenarios[run_id]), []).append(max(value, 0.0))
+        return {network: sum(each) / len(each) for network, each in values.items()}
+
+    def _largest_batches(self) -> dict[tuple[NetworkKey, str], int]:
+        rows = self.samples.filter(metric="largest_batch_size").drop_nulls("value")
+        scenarios = self._scenarios(rows["run_id"].to_list())
+        found: dict[tuple[NetworkKey, str], int] = {}
+        for run_id, value in rows.select("run_id", "value").iter_rows():
+            one = scenarios[run_id]
+            key = (NetworkKey.of(one), one.nodes[0].node_type)
+            # What fitted in every search fits.
+            found[key] = min(int(value), found.get(key, int(value)))
+        return found
+
+    def _scenarios(self, run_ids: list[str]) -> dict[str, Scenario]:
+        rows = self.scenarios.filter(pl.col("run_id").is_in(run_ids))
+        found = {
+            run_id: Scenario.model_validate_json(canonical)
+            for run_id, canonical in rows.select("run_id", "canonical").sort("run_id").iter_rows()
+        }
+        missing = sorted(set(run_ids) - set(found))
+        if missing:
+            raise BadInput(f"run {missing[0]}: its scenario is not in table scenario; load it")
+        return found
+
+
+def allreduces_by_place(
+    runs: pl.DataFrame, allreduce: pl.DataFrame, clusters: pl.DataFrame
+) -> tuple[pl.DataFrame, dict[str, Hardware]]:
+    """Return table cluster_node of all-reduces with places as node types, and these.
+
+    The speed of shaped links is what they are rated. Tables as `ProfileTables` has them.
+    """
+    mine = clusters.join(allreduce, on="run_id", how="semi")
+    frames, hardware = [mine.clear()], {}
+    for speed, rows in by_link_speed(runs, mine).items():
+        for (node_type,), of_type in rows.group_by("node_type", maintain_order=True):
+            name = place(str(node_type), speed)
+            frames.append(of_type.with_columns(node_type=pl.lit(name)))
+            hardware[name] = _hardware(of_type.row(0, named=True), speed)
+    return pl.concat(frames), hardware
+
+
+def node_type_group(group: NodeGroup) -> NodeGroup:
+    """Return a group without its count and batch: the node type as it was defined."""
+    return group.model_copy(update={"count": 1, "batch_size": None})
+
+
+def _hardware(node: Mapping[str, object], link_mbps: Speed) -> Hardware:
+    memory_bytes = node["memory_bytes"]
+    return Hardware.model_validate(
+        {
+            "device": node["device_name"],
+            "devices": max(int(str(node["device_count"] or 1)), 1),
+            "cores": node["cores"],
+            "memory_gb": None if memory_bytes is None else int(str(memory_bytes)) / 1e9,
+            "rated_gbps": None if link_mbps is None else link_mbps / 1000,
+        }
+    )

@@ -1,0 +1,413 @@
+"""Plain networks as PyTorch modules: stacks of layers without branches, and SqueezeNet's fires.
+
+Fully connected layers take the map that an image of the given size leaves, so that small images
+make small networks; at 224 px and 1000 classes they have as many parameters as the originals.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from networks.catalogue import LIBRARY
+
+VGG11 = (1, 1, 2, 2, 2)
+"""Convolutions before each pooling: configuration A."""
+VGG19 = (2, 2, 4, 4, 4)
+"""Configuration E."""
+_VGG_CHANNELS = (64, 128, 256, 512, 512)
+
+
+def small_cnn(image_size: int, num_classes: int) -> nn.Module:
+    """Three convolutions, two dense layers; what the tests train."""
+    features = nn.Sequential(
+        *_convolution(3, 64, 3, padding=1),
+        *_convolution(64, 64, 3, padding=1),
+        nn.MaxPool2d(2),
+        *_convolution(64, 64, 3, padding=1),
+        nn.MaxPool2d(2),
+    )
+    return nn.Sequential(features, *_dense(features, image_size, (320, num_classes)))
+
+
+def alexnet(image_size: int, num_classes: int) -> nn.Module:
+    """Krizhevsky, arXiv 1404.5997: one tower, no local response normalization."""
+    features = nn.Sequential(
+        *_convolution(3, 64, 11, stride=4, padding=2),
+        nn.MaxPool2d(3, 2),
+        *_convolution(64, 192, 5, padding=2),
+        nn.MaxPool2d(3, 2),
+        *_convolution(192, 384, 3, padding=1),
+        *_convolution(384, 256, 3, padding=1),
+        *_convolution(256, 256, 3, padding=1),
+        nn.MaxPool2d(3, 2),
+    )
+    dense = _dense(features, image_size, (4096, 4096, num_classes), dropout=0.5)
+    return nn.Sequential(features, *dense)
+
+
+def vgg(image_size: int, num_classes: int, convolutions: Sequence[int]) -> nn.Module:
+    """Simonyan and Zisserman, ICLR 2015; `convolutions` before each of the five poolings."""
+    layers: list[nn.Module] = []
+    channels = 3
+    for count, width in zip(convolutions, _VGG_CHANNELS, strict=True):
+        for _ in range(count):
+            layers += _convolution(channels, width, 3, padding=1)
+            channels = width
+        layers.append(nn.MaxPool2d(2))
+    features = nn.Sequential(*layers)
+    dense = _dense(features, image_size, (4096, 4096, num_classes), dropout=0.5)
+    return nn.Sequential(features, *dense)
+
+
+class Fire(nn.Module):
+    """A squeezing convolution, and two expanding ones whose outputs are joined."""
+
+    def __init__(self, channels: int, squeezed: int, expanded: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Sequential(*_convolution(channels, squeezed, 1))
+        self.expand1 = nn.Sequential(*_convolution(squeezed, expanded, 1))
+        self.expand3 = nn.Sequential(*_convolution(squeezed, expanded, 3, padding=1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return a map of twice `expanded` channels."""
+        squeezed = self.squeeze(images)
+        return torch.cat([self.expand1(squeezed), self.expand3(squeezed)], dim=1)
+
+
+def squeezenet(num_classes: int) -> nn.Module:
+    """Iandola et al., arXiv 1602.07360, version 1.1."""
+    return nn.Sequential(
+        *_convolution(3, 64, 3, stride=2),
+        nn.MaxPool2d(3, 2, ceil_mode=True),
+        Fire(64, 16, 64),
+        Fire(128, 16, 64),
+        nn.MaxPool2d(3, 2, ceil_mode=True),
+        Fire(128, 32, 128),
+        Fire(256, 32, 128),
+        nn.MaxPool2d(3, 2, ceil_mode=True),
+        Fire(256, 48, 192),
+        Fire(384, 48, 192),
+        Fire(384, 64, 256),
+        Fire(512, 64, 256),
+        nn.Dropout(0.5),
+        *_convolution(512, num_classes, 1),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+
+
+def _convolution(
+    channels: int, width: int, kernel: int, *, stride: int = 1, padding: int = 0
+) -> list[nn.Module]:
+    convolution = nn.Conv2d(channels, width, kernel, stride=stride, padding=padding)
+    return [convolution, nn.ReLU(inplace=True)]
+
+
+def _dense(
+    features: nn.Module, image_size: int, widths: Sequence[int], dropout: float = 0.0
+) -> list[nn.Module]:
+    """Return dense layers behind convolutions; dropout, where wanted, before all but the last."""
+    with torch.no_grad():
+        values = features(torch.zeros(1, 3, image_size, image_size)).numel()
+    *hidden, last = widths
+    layers: list[nn.Module] = [nn.Flatten()]
+    for inputs, outputs in pairwise((values, *hidden)):
+        layers += [nn.Dropout(dropout)] if dropout else []
+        layers += [nn.Linear(inputs, outputs), nn.ReLU(inplace=True)]
+    return [*layers, nn.Linear(hidden[-1], last)]
+
+
+# Networks of blocks with batch normalization as PyTorch modules: ResNet, ShuffleNet, MobileNet.
+
+
+_MOBILENET = (
+    *((32, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2)),
+    *((512, 512, 1),) * 5,
+    *((512, 1024, 2), (1024, 1024, 1)),
+)
+"""Channels before and after, and stride, of each separable convolution."""
+
+
+@dataclass(frozen=True)
+class ResNetShape:
+    """Blocks of each stage; bottleneck blocks widen their output four times."""
+
+    blocks: tuple[int, int, int, int]
+    bottleneck: bool = False
+    groups: int = 1
+    width_per_group: int = 64
+
+
+RESNET18 = ResNetShape((2, 2, 2, 2))
+RESNET50 = ResNetShape((3, 4, 6, 3), bottleneck=True)
+RESNEXT50 = ResNetShape((3, 4, 6, 3), bottleneck=True, groups=32, width_per_group=4)
+"""Xie et al., CVPR 2017: 32 groups of 4 channels in the first stage."""
+
+
+class Residual(nn.Module):
+    """A block whose input is added to its output, projected where their shapes differ."""
+
+    def __init__(self, channels: int, width: int, stride: int, shape: ResNetShape) -> None:
+        super().__init__()
+        outputs = 4 * width if shape.bottleneck else width
+        if shape.bottleneck:
+            inner = width * shape.width_per_group // 64 * shape.groups
+            body = [
+                *_normalized(channels, inner, 1),
+                nn.ReLU(inplace=True),
+                *_normalized(inner, inner, 3, stride, shape.groups),
+                nn.ReLU(inplace=True),
+                *_normalized(inner, outputs, 1),
+            ]
+        else:
+            body = [
+                *_normalized(channels, width, 3, stride),
+                nn.ReLU(inplace=True),
+                *_normalized(width, width, 3),
+            ]
+        self.body = nn.Sequential(*body)
+        same = stride == 1 and channels == outputs
+        self.shortcut = nn.Sequential(*([] if same else _normalized(channels, outputs, 1, stride)))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the sum of block and shortcut, rectified."""
+        return torch.relu(self.body(images) + self.shortcut(images))
+
+
+def resnet(shape: ResNetShape, num_classes: int) -> nn.Module:
+    """He et al., CVPR 2016; the stride of a bottleneck is in its 3 × 3 convolution."""
+    layers = [*_normalized(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]
+    channels = 64
+    for stage, blocks in enumerate(shape.blocks):
+        width = 64 * 2**stage
+        for block in range(blocks):
+            stride = 2 if stage and not block else 1
+            layers.append(Residual(channels, width, stride, shape))
+            channels = 4 * width if shape.bottleneck else width
+    return nn.Sequential(*layers, *_classified(channels, num_classes))
+
+
+class Shuffle(nn.Module):
+    """ShuffleNet v2's unit: half of the channels pass, or both halves are made where it strides."""
+
+    def __init__(self, channels: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        half = outputs // 2
+        self._strided = stride > 1
+        inputs = channels if self._strided else channels // 2
+        self.body = nn.Sequential(
+            *_normalized(inputs, half, 1),
+            nn.ReLU(inplace=True),
+            *_normalized(half, half, 3, stride, groups=half),
+            *_normalized(half, half, 1),
+            nn.ReLU(inplace=True),
+        )
+        other = [
+            *_normalized(channels, channels, 3, stride, groups=channels),
+            *_normalized(channels, half, 1),
+            nn.ReLU(inplace=True),
+        ]
+        self.other = nn.Sequential(*(other if self._strided else []))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return both halves with their channels in turn."""
+        left, right = (images, images) if self._strided else images.chunk(2, dim=1)
+        both = torch.stack([self.other(left), self.body(right)], dim=2)
+        return both.flatten(1, 2)
+
+
+def shufflenet_v2(widths: Sequence[int], num_classes: int) -> nn.Module:
+    """Ma et al., ECCV 2018; `widths`: channels of the three stages and of the last convolution."""
+    layers = [*_normalized(3, 24, 3, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1)]
+    *stages, last = widths
+    for units, (channels, outputs) in zip((4, 8, 4), pairwise((24, *stages)), strict=True):
+        layers.append(Shuffle(channels, outputs, 2))
+        layers += [Shuffle(outputs, outputs, 1) for _ in range(units - 1)]
+    layers += [*_normalized(stages[-1], last, 1), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, *_classified(last, num_classes))
+
+
+def mobilenet(num_classes: int) -> nn.Module:
+    """Howard et al., arXiv 1704.04861."""
+    layers = [*_normalized(3, 32, 3, 2), nn.ReLU(inplace=True)]
+    for channels, outputs, stride in _MOBILENET:
+        layers += [
+            *_normalized(channels, channels, 3, stride, groups=channels),
+            nn.ReLU(inplace=True),
+            *_normalized(channels, outputs, 1),
+            nn.ReLU(inplace=True),
+        ]
+    return nn.Sequential(*layers, *_classified(1024, num_classes))
+
+
+def _normalized(
+    channels: int, width: int, kernel: int, stride: int = 1, groups: int = 1
+) -> list[nn.Module]:
+    padding = kernel // 2
+    convolution = nn.Conv2d(
+        channels, width, kernel, stride=stride, padding=padding, groups=groups, bias=False
+    )
+    return [convolution, nn.BatchNorm2d(width)]
+
+
+def _classified(channels: int, num_classes: int) -> list[nn.Module]:
+    return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, num_classes)]
+
+
+# Inception v3 as a PyTorch module.
+
+
+Kernel = tuple[int, int]
+
+
+class Joined(nn.Module):
+    """Branches of one input whose outputs are joined, channel behind channel."""
+
+    def __init__(self, *branches: nn.Module) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(branches)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the outputs of all branches."""
+        return torch.cat([branch(images) for branch in self.branches], dim=1)
+
+
+def inception_v3(num_classes: int) -> nn.Module:
+    """Szegedy et al., CVPR 2016, section 6 and Figs. 5 to 7, without the auxiliary classifier.
+
+    Every convolution is followed by batch normalization and has no bias of its own.
+    """
+    return nn.Sequential(
+        _normalized_convolution(3, 32, (3, 3), stride=2, padded=False),
+        _normalized_convolution(32, 32, (3, 3), padded=False),
+        _normalized_convolution(32, 64, (3, 3)),
+        nn.MaxPool2d(3, 2),
+        _normalized_convolution(64, 80, (1, 1)),
+        _normalized_convolution(80, 192, (3, 3), padded=False),
+        nn.MaxPool2d(3, 2),
+        _squares(192, 32),
+        _squares(256, 64),
+        _squares(288, 64),
+        _first_reduction(288),
+        _crosses(768, 128),
+        _crosses(768, 160),
+        _crosses(768, 160),
+        _crosses(768, 192),
+        _second_reduction(768),
+        _fans(1280),
+        _fans(2048),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Dropout(0.5),
+        nn.Flatten(),
+        nn.Linear(2048, num_classes),
+    )
+
+
+def _squares(channels: int, pooled: int) -> nn.Module:
+    """Fig. 5: filters of 5 × 5, and two of 3 × 3 in their place."""
+    return Joined(
+        _normalized_convolution(channels, 64, (1, 1)),
+        _chain(channels, (48, (1, 1)), (64, (5, 5))),
+        _chain(channels, (64, (1, 1)), (96, (3, 3)), (96, (3, 3))),
+        nn.Sequential(
+            nn.AvgPool2d(3, 1, padding=1), _normalized_convolution(channels, pooled, (1, 1))
+        ),
+    )
+
+
+def _first_reduction(channels: int) -> nn.Module:
+    twice = _chain(channels, (64, (1, 1)), (96, (3, 3)))
+    return Joined(
+        _normalized_convolution(channels, 384, (3, 3), stride=2, padded=False),
+        nn.Sequential(twice, _normalized_convolution(96, 96, (3, 3), stride=2, padded=False)),
+        nn.MaxPool2d(3, 2),
+    )
+
+
+def _crosses(channels: int, width: int) -> nn.Module:
+    """Fig. 6: filters of 7 × 7 as rows and columns."""
+    row, column = (1, 7), (7, 1)
+    long = ((width, (1, 1)), (width, column), (width, row), (width, column), (192, row))
+    return Joined(
+        _normalized_convolution(channels, 192, (1, 1)),
+        _chain(channels, (width, (1, 1)), (width, row), (192, column)),
+        _chain(channels, *long),
+        nn.Sequential(
+            nn.AvgPool2d(3, 1, padding=1), _normalized_convolution(channels, 192, (1, 1))
+        ),
+    )
+
+
+def _second_reduction(channels: int) -> nn.Module:
+    crossed = _chain(channels, (192, (1, 1)), (192, (1, 7)), (192, (7, 1)))
+    return Joined(
+        nn.Sequential(
+            _normalized_convolution(channels, 192, (1, 1)),
+            _normalized_convolution(192, 320, (3, 3), stride=2, padded=False),
+        ),
+        nn.Sequential(crossed, _normalized_convolution(192, 192, (3, 3), stride=2, padded=False)),
+        nn.MaxPool2d(3, 2),
+    )
+
+
+def _fans(channels: int) -> nn.Module:
+    """Fig. 7: rows and columns side by side."""
+    return Joined(
+        _normalized_convolution(channels, 320, (1, 1)),
+        nn.Sequential(_normalized_convolution(channels, 384, (1, 1)), _fan()),
+        nn.Sequential(_chain(channels, (448, (1, 1)), (384, (3, 3))), _fan()),
+        nn.Sequential(
+            nn.AvgPool2d(3, 1, padding=1), _normalized_convolution(channels, 192, (1, 1))
+        ),
+    )
+
+
+def _fan() -> nn.Module:
+    return Joined(
+        _normalized_convolution(384, 384, (1, 3)), _normalized_convolution(384, 384, (3, 1))
+    )
+
+
+def _chain(channels: int, *steps: tuple[int, Kernel]) -> nn.Module:
+    """Return convolutions one after the other: channels and kernel of each."""
+    widths = [channels, *(width for width, _ in steps)]
+    return nn.Sequential(
+        *(
+            _normalized_convolution(inputs, width, kernel)
+            for inputs, (width, kernel) in zip(widths, steps, strict=False)
+        )
+    )
+
+
+def _normalized_convolution(
+    channels: int, width: int, kernel: Kernel, *, stride: int = 1, padded: bool = True
+) -> nn.Module:
+    padding = (kernel[0] // 2, kernel[1] // 2) if padded else (0, 0)
+    convolution = nn.Conv2d(channels, width, kernel, stride=stride, padding=padding, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(width, eps=0.001), nn.ReLU(inplace=True))
+
+
+# Networks of pytorchcv with heads for small images.
+
+
+def build(name: str, num_classes: int) -> "nn.Module":
+    """Return a network of the library, whose last pool takes the whole map, whatever its side.
+
+    Args:
+        name: of `LIBRARY`.
+        num_classes: length of a row of logits.
+    """
+    from torch import nn
+
+    module = import_module(f"pytorchcv.models.{LIBRARY[name].module}")
+    network: nn.Module = getattr(module, name)(pretrained=False, num_classes=num_classes)
+    # Most pool at the end of their features, fully convolutional ones at the end of their output.
+    for part in (network.features, network.output):
+        assert isinstance(part, nn.Module)
+        if isinstance(getattr(part, "final_pool", None), nn.AvgPool2d):
+            part.add_module("final_pool", nn.AdaptiveAvgPool2d(1))
+    return network

@@ -1,0 +1,165 @@
+"""What `stepcast predict` says of the judged scenarios that are nearest to what is asked about."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fleet.readings import in_words
+from forecasting.nearest import NeighbourDistance
+from forecasting.question import ForecastAnswer, ForecastRefusal, ScenarioForecast
+from studies.messages import count, name_some
+
+_NAMED = 3
+"""How many of the nearest are named; JSON has all."""
+
+
+def label(one: ScenarioForecast | ForecastRefusal) -> str:
+    """Return the label of a scenario, with the type of its workers where that lacks it."""
+    text = one.scenario.label
+    types = dict.fromkeys(group.node_type for group in one.scenario.worker_groups)
+    return text if all(name in text for name in types) else f"{text} ({' + '.join(types)})"
+
+
+def at_split(one: ScenarioForecast) -> str:
+    """Return how wrong a system has been at this split."""
+    if one.corrected_by is not None:
+        return "corrected"
+    return "never judged" if one.past is None else f"{one.past.mape:.1f} %, n = {one.past.n}"
+
+
+def noise(one: ScenarioForecast) -> str:
+    """Return how much repeats differ of what a system has been judged by."""
+    if one.corrected_by is not None or one.past is None:
+        return ""
+    floor = one.past.noise_floor
+    return "not known" if floor is None else f"{floor:.1f} %, n = {one.past.noise_n}"
+
+
+def of_nearest(one: ScenarioForecast) -> str:
+    """Return how wrong a system has been of the nearest scenarios."""
+    case = one.case
+    if one.corrected_by is not None or case.error is None:
+        return ""
+    inside = f", {case.inside} of {case.intervals} inside" if case.intervals else ""
+    return f"{case.error:.1f} %, n = {len(case.nearest)}{inside}"
+
+
+def nearest_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
+    """Yield a line for each scenario: the nearest that were judged, and for which systems."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for forecast in forecasts:
+        if forecast.case.nearest and forecast.corrected_by is None:
+            near = tuple(_named(near) for near in forecast.case.nearest[:_NAMED])
+            found.setdefault((forecast.scenario.label, near), []).append(forecast.system.name)
+    for (label, near), systems in found.items():
+        yield f"Nearest to {label} ({', '.join(systems)}): {'; '.join(near)}."
+
+
+def correction_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
+    """Yield a line for each measured step that corrected forecasts of a system."""
+    told = (
+        (forecast.system.name, forecast.corrected_by)
+        for forecast in forecasts
+        if forecast.corrected_by
+    )
+    for system, by in dict.fromkeys(told):
+        yield f"{system}: corrected by {by}."
+
+
+def far_out_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
+    """Yield a line for each way in which forecasts are farther out than any that was judged."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for forecast in forecasts:
+        if forecast.case.far is not None and forecast.corrected_by is None:
+            found.setdefault((forecast.scenario.label, forecast.case.far), []).append(
+                forecast.system.name
+            )
+    for (label, far), systems in found.items():
+        yield f"Far out, {label} ({', '.join(systems)}): {far}."
+
+
+def as_json(one: ScenarioForecast) -> dict[str, Any]:
+    """Return the same for programs."""
+    case = one.case
+    return {
+        "nearest": [
+            {
+                "scenario_id": near.neighbour.scenario_id,
+                "scenario": near.neighbour.label,
+                "distance": near.distance,
+                "error_percent": near.neighbour.error,
+                "split": near.neighbour.split,
+            }
+            for near in case.nearest
+        ],
+        "nearest_mape_percent": case.error,
+        "nearest_inside": case.inside,
+        "nearest_intervals": case.intervals,
+        "far_out": case.far,
+        "corrected_by": one.corrected_by,
+    }
+
+
+def _named(near: NeighbourDistance) -> str:
+    return f"{near.neighbour.label} (distance {near.distance:.1f})"
+
+
+# What to know of forecasts before they are used: whose steps and forecasts, and what changed.
+
+
+def evidence_lines(answer: ForecastAnswer) -> Iterator[str]:
+    """Yield all of it."""
+    yield from foreign_step_lines(answer)
+    yield from fallback_lines(answer.forecasts)
+    yield from change_lines(answer.forecasts)
+
+
+def foreign_step_lines(answer: ForecastAnswer) -> Iterator[str]:
+    """Yield a line for the systems whose forecasts rest on steps of other hosts."""
+    here = answer.place.host_id
+    found: dict[tuple[int, tuple[str, ...]], dict[str, None]] = {}
+    for forecast in answer.forecasts:
+        hosts = {run.host_id for run in forecast.fit.runs} - {here}
+        if hosts:
+            steps = sum(
+                run.host_id == here and run.subject.scenario is not None
+                for run in forecast.fit.runs
+            )
+            found.setdefault((steps, tuple(sorted(hosts))), {})[forecast.system.name] = None
+    for (steps, others), systems in found.items():
+        known = f"no step of host {here} is known"
+        if steps:
+            known = f"host {here} has only {count(steps, 'run')}"
+        yield (
+            f"{', '.join(systems)}: {known}. The forecasts rest on steps of {name_some(others)}, "
+            "and on inventories of the nodes there and here."
+        )
+
+
+def fallback_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
+    """Yield a line for each system that gave another's forecasts."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for forecast in forecasts:
+        if forecast.answered_by is not None:
+            found.setdefault((forecast.system.name, forecast.answered_by), []).append(
+                label(forecast)
+            )
+    for (system, other), labels in found.items():
+        yield (
+            f"{system}: of {name_some(labels)} the forecast is that of {other}, because on "
+            f"families of networks left out {system} was not better with confidence."
+        )
+
+
+def change_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
+    """Yield a line for each node type that has changed since it was profiled."""
+    for change in dict.fromkeys(change for forecast in forecasts for change in forecast.changed):
+        systems = dict.fromkeys(
+            forecast.system.name for forecast in forecasts if change in forecast.changed
+        )
+        how = f"{abs(change.percent):.0f} % {'worse' if change.percent > 0 else 'better'}"
+        yield (
+            f"Stale: {change.node_type} has changed since it was profiled "
+            f"({in_words(change.metric)} {how}, confirmed {change.since:%Y-%m-%d %H:%M}); "
+            f"forecasts of {', '.join(systems)} rest on profiles from before. `stepcast fleet run "
+            f"{change.node_type}` profiles it again."
+        )

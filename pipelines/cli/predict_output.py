@@ -1,0 +1,314 @@
+"""What `stepcast predict` prints: forecasts with their past errors, refusals, what to measure."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import typer
+import yaml
+
+from forecasting.costs import samples_per_s
+from forecasting.missing_runs import total_minutes
+from forecasting.question import ForecastAnswer, ForecastRefusal, ScenarioForecast
+from pipelines.cli import evidence
+from pipelines.cli.evidence import label
+from pipelines.cli.prices import prices_in_words
+from pipelines.cli.tables import TableColumn, print_rows, print_text
+from pipelines.cli.workload import OwnWorkload, advice, profile_commands
+from studies.messages import count, name_some
+from warehouse.records import BadInput
+
+FILE = "asked.yaml"
+Listed = Sequence[Mapping[str, object]]
+
+
+def print_answer(
+    answer: ForecastAnswer,
+    listed: Listed,
+    *,
+    named: bool,
+    own: OwnWorkload | None = None,
+    dataset_samples: int | None = None,
+) -> None:
+    """Print an answer for people.
+
+    Args:
+        answer: of all systems.
+        listed: the templates that were asked about, to be copied into a study file.
+        named: whether the systems were named; else those about other training share a line.
+        own: the user's model that was asked about, if it is one.
+        dataset_samples: of an epoch, whose time is shown; None: of none.
+    """
+    if own is not None:
+        print_text(own.in_words)
+    for line in answer.place.in_words():
+        print_text(line)
+    if answer.forecasts:
+        print_rows(*_table(answer.forecasts, dataset_samples))
+    if prices := dict.fromkeys(
+        price for forecast in answer.forecasts if forecast.cost for price in forecast.cost.prices
+    ):
+        print_text(f"Prices: {prices_in_words(prices)}.")
+    for forecast in answer.forecasts:
+        if forecast.value is None:
+            name = forecast.system.name
+            print_text(f"{name} knows only an interval of {label(forecast)}: {forecast.unknown}")
+    for line in (*evidence.foreign_step_lines(answer), *evidence.fallback_lines(answer.forecasts)):
+        print_text(line)
+    for told in (
+        evidence.correction_lines,
+        evidence.nearest_lines,
+        evidence.far_out_lines,
+        evidence.change_lines,
+    ):
+        for line in told(answer.forecasts):
+            print_text(line)
+    for line in _refusals(answer, named=named):
+        print_text(line)
+    for line in _to_measure(answer, listed) if own is None else profile_commands(answer, own):
+        print_text(line)
+    if answer.written:
+        new = "is" if answer.written == 1 else "are"
+        forecasts = count(answer.written, "forecast")
+        print_text(f"{forecasts} {new} new in the ledger, marked as merely asked for.")
+
+
+def _table(
+    forecasts: Sequence[ScenarioForecast], dataset_samples: int | None
+) -> tuple[list[TableColumn], list[list[str]]]:
+    """Return the columns of forecasts, and their rows."""
+    columns = [
+        TableColumn("scenario", is_key=True, is_heading=True),
+        TableColumn("system", is_key=True),
+        TableColumn("forecast", is_key=True, is_number=True),
+        TableColumn("interval", is_key=True, is_number=True),
+        *([] if dataset_samples is None else [TableColumn("epoch", is_number=True)]),
+        TableColumn("$/h", is_number=True),
+        TableColumn("$/10⁶ samples", is_number=True),
+        TableColumn("past error there", is_key=True),
+        TableColumn("noise floor"),
+        TableColumn("past error nearest"),
+        TableColumn("split"),
+        TableColumn("runs"),
+    ]
+    rows = [
+        [
+            label(forecast),
+            forecast.system.name,
+            "only an interval"
+            if forecast.value is None
+            else f"{forecast.value:.4g} {forecast.metric.unit}",
+            "-"
+            if forecast.low is None or forecast.high is None
+            else f"{forecast.low:.3g} to {forecast.high:.3g}",
+            *([] if dataset_samples is None else [in_words(forecast, dataset_samples)]),
+            "-" if forecast.cost is None else f"{forecast.cost.usd_per_hour:.4g}",
+            "-" if (usd := forecast.usd_per_million_samples) is None else f"{usd:.3g}",
+            evidence.at_split(forecast),
+            evidence.noise(forecast),
+            evidence.of_nearest(forecast),
+            forecast.split.replace("_", " "),
+            f"{len(forecast.fit.runs)}, {_age(forecast.fit.runs[0].started_at)} old",
+        ]
+        for forecast in forecasts
+    ]
+    return columns, rows
+
+
+def _age(then: datetime) -> str:
+    age = datetime.now(UTC) - then
+    if age < timedelta(hours=1):
+        return f"{max(age, timedelta(0)).seconds // 60} min"
+    return f"{age.days} d" if age >= timedelta(days=2) else f"{age / timedelta(hours=1):.0f} h"
+
+
+def _refusals(answer: ForecastAnswer, *, named: bool) -> Iterator[str]:
+    """Yield a line for each system and reason, and one for all systems about other training."""
+    answers: list[ScenarioForecast | ForecastRefusal] = [*answer.forecasts, *answer.refused]
+    everything = len({answer.scenario for answer in answers})
+    by_reason: dict[tuple[str, str], list[ForecastRefusal]] = {}
+    foreign: dict[str, None] = {}
+    for one in answer.refused:
+        if one.foreign and not named:
+            foreign[one.system.name] = None
+        else:
+            by_reason.setdefault((one.system.name, one.reason), []).append(one)
+    for (system, reason), ours in by_reason.items():
+        takes = max(
+            (total_minutes(one.lacking) or 0.0 for one in ours if one.lacking), default=None
+        )
+        about = "" if not takes else f"; about {max(takes, 1):.0f} min"
+        about += " for each" if takes and any(one.of_train for one in ours[0].lacking) else ""
+        told = len(ours) == everything or ours[0].scenario.label in reason
+        of = "" if told else f" ({name_some([label(one) for one in ours])})"
+        yield f"{system}: {reason}{about}{of}"
+    if foreign:
+        yield f"For other kinds of training: {', '.join(foreign)}."
+
+
+def _to_measure(answer: ForecastAnswer, listed: Listed) -> Iterator[str]:
+    """Yield a study file that measures what is lacking, as far as the scenarios themselves say."""
+    systems = dict.fromkeys(
+        one.system.name
+        for one in answer.refused
+        if one.lacking
+        and not one.system.travels
+        and not any(needed.of_train for needed in one.lacking)
+    )
+    if systems:
+        yield f"To measure that, and then the forecasts, `stepcast run {FILE}`, a file with:"
+        yield "  name: asked"
+        yield f"  systems: [{', '.join(systems)}]"
+        yield "  test:"
+        for one in listed:
+            yield f"  - {_on_one_line(one)}"
+    yield from advice(answer)
+
+
+def _on_one_line(template: Mapping[str, object]) -> str:
+    text = yaml.safe_dump(dict(template), default_flow_style=True, sort_keys=False, width=10**6)
+    return str(text).strip()
+
+
+# What `stepcast predict --json` prints: forecasts with their past errors, and refusals.
+
+
+def print_json(
+    answer: ForecastAnswer, own: OwnWorkload | None = None, dataset_samples: int | None = None
+) -> None:
+    """Print an answer as one JSON object; of a model of the user's own, with what it is."""
+    typer.echo(
+        json.dumps(
+            {
+                **({} if own is None else {"model": own.as_json()}),
+                "backend": answer.place.backend,
+                "host_id": answer.place.host_id,
+                "this_host": answer.place.is_here,
+                "forecasts": [
+                    _forecast(forecast, dataset_samples) for forecast in answer.forecasts
+                ],
+                "refused": [refusal_as_json(one) for one in answer.refused],
+                "written": answer.written,
+            },
+            ensure_ascii=False,
+        )
+    )
+
+
+def _forecast(one: ScenarioForecast, dataset_samples: int | None) -> dict[str, Any]:
+    oldest, newest = one.fit.runs[-1], one.fit.runs[0]
+    judged = one.past
+    epoch = None if dataset_samples is None else epoch_s(one, dataset_samples)
+    return {
+        **_whose(one),
+        "model_version": one.system.version,
+        "metric": one.metric.name,
+        "unit": one.metric.unit,
+        "value": one.value,
+        "low": one.low,
+        "high": one.high,
+        "unknown": one.unknown,
+        "answered_by": one.answered_by or one.system.name,
+        "epoch_s": epoch,
+        "usd_per_hour": one.cost and one.cost.usd_per_hour,
+        "usd_per_million_samples": one.usd_per_million_samples,
+        "price_snapshot": one.cost and one.cost.snapshot,
+        "fit_id": one.fit.fit_id,
+        "fitted_at": one.fit.fitted_at.isoformat(),
+        "runs": len(one.fit.runs),
+        "hosts": sorted({run.host_id for run in one.fit.runs}),
+        "oldest_run_at": oldest.started_at.isoformat(),
+        "newest_run_at": newest.started_at.isoformat(),
+        "split": one.split,
+        "past_mape_percent": judged and judged.mape,
+        "past_n": judged.n if judged else 0,
+        "noise_floor_percent": judged and judged.noise_floor,
+        "noise_n": judged.noise_n if judged else 0,
+        **evidence.as_json(one),
+        "changed_since": [
+            {
+                "node_type": change.node_type,
+                "since": change.since.isoformat(),
+                "metric": change.metric,
+                "percent_worse": change.percent,
+            }
+            for change in one.changed
+        ],
+    }
+
+
+def refusal_as_json(one: ForecastRefusal) -> dict[str, Any]:
+    """Return a refusal: of what, by whom, why, and what it lacks."""
+    return {
+        **_whose(one),
+        "reason": one.reason,
+        "foreign": one.foreign,
+        "lacking": [
+            {
+                "probe": needed.probe,
+                "of": needed.of,
+                "minutes": needed.minutes,
+                "of_train": needed.of_train,
+            }
+            for needed in one.lacking
+        ],
+    }
+
+
+def _whose(one: ScenarioForecast | ForecastRefusal) -> dict[str, str]:
+    return {
+        "scenario_id": one.scenario.scenario_id,
+        "scenario": label(one),
+        "system": one.system.name,
+    }
+
+
+# Forecasts as the time of an epoch: so many samples, by all workers together.
+
+
+_UNITS = ((3600.0, "h"), (60.0, "min"), (0.0, "s"))
+
+
+def check_samples(samples: int | None) -> None:
+    """Refuse an epoch without samples.
+
+    Raises:
+        BadInput: it has none.
+    """
+    if samples is not None and samples < 1:
+        raise BadInput(f"--dataset-samples: expected a number above 0, found {samples}")
+
+
+def epoch_s(one: ScenarioForecast, samples: int) -> tuple[float, float | None, float | None] | None:
+    """Return the seconds of an epoch as forecast, at least and at most; None if none is forecast.
+
+    Args:
+        one: of the time of a step, or of steps a second.
+        samples: of the epoch.
+    """
+    value, low, high = (_seconds(one, some, samples) for some in (one.value, one.low, one.high))
+    if value is None:
+        return None
+    if low is None or high is None:
+        return value, None, None
+    return value, min(low, high), max(low, high)
+
+
+def in_words(one: ScenarioForecast, samples: int) -> str:
+    """Return the time of an epoch and its interval, in one unit."""
+    found = epoch_s(one, samples)
+    if found is None:
+        return "-"
+    value, low, high = found
+    least_s, unit = next(each for each in _UNITS if value >= each[0])
+    said = [f"{some / (least_s or 1):.3g}" for some in (value, low, high) if some is not None]
+    interval = f" ({said[1]} to {said[2]})" if len(said) > 1 else ""
+    return f"{said[0]} {unit}{interval}"
+
+
+def _seconds(one: ScenarioForecast, value: float | None, samples: int) -> float | None:
+    if value is None or not value > 0:
+        return None
+    speed = samples_per_s(one.scenario, one.metric.name, value)
+    return None if speed is None else samples / speed

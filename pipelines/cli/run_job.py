@@ -1,0 +1,319 @@
+"""What `stepcast run`, `plan` and `report` do; only what runs imports Dagster, for seconds."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import typer
+
+from forecasting.inputs import baseline_in_words, input_runs_by_system, systems_of
+from forecasting.results import outcome, summary
+from forecasting.study_checks import load_study, load_unchecked
+from pipelines.cli.errors import Interrupted
+from pipelines.cli.money import SpendingLimit, check_cap
+from pipelines.cli.progress import format_duration
+from pipelines.cli.query import history_here
+from pipelines.cli.tables import TableColumn, print_rows, print_table, print_text
+from profilers.clusters import host_id
+from profilers.clusters.fleet import fleet_file, read_fleet
+from profilers.probe import PlannedRun
+from profilers.renting.book import Book
+from reports.wording import headline, interval, number, opening, percent
+from studies import node_type_fallback
+from studies.plan import RunDurations, Task, tasks
+from studies.renting import estimate
+from studies.rounds import (
+    Round,
+    changed_settings,
+    latest_round,
+    open_round,
+    shown_host,
+    whole_round,
+)
+from warehouse.durable_files import write_text
+from warehouse.history import PublishedHistory
+from warehouse.home import HISTORY, REPORT, home
+from warehouse.landing import landed_runs
+from warehouse.records import BadInput, StepcastError
+from warehouse.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """A round that is to be done, why on its backend, and what it will do."""
+
+    round_: Round
+    why: str
+    tasks: tuple[Task, ...]
+    judged: bool
+
+    @property
+    def missing(self) -> tuple[PlannedRun, ...]:
+        """The runs that it will make."""
+        return tuple(one for one in self.round_.missing if self.judged or one.profiles)
+
+
+def run_study(
+    path: Path, backend: str | None, minutes: float, money: SpendingLimit, *, judged: bool = True
+) -> None:
+    """Run a round of a study, and more until `minutes` have passed; show how each went.
+
+    Unless it is to be judged, a round ends with its forecasts.
+
+    Raises:
+        BadInput: it rents, and nobody said what that may cost; or rounds follow one that is not
+            judged.
+        Interrupted: the user stopped it.
+    """
+    if minutes and not judged:
+        raise BadInput("--until forecast: no round follows it; leave out --minutes")
+    check_cap(load_study(path, backend).backend, money.max_usd)
+    until_s = time.monotonic() + 60 * minutes
+    try:
+        while True:
+            try:
+                _run_round(path, backend, money, judged=judged)
+            except StepcastError:
+                if (other := _of_next_type(path, backend, money)) is None:
+                    raise
+                path = other
+                continue
+            if time.monotonic() >= until_s:
+                return
+    except KeyboardInterrupt:
+        cap = [] if money.max_usd is None else [f"--max-usd {money.max_usd:g}"]
+        until = [] if judged else ["--until forecast"]
+        command = " ".join(["stepcast run", str(path), *_backend_option(backend), *until, *cap])
+        raise Interrupted(
+            f"stopped, and everything torn down; `{command}` resumes with what is missing"
+        ) from None
+
+
+def _run_round(path: Path, backend: str | None, money: SpendingLimit, *, judged: bool) -> None:
+    from assets.home_lock import turn
+    from pipelines import dagster_history, execution
+    from pipelines.cli.progress import show_progress
+
+    place = home()
+    with turn(place, _tell), dagster_history.instance(place) as instance:
+        Warehouse(place).load()  # what landed before a kill, and completed its round
+        ahead = _prospect(path, backend, place, judged=judged)
+        _announce(ahead)
+        with _renting(ahead, place, money):  # the bill comes last, whatever happens
+            with show_progress(ahead.tasks) as progress:
+                warnings = execution.execute(
+                    instance, path, ahead.round_.backend, progress, judged=judged
+                )
+            for warning in warnings:
+                _tell(f"warning: {warning}")
+            if judged:
+                show_results(ahead.round_, place)
+            else:
+                number = ahead.round_.repeat
+                print_text(
+                    f"study {ahead.round_.study.name}, round {number}, is forecast; `stepcast "
+                    f"seal {path} FOLDER --round {number}` publishes that, `stepcast run {path}` "
+                    "measures"
+                )
+
+
+def _of_next_type(path: Path, backend: str | None, money: SpendingLimit) -> Path | None:
+    """Return the study of the next node type, where one is not to be had and a next is listed.
+
+    None where there is none, or runs of the round were on the type that is not to be had.
+    """
+    if money.account is None:
+        return None
+    lacking = node_type_fallback.unavailable_node_type(Book().read().of(money.account))
+    other = None if lacking is None else read_fleet().launch().following(lacking)
+    if lacking is None or other is None:
+        return None
+    if node_type_fallback.has_begun(_prospect(path, backend, home()).round_, lacking):
+        _tell(f"runs of this round were on {lacking}, so it does not go on with {other}")
+        return None
+    file = node_type_fallback.write_fallback_study(path, lacking, other, home())
+    if file is not None:
+        _tell(f"{lacking} is not to be had; {other} is tried instead: study {file}")
+    return file
+
+
+def _renting(ahead: RoundPlan, place: Path, money: SpendingLimit) -> AbstractContextManager[None]:
+    """Ask before what a round lacks is rented, where that is."""
+    round_, missing = ahead.round_, ahead.missing
+    types = {group.node_type for need in missing for group in need.nodes}
+    return money.renting(
+        place,
+        round_.backend,
+        types,
+        lambda may: estimate(missing, may).in_words(may.cap_usd),
+    )
+
+
+def show_plan(path: Path, backend: str | None) -> None:
+    """Print what a round would do."""
+    ahead = _prospect(path, backend, home())
+    _announce(ahead)
+    rows = [(task.name, format_duration(task.expected_s)) for task in ahead.tasks]
+    print_table(pl.DataFrame(rows, schema=["what", "about"], orient="row"))
+
+
+def write_report(path: Path, backend: str | None, to: Path | None = None) -> None:
+    """Write the report of the newest round of the whole study again, into the home or a file.
+
+    The page is kept in the home by all that it rests on: where nothing has changed, it is not made
+    again.
+
+    Raises:
+        BadInput: nothing of the study is judged, or has run; or the file cannot be written.
+    """
+    from forecasting.findings.store import Store, home_digest
+
+    place = home()
+    file = place / REPORT if to is None else to
+    if not os.access(file.parent, os.W_OK):
+        raise BadInput(f"{file} cannot be written; `--to FILE` puts the report elsewhere")
+    rests_on = f"{backend} {home_digest(place, path, fleet_file())}"
+    page, *said = Store(place, path.stem).texts(
+        "page", rests_on, lambda: _page(path, backend, place)
+    )
+    history_here()  # says how old it is
+    for line in said:
+        _tell(line)
+    write_text(file, page)
+    typer.echo(file)
+
+
+def _page(path: Path, backend: str | None, place: Path) -> list[str]:
+    """Return the report of the newest round of a whole study, and what is to be said of it."""
+    from forecasting.evaluation import evaluate
+    from reports import report
+
+    asked = load_unchecked(path, backend)
+    study, chosen = asked.study, asked.backend
+    if study.only_profiles:
+        raise BadInput(f"{path}: study {study.name} only profiles; nothing of it is judged")
+    runs = landed_runs(place / "landing")
+    here, said = host_id(chosen), []
+    if (host := shown_host(study, chosen, here, runs)) != here:
+        said.append(f"nothing of study {study.name} has run on this host; shown is host {host}")
+    latest = latest_round(study, asked.asking, chosen, host, runs)
+    if latest is None:
+        raise BadInput(
+            f"nothing of study {study.name} has run on {chosen} in {place} yet; "
+            f"`stepcast run {path}` does"
+        )
+    return [
+        report.render(evaluate(whole_round(latest, study, runs), PublishedHistory(place))),
+        *said,
+    ]
+
+
+def _prospect(path: Path, backend: str | None, place: Path, *, judged: bool = True) -> RoundPlan:
+    found = load_study(path, backend)
+    runs = landed_runs(place / "landing")
+    here = host_id(found.backend)
+    round_ = open_round(found.study, found.asking, found.backend, here, runs)
+    taken = RunDurations(runs, here, place / "landing")
+    rest = input_runs_by_system(systems_of(found.study), found.study, round_.needs, found.backend)
+    names = [system.name for system in rest]
+    ahead = tasks(round_, taken, judged=judged, forecasting=names)
+    return RoundPlan(round_, found.why, ahead, judged)
+
+
+def _announce(ahead: RoundPlan) -> None:
+    round_ = ahead.round_
+    total, missing = len(round_.needs), len(ahead.missing)
+    runs = f"{missing} runs" if missing == total else f"{missing} of {total} runs are missing"
+    seconds = format_duration(sum(task.expected_s for task in ahead.tasks))
+    _tell(f"study {round_.study.name}, round {round_.repeat}: {runs}, about {seconds}")
+    _tell(f"backend {round_.backend}: {ahead.why}")
+    for change in changed_settings(round_):
+        _tell(f"settings: {change}")
+    for warning in _loopback_warnings(round_):
+        _tell(f"warning: {warning}")
+
+
+def _loopback_warnings(round_: Round) -> Iterator[str]:
+    if round_.backend != "loopback":
+        return
+    yield "loopback shapes no links and enforces no CPU shares; no accuracy is claimed there"
+    workers, cores = max(max(curve.workers) for curve in round_.study.curves), os.cpu_count() or 1
+    if workers > cores:
+        yield f"{workers} workers share {cores} cores, so they slow each other down"
+
+
+def show_results(round_: Round, place: Path) -> None:
+    """Print what a round gave, as `stepcast run` ends with it."""
+    if round_.study.only_profiles:
+        profiled = f"{len(round_.needs)} profiles of study {round_.study.name}"
+        print_text(f"{profiled}, round {round_.repeat}, have landed and are loaded")
+        print_text(f"warehouse  {place / HISTORY} (stepcast query history)")
+        return
+    from forecasting.findings.study import with_pending
+
+    warehouse = Warehouse(place)
+    rows = with_pending(round_, outcome(round_, warehouse.accuracy()), warehouse)
+    print_results(rows, round_.study.metric.in_words, baseline_in_words(round_.study))
+    print_text(f"backend {round_.backend}, study {round_.study.name}, round {round_.repeat}")
+    print_text(f"report     {place / REPORT}")
+    print_text(f'warehouse  {place / HISTORY} (stepcast sql "SELECT * FROM report.accuracy")')
+
+
+def _backend_option(backend: str | None) -> list[str]:
+    return ["--backend", backend] if backend else []
+
+
+def _tell(text: str) -> None:
+    print_text(text, err=True)
+
+
+# The table that the main job ends with.
+
+
+def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
+    """Print a round's scenarios, predicted beside measured, and how wrong that was on average.
+
+    Intervals and the baseline have columns where there are any.
+
+    Args:
+        rows: of `forecasting.findings.study.with_pending`.
+        metric: says in words what was predicted.
+        baseline: what stands beside it.
+    """
+    theirs = f"{baseline.split()[0]}'s error"
+    columns = {
+        "predicted": [number(one) for one in rows["predicted"]],
+        "interval": [interval(*ends) for ends in rows.select("low", "high").iter_rows()],
+        "measured": [number(one) for one in rows["measured"]],
+        "error": [percent(one, signed=True) for one in rows["error_percent"]],
+        "spread*": [percent(one) for one in rows["spread_percent"]],
+        theirs: [percent(one, signed=True) for one in rows["linear_error_percent"]],
+    }
+    for title, needed in (("interval", "low"), (theirs, "linear")):
+        if rows[needed].is_null().all():
+            del columns[title]
+    shown = [
+        TableColumn("scenario", is_key=True, is_heading=True),
+        *(TableColumn(title, is_key=title != theirs, is_number=True) for title in columns),
+        TableColumn("split"),
+    ]
+    judged = map(_judged, rows.to_dicts())
+    cells = list(zip(rows["label"], *columns.values(), judged, strict=True))
+    result = summary(rows)
+    print_text(opening(rows.height, result, baseline))
+    print_rows(shown, cells)
+    print_text(f"Figures are {metric}. * within-run: between windows.")
+    print_text(headline(result, baseline))
+
+
+def _judged(row: Mapping[str, Any]) -> str:
+    """Return how far off a judged scenario was; of others, which round's forecast is shown."""
+    if row["split"] is not None:
+        return str(row["split"]).replace("_", " ")
+    earlier = row["forecast_round"]
+    return "" if earlier is None else f"forecast of round {earlier}"

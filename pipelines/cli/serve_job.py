@@ -1,0 +1,212 @@
+"""What `stepcast serve`, `node join` and `embedder train` do."""
+
+import atexit
+import os
+import re
+import secrets
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import typer
+
+from pipelines.cli.errors import Interrupted
+from pipelines.cli.tables import print_text
+from warehouse.fields import checked_name
+from warehouse.history import PublishedHistory
+from warehouse.home import home
+from warehouse.records import BadInput, MissingTool
+
+_TOKEN = re.compile(r"[!-~]{8,200}")
+_ENDING_S = 5
+
+
+def serve(
+    host: str,
+    port: int,
+    token: str | None,
+    asks_for_token: bool,
+    datasets: Path | None,
+    minutes: float,
+) -> None:
+    """Serve until it is interrupted.
+
+    Raises:
+        BadInput: the address is taken or none of this machine's, the token is none, or there is
+            one that nobody shall be asked for.
+        Interrupted: it was.
+    """
+    used = _token(token, asks_for_token)
+    if datasets is not None and not datasets.is_dir():
+        raise BadInput(f"--datasets {datasets}: no such folder")
+    with _listening(host, port) as listening, _ends_like_ctrl_c():
+        _serve(listening, used, token is None, datasets, minutes)
+    raise Interrupted("the service has ended")
+
+
+def _serve(
+    listening: socket.socket, token: str | None, is_new: bool, datasets: Path | None, minutes: float
+) -> None:
+    try:
+        import uvicorn
+
+        from pipelines.service.app import service
+        from pipelines.service.checker import Checker
+        from pipelines.service.collector import Collector
+        from pipelines.service.engine import Engine, Slots
+    except ImportError as error:
+        raise MissingTool(f"{error}; `make setup` installs what the service needs") from None
+
+    collector, checker, slots = Collector(), Checker(datasets, minutes), Slots()
+    app = service(Engine(PublishedHistory(home())), collector, checker, token, slots)
+
+    class Ending(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """End; nodes that wait are told so, else the end would wait for them."""
+            collector.close()
+            super().handle_exit(sig, frame)
+
+    config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=_ENDING_S)
+    _announce(listening, token if is_new else None)
+    try:
+        Ending(config).run([listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        checker.close()
+        if slots.is_busy:
+            # Libraries that still compute in a thread may not survive what Python does at its end.
+            atexit.register(os._exit, Interrupted.exit_code)
+
+
+def _announce(listening: socket.socket, new_token: str | None) -> None:
+    host, port, *_ = listening.getsockname()
+    shown = f"[{host}]" if ":" in host else host
+    _tell(f"http://{shown}:{port}/docs describes the service; Ctrl-C ends it")
+    if new_token is not None:
+        _tell(f"token: {new_token}")
+
+
+def _token(given: str | None, asks_for_token: bool) -> str | None:
+    """Return what requests have to carry.
+
+    Raises:
+        BadInput: it is none, or there is one that nobody shall be asked for.
+    """
+    if not asks_for_token:
+        if given is not None:
+            raise BadInput("--no-token lets anybody ask, and there is a token: leave out one")
+        return None
+    return secrets.token_urlsafe(24) if given is None else _checked(given)
+
+
+def _checked(token: str) -> str:
+    """Return a token.
+
+    Raises:
+        BadInput: nobody could send it, or anybody guess it; the message does not tell it.
+    """
+    if not _TOKEN.fullmatch(token):
+        raise BadInput("expected a token of 8 to 200 letters, digits and signs without blanks")
+    return token
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        BadInput: the address is taken, or none of this machine's.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address, family=family, backlog=1024)
+    except (OSError, UnicodeError) as error:
+        raise BadInput(
+            f"cannot listen to {host}:{port} ({error}); choose another with --host and --port"
+        ) from None
+
+
+@contextmanager
+def _ends_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def join(
+    url: str, node_type: str, name: str | None, link_mbps: float | None, token: str | None
+) -> None:
+    """Register this machine until it is interrupted.
+
+    Raises:
+        BadInput: the service refuses it, or the token is none.
+        Unreachable: no service answers.
+        Interrupted: the user stopped it; it has left.
+    """
+    from pipelines.service.node import Membership, measure_node, own_name
+    from profilers.steady.hostlock import host_lock
+
+    own = checked_name(name or own_name(), "node")
+    checked_name(node_type, "node type")
+    used = None if token is None else _checked(token)
+    try:
+        with _ends_like_ctrl_c(), Membership(url, own, used) as membership:
+            _tell(f"{own}: measuring what it can do")
+            with host_lock(_tell):
+                report = measure_node(node_type, link_mbps)
+            membership.tell(report)
+            _tell(
+                f"{own}: {report.dense_flops / 1e9:.1f} GFLOP/s, memory "
+                f"{report.memory_Bps / 1e9:.1f} GB/s; registered with {url}, Ctrl-C leaves"
+            )
+            membership.stay(report)
+    except KeyboardInterrupt:
+        raise Interrupted(f"{own} has left {url}") from None
+
+
+def train(
+    dataset: str,
+    minutes: float,
+    iterations: int | None,
+    source: Path | None,
+    networks: int,
+    seed: int,
+) -> None:
+    """Train an embedder, and print what it came to.
+
+    Raises:
+        Interrupted: the user stopped it.
+    """
+    from forecasting import embedders
+    from profilers.steady.hostlock import host_lock
+
+    try:
+        with host_lock(_tell):
+            found = embedders.train(
+                dataset,
+                minutes=minutes,
+                iterations=iterations,
+                source=source,
+                seed=seed,
+                networks=networks,
+                say=_tell,
+            )
+    except KeyboardInterrupt:
+        raise Interrupted("stopped; the same command goes on") from None
+    print_text(
+        f"{found.iterations:,} iterations in {found.seconds / 60:.0f} min; loss of "
+        f"{found.networks} networks that were never drawn: {found.predicted:.3f} with predicted "
+        f"weights, {found.random:.3f} with random ones, less by {found.low:.3f} to "
+        f"{found.high:.3f} (95 %), for {found.better:.0%} of them"
+    )
+    typer.echo(str(found.path))
+
+
+def _tell(text: str) -> None:
+    print_text(text, err=True)

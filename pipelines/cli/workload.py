@@ -1,0 +1,371 @@
+"""A model of the user's own, as commands take it: package.module:function, or hf:CONFIG."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from forecasting.question import ForecastAnswer
+from networks.extraction import register_own_model
+from networks.own_huggingface import PREFIX, with_length
+from networks.own_model import NoGraph, OwnModel, own_model
+from profilers.clusters.node_types import fleet_types
+from profilers.record_file import fault
+from studies.curve import Curve
+from studies.messages import count, name_some
+from studies.study import Test
+from warehouse import limits
+from warehouse.documents import read_document
+from warehouse.records import BadInput, Record
+
+LEARNING = (
+    "What learns from other networks needs a study that lists some under train:, such as "
+    "studies/reference_ceer_pytorch.yaml; `stepcast plan` says how long it takes."
+)
+INVENTORY = (
+    "An inventory of these nodes takes a minute each: list them in a copy of "
+    "studies/inventory.yaml, or with six runs of studies/few.yaml, and `stepcast run` it there."
+)
+Options = Mapping[str, str | None]
+_NOT_ASKED = {
+    "dnn": "the model is the network",
+    "image_size": "the example batch has the images",
+}
+_OF_SERVERS = ("server", "servers")
+_FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "Keras"}
+
+
+@dataclass(frozen=True)
+class OwnWorkload:
+    """A user's model, what it is known as, and the curves that are asked about.
+
+    `sequence_length` is what the user gave of a model of Hugging Face.
+    """
+
+    target: str
+    model: OwnModel
+    curves: Sequence[Curve]
+    sequence_length: int | None = None
+
+    @property
+    def in_words(self) -> str:
+        """A line about it, and one about each doubt that its graph raises."""
+        return in_words(self.target, self.model)
+
+    def as_json(self) -> Mapping[str, object]:
+        """Return the same for programs."""
+        return as_json(self.target, self.model)
+
+
+def in_words(target: str, model: OwnModel) -> str:
+    """Return a line about a model of the user's own, and one about each doubt that it raises.
+
+    Doubts are operators of unknown work, and such as no judged network has.
+    """
+    if model.graph is None:
+        parts = f"a model of {_FRAMEWORKS[model.framework]}"
+    else:
+        parts = count(len(model.graph.nodes), "primitive operation")
+    known = f"{model.dnn}: {model.parameter_count:,} parameters, {parts}, {_seen(model)}"
+    return "\n".join([f"{target} is {known}.", *_doubts(model)])
+
+
+def _seen(model: OwnModel) -> str:
+    """Return what a model is given: a side of one pixel makes no image."""
+    if model.image_size > 1:
+        return f"images of {model.image_size} px"
+    if not model.image_size:
+        return "no images"
+    return f"no images (samples of {' × '.join(map(str, model.example))})"
+
+
+def _doubts(model: OwnModel) -> Iterator[str]:
+    if model.unmeasured:
+        yield (
+            f"{name_some(model.unmeasured)}: counted by the products that they consist of. "
+            "Forecasts have not been judged on such operators: past errors are of other networks."
+        )
+    if model.unknown_work:
+        most = 100 * sum(model.unknown_work.values())
+        operators = name_some(list(model.unknown_work))
+        yield f"{operators}: of unknown work, at most {most:.2g} % of all."
+
+
+def as_json(target: str, model: OwnModel) -> Mapping[str, object]:
+    """Return the same for programs."""
+    return {
+        "target": target,
+        "dnn": model.dnn,
+        "framework": model.framework,
+        "parameters": model.parameter_count,
+        "primitives": None if model.graph is None else len(model.graph.nodes),
+        "image_size": model.image_size,
+        "unknown_work": dict(model.unknown_work),
+        "unmeasured_operators": list(model.unmeasured),
+    }
+
+
+def is_target(text: str, instead: str = "a YAML file of templates") -> bool:
+    """Tell whether a word names a function, and nothing that may be given `instead`.
+
+    Raises:
+        BadInput: it is neither, but looks as if a function was meant.
+    """
+    path = Path(text)
+    if path.exists() and path.suffix != ".py":
+        return False
+    if ":" in text:
+        return True
+    if path.suffix not in ("", ".yaml", ".yml"):
+        name = text.removesuffix(".py").replace("/", ".")
+        function = "build_model" if path.suffix == ".py" else name.rpartition(".")[2]
+        module = name if path.suffix == ".py" else name.rpartition(".")[0]
+        raise BadInput(
+            f"{text}: expected {instead}, or a function that builds your model, "
+            f"such as {module}:{function}; docs/my-model.md says how to write one"
+        )
+    return False
+
+
+def build_own_workload(
+    target: str, options: Options, sequence_length: int | None = None
+) -> OwnWorkload:
+    """Return the model that a target builds, known as a network as long as this process lives.
+
+    Args:
+        target: what builds it.
+        options: of the command, by name.
+        sequence_length: words of a sample, of models of Hugging Face.
+
+    Raises:
+        BadInput: an option is wrong, or the model has no graph; one line says why.
+    """
+    check_options(target, options, sequence_length)
+    # Wrong options are told before the model is built, which takes seconds.
+    served = any(options.get(name) is not None for name in _OF_SERVERS)
+    asked = _curves(options, options.get("framework") or ("tensorflow" if served else "pytorch"))
+    batch_sizes = tuple(dict.fromkeys(one.batch_size for one in asked))
+    model = build_own_model(target, batch_sizes, options, sequence_length)
+    named = {"dnn": model.dnn, "image_size": model.image_size}
+    curves = _curves(options, model.framework)
+    curves = [curve.model_copy(update=named) for curve in curves]
+    return OwnWorkload(target, model, curves, sequence_length)
+
+
+def build_own_model(
+    target: str, batch_sizes: Sequence[int], options: Options, sequence_length: int | None
+) -> OwnModel:
+    """Return the model that a target builds, known as a network as long as this process lives.
+
+    Args:
+        target: what builds it.
+        batch_sizes: samples of a step on each device, all that are asked about.
+        options: of the command, by name.
+        sequence_length: words of a sample, of models of Hugging Face.
+
+    Raises:
+        BadInput: an option is of another framework, or the model has no graph; one line says why.
+    """
+    source, folder = with_length(target, sequence_length), Path.cwd()
+    try:
+        model = own_model(source, batch_sizes, folder)
+    except NoGraph as error:
+        raise BadInput(str(error)) from None
+    _check_framework(target, model.framework, options)
+    register_own_model(model, (source, str(folder)))
+    return model
+
+
+def check_options(target: str, options: Options, sequence_length: int | None) -> None:
+    """Refuse options that say what the model says itself.
+
+    Raises:
+        BadInput: naming the option.
+    """
+    for name, why in _NOT_ASKED.items():
+        if options.get(name) is not None:
+            option = name.replace("_", "-")
+            raise BadInput(f"--{option} and {target}: {why}; leave out --{option}")
+    if not target.startswith(PREFIX):
+        check_length(sequence_length)
+
+
+def check_length(sequence_length: int | None) -> None:
+    """Refuse a number of words where no config of Hugging Face is asked about.
+
+    Raises:
+        BadInput: it is given.
+    """
+    if sequence_length is not None:
+        raise BadInput(
+            "--sequence-length: only models by a config, hf:CONFIG, have one; the example batch of "
+            "your own has the words, so leave it out"
+        )
+
+
+def _curves(options: Options, framework: str) -> list[Curve]:
+    """Return what is asked about a model, whatever it is; without servers it is an all-reduce."""
+    told = {**options, "dnn": "own", "image_size": "0", "framework": framework}
+    if told.get("strategy") is None and all(told.get(name) is None for name in _OF_SERVERS):
+        told["strategy"] = "all_reduce"
+    return curves_of(of_options(told), None)
+
+
+def _check_framework(target: str, framework: str, options: Options) -> None:
+    """Refuse options of another framework than that of the model.
+
+    Raises:
+        BadInput: naming the option.
+    """
+    of = _FRAMEWORKS[framework]
+    given = options.get("framework")
+    if given not in (None, framework):
+        raise BadInput(
+            f"--framework {given} and {target}: it makes a model of {of}; leave out --framework"
+        )
+    if framework == "pytorch" and any(options.get(name) is not None for name in _OF_SERVERS):
+        raise BadInput(
+            f"--server and {target}: it makes a model of {of}, which no parameter servers train; "
+            "leave out --server"
+        )
+
+
+def profile_commands(answer: ForecastAnswer, own: OwnWorkload) -> Iterator[str]:
+    """Yield the command that measures what systems lack of the model and its nodes."""
+    lacking = {needed.probe for one in answer.refused for needed in one.lacking}
+    exchange = bool(lacking & {"links", "allreduce"}) or "tf_trace" in lacking
+    # All-reduces of another host do not serve once this one has passes of its own.
+    several = any(workers > 1 for curve in own.curves for workers in curve.workers)
+    exchange |= several and not answer.place.is_here and "torch_compute" in lacking
+    served = own.curves[0].server is not None
+    if lacking & {"torch_compute", "tf_trace"} or (exchange and own.model.framework == "pytorch"):
+        one, largest = own.curves[0], max(curve.batch_size for curve in own.curves)
+        types = dict.fromkeys(name for curve in own.curves for name in curve.worker)
+        # Machines of a fleet do not see the files of a model.
+        for worker in (name for name in types if name not in fleet_types()):
+            given = {
+                "worker": worker,
+                "batch_size": largest,
+                "workers": ",".join(map(str, one.workers)) if exchange and not served else None,
+                "link_mbps": f"{one.link_mbps:g}" if exchange and one.link_mbps else None,
+                "server": one.server,
+                "servers": one.servers if served else None,
+                "sequence_length": own.sequence_length,
+            }
+            command = f"stepcast profile {own.target}{_words(given)}"
+            yield f"To measure that on this machine, `{command}`."
+    yield from advice(answer)
+
+
+def advice(answer: ForecastAnswer) -> Iterator[str]:
+    """Yield what to do about systems that learn from other networks, and about nodes."""
+    if any(needed.of_train for one in answer.refused for needed in one.lacking):
+        yield LEARNING
+    asked = (needed.probe for one in answer.refused for needed in one.lacking if one.system.travels)
+    if "inventory" in asked:
+        yield INVENTORY
+
+
+def _words(options: Mapping[str, object]) -> str:
+    """Return options as they are written, those that are given."""
+    given = {name.replace("_", "-"): one for name, one in options.items() if one is not None}
+    return "".join(f" --{name} {one}" for name, one in given.items())
+
+
+# What is asked about, from options or a file: templates as under `test:` of a study.
+
+
+class Templates(Record):
+    """Templates of scenarios."""
+
+    test: tuple[Test, ...] = Field(max_length=limits.LISTED)
+
+
+def of_options(options: Mapping[str, str | None]) -> list[Mapping[str, object]]:
+    """Return the template that options make; several values of one are told apart by commas.
+
+    PyTorch's strategy is all_reduce if none is given.
+
+    Raises:
+        BadInput: nothing is asked about.
+    """
+    given: dict[str, object] = {
+        name: _number(text) if "," not in text else [_number(one) for one in text.split(",")]
+        for name, text in options.items()
+        if text is not None
+    }
+    if not given:
+        raise BadInput(
+            "nothing asked: give --dnn, --image-size, --batch-size, --worker, --workers and "
+            "--link-mbps, or a file of templates; `stepcast predict --help` has examples"
+        )
+    if given.get("framework") == "pytorch":
+        given.setdefault("strategy", "all_reduce")
+    return [given]
+
+
+def of_file(path: Path, options: Mapping[str, str | None]) -> list[Mapping[str, object]]:
+    """Return the templates of a YAML file.
+
+    Raises:
+        BadInput: options are given too, or it holds no list of templates.
+    """
+    if not path.exists():
+        raise BadInput(_no_file(f"{path}"))
+    if both := [name for name, text in options.items() if text is not None]:
+        option = both[0].replace("_", "-")
+        raise BadInput(f"--{option} and {path}: expected either options or a file of templates")
+    found = read_document(path, "templates")
+    if (
+        not found
+        or not isinstance(found, list)
+        or not all(isinstance(one, Mapping) for one in found)
+    ):
+        raise BadInput(
+            f"{path}: expected a list of templates, as under test: of a study, found {found!r:.60}"
+        )
+    return found
+
+
+def _no_file(name: str) -> str:
+    """Say that what stands in place of a file is none, and how networks are named."""
+    import networks
+
+    known = {dnn for framework in ("tensorflow", "pytorch") for dnn in networks.names(framework)}
+    if name in known:
+        return f"{name} is a network: give it as `--dnn {name}`"
+    return (
+        f"{name} does not exist: expected a file of templates; a network is `--dnn NAME` "
+        "(`stepcast networks` lists them), a model of your own package.module:function or hf:CONFIG"
+    )
+
+
+def curves_of(listed: Sequence[Mapping[str, object]], path: Path | None) -> list[Curve]:
+    """Return the curves of templates.
+
+    Raises:
+        BadInput: naming the option, or the file and the field.
+    """
+    try:
+        read = Templates.model_validate({"test": list(listed)})
+    except ValidationError as error:
+        # Where a whole template is wrong, its fields say no more than the message does.
+        told = fault(error, Templates).removeprefix("test").partition(", found {")[0]
+        if path is not None:
+            raise BadInput(f"{path}: {told}") from None
+        raise BadInput(_option(told.removeprefix("[0]").removeprefix(".").lstrip(": "))) from None
+    return [curve for template in read.test for curve in template]
+
+
+def _option(told: str) -> str:
+    """Name the option that a field is."""
+    field, colon, rest = told.partition(":")
+    if colon and field.removesuffix("[0]") in Curve.model_fields:
+        return f"--{field.replace('_', '-')}:{rest}"
+    return told
+
+
+def _number(text: str) -> object:
+    """Return a whole number or a text, as YAML would."""
+    return int(text) if text.strip().isdecimal() else text.strip()

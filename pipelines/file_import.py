@@ -1,0 +1,250 @@
+"""From a file of somebody else to landed runs: identity, provenance, all files or none."""
+
+import difflib
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from profilers.probe import Setting
+from profilers.readers import csv_table
+from profilers.readers.contract import ImportedRun, ReaderOptions
+from profilers.readers.formats import find_format, suggest_format
+from warehouse.durable_files import remove, sync, temporary
+from warehouse.landing import land, landed_run
+from warehouse.records import BadInput, Purpose, Run, content_hash
+from warehouse.tables import SCHEMAS
+
+STUDY = "imported"
+_OURS = {"run", "scenario", "source"}
+"""Raw tables that say what a run is; imports fill them, mappings do not."""
+_UNKNOWN_HOST = "imported"
+_MOST_TOLD = 5
+"""Kinds of things left out that the message names; `config` has all."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Who measured, under which licence, and where the file is from; None: not said."""
+
+    source: str | None
+    licence: str | None
+    url: str | None
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Where runs wait until every file has been read, and where they land then."""
+
+    folder: Path
+    landing: Path
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of a file's `external` that make a run of their own, in a study of their own."""
+
+    study: str
+    rows: pl.Expr
+
+
+@contextmanager
+def land_staged(landing: Path) -> Iterator[Staging]:
+    """Land what is staged inside if all goes well, and nothing if not."""
+    landing.mkdir(parents=True, exist_ok=True)
+    folder = temporary(landing)
+    folder.mkdir()
+    try:
+        yield Staging(folder, landing)
+        # The first run of a file says that the file is there, so it comes last.
+        for run in sorted(folder.iterdir(), key=_number, reverse=True):
+            if not (landing / run.name).exists():
+                os.rename(run, landing / run.name)
+        sync(landing)
+    finally:
+        remove(folder)
+
+
+def import_file(
+    path: Path,
+    format_name: str,
+    options: ReaderOptions,
+    given: Provenance,
+    purpose: Purpose,
+    staging: Staging,
+    part: Part | None = None,
+) -> str:
+    """Stage the runs of one file, unless they have landed before; return a line about it.
+
+    A run's id is the format and the hash of the file's content, and study and purpose of a `part`:
+    fits may see some rows of a file, others judge them.
+
+    Raises:
+        BadInput: the file cannot be read, has no source, or landed with other options.
+    """
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "not there"
+        raise BadInput(f"{path} is {found}; expected a file to import")
+    provenance = _completed(path, format_name, options, given)
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    stem = f"imported-{format_name}-{sha256[:16]}" + (f"-{part.study}-{purpose}" if part else "")
+    asked = _asked(path, format_name, options, purpose)
+    for folder in (staging.landing, staging.folder):
+        if (folder / f"{stem}-1").exists():
+            _check_same(path, folder / f"{stem}-1", asked)
+            return f"{path.name}: imported before as {stem}; nothing changed"
+    rows: Counter[str] = Counter()
+    runs = 0
+    notes: list[str] = []
+    left_out: Counter[str] = Counter()
+    read = _read(path, format_name, options)
+    for runs, one in enumerate(_parts(read, part), start=1):
+        run = _run(f"{stem}-{runs}", format_name, purpose, one, asked, part)
+        origin = _origin(format_name, path, sha256, provenance)
+        land(staging.folder, run, None, {**one.tables, "source": origin})
+        notes += one.notes
+        left_out.update(one.left_out)
+        rows.update({name: frame.height for name, frame in one.tables.items()})
+    if not runs:
+        return f"{path.name}: none of its rows are for a {purpose}; imported nothing"
+    counted = ", ".join(f"{count:,} rows of {name}" for name, count in rows.items())
+    return (
+        f"{path.name}: imported {counted} in {runs} run{'s' if runs > 1 else ''} "
+        f"({stem}), source {provenance.source}{''.join(f'; {note}' for note in notes)}"
+        f"{_left_out(left_out)}"
+    )
+
+
+def host_id(one: ImportedRun) -> str:
+    """Return the hash of what a file says of its machine."""
+    return content_hash(json.dumps(dict(one.host), sort_keys=True)) if one.host else _UNKNOWN_HOST
+
+
+def _left_out(counted: Mapping[str, int]) -> str:
+    """Say what the file has and the tables lack."""
+    if not counted:
+        return ""
+    most = [f"{count:,} {what}" for what, count in Counter(counted).most_common(_MOST_TOLD)]
+    more = len(counted) - len(most)
+    return f"; left out: {', '.join(most)}{f' and {more} kinds more (config)' if more else ''}"
+
+
+def _read(path: Path, format_name: str, options: ReaderOptions) -> Iterator[ImportedRun]:
+    """Yield the runs of a file; a refusal says which other format the file looks like."""
+    try:
+        yield from find_format(format_name, options).read(path, options)
+    except BadInput as error:
+        raise BadInput(f"{error}{suggest_format(path, format_name)}") from error
+
+
+def _parts(read: Iterator[ImportedRun], part: Part | None) -> Iterator[ImportedRun]:
+    for one in read:
+        if part is None:
+            yield one
+        elif not (rows := one.tables["external"].filter(part.rows)).is_empty():
+            yield replace(one, tables={**one.tables, "external": rows})
+
+
+def _number(run: Path) -> int:
+    return int(run.name.rpartition("-")[2])
+
+
+def _completed(
+    path: Path, format_name: str, options: ReaderOptions, given: Provenance
+) -> Provenance:
+    """Fill what the user did not say from the mapping, where the format has one."""
+    if format_name == "csv":
+        ours = csv_table.provenance(path, options)
+        _check_table(path, ours.table)
+        return Provenance(
+            given.source or ours.source, given.licence or ours.licence, given.url or ours.url
+        )
+    if not given.source:
+        raise BadInput(f"{path.name}: who measured it? Say so with --source")
+    return given
+
+
+def _check_table(path: Path, name: str) -> None:
+    """Refuse a mapping whose table is none that measurements go to."""
+    tables = sorted(SCHEMAS.keys() - _OURS)
+    if name not in tables:
+        near = difflib.get_close_matches(name, tables, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(tables)}"
+        raise BadInput(f"{path.name}: its mapping names the raw table {name!r:.60}; {meant}")
+
+
+def _asked(
+    path: Path, format_name: str, options: ReaderOptions, purpose: Purpose
+) -> dict[str, Setting]:
+    """Return what, besides the file, decides the rows of an import."""
+    mapping = csv_table.provenance(path, options) if format_name == "csv" else None
+    return {
+        "purpose": purpose,
+        "world_size": options.world_size,
+        "mapping": content_hash(mapping.canonical_json()) if mapping else None,
+    }
+
+
+def _check_same(path: Path, folder: Path, asked: dict[str, Setting]) -> None:
+    before = json.loads(str(landed_run(folder).config["asked"]))
+    differing = [name for name, value in asked.items() if before.get(name) != value]
+    if differing:
+        name, runs = differing[0], f"{folder.name.rpartition('-')[0]}-*"
+        raise BadInput(
+            f"{path.name}: imported before with {name} {before.get(name)}, now {asked[name]}; "
+            f"to replace it, delete {folder.parent}/{runs} and import again"
+        )
+
+
+def _run(
+    run_id: str,
+    format_name: str,
+    purpose: Purpose,
+    one: ImportedRun,
+    asked: dict[str, Setting],
+    part: Part | None,
+) -> Run:
+    now = datetime.now(UTC)
+    return Run(
+        run_id=run_id,
+        probe=format_name,
+        purpose=purpose,
+        study=part.study if part else STUDY,
+        repeat=1,
+        scenario_id=None,
+        backend="imported",
+        status="ok",
+        started_at=one.started_at or now,
+        ended_at=one.started_at or now,
+        host_id=host_id(one),
+        host=dict(one.host),
+        software=dict(one.software),
+        config={
+            **one.config,
+            "left_out": json.dumps(dict(one.left_out), sort_keys=True),
+            "asked": json.dumps(asked, sort_keys=True),
+        },
+    )
+
+
+def _origin(format_name: str, path: Path, sha256: str, provenance: Provenance) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "format": [format_name],
+            "file_name": [path.name],
+            "sha256": [sha256],
+            "source": [provenance.source],
+            "licence": [provenance.licence],
+            "url": [provenance.url],
+            "imported_at": [datetime.now(UTC)],
+        },
+        schema_overrides={"licence": pl.String, "url": pl.String},
+    )

@@ -1,0 +1,188 @@
+"""The folder of a job: its state and its story, for whoever goes on."""
+
+import os
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from pydantic import AwareDatetime
+
+from pipelines.runtime.event_log import EventLogEntry, read
+from pipelines.runtime.job_file import TrainingJob
+from pipelines.runtime.state import JobState
+from profilers import clock
+from warehouse.durable_files import Appender, remove, sweep, sync, temporary
+from warehouse.fields import checked_name
+from warehouse.records import BadInput, Record, Run, StepcastError
+
+PROBE = "train"
+_STATE, _STORY = "state.json", "story.jsonl"
+
+
+class _StoredAttempt(Record):
+    """What is known of an attempt.
+
+    `began_counted_s` is when it began by `profilers.clock.counted_ns` of the machine that started
+    as `boot_id`. `run` is what lands of it, once it is over. Attempts without a `run_id` are of
+    earlier versions: what is over of them has landed, or cannot any more.
+    """
+
+    training_id: str
+    began_at: AwareDatetime
+    state: JobState
+    boot_id: str = ""
+    began_counted_s: float = 0.0
+    run_id: str | None = None
+    run: Run | None = None
+    landed: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.state.over and (self.landed or self.run_id is None)
+
+    def here(self) -> "_StoredAttempt":
+        """Return this with the name of its run, and with when it began by this machine's count.
+
+        Only where the machine has restarted since, or is another, the wall clock tells how long
+        ago that was: at least as long as what is known took.
+        """
+        run_id = self.run_id or f"{self.began_at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
+        changes: dict[str, object] = {"run_id": run_id}
+        if self.boot_id != clock.boot_id():
+            ago_s = max((clock.now() - self.began_at).total_seconds(), self.state.at_s)
+            changes |= {"boot_id": clock.boot_id(), "began_counted_s": _counted_s() - ago_s}
+        return self.model_copy(update=changes)
+
+
+class JobStore:
+    """Keeps one attempt at a job in `folder`; a context manager that closes its file."""
+
+    def __init__(self, folder: Path, kept: _StoredAttempt) -> None:
+        self.folder, self._kept = folder, kept
+        self._story = Appender(folder / _STORY)
+
+    @classmethod
+    def open(cls, home: Path, job: TrainingJob) -> "JobStore":
+        """Return the attempt at a job that has not ended and landed, else a new one.
+
+        Raises:
+            BadInput: that attempt trains something else, or the job's name cannot name a folder.
+        """
+        attempts = home / "training" / checked_name(job.name, "job")
+        attempts.mkdir(parents=True, exist_ok=True)
+        for file in sorted(attempts.glob(f"*/{_STATE}")):
+            kept = _StoredAttempt.model_validate_json(file.read_text())
+            if kept.done:
+                continue
+            if kept.training_id != job.training_id:
+                raise BadInput(
+                    f"job {job.name} has an unfinished attempt in {file.parent} that trains "
+                    "something else; give this one another name, or remove that folder"
+                )
+            sweep(file.parent)
+            return cls(file.parent, kept.here())
+        now = clock.now()
+        folder = attempts / f"{now:%Y%m%dT%H%M%S.%f}"
+        folder.mkdir()
+        kept = _StoredAttempt(training_id=job.training_id, began_at=now, state=job.state())
+        return cls(folder, kept.here())
+
+    @property
+    def state(self) -> JobState:
+        """Where the job stands."""
+        return self._kept.state
+
+    @property
+    def began_at(self) -> datetime:
+        """When the job began."""
+        return self._kept.began_at
+
+    @property
+    def run_id(self) -> str:
+        """What its run is called."""
+        return str(self._kept.run_id)
+
+    @property
+    def run(self) -> Run | None:
+        """What lands, if that is known."""
+        return self._kept.run
+
+    @property
+    def story(self) -> list[EventLogEntry]:
+        """What has happened so far, in all controllers' lives."""
+        return read(self.folder / _STORY)
+
+    def now_s(self) -> float:
+        """Return how long ago the job began, also if that was another controller's doing.
+
+        Nobody who sets the wall clock changes it.
+        """
+        return _counted_s() - self._kept.began_counted_s
+
+    def keep(self, state: JobState, story: Sequence[EventLogEntry]) -> None:
+        """Remember a state; on disk, both or neither, where there is something to tell.
+
+        Raises:
+            StepcastError: they could not be written, for example to a full disk.
+        """
+        kept = self._kept.model_copy(update={"state": state})
+        if not story:
+            self._kept = kept
+            return
+        before = self._story.size
+        try:
+            self._story.append([entry.model_dump_json() for entry in story])
+            self._story.sync()
+            self._write(kept)
+        except StepcastError:
+            self._story.cut(before)
+            raise
+        except OSError as error:
+            raise self._unwritten(error) from error
+
+    def end(self, run: Run) -> None:
+        """Remember what is to land.
+
+        Raises:
+            StepcastError: it could not be written, for example to a full disk.
+        """
+        self._write(self._kept.model_copy(update={"run": run}))
+
+    def landed(self) -> None:
+        """Remember that it has landed: who comes next begins anew.
+
+        Raises:
+            StepcastError: it could not be written, for example to a full disk.
+        """
+        self._write(self._kept.model_copy(update={"landed": True}))
+
+    def _write(self, kept: _StoredAttempt) -> None:
+        fresh = temporary(self.folder)
+        try:
+            fresh.write_text(kept.model_dump_json())
+            sync(fresh)
+            os.replace(fresh, self.folder / _STATE)
+        except OSError as error:
+            raise self._unwritten(error) from error
+        finally:
+            remove(fresh)
+        self._kept = kept
+
+    def _unwritten(self, error: OSError) -> StepcastError:
+        return StepcastError(
+            f"what happened could not be written to {self.folder}: {error.strerror}; free some "
+            "space, and the same command goes on"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._story.__exit__()
+
+
+def _counted_s() -> float:
+    return clock.counted_ns() / 1e9

@@ -1,0 +1,188 @@
+"""What a reader of somebody else's measurements returns, and how it opens their files."""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import polars as pl
+
+from profilers.probe import Setting
+from warehouse import limits
+from warehouse.records import BadInput
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class ReaderOptions:
+    """What a user may add to a file: ranks of an all-reduce log, the mapping of a CSV."""
+
+    world_size: int | None = None
+    mapping: Path | None = None
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """One run that others made.
+
+    `tables` are frames named as raw tables, without run_id. `config` is what the file says of the
+    run, `host` of the machine (empty: nothing), `software` of versions, `started_at` of the time.
+    `left_out` counts what the file has and the tables lack, by why; `notes` are for the user who
+    imports it.
+    """
+
+    tables: Mapping[str, pl.DataFrame]
+    config: Mapping[str, Setting] = field(default_factory=dict)
+    host: Mapping[str, str] = field(default_factory=dict)
+    software: Mapping[str, str] = field(default_factory=dict)
+    started_at: datetime | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+_PIECE_BYTES = 1 << 20
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, gzipped or not, for its unpacked bytes.
+
+    Raises:
+        BadInput: also while it is read: the file is missing, a folder, broken gzip, or longer than
+            `limits.UNPACKED_BYTES`.
+    """
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "not there"
+        raise BadInput(f"{path} is {found}; expected a file to import")
+    try:
+        with path.open("rb") as packed:
+            is_packed = packed.read(2) == b"\x1f\x8b"
+            packed.seek(0)
+            plain = gzip.GzipFile(fileobj=packed) if is_packed else packed
+            yield io.BufferedReader(_BoundedFile(path, plain), _READ_BYTES)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise BadInput(f"{path}: broken gzip ({error}); fetch the file again") from error
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """Open a text file, gzipped or not; bytes that are no UTF-8 become U+FFFD.
+
+    Raises:
+        BadInput: as `open_unpacked`.
+    """
+    with open_unpacked(path) as file:
+        yield io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace")
+
+
+def read_bytes(path: Path, most: int = limits.TEXT_BYTES) -> bytes:
+    """Return the unpacked bytes of a file, gzipped or not.
+
+    Raises:
+        BadInput: as `open_unpacked`, or there are more than `most`.
+    """
+    content = bytearray()
+    with open_unpacked(path) as file:
+        # In pieces: a buffer for all that is allowed would be allocated at once, and gzip's beside.
+        while len(content) <= most and (piece := file.read(_PIECE_BYTES)):
+            content += piece
+    if len(content) > most:
+        raise BadInput(f"{path}: {_longer(most)}")
+    return bytes(content)
+
+
+def read_text(path: Path, most: int = limits.TEXT_BYTES) -> str:
+    """Return the text of a file, gzipped or not; bytes that are no UTF-8 become U+FFFD.
+
+    Raises:
+        BadInput: as `read_bytes`.
+    """
+    return read_bytes(path, most).decode("utf-8-sig", errors="replace")
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line of a file, without its end.
+
+    Raises:
+        BadInput: as `open_text`, a line is longer than `limits.LINE_CHARACTERS`, or all together
+            are longer than `limits.TEXT_BYTES`.
+    """
+    with open_text(path) as file:
+        number, left = 0, limits.TEXT_BYTES
+        while line := file.readline(limits.LINE_CHARACTERS + 1):
+            number += 1
+            left -= len(line)
+            if len(line) > limits.LINE_CHARACTERS and not line.endswith("\n"):
+                raise BadInput(
+                    f"{path} line {number}: longer than {limits.LINE_CHARACTERS:,} characters; "
+                    "is it a text?"
+                )
+            if left < 0:
+                raise BadInput(f"{path}: {_longer(limits.TEXT_BYTES)}")
+            yield number, line.removesuffix("\n")
+
+
+class MemoryCounter:
+    """Counts what a reader keeps of one file, so that its memory has a bound."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._events = 0
+        self._characters = 0
+
+    def event(self, count: int = 1) -> None:
+        """Count things that are kept.
+
+        Raises:
+            BadInput: with them they are more than `limits.EVENTS`.
+        """
+        self._events += count
+        if self._events > limits.EVENTS:
+            raise BadInput(
+                f"{self._path}: more than {limits.EVENTS:,} events or rows to keep; record fewer "
+                "steps, or import parts of it"
+            )
+
+    def text(self, text: str) -> None:
+        """Count a text that was not there before.
+
+        Raises:
+            BadInput: with it they are longer than `limits.KEPT_CHARACTERS`.
+        """
+        self._characters += len(text)
+        if self._characters > limits.KEPT_CHARACTERS:
+            raise BadInput(
+                f"{self._path}: names and shapes of more than {limits.KEPT_CHARACTERS:,} "
+                "characters in all; record fewer steps, or import parts of it"
+            )
+
+
+class _BoundedFile(io.RawIOBase):
+    """The bytes of a file, up to `limits.UNPACKED_BYTES` of them."""
+
+    def __init__(self, path: Path, file: gzip.GzipFile | io.BufferedReader) -> None:
+        self._path, self._file, self._left = path, file, limits.UNPACKED_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        # At most one read: what is whole comes before the error that a cut-off gzip ends in.
+        count = self._file.readinto1(buffer)
+        self._left -= count
+        if self._left < 0:
+            raise BadInput(f"{self._path}: {_longer(limits.UNPACKED_BYTES)}")
+        return count
+
+
+def _longer(most: int) -> str:
+    return f"longer than {most / 2**20:,.0f} MiB when unpacked; import parts of it"

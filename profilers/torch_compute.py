@@ -1,0 +1,324 @@
+"""Probe `torch_compute`: how long passes of a PyTorch network take, and when gradients are ready.
+
+Source: Srift, section 4.1.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from statistics import fmean, median
+from typing import Any, Self
+
+import polars as pl
+from pydantic import Field, model_validator
+
+from profilers import clock
+from profilers.clusters import Cluster
+from profilers.nodes.torch_jobs import ComputeJob, check_single
+from profilers.nodes.torch_training import Layer, Step
+from profilers.probe import (
+    PlannedRun,
+    Probe,
+    ProbeResult,
+    RequestedScenarios,
+    RunContext,
+    Setting,
+    finished_run,
+    one_by_one,
+    start_s,
+)
+from profilers.scenarios import is_all_reduce
+from profilers.steady.host import MeasuredValue, Patience
+from profilers.steady.hostlock import host_lock
+from profilers.step_estimates import step_or_guess_s
+from profilers.windows import half_width
+from warehouse import limits
+from warehouse.fields import Batch, Repeats, Seconds
+from warehouse.inputs import Subject
+from warehouse.records import BadInput, ProbeFailed, Purpose, Record, Scenario
+
+WARM_UPS = 3
+"""First steps of each batch size, in which oneDNN prepares its kernels."""
+PIECE_STEPS, PIECE_S, MOST_STEPS = 3, 1.5, 30
+"""At least so many steps of one batch size in a row, so long, but no more than so many, after one
+that does not count; they are measured again together if something disturbs them. Then it is the
+other sizes' turn: all share the host's slow and fast moments, which no longer bend the curve."""
+Times = dict[int, list[MeasuredValue[list[Step]]]]
+"""The pieces of each batch size, one each turn."""
+
+
+def profile(
+    cluster: Cluster,
+    scenario: Scenario,
+    context: RunContext,
+    *,
+    batch_sizes: Sequence[int],
+    trials: int,
+    watched_trials: int,
+    interval: float | None = None,
+    most_s: float | None = None,
+    branches: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> ProbeResult:
+    """Time the passes of a network on one node at some batch sizes.
+
+    Args:
+        cluster: at least one worker; the first one trains.
+        scenario: an all-reduce of one worker. Its batch size is replaced by the largest of
+            `batch_sizes`.
+        context: study and round.
+        batch_sizes: the points to sample, e.g. 1, a third, two thirds and all of what fits.
+        trials: timed steps of each batch size, at least; in pieces of `PIECE_STEPS` or more.
+        interval: go on until `uncertainty` is no more than that (0.04: 4 %), or for `most_s`
+            seconds: a host may be slow for minutes. None: not.
+        most_s: see `interval`.
+        watched_trials: further steps of each, with hooks that record when gradients are ready.
+            Networks with branches need many: they tell how often each layer is executed.
+        branches: whether the network leaves out layers in some steps; DDP then looks for them.
+        progress: told what runs now.
+
+    Returns:
+        A run with tables `compute` (a row for each batch size and trial), `layer`, `layer_time`
+        (gradient_ready only), `cluster_node` and `sample`.
+
+    Raises:
+        ProbeFailed: the job failed, or a batch did not fit.
+        BadInput: more than one worker, another framework, or no batch sizes.
+    """
+    check_single(scenario)
+    if not batch_sizes or min(batch_sizes) < 1:
+        raise BadInput(f"batch_sizes: expected some, 1 or more, found {list(batch_sizes)}")
+    workload = scenario.workload.model_copy(update={"batch_size": max(batch_sizes)})
+    scenario = scenario.model_copy(update={"workload": workload})
+    started_at = clock.now()
+    patience = Patience(cluster.cpu_times)
+    sizes = order_batch_sizes(batch_sizes)
+    times: Times = {size: [] for size in sizes}
+    with host_lock(progress), ComputeJob(cluster, scenario, branches=branches) as job:
+        progress(f"profile {workload.dnn}: warm up")
+        steps = {size: _in_a_row(_train(job, size, WARM_UPS)[-1]) for size in sizes}
+        for turn in turns(times, -(-trials // PIECE_STEPS), interval, most_s):
+            progress(f"profile {workload.dnn}: {turn}")
+            for size in sizes:
+                times[size].append(patience.quietly(partial(_piece, job, size, steps[size])))
+        progress(f"profile {workload.dnn}: gradients")
+        watched = {size: _train(job, size, watched_trials, watched=True) for size in sorted(sizes)}
+    stolen = fmean(piece.stolen for pieces in times.values() for piece in pieces)
+    settings: dict[str, Setting] = {
+        "trials": trials,
+        "watched_trials": watched_trials,
+        "warm_ups": WARM_UPS,
+        "uncertainty": round(known, 4) if (known := uncertainty(times)) < math.inf else None,
+    }
+    run = finished_run("torch_compute", cluster, scenario, context, started_at, settings)
+    timed = {
+        size: [step for piece in pieces for step in piece.value]
+        for size, pieces in sorted(times.items())
+    }
+    tables = {
+        "compute": compute_rows(timed),
+        "layer": layer_rows(job.layers),
+        "layer_time": layer_time_rows(watched),
+        "cluster_node": job.cluster_node,
+        "sample": pl.DataFrame(
+            [{"metric": "stolen_cpu_fraction", "unit": "1", "window": None, "value": stolen}],
+            schema_overrides={"window": pl.Int16},
+        ),
+    }
+    return ProbeResult(run, scenario, tables)
+
+
+def uncertainty(times: Times) -> float:
+    """Return how well the step times of batch sizes are known, in the median: 0.04 for ±4 %.
+
+    Of each that is half of the 95 % confidence interval of the mean over turns, as part of it;
+    infinity of a single turn.
+    """
+    return median(
+        half_width([fmean(step.seconds for step in piece.value) for piece in pieces])
+        for pieces in times.values()
+    )
+
+
+def compute_rows(timed: dict[int, list[Step]]) -> pl.DataFrame:
+    """Return table compute of the steps of each batch size."""
+    return pl.DataFrame(
+        [
+            (batch_size, trial, 0, step.forward_s, step.backward_s, step.update_s)
+            for batch_size, steps in timed.items()
+            for trial, step in enumerate(steps)
+        ],
+        schema=["batch_size", "trial", "rank", "forward_s", "backward_s", "update_s"],
+        orient="row",
+    )
+
+
+def layer_rows(layers: Sequence[Layer]) -> pl.DataFrame:
+    """Return table layer of a network's layers, in order."""
+    return pl.DataFrame([{"layer": index, **asdict(one)} for index, one in enumerate(layers)])
+
+
+def layer_time_rows(watched: dict[int, list[Step]]) -> pl.DataFrame:
+    """Return table layer_time; a layer that a step did not execute has no time in it."""
+    return pl.DataFrame(
+        [
+            (batch_size, trial, layer, ready)
+            for batch_size, steps in watched.items()
+            for trial, step in enumerate(steps)
+            for layer, ready in enumerate(step.gradient_ready)
+        ],
+        schema={
+            "batch_size": pl.Int32,
+            "trial": pl.Int16,
+            "layer": pl.Int32,
+            "gradient_ready": pl.Float64,
+        },
+        orient="row",
+    )
+
+
+def order_batch_sizes(batch_sizes: Iterable[int]) -> list[int]:
+    """Return every second batch size, rising, then the others, falling.
+
+    Neighbours are then timed far apart, and a host that grows slower does not tilt the curve.
+    """
+    sizes = sorted(set(batch_sizes))
+    return sizes[::2] + sizes[1::2][::-1]
+
+
+def turns(
+    times: Times, least: int, interval: float | None = None, most_s: float | None = None
+) -> Iterator[str]:
+    """Yield what each turn is called, until there are enough of them: see `profile`."""
+    until_s = time.monotonic() + (most_s or math.inf)
+    for turn in range(1, least + 1):
+        yield f"turn {turn} of {least}"
+    while (
+        interval is not None
+        and time.monotonic() < until_s
+        and (known := uncertainty(times)) > interval
+    ):
+        yield f"one more turn, steps are known to ±{known:.1%}"
+
+
+def _in_a_row(step: Step) -> int:
+    return _in_a_row_of(step.seconds)
+
+
+def _in_a_row_of(step_s: float) -> int:
+    return min(max(PIECE_STEPS, math.ceil(PIECE_S / step_s)), MOST_STEPS)
+
+
+def _piece(job: ComputeJob, batch_size: int, steps: int) -> list[Step]:
+    return _train(job, batch_size, 1 + steps)[1:]
+
+
+def _train(job: ComputeJob, batch_size: int, steps: int, *, watched: bool = False) -> list[Step]:
+    done = job.train(batch_size, steps, watched=watched)
+    if done is None:
+        raise ProbeFailed(
+            f"a batch of {batch_size} does not fit the node's memory; search the largest one first "
+            "(probe torch_memory)"
+        )
+    return done
+
+
+class Settings(Record):
+    """Batch sizes (none: a quarter, half and all of the largest that trains), and steps of each.
+
+    With `interval`, steps are timed until they are known as well as that, or for `most_s`: see
+    `profile`. Batch sizes that are `held_out` are timed apart, hidden from fits: they tell how well
+    profiles know sizes that they do not have.
+    """
+
+    batch_sizes: tuple[Batch, ...] = Field(default=(), max_length=limits.LISTED)
+    held_out: tuple[Batch, ...] = Field(default=(), max_length=limits.LISTED)
+    trials: int = Field(default=20, ge=2, le=limits.REPEATS)
+    watched_trials: Repeats = 5
+    interval: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
+    most_s: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _held_out_are_others(self) -> Self:
+        if both := sorted({*self.batch_sizes} & {*self.held_out}):
+            raise ValueError(f"held_out: {both} are among batch_sizes; hold out others")
+        return self
+
+    @model_validator(mode="after")
+    def _interval_has_an_end(self) -> Self:
+        if (self.interval is None) != (self.most_s is None):
+            raise ValueError("interval and most_s belong together; give both or neither")
+        return self
+
+
+def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+    """Yield profiles of each network on each node type, and what judges them: other batch sizes."""
+    told = settings.model_dump(exclude={"held_out"})
+    largest: dict[Scenario, int] = {}
+    for scenario in asked.own:
+        bare, batch_size = _of_batch(scenario, 1), _batch_of(scenario)
+        largest[bare] = max(batch_size, largest.get(bare, 0))
+    for bare, most in largest.items():
+        sizes = settings.batch_sizes or tuple(sorted({-(-most // 4), -(-most // 2), most, 2}))
+        if both := sorted({*sizes} & {*settings.held_out}):
+            raise BadInput(
+                f"held_out: {both} are among the batch sizes that are profiled, {list(sizes)}; "
+                "hold out others"
+            )
+        yield _need(bare, told | {"batch_sizes": sizes}, "profile")
+        if settings.held_out:
+            # No more time each than profiles have.
+            share = len(settings.held_out) / len(sizes)
+            most_s = settings.most_s and share * settings.most_s
+            held_out = {"batch_sizes": settings.held_out, "most_s": most_s}
+            yield _need(bare, told | held_out, "measurement")
+
+
+def _need(bare: Scenario, settings: Mapping[str, Any], purpose: Purpose) -> PlannedRun:
+    sizes = settings["batch_sizes"]
+    scenario = _of_batch(bare, max(sizes))
+    verb = "profile" if purpose == "profile" else "time held-out batches,"
+    return PlannedRun(
+        Subject("torch_compute", scenario, None),
+        purpose,
+        f"{verb} {scenario.label}",
+        scenario.nodes,
+        settings,
+        expected_s=_expected_s(scenario, settings),
+        start_s=start_s(scenario.nodes),
+    )
+
+
+def _expected_s(scenario: Scenario, settings: Mapping[str, Any]) -> float:
+    steps_s = [step_or_guess_s(scenario, size) for size in settings["batch_sizes"]]
+    turn_s = sum(one_s * (1 + _in_a_row_of(one_s)) for one_s in steps_s)
+    least_s = -(-settings["trials"] // PIECE_STEPS) * turn_s
+    timed_s = max(float(least_s), settings["most_s"] or 0.0)
+    untimed = WARM_UPS + int(settings["watched_trials"])
+    return float(timed_s + untimed * sum(steps_s))
+
+
+def _batch_of(scenario: Scenario) -> int:
+    return scenario.nodes[0].batch_size or scenario.workload.batch_size
+
+
+def _of_batch(scenario: Scenario, batch_size: int) -> Scenario:
+    load = scenario.workload.model_copy(update={"batch_size": batch_size})
+    nodes = tuple(node.model_copy(update={"batch_size": None}) for node in scenario.nodes)
+    return scenario.model_copy(update={"workload": load, "nodes": nodes})
+
+
+PROBE = Probe(
+    name="torch_compute",
+    what="Passes of one node, and when its gradients are ready.",
+    kind="pytorch",
+    tables=("compute", "layer", "layer_time", "cluster_node", "sample"),
+    settings=Settings,
+    needs=_needs,
+    run=one_by_one(lambda: profile),
+    concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
+    essential=frozenset({"batch_sizes"}),
+    one_node=True,
+)

@@ -1,0 +1,401 @@
+"""Sections of the report on Ceer: operations, devices, unseen DNNs, chosen instances."""
+
+from collections.abc import Mapping, Sequence
+from math import isinf
+
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+
+from forecasting.findings.ceer import (
+    Devices,
+    HeavyRegressions,
+    InstanceChoice,
+    Operations,
+    StepErrors,
+    StepOverhead,
+    TimeByInput,
+    UnseenErrors,
+)
+from models.ceer.recommendation import InstanceCandidate
+from reports.html import Cell, caption_figure, grid, table
+from reports.plots import LINEAR, SERIES, blank, styled
+from reports.wording import DASH, percent, share, span
+
+# What operations take, cost, and by how much they vary (section III of Ceer, Figs. 2 to 5).
+
+
+_CLASSES = (
+    "<p>Heavy types take {threshold:g} ms or more in the mean on {slowest}, the slowest node type; "
+    "CPU types have no GPU kernel. Shares of the time of all operations of a step.</p>"
+)
+_NONE_IS_HEAVY = "<p>No type takes that long here.</p>"
+_REGRESSIONS = (
+    "<p>What times of heavy types are fitted with: the forms that were chosen, and over node types "
+    "the least and the largest R², and error of all operations of a DNN that was left out.</p>"
+)
+
+
+def operations_section(found: Operations) -> str:
+    """Return figures and shares of the operations of DNNs that predictors saw."""
+    said = _CLASSES.format(threshold=found.threshold_us / 1e3, slowest=found.slowest)
+    if not found.regressions:
+        return f"<h2>Time of single operations</h2>{said}{_NONE_IS_HEAVY}{_shares(found.shares)}"
+    figures = [("Time of heavy operations", _times(found.times))]
+    if found.times["usd"].is_not_null().any():
+        figures.append(("Cost of heavy operations", _costs(found.times)))
+    figures.append(("How much they vary", _deviations(found.deviations)))
+    figures += [(f"{one.type} by input", _by_input(one)) for one in found.by_input]
+    return (
+        f"<h2>Time of single operations</h2>{grid(figures)}{said}{_shares(found.shares)}"
+        f"{_REGRESSIONS}{_regressions(found.regressions)}"
+    )
+
+
+def _times(heavy: pl.DataFrame) -> str:
+    figure = by_type(heavy.with_columns(ms=pl.col("mean_us") / 1e3), "ms", "ms of one operation")
+    slowest = heavy.sort("mean_us").row(-1, named=True)
+    said = f"the longest is {slowest['type']} on {slowest['node_type']}"
+    return caption_figure(
+        figure, f"Mean time of heavy types; {said}", "Means over all DNNs that are fitted."
+    )
+
+
+def _costs(heavy: pl.DataFrame) -> str:
+    figure = by_type(
+        heavy.drop_nulls("usd").with_columns(nanos=pl.col("usd") * 1e9),
+        "nanos",
+        "billionths of a dollar",
+    )
+    cheapest = heavy.drop_nulls("usd").sort("usd").unique("type", keep="first")
+    won = cheapest["node_type"].value_counts().sort("count", "node_type", descending=[True, False])
+    said = ", ".join(f"{name} for {n}" for name, n in won.iter_rows())
+    return caption_figure(
+        figure, f"Cost of heavy types; cheapest: {said}", f"Cheapest: {said} of {cheapest.height}."
+    )
+
+
+def _deviations(heavy: pl.DataFrame) -> str:
+    within = (
+        heavy.filter(pl.col("deviation") <= 0.1).group_by("node_type").agg(pl.col("share").max())
+    )
+    said = ", ".join(f"{name} {share(part)}" for name, part in within.sort("node_type").iter_rows())
+    return caption_figure(
+        deviations(heavy),
+        "Distribution of the normalised standard deviation of heavy operations",
+        f"Over the traced steps. Below 0.1: {said or 'none'}.",
+    )
+
+
+def _by_input(found: TimeByInput) -> str:
+    said = f"R² {span(found.r_squared, '{:.2f}')}"
+    return caption_figure(
+        by_input(found.points, found.lines),
+        f"Time of {found.type} by size of input; {said}",
+        f"Lines of least squares in the input alone, as in the paper's figure: {said}. "
+        "What is fitted may see filters, outputs and multiplications too.",
+    )
+
+
+def _shares(found: pl.DataFrame) -> str:
+    head = ("DNN", "node type", "heavy", "light", "CPU")
+    body = [
+        [
+            Cell(str(dnn), is_number=False),
+            Cell(str(node_type), is_number=False),
+            *(
+                Cell(share(dict(one.select("class", "share").iter_rows()).get(name, 0.0)))
+                for name in ("heavy", "light", "cpu")
+            ),
+        ]
+        for (dnn, node_type), one in found.group_by("dnn", "node_type", maintain_order=True)
+    ]
+    return table(head, body)
+
+
+def _regressions(found: Sequence[HeavyRegressions]) -> str:
+    body = []
+    for one in found:
+        cells = (
+            ", ".join(one.forms),
+            span(one.r_squared, "{:.2f}"),
+            span(one.sum_error, "{:.1%}"),
+        )
+        names = (Cell(text, is_number=False) for text in (one.type, *cells))
+        body.append([*names, Cell(str(one.points))])
+    return table(("type", "forms", "R²", "error of the sum", "operations"), body)
+
+
+# Several devices: how much shorter epochs are, and S (sections III-D and IV-C, Figs. 6 and 7).
+
+
+def devices_section(devices: Devices | None) -> str:
+    """Return figures of the steps of DNNs that predictors saw; nothing without any."""
+    if devices is None:
+        return ""
+    figures = [
+        *((f"{dnn} on several devices", _scaling(one)) for dnn, one in devices.relative.items()),
+        *((_title(one), _overheads(one)) for one in devices.beside),
+    ]
+    return f"<h2>Several devices in a node</h2>{grid(figures)}"
+
+
+def _title(beside: StepOverhead) -> str:
+    if beside.devices == 1:
+        return "S of one device"
+    speed = "" if beside.link_mbps is None else f", {beside.link_mbps:g} Mb/s"
+    return f"S of {beside.devices} devices{speed}"
+
+
+def _scaling(rows: pl.DataFrame) -> str:
+    means = rows.group_by("devices").agg(pl.col("relative_time").mean()).sort("devices")
+    said = ", ".join(f"{k}: {part:.2f}" for k, part in means.iter_rows())
+    return caption_figure(
+        scaling(rows),
+        f"Epoch on several devices relative to one; in the mean {said}",
+        f"Mean over node types, {said}.",
+    )
+
+
+def _overheads(beside: StepOverhead) -> str:
+    said = f"R² {span(beside.r_squared, '{:.2f}')}"
+    return caption_figure(
+        overheads(beside.rows, beside.lines),
+        f"What a step takes beside its operations, by parameters; {said}",
+        f"Steps less the sum of their operations; lines of least squares: {said}.",
+    )
+
+
+# How wrong Ceer is on DNNs that it has not seen, and on their operations (section V of Ceer).
+
+
+_WORDS = {
+    (): "all",
+    ("light",): "without light and CPU operations",
+    ("overhead",): "without S",
+}
+_STEPS = (
+    "<p>Steps of DNNs that were left out of fits, their operations known from their profiles: the "
+    "test set together, and each DNN by itself. Mean absolute errors, and with sign. Steps with "
+    "heavy operations that no other DNN has are not known.</p>"
+)
+_MOST_TYPES = 3  # named of those that were not seen
+
+_OPERATIONS = (
+    "<p>Operations of the test set, of all node types together: how many distinct ones, the mean "
+    "absolute error of their times, the error of their sum, and which part of all time it is.</p>"
+)
+_RANKINGS = (
+    "<p>Pairs of node types, with equal devices, that were forecast in the order in which they "
+    "were measured. Pairs closer than {noise} are left out.</p>"
+)
+
+
+def unseen_section(unseen: UnseenErrors | None) -> str:
+    """Return tables of errors on the test set; nothing where none of it was profiled."""
+    if unseen is None:
+        return ""
+    parts = (
+        ("Steps", _STEPS, _steps(unseen.steps)),
+        ("Operations", _OPERATIONS, _operations(unseen.operations)),
+        (
+            "Order of node types",
+            _RANKINGS.format(noise=share(unseen.noise or 0.0)),
+            _order(unseen.rankings),
+        ),
+    )
+    return "".join(f"<h2>{title} of unseen DNNs</h2>{said}{shown}" for title, said, shown in parts)
+
+
+def _steps(errors: Sequence[StepErrors]) -> str:
+    """Return errors of the test set, whole and ablated, then of each DNN, with n."""
+    head = ("left out", "mean error", "with sign", "largest", "steps", "not known")
+    return table(head, [_errors(error) for error in errors])
+
+
+def _errors(errors: StepErrors) -> list[Cell]:
+    whole = f"test set, {_WORDS[errors.without]}"
+    mean, signed, largest = (
+        None if value is None else 100 * value
+        for value in (errors.mean, errors.signed, errors.largest)
+    )
+    return [
+        Cell(whole if errors.dnn is None else f"{errors.dnn} by itself", is_number=False),
+        *(Cell(percent(mean)), Cell(percent(signed, signed=True)), Cell(percent(largest))),
+        *(Cell(str(errors.n)), Cell(_not_known(errors))),
+    ]
+
+
+def _not_known(errors: StepErrors) -> str:
+    """Return how many steps have no prediction, and the types of operations for which."""
+    types = errors.types
+    names = ", ".join(types[:_MOST_TYPES]) + ("…" if len(types) > _MOST_TYPES else "")
+    return f"{errors.unknown} ({names})" if types else "0"
+
+
+def _operations(heavy: pl.DataFrame) -> str:
+    body = [
+        [
+            Cell(row["type"], is_number=False),
+            Cell(str(row["n"])),
+            Cell(share(row["error"])),
+            Cell(percent(100 * row["sum_error"], signed=True)),
+            Cell(share(row["share"])),
+        ]
+        for row in heavy.iter_rows(named=True)
+    ]
+    return table(("type", "operations", "mean error", "error of the sum", "share"), body)
+
+
+def _order(rankings: pl.DataFrame) -> str:
+    body = [
+        [Cell(str(dnn), is_number=False), *(Cell(str(number)) for number in counts)]
+        for dnn, *counts in rankings.iter_rows()
+    ]
+    return table(("DNN", "pairs", "right", "left out"), body)
+
+
+# What Ceer, and rules of thumb, would have rented, judged by what was measured.
+
+
+_SAID = (
+    "<p>An epoch of 1.2 million samples on k nodes of a type, at k times its price. Budgets are "
+    "the median price an hour of all offers, and the median of what epochs are forecast to cost; "
+    "at market prices a share of a core costs the same whatever its instruction set. A choice's "
+    "<em>regret</em> is by how much it is above the best that was measured; <em>too dear</em>: it "
+    "exceeds the budget.</p>"
+)
+_HEAD = ("scenario", "DNN", "choice", "best", "regret", "of the cheapest", "of the most powerful")
+
+
+def choices_section(choices: Sequence[InstanceChoice]) -> str:
+    """Return a table of choices for each DNN of the test set; nothing without any."""
+    if not choices:
+        return ""
+    body = [_line(choice) for choice in choices]
+    return f"<h2>What to rent for unseen DNNs</h2>{_SAID}{table(_HEAD, body)}"
+
+
+def _line(choice: InstanceChoice) -> list[Cell]:
+    names = choice.objective.replace("_", " "), choice.dnn
+    rented = _named(choice.chosen), _named(choice.best)
+    return [
+        *(Cell(name, is_number=False) for name in (*names, *rented)),
+        *(Cell(_regret(regret)) for regret in choice.regrets),
+    ]
+
+
+def _named(choice: InstanceCandidate | None) -> str:
+    return DASH if choice is None else f"{choice.devices} {choice.node_type}"
+
+
+def _regret(value: float | None) -> str:
+    if value is not None and isinf(value):
+        return "too dear"
+    return percent(None if value is None else 100 * value)
+
+
+# Figures of operations, devices and S (Figs. 2 to 7 of Ceer).
+
+
+_INCHES_A_TYPE = 0.22
+_MARKS = "osD^vP*"
+
+
+@styled
+def by_type(rows: pl.DataFrame, column: str, label: str, title: str = "") -> Figure:
+    """Plot a figure of each type of operation, a mark for each node type (Figs. 2 and 3).
+
+    `rows` has type, node_type and `column`, which is drawn on a logarithmic scale.
+    """
+    figure, axes = blank(title)
+    types = rows.group_by("type").agg(pl.col(column).mean()).sort(column)["type"].to_list()
+    places = {name: place for place, name in enumerate(types)}
+    figure.set_figheight(1.2 + _INCHES_A_TYPE * len(types))
+    for (color, mark), (name, one) in zip(_looks(), _series(rows), strict=False):
+        heights = [places[kind] for kind in one["type"]]
+        axes.plot(one[column], heights, mark, ms=5, color=color, label=name)
+    axes.set(xscale="log", xlabel=label, yticks=range(len(types)), yticklabels=types)
+    axes.legend(loc="lower right")
+    return figure
+
+
+@styled
+def by_input(points: pl.DataFrame, lines: Mapping[str, tuple[float, float]]) -> Figure:
+    """Plot the time of operations of one type by their input, and a line (Fig. 4).
+
+    `points` has node_type, input (megabytes) and mean_us; `lines` what an operation takes, and what
+    a megabyte more does, in microseconds.
+    """
+    figure, axes = blank("")
+    for (color, mark), (name, one) in zip(_looks(), _series(points), strict=False):
+        axes.plot(one["input"], one["mean_us"] / 1e3, mark, ms=3, color=color, label=name)
+        constant_us, us_per_mb = lines[name]
+        ends = np.array([0.0, one["input"].max()])
+        axes.plot(ends, (constant_us + us_per_mb * ends) / 1e3, "-", lw=1, color=color)
+    axes.set(xlabel="input, MB", ylabel="ms")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left")
+    return figure
+
+
+@styled
+def deviations(rows: pl.DataFrame) -> Figure:
+    """Plot which share of operations varies by no more than so much (Fig. 5).
+
+    `rows` has node_type, deviation (standard deviation over mean) and share.
+    """
+    figure, axes = blank("")
+    for (color, _), (name, one) in zip(_looks(), _series(rows), strict=False):
+        axes.step(one["deviation"], one["share"], where="post", color=color, label=name)
+    axes.set(xscale="log", xlabel="standard deviation / mean", ylabel="share of operations")
+    axes.set_ylim(0, 1)
+    axes.legend(loc="upper left")
+    return figure
+
+
+@styled
+def scaling(rows: pl.DataFrame) -> Figure:
+    """Plot the time of an epoch on several devices, relative to one (Fig. 6).
+
+    `rows` has node_type, devices and relative_time.
+    """
+    figure, axes = blank("")
+    for (color, mark), (name, one) in zip(_looks(), _series(rows), strict=False):
+        line = one.sort("devices")
+        axes.plot(line["devices"], line["relative_time"], f"-{mark}", color=color, label=name)
+    devices = rows["devices"].unique().sort().to_list()
+    axes.plot(devices, [1 / k for k in devices], ":", color=LINEAR, label="ideal")
+    axes.set(xlabel="devices", ylabel="epoch, relative to one device", xticks=devices)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="lower left")
+    return figure
+
+
+@styled
+def overheads(rows: pl.DataFrame, lines: Mapping[str, tuple[float, float]]) -> Figure:
+    """Plot S_k of one number of devices by parameters, and a line (Fig. 7).
+
+    `rows` has node_type, parameter_count and overhead_s; `lines` seconds without parameters, and of
+    each.
+    """
+    figure, axes = blank("")
+    for (color, mark), (name, one) in zip(_looks(), _series(rows), strict=False):
+        axes.plot(one["parameter_count"] / 1e6, one["overhead_s"], mark, color=color, label=name)
+        intercept_s, per_parameter_s = lines[name]
+        ends = np.array([0.0, one["parameter_count"].max()])
+        axes.plot(ends / 1e6, intercept_s + per_parameter_s * ends, "-", lw=1, color=color)
+    axes.set(xlabel="millions of parameters", ylabel="S, seconds")
+    axes.set_xlim(left=0)
+    axes.legend(loc="upper left")
+    return figure
+
+
+def _series(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    parts = rows.sort("node_type", maintain_order=True).group_by("node_type", maintain_order=True)
+    return [(str(name), one) for (name,), one in parts]
+
+
+def _looks() -> list[tuple[str, str]]:
+    return list(zip(SERIES, _MARKS, strict=True))

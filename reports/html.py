@@ -1,0 +1,210 @@
+"""Tables in HTML."""
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from string import Template
+
+from matplotlib.figure import Figure
+
+from reports.plots import to_svg
+from reports.svg import shared_styles
+
+MOST_ROWS = 1000
+"""Of a table; the rest is counted, so that no page grows with its study."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table cell; numbers are set to the right, `wraps` lets long text break.
+
+    Pages sort numbers by what their text begins with; `value` is by what else, where units differ.
+    """
+
+    text: str
+    is_number: bool = True
+    wraps: bool = False
+    value: float | None = None
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    """Return an HTML table; a column's head is aligned as its first cell."""
+    kinds = [_kind(cell) for cell in rows[0]] if rows else ["" for _ in head]
+    top = "".join(
+        f'<th scope="col"{kind}>{escape(title)}</th>'
+        for title, kind in zip(head, kinds, strict=True)
+    )
+    body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MOST_ROWS])
+    return (
+        f'<div class="wide" tabindex="0"><table><thead><tr>{top}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{_rest(len(rows))}"
+    )
+
+
+def _rest(rows: int) -> str:
+    if rows <= MOST_ROWS:
+        return ""
+    more = f"And {rows - MOST_ROWS:,} more rows, which the history has"
+    return f'<p class="soft">{more}: <code>stepcast query</code></p>'
+
+
+def _cell(cell: Cell) -> str:
+    value = "" if cell.value is None else f' data-v="{cell.value!r}"'
+    return f"<td{_kind(cell)}{value}>{escape(cell.text)}</td>"
+
+
+def _kind(cell: Cell) -> str:
+    if cell.is_number:
+        return ' class="n"'
+    return ' class="wrap"' if cell.wraps else ""
+
+
+# Figures in HTML.
+
+
+MOST_FIGURES = 64
+"""Side by side; the rest is counted, so that no page grows with its study."""
+
+
+def caption_figure(figure: Figure, described: str, caption: str) -> str:
+    """Return a figure with a caption, and a description for those who cannot see it."""
+    svg = to_svg(figure).replace("<svg ", '<svg role="img" ', 1)
+    end = svg.index(">") + 1
+    title = f"<title>{escape(described)}</title>"
+    return (
+        f"<figure>{svg[:end]}{title}{svg[end:]}<figcaption>{escape(caption)}</figcaption></figure>"
+    )
+
+
+def grid(figures: Sequence[tuple[str, str]], there_are: int = 0) -> str:
+    """Return titled figures side by side, and how many more there are than are shown.
+
+    Args:
+        figures: title, and figure in HTML.
+        there_are: where not all were drawn.
+    """
+    parts = (
+        f"<section><h3>{escape(title)}</h3>{figure}</section>"
+        for title, figure in figures[:MOST_FIGURES]
+    )
+    rest = max(len(figures), there_are) - MOST_FIGURES
+    more = f'<p class="soft">And {rest:,} more, which are in the tables.</p>' if rest > 0 else ""
+    return f'<div class="jobs">{"".join(parts)}</div>{more}' if figures else ""
+
+
+# Sections of a page behind their headings, and the table of contents that leads to them.
+#
+# A section is HTML that begins with `<h2>title</h2>`; several may follow one another.
+
+
+_HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
+_NOT_IN_IDS = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True)
+class Section:
+    """What is behind a heading: its title as HTML, an id that no other has, and its group."""
+
+    key: str
+    title: str
+    body: str
+    group: str = ""
+
+
+def sections(parts: Iterable[str]) -> list[Section]:
+    """Return the sections of some HTML, in order; empty parts have none.
+
+    Raises:
+        ValueError: a part does not begin with a heading.
+    """
+    return group_sections({"": parts})
+
+
+def group_sections(groups: Mapping[str, Iterable[str]]) -> list[Section]:
+    """Return the same of several groups, by what each is called.
+
+    Raises:
+        ValueError: a part does not begin with a heading.
+    """
+    found: list[Section] = []
+    taken: set[str] = set()
+    for group, title, body in (
+        (group, *one)
+        for group, parts in groups.items()
+        for part in parts
+        if part.strip()
+        for one in _split(part)
+    ):
+        name = _NOT_IN_IDS.sub("-", title.lower()).strip("-") or "section"
+        key, place = name, 1
+        while key in taken:
+            place += 1
+            key = f"{name}-{place}"
+        taken.add(key)
+        found.append(Section(key, title, body, group))
+    return found
+
+
+def fold_sections(found: Iterable[Section]) -> str:
+    """Return sections that open at their headings; on paper they are open."""
+    return "\n".join(
+        _named(group)
+        + "\n".join(
+            f'<details class="section"><summary><h2>{one.title}</h2></summary>'
+            f'<div id="{one.key}">{one.body}</div></details>'
+            for one in its
+        )
+        for group, its in groupby(found, lambda one: one.group)
+    )
+
+
+def contents_list(found: Iterable[Section]) -> str:
+    """Return links to sections, as a list for each group."""
+    return "".join(
+        f"{_named(group)}<ul>"
+        + "".join(f'<li><a href="#{one.key}">{one.title}</a></li>' for one in its)
+        + "</ul>"
+        for group, its in groupby(found, lambda one: one.group)
+    )
+
+
+def _named(group: str) -> str:
+    return f'<p class="group">{escape(group)}</p>' if group else ""
+
+
+def _split(part: str) -> Iterator[tuple[str, str]]:
+    before, *rest = _HEADING.split(part)
+    if before.strip():
+        raise ValueError(f"a section begins with its <h2>, this one with {before.strip()[:40]!r}")
+    yield from zip(rest[::2], rest[1::2], strict=True)
+
+
+# What all pages share: style and script, inline, and a rule that lets a page load nothing.
+
+
+_HERE = Path(__file__).parent
+_STYLE, _SCRIPT = _HERE / "style.css", _HERE / "page.js"
+_STYLES = "$style"
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; script-src 'sha256-{}'"
+)
+
+
+def fill_template(template: str, **parts: str) -> str:
+    """Return a page from a template of this folder; `parts` are HTML.
+
+    A browser that opens the page loads nothing, from anywhere, and runs no script but ours.
+    """
+    script = _SCRIPT.read_text()
+    told = b64encode(sha256(script.encode()).digest()).decode()
+    page = Template((_HERE / template).read_text()).safe_substitute(
+        script=script, policy=_POLICY.format(told), **parts
+    )
+    html, classes = shared_styles(page)
+    return html.replace(_STYLES, f"{_STYLE.read_text()}{classes}\n", 1)

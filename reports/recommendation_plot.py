@@ -1,0 +1,159 @@
+"""What a recommendation chose from, as a picture: time against cost."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from forecasting.decisions.answer import DecisionAnswer
+from forecasting.recommendation import SearchRecommendation
+from models.choice.advice import AdviceRequest
+from models.choice.candidates import Candidate
+from models.choice.limits import Limits
+from models.choice.offers import Option, Span
+from reports.plots import LINEAR, MEASURED, PREDICTED, SERIES, WARNING, styled
+
+_INCHES = (8.0, 5.0)
+_RING, _WIDER = 10.0, 4.0
+"""Points across: of the mark of the first rule of thumb, and how much wider the next ones are."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Nodes in words, with hours and US dollars of the job."""
+
+    label: str
+    hours: Span
+    usd: Span
+
+
+def of_one_system(system: str, question: AdviceRequest, found: SearchRecommendation) -> Figure:
+    """Plot what a system's own search found."""
+    advice, choice = found.advice, found.advice.choice
+    return _time_against_cost(
+        f"{question.iterations:,} iterations of {question.dnn}, global batch "
+        f"{question.global_batch}: least {question.minimize}",
+        Limits(deadline_s=question.job.deadline_s, budget_usd=question.budget_usd),
+        others=(),
+        front=[_of_option(one) for one in found.front],
+        rules={name: _of_option(one) for name, one in advice.policies.items() if one is not None},
+        choice=None if choice is None else _of_option(choice),
+        chooser=system,
+    )
+
+
+def of_all_systems(found: DecisionAnswer) -> Figure:
+    """Plot one answer of all systems, with every way to run the job that one of them forecasts."""
+    asked, choice, at = found.question, found.decision.choice, found.level
+    return _time_against_cost(
+        f"{asked.samples:,} samples of {asked.dnn}: least {asked.minimize}",
+        found.aim.limits,
+        others=[_of_candidate(candidate, at) for candidate in found.candidates],
+        front=[_of_candidate(one, at) for one in found.front],
+        rules={
+            name: _of_candidate(one, at) for name, one in found.rules.items() if one is not None
+        },
+        choice=None if choice is None else _of_candidate(choice, at),
+        chooser="choice",
+    )
+
+
+def _of_option(one: Option) -> _Point:
+    return _Point(one.label, one.time_s.times(1 / 3600), one.cost_usd)
+
+
+def _of_candidate(one: Candidate, at: float) -> _Point:
+    return _Point(one.label, one.span("time_s", at).times(1 / 3600), one.span("cost_usd", at))
+
+
+@styled
+def _time_against_cost(
+    title: str,
+    limits: Limits,
+    *,
+    others: Sequence[_Point],
+    front: Sequence[_Point],
+    rules: Mapping[str, _Point],
+    choice: _Point | None,
+    chooser: str,
+) -> Figure:
+    """Plot the Pareto front, the choice, rules of thumb, all with intervals, and the limits.
+
+    Rules that take the same are one mark, a ring around what lies below it.
+    """
+    figure = Figure(figsize=_INCHES, layout="constrained")
+    figure.suptitle(title, fontsize=12)
+    axes = figure.subplots()
+    if others := [one for one in others if one not in front]:
+        _draw(axes, others, "o", 3, LINEAR, "other ways to run it")
+    if front:
+        places = _places(front)
+        axes.plot(*places, "-", lw=1, color=PREDICTED)
+        _draw(axes, front, "o", 4, PREDICTED, "Pareto front")
+    if choice is not None:
+        _draw(axes, [choice], "*", 13, MEASURED, f"{chooser}: {choice.label}")
+    colours = iter(SERIES[2:])
+    size = _RING
+    for point, names in _alike(rules):
+        label = f"{', '.join(names)}: {point.label}"
+        _draw(axes, [point], "o", size, next(colours), label, is_ring=True)
+        size += _WIDER
+    if limits.deadline_s is not None:
+        hours = limits.deadline_s / 3600
+        axes.axvline(hours, color=WARNING, ls="--", lw=1, label=f"deadline: {hours:g} h")
+    if limits.budget_usd is not None:
+        usd = limits.budget_usd
+        axes.axhline(usd, color=WARNING, ls=":", lw=1.5, label=f"budget: ${usd:g}")
+    axes.set_xlabel("hours")
+    axes.set_ylabel("cost, $")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    figure.legend(loc="outside lower left", ncols=2, title="Bars: intervals of time and cost")
+    return figure
+
+
+def _alike(rules: Mapping[str, _Point]) -> Iterator[tuple[_Point, list[str]]]:
+    """Yield what rules of thumb take, each with the names of all rules that take it."""
+    names: dict[_Point, list[str]] = {}
+    for name, point in rules.items():
+        names.setdefault(point, []).append(name)
+    yield from names.items()
+
+
+def _draw(
+    axes: Axes,
+    points: Sequence[_Point],
+    mark: str,
+    size: float,
+    colour: str,
+    label: str,
+    *,
+    is_ring: bool = False,
+) -> None:
+    """Draw points with the intervals that are known."""
+    known = [[_ends(point.hours), _ends(point.usd)] for point in points]
+    hours, usd = ([[one[axis][side] for one in known] for side in range(2)] for axis in range(2))
+    axes.errorbar(
+        *_places(points),
+        xerr=hours,
+        yerr=usd,
+        fmt=mark,
+        ms=size,
+        mfc="none" if is_ring else colour,
+        mew=1.5 if is_ring else 0,
+        elinewidth=0.7,
+        color=colour,
+        label=label,
+    )
+
+
+def _ends(span: Span) -> tuple[float, float]:
+    """Return how far the ends of an interval are below and above its value; 0: not known."""
+    low = span.value if span.low is None else span.low
+    high = span.value if span.high is None else span.high
+    return max(span.value - low, 0.0), max(high - span.value, 0.0)
+
+
+def _places(points: Sequence[_Point]) -> tuple[list[float], list[float]]:
+    return [point.hours.value for point in points], [point.usd.value for point in points]

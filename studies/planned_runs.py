@@ -1,0 +1,193 @@
+"""What each round of a study needs measured: the asks of its systems, met by needs of probes."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from profilers.probe import PlannedRun, Probe, RequestedScenarios
+from profilers.probes import PROBES, measuring_probe
+from profilers.scenarios import single_worker_scenarios
+from studies.curve import Curve
+from studies.study import Study
+from warehouse.inputs import Input
+from warehouse.records import Backend, BadInput, NodeGroup, Scenario
+
+
+@dataclass(frozen=True)
+class SystemInputs:
+    """What the chosen systems ask for.
+
+    Attributes:
+        systems: their names.
+        of: returns what they ask for to forecast a scenario.
+    """
+
+    systems: tuple[str, ...]
+    of: Callable[[Scenario], Iterable[Input]]
+
+
+NO_INPUTS = SystemInputs((), lambda scenario: ())
+"""Asks for nothing: what a study names is measured for no system."""
+
+
+def required_runs(study: Study, backend: Backend, asking: SystemInputs) -> tuple[PlannedRun, ...]:
+    """Return the runs that each round of a study needs, in the order in which they are run.
+
+    Profiles come before what they are to forecast. What is asked for by several systems, or is of
+    train and test scenarios both, is needed once; fits may then see it. What judges forecasts is
+    always a run of its own, which no fit sees.
+
+    Raises:
+        BadInput: settings of a probe cannot work.
+    """
+    wanted = requested_scenarios(study, backend, asking)
+    found: dict[object, PlannedRun] = {}
+    for name, asked in wanted.items():
+        try:
+            for need in PROBES[name].needs(asked, study.settings_of(name)):
+                judges = PROBES[name].metric is not None and not need.profiles
+                there = found.get((need.subject, judges))
+                if there is None or (need.of_train and not there.of_train):
+                    found[need.subject, judges] = need
+        except BadInput as error:
+            raise BadInput(f"probes.{name}: {error}") from None
+    return _with_distinct_titles(
+        sorted(found.values(), key=lambda need: need.purpose == "measurement")
+    )
+
+
+def _with_distinct_titles(needed: Sequence[PlannedRun]) -> tuple[PlannedRun, ...]:
+    """Return needs whose titles differ: where several share one, it names probe and nodes too.
+
+    A run that fits see of a scenario that is also measured is told apart by its purpose.
+    """
+    titles = [need.title for need in needed]
+    found = [
+        f"{need.title} ({need.probe} on {_in_words(need.nodes)})" if shared else need.title
+        for need, shared in zip(needed, _shared(titles), strict=True)
+    ]
+    return tuple(
+        replace(need, title=f"{title}, as a {need.purpose}" if shared else title)
+        for need, title, shared in zip(needed, found, _shared(found), strict=True)
+    )
+
+
+def _shared(titles: Sequence[str]) -> list[bool]:
+    counts = Counter(titles)
+    return [counts[title] > 1 for title in titles]
+
+
+def _in_words(nodes: Sequence[NodeGroup]) -> str:
+    return " + ".join(f"{group.count} {group.node_type}" for group in nodes)
+
+
+def group_by_start(some: Sequence[PlannedRun]) -> Iterator[list[PlannedRun]]:
+    """Yield needs that one start of programs measures: of one probe and purpose, in their order."""
+    groups: dict[object, list[PlannedRun]] = {}
+    for need in some:
+        own = need.subject if need.start is None else need.start
+        groups.setdefault((need.probe, need.purpose, own), []).append(need)
+    yield from groups.values()
+
+
+def expected_s(start: Sequence[PlannedRun]) -> float:
+    """Return about how many seconds needs of one start take."""
+    return start[0].start_s + sum(need.expected_s for need in start)
+
+
+def nodes_of(start: Sequence[PlannedRun]) -> tuple[NodeGroup, ...]:
+    """Return the nodes of the cluster that measures needs of one start: those of the largest."""
+    return max((need.nodes for need in start), key=lambda nodes: sum(node.count for node in nodes))
+
+
+def resolve_input(ask: Input, curve: Curve, backend: Backend) -> tuple[Input, ...]:
+    """Return what an ask is in a study that profiles a curve on links of its own.
+
+    Own scenarios are on the links of the profile; of clusters both speeds are asked for.
+    """
+    if ask.whose == "own":
+        return (replace(ask, scenario=curve.on_profiled_link(ask.scenario, backend)),)
+    if ask.whose == "train":
+        return (ask,)
+    speeds = curve.link_speeds(backend)
+    return tuple(
+        replace(ask, scenario=ask.scenario.model_copy(update={"link_mbps": speed}))
+        for speed in speeds
+    )
+
+
+@dataclass
+class _ProbeRequest:
+    """What is asked of one probe so far; whether anybody cannot do without."""
+
+    own: dict[Scenario, None] = field(default_factory=dict)
+    cluster: dict[Scenario, None] = field(default_factory=dict)
+    of_train: bool = False
+    required: bool = False
+
+
+def requested_scenarios(
+    study: Study, backend: Backend, asking: SystemInputs
+) -> Mapping[str, RequestedScenarios]:
+    """Return what is asked of each probe that runs, in the order in which probes run."""
+    if study.only_profiles:
+        return {
+            name: _all_of(study, backend, PROBES[name]) for name in PROBES if name in study.probes
+        }
+    by_probe: dict[str, _ProbeRequest] = defaultdict(_ProbeRequest)
+    tests = _scenarios(study, backend, judged=True)
+    trains = _scenarios(study, backend, judged=False)
+    for curve in study.curves:
+        for scenario in curve.scenarios(backend) if curve.is_judged else ():
+            for ask in asking.of(scenario):
+                wanted = by_probe[ask.probe]
+                wanted.required |= not ask.optional
+                wanted.of_train |= ask.whose == "train"
+                for one in resolve_input(ask, curve, backend) if ask.whose != "train" else ():
+                    (wanted.own if ask.whose == "own" else wanted.cluster)[one.scenario] = None
+    found = {}
+    for name, probe in PROBES.items():
+        of_probe = probe.concerns if probe.metric is None else partial(_judges, probe)
+        test = tuple(filter(of_probe, tests))
+        judges = probe.metric is not None and bool(test)
+        wanted = by_probe.get(name, _ProbeRequest())
+        is_named = name in study.probes and name in by_probe
+        if not (judges or wanted.required or is_named):
+            continue
+        train = tuple(train for train in trains if probe.concerns(train)) if wanted.of_train else ()
+        found[name] = RequestedScenarios(tuple(wanted.own), tuple(wanted.cluster), train, test)
+    return found
+
+
+def _all_of(study: Study, backend: Backend, probe: Probe) -> RequestedScenarios:
+    """Return all that a probe can tell of train scenarios: what systems could ask it for."""
+    found = [
+        (curve, scenario)
+        for curve in study.curves
+        for scenario in curve.scenarios(backend)
+        if probe.concerns(scenario)
+    ]
+    scenarios = tuple(dict.fromkeys(scenario for _, scenario in found))
+    # What is measured of whole scenarios is of the ones that are listed, as they are.
+    alike = found if probe.metric is None else ()
+    own = (one for curve, scenario in alike for one in _own(curve, scenario, backend))
+    return RequestedScenarios(own=tuple(dict.fromkeys(own)), cluster=scenarios, train=scenarios)
+
+
+def _own(curve: Curve, scenario: Scenario, backend: Backend) -> tuple[Scenario, ...]:
+    """Return one worker of each type, as forecasts of a scenario would ask for it."""
+    if scenario.strategy.kind == "all_reduce":
+        return single_worker_scenarios(scenario)
+    return (curve.profiled(backend),)
+
+
+def _judges(probe: Probe, scenario: Scenario) -> bool:
+    return measuring_probe(scenario) is probe
+
+
+def _scenarios(study: Study, backend: Backend, *, judged: bool) -> tuple[Scenario, ...]:
+    curves = (curve for curve in study.curves if curve.is_judged == judged)
+    return tuple(
+        dict.fromkeys(scenario for curve in curves for scenario in curve.scenarios(backend))
+    )

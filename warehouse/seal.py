@@ -1,0 +1,156 @@
+"""Sealed forecasts: rows of the ledger, published as a file before their subjects are measured.
+
+Such a file has the head of the chain: whoever has seen it can tell later that no forecast of that
+warehouse was changed, put in or removed. Forecasts of a file are judged as they were published, by
+runs that began later.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from warehouse import journal
+from warehouse.chain import head
+from warehouse.connection import first_line, is_damage
+from warehouse.durable_files import remove, sync, temporary
+from warehouse.fields import checked_name
+from warehouse.records import BadInput, Scenario, StepcastError
+from warehouse.tables import CHUNK_ROWS
+
+FOLDER = "forecasts"
+"""Of a folder of kept runs: its sealed forecasts."""
+_MOST_BYTES = 64 * 2**20
+_ROWS = """
+SELECT
+    prediction_id, system, model_version, fit_id, scenario_id, label, canonical, backend, host_id,
+    study, repeat, metric, unit, "value", low, high, code_version, made_at, "sequence", sha256,
+    $sealed_at AS sealed_at, $chain_sequence AS chain_sequence, $chain_sha256 AS chain_sha256,
+    $file AS file, run_ids
+FROM pred.ledger
+JOIN (SELECT fit_id, run_ids FROM fit.fit) USING (fit_id)
+JOIN subject ON subject.scenario_id = subject_id
+WHERE subject_kind = 'scenario' AND study = $study AND repeat = $repeat
+QUALIFY "sequence" = max("sequence") OVER (PARTITION BY system, subject_id, metric)
+ORDER BY "sequence"
+"""
+_LATER = {"run_ids"}
+"""Columns that files of earlier versions lack."""
+_MEASURED = """
+SELECT count(DISTINCT scenario_id) FROM report.measured
+WHERE study = $study AND repeat = $repeat
+"""
+
+
+def seal(
+    connection: duckdb.DuckDBPyConnection,
+    study: str,
+    repeat: int,
+    subjects: Iterable[Scenario],
+    folder: Path,
+    sealed_at: datetime,
+) -> tuple[Path, int]:
+    """Write the newest forecasts of a round to a file; return its path and how many it has.
+
+    Args:
+        connection: to the warehouse.
+        study: its name.
+        repeat: number of the round.
+        subjects: the scenarios of the study; the warehouse has no words of what nobody measured.
+        folder: where the file is written.
+        sealed_at: what time it is.
+
+    Raises:
+        BadInput: there is none, something of the round has been measured, or it is sealed already.
+        StepcastError: the file could not be written; nothing of it is left.
+    """
+    checked_name(study, "study")
+    path = folder / f"{study}.{repeat}.parquet"
+    if path.exists():
+        raise BadInput(f"{path} is there already: forecasts are sealed once; see what it has first")
+    about = {"study": study, "repeat": repeat}
+    (measured,) = connection.execute(_MEASURED, about).fetchone() or (0,)
+    if measured:
+        raise BadInput(
+            f"{measured} scenarios of round {repeat} of study {study} are measured in this home; "
+            "seal forecasts before their measurements are loaded"
+        )
+    sequence, sha256 = head(connection)
+    told = {"sealed_at": sealed_at, "chain_sequence": sequence, "chain_sha256": sha256}
+    words = [
+        {
+            "scenario_id": subject.scenario_id,
+            "label": subject.label,
+            "canonical": subject.canonical_json(),
+        }
+        for subject in dict.fromkeys(subjects)
+    ]
+    connection.register("subject", pa.Table.from_pylist(words))
+    try:
+        rows = connection.execute(_ROWS, {**about, **told, "file": path.name}).to_arrow_table()
+    finally:
+        connection.unregister("subject")
+    if not rows.num_rows:
+        raise BadInput(f"no forecast of round {repeat} of study {study} in the ledger of this home")
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = temporary(folder)
+    try:
+        pq.write_table(rows, fresh, compression="zstd")
+        sync(fresh)
+        fresh.rename(path)
+    except OSError as error:
+        raise StepcastError(f"{path} was not written: {error}") from error
+    finally:
+        remove(fresh)
+    sync(folder)
+    return path, rows.num_rows
+
+
+def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
+    """Load all sealed forecasts of a folder that are not there yet; return how many are new.
+
+    Raises:
+        BadInput: a file is none of `seal`.
+    """
+    before = _count(connection)
+    columns = [row[0] for row in connection.execute("DESCRIBE pred.sealed").fetchall()]
+    with journal.entry(connection) as entry:
+        for path in sorted(folder.glob("*.parquet")):
+            for rows in _batches(path, columns):
+                connection.register("published", rows)
+                try:
+                    new = connection.execute(
+                        "FROM published ANTI JOIN pred.sealed USING (prediction_id)"
+                    ).to_arrow_table()
+                    entry.insert("pred.sealed", new)
+                except duckdb.Error as error:
+                    if is_damage(error):
+                        raise
+                    raise BadInput(
+                        f"{path}: not what `stepcast seal` writes: {first_line(error)}"
+                    ) from error
+                finally:
+                    connection.unregister("published")
+    return _count(connection) - before
+
+
+def _batches(path: Path, columns: list[str]) -> Iterator[pa.Table]:
+    if path.stat().st_size > _MOST_BYTES:
+        raise BadInput(f"{path}: larger than {_MOST_BYTES >> 20} MiB; expected sealed forecasts")
+    try:
+        with pq.ParquetFile(path) as file:
+            # Files of earlier versions lack the later columns, and nothing else.
+            if {*file.schema_arrow.names} | _LATER != {*columns}:
+                raise BadInput(f"{path}: its columns are not those that `stepcast seal` writes")
+            for batch in file.iter_batches(CHUNK_ROWS):
+                yield pa.Table.from_batches([batch])
+    except (pa.ArrowInvalid, OSError) as error:
+        raise BadInput(f"{path}: no Parquet file that can be read: {first_line(error)}") from error
+
+
+def _count(connection: duckdb.DuckDBPyConnection) -> int:
+    (count,) = connection.execute("SELECT count(*) FROM pred.sealed").fetchone() or (0,)
+    return int(count)

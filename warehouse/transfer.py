@@ -1,0 +1,136 @@
+"""Landed runs, from one landing folder to another."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from warehouse import limits
+from warehouse.durable_files import remove, sync, temporary
+from warehouse.landed_files import check_file, check_folder, check_name
+from warehouse.landing import ARTEFACTS
+from warehouse.records import BadInput, StepcastError
+
+RECEIVED = "received.json"
+"""What a warehouse writes into a run that it received (`warehouse.sites`); it is not copied on."""
+
+# Without O_NONBLOCK, opening a pipe would wait for whoever writes to it.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_CHUNK_BYTES = 1 << 20
+
+
+def copy_runs(
+    source: Path, landing: Path, run_ids: Iterable[str], *, artefacts: bool = True
+) -> int:
+    """Copy those runs that `landing` lacks as `copy_run` does, and return how many."""
+    return sum(copy_run(source, landing, run_id, artefacts=artefacts) for run_id in run_ids)
+
+
+def copy_run(source: Path, landing: Path, run_id: str, *, artefacts: bool = True) -> bool:
+    """Copy a run to disk, whole or not at all, unless `landing` has it; return whether it did.
+
+    Its raw artefacts are copied too unless `artefacts` is false. No symbolic link is followed.
+
+    Raises:
+        BadInput: its id cannot name a folder, or `copy_folder` refuses it.
+        StepcastError: it could not be read or written; nothing of it is left.
+    """
+    check_name(run_id, "run id")
+    target = landing / run_id
+    if target.exists():
+        return False
+    landing.mkdir(parents=True, exist_ok=True)
+    fresh = temporary(landing)
+    try:
+        copy_folder(source / run_id, fresh, artefacts=artefacts)
+        return put_in_place(fresh, target)
+    except BadInput as error:
+        raise BadInput(f"run {run_id} was not copied: {error}") from error
+    except OSError as error:
+        raise StepcastError(f"run {run_id} was not copied to {landing}: {error}") from error
+    finally:
+        remove(fresh)
+
+
+def put_in_place(fresh: Path, target: Path, *, durable: bool = True) -> bool:
+    """Rename a whole run to the name under which it is found; return whether none was there.
+
+    The name is on disk then if `durable`.
+    """
+    try:
+        os.rename(fresh, target)
+    except OSError:
+        if target.exists():
+            return False
+        raise
+    if durable:
+        sync(target.parent)
+    return True
+
+
+def copy_folder(source: Path, target: Path, *, artefacts: bool = True) -> None:
+    """Copy the folder of a run to disk; no symbolic link is followed.
+
+    Raises:
+        BadInput: it holds what is neither file nor folder, or more than `limits` says of a run.
+        OSError: it could not be read or written.
+    """
+    check_folder(source.name, source.lstat().st_mode)
+    bounds = Bounds()
+    for name, folders, files, descriptor in os.fwalk(source, follow_symlinks=False):
+        inside = Path(name).relative_to(source)
+        if len(inside.parts) > limits.DEPTH:
+            raise BadInput(f"folders inside each other deeper than {limits.DEPTH}")
+        there = target / inside
+        there.mkdir()
+        if there == target:
+            folders[:] = [folder for folder in folders if artefacts or folder != ARTEFACTS]
+            files = [file for file in files if file != RECEIVED]
+        bounds.count(len(folders) + len(files))
+        for folder in folders:
+            status = os.stat(folder, dir_fd=descriptor, follow_symlinks=False)
+            check_folder(folder, status.st_mode)
+        for file in files:
+            _copy_file(descriptor, file, there / file, bounds)
+        sync(there)
+
+
+class Bounds:
+    """How much of a run has come, so that no more comes than `limits` permits."""
+
+    def __init__(self) -> None:
+        self._files = 0
+        self._bytes = 0
+
+    def count(self, files: int) -> None:
+        """Add files and folders.
+
+        Raises:
+            BadInput: they are too many.
+        """
+        self._files += files
+        if self._files > limits.RUN_FILES:
+            raise BadInput(f"it has more than {limits.RUN_FILES:,} files")
+
+    def add(self, size_bytes: int) -> None:
+        """Add bytes.
+
+        Raises:
+            BadInput: they are too many.
+        """
+        self._bytes += size_bytes
+        if self._bytes > limits.RUN_BYTES:
+            raise BadInput(f"its files hold more than {limits.RUN_BYTES / 2**30:,.0f} GiB")
+
+
+def _copy_file(folder: int, name: str, target: Path, bounds: Bounds) -> None:
+    """Copy the file `name` of the folder with this descriptor, and its time of change."""
+    check_file(name, os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    with open(os.open(name, _READ, dir_fd=folder), "rb") as reading, target.open("xb") as writing:
+        status = os.fstat(reading.fileno())
+        check_file(name, status.st_mode)
+        while chunk := reading.read(_CHUNK_BYTES):
+            bounds.add(len(chunk))
+            writing.write(chunk)
+        writing.flush()
+        os.utime(writing.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.fsync(writing.fileno())
