@@ -1,5 +1,6 @@
 """The page of error figures as Markdown: sealed ones, and those of today's code."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ the measurement that judges it, but whoever wrote the code had seen many. *Commo
 scenarios that all systems of the study forecast; *own* are all that the system forecast itself.
 `stepcast query board` prints these rows.
 """
-_STUDY = "[`{study}`](../studies/{study}.yaml)"
+_STUDY = "### [`{study}`](../studies/{study}.yaml)"
 _Row = Mapping[str, Any]
 
 
@@ -42,35 +43,54 @@ def page(sealed: pl.DataFrame, board: pl.DataFrame) -> str:
         sealed: rows of the query `sealed`.
         board: rows of the query `board`.
     """
-    lines, head = [_INTRO], tuple[str, ...]()
+    lines = [_INTRO]
     if not sealed.is_empty():
         head = (
-            "study", "split", "system", "n", "mean", "median", "largest", "inside",
-            "noise floor (n)", "sealed, UTC", "first measured",
+            "split", "system", "n", "mean", "median", "largest", "inside", "noise floor (n)",
         )  # fmt: skip
-        lines += [_SEALED, *_table(head, 3, map(_sealed_cells, sealed.to_dicts()))]
-    head = (
-        "study", "system", "own n", "mean", "common n", "mean", "median", "largest",
-        "noise floor (n)",
-    )  # fmt: skip
-    lines += [_TODAY, *_table(head, 2, map(_board_cells, board.to_dicts()))]
-    return "\n".join(lines) + "\n"
+        lines.append(_SEALED)
+        for study, rows in _by_study(sealed):
+            lines += ["", _STUDY.format(study=study), "", _when(rows), ""]
+            lines += _table(head, 2, map(_sealed_cells, rows))
+    head = ("system", "own n", "mean", "common n", "mean", "median", "largest", "noise floor (n)")
+    lines.append(_TODAY)
+    for study, rows in _by_study(board):
+        lines += ["", _STUDY.format(study=study), ""]
+        lines += _table(head, 1, map(_board_cells, rows))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
+
+
+def _by_study(frame: pl.DataFrame) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield studies in the order of their first rows, with all rows of each."""
+    for study in frame["study"].unique(maintain_order=True):
+        yield study, frame.filter(study=study).to_dicts()
+
+
+def _when(rows: Sequence[_Row]) -> str:
+    """Say when the forecasts of a study were sealed, and when the first of it was measured."""
+    sealed, first = (
+        max(row["sealed_at"] for row in rows),
+        min(row["first_measured_at"] for row in rows),
+    )
+    return f"Sealed {sealed:%Y-%m-%d %H:%M}, first measured {first:%Y-%m-%d %H:%M} (UTC)."
 
 
 def rows_of(text: str) -> dict[tuple[str, ...], list[str]]:
     """Return the rows of the tables of a page by heading, study, system and split."""
     rows: dict[tuple[str, ...], list[str]] = {}
-    heading = ""
+    heading = study = ""
     names: list[str] = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("## "):
-            heading, names = line.removeprefix("## "), []
+            heading = line.removeprefix("## ")
+        elif line.startswith("### "):
+            study, names = line.removeprefix("### "), []
         elif line.startswith("| ") and not names:
             names = cells
         elif line.startswith("| "):
             last = names.index("system")
-            rows[heading, *cells[: last + 1]] = cells[last + 1 :]
+            rows[heading, study, *cells[: last + 1]] = cells[last + 1 :]
     return rows
 
 
@@ -84,21 +104,17 @@ def _table(head: Sequence[str], names: int, rows: Iterable[Sequence[str]]) -> It
 
 def _sealed_cells(row: _Row) -> list[str]:
     return [
-        _STUDY.format(study=row["study"]),
         str(row["split"] or "–").replace("_", " "),
         f"`{row['system']}`",
         f"{row['n']}",
         *map(_percent, (row["mape"], row["median_ape"], row["max_ape"])),
         _percent(row["inside_percent"]),
         _noise(row),
-        f"{row['sealed_at']:%Y-%m-%d %H:%M}",
-        f"{row['first_measured_at']:%Y-%m-%d %H:%M}",
     ]
 
 
 def _board_cells(row: _Row) -> list[str]:
     return [
-        _STUDY.format(study=row["study"]),
         f"`{row['system']}`",
         f"{row['covered']}",
         _percent(row["covered_mape"]),

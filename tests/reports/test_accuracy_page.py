@@ -45,12 +45,14 @@ def test_missing_figures_are_dashes_and_no_zeros() -> None:
     )  # fmt: skip
     assert rows_of(page(sealed, board)) == {
         ("Sealed", study("mine"), "held out dnn", "`linear`"): [
-            "3", "12.3", "9.0", "30.1", "–", "not known", "2026-11-26 14:24", "2026-11-26 14:27",
+            "3", "12.3", "9.0", "30.1", "–", "not known",
         ],
         ("Today's code, after the fact", study("mine"), "`linear`"): [
             "4", "11.0", "0", "–", "–", "–", "2.0 (4)",
         ],
     }  # fmt: skip
+    when = "Sealed 2026-11-26 14:24, first measured 2026-11-26 14:27 (UTC)."
+    assert when in page(sealed, board).splitlines()
     assert "## Sealed" not in page(sealed.clear(), board), "nothing of it was sealed"
 
 
