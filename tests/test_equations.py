@@ -10,7 +10,7 @@ from warehouse.home import CHECKOUT
 
 PAGES = ("async_sgd.md", "srift.md", "ceer.md", "predictddl.md")
 _HEADER = "| paper | what | file: function |"
-_PLACE = re.compile(r"`([\w/]+\.py)`: `([\w.]+)`")
+_PLACE = re.compile(r"`([\w/]+\.py)`:\s+`([\w.]+)`")
 
 
 def rows(page: str) -> list[str]:
