@@ -51,6 +51,9 @@ def test_files_that_are_named_are_there(page: Path) -> None:
 
 
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)(?:#[\w-]*)?\)")
+_ANCHOR = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)#([\w-]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+LINKED = [*PAGES, *sorted((CHECKOUT / "lab").glob("*.md"))]
 _QUERY = re.compile(r"stepcast query ([a-z]\w*)")
 
 
