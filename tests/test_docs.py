@@ -57,10 +57,27 @@ LINKED = [*PAGES, *sorted((CHECKOUT / "lab").glob("*.md"))]
 _QUERY = re.compile(r"stepcast query ([a-z]\w*)")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(CHECKOUT)) for page in PAGES])
+@pytest.mark.parametrize("page", LINKED, ids=[str(page.relative_to(CHECKOUT)) for page in LINKED])
 def test_links_lead_somewhere(page: Path) -> None:
     targets = set(_LINK.findall(page.read_text()))
     assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that a page has, by its headings, as GitHub makes them."""
+    headings = _HEADING.findall(page.read_text())
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=[str(page.relative_to(CHECKOUT)) for page in LINKED])
+def test_links_to_a_heading_find_it(page: Path) -> None:
+    links = _ANCHOR.findall(page.read_text())
+    lost = [
+        f"{file}#{anchor}"
+        for file, anchor in links
+        if anchor not in anchors(page.parent / file if file else page)
+    ]
+    assert not lost
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(CHECKOUT)) for page in PAGES])
