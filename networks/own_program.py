@@ -62,11 +62,11 @@ def _traced(asked: Mapping[str, Any]) -> dict[str, Any]:
     if target.startswith(_beside("own_huggingface").PREFIX):
         return _of_huggingface(target, batch_sizes, asked["folders"][0])
     function = _beside("own_function")
-    made = function.called(target, batch_sizes[0], asked["folders"], asked["hidden"])
+    made = function.call_function(target, batch_sizes[0], asked["folders"], asked["hidden"])
     model = made[0] if isinstance(made, tuple) and made else made
     keras = _beside("own_keras")
     if keras.is_model(model):
-        return _of_keras(keras.traced(made, target, batch_sizes), target, Path(asked["out"]))
+        return _of_keras(keras.trace_model(made, target, batch_sizes), target, Path(asked["out"]))
     return of_torch(made, target, batch_sizes, fake_tensors())
 
 
@@ -79,7 +79,7 @@ def _of_keras(found: Mapping[str, Any], target: str, out: Path) -> dict[str, Any
     graphs, steps = _beside("own_graph_def"), {}
     for size, step in found["steps"].items():
         try:
-            steps[size] = step if "error" in step else {"file": graphs.written(step, out / size)}
+            steps[size] = step if "error" in step else {"file": graphs.write_step(step, out / size)}
         except ValueError as error:
             steps[size] = {"error": str(error)}
     errors = [one["error"] for one in steps.values() if "error" in one]
@@ -116,7 +116,7 @@ def of_torch(made: object, target: str, batch_sizes: list[int], mode: Any) -> di
         ValueError: it has no graph, or trains in a way that no forecast knows.
     """
     torch_, check = _beside("own_torch"), _beside("own_check")
-    module, batch, by_name = torch_.made_of(made, target)
+    module, batch, by_name = torch_.split_module_and_batch(made, target)
     check.check_module(module, (*batch, *by_name.values()), target)
     shape = (*batch, *by_name.values())[0].shape
     side = int(shape[-1]) if len(shape) == 4 else 0
@@ -148,7 +148,7 @@ def _step(network: Any, batch_size: int) -> dict[str, Any]:
 
     batch = network.draw(batch_size), torch.zeros(batch_size, dtype=torch.int64)
     try:
-        operations, _ = _beside("traced_step").recorded(network, *batch, _MOST_OPERATORS)
+        operations, _ = _beside("traced_step").record_step(network, *batch, _MOST_OPERATORS)
     except Exception as error:
         return {"error": _beside("own_function").first_line(error)}
     return {"operations": operations}
