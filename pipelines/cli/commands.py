@@ -225,6 +225,29 @@ def _unknown(name: str, known: set[str], command: str) -> str:
     return f"{command} has no option {name}; {told}"
 
 
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Ask how fast, how long and how expensive training will be": (
+        "predict",
+        "recommend",
+        "decisions",
+        "serve",
+    ),
+    "Measure here, on a cluster or on rented nodes": (
+        *("demo", "run", "plan", "profile", "train", "fleet", "prices", "import", "bench"),
+    ),
+    "Look at what was measured, and how wrong forecasts were": (
+        *("accuracy", "report", "query", "sql", "history", "show", "compare", "noise", "ui"),
+    ),
+    "Keep histories, and share them": (
+        *("load", "push", "export", "seal", "reproduce", "reproduce-external", "warehouse"),
+    ),
+    "See what this machine can do, and what has a name": (
+        *("doctor", "reap", "node", "networks", "node-types", "embedder", "docs"),
+    ),
+}
+"""What help lists under each heading; every command stands under one."""
+
+
 class Commands(TyperGroup):
     """The group of all commands: `commands` only says what help lists of each."""
 
@@ -240,11 +263,12 @@ class Commands(TyperGroup):
         return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands with their summaries."""
-        limit = formatter.width - 6 - max(map(len, self.commands))
-        rows = [(name, one.get_short_help_str(limit)) for name, one in self.commands.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """Write the commands with their whole summaries, by what they are for."""
+        widest = max(map(len, self.commands))
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                rows = [(name.ljust(widest), COMMANDS[name].summary) for name in names]
+                formatter.write_dl(rows)
 
 
 def load_command(name: str) -> Any:

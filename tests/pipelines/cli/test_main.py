@@ -64,6 +64,11 @@ def test_every_command_has_help_with_an_example(stepcast: Callable[..., Any], co
     assert f"Example: stepcast {command}" in answer.out
 
 
+def test_every_command_stands_under_one_heading() -> None:
+    listed = [name for names in commands.SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(commands.COMMANDS)
+
+
 def test_help_lists_the_commands(stepcast: Callable[..., Any]) -> None:
     answer = stepcast("--help")
     assert answer.code == 0
