@@ -160,8 +160,9 @@ def _agreement(found: DecisionAnswer) -> Iterator[str]:
 
 
 def _apart(found: DecisionAnswer, choice: Candidate) -> Iterator[str]:
-    judged = (said for said in found.says if said.of_choice and said.is_judged)
-    forecasts = {said.system: said.of_choice for said in judged}
+    forecasts = {
+        said.system: said.of_choice for said in found.says if said.of_choice and said.is_judged
+    }
     if len(forecasts) > 1:
         least, most = min(forecasts.items(), key=_second), max(forecasts.items(), key=_second)
         yield (
