@@ -1,6 +1,5 @@
 """Assets of how wrong forecasts were."""
 
-import polars as pl
 from dagster import (
     AssetKey,
     AssetsDefinition,
@@ -13,7 +12,7 @@ from dagster import (
     asset,
 )
 
-from assets.metadata import OWNERS, comments, of_frame, of_table
+from assets.metadata import OWNERS, comments, errors, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
 from forecasting.evaluation import evaluate
@@ -56,18 +55,6 @@ def table_asset(of: StudyLineage) -> AssetsDefinition:
         return MaterializeResult(metadata=shown | lineage | errors(by_system(round_, accuracy)))
 
     return table
-
-
-def errors(judged: pl.DataFrame) -> dict[str, MetadataValue]:
-    """Return each system's mean absolute error, percent, and its n: Dagster draws their trends.
-
-    `judged` is as `forecasting.results.by_system` has it.
-    """
-    found: dict[str, MetadataValue] = {}
-    for row in judged.filter(pl.col("dnn").is_null(), pl.col("n") > 0).sort("system").to_dicts():
-        found[f"MAPE in percent: {row['system']}"] = MetadataValue.float(row["mean_ape_percent"])
-        found[f"n: {row['system']}"] = MetadataValue.int(row["n"])
-    return found
 
 
 def report_asset(of: StudyLineage) -> AssetsDefinition:

@@ -307,7 +307,7 @@ JOBS = tuple(
         selection=selected,
         executor_def=in_process_executor,
         tags=MEASURES,
-        description=description,
+        description=f"{description} {ADD}",
     )
     for name, description, selected in (
         (PROFILES, "Profile a node type, and forecast anew.", [profiles, forecasts, checks]),

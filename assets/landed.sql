@@ -1,5 +1,6 @@
 -- What a home holds of each asset of its studies: how many runs, fits, forecasts or judged forecasts
--- that is, and when the newest of them came, UTC. Anchors of old homes and visits of the fleet are of no study.
+-- that is, and when the newest of them came, UTC; what others rest on first. Anchors of old homes and visits of the fleet
+-- are of no study.
 SELECT * FROM (
     SELECT study, if(purpose = 'profile', 'profiles', 'measured') AS kind, probe AS noun,
         count(*) AS n, max(loaded_at) AS came_at
@@ -23,4 +24,4 @@ SELECT * FROM (
     GROUP BY ALL
 )
 WHERE study NOT LIKE '%.anchors' AND study NOT LIKE 'fleet.%'
-ORDER BY ALL
+ORDER BY list_position(['profiles', 'fits', 'predictions', 'measured', 'accuracy'], kind), study, noun

@@ -74,3 +74,15 @@ def of_frame(
     if images := [f"![plot](data:image/png;base64,{picture})" for picture in pictures]:
         metadata["plot"] = MetadataValue.md("\n".join(images))
     return metadata
+
+
+def errors(judged: pl.DataFrame) -> dict[str, MetadataValue]:
+    """Return each system's mean absolute error, percent, and its n: Dagster draws their trends.
+
+    `judged` is as `forecasting.results.by_system` has it.
+    """
+    found: dict[str, MetadataValue] = {}
+    for row in judged.filter(pl.col("dnn").is_null(), pl.col("n") > 0).sort("system").to_dicts():
+        found[f"MAPE in percent: {row['system']}"] = MetadataValue.float(row["mean_ape_percent"])
+        found[f"n: {row['system']}"] = MetadataValue.int(row["n"])
+    return found

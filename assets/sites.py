@@ -13,7 +13,7 @@ from dagster import (
     asset,
 )
 
-from assets.metadata import OWNERS, of_table
+from assets.metadata import OWNERS, errors, of_table
 from assets.resources import WarehouseResource
 from studies.messages import Progress
 from warehouse.prefixes import PREFIX, configured_prefix
@@ -80,7 +80,7 @@ def _received(warehouse: WarehouseResource, progress: Progress) -> dict[str, Met
 # What came into a home without a Dagster run, told to Dagster: its pages show what is there.
 
 
-_LANDED = Path(__file__).with_name("landed.sql")
+_LANDED, _ERRORS = (Path(__file__).with_name(name) for name in ("landed.sql", "errors.sql"))
 _COUNTED = {
     "profiles": "runs",
     "measured": "runs",
@@ -93,15 +93,18 @@ _COUNTED = {
 def report_landed(instance: DagsterInstance, home: Path) -> int:
     """Tell Dagster of assets that it has not heard of since they changed; return how many.
 
+    What others rest on is told first: Dagster calls an asset unsynced that is older.
+
     Raises:
         BadInput: nothing is published in the home.
     """
-    told = 0
+    told, judged = 0, read_only(home, _ERRORS.read_text())
     for study, kind, noun, count, came_at in read_only(home, _LANDED.read_text()).rows():
         key = AssetKey([study, kind, noun])
         last = instance.get_latest_materialization_event(key)
         if last is not None and last.timestamp >= came_at.timestamp():
             continue
+        figures = errors(judged.filter(study=study)) if kind == "accuracy" else {}
         instance.report_runless_asset_event(
             AssetMaterialization(
                 key,
@@ -110,6 +113,7 @@ def report_landed(instance: DagsterInstance, home: Path) -> int:
                     "dagster/row_count": MetadataValue.int(count),
                     "counts": MetadataValue.text(_COUNTED[kind]),
                     "newest": MetadataValue.timestamp(came_at),
+                    **figures,
                 },
             )
         )

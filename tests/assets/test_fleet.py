@@ -268,6 +268,7 @@ def test_jobs_measure_one_at_a_time() -> None:
     assert jobs.keys() == {fleet.PROFILES, fleet.WATCHES}
     for job in jobs.values():
         assert fleet.MEASURES.items() <= (job.tags or {}).items()
+        assert "`stepcast fleet add`" in (job.description or "")
 
 
 def test_a_watch_draws_the_page_and_its_result_stands_if_that_fails(
