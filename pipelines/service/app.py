@@ -14,6 +14,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi import Path as InPath
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
@@ -92,7 +93,15 @@ def service(
     _explain(app)
     _add_forecasts(app, engine, collector, checker, slots or Slots())
     _add_cluster(app, collector)
+    _summarize(app)
     return app
+
+
+def _summarize(app: FastAPI) -> None:
+    """Call operations on the page /docs what they do: FastAPI would by the names of functions."""
+    for route in app.routes:
+        if isinstance(route, APIRoute):
+            route.summary = route.description.partition("\n")[0].rstrip(".")
 
 
 def _explain(app: FastAPI) -> None:

@@ -160,6 +160,15 @@ def test_the_page_of_addresses_loads_nothing_from_elsewhere(client: TestClient) 
         assert client.get(one, headers={"Authorization": ""}).status_code == 200, one
 
 
+def test_the_page_of_addresses_says_what_each_does(client: TestClient) -> None:
+    """It called them "Tell" and "Wanted", by the names of functions."""
+    paths = client.get("/openapi.json", headers={"Authorization": ""}).json()["paths"]
+    said = {one["summary"] for methods in paths.values() for one in methods.values()}
+    assert "Register a node, or tell what it can do now" in said
+    assert len(said) == sum(map(len, paths.values()))
+    assert all(" " in one for one in said)
+
+
 def test_nobody_is_asked_where_there_is_no_token(collector: Collector, checker: Checker) -> None:
     client = TestClient(service(Halves(), collector, checker, None))
     assert client.get("/v1/cluster").status_code == 200
