@@ -33,10 +33,10 @@ class Cell:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """Return an HTML table; a column's head is aligned as its first cell."""
+    """Return an HTML table; a column's head is aligned as its first cell, and may break at `_`."""
     kinds = [_kind(cell) for cell in rows[0]] if rows else ["" for _ in head]
     top = "".join(
-        f'<th scope="col"{kind}>{escape(title)}</th>'
+        f'<th scope="col"{kind}>{escape(title).replace("_", "_<wbr>")}</th>'
         for title, kind in zip(head, kinds, strict=True)
     )
     body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MOST_ROWS])

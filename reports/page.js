@@ -49,8 +49,10 @@ for (const table of document.querySelectorAll("table")) {
   if (table.tBodies[0].rows.length < 2) continue;
   [...table.tHead.rows[0].cells].forEach((head, place) => {
     if (!head.textContent) return;
-    const button = control(head.textContent, () => sort(table, head, place));
+    const words = [...head.childNodes];
+    const button = control("", () => sort(table, head, place));
     head.replaceChildren(button);
+    button.replaceChildren(...words);
   });
 }
 

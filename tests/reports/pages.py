@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 def cells(html: str) -> list[list[str]]:
     """Return the text of the table cells, row by row, figures left out."""
-    html = re.sub(r"<svg.*?</svg>", "", html, flags=re.DOTALL)
+    html = re.sub(r"<svg.*?</svg>|<wbr>", "", html, flags=re.DOTALL)
     rows = re.findall(r"<tr>(.*?)</tr>", html, flags=re.DOTALL)
     return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in rows]
 
@@ -24,7 +24,8 @@ class Balanced(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.open.append(tag)
+        if tag != "wbr":
+            self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag

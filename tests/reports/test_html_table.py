@@ -20,3 +20,11 @@ def test_numbers_in_several_units_are_sorted_by_their_value() -> None:
 
 def test_values_keep_their_digits() -> None:
     assert 'data-v="1234567.5"' in table(["n"], [[Cell("1.2 million", value=1234567.5)]])
+
+
+def test_a_long_name_at_the_head_of_a_column_may_break() -> None:
+    """Twelve systems side by side are wider than a page, as long as their names are not broken."""
+    html = table(["network", "ceer_pytorch_paper", "a<b_c"], [[Cell("all", is_number=False)] * 3])
+    assert ">ceer_<wbr>pytorch_<wbr>paper</th>" in html
+    assert ">a&lt;b_<wbr>c</th>" in html
+    assert cells(html) == [["network", "ceer_pytorch_paper", "a&lt;b_c"], ["all"] * 3]

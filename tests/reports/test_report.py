@@ -21,7 +21,7 @@ from tests.reports.pages import cells
 from tests.synthetic import STUDY, PaperProbes
 from warehouse.home import REPORT
 
-NO_CLOSING = {"meta", "br", "img", "link"}
+NO_CLOSING = {"meta", "br", "img", "link", "wbr"}
 
 
 class Page(HTMLParser):
