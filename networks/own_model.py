@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -78,19 +79,48 @@ class OwnModel:
 def own_model(
     target: str, batch_sizes: Sequence[int], folder: Path, timeout_s: float = _TIMEOUT_S
 ) -> OwnModel:
-    """Return what a user's function makes.
+    """Return what a user's function makes; see `tracing`.
+
+    Raises:
+        NoGraph: there is none; the message says why.
+    """
+    with tracing(target, batch_sizes, folder, timeout_s) as model:
+        return model()
+
+
+@contextmanager
+def tracing(
+    target: str, batch_sizes: Sequence[int], folder: Path, timeout_s: float = _TIMEOUT_S
+) -> Iterator[Callable[[], OwnModel]]:
+    """Trace a user's model while the block does other things; yield what waits for the model.
+
+    What waits raises `NoGraph` where there is none; the message says why. Nothing of the child
+    process goes on after the block.
 
     Args:
         target: `package.module:function`. The function returns a torch.nn.Module and an example
             batch; it is given `batch_size`, if it takes such an argument.
         batch_sizes: images of a step on each device; the function is given the first.
         folder: from which its package is imported.
-        timeout_s: after which the child process is ended.
-
-    Raises:
-        NoGraph: there is none; the message says why.
+        timeout_s: after which what waits gives up, counted from when it begins to wait.
     """
-    told = _told(target, batch_sizes, folder, timeout_s)
+    asked = {
+        "target": target,
+        "batch_sizes": list(batch_sizes),
+        "folders": [str(folder)],
+        "hidden": hidden_packages(),
+        "out": _folder(),
+    }
+    command = [sys.executable, "-P", str(_PROGRAM), json.dumps(asked)]
+    with (
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as errors,
+        _child(command, folder, out, errors) as child,
+    ):
+        yield lambda: _model(target, _told(target, child, out, errors, timeout_s))
+
+
+def _model(target: str, told: Mapping[str, Any]) -> OwnModel:
     if "error" in told:
         raise NoGraph(told["error"])
     if "keras" in told:
@@ -149,30 +179,26 @@ def _step(graph: PrimitiveGraph, batch_size: int, told: Mapping[str, Any]) -> Op
 
 
 def _told(
-    target: str, batch_sizes: Sequence[int], folder: Path, timeout_s: float
+    target: str,
+    child: subprocess.Popen[bytes],
+    out: IO[bytes],
+    errors: IO[bytes],
+    timeout_s: float,
 ) -> dict[str, Any]:
     """Return what the child process wrote.
 
     Raises:
         NoGraph: it wrote nothing, or not in time.
     """
-    asked = {
-        "target": target,
-        "batch_sizes": list(batch_sizes),
-        "folders": [str(folder)],
-        "hidden": hidden_packages(),
-        "out": _folder(),
-    }
-    command = [sys.executable, "-P", str(_PROGRAM), json.dumps(asked)]
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        code = _ended(command, folder, out, errors, timeout_s)
-        if code is None:
-            raise NoGraph(
-                f"{target}: nothing came of it in {timeout_s:g} s; let it build the model and "
-                "return, without loading data or training"
-            )
-        lines = _end_of(out, _MOST_BYTES).splitlines()
-        said = _end_of(errors, _SAID_BYTES).decode(errors="replace").split("\n")
+    try:
+        code = child.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        raise NoGraph(
+            f"{target}: nothing came of it in {timeout_s:g} s; let it build the model and "
+            "return, without loading data or training"
+        ) from None
+    lines = _end_of(out, _MOST_BYTES).splitlines()
+    said = _end_of(errors, _SAID_BYTES).decode(errors="replace").split("\n")
     try:
         told = json.loads(lines[-1])
         if isinstance(told, dict) and told.keys() & {"graph", "keras", "error"}:
@@ -194,10 +220,11 @@ def _folder() -> str:
     return folder
 
 
-def _ended(
-    command: list[str], folder: Path, out: IO[bytes], errors: IO[bytes], timeout_s: float
-) -> int | None:
-    """Return the exit code of a program, None if it took too long; nothing of it goes on."""
+@contextmanager
+def _child(
+    command: list[str], folder: Path, out: IO[bytes], errors: IO[bytes]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program while the block lasts; nothing of it goes on afterwards."""
     child = subprocess.Popen(
         command,
         cwd=folder,
@@ -208,9 +235,7 @@ def _ended(
         start_new_session=True,
     )
     try:
-        return child.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        return None
+        yield child
     finally:
         try:
             os.killpg(child.pid, signal.SIGKILL)

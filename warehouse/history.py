@@ -74,14 +74,14 @@ class PublishedHistory(Warehouse):
         yield
 
 
-def describe_condition(home: Path) -> str | None:
+def describe_condition(home: Path, *, any_version: bool = False) -> str | None:
     """Say how old the history of a home is, where it is not all that there is; else None.
 
     Raises:
-        BadInput: as `published`.
+        BadInput: as `open_published`.
     """
     main, history = home / MAIN, home / HISTORY
-    with open_published(main, history, any_version=True) as connection:
+    with open_published(main, history, any_version=any_version) as connection:
         behind = lag(connection)
         loaded = {run for (run,) in connection.execute("SELECT run_id FROM meta.loaded").fetchall()}
     if behind is not None:

@@ -1,11 +1,9 @@
 """Findings that take long to compute, kept in the home by the rows and the code they rest on."""
 
-import ast
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import polars as pl
 from polars.exceptions import PolarsError
 
+from forecasting import code
 from models.predictddl.training_set import TrainingSet
 from profilers.steady.host import host_id
 from warehouse.durable_files import write_bytes
@@ -32,8 +31,6 @@ _PACKAGES = (
     "studies", "warehouse",
 )  # fmt: skip
 """What a report is made with."""
-_TRACED = "networks"
-"""Graphs of networks are traced by a process of its own, with all of this package."""
 
 
 class Store:
@@ -60,7 +57,7 @@ class Store:
         """
         if self._folder is None:
             return compute()
-        key = digest(name, code_digest(module), rests_on)
+        key = digest(name, code.digest((module,), _PACKAGES), rests_on)
         file = self._folder / f"{self._of}.{name}.{key}.arrow"
         # One that is damaged is made again.
         with suppress(OSError, PolarsError):
@@ -111,19 +108,6 @@ def known_digest(known: TrainingSet) -> str:
     )
 
 
-@cache
-def code_digest(module: str) -> str:
-    """Return what names the code of a module, of all that it imports of Stepcast, and libraries."""
-    content = sha256()
-    for library in _LIBRARIES:
-        content.update(f"{library} {metadata.version(library)}\n".encode())
-    graphs = (path for path in (CHECKOUT / _TRACED).glob("**/*") if _COMPILED not in path.parts)
-    sources = {*_imported(module), *(path for path in graphs if path.is_file())}
-    for path in sorted(sources):
-        content.update(f"{path.relative_to(CHECKOUT)}\n".encode() + path.read_bytes())
-    return content.hexdigest()[:16]
-
-
 def home_digest(home: Path, *others: Path) -> str:
     """Return what names a home's history and landed runs, other files, this host, code, libraries.
 
@@ -134,34 +118,11 @@ def home_digest(home: Path, *others: Path) -> str:
         content.update(f"{library} {metadata.version(library)}\n".encode())
     for folder in run_folders(home / "landing"):
         content.update(f"{folder.name}\n".encode())
-    code = (path for name in _PACKAGES for path in sorted((CHECKOUT / name).glob("**/*")))
-    for path in (home / HISTORY, *others, *(path for path in code if _COMPILED not in path.parts)):
+    files = (path for name in _PACKAGES for path in sorted((CHECKOUT / name).glob("**/*")))
+    for path in (home / HISTORY, *others, *(path for path in files if _COMPILED not in path.parts)):
         if path.is_file():
             content.update(f"{path.name} {path.stat().st_size}\n".encode())
             with path.open("rb") as file:
                 while part := file.read(_PART_BYTES):
                     content.update(part)
     return content.hexdigest()[:16]
-
-
-def _imported(module: str) -> Iterator[Path]:
-    """Yield the source files of a module and of all modules of Stepcast that it imports."""
-    seen: set[Path] = set()
-    left = [module]
-    while left:
-        path = _source(left.pop())
-        if path is None or path in seen:
-            continue
-        seen.add(path)
-        yield path
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.Import):
-                left += [name.name for name in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                left += [node.module, *(f"{node.module}.{name.name}" for name in node.names)]
-
-
-def _source(module: str) -> Path | None:
-    path = CHECKOUT.joinpath(*module.split("."))
-    found = (path.with_suffix(".py"), path / "__init__.py")
-    return next((one for one in found if one.is_file()), None)

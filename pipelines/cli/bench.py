@@ -210,3 +210,42 @@ def predictddl(
             orient="row",
         )
     )
+
+
+@bench.command()
+def predict(
+    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+) -> None:
+    """Time the answer about a user's own model, stage by stage, beside tracing it alone.
+
+    Medians of three. Asks a copy of the history of this home (STEPCAST_HOME), which needs steps of
+    other networks on emu.avx512.s15: `stepcast reproduce data/reference --study reference_grid`.
+
+    Example: stepcast bench predict --json
+    """
+    import polars as pl
+
+    from benchmarks.predict import measure
+    from pipelines.cli.tables import print_table
+
+    found = measure(progress=lambda line: typer.echo(line, err=True))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    print_table(
+        pl.DataFrame(
+            [
+                ("imports", f"{found.imports_s:.2f} s"),
+                ("tracing the model", f"{found.trace_s:.2f} s"),
+                ("opening the history", f"{found.open_s:.2f} s"),
+                ("rows that fits rest on", f"{found.rows_s:.2f} s"),
+                ("views", f"{found.views_s:.2f} s"),
+                ("loading kept fits", f"{found.fits_s:.2f} s"),
+                ("forecasting", f"{found.forecast_s:.2f} s"),
+                ("the command", f"{found.command_s:.2f} s"),
+                ("the command, compared with tracing", f"{found.ratio_to_trace:.2f} x"),
+            ],
+            schema=["answer about an own model", "figure"],
+            orient="row",
+        )
+    )

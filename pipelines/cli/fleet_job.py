@@ -18,8 +18,7 @@ from fleet.schedule import AgendaItem, Visits, agenda, visits, watches
 from forecasting.study_checks import chosen_backend
 from pipelines.cli.errors import explain
 from pipelines.cli.money import check_cap, confirm_spending
-from pipelines.cli.progress import format_duration
-from pipelines.cli.tables import print_table, print_text
+from pipelines.cli.tables import format_duration, print_table, print_text
 from profilers.clusters.node_types import node_group
 from profilers.record_file import fault
 from studies.checks import check_study

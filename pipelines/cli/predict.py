@@ -1,6 +1,7 @@
 """`stepcast predict`: how fast training would be on nodes that nobody has tried."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -114,17 +115,13 @@ def predict(
     Example: stepcast predict --dnn small_cnn --framework pytorch --image-size 32 --batch-size 12
     --workers 2,4,8 --worker emu.avx512.s15 --link-mbps 200 --calibrate workers=2,step_s=0.41
     """
-    from forecasting.calibration import predict_corrected
-    from forecasting.inputs import systems_named
-    from pipelines.cli.calibrate import check_writes
-    from pipelines.cli.predict_output import check_samples, print_answer, print_json
     from pipelines.cli.workload import (
-        build_own_workload,
         check_length,
         curves_of,
         is_target,
         of_file,
         of_options,
+        tracing_own_workload,
     )
 
     options = {
@@ -140,20 +137,30 @@ def predict(
         "devices_per_node": devices_per_node,
         "link_mbps": link_mbps,
     }
-    check_samples(dataset_samples)
-    check_writes(calibrate, dry_run)
-    chosen = systems_named(_names(systems))
     own, listed = None, []
-    if asked is not None and is_target(asked):
-        warehouse = _history(calibrate, dry_run=dry_run)
-        own = build_own_workload(asked, options, sequence_length)
-        curves = own.curves
-    else:
-        check_length(sequence_length)
-        file = None if asked is None else Path(asked)
-        listed = of_options(options) if file is None else of_file(file, options)
-        curves = curves_of(listed, file)
-        warehouse = _history(calibrate, dry_run=dry_run)
+    with ExitStack() as stack:
+        # While a child process traces the user's model, this one gets ready to forecast.
+        model = None
+        if asked is not None and is_target(asked):
+            warehouse = _history(calibrate, dry_run=dry_run)
+            model = stack.enter_context(tracing_own_workload(asked, options, sequence_length))
+        from forecasting.calibration import predict_corrected
+        from forecasting.inputs import systems_named
+        from pipelines.cli.calibrate import check_writes
+        from pipelines.cli.predict_output import check_samples, print_answer, print_json
+
+        check_samples(dataset_samples)
+        check_writes(calibrate, dry_run)
+        chosen = systems_named(_names(systems))
+        if model is not None:
+            own = model()
+            curves = own.curves
+        else:
+            check_length(sequence_length)
+            file = None if asked is None else Path(asked)
+            listed = of_options(options) if file is None else of_file(file, options)
+            curves = curves_of(listed, file)
+            warehouse = _history(calibrate, dry_run=dry_run)
     steps = _steps(calibrate, curves, _backend(backend), host, warehouse)
     answer = predict_corrected(
         warehouse,

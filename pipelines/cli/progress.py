@@ -16,6 +16,7 @@ from rich.text import Text
 
 from assets.resources import LoggedProgress
 from pipelines.cli.money import spending_in_words
+from pipelines.cli.tables import format_duration
 from studies.plan import Task
 
 # How long is left of a plan, corrected by how long what is finished took, and what runs now takes.
@@ -83,16 +84,6 @@ def _ratio(seen: Sequence[tuple[float, float]], guess: float) -> float:
     expected_s = sum(one for one, _ in seen)
     real_s = sum(one for _, one in seen)
     return (real_s + guess * _PRIOR_S) / (expected_s + _PRIOR_S)
-
-
-def format_duration(seconds: float) -> str:
-    """Return a duration as people say it."""
-    if seconds < 55:
-        return f"{max(5 * round(seconds / 5), 5)} s"
-    if seconds < 570:
-        minutes, part = divmod(round(seconds / 10) * 10, 60)
-        return f"{minutes} min {part} s" if part else f"{minutes} min"
-    return f"{round(seconds / 60)} min"
 
 
 _REFRESHES_PER_S = 2.0

@@ -38,7 +38,7 @@ def sql(statement: Annotated[str, typer.Argument(help="A SELECT.")], form: Form 
 
     Example: stepcast sql "SELECT label, predicted, measured FROM report.accuracy" --format csv
     """
-    _tell_condition()
+    _tell_condition(any_version=True)
     print_frame(read_only(home(), statement), form)
 
 
@@ -102,8 +102,8 @@ def warehouse_here() -> Warehouse:
     return history_here()
 
 
-def _tell_condition() -> None:
-    if (said := describe_condition(home())) is not None:
+def _tell_condition(*, any_version: bool = False) -> None:
+    if (said := describe_condition(home(), any_version=any_version)) is not None:
         print_text(said, err=True)
 
 

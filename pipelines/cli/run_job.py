@@ -16,9 +16,8 @@ from forecasting.results import outcome, summary
 from forecasting.study_checks import load_study, load_unchecked
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.money import SpendingLimit, check_cap
-from pipelines.cli.progress import format_duration
 from pipelines.cli.query import history_here
-from pipelines.cli.tables import TableColumn, print_rows, print_table, print_text
+from pipelines.cli.tables import TableColumn, format_duration, print_rows, print_table, print_text
 from profilers.clusters import host_id
 from profilers.clusters.fleet import fleet_file, read_fleet
 from profilers.probe import PlannedRun

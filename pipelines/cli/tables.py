@@ -250,3 +250,13 @@ def _in_words(value: object) -> str:
     if value is None:
         return "NULL"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as people say it."""
+    if seconds < 55:
+        return f"{max(5 * round(seconds / 5), 5)} s"
+    if seconds < 570:
+        minutes, part = divmod(round(seconds / 10) * 10, 60)
+        return f"{minutes} min {part} s" if part else f"{minutes} min"
+    return f"{round(seconds / 60)} min"

@@ -1,15 +1,16 @@
 """A model of the user's own, as commands take it: package.module:function, or hf:CONFIG."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
-from forecasting.question import ForecastAnswer
 from networks.extraction import register_own_model
 from networks.own_huggingface import PREFIX, with_length
-from networks.own_model import NoGraph, OwnModel, own_model
+from networks.own_model import NoGraph, OwnModel, tracing
 from profilers.clusters.node_types import fleet_types
 from profilers.record_file import fault
 from studies.curve import Curve
@@ -18,6 +19,9 @@ from studies.study import Test
 from warehouse import limits
 from warehouse.documents import read_document
 from warehouse.records import BadInput, Record
+
+if TYPE_CHECKING:
+    from forecasting.question import ForecastAnswer
 
 LEARNING = (
     "What learns from other networks needs a study that lists some under train:, such as "
@@ -131,7 +135,23 @@ def is_target(text: str, instead: str = "a YAML file of templates") -> bool:
 def build_own_workload(
     target: str, options: Options, sequence_length: int | None = None
 ) -> OwnWorkload:
-    """Return the model that a target builds, known as a network as long as this process lives.
+    """Return the model that a target builds; see `tracing_own_workload`.
+
+    Raises:
+        BadInput: an option is wrong, or the model has no graph; one line says why.
+    """
+    with tracing_own_workload(target, options, sequence_length) as workload:
+        return workload()
+
+
+@contextmanager
+def tracing_own_workload(
+    target: str, options: Options, sequence_length: int | None = None
+) -> Iterator[Callable[[], OwnWorkload]]:
+    """Trace the model that a target builds while the block does other things.
+
+    Yields what waits for it; the model is known as a network as long as this process lives. What
+    waits raises `BadInput` where the model has no graph; one line says why.
 
     Args:
         target: what builds it.
@@ -139,18 +159,23 @@ def build_own_workload(
         sequence_length: words of a sample, of models of Hugging Face.
 
     Raises:
-        BadInput: an option is wrong, or the model has no graph; one line says why.
+        BadInput: an option is wrong.
     """
     check_options(target, options, sequence_length)
     # Wrong options are told before the model is built, which takes seconds.
     served = any(options.get(name) is not None for name in _OF_SERVERS)
     asked = _curves(options, options.get("framework") or ("tensorflow" if served else "pytorch"))
     batch_sizes = tuple(dict.fromkeys(one.batch_size for one in asked))
-    model = build_own_model(target, batch_sizes, options, sequence_length)
-    named = {"dnn": model.dnn, "image_size": model.image_size}
-    curves = _curves(options, model.framework)
-    curves = [curve.model_copy(update=named) for curve in curves]
-    return OwnWorkload(target, model, curves, sequence_length)
+
+    def workload() -> OwnWorkload:
+        model = model_traced()
+        named = {"dnn": model.dnn, "image_size": model.image_size}
+        curves = _curves(options, model.framework)
+        curves = [curve.model_copy(update=named) for curve in curves]
+        return OwnWorkload(target, model, curves, sequence_length)
+
+    with _tracing_model(target, batch_sizes, options, sequence_length) as model_traced:
+        yield workload
 
 
 def build_own_model(
@@ -167,14 +192,27 @@ def build_own_model(
     Raises:
         BadInput: an option is of another framework, or the model has no graph; one line says why.
     """
+    with _tracing_model(target, batch_sizes, options, sequence_length) as model:
+        return model()
+
+
+@contextmanager
+def _tracing_model(
+    target: str, batch_sizes: Sequence[int], options: Options, sequence_length: int | None
+) -> Iterator[Callable[[], OwnModel]]:
     source, folder = with_length(target, sequence_length), Path.cwd()
-    try:
-        model = own_model(source, batch_sizes, folder)
-    except NoGraph as error:
-        raise BadInput(str(error)) from None
-    _check_framework(target, model.framework, options)
-    register_own_model(model, (source, str(folder)))
-    return model
+
+    def model() -> OwnModel:
+        try:
+            made = traced()
+        except NoGraph as error:
+            raise BadInput(str(error)) from None
+        _check_framework(target, made.framework, options)
+        register_own_model(made, (source, str(folder)))
+        return made
+
+    with tracing(source, batch_sizes, folder) as traced:
+        yield model
 
 
 def check_options(target: str, options: Options, sequence_length: int | None) -> None:
@@ -231,7 +269,7 @@ def _check_framework(target: str, framework: str, options: Options) -> None:
         )
 
 
-def profile_commands(answer: ForecastAnswer, own: OwnWorkload) -> Iterator[str]:
+def profile_commands(answer: "ForecastAnswer", own: OwnWorkload) -> Iterator[str]:
     """Yield the command that measures what systems lack of the model and its nodes."""
     lacking = {needed.probe for one in answer.refused for needed in one.lacking}
     exchange = bool(lacking & {"links", "allreduce"}) or "tf_trace" in lacking
@@ -258,7 +296,7 @@ def profile_commands(answer: ForecastAnswer, own: OwnWorkload) -> Iterator[str]:
     yield from advice(answer)
 
 
-def advice(answer: ForecastAnswer) -> Iterator[str]:
+def advice(answer: "ForecastAnswer") -> Iterator[str]:
     """Yield what to do about systems that learn from other networks, and about nodes."""
     if any(needed.of_train for one in answer.refused for needed in one.lacking):
         yield LEARNING

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ import networks
 from networks import catalogue, extraction
 from networks.operation_graph import OperationGraph
 from networks.own_function import call_function
-from networks.own_model import MOST_UNKNOWN, NoGraph, OwnModel, own_model
+from networks.own_model import MOST_UNKNOWN, NoGraph, OwnModel, own_model, tracing
 from networks.own_torch import OwnNetwork, split_module_and_batch
 from networks.own_training import own_network
 
@@ -75,6 +76,8 @@ PACKAGE = {
             os._exit(0)
 
         def waits():
+            with open("process", "w") as file:
+                file.write(str(os.getpid()))
             time.sleep(600)
         """,
 }
@@ -159,6 +162,16 @@ def test_what_gives_no_graph_is_told_in_a_line(
         own_model(f"mine:{function}", (4,), folder, timeout_s)
     assert told in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_trace_that_nobody_waits_for_ends_with_its_block(folder: Path) -> None:
+    said = folder / "process"
+    said.unlink(missing_ok=True)
+    with tracing("mine:waits", (4,), folder):
+        until_s = time.monotonic() + 60
+        while not (said.exists() and said.read_text()) and time.monotonic() < until_s:
+            time.sleep(0.05)
+    assert not Path(f"/proc/{said.read_text()}").exists()
 
 
 @pytest.fixture

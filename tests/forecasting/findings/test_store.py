@@ -6,8 +6,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forecasting import code
 from forecasting.findings import cross_validation, predictddl, store
-from forecasting.findings.store import FOLDER, Store, code_digest, home_digest, known_digest
+from forecasting.findings.store import FOLDER, Store, home_digest, known_digest
 from models.predictddl.training_set import TrainingSet
 from tests.models.predictddl import study
 
@@ -48,36 +49,9 @@ def test_other_rows_are_computed_and_replace_what_was_kept(tmp_path: Path) -> No
 def test_other_code_computes_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compute, kept = Counted(), Store(tmp_path, "grid.1")
     kept.frame("boxes", MODULE, "rows", compute)
-    monkeypatch.setattr(store, "code_digest", lambda module: f"another {module}")
+    monkeypatch.setattr(code, "digest", lambda modules, rooms: f"another {modules}")
     kept.frame("boxes", MODULE, "rows", compute)
     assert compute.times == 2
-
-
-def test_code_is_that_of_all_modules_that_are_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, text in {
-        "here/__init__.py": "",
-        "here/top.py": "from here import middle\n",
-        "here/middle.py": "def f() -> None:\n    from here.deep import value\n",
-        "here/deep.py": "value = 1\n",
-        "here/aside.py": "value = 1\n",
-    }.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    monkeypatch.setattr(store, "CHECKOUT", tmp_path)
-
-    def named() -> str:
-        code_digest.cache_clear()
-        return code_digest("here.top")
-
-    before = named()
-    (tmp_path / "here/aside.py").write_text("value = 2\n")
-    assert named() == before
-    (tmp_path / "here/deep.py").write_text("value = 2\n")
-    assert named() != before
-    code_digest.cache_clear()
 
 
 def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:

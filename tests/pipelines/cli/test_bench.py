@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks import ceer, ingest, optimizer, predictddl, simulator
+from benchmarks import ceer, ingest, optimizer, predict, predictddl, simulator
 
 
 def test_the_command_prints_a_table_or_json(
@@ -150,6 +150,30 @@ def test_predictddl_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatc
     found = json.loads(stepcast("bench", "predictddl", "--json").out)
     assert found["ratio_with_training_runs"] == 0.29
     assert "Example: stepcast bench predictddl" in stepcast("bench", "predictddl", "--help").out
+
+
+def test_figures_of_an_answer(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(progress: Callable[[str], None]) -> predict.PredictReport:
+        progress("working")
+        return predict.PredictReport(
+            imports_s=1.25,
+            trace_s=3.0,
+            open_s=0.06,
+            rows_s=0.31,
+            views_s=0.72,
+            fits_s=0.21,
+            forecast_s=0.44,
+            command_s=4.5,
+            ratio_to_trace=1.5,
+        )
+
+    monkeypatch.setattr(predict, "measure", measure)
+    table = stepcast("bench", "predict")
+    assert (table.code, table.err) == (0, "working\n")
+    for text in ("1.25 s", "3.00 s", "0.06 s", "0.72 s", "4.50 s", "1.50 x"):
+        assert text in table.out
+    assert json.loads(stepcast("bench", "predict", "--json").out)["views_s"] == 0.72
+    assert "Example: stepcast bench predict" in stepcast("bench", "predict", "--help").out
 
 
 def test_help_has_an_example(stepcast: Callable) -> None:

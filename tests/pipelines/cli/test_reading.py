@@ -25,11 +25,13 @@ from warehouse.publication import versions
 READS = (
     "sql query accuracy compare history noise show report predict plan",
     "doctor networks node-types warehouse:check prices:show fleet:list fleet:status embedder:list",
+    "docs:data",
 )
 """Commands that answer from the history, from what has landed, or from neither."""
 WRITES = (
     "run demo load push export seal reproduce reproduce-external profile recommend decisions serve",
-    "train reap ui import bench:ingest bench:ceer bench:simulator bench:optimizer bench:predictddl",
+    "train reap ui import bench:ingest bench:ceer bench:simulator bench:optimizer bench:predict",
+    "bench:predictddl",
     "fleet:add fleet:page fleet:pause fleet:resume fleet:remove fleet:run fleet:on fleet:off",
     "warehouse:backup warehouse:compact warehouse:migrate prices:collect node:join embedder:train",
 )
@@ -136,7 +138,7 @@ def test_every_command_is_known_to_read_or_to_write() -> None:
 
     told = " ".join((*READS, *WRITES)).split()
     assert sorted(leaves(typer.main.get_command(app))) == sorted(told)
-    offline = {"plan", "doctor", "networks", "node-types", "embedder:list"}
+    offline = {"plan", "doctor", "networks", "node-types", "embedder:list", "docs:data"}
     reads = {name.replace(" ", ":") for name in arguments_of(Path(), Path(), Path())}
     assert reads == set(" ".join(READS).split()) - offline
 
@@ -261,7 +263,31 @@ def test_a_history_of_an_earlier_schema_is_told(
     answer = asked("accuracy")
     assert answer.code == 2
     said = f"has schema version {newest - 1}, and this Stepcast reads {newest}; `stepcast warehouse"
-    assert said in answer.err
+    (line,) = answer.err.splitlines()
+    assert said in line
+    (line,) = asked(
+        "predict", "no_such_package:build", "--batch-size", "8", "--workers", "2", "--worker",
+        "emu.avx512.s15", "--link-mbps", "500", "--dry-run",
+    ).err.splitlines()  # fmt: skip
+    assert said in line, "before a model is traced"
     still = asked("sql", "SELECT count(*) FROM raw.run")
     assert still.code == 0
     assert said in still.err
+
+
+@pytest.mark.parametrize("command", ["plan studies/demo.yaml", "fleet status", "--help"])
+def test_what_starts_nothing_imports_no_dagster(tmp_path: Path, command: str) -> None:
+    asked = (
+        f"import sys; from pipelines.cli.main import main\ntry: main({command.split()})\n"
+        "except SystemExit as ended: print(ended.code, 'dagster' in sys.modules)"
+    )
+    environment = {**os.environ, "STEPCAST_HOME": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", asked],
+        cwd=CHECKOUT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines()[-1] == "0 False"

@@ -1,0 +1,233 @@
+"""How long an answer about a user's own model takes, by stage, beside tracing the model alone.
+
+It asks a copy of the history of this home (STEPCAST_HOME), so nothing is written to the home. What
+is timed is a process of its own each time, with the graphs and fits kept that the first one kept.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from unittest.mock import patch
+
+from warehouse.home import CHECKOUT, HISTORY, MAIN, home
+from warehouse.records import BadInput, StepcastError
+
+TIMES = 3
+_TIMEOUT_S = 1200
+_TARGET = "bench_model:build_model"
+_MODEL = """
+import torch
+from torch import nn
+
+
+def build_model(batch_size):
+    layers, channels = [], 3
+    for width in (64, 128, 256):
+        layers += [nn.Conv2d(channels, width, 3, stride=2), nn.BatchNorm2d(width), nn.ReLU()]
+        channels = width
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10)]
+    return nn.Sequential(*layers, *head), torch.zeros(batch_size, 3, 64, 64)
+"""
+OPTIONS = {"batch_size": "8", "workers": "1,2,4", "worker": "emu.avx512.s15", "link_mbps": "500"}
+"""What is asked about, as docs/my-model.md does."""
+NEEDED = (
+    "it needs a home with steps of other networks on emu.avx512.s15; set STEPCAST_HOME to a new "
+    "folder and run `stepcast reproduce data/reference --study reference_grid`"
+)
+_COMMAND = "import os, sys; from pipelines.cli.main import main; os.chdir(sys.argv[1]); "
+
+
+@dataclass(frozen=True)
+class PredictReport:
+    """Medians of one benchmark, seconds of wall time; stages are timed one after another.
+
+    Attributes:
+        imports_s: modules of the command.
+        trace_s: the model, traced by a child process.
+        open_s: opening the history.
+        rows_s: reading the rows that fits rest on.
+        views_s: reading past errors, fits, prices and judged scenarios: all named queries.
+        fits_s: loading the kept fits.
+        forecast_s: the rest: choosing runs, and forecasts.
+        command_s: `stepcast predict --dry-run` as users call it; stages overlap there.
+        ratio_to_trace: the command's time over that of tracing alone.
+    """
+
+    imports_s: float
+    trace_s: float
+    open_s: float
+    rows_s: float
+    views_s: float
+    fits_s: float
+    forecast_s: float
+    command_s: float
+    ratio_to_trace: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the figures by key."""
+        return asdict(self)
+
+
+def measure(progress: Callable[[str], None] = lambda _: None) -> PredictReport:
+    """Time the stages and the whole command, each several times.
+
+    Args:
+        progress: told what is timed now.
+
+    Raises:
+        BadInput: this home has nothing that the question can be answered from.
+        StepcastError: a process failed; the message ends with the last line of its stderr.
+    """
+    with _copy() as copy:
+        progress("fits, unless they are kept")
+        if not _asked(copy, keep=True)["forecasts"]:
+            raise BadInput(f"no system forecasts the model from {home()}: {NEEDED}")
+        stages: list[Mapping[str, float]] = []
+        commands_s: list[float] = []
+        for number in range(1, TIMES + 1):
+            progress(f"stages and command, {number} of {TIMES}")
+            stages.append(_asked(copy))
+            commands_s.append(_command_s(copy))
+        medians = {name: median(one[name] for one in stages) for name in stages[0]}
+        del medians["forecasts"]
+        command_s = median(commands_s)
+        return PredictReport(
+            **medians, command_s=command_s, ratio_to_trace=command_s / medians["trace_s"]
+        )
+
+
+@contextmanager
+def _copy() -> Iterator[Path]:
+    """Return a home with the published history of this one, and the model."""
+    if not (home() / HISTORY).exists():
+        raise BadInput(f"nothing has been measured in {home()}: {NEEDED}")
+    with tempfile.TemporaryDirectory(prefix="stepcast-bench-") as folder:
+        copy = Path(folder)
+        for name in (MAIN, HISTORY):
+            shutil.copyfile(home() / HISTORY, copy / name)
+        (copy / f"{_TARGET.partition(':')[0]}.py").write_text(_MODEL)
+        yield copy
+
+
+def _asked(copy: Path, *, keep: bool = False) -> dict[str, float]:
+    """Return the seconds of each stage, and how many forecasts came of it."""
+    ran = _ran(copy, ["-m", __name__, str(copy), json.dumps(keep)])
+    found: dict[str, float] = json.loads(ran.splitlines()[-1])
+    return found
+
+
+def _command_s(copy: Path) -> float:
+    """Return seconds that the whole command takes."""
+    options = [text for name, one in OPTIONS.items() for text in (_option(name), one)]
+    asked = ["predict", _TARGET, *options, "--json", "--dry-run"]
+    started_s = time.perf_counter()
+    _ran(copy, ["-c", f"{_COMMAND}main(sys.argv[2:])", str(copy), *asked])
+    return time.perf_counter() - started_s
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _ran(copy: Path, arguments: list[str]) -> str:
+    ran = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=CHECKOUT,
+        env={**os.environ, "STEPCAST_HOME": str(copy)},
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    if ran.returncode:
+        why = (ran.stderr.strip().splitlines() or ["no message"])[-1]
+        raise StepcastError(f"a question of the benchmark failed: {why}")
+    return ran.stdout
+
+
+class Stopwatch:
+    """Seconds that functions took, by stage; what one calls of another counts once, as its own."""
+
+    def __init__(self) -> None:
+        self.taken_s: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add what the block takes to a stage, and not to the one around it."""
+        started_s, inner_s = time.perf_counter(), sum(self.taken_s.values())
+        try:
+            yield
+        finally:
+            inside_s = sum(self.taken_s.values()) - inner_s
+            own_s = time.perf_counter() - started_s - inside_s
+            self.taken_s[name] = self.taken_s.get(name, 0.0) + own_s
+
+    def timing(self, name: str, function: Callable[..., object]) -> Callable[..., object]:
+        """Return a function that adds what it takes to a stage."""
+
+        def timed(*arguments: object, **named: object) -> object:
+            with self.stage(name):
+                return function(*arguments, **named)
+
+        return timed
+
+
+def _main() -> None:
+    """Ask once in this process, stage by stage, and print the seconds of each."""
+    copy, keep = Path(sys.argv[1]), json.loads(sys.argv[2])
+    os.chdir(copy)
+    watch = Stopwatch()
+    with watch.stage("imports_s"):
+        from forecasting import calibration, question
+        from forecasting.inputs import systems_named
+        from forecasting.question_history import GroupFit
+        from pipelines.cli import predict_output, workload
+        from warehouse.history import PublishedHistory
+        from warehouse.warehouse import Warehouse
+
+        assert predict_output  # the command prints by it
+    with watch.stage("trace_s"):
+        own = workload.build_own_workload(_TARGET, OPTIONS)
+    warehouse = Warehouse(copy) if keep else PublishedHistory(copy)
+    with watch.stage("open_s"), warehouse.reading():
+        pass
+    load = question.fit_or_load_group
+
+    def loaded(*arguments: object) -> GroupFit | BadInput:
+        fit = load(*arguments)  # type: ignore[arg-type]
+        if not isinstance(fit, GroupFit):
+            return fit
+        fitted = fit.fitted()  # else it were loaded by the first forecast
+        return replace(fit, fitted=lambda: fitted)
+
+    with (
+        patch.object(Warehouse, "visible_tables", watch.timing("rows_s", Warehouse.visible_tables)),
+        patch.object(Warehouse, "query", watch.timing("views_s", Warehouse.query)),
+        patch.object(question, "fit_or_load_group", watch.timing("fits_s", loaded)),
+        watch.stage("forecast_s"),
+    ):
+        answer = calibration.predict_corrected(
+            warehouse,
+            own.curves,
+            systems_named([]),
+            calibration.MeasuredSteps(),
+            dry_run=not keep,
+        )
+    values = [one.value for one in answer.forecasts if one.value is not None]
+    sys.stdout.write(json.dumps({**watch.taken_s, "forecasts": len(values)}) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        _main()
+    except BadInput:  # nothing was measured on such nodes
+        sys.stdout.write(json.dumps({"forecasts": 0}) + "\n")
