@@ -189,7 +189,7 @@ def _main() -> None:
     with watch.stage("imports_s"):
         from forecasting import calibration, question
         from forecasting.inputs import systems_named
-        from forecasting.question_history import GroupFit
+        from forecasting.question_history import GroupFit, fit_or_load_group
         from pipelines.cli import predict_output, workload
         from warehouse.history import PublishedHistory
         from warehouse.warehouse import Warehouse
@@ -200,10 +200,9 @@ def _main() -> None:
     warehouse = Warehouse(copy) if keep else PublishedHistory(copy)
     with watch.stage("open_s"), warehouse.reading():
         pass
-    load = question.fit_or_load_group
 
     def loaded(*arguments: object) -> GroupFit | BadInput:
-        fit = load(*arguments)  # type: ignore[arg-type]
+        fit = fit_or_load_group(*arguments)  # type: ignore[arg-type]
         if not isinstance(fit, GroupFit):
             return fit
         fitted = fit.fitted()  # else it were loaded by the first forecast

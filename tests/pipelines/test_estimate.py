@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.cli.progress import TimeEstimate, format_duration
+from pipelines.cli.progress import TimeEstimate
+from pipelines.cli.tables import format_duration
 from studies.plan import Task
 
 PLAN = (Task("a", 60), Task("b", 60), Task("c", 120))
