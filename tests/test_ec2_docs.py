@@ -156,7 +156,7 @@ def test_the_rights_are_those_that_are_needed() -> None:
         allowed |= {actions} if isinstance(actions, str) else set(actions)
     source = "".join(
         Path(CHECKOUT / "profilers" / name).read_text()
-        for name in ("renting/aws.py", "prices/observe.py")
+        for name in ("renting/aws.py", "prices/offers.py")
     )
     called = {*_CALLS.findall(source), *_ASKED.findall(source)}
     needed = {f"{_service(one)}:{_camel(one)}" for one in called if _is_operation(one)}

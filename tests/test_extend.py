@@ -119,9 +119,9 @@ def test_the_page_adds_a_probe_a_system_and_a_format() -> None:
 @pytest.mark.exhaustive
 def test_lineage_shows_what_was_added(stepcast: Callable[..., str], extended: Path) -> None:
     (extended / "lineage.py").write_text(
-        "from pipelines.lineage import study_files, whole\n"
+        "from pipelines.lineage import study_files, all_definitions\n"
         "from pipelines.execution import resources\n"
-        "for spec in whole(resources(), *study_files()).resolve_all_asset_specs():\n"
+        "for spec in all_definitions(resources(), *study_files()).resolve_all_asset_specs():\n"
         "    print(spec.key.to_user_string(), *(d.asset_key.to_user_string() for d in spec.deps))\n"
     )
     lines = [line.split() for line in stepcast(module="lineage").splitlines()]

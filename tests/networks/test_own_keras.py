@@ -49,7 +49,7 @@ ABOUT = """
     def told(make, sizes=(3,)):
         try:
             made = make()
-            found = own_keras.traced(made, "mine:build", sizes)
+            found = own_keras.trace_model(made, "mine:build", sizes)
             own_graph_def._check_loops(found["steps"]["3"].get("graph", tf.Graph().as_graph_def()))
         except ValueError as error:
             return str(error)

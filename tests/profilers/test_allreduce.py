@@ -25,10 +25,10 @@ MIB = 2**20
 REGROUPED = """
 import socket
 from torch.distributed import distributed_c10d
-from profilers.nodes.allreduce import Rank, RankConfig
+from profilers.nodes.allreduce import AllreduceRank, AllreduceRankConfig
 with socket.create_server(("127.0.0.1", 0)) as free:
     port = free.getsockname()[1]
-rank = Rank(RankConfig("lo", 1, 0), lambda event, **facts: None)
+rank = AllreduceRank(AllreduceRankConfig("lo", 1, 0), lambda event, **facts: None)
 rank.join(0, 1, "gloo", "127.0.0.1", port)
 counts = []
 for _ in range(3):

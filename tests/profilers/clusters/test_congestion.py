@@ -15,8 +15,8 @@ pytestmark = pytest.mark.cluster
 
 CHANGE = """
 import sys
-from profilers.clusters.netns import allowed
-with allowed("cubic"):
+from profilers.clusters.netns import allow_congestion_control
+with allow_congestion_control("cubic"):
     print("changed", flush=True)
     sys.stdin.read()
 """

@@ -192,7 +192,7 @@ def test_a_link_in_the_place_of_the_number_is_not_followed(home: Path, tmp_path:
 LEFT_SOMETHING = """
 from profilers.clusters import owner
 print(owner.new_prefix(), flush=True)
-owner.remember()
+owner.keep_lock()
 """
 
 

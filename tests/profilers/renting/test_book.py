@@ -28,7 +28,7 @@ INTEND = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from profilers.renting.book import Book, Intent
+from profilers.renting.book import Book, LaunchIntent
 from profilers.renting.cap import BudgetExceeded, bill, hours_within
 
 book = Book(Path(sys.argv[1]))
@@ -36,7 +36,7 @@ sys.stdin.readline()
 for number in range(1000):
     def made(entries):
         hours = hours_within(10.0, bill(entries.of("a")), 1, 1.0, 0.25)
-        return Intent(
+        return LaunchIntent(
             token=f"{sys.argv[2]}-{number}", owner="o", account="a", region="r", zone=None,
             node_type="t", market="spot", count=1, usd_per_hour=1.0, hours=hours,
             at=datetime.now(UTC),

@@ -137,11 +137,11 @@ from pathlib import Path
 from profilers.clusters.fleet import Launch
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Book
-from profilers.renting.renter import Place, Renter
+from profilers.renting.renter import LaunchPlace, Renter
 provider = Ec2("us-east-1", Launch.model_validate(json.loads(sys.argv[1])))
 provider.find("none")
 provider._launching
-place = Place("us-east-1", "us-east-1a", "p3.2xlarge", "spot", 1.0)
+place = LaunchPlace("us-east-1", "us-east-1a", "p3.2xlarge", "spot", 1.0)
 def live(folder):
     renter = Renter(
         provider, Book(Path(folder)), "stepcast-000000000000-000000000000-0", "0" * 12,
