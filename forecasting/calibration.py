@@ -164,21 +164,21 @@ def predict_corrected(
     far_out: bool = True,
     say: Say = lambda _: None,
 ) -> ForecastAnswer:
-    """Forecast as `predict_asked` does, with a corrected forecast after each that can be.
+    """Forecast as `predict_curves` does, with a corrected forecast after each that can be.
 
     Args:
         warehouse: the history.
         curves: what is asked about.
         systems: that are asked.
         steps: that were measured.
-        backend: as in `predict_asked`.
+        backend: as in `predict_curves`.
         host: as there.
         dry_run: as there.
         far_out: as there.
         say: as there.
 
     Raises:
-        BadInput: as `predict_asked`; a step corrects nothing that is asked about.
+        BadInput: as `predict_curves`; a step corrects nothing that is asked about.
     """
     check_calibrates(steps, curves)
     more = [one for one in steps.of if not any(contains_scenario(curve, one) for curve in curves)]

@@ -13,8 +13,8 @@ from networks import kept_graphs
 _ROOT = Path(__file__).parents[1]
 _ROOMS = ("models", "networks", "warehouse")
 """What systems may import of this project."""
-_ROWS = (_ROOT / "forecasting" / "fits.py", *sorted(_ROOT.glob("warehouse/schema/*.sql")))
-"""What says which rows a fit sees; of migrations, those about what predictors may see."""
+_ROWS = ("forecasting/fits.py", "warehouse/views/01_visible.sql")
+"""What says which rows a fit sees."""
 _LIBRARIES = ("numpy", "numba", "polars", "scikit-learn", "scipy", "statsmodels", "xgboost")
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))", re.M
@@ -30,7 +30,7 @@ def code_digest(system: System) -> str:
     """
     functions = (system.fit, system.load, system.rests_on, system.prepare)
     modules = tuple(sorted({_module_of(function) for function in functions}))
-    return f"code:{digest(modules, _ROOMS, _rows())}"
+    return f"code:{digest(modules, _ROOMS, tuple(_ROOT / file for file in _ROWS))}"
 
 
 @cache
@@ -56,11 +56,6 @@ def digest(modules: tuple[str, ...], rooms: tuple[str, ...], more: tuple[Path, .
         content.update(kept_graphs.digest().encode())
     content.update(_releases().encode())
     return content.hexdigest()[:16]
-
-
-@cache
-def _rows() -> tuple[Path, ...]:
-    return tuple(path for path in _ROWS if path.suffix == ".py" or "visible." in path.read_text())
 
 
 @cache

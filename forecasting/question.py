@@ -130,7 +130,7 @@ def predict_curves(
         warehouse: the history.
         curves: what is asked about.
         systems: that are asked.
-        backend: whose profiles count; None: as `place_of` chooses.
+        backend: whose profiles count; None: as `select_host` chooses.
         host: the same, of hosts.
         dry_run: whether the ledger stays as it is.
         known_by: runs that started later do not count, as profiles or as judges; None: all do.

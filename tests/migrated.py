@@ -15,7 +15,7 @@ from warehouse import publication, warehouse
 def empty_warehouses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Make new warehouses of this process by copying one: all migrations take 1.5 s each time.
 
-    Programs that tests start make theirs themselves, and so does `publication.ensure`.
+    Programs that tests start make theirs themselves, and so does `publication.ensure_warehouse`.
     """
     made = once(
         tmp_path_factory, "empty", lambda folder: publication.ensure_warehouse(folder / "made")

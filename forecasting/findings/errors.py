@@ -117,7 +117,7 @@ def select_largest(rows: pl.DataFrame) -> pl.DataFrame:
 def causes(
     round_: Round, judged: pl.DataFrame, landing: Path, models: FittedModels
 ) -> pl.DataFrame:
-    """Return what `residuals.attributed` says of judged scenarios, of all curves."""
+    """Return what `residuals.attribute_errors` says of judged scenarios, of all curves."""
     return pl.concat(
         residuals.attribute_errors(
             mine, _alone(round_, round_.study.curves[curve], landing, models)
