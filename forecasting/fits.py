@@ -27,10 +27,9 @@ from studies.curve import Curve
 from studies.messages import Progress, count, name_some
 from studies.plan import fit_name, prediction_name
 from studies.rounds import Round
-from warehouse import ledger as systems
 from warehouse.home import code_version
 from warehouse.inputs import Refusal
-from warehouse.ledger import FitRecord
+from warehouse.ledger import FitRecord, RegisteredSystem
 from warehouse.records import Backend, BadInput, Prediction, Run, Scenario
 from warehouse.warehouse import Warehouse
 
@@ -343,16 +342,6 @@ def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame
     return found.filter(~pl.col("fit_id").is_in(outdated.to_list()))
 
 
-def fit_curve(system: System, round_: Round, curve: Curve, warehouse: Warehouse) -> CurveFit:
-    """Fit a system to one curve of a round, on what predictors may see of its profile runs.
-
-    Raises:
-        BadInput: the curve has no profile in this round yet.
-    """
-    fits = _fit(system, round_, [curve], warehouse, Progress())
-    return next(fit for fit in fits if fit.curve == curve)
-
-
 def _fit(
     system: System, round_: Round, curves: Sequence[Curve], warehouse: Warehouse, progress: Progress
 ) -> list[CurveFit]:
@@ -420,6 +409,4 @@ def _check_learned(system: System, round_: Round, curve: Curve, learned: Sequenc
 
 
 def _register(system: System, warehouse: Warehouse) -> None:
-    warehouse.register(
-        systems.RegisteredSystem(name=system.name, what=system.what, source=system.source)
-    )
+    warehouse.register(RegisteredSystem(name=system.name, what=system.what, source=system.source))

@@ -48,7 +48,7 @@ def instance(home: Path) -> Iterator[DagsterInstance]:
 def _settings(home: Path) -> Mapping[str, object]:
     settings = cast(
         Mapping[str, object],
-        read_document(Path(__file__).with_name("dagster.yaml"), "Dagster's settings"),
+        read_document(_SETTINGS, "Dagster's settings"),
     )
     return {key: _absolute(value, home / "dagster") for key, value in settings.items()}
 

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from warehouse import journal, ledger, limits, loader
-from warehouse import seal as sealed
+from warehouse import seal as sealed_forecasts
 from warehouse.connection import (
     PATIENCE_S,
     confine,
@@ -138,12 +138,12 @@ class Warehouse:
     ) -> tuple[Path, int]:
         """Write the forecasts of a round to a file; see `warehouse.seal.seal`."""
         with self._open() as connection:
-            return sealed.seal(connection, study, repeat, subjects, folder, sealed_at)
+            return sealed_forecasts.seal(connection, study, repeat, subjects, folder, sealed_at)
 
     def load_sealed(self, folder: Path) -> int:
         """Load sealed forecasts that are not there yet and return how many are new."""
         with self._changing() as connection:
-            return sealed.load(connection, folder)
+            return sealed_forecasts.load(connection, folder)
 
     def register(self, system: RegisteredSystem) -> None:
         """Register a system that is to predict; a name that is there keeps its text.

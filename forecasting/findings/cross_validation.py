@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from models import ernest as features
+from models import ernest
 from models.predictddl import as_published, model
 from models.predictddl.as_published import OfNetwork, PublishedRegressors
 from models.predictddl.observations import ObservedStep, one_thread
@@ -213,11 +213,11 @@ def fit_logarithms(fitting: model.Fitting) -> Fitting:
 
 def fit_ernest(known: TrainingSet) -> StepForecaster:
     """Fit Ernest's terms to all runs, whatever the network."""
-    weights = features.fit(
-        [features.features(run.scenario) for run in known.runs], known.steps_s.tolist()
+    weights = ernest.fit(
+        [ernest.features(run.scenario) for run in known.runs], known.steps_s.tolist()
     )
     return lambda scenarios: np.maximum(
-        np.array([features.features(scenario) for scenario in scenarios]) @ weights, 1e-6
+        np.array([ernest.features(scenario) for scenario in scenarios]) @ weights, 1e-6
     )
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from models.ceer import fit as fitted
 from models.ceer.decisive import decisive_operations
+from models.ceer.fit import FittedCeer
 from models.ceer.offers import usd_per_hour
 from models.ceer.operations import NetworkOperations, operations_of_graph
 from models.ceer.predictor import Ceer
@@ -239,7 +239,7 @@ def _said(relaxation: Relaxation[Option]) -> str:
     return f"{name} {relaxation.needed * unit:.4g}"
 
 
-def ceer_adviser(fit: fitted.FittedCeer) -> CeerAdviser:
+def ceer_adviser(fit: FittedCeer) -> CeerAdviser:
     """Return a fitted system as one that can be asked."""
     return CeerAdviser(
         fit.model, partial(refuse_unknown_networks(extract_steps), framework=fit.framework)

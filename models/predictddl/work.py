@@ -6,7 +6,6 @@ convolutions and normalizations, parameters that each step reads, writes and exc
 what a node can do, these are times: the terms of a linear model with coefficients of 0 or more.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -179,7 +178,3 @@ def traits(work: Work) -> Floats:
             work.depth / work.nodes,
         ]
     )
-
-
-Works = Mapping[tuple[str, int], Work]
-"""By network and side of its images."""

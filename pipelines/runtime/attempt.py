@@ -10,7 +10,6 @@ from typing import cast
 
 from models.srift.performance import Performance
 from pipelines.runtime import checkpoints
-from pipelines.runtime import state as events
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.event_log import (
     EventLogEntry,
@@ -24,7 +23,26 @@ from pipelines.runtime.janitor import run_janitor
 from pipelines.runtime.job_file import TrainingJob
 from pipelines.runtime.job_store import PROBE, JobStore
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
-from pipelines.runtime.state import JobState
+from pipelines.runtime.state import (
+    AskUser,
+    CheckpointSaved,
+    ClockTick,
+    Decision,
+    Event,
+    Heartbeat,
+    JobResumed,
+    JobStarted,
+    JobState,
+    LaunchNode,
+    NodeLost,
+    NodeReady,
+    ReleaseNode,
+    RestartProgram,
+    SaveCheckpoint,
+    StartTraining,
+    TrainingFailed,
+    UserChoice,
+)
 from profilers.clusters import host_id, open_cluster
 from profilers.nodes.notices import EC2_METADATA
 from profilers.nodes.programs import Message, Programs
@@ -68,7 +86,7 @@ class Runner:
     ) -> None:
         self._job, self._controller, self._fleet = job, controller, fleet
         self._keeper, self._tell, self._answer = keeper, tell, answer
-        self._queue: deque[events.Event] = deque()
+        self._queue: deque[Event] = deque()
         self._ticked_s = time.monotonic()
         self._told_step, self._told_s = -1, 0.0
         step, _ = checkpoints.newest(keeper.folder)
@@ -87,7 +105,7 @@ class Runner:
         """Begin, or go on where another controller ended; return how the job ended."""
         step, _ = checkpoints.newest(self._keeper.folder)
         fresh = self.state.phase == "new"
-        self._queue.append(events.JobStarted() if fresh else events.JobResumed(step))
+        self._queue.append(JobStarted() if fresh else JobResumed(step))
         try:
             while not self.state.over:
                 event = self._queue.popleft() if self._queue else self._next()
@@ -111,34 +129,34 @@ class Runner:
         state = self.state.but(at_s=self._keeper.now_s())
         self._keeper.keep(state, [stop_entry(state)])
 
-    def _next(self) -> events.Event | None:
+    def _next(self) -> Event | None:
         if time.monotonic() - self._ticked_s > _TICK_S:
             self._ticked_s = time.monotonic()
             self._note_progress()
-            return events.ClockTick()
+            return ClockTick()
         heard = self._fleet.hear(_TICK_S)
         return None if heard is None else self._event(*heard)
 
-    def _event(self, name: str, message: Message | None) -> events.Event | None:
+    def _event(self, name: str, message: Message | None) -> Event | None:
         if message is None:
-            return events.NodeLost(name, "ended")
+            return NodeLost(name, "ended")
         match message["event"]:
             case "ready":
                 self._fleet.confine(name)
-                return events.NodeReady(name)
+                return NodeReady(name)
             case "beat":
-                return events.Heartbeat(name, cast(int, message["step"]))
+                return Heartbeat(name, cast(int, message["step"]))
             case "saved":
                 self._heard_now()
                 step, asked = cast(int, message["step"]), bool(message["asked"])
-                return events.CheckpointSaved(step, asked)
+                return CheckpointSaved(step, asked)
             case "broken":
-                return events.TrainingFailed(name, str(message["error"]))
+                return TrainingFailed(name, str(message["error"]))
             case "notice":
-                return events.NodeLost(name, "notice")
+                return NodeLost(name, "notice")
         return None
 
-    def _advance(self, event: events.Event) -> None:
+    def _advance(self, event: Event) -> None:
         before = self.state
         after, decisions = self._controller.advance(before, self._keeper.now_s(), event)
         story = [
@@ -150,13 +168,11 @@ class Runner:
             self._tell(entry)
         for decision in decisions:
             self._carry_out(decision)
-        self._launch(
-            [decision for decision in decisions if isinstance(decision, events.LaunchNode)]
-        )
-        if isinstance(event, events.Heartbeat):
+        self._launch([decision for decision in decisions if isinstance(decision, LaunchNode)])
+        if isinstance(event, Heartbeat):
             self._interrupt()
 
-    def _launch(self, launches: Sequence[events.LaunchNode]) -> None:
+    def _launch(self, launches: Sequence[LaunchNode]) -> None:
         """Bring up the nodes of each kind together; of a kind, all come up or none."""
         for kind in dict.fromkeys(launch.kind for launch in launches):
             names = [launch.node for launch in launches if launch.kind == kind]
@@ -164,7 +180,7 @@ class Runner:
                 self._fleet.launch(names, kind)
             except StepcastError as error:
                 self._fleet.errors |= dict.fromkeys(names, str(error))
-                self._queue += [events.NodeLost(name, "not launched") for name in names]
+                self._queue += [NodeLost(name, "not launched") for name in names]
             self._heard_now()
 
     def _with_error(self, entry: EventLogEntry) -> EventLogEntry:
@@ -174,18 +190,18 @@ class Runner:
             entry.model_copy(update={"detail": {**entry.detail, "said": said}}) if said else entry
         )
 
-    def _carry_out(self, decision: events.Decision) -> None:
+    def _carry_out(self, decision: Decision) -> None:
         match decision:
-            case events.RestartProgram(name):
+            case RestartProgram(name):
                 self._fleet.restart(name)
-            case events.ReleaseNode(name):
+            case ReleaseNode(name):
                 self._fleet.release(name)
-            case events.SaveCheckpoint(None):
+            case SaveCheckpoint(None):
                 step, _ = checkpoints.newest(self._keeper.folder)
-                self._queue.append(events.CheckpointSaved(step, asked=True))
-            case events.SaveCheckpoint(str(name)):
+                self._queue.append(CheckpointSaved(step, asked=True))
+            case SaveCheckpoint(str(name)):
                 self._fleet.save(name)
-            case events.StartTraining():
+            case StartTraining():
                 checkpoint = checkpoints.of_step(self._keeper.folder, decision.step)
                 if decision.step and checkpoint is None:
                     raise StepcastError(
@@ -193,17 +209,17 @@ class Runner:
                         f"{self._keeper.folder}; put it back, or remove that folder to begin anew"
                     )
                 self._train(decision, checkpoint)
-            case events.AskUser(infeasible):
+            case AskUser(infeasible):
                 way = self._answer(infeasible, self.state)
-                self._queue.append(events.UserChoice(way))
+                self._queue.append(UserChoice(way))
                 self._heard_now()
 
-    def _train(self, decision: events.StartTraining, checkpoint: Path | None) -> None:
+    def _train(self, decision: StartTraining, checkpoint: Path | None) -> None:
         try:
             self._fleet.train(decision, self.state.iterations, checkpoint)
         except ProbeFailed as error:
             self._fleet.errors[decision.nodes[0]] = str(error)
-            self._queue.append(events.NodeLost(decision.nodes[0], "ended"))
+            self._queue.append(NodeLost(decision.nodes[0], "ended"))
         self._heard_now()
 
     def _heard_now(self) -> None:

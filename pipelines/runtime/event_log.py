@@ -8,9 +8,25 @@ from pathlib import Path
 import polars as pl
 from pydantic import JsonValue
 
-from pipelines.runtime import state as events
 from pipelines.runtime.plan import Plan
-from pipelines.runtime.state import JobState
+from pipelines.runtime.state import (
+    AskUser,
+    CarryOutPlan,
+    CheckpointSaved,
+    Decision,
+    EndJob,
+    Event,
+    JobResumed,
+    JobStarted,
+    JobState,
+    LaunchNode,
+    NodeReady,
+    ReleaseNode,
+    SaveCheckpoint,
+    StartTraining,
+    TrainingFailed,
+    UserChoice,
+)
 from warehouse.durable_files import read_whole_records
 from warehouse.records import Record
 
@@ -37,7 +53,7 @@ class EventLogEntry(Record):
 
 
 def log_entries(
-    before: JobState, event: events.Event, decisions: Sequence[events.Decision], after: JobState
+    before: JobState, event: Event, decisions: Sequence[Decision], after: JobState
 ) -> Iterator[EventLogEntry]:
     """Yield what an event and the decisions that it led to add to the story."""
     if (told := _told(before, event, after)) is not None:
@@ -47,52 +63,50 @@ def log_entries(
             yield decided
 
 
-def _told(before: JobState, event: events.Event, after: JobState) -> EventLogEntry | None:
+def _told(before: JobState, event: Event, after: JobState) -> EventLogEntry | None:
     match event:
-        case events.JobStarted():
+        case JobStarted():
             return _entry(after, "began", detail=_limits(after))
-        case events.JobResumed(step):
+        case JobResumed(step):
             return _entry(after, "resumed", step=step)
-        case events.NodeReady(name) if (node := before.node(name)) and node.up_s is None:
+        case NodeReady(name) if (node := before.node(name)) and node.up_s is None:
             return _entry(after, "launched", name, node.node_type)
-        case events.TrainingFailed(name, error) if (
-            before.broken is None and after.broken is not None
-        ):
+        case TrainingFailed(name, error) if before.broken is None and after.broken is not None:
             return _entry(after, "broken", name, _type(before, name), detail={"error": error})
-        case events.CheckpointSaved(step, asked):
+        case CheckpointSaved(step, asked):
             return _entry(after, "saved", step=step, detail={"asked": asked})
-        case events.UserChoice(way):
+        case UserChoice(way):
             detail = {"answer": way.text if way else "abort", **_limits(after)}
             return _entry(after, "answered", detail=detail)
     return None
 
 
-def _decided(before: JobState, decision: events.Decision, after: JobState) -> EventLogEntry | None:
+def _decided(before: JobState, decision: Decision, after: JobState) -> EventLogEntry | None:
     match decision:
-        case events.CarryOutPlan(plan):
+        case CarryOutPlan(plan):
             return _entry(
                 after, "planned", step=after.iterations - plan.iterations, detail=_of(plan)
             )
-        case events.LaunchNode(name, kind):
+        case LaunchNode(name, kind):
             return _entry(after, "launch", name, kind.node_type, detail={"market": kind.market})
-        case events.ReleaseNode(name, None):
+        case ReleaseNode(name, None):
             return _entry(after, "released", name, _type(before, name))
-        case events.ReleaseNode(name, reason):
+        case ReleaseNode(name, reason):
             why: dict[str, JsonValue] = {"reason": reason}
             return _entry(after, "lost", name, _type(before, name), detail=why)
-        case events.SaveCheckpoint(name):
+        case SaveCheckpoint(name):
             return _entry(after, "saving", name)
-        case events.StartTraining(nodes, batches, step, incarnation):
+        case StartTraining(nodes, batches, step, incarnation):
             detail: dict[str, JsonValue] = {
                 "nodes": list(nodes),
                 "batches": list(batches),
                 "incarnation": incarnation,
             }
             return _entry(after, "training", step=step, detail=detail)
-        case events.AskUser(infeasible):
+        case AskUser(infeasible):
             ways: list[JsonValue] = [way.text for way in infeasible.ways]
             return _entry(after, "asked", detail={"reason": infeasible.reason, "ways": ways})
-        case events.EndJob(error):
+        case EndJob(error):
             spent: dict[str, JsonValue] = {"cost_usd": after.spent_usd}
             if error is None:
                 return _entry(after, "finished", step=after.step, detail=spent)

@@ -6,12 +6,28 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import floor
 
-from pipelines.runtime import state as events
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.event_log import EventLogEntry, log_entries, progress_entry
 from pipelines.runtime.job_file import Interruption
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
-from pipelines.runtime.state import JobState
+from pipelines.runtime.state import (
+    AskUser,
+    CarryOutPlan,
+    CheckpointSaved,
+    ClockTick,
+    Decision,
+    Event,
+    Heartbeat,
+    JobStarted,
+    JobState,
+    LaunchNode,
+    NodeLost,
+    NodeReady,
+    RestartProgram,
+    SaveCheckpoint,
+    StartTraining,
+    UserChoice,
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +53,7 @@ class _TrainingDone:
     incarnation: int
 
 
-_What = events.Event | PlannedLoss | _InterruptionDue | _TrainingDone
+_What = Event | PlannedLoss | _InterruptionDue | _TrainingDone
 
 
 @dataclass
@@ -75,7 +91,7 @@ class Rehearsal:
 
     def run(self, losses: Sequence[PlannedLoss] = ()) -> JobState:
         """Return the state in which the job ends, or waits for what never comes."""
-        self._later(0.0, events.JobStarted())
+        self._later(0.0, JobStarted())
         for loss in losses:
             self._later(loss.at_s, loss)
         while self._queue and not self.state.over:
@@ -86,7 +102,7 @@ class Rehearsal:
                 self._advance(at_s, event)
         return self.state
 
-    def _event(self, what: _What) -> events.Event | None:
+    def _event(self, what: _What) -> Event | None:
         state = self.state
         match what:
             case PlannedLoss(_, node_type):
@@ -94,13 +110,13 @@ class Rehearsal:
             case _InterruptionDue(interruption, incarnation):
                 return self._lose(interruption.node_type) if self._trains(incarnation) else None
             case _TrainingDone(incarnation):
-                done = events.CheckpointSaved(state.iterations, asked=False)
+                done = CheckpointSaved(state.iterations, asked=False)
                 return done if self._trains(incarnation) else None
         return what
 
-    def _lose(self, node_type: str) -> events.Event | None:
+    def _lose(self, node_type: str) -> Event | None:
         names = [node.name for node in self.state.nodes if node.node_type == node_type]
-        return events.NodeLost(names[0], "ended") if names else None
+        return NodeLost(names[0], "ended") if names else None
 
     def _trains(self, incarnation: int) -> bool:
         return self.state.phase == "training" and self.state.incarnation == incarnation
@@ -111,7 +127,7 @@ class Rehearsal:
             step = self._step(at_s)
             for node in self.state.nodes:
                 self.state, _ = self.controller.advance(
-                    self.state, at_s, events.Heartbeat(node.name, step)
+                    self.state, at_s, Heartbeat(node.name, step)
                 )
             self.story.append(progress_entry(self.state, step))
 
@@ -119,28 +135,28 @@ class Rehearsal:
         done = floor((at_s - self._began_s) / self._step_s + 1e-6)
         return min(self._from_step + done, self.state.iterations)
 
-    def _advance(self, at_s: float, event: events.Event) -> None:
+    def _advance(self, at_s: float, event: Event) -> None:
         before = self.state
         self.state, decisions = self.controller.advance(before, at_s, event)
         self.story += log_entries(before, event, decisions, self.state)
-        self._waves += any(isinstance(decision, events.LaunchNode) for decision in decisions)
+        self._waves += any(isinstance(decision, LaunchNode) for decision in decisions)
         for decision in decisions:
             self._carry_out(at_s, decision)
 
-    def _carry_out(self, at_s: float, decision: events.Decision) -> None:
+    def _carry_out(self, at_s: float, decision: Decision) -> None:
         match decision:
-            case events.CarryOutPlan(plan):
+            case CarryOutPlan(plan):
                 self._step_s = plan.forecast.step_time_s
-            case events.LaunchNode(node):
+            case LaunchNode(node):
                 wave = min(self._waves, len(self.launches_s)) - 1
-                self._later(at_s + self.launches_s[wave], events.NodeReady(node))
-            case events.RestartProgram(node):
-                self._later(at_s + self.restart_s, events.NodeReady(node))
-            case events.SaveCheckpoint(node):
+                self._later(at_s + self.launches_s[wave], NodeReady(node))
+            case RestartProgram(node):
+                self._later(at_s + self.restart_s, NodeReady(node))
+            case SaveCheckpoint(node):
                 step = self.state.step if node is None else self._step(at_s)
-                self._later(at_s, events.ClockTick())
-                self._later(at_s + self.detach_s, events.CheckpointSaved(step, asked=True))
-            case events.StartTraining(step=step, incarnation=incarnation):
+                self._later(at_s, ClockTick())
+                self._later(at_s + self.detach_s, CheckpointSaved(step, asked=True))
+            case StartTraining(step=step, incarnation=incarnation):
                 self._began_s, self._from_step = at_s, step
                 self._step_s *= self.paces[min(incarnation, len(self.paces)) - 1]
                 left_s = (self.state.iterations - step) * self._step_s
@@ -149,8 +165,8 @@ class Rehearsal:
                     if interruption.after_iterations > step:
                         due_s = at_s + (interruption.after_iterations - step) * self._step_s
                         self._later(due_s, _InterruptionDue(interruption, incarnation))
-            case events.AskUser(infeasible):
-                self._later(at_s, events.UserChoice(self.answer(infeasible, self.state)))
+            case AskUser(infeasible):
+                self._later(at_s, UserChoice(self.answer(infeasible, self.state)))
 
     def _later(self, at_s: float, what: _What) -> None:
         heapq.heappush(self._queue, (at_s, next(self._serial), what))

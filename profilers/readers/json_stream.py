@@ -118,22 +118,6 @@ def convert_value(value: object, kind: type[T], where: object) -> T:
         raise BadInput(f"{where}: lists inside each other deeper than anything known") from None
 
 
-def parse_json(text: str, where: object) -> Any:
-    """Return the value that a JSON text holds; NaN and infinity become None.
-
-    Raises:
-        BadInput: it is no JSON, nested too deeply, or has a number of thousands of digits.
-    """
-    try:
-        return json.loads(text, strict=False, parse_constant=lambda _: None)
-    except json.JSONDecodeError as error:
-        raise BadInput(
-            f"{where} line {error.lineno}: not JSON ({error.msg}); is the file whole?"
-        ) from None
-    except (RecursionError, ValueError) as error:
-        raise BadInput(f"{where}: not JSON that can be read ({error})") from None
-
-
 def check_depth(value: object, where: object) -> None:
     """Refuse lists and objects inside each other deeper than `limits.DEPTH`.
 

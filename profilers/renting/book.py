@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from profilers.clusters import owner as private
+from profilers.clusters.owner import open_private_file, private_folder
 from warehouse.durable_files import Appender, read_whole_records
 from warehouse.home import home
 from warehouse.records import BadInput, Market, Record
@@ -175,7 +175,7 @@ class Book:
     """The book of a home. Several processes may use it."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._path = private.private_folder(folder or home() / FOLDER) / FILE
+        self._path = private_folder(folder or home() / FOLDER) / FILE
 
     def read(self) -> Entries:
         """Return all entries.
@@ -230,7 +230,7 @@ class Book:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        descriptor = private.open_private_file(self._path.with_name("lock"))
+        descriptor = open_private_file(self._path.with_name("lock"))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

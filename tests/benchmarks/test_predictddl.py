@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from benchmarks import predictddl
-from models.predictddl import fit as fitted
+from models.predictddl import fit as predictddl_fit
 from models.predictddl.ghn import Embedder
 from models.predictddl.residuals import REGRESSORS
 from networks.primitives import PrimitiveGraph
@@ -16,7 +16,7 @@ from profilers.probes import PROBES
 
 @pytest.mark.exhaustive
 def test_it_measures_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
+    monkeypatch.setattr(predictddl_fit, "REGRESSORS", {"none": REGRESSORS["none"]})
     told: list[str] = []
     networks = ("small_cnn", "squeezenet"), ("squeezenet_v1_1", "resnet10")
     found = predictddl.measure(*networks, told.append).to_dict()
@@ -39,8 +39,8 @@ def test_graphs_of_a_batch_differ_and_none_is_embedded_before(
 ) -> None:
     graphs = {("small_cnn", 64): primitive_graph("small_cnn", 64)}
     graphs |= {("squeezenet", 64): primitive_graph("squeezenet", 64)}
-    monkeypatch.setattr(fitted, "REGRESSORS", {"none": REGRESSORS["none"]})
-    fit = fitted.PredictDDL.fit(
+    monkeypatch.setattr(predictddl_fit, "REGRESSORS", {"none": REGRESSORS["none"]})
+    fit = predictddl_fit.PredictDDL.fit(
         predictddl.synthetic_training_set([dnn for dnn, _ in graphs], graphs)
     )
     made = predictddl.variants(list(graphs.values()), 20)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from benchmarks import simpy_model, simulator
 from benchmarks.inception import inception
-from models.async_sgd import simulator as compiled
 from models.async_sgd.graph import Resource
+from models.async_sgd.simulator import simulate
 from tests.models.async_sgd.graphs import job, options, random_ops
 
 SMALL = simulator.Size(
@@ -62,7 +62,7 @@ def test_simpy_simulates_the_same(
         client_gap_s=(0.0, 3.5),
         seed=seed % 7,
     )
-    ours = compiled.simulate(graph, [profiled], chosen)
+    ours = simulate(graph, [profiled], chosen)
     ends_s, chunks = simpy_model.simulate(graph, [profiled], chosen)
     np.testing.assert_allclose(ends_s, ours.step_ends_s, rtol=1e-9)
     assert chunks == ours.events

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet import watch as watching
+from fleet import watch as fleet_watch
 from fleet.members import Member
 from fleet.schedule import watches
 from fleet.watch import watch
@@ -48,8 +48,8 @@ class PaperWatch:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Put this in the place of measuring, and its clock in that of the wall."""
-        monkeypatch.setattr(watching, "profile", self.profile)
-        monkeypatch.setattr(watching, "now", lambda: self.now)
+        monkeypatch.setattr(fleet_watch, "profile", self.profile)
+        monkeypatch.setattr(fleet_watch, "now", lambda: self.now)
 
     def profile(self, round_: Round, name: str, landing: Path, progress: Progress) -> Round:
         """Land a run of the watch, as `studies.measurement.profile` does."""

@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 
 from forecasting import fits, simulations
-from forecasting.fits import CurveFit, fit_curve, fit_or_load, landed_tables
+from forecasting.fits import CurveFit, fit_curves, fit_or_load, landed_tables
 from forecasting.simulations import FittedModels
 from models.async_sgd.systems import ASYNC_SGD
 from models.system import System, Tables
+from studies.messages import Progress
 from studies.rounds import Round
 from tests.synthetic import STUDY
 from warehouse.records import Run
@@ -57,7 +58,8 @@ def kept(
     round_: Round, warehouse: Warehouse
 ) -> tuple[CurveFit, list[Run], dict[str, pl.DataFrame]]:
     """Fit the first curve, keep that, and return it with its runs and their landed rows."""
-    fit = fit_curve(ASYNC_SGD, round_, round_.study.curves[0], warehouse)
+    fit = fit_curves(ASYNC_SGD, round_, warehouse, Progress())[0]
+    assert fit.curve == round_.study.curves[0]
     warehouse.record_fit(fit.record)
     runs = [run for run in round_.runs if run.run_id in fit.record.run_ids]
     return fit, runs, landed_tables(ASYNC_SGD, runs, warehouse.landing)

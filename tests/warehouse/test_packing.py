@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from warehouse import sets as packing
+from warehouse import sets as run_sets
 from warehouse.landing import land, read_tables
 from warehouse.records import BadInput, StepcastError
 from warehouse.run_archive import kept_runs, kept_tables
@@ -115,7 +115,7 @@ def test_a_full_disk_changes_nothing(
     def full(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(packing, "seal", full)
+    monkeypatch.setattr(run_sets, "seal", full)
     with pytest.raises(StepcastError, match=r"were not packed into .*No space left"):
         pack(landing, sets, NAMES)
     assert content(sets) == before

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd import simulator as compiled
+from models.async_sgd import simulator as simulator_module
 from models.async_sgd.graph import ProfiledStep, StepGraph
 from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.workers import SimulationOptions, Workers
@@ -26,7 +26,7 @@ def assert_same(graph: StepGraph, steps: list[ProfiledStep], chosen: SimulationO
 
 
 def assert_same_together(trained: list[Workers]) -> Trace:
-    fast, readable = (one.simulate_together(trained) for one in (compiled, simulator))
+    fast, readable = (one.simulate_together(trained) for one in (simulator_module, simulator))
     assert fast.events == readable.events == len(fast.intervals)
     assert list(map(what, fast.intervals)) == list(map(what, readable.intervals))
     for field in ("start_s", "end_s", "size_bytes"):
@@ -93,7 +93,7 @@ def alone(seed: int) -> tuple[StepGraph, list[ProfiledStep]]:
 def test_without_a_record_times_are_the_same() -> None:
     graph, profiled = job(*random_ops(3, 30))
     kept, not_kept = (
-        compiled.simulate(graph, [profiled], options(3, 4, record=record))
+        simulator_module.simulate(graph, [profiled], options(3, 4, record=record))
         for record in (True, False)
     )
     assert not_kept.intervals == ()
@@ -104,9 +104,9 @@ def test_without_a_record_times_are_the_same() -> None:
 def test_many_runs_at_once_are_those_one_by_one() -> None:
     graph, profiled = job(*random_ops(5, 40))
     alone = [Workers(graph, [profiled], options(w, 5, seed=w)) for w in range(1, 8)]
-    traces = compiled.simulate_all([group] for group in alone)
+    traces = simulator_module.simulate_all([group] for group in alone)
     for group, trace in zip(alone, traces, strict=True):
-        assert (trace.step_ends_s == compiled.simulate(*group).step_ends_s).all()
+        assert (trace.step_ends_s == simulator_module.simulate(*group).step_ends_s).all()
 
 
 def test_successors_in_any_order() -> None:
@@ -120,7 +120,10 @@ def test_successors_in_any_order() -> None:
 def test_the_seed_decides() -> None:
     graph, _ = job(Op(W, 1))
     steps = [step(1.0 + i / 7) for i in range(5)]
-    ends = [compiled.simulate(graph, steps, options(3, 20, seed=s)).step_ends_s for s in (1, 1, 2)]
+    ends = [
+        simulator_module.simulate(graph, steps, options(3, 20, seed=s)).step_ends_s
+        for s in (1, 1, 2)
+    ]
     assert (ends[0] == ends[1]).all()
     assert (ends[0] != ends[2]).any()
 
@@ -128,8 +131,8 @@ def test_the_seed_decides() -> None:
 def test_inputs_that_do_not_fit() -> None:
     graph, profiled = job(Op(W, 1), Op(W, 1))
     with pytest.raises(BadInput, match="expected operations and profiled steps, found none"):
-        compiled.simulate(graph, [], options())
+        simulator_module.simulate(graph, [], options())
     with pytest.raises(BadInput, match="profiled step 1 times 1 operations; the graph has 2"):
-        compiled.simulate(graph, [profiled, step(1.0)], options())
+        simulator_module.simulate(graph, [profiled, step(1.0)], options())
     with pytest.raises(BadInput, match="expected 2 ranks, found 1"):
-        compiled.simulate(graph, [profiled], options(ranks=(0,)))
+        simulator_module.simulate(graph, [profiled], options(ranks=(0,)))

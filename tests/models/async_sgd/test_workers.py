@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd import simulator as compiled
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
+from models.async_sgd.simulator import simulate_together
 from models.async_sgd.synthetic_trace import Trace
 from models.async_sgd.workers import SimulationOptions, Workers, chances, stations_of
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, step
@@ -82,14 +82,14 @@ def test_like_workers_in_two_groups_are_as_in_one(
     split = [
         whole._replace(options=replace(chosen, workers=count)) for count in (first, chosen.workers)
     ]
-    together, apart = compiled.simulate_together([whole]), compiled.simulate_together(split)
+    together, apart = simulate_together([whole]), simulate_together(split)
     assert together.intervals == apart.intervals
     assert (together.step_ends_s == apart.step_ends_s).all()
 
 
 @given(groups())
 def test_each_worker_runs_its_own_operations_in_every_step(trained: list[Workers]) -> None:
-    trace = compiled.simulate_together(trained)
+    trace = simulate_together(trained)
     number = 0
     for graph, _, chosen in trained:
         for _ in range(chosen.workers):
@@ -105,7 +105,7 @@ def test_each_worker_runs_its_own_operations_in_every_step(trained: list[Workers
 
 @given(groups())
 def test_links_carry_no_more_than_they_can(trained: list[Workers]) -> None:
-    trace = compiled.simulate_together(trained)
+    trace = simulate_together(trained)
     ended_s = float(np.nanmax(trace.step_ends_s))
     for resource, server in stations_of(trained):
         if resource.is_link:

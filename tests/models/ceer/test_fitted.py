@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from models.ceer import fit as fitted
+from models.ceer import fit as ceer_fit
 from models.ceer.fit import FittedCeer, explain_refusal, measured_steps, predictable_scenarios
 from models.ceer.operations import WORKS_ON, NetworkOperations, observed_operations
 from models.ceer.predictor import Ceer
@@ -21,7 +21,7 @@ from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingW
 
 Fit = Callable[..., FittedCeer]
 """Tables come by name, from a dictionary."""
-FIT: Fit = fitted.fit
+FIT: Fit = ceer_fit.fit
 
 
 def model(found: dict[str, pl.DataFrame] | None = None) -> FittedCeer:
@@ -100,20 +100,20 @@ def test_what_was_not_measured_is_named_with_the_command(asked: Scenario, messag
 
 def test_what_profiles_would_lack_is_known_before_they_are_made() -> None:
     measured = [study.scenario(dnn, "slow", workers) for dnn in "ab" for workers in (1, 2)]
-    fitted.check_measured(study.scenario("g", "slow", 2), measured)
+    ceer_fit.check_measured(study.scenario("g", "slow", 2), measured)
     for asked in (study.scenario("g", "fast", 2), study.scenario("g", "slow", 3)):
         with pytest.raises(BadInput, match="expected steps of"):
-            fitted.check_measured(asked, measured)
+            ceer_fit.check_measured(asked, measured)
 
 
 def test_numbers_of_devices_between_those_measured_are_known() -> None:
     measured = [study.scenario(dnn, "slow", workers) for dnn in "ab" for workers in (1, 2, 4)]
     asked = study.scenario("g", "slow", 3)
-    fitted.check_measured(asked, measured)
+    ceer_fit.check_measured(asked, measured)
     with pytest.raises(BadInput, match=r"3 device\(s\) at 200 Mb/s of any DNN, found 1 device"):
-        fitted.check_measured(asked, measured, between=False)
+        ceer_fit.check_measured(asked, measured, between=False)
     with pytest.raises(BadInput, match=r"5 device\(s\) at 200 Mb/s"):
-        fitted.check_measured(study.scenario("g", "slow", 5), measured)
+        ceer_fit.check_measured(study.scenario("g", "slow", 5), measured)
 
 
 def test_operations_that_no_profile_had_are_named() -> None:

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.srift import exchange as exchange_batch
-from models.srift.exchange import Allreduce, Event, exchange, exchange_s
+from models.srift.exchange import Allreduce, Event, batch_exchange_s, exchange, exchange_s
 
 STARTS = st.floats(0.0, 5.0)
 TRANSFERS = st.lists(
@@ -152,7 +151,7 @@ def test_many_at_once_are_as_one_after_the_other(
         wire[row, : len(ordered)] = [one.wire_bytes for one in ordered]
         bus[row, : len(ordered)] = [one.bus_Bps for one in ordered]
     caps = np.array([cap_Bps for _, cap_Bps in jobs])
-    found = exchange_batch.batch_exchange_s(starts, wire, bus, caps, most, slowdown, hindrance)
+    found = batch_exchange_s(starts, wire, bus, caps, most, slowdown, hindrance)
     expected = [
         exchange_s(transfers, cap_Bps, most, slowdown, hindrance) for transfers, cap_Bps in jobs
     ]
