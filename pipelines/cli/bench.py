@@ -225,7 +225,7 @@ def predict(
     """
     import polars as pl
 
-    from benchmarks.predict import measure
+    from pipelines.cli.predict_bench import measure
     from pipelines.cli.tables import print_table
 
     found = measure(progress=lambda line: typer.echo(line, err=True))

@@ -3,7 +3,8 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks import ceer, ingest, optimizer, predict, predictddl, simulator
+from benchmarks import ceer, ingest, optimizer, predictddl, simulator
+from pipelines.cli import predict_bench
 
 
 def test_the_command_prints_a_table_or_json(
@@ -153,9 +154,9 @@ def test_predictddl_s_figures(stepcast: Callable, monkeypatch: pytest.MonkeyPatc
 
 
 def test_figures_of_an_answer(stepcast: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(progress: Callable[[str], None]) -> predict.PredictReport:
+    def measure(progress: Callable[[str], None]) -> predict_bench.PredictReport:
         progress("working")
-        return predict.PredictReport(
+        return predict_bench.PredictReport(
             imports_s=1.25,
             trace_s=3.0,
             open_s=0.06,
@@ -167,7 +168,7 @@ def test_figures_of_an_answer(stepcast: Callable, monkeypatch: pytest.MonkeyPatc
             ratio_to_trace=1.5,
         )
 
-    monkeypatch.setattr(predict, "measure", measure)
+    monkeypatch.setattr(predict_bench, "measure", measure)
     table = stepcast("bench", "predict")
     assert (table.code, table.err) == (0, "working\n")
     for text in ("1.25 s", "3.00 s", "0.06 s", "0.72 s", "4.50 s", "1.50 x"):

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from benchmarks import ceer, ingest, optimizer, predict, predictddl, simulator
+from benchmarks import ceer, ingest, optimizer, predictddl, simulator
 from forecasting.study_checks import load_unchecked
-from pipelines.cli import reference, tables
+from pipelines.cli import predict_bench, reference, tables
 from pipelines.cli.run_job import show_results
 from scripts.reference_pages import commands
 from studies.rounds import latest_round, whole_round
@@ -62,7 +62,7 @@ BENCHES = {
     "bench ceer": ceer,
     "bench ingest": ingest,
     "bench optimizer": optimizer,
-    "bench predict": predict,
+    "bench predict": predict_bench,
     "bench predictddl": predictddl,
     "bench simulator": simulator,
 }

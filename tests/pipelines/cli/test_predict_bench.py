@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import predict
+from pipelines.cli import predict_bench
 from warehouse.home import HISTORY
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
@@ -17,8 +17,8 @@ def test_a_stage_within_another_counts_once(monkeypatch: pytest.MonkeyPatch) -> 
         nonlocal now_s
         now_s += seconds
 
-    monkeypatch.setattr("benchmarks.predict.time.perf_counter", lambda: now_s)
-    watch = predict.Stopwatch()
+    monkeypatch.setattr("pipelines.cli.predict_bench.time.perf_counter", lambda: now_s)
+    watch = predict_bench.Stopwatch()
     read = watch.timing("views_s", work)
     with watch.stage("forecast_s"):
         read(3.0)
@@ -32,7 +32,7 @@ def test_a_home_without_a_history_is_told_what_it_needs(
 ) -> None:
     monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
     with pytest.raises(BadInput, match="run `stepcast reproduce data/reference"):
-        predict.measure()
+        predict_bench.measure()
 
 
 def test_a_home_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,5 +42,5 @@ def test_a_home_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     before = {path: path.read_bytes() for path in tmp_path.glob("*.duckdb")}
     assert tmp_path / HISTORY in before
     with pytest.raises(BadInput, match="no system forecasts the model"):
-        predict.measure()
+        predict_bench.measure()
     assert {path: path.read_bytes() for path in tmp_path.glob("*.duckdb")} == before
