@@ -1,4 +1,4 @@
-"""Assets of what probes' rows say without forecasting: overhead, HTTP/2, end times, kept orders."""
+"""Assets of probes' rows without a forecast: overhead and its fits, HTTP/2, end times, orders."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The fleet in Dagster: node types are partitions, and each probe that profiles them is an asset.
+"""The fleet in Dagster: partitions of node types, an asset for each probe, its page, its resource.
 
 Dagster's own freshness policies judge whole assets, and its checks of single partitions are a
 preview in the locked version: so `fleet/checks` is an asset, with one verdict for each node type.

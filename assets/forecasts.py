@@ -1,4 +1,4 @@
-"""Assets that forecast: a system fitted to what it rests on, and what it says of test scenarios."""
+"""Assets that forecast: fits, predictions, timelines that were simulated, and recommendations."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Assets that measure: a probe, run where a round lacks it, its runs loaded, and shown."""
+"""Assets that measure: a probe, run where a round lacks it, its runs loaded, and drawn."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What assets ask Dagster for: the warehouse's home, and rounds of studies with a turn to run."""
+"""What assets ask Dagster for: the warehouse's home, rounds of studies, where progress is told."""
 
 import logging
 from collections.abc import Iterator

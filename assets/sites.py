@@ -1,4 +1,4 @@
-"""Runs of other sites: an asset that takes them from the prefix, and what puts ours there."""
+"""Runs from elsewhere: taken from other sites' prefix, put there, or loaded without Dagster."""
 
 from pathlib import Path
 

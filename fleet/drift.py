@@ -1,4 +1,4 @@
-"""Whether a node type has become slower: a new probe `watch` against those before it.
+"""Whether a node type has become slower: a new probe `watch` against what earlier ones expect.
 
 A host is slow or fast as a whole from one start to the next, and from one moment to the next. So a
 figure is compared relative to how slow the host was meanwhile, with probes of the same start; of a

@@ -1,4 +1,4 @@
-"""What the published history says of the fleet: its runs, and the changes that were confirmed."""
+"""The fleet's published history: its runs, confirmed changes, and the probes since the last one."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set

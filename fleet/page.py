@@ -1,4 +1,4 @@
-"""What the fleet's page shows: its members, what watches found of each, and what is stale."""
+"""What the fleet's page and one screen show: members, what watches found, what is stale."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is wrong with the profiles of a member of the fleet: one verdict for each node type."""
+"""A member's profiles: what is wrong with them, and how long a visit may still take."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta

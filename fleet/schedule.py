@@ -1,4 +1,4 @@
-"""What has been measured of a member of the fleet, and whether it is due."""
+"""When a member of the fleet is due: the calendar, what has been measured of it, and the agenda."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What is measured of a member of the fleet: a study for visits, and one to watch it."""
+"""What is measured and forecast of a member of the fleet: studies for visits and to watch it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

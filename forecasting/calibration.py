@@ -1,4 +1,4 @@
-"""Forecasts that are corrected by one measured step: what it took longer, they all take longer.
+"""Forecasts corrected by measured steps: what these took longer than forecast, all take longer.
 
 The correction is on the computing part: of the same network, batch and nodes every step has the
 same passes, whatever the number of workers. So the seconds by which the measured step differs from

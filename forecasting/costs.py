@@ -1,4 +1,4 @@
-"""What forecasts cost at prices that are known: an hour of the nodes, and a million samples."""
+"""What forecasts cost at prices that are known, and how many samples a second they train."""
 
 from collections import Counter
 from dataclasses import dataclass

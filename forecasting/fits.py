@@ -1,4 +1,4 @@
-"""A system fitted to some runs: the fit that the history keeps, where this code made it."""
+"""From rows that are visible to fits and predictions: kept fits are loaded, missing ones made."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Whose runs answer a question: of which backend, and of which host."""
+"""Which runs answer a question: backend and host, groups of scenarios, selected runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass

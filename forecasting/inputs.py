@@ -1,4 +1,4 @@
-"""What forecasts of a curve rest on: the runs of a round that meet what a system asks for."""
+"""Inputs of a study's forecasts: the systems it chooses, and the runs that these rest on."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How wrong forecasts of like scenarios were: the nearest that were judged, and how far they reach.
+"""The nearest judged cases: how far scenarios are apart, and how wrong forecasts of like ones were.
 
 `find_nearest_cases` is what `predict` and `recommend` ask. The check on committed data is
 `lab/nearest-and-calibration.md`.

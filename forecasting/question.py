@@ -1,4 +1,4 @@
-"""Forecasts that somebody merely asks for: of scenarios that nobody measured, by all that is known.
+"""Forecasts that somebody asks for of scenarios that nobody measured; the ledger keeps them.
 
 A study's forecasts rest on its own runs. These rest on all profile runs of a backend and host;
 those of systems that know nodes by what they can do, where it has few steps, on other hosts' too.

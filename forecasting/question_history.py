@@ -1,4 +1,4 @@
-"""What the history has to say to forecasts that are asked for, read in one go."""
+"""What the history tells forecasts that are asked for: runs and errors, and fits, kept or made."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""From a question to an answer in the ledger, the same way for every system that recommends."""
+"""From a question to an answer in the ledger, by every system that recommends."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

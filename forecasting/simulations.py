@@ -1,4 +1,4 @@
-"""The model of asynchronous SGD fitted to the landed profiles of a round."""
+"""Simulations of asynchronous SGD: the fit of a round, and timelines beside measured ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A study, read: to run here, which is checked, or to look at what has run, here or elsewhere."""
+"""A study, read and checked: can it run here, and can it be forecast?"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The baseline every predictor has to beat: W workers do W times the steps of one."""
+"""Linear scaling, the baseline of every predictor: each worker is as fast as it is alone."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which networks there are, and the smallest image each can take; loads no framework."""
+"""Which networks there are, their families and smallest images; loads no framework."""
 
 import re
 from collections.abc import Mapping

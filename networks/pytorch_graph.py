@@ -1,4 +1,4 @@
-"""What a training step of PyTorch computes, from the module alone: operators and their shapes.
+"""Graphs of PyTorch's networks without running them: operators of a step, primitive operations.
 
 The step is run once with tensors that have shapes and no values (PyTorch's fake tensors): nothing
 is computed. `networks.traced_step` notes the operators.

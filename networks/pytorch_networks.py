@@ -1,4 +1,4 @@
-"""Plain networks as PyTorch modules: stacks of layers without branches, and SqueezeNet's fires.
+"""Networks as PyTorch modules: plain stacks, residual blocks, Inception v3, those of pytorchcv.
 
 Fully connected layers take the map that an image of the given size leaves, so that small images
 make small networks; at 224 px and 1000 classes they have as many parameters as the originals.

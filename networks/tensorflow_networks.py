@@ -1,4 +1,4 @@
-"""Sequential networks in plain TensorFlow: a small CNN, cuda-convnet, AlexNet, VGG-11.
+"""Networks in plain TensorFlow and of `tf_keras.applications`: CNNs, recurrent, transformers.
 
 Each builder takes float32 images [batch, side, side, channels] and returns logits
 [batch, num_classes]; dropout is active.

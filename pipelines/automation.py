@@ -1,4 +1,4 @@
-"""What runs when other sites have landed something."""
+"""What runs by itself: schedules of what measures, and a sensor of what other sites have landed."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta

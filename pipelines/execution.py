@@ -1,4 +1,4 @@
-"""Running a study in this process, in the history that the web interface shows."""
+"""Running a study in this process, with its resources, in the history that Dagster's pages show."""
 
 import os
 import signal

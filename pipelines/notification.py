@@ -1,4 +1,4 @@
-"""Telling people outside through a webhook that an environment variable names.
+"""Telling people outside of failed runs, through a webhook that an environment variable names.
 
 What they are told never holds a secret, and neither do the errors of telling: the path of the
 webhook is left out of every message.

@@ -1,4 +1,4 @@
-"""What a probe is: the contract between what measures and the studies that need it."""
+"""What a probe is: its contract with studies, its planned runs, and what it returns."""
 
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

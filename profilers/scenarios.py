@@ -1,4 +1,4 @@
-"""Scenarios as probes take them: one worker of each type, workers in turn, what shares a start."""
+"""Scenarios as probes take them: one worker of each type, and what one start of a job measures."""
 
 from collections.abc import Hashable, Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""When enough windows of a running job have been measured."""
+"""How long to measure: windows and iterations until their mean is known, and their throughput."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The first screen of a report: one sentence, one picture, three numbers."""
+"""The first screen of a report: one sentence, one picture of errors, three numbers."""
 
 from collections.abc import Iterable, Iterator
 from html import escape

@@ -1,4 +1,4 @@
-"""The fleet's page: one HTML file with everything in it, to be read without a network."""
+"""The fleet's page: tables and plots in one HTML file, to be read without a network."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Tables in HTML."""
+"""HTML of pages: tables, figures, sections that fold; a page loads nothing from outside."""
 
 import re
 from base64 import b64encode

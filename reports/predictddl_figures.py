@@ -1,4 +1,4 @@
-"""Figures of one model that is reused for many networks (Figs. 1, 2, 6 and 9 to 13 of PredictDDL).
+"""Figures and words of one model that is reused for many networks (Figs. 1, 2, 6, 9 to 13).
 
 The paper's measure is predicted / actual: closer to 1 is better.
 """

@@ -1,4 +1,4 @@
-"""Figures of a study: curves beside each other, errors, convergence, active links, balance."""
+"""Figures of a study: curves, errors, convergence, links, balance, and what packets show."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

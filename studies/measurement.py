@@ -1,4 +1,4 @@
-"""Running the probes a round still needs, and landing what each returns as soon as it is there."""
+"""Running the probes a round still needs, side by side where machines differ; landing runs."""
 
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor, wait

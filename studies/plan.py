@@ -1,4 +1,4 @@
-"""What a round will do, and about how long it takes, before anything of it has run."""
+"""What a round will do, and how long that takes by runs that are like it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

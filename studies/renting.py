@@ -1,4 +1,4 @@
-"""What a study may rent, at which prices, and what that will cost: asked before it is rented."""
+"""Renting for a study: at which prices and cost, what was rented, and ending what was left."""
 
 import fcntl
 import os

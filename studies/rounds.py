@@ -1,4 +1,4 @@
-"""Rounds of a study: which one is to be done, and what of it is missing.
+"""Rounds of a study: which is to be done, what is missing, and what has landed with other settings.
 
 What has landed ok in a round need not be run again, so an interrupted study resumes where it
 stopped, and a complete one is measured anew, whole or in part, on re-created clusters, in the next

@@ -1,4 +1,4 @@
-"""How a landed run tells what was asked of its probe, and how that differs from what is asked now.
+"""Settings and origin of a landed run: what was asked of its probe, by which command and version.
 
 A run keeps the settings that its probe was given. Some say what is measured (`Probe.essential`):
 where those differ, rows are missing, or were not to be seen. All others say how long or how often,

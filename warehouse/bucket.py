@@ -1,4 +1,4 @@
-"""A landing prefix in S3.
+"""A landing prefix in S3, and the manifest that says which files make a run whole.
 
 The files of a run are objects `<prefix>/runs/<run_id>/<file>`. After them comes the manifest
 `<prefix>/landed/<run_id>.json`, with the name, size and SHA-256 of each file. S3 puts one object

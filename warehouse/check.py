@@ -1,4 +1,4 @@
-"""Is the warehouse sound: the ledger's chain, every run against what has landed, the history."""
+"""Is the warehouse sound: the chain, every run against what has landed, row by row, the history."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where this project keeps what it remembers."""
+"""Where this project keeps what it remembers, and which version of it this is."""
 
 import os
 import subprocess

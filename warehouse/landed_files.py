@@ -1,4 +1,4 @@
-"""Folders that others made: what may be in them, and under which names."""
+"""Files of a landed run: which there may be, under which names, with which checksums."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Landing: where probes leave their runs as Parquet, whole or not at all.
+"""Landing: where probes leave runs as Parquet, whole or not at all; quarantine of what is broken.
 
 One run is one folder, `landing/<run_id>/<table>.parquet`, with raw files in `artefacts/`. Needs
 pyarrow, not DuckDB, so that a bare node can land what it measured.

@@ -1,4 +1,4 @@
-"""The ledger: fits, predictions and recommendations, written once, chained, never updated."""
+"""The ledger: systems, fits, predictions, recommendations; written once, chained, kept."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Making `warehouse.duckdb` and publishing its read-only copy `history.duckdb`, crash-proof."""
+"""The file `warehouse.duckdb`: schema and views, and publishing `history.duckdb` crash-proof."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Sets: landed runs as one Parquet file per day and table, `<YYYY-MM-DD>/<table>.parquet`.
+"""Sets: landed runs packed as one Parquet file per day and table, `<YYYY-MM-DD>/<table>.parquet`.
 
 Thousands of small files become a few: the day is that on which a run began (UTC), rows are sorted
 by run, and the statistics of row groups say which runs a row group holds. `SHA256SUMS` of a day is

@@ -1,4 +1,4 @@
-"""Keeping a warehouse for years: copies of it, its space, its schema version."""
+"""Keeping a warehouse for years: backups, space, schema version, and its journal replayed."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The warehouse as other rooms see it: load, what predictors may see, the ledger, the reports."""
+"""The warehouse as other rooms see it: load, what predictors may see, ledger, reports."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

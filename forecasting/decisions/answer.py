@@ -1,4 +1,4 @@
-"""One answer for a job: every system is asked about every way to run it within what is on offer."""
+"""One answer for a job: all systems on all ways to run it, and what measuring is worth."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

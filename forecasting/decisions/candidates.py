@@ -1,4 +1,4 @@
-"""Forecasts as candidates for a job: what training takes and costs there, and how surely."""
+"""Forecasts as candidates for a job: time, cost, and how surely, by errors on other days."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

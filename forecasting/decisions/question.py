@@ -1,4 +1,4 @@
-"""A job that is to be trained somewhere: what is asked of all systems at once."""
+"""A job that is to be trained somewhere, and every way to run it within what can be rented."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

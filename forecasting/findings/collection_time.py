@@ -1,4 +1,4 @@
-"""How long systems have others measure before they can answer for a batch of workloads (Fig. 13).
+"""How long systems have others measure before they can answer, beside Ernest (Fig. 13).
 
 A workload is a network that is judged; batches take them in the order of the study. Where Ernest's
 forecasts by runs of its own were judged, by this study or another, workloads are what it forecast:

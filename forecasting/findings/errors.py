@@ -1,4 +1,4 @@
-"""How wrong predictions are, by network, batch size and number of workers."""
+"""How wrong predictions are by network, batch and workers, and why the largest are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

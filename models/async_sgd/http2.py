@@ -1,4 +1,4 @@
-"""How gRPC served the streams of a captured job, and how often the paper's rule describes it.
+"""How gRPC served streams: the paper's rule, streams piece by piece, and orders that were kept.
 
 Source: Li et al., ICPE 2020, section 3.2.2: a stream that is longer than the flow-control window
 WIN is suspended once, after WIN bytes, and then sent to its end; shorter ones are not suspended.

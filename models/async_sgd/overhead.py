@@ -1,4 +1,4 @@
-"""What a receiver does with a tensor after its last packet: α·size + β.
+"""What a receiver does with a tensor after its last packet, α·size + β, beside captured streams.
 
 Source: Li et al., ICPE 2020, section 3.2.1 and Figure 10.
 """

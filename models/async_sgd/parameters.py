@@ -1,4 +1,4 @@
-"""What a fit of asynchronous SGD keeps, and how its predictions are simulated."""
+"""What a fit of asynchronous SGD keeps, and what it knows of links from their probes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The profiles that a fit names, read from their tables without what the tracer added."""
+"""The profiles that a fit names, without what the tracer added, and how much that was."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How much predictions depend on the flow-control window WIN (section 3.2.2 of the paper)."""
+"""How predictions depend on WIN (3.2.2), and throughput while workers drift apart (Fig. 16)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How well the model of streams on a link tells when each stream ends (Table 1 of the paper)."""
+"""Streams on a link: what a worker sends next, and when each stream ends (Table 1 of the paper)."""
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush

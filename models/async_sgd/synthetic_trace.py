@@ -1,4 +1,4 @@
-"""What a simulation yields: when steps started and ended, and what ran when."""
+"""What a simulation yields: steps, what ran when, throughput, and when something was in use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

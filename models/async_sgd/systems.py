@@ -1,4 +1,4 @@
-"""ICPE 2020's predictor as a system, from a profile with the servers that train or with one."""
+"""ICPE 2020's predictor as systems: from a profile with the servers that train, or with one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""When steps and their operations ran: simulated, traced, measured, in frames of one shape."""
+"""When steps and operations ran: simulated, traced, measured, and as JSON that Perfetto shows."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

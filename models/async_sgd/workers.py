@@ -1,4 +1,4 @@
-"""Workers that train together: groups of like ones, and what chance decides for each of them."""
+"""Workers that train together: groups of like ones, chance, and the options of a simulation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields

@@ -1,4 +1,4 @@
-"""Heavy, light and CPU operations (sections III-A and IV-B)."""
+"""Heavy, light and CPU operations, and what profiles say of them (sections III and IV-B)."""
 
 from collections.abc import Mapping
 from functools import cache

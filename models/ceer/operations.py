@@ -1,4 +1,4 @@
-"""Measured operations as the fit takes them: equal ones of a step together, in one row."""
+"""Operations as Ceer takes them: measured ones, the kernels behind them, and those of a network."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What others timed of layers of random shapes (IV-B), on each device."""
+"""What others timed of layers, sums of operations and steps on k devices (IV-A to IV-C)."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What PyTorch's operators work on, as numbers: images are [batch, channels, y, x].
+"""What PyTorch's operators work on, as numbers: shapes, sizes and work ([batch, channels, y, x]).
 
 Arguments come as PyTorch's profiler records them, by position: shapes of tensors (nothing for other
 arguments) and, under `values`, texts of all others (nothing for tensors).

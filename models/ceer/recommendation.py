@@ -1,4 +1,4 @@
-"""Which instance to rent, what it is better than, and why (sections IV-D and V)."""
+"""Which instance to rent, for time or cost within limits, and why (sections IV-A, IV-D and V)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

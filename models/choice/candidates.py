@@ -1,4 +1,4 @@
-"""Scenarios that a job may run on: what they take and cost, and how surely."""
+"""Scenarios that a job may run on: time, cost, and how much longer training takes than forecast."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence

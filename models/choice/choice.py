@@ -1,4 +1,4 @@
-"""One of many candidates for a job: the best of those that keep its limits surely enough."""
+"""The best of many candidates for a job, and which measurement would change that choice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

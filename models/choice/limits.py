@@ -1,4 +1,4 @@
-"""A job and its limits, and whether what an option takes and costs is within them."""
+"""A job with its objective and limits, whether an option keeps them, and which limit to relax."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What can be rented: prices as of a date, in one region, and how many nodes there are."""
+"""What can be rented as of a date, and the options for a job that none beats in all."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime

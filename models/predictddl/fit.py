@@ -1,4 +1,4 @@
-"""PredictDDL, ours: steps from the work of a network's graph, and from what like networks took.
+"""PredictDDL, ours: steps from the work of a graph and from like networks, here or on other hosts.
 
 The time of a step is a linear model of the work (`linear_work`), times what a regressor says of
 networks of this kind in such setups. Which regressor it is, is chosen by leaving out families of

@@ -1,4 +1,4 @@
-"""The embedding of a DNN's graph by a graph hypernetwork without its decoder.
+"""The embedding of a DNN's graph by a graph hypernetwork, compiled, without its decoder.
 
 Nodes begin as learned vectors of their operation (a one-hot vector times a matrix). In the order of
 a forward pass, then of a backward pass, each gets a message of those before it: of its neighbours,

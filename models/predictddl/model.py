@@ -1,4 +1,4 @@
-"""A linear model of work and a regressor of what it leaves; what leaving out tells of them."""
+"""Seconds of a step as a sum of terms of work, and a regressor of what that leaves."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

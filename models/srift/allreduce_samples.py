@@ -1,4 +1,4 @@
-"""Probed all-reduces with what is known of their cluster: what bandwidth is learned from (4.2)."""
+"""Probed all-reduces: what bandwidth is learned from (4.2), and formulas beside it (α–β, rated)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple, TypeVar, get_args

@@ -1,4 +1,4 @@
-"""What one iteration all-reduces, and when each transfer may start (sections 4.1 and 4.3)."""
+"""The exchange of one iteration: what is all-reduced when, simulated event by event (4.1, 4.3)."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How long forward and backward passes take: piecewise linear in the batch size (section 4.1)."""
+"""Passes: how long forward and backward take, and when gradients are ready (section 4.1)."""
 
 from collections.abc import Collection
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Which nodes to rent for a job: the cheapest or the fastest within limits (section 4.4)."""
+"""Which nodes to rent: cheapest or fastest within limits, what to relax, the front (4.4)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a fit of Srift keeps, and how it predicts."""
+"""What a fit of Srift keeps, and its model of all-reduce bandwidth for links of any speed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The eager mode: some good choice in little time, with few kinds of nodes (section 4.4)."""
+"""Choices without a whole search: the eager mode (4.4), static policies CAP and TAP (5.2)."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

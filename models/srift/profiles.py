@@ -1,4 +1,4 @@
-"""Everything fitted to one network, as one record: from tables to `Performance`."""
+"""Profile runs as Srift takes them: tables by network, node type and link, and their fits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

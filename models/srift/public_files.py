@@ -1,4 +1,4 @@
-"""All-reduces that others timed: bandwidth models fitted to some of them forecast the others."""
+"""All-reduces and steps of data-parallel jobs that others timed, forecast by Srift's parts."""
 
 import json
 from collections.abc import Callable, Mapping

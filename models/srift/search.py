@@ -1,4 +1,4 @@
-"""Exhaustive search in bounds: rows that cannot matter any more are never simulated."""
+"""Exhaustive search in bounds: step times of many configurations, and rows that cannot matter."""
 
 from abc import ABC, abstractmethod
 from collections import defaultdict

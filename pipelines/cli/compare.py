@@ -1,4 +1,4 @@
-"""`stepcast compare`: what differs between two sides of the history, beside the noise floor."""
+"""`stepcast compare` and `noise`: what differs between two sides, and between equal runs."""
 
 import json
 from collections.abc import Mapping, Sequence

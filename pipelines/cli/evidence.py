@@ -1,4 +1,4 @@
-"""What `stepcast predict` says of the judged scenarios that are nearest to what is asked about."""
+"""What to know before a forecast is used: nearest judged cases, foreign steps, what has changed."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

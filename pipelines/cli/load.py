@@ -1,4 +1,4 @@
-"""`stepcast load` and `stepcast push`: landed runs into the warehouse, and to where sites meet."""
+"""`stepcast load`, `push` and `import`: landed runs, those of others, and where sites meet."""
 
 from collections.abc import Sequence
 from pathlib import Path

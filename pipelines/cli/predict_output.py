@@ -1,4 +1,4 @@
-"""What `stepcast predict` prints: forecasts with their past errors, refusals, what to measure."""
+"""What `stepcast predict` prints, in tables or JSON: forecasts, past errors, refusals."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

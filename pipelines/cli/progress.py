@@ -1,4 +1,4 @@
-"""Progress on a terminal (a bar) and elsewhere (lines)."""
+"""Progress on a terminal (a bar) and elsewhere (lines), and how long is left."""
 
 import sys
 from abc import abstractmethod

@@ -1,4 +1,4 @@
-"""`stepcast sql`, `query` and `accuracy`: the history, asked."""
+"""`stepcast sql`, `query`, `accuracy` and `decisions`: the history, asked."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""What `stepcast run`, `plan` and `report` do; only what runs imports Dagster, for seconds."""
+"""What `stepcast run`, `plan` and `report` do, and the table that they end with."""
 
 import os
 import time

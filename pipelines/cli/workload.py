@@ -1,4 +1,4 @@
-"""A model of the user's own, as commands take it: package.module:function, or hf:CONFIG."""
+"""What is asked about, as commands take it: options, a file of templates, a user's own model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""One attempt at a job, from its folder and cluster to the run that lands."""
+"""One attempt at a job: its folder and cluster, the loop between controller and world, its run."""
 
 import time
 from collections import deque

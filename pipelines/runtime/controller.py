@@ -1,4 +1,4 @@
-"""The controller as a state machine: events in, a new state and decisions out, nothing else.
+"""The controller as a state machine: events in; a new state and decisions, nodes to rent, out.
 
 Source: Srift, section 4.5. Time is only what events bring; nothing here waits, measures or starts.
 """

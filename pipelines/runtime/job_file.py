@@ -1,4 +1,4 @@
-"""Job files: what is to be trained on which nodes, within which limits."""
+"""Job files: what is to be trained on which nodes, within which limits, and what is known of it."""
 
 from pathlib import Path
 from typing import Literal

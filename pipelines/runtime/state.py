@@ -1,4 +1,4 @@
-"""Where a job stands, as the controller sees it; kept on disk, so that another one can go on."""
+"""Where a job stands, and the events and decisions that pass between controller and world."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The Listener: the service's addresses, and who may ask.
+"""The Listener: the service's addresses, who may ask, and what a request has to pass.
 
 Forecasts are made in a few threads. What nodes tell takes none, for only dicts change: it never
 waits for a forecast.

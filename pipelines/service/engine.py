@@ -1,4 +1,4 @@
-"""The Inference Engine: forecasts of workloads on nodes, from the newest history."""
+"""The Inference Engine: forecasts of workloads on nodes, its threads, and how far it answers."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where workloads train: nodes of types that were profiled, or those that have registered."""
+"""Where workloads train, and which runs of the history answer for nodes of a type."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""CPU shares and memory limits by control groups, version 1 or 2.
+"""CPU shares and memory limits by control groups, and ending the processes in them.
 
 A group must be joined after a program has imported its framework: at a quarter of a core the
 imports alone would take half a minute.

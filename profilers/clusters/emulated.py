@@ -1,4 +1,4 @@
-"""A cluster on one machine: namespaces with shaped links, CPU shares and memory limits."""
+"""A cluster on one machine: shaped links, CPU shares, memory limits, and steady cores."""
 
 import json
 import os

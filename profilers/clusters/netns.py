@@ -1,4 +1,4 @@
-"""Emulated network: one namespace per node, joined by a bridge in a namespace of its own.
+"""Emulated network: namespaces joined by a bridge, and the congestion controls that they may use.
 
 Nothing is made in the host's own namespace, so clusters can neither collide with each other nor
 with the host, and deleting the namespaces deletes every link and queue in them.

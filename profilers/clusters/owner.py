@@ -1,4 +1,4 @@
-"""Who made a thing: names for what must be removed when its maker was killed.
+"""Who made a thing, so that what a killed maker left is found; folders of this user alone.
 
 Namespaces, control groups, instances, and folders on nodes are called
 `stepcast-<home>-<owner>-<serial>-<what>`. <home> is a random number that a home keeps, <owner> one

@@ -1,4 +1,4 @@
-"""An asynchronous-SGD job on a cluster: starts its programs, talks to them, ends them."""
+"""TensorFlow jobs, asynchronous and synchronous: their programs started, asked, ended."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

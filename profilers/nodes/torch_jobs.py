@@ -1,4 +1,4 @@
-"""One PyTorch network in training on one node: started, asked for steps, ended."""
+"""PyTorch jobs on nodes: one network on one node, or the ranks of a job until they have met."""
 
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence

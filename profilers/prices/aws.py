@@ -1,4 +1,4 @@
-"""Asking AWS: bounded answers, and one clear line for whatever goes wrong.
+"""Asking AWS, and its answers as records: bounded, and one clear line for whatever goes wrong.
 
 Credentials, profiles and endpoints (AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL_PRICING) are looked for
 where boto3 looks for them.

@@ -1,4 +1,4 @@
-"""Packets of a capture → TCP connections: what each end sent, and its HTTP/2 frames.
+"""Packets of a capture → TCP connections, and which of their streams carried which tensor.
 
 Payload is let go as it passes. A connection is HTTP/2 if its preface was captured, or HEADERS of
 both ends on one stream.

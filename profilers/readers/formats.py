@@ -1,4 +1,4 @@
-"""Formats that `stepcast import` reads, by name. A new one is a reader and a line in `FORMATS`."""
+"""Formats that `stepcast import` reads, by name, and which one a file looks like."""
 
 import difflib
 import re

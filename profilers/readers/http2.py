@@ -1,4 +1,4 @@
-"""Bytes of one direction of an HTTP/2 connection → its frames (RFC 9113, section 4.1)."""
+"""TCP segments of one direction → bytes in order → HTTP/2 frames (RFC 9113, section 4.1)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

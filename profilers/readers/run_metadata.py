@@ -1,4 +1,4 @@
-"""TensorFlow RunMetadata of one distributed job → rows of operation, edge and timing.
+"""TensorFlow RunMetadata (its messages too) of a distributed job → operation, edge and timing.
 
 Partition graphs give every operation and dependency exactly: `_Send` and `_Recv` nodes carry the
 same `tensor_name`, which is also in the label of the `RecvTensor` entry that times the transfer.

@@ -1,4 +1,4 @@
-"""What renting may cost: never more than the cap, even if nothing can be ended any more.
+"""What renting may cost, never more than the cap, and what each kind of instance has cost.
 
 Each instance ends by itself after hours that were fixed before it was launched. So what a launch
 can cost at most is known before: its price until then, with what is billed before its shutdown is

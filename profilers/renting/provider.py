@@ -1,4 +1,4 @@
-"""What a provider of machines is asked, and what it may answer: EC2, and a stand-in for tests."""
+"""What a provider of machines is asked and may answer, and its notice that a node is taken away."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Renting: launches within a cap, none of which is forgotten, and an end that is insisted on."""
+"""Renting: where launches are tried, within a cap; none is forgotten, and an end is insisted on."""
 
 import secrets
 import time

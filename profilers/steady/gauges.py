@@ -1,4 +1,4 @@
-"""How fast the host's processors are meanwhile, by what a fixed piece of work takes.
+"""How fast the host is meanwhile: gauges of its processors and its memory, in threads beside.
 
 Where the host is a guest, others use the same cores and caches, and a step takes half as long again
 from one second to the next. The kernel counts none of that as stolen time.

@@ -1,4 +1,4 @@
-"""What this host is and how busy it is."""
+"""What this host is and how busy it is, and measuring anew what a hypervisor disturbed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Links of servers and workers shared jointly: O(connections) when a transfer starts or ends.
+"""Links of servers and workers shared jointly, by weight: O(connections) when one starts or ends.
 
 The arithmetic is that of the oracle in tests/models/async_sgd, operation by operation.
 """

@@ -1,4 +1,4 @@
-"""From groups of workers to the kernel's arrays, and back to a trace."""
+"""From groups of workers and their operations to the kernel's arrays, and back to a trace."""
 
 from collections.abc import Sequence
 from itertools import chain
