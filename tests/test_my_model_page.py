@@ -3,7 +3,8 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from itertools import takewhile
@@ -54,6 +55,17 @@ def followed() -> Iterator[tuple[list[str], list[str]]]:
             yield shlex.split(command)[1:], list(takewhile(bool, shown))
 
 
+_own_model = cache(own_model)
+
+
+@contextmanager
+def traced_once(
+    target: str, batch_sizes: Sequence[int], folder: Path
+) -> Iterator[Callable[[], OwnModel]]:
+    """Stand in for `tracing`: a model that several commands ask about is traced once."""
+    yield lambda: _own_model(target, tuple(batch_sizes), folder)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the package that the page writes, and a home with a history."""
@@ -84,7 +96,7 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch_compute, "PIECE_S", 0.05)
     # No figure counts here, so nothing that measures on this host need end before.
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-page-{getpid()}")
-    monkeypatch.setattr(workload, "own_model", cache(own_model))
+    monkeypatch.setattr(workload, "tracing", traced_once)
     commands = [one for one in followed() if one[0][1] == TARGET and WORKER in one[0]]
     assert [words[0] for words, _ in commands] == ["predict", "profile", "predict"]
     outs = []
@@ -130,7 +142,7 @@ def test_machines_that_nobody_has_here_answer(
     there: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STEPCAST_HOME", str(gpus))
-    monkeypatch.setattr(workload, "own_model", cache(own_model))
+    monkeypatch.setattr(workload, "tracing", traced_once)
     commands = [one for one in followed() if one[0][0] == "predict" and WORKER not in one[0]]
     commands = [command for command in commands if command[0][1] == TARGET]
     assert {words[words.index("--worker") + 1] for words, _ in commands} == {"gpu.h100", "gpu.h200"}
@@ -146,7 +158,7 @@ def test_what_no_run_of_a_host_tells_is_refused(
 ) -> None:
     """Steps of one GPU say nothing of an exchange, and those of one type nothing of another."""
     monkeypatch.setenv("STEPCAST_HOME", str(gpus))
-    monkeypatch.setattr(workload, "own_model", cache(own_model))
+    monkeypatch.setattr(workload, "tracing", traced_once)
     given = ["--batch-size", "64", "--link-mbps", "1000", "--systems", "log_linear", "--json"]
     types = ["--worker", "gpu.h100,gpu.h200", "--workers", "1,2"]
     answer = stepcast("predict", TARGET, *given, *types)
@@ -198,7 +210,7 @@ def test_the_part_about_keras_is_followed(
 ) -> None:
     quick = {"links": {"trials": 1}, "tf_trace": {"traced_steps": 4, "untraced_steps": 4}}
     monkeypatch.setattr("pipelines.cli.profile_job._TRACES", quick)
-    monkeypatch.setattr(workload, "own_model", cache(own_model))
+    monkeypatch.setattr(workload, "tracing", traced_once)
     monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
     commands = [one for one in followed() if one[0][1] == KERAS]
     assert [words[0] for words, _ in commands] == ["profile", "predict"]

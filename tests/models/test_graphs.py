@@ -10,7 +10,7 @@ from models.ceer.fit import FittedCeer
 from models.predictddl.systems import PREDICTDDL
 from models.system import NotCovered
 from tests.models.ceer import study as ceer
-from tests.models.ceer.test_fitted import model
+from tests.models.ceer.test_fit import model
 from tests.models.predictddl import study as networks
 from warehouse.records import Scenario
 

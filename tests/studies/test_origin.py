@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from studies.run_settings import command, with_origin
-from tests.studies.test_settings import links
+from tests.studies.test_run_settings import links
 from tests.synthetic import landed
 from warehouse.home import code_version
 

@@ -23,7 +23,7 @@ from forecasting.recommendation import SRIFT, Market, recommend
 from models.choice.advice import AdviceRequest
 from studies.curve import Curve
 from tests.forecasting.test_asked import async_curve, torch_curves
-from tests.forecasting.test_near import asynchronous, scenario
+from tests.forecasting.test_nearest import asynchronous, scenario
 from warehouse.inputs import Input, Refusal
 from warehouse.landing import land
 from warehouse.records import BadInput, Run, Scenario
