@@ -1,0 +1,91 @@
+"""What a GPU can do at most, from its data sheet: the peaks against which times are held.
+
+Peaks are dense (without structured sparsity), in operations a second, a multiplication and an
+addition each as one; bandwidth is that of device memory. `float32` is what ordinary cores do:
+PyTorch's matrix products in float32 use them unless TF32 is asked for. Convolutions in float32 use
+TF32 where there is any (cuDNN, PyTorch's default).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import yaml
+
+from models.gpu_step.operators import Work
+from warehouse.records import BadInput
+
+_SHEETS = Path(__file__).with_name("devices.yaml")
+_CONVOLUTIONS = ("convolution", "convolution_backward")
+_PRODUCTS = ("matmul", "attention", "attention_backward", *_CONVOLUTIONS)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU: peaks (operations/s by precision), bandwidth (bytes/s), L2 (bytes), multiprocessors.
+
+    `peak` has `float32`, and of `tf32`, `bfloat16`, `float16` those that its matrix units have.
+    """
+
+    name: str
+    peak: Mapping[str, float]
+    bandwidth: float
+    l2_bytes: float
+    multiprocessors: int
+    memory_bytes: float
+    source: str
+    aliases: tuple[str, ...] = field(default=())
+
+    def peak_of(self, work: Work, tf32_products: bool = False) -> tuple[float, str]:
+        """Return operations/s at most, and the precision of the units that do it.
+
+        Half precision without matrix units of its own falls back to float32.
+        """
+        dtype = work.dtype
+        if work.kind not in _PRODUCTS:
+            return self.peak["float32"], "float32"
+        if dtype == "float32" and (work.kind in _CONVOLUTIONS or tf32_products):
+            dtype = "tf32"
+        if dtype in self.peak:
+            return self.peak[dtype], dtype
+        return self.peak["float32"], "float32"
+
+
+@lru_cache
+def devices() -> Mapping[str, Device]:
+    """Return the devices of the data sheets by every name that they have.
+
+    Raises:
+        BadInput: the file of data sheets is not as expected.
+    """
+    found: dict[str, Device] = {}
+    for name, sheet in yaml.safe_load(_SHEETS.read_text()).items():
+        device = Device(
+            name=name,
+            peak={precision: teraflops * 1e12 for precision, teraflops in sheet["peak_tflops"].items()},
+            bandwidth=sheet["bandwidth_gb_per_s"] * 1e9,
+            l2_bytes=sheet["l2_mib"] * 2**20,
+            multiprocessors=sheet["multiprocessors"],
+            memory_bytes=sheet["memory_gib"] * 2**30,
+            source=sheet["source"],
+            aliases=tuple(sheet.get("aliases", ())),
+        )
+        for alias in (name, *device.aliases):
+            if alias in found:
+                raise BadInput(f"{_SHEETS.name}: two devices are called {alias}")
+            found[alias] = device
+    return found
+
+
+def device_of(name: str) -> Device:
+    """Return a device by its name.
+
+    Raises:
+        BadInput: there is no data sheet of it.
+    """
+    device = devices().get(name)
+    if device is None:
+        known = ", ".join(sorted({one.name for one in devices().values()}))
+        raise BadInput(f"no data sheet of the GPU {name!r}; there are {known}")
+    return device

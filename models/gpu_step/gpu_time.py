@@ -1,0 +1,229 @@
+"""GPU time of operators by regression on what they do, relative to what the device could do.
+
+For each kind of operator the logarithm of time over roofline time is linear in a few properties
+without units: how full the last wave of tiles is, how deep the inner dimension, the ratio of
+computing to moving, alignment, how much of the data fits in L2. Each operator of a kind has its
+own offset, shrunk towards that of the kind. What remains is smoothed over operators of like
+shapes. Properties are relative to the device, so that a fit serves devices that it has not seen.
+
+Sources: Ceer's regressions by operation (Hafeez, Gandhi, section IV); waves of tiles as the unit
+of a GPU's work: NeuSight (Lee et al., ASPLOS 2025, section 4); ours otherwise.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, log, log2
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from models.gpu_step.device import Device
+from models.gpu_step.operators import DTYPE_BYTES, HALF, Kind, Work
+
+Vector = NDArray[np.float64]
+
+FLOOR_US = 1.0
+"""A kernel that does nothing takes this long (gpu_h100: `fill_` of one number, 1.0 us)."""
+_TILE = 128
+"""Rows and columns of a tile of a matrix product (NeuSight, table 2: most of cuBLAS's)."""
+_LEAST = 0.3
+_RIDGE = 8.0
+_NAME_PRIOR = 1.0
+_SMOOTH_PRIOR = 0.7
+_SMOOTH_WIDTH = 0.45
+_MOST_WASTE = 8.0
+_MOST = 3.0
+"""A regression never says more than e^3 times, nor less than e^-3 times, the roofline."""
+PRODUCTS = (
+    "matmul",
+    "convolution",
+    "convolution_backward",
+    "attention",
+    "attention_backward",
+    "depthwise",
+    "depthwise_backward",
+)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A call that was timed: microseconds of one call of `work` on `device`, seen `calls` times."""
+
+    work: Work
+    device: Device
+    us: float
+    calls: float = 1.0
+
+
+def roofline_us(work: Work, device: Device) -> float:
+    """Return the microseconds that peaks and bandwidth alone allow, with a kernel's floor."""
+    peak, _ = device.peak_of(work)
+    return 1e6 * max(work.flops / peak, work.bytes / device.bandwidth) + FLOOR_US
+
+
+def shares_us(work: Work, device: Device) -> Vector:
+    """Return microseconds of launching, of moving, and of computing by each kind of unit.
+
+    What is computed are whole tiles in whole waves.
+    """
+    peak, precision = device.peak_of(work)
+    compute_us = 1e6 * work.flops / peak
+    if work.kind in PRODUCTS:
+        tiles, tile_columns, waves = _tiles(work, device)
+        whole = tiles * _TILE * tile_columns / (work.batch * work.rows * work.columns)
+        compute_us *= min(whole * ceil(waves) / waves, _MOST_WASTE)
+    units = [compute_us if one == precision else 0.0 for one in ("float32", "tf32")]
+    half_us = compute_us - sum(units)
+    move_us = 1e6 * work.bytes / device.bandwidth
+    return np.array([FLOOR_US, move_us, *units, half_us])
+
+
+def _tiles(work: Work, device: Device) -> tuple[int, int, float]:
+    """Return how many tiles a product has, columns of each, and how many waves they are."""
+    tile_columns = min(_TILE, max(16, 1 << (work.columns - 1).bit_length()))
+    tiles = work.batch * ceil(work.rows / _TILE) * ceil(work.columns / tile_columns)
+    return tiles, tile_columns, tiles / device.multiprocessors
+
+
+def properties(work: Work, device: Device) -> Vector:
+    """Return what the regression of a kind rests on, numbers without units."""
+    peak, precision = device.peak_of(work)
+    compute_s, move_s = work.flops / peak, work.bytes / device.bandwidth
+    floor_share = FLOOR_US * 1e-6 / (max(compute_s, move_s) + FLOOR_US * 1e-6)
+    half, tf32 = float(work.dtype in HALF), float(precision == "tf32")
+    cached = log(1 + device.l2_bytes / (work.bytes + 1))
+    if work.kind not in PRODUCTS:
+        wide = log(work.columns) if work.columns > 1 else 0.0
+        few = log(max(1.0, device.multiprocessors * 8 / max(work.rows, 1)))
+        few = few if wide else 0.0
+        return np.array([1.0, floor_share, cached, half, wide / 10, few, half * few])
+    tiles, tile_columns, waves = _tiles(work, device)
+    empty = log(ceil(waves) / waves)
+    waste = log(tiles * _TILE * tile_columns / (work.batch * work.rows * work.columns))
+    bound = log((compute_s + 1e-9) / (move_s + 1e-9))
+    aligned = min(side & -side for side in (work.columns, work.inner, work.rows))
+    misaligned = max(0.0, log2(16 / (aligned * DTYPE_BYTES[work.dtype])))
+    narrow = log(_TILE / tile_columns)
+    return np.array(
+        [
+            1.0,
+            floor_share,
+            cached,
+            half,
+            tf32,
+            min(empty, 3.0),
+            min(waste, 3.0),
+            max(-3.0, min(bound, 0.0)),
+            max(0.0, min(bound, 3.0)),
+            32.0 / (work.inner + 32.0),
+            misaligned * (half + tf32),
+            log(1 + 1 / waves),
+            narrow,
+            log(work.taps),
+            log(work.batch) / 10,
+        ]
+    )
+
+
+def _place(work: Work) -> Vector:
+    """Return where a call stands among others of its kind; nearby ones take alike long."""
+    half = 4.0 * (work.dtype in HALF)
+    sizes = (work.batch, work.rows, work.columns, work.inner)
+    return np.array([half, log(work.bytes + 1), *(log(max(size, 1)) for size in sizes)])
+
+
+@dataclass(frozen=True)
+class _Regression:
+    base: Vector
+    slopes: Vector
+    names: Mapping[str, float]
+    places: Vector
+    residuals: Vector
+    weights: Vector
+    named: tuple[str, ...]
+
+
+class GpuTime:
+    """Times of operators; see the module. `smooth`: whether what remains is smoothed."""
+
+    def __init__(self, regressions: Mapping[Kind, _Regression], smooth: bool) -> None:
+        self._regressions = regressions
+        self._smooth = smooth
+
+    def us(self, work: Work, device: Device) -> float:
+        """Return microseconds of GPU time of a call; 0 of what launches nothing."""
+        if work.kind == "none":
+            return 0.0
+        regression = self._regressions.get(work.kind) or self._regressions.get("elementwise")
+        if regression is None:
+            return roofline_us(work, device)
+        said = float(properties(work, device) @ regression.slopes)
+        said += regression.names.get(work.name, 0.0)
+        if self._smooth:
+            said += _smoothed(work, regression)
+        base = float(shares_us(work, device) @ regression.base)
+        return base * float(np.exp(np.clip(said, -_MOST, _MOST)))
+
+    def knows(self, work: Work) -> bool:
+        """Whether an operator of this name was timed."""
+        regression = self._regressions.get(work.kind)
+        return regression is not None and work.name in regression.named
+
+
+def fit(timings: Sequence[Timing], smooth: bool = True) -> GpuTime:
+    """Fit regressions to timed calls, one for each kind."""
+    by_kind: dict[Kind, list[Timing]] = defaultdict(list)
+    for timing in timings:
+        if timing.work.kind != "none" and timing.us > 0:
+            by_kind[timing.work.kind].append(timing)
+    return GpuTime({kind: _fit_kind(of_kind) for kind, of_kind in by_kind.items()}, smooth)
+
+
+def _fit_kind(timings: Sequence[Timing]) -> _Regression:
+    matrix = np.array([properties(one.work, one.device) for one in timings])
+    shares = np.array([shares_us(one.work, one.device) for one in timings])
+    us = np.array([one.us for one in timings])
+    # Long calls matter for a step; the square root keeps a few from ruling all.
+    weights = np.sqrt(np.array([one.us * one.calls for one in timings]))
+    weights /= weights.mean()
+    # Relative errors count: rows are divided by what was measured.
+    scale = np.sqrt(weights) / us
+    base, _ = nnls(shares * scale[:, None], us * scale)
+    base = np.maximum(base, _LEAST)
+    target = np.log(us / (shares @ base))
+    penalty = np.full(matrix.shape[1], _RIDGE)
+    penalty[0] = 1e-6
+    names = sorted({one.work.name for one in timings})
+    offsets = dict.fromkeys(names, 0.0)
+    of_name = np.array([names.index(one.work.name) for one in timings])
+    slopes = np.zeros(matrix.shape[1])
+    # Slopes and the names' offsets in turn: each is a ridge regression of what the other leaves.
+    for _ in range(20):
+        shifted = target - np.array([offsets[name] for name in names])[of_name]
+        weighted = matrix * weights[:, None]
+        slopes = np.linalg.solve(matrix.T @ weighted + np.diag(penalty), weighted.T @ shifted)
+        left = target - matrix @ slopes
+        for at, name in enumerate(names):
+            mine = of_name == at
+            total = weights[mine].sum()
+            offsets[name] = float((weights[mine] * left[mine]).sum() / (total + _NAME_PRIOR))
+    left -= np.array([offsets[name] for name in names])[of_name]
+    return _Regression(
+        base,
+        slopes,
+        offsets,
+        np.array([_place(one.work) for one in timings]),
+        left,
+        weights,
+        tuple(one.work.name for one in timings),
+    )
+
+
+def _smoothed(work: Work, regression: _Regression) -> float:
+    """Return the mean of what the regression left at like shapes, shrunk towards nothing."""
+    away = (regression.places - _place(work)) / _SMOOTH_WIDTH
+    same = np.array([1.0 if name == work.name else 0.3 for name in regression.named])
+    near = np.exp(-0.5 * (away**2).sum(axis=1)) * same
+    return float((near * regression.residuals).sum() / (near.sum() + _SMOOTH_PRIOR))

@@ -1,0 +1,420 @@
+"""What an operator of a training step has to do on a GPU: floating-point operations and bytes.
+
+An operator is what PyTorch's dispatcher is asked for below automatic differentiation, with the
+shapes and types of its tensors. From these alone follows its kind (matrix product, convolution,
+attention, normalization, element-wise, ...), how many floating-point operations it has (a
+multiplication and an addition each as one), how many bytes it has to move at least, and how large
+the matrix product is that it amounts to.
+
+Source: the roofline of Williams, Waterman, Patterson (CACM 2009); operators as Ceer has them
+(Hafeez, Gandhi, section III). Convolutions as implicit matrix products: Chetlur et al., cuDNN.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+Kind = Literal[
+    "attention",
+    "attention_backward",
+    "convolution",
+    "convolution_backward",
+    "copy",
+    "depthwise",
+    "depthwise_backward",
+    "elementwise",
+    "embedding",
+    "embedding_backward",
+    "fill",
+    "matmul",
+    "none",
+    "normalization",
+    "normalization_backward",
+    "optimizer",
+    "other",
+    "pooling",
+    "reduction",
+    "softmax",
+]
+"""`none`: views and what runs on the host; `other`: unknown here."""
+
+DTYPE_BYTES: Mapping[str, int] = {
+    "float64": 8,
+    "int64": 8,
+    "float32": 4,
+    "int32": 4,
+    "bfloat16": 2,
+    "float16": 2,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+HALF = ("bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Shape (elements in each dimension) and type of a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def numbers(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its elements."""
+        return self.numbers * DTYPE_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A call: `name` as the dispatcher's without namespace and overload, tensors in and out.
+
+    Lists of tensors are flattened; arguments that are no tensors are left out. `view`: the result
+    shares memory with what was given, and nothing is launched.
+    """
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    view: bool = False
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a call has to do.
+
+    `name` is common to variants of an operator (in place or not, of whichever library). `bytes` is
+    what has to be read and written at least. As a matrix product: `batch` times [rows, inner] x
+    [inner, columns]; of others, `rows` are what is handled side by side, of `columns` each.
+    `dtype` is what is computed in: of the first floating-point tensor.
+    """
+
+    kind: Kind
+    name: str
+    dtype: str
+    flops: float
+    bytes: float
+    batch: int = 1
+    rows: int = 1
+    columns: int = 1
+    inner: int = 1
+    taps: int = 1
+    tensors: int = 1
+
+
+_SAME_NAME: Mapping[str, str] = {
+    "_conv_depthwise2d": "convolution",
+    "_efficient_attention_backward": "attention_backward",
+    "_efficient_attention_forward": "attention",
+    "_cudnn_attention_backward": "attention_backward",
+    "_cudnn_attention_forward": "attention",
+    "_flash_attention_backward": "attention_backward",
+    "_flash_attention_forward": "attention",
+    "_safe_softmax": "softmax",
+    "_scaled_dot_product_fused_attention_overrideable": "attention",
+    "_scaled_dot_product_fused_attention_overrideable_backward": "attention_backward",
+    "_scaled_dot_product_flash_attention_for_cpu": "attention",
+    "_scaled_dot_product_flash_attention_for_cpu_backward": "attention_backward",
+    "_scaled_dot_product_cudnn_attention": "attention",
+    "_scaled_dot_product_cudnn_attention_backward": "attention_backward",
+    "_scaled_dot_product_efficient_attention": "attention",
+    "_scaled_dot_product_efficient_attention_backward": "attention_backward",
+    "_scaled_dot_product_flash_attention": "attention",
+    "_scaled_dot_product_flash_attention_backward": "attention_backward",
+    "_softmax": "softmax",
+    "_softmax_backward_data": "softmax_backward",
+    "_log_softmax": "log_softmax",
+    "_log_softmax_backward_data": "log_softmax_backward",
+    "_to_copy": "copy",
+    "clone": "copy",
+    "copy_": "copy",
+    "contiguous": "copy",
+    "cudnn_batch_norm": "batch_norm",
+    "cudnn_batch_norm_backward": "batch_norm_backward",
+    "native_batch_norm": "batch_norm",
+    "native_batch_norm_backward": "batch_norm_backward",
+    "native_layer_norm": "layer_norm",
+    "native_layer_norm_backward": "layer_norm_backward",
+    "native_group_norm": "group_norm",
+    "native_group_norm_backward": "group_norm_backward",
+    "cudnn_convolution": "convolution",
+    "relu": "clamp_min",
+    "hardtanh": "clamp",
+    "new_zeros": "fill",
+    "zeros": "fill",
+    "zeros_like": "fill",
+    "zero_": "fill",
+    "ones": "fill",
+    "ones_like": "fill",
+    "full": "fill",
+    "full_like": "fill",
+    "scalar_tensor": "fill",
+    "max_pool2d_with_indices": "max_pool2d",
+    "max_pool2d_with_indices_backward": "max_pool2d_backward",
+    "_adaptive_avg_pool2d": "avg_pool2d",
+    "_adaptive_avg_pool2d_backward": "avg_pool2d_backward",
+    "embedding": "gather",
+}
+_KIND_OF: Mapping[str, Kind] = {
+    "attention": "attention",
+    "attention_backward": "attention_backward",
+    "addmm": "matmul",
+    "baddbmm": "matmul",
+    "bmm": "matmul",
+    "mm": "matmul",
+    "copy": "copy",
+    "fill": "fill",
+    "gather": "embedding",
+    "index_select": "embedding",
+    "embedding_dense_backward": "embedding_backward",
+    "batch_norm": "normalization",
+    "batch_norm_backward": "normalization_backward",
+    "group_norm": "normalization",
+    "group_norm_backward": "normalization_backward",
+    "layer_norm": "normalization",
+    "layer_norm_backward": "normalization_backward",
+    "max_pool2d": "pooling",
+    "max_pool2d_backward": "pooling",
+    "avg_pool2d": "pooling",
+    "avg_pool2d_backward": "pooling",
+    "softmax": "softmax",
+    "softmax_backward": "softmax",
+    "log_softmax": "softmax",
+    "log_softmax_backward": "softmax",
+    "all": "reduction",
+    "amax": "reduction",
+    "any": "reduction",
+    "mean": "reduction",
+    "sum": "reduction",
+    "var_mean": "reduction",
+    "cat": "elementwise",
+    "stack": "elementwise",
+}
+_ON_HOST = frozenset({"_local_scalar_dense", "detach", "empty", "empty_like", "new_empty", "lift_fresh",
+                      "empty_strided", "new_empty_strided", "_unsafe_view", "view", "set_data",
+                      "_has_compatible_shallow_copy_type", "sym_size", "is_nonzero"})
+
+
+def work_of(operator: Operator) -> Work:
+    """Return what a call has to do."""
+    name = common_name(operator.name)
+    inputs, outputs = operator.inputs, operator.outputs
+    if operator.view or name in _ON_HOST or not (inputs or outputs):
+        return Work("none", name, "float32", 0.0, 0.0)
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(name, inputs, outputs)
+    moved = float(sum(one.bytes for one in (*inputs, *outputs)))
+    if name.startswith("_foreach_"):
+        return _optimizer(name, operator)
+    kind = _KIND_OF.get(name, "elementwise")
+    if kind == "fill":
+        inputs, moved = (), float(sum(one.bytes for one in outputs or inputs))
+    written = outputs or inputs
+    largest = max((*inputs, *written), key=lambda one: one.numbers, default=Tensor((), "float32"))
+    rows, columns = _two_sides(name, kind, largest, inputs, written)
+    return Work(
+        kind,
+        name,
+        _computed_in(inputs, outputs),
+        0.0,
+        moved if kind != "fill" else moved,
+        rows=rows,
+        columns=columns,
+        tensors=len(inputs) + len(outputs),
+    )
+
+
+def common_name(name: str) -> str:
+    """Return the name that variants of an operator have in common."""
+    name = name.removeprefix("aten::")
+    name = _SAME_NAME.get(name, name)
+    if name.endswith("_") and not name.startswith("_foreach_"):
+        bare = name.removesuffix("_")
+        return _SAME_NAME.get(bare, bare)
+    return name
+
+
+def _computed_in(inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> str:
+    for one in (*inputs, *outputs):
+        if one.dtype.startswith(("float", "bfloat")):
+            return one.dtype
+    return "float32"
+
+
+def _two_sides(
+    name: str, kind: Kind, largest: Tensor, inputs: tuple[Tensor, ...], written: tuple[Tensor, ...]
+) -> tuple[int, int]:
+    """Return rows and columns of what is reduced; of anything else, all elements and 1."""
+    if kind == "softmax" or name.startswith("layer_norm"):
+        columns = largest.shape[-1] if largest.shape else 1
+    elif name.startswith("batch_norm"):
+        columns = largest.numbers // max(largest.shape[1], 1)
+    elif kind == "reduction":
+        columns = largest.numbers // max(written[0].numbers, 1)
+    else:
+        columns = 1
+    return largest.numbers // max(columns, 1), max(columns, 1)
+
+
+def _product(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    left, right = inputs[-2:]
+    *batches, rows, inner = left.shape
+    columns = right.shape[-1]
+    batch = prod(batches)
+    return Work(
+        "matmul",
+        name,
+        left.dtype,
+        2.0 * batch * rows * inner * columns,
+        float(sum(one.bytes for one in (*inputs, *outputs))),
+        batch=batch,
+        rows=rows,
+        columns=columns,
+        inner=inner,
+    )
+
+
+def _convolution(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    given, weight, written = inputs[0], inputs[1], outputs[0]
+    return _as_product(name, given, weight, written, 1.0, (*inputs, *outputs))
+
+
+def _convolution_backward(
+    name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
+) -> Work:
+    written, given, weight = inputs[:3]
+    wanted = {one.shape for one in outputs}
+    gradients = (given.shape in wanted) + (weight.shape in wanted)
+    return _as_product(name, given, weight, written, float(gradients), (*inputs, *outputs))
+
+
+def _as_product(
+    name: str,
+    given: Tensor,
+    weight: Tensor,
+    written: Tensor,
+    times: float,
+    touched: tuple[Tensor, ...],
+) -> Work:
+    groups = max(given.shape[1] // max(weight.shape[1], 1), 1)
+    deep = groups > 1 and weight.shape[1] == 1
+    backward = name.endswith("backward")
+    kind: Kind = "convolution_backward" if backward else "convolution"
+    if deep:
+        kind = "depthwise_backward" if backward else "depthwise"
+    taps = prod(weight.shape[1:])
+    return Work(
+        kind,
+        name,
+        given.dtype,
+        2.0 * written.numbers * taps * times,
+        float(sum(one.bytes for one in touched)),
+        batch=groups,
+        rows=written.numbers // max(written.shape[1], 1),
+        columns=max(weight.shape[0] // groups, 1),
+        inner=taps,
+        taps=prod(weight.shape[2:]),
+        tensors=max(round(times), 1),
+    )
+
+
+def _attention(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    """Query [batch, heads, length, head size]; keys [batch, their heads, their length, size]."""
+    backward = name.endswith("backward")
+    query, key = inputs[1:3] if backward else inputs[:2]
+    batch, heads, length, size = query.shape
+    pairs = batch * heads * length * key.shape[-2]
+    biased = any(one.numbers == pairs and one.dtype != "bool" for one in inputs if len(one.shape) == 4)
+    products = 5 if backward else 2
+    return Work(
+        "attention_backward" if backward else "attention",
+        f"{name}_biased" if biased else name,
+        query.dtype,
+        2.0 * products * pairs * size,
+        float(sum(one.bytes for one in (*inputs, *outputs))),
+        batch=batch * heads,
+        rows=length,
+        columns=key.shape[-2],
+        inner=size,
+    )
+
+
+def _embedding(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    """Rows that are looked up are read and written; the table is not read whole."""
+    written = outputs[0]
+    return Work(
+        "embedding", name, _computed_in(inputs, outputs), 0.0, 2.0 * written.bytes,
+        rows=written.numbers // max(written.shape[-1:] or (1,)), columns=1,
+    )  # fmt: skip
+
+
+def _embedding_backward(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    """The gradient of a table is filled with zeros, and rows of the gradient added to it."""
+    given, table = inputs[0], outputs[0]
+    return Work(
+        "embedding_backward", name, given.dtype, 0.0, float(3 * given.bytes + table.bytes),
+        rows=given.numbers // max(given.shape[-1], 1), columns=table.shape[0],
+    )  # fmt: skip
+
+
+_OPTIMIZER_PASSES: Mapping[str, int] = {
+    "_foreach_mul": 2, "_foreach_add": 3, "_foreach_lerp": 3, "_foreach_addcmul": 3,
+    "_foreach_sqrt": 2, "_foreach_div": 2, "_foreach_addcdiv": 4, "_foreach_sub": 3,
+}  # fmt: skip
+
+
+def _optimizer(name: str, operator: Operator) -> Work:
+    """A call for all parameters at once: it reads every list of tensors and writes one."""
+    given = operator.inputs
+    scalars = all(one.numbers <= 1 for one in given)
+    if scalars:
+        return Work("none", name, "float32", 0.0, 0.0)
+    moved = sum(one.bytes for one in given)
+    first = operator.outputs or given
+    written = sum(one.bytes for one in operator.outputs) or given[0].bytes
+    return Work(
+        "optimizer", name, given[0].dtype, 0.0, float(moved + written), tensors=len(first)
+    )
+
+
+def _loss(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    """Of every row one number is read; the gradient is filled with zeros first."""
+    moved = outputs[0].bytes if name.endswith("backward") else 0
+    return Work("reduction", name, "float32", 0.0, float(moved + 1), rows=1, columns=1)
+
+
+def _slice_backward(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    """Zeros, and a copy of what is given into them."""
+    moved = outputs[0].bytes + 2 * inputs[0].bytes
+    return Work("copy", name, inputs[0].dtype, 0.0, float(moved), rows=outputs[0].numbers)
+
+
+def _local(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    return Work("none", name, "float32", 0.0, 0.0)
+
+
+_Worker = Callable[[str, tuple[Tensor, ...], tuple[Tensor, ...]], Work]
+_SPECIAL: Mapping[str, _Worker] = {
+    "addmm": _product,
+    "attention": _attention,
+    "attention_backward": _attention,
+    "baddbmm": _product,
+    "bmm": _product,
+    "convolution": _convolution,
+    "convolution_backward": _convolution_backward,
+    "embedding_dense_backward": _embedding_backward,
+    "gather": _embedding,
+    "mm": _product,
+    "nll_loss_backward": _loss,
+    "nll_loss_forward": _loss,
+    "select_backward": _slice_backward,
+    "slice_backward": _slice_backward,
+}
