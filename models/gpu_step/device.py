@@ -18,12 +18,19 @@ from warehouse.records import BadInput
 
 _SHEETS = Path(__file__).with_name("devices.yaml")
 _CONVOLUTIONS = ("convolution", "convolution_backward")
+_JOULES_PER_OPERATION: Mapping[int, float] = {
+    16: 250 / 9.3e12,  # P100 PCIe
+    12: 250 / 14.0e12,  # V100 PCIe
+    8: 350 / 35.6e12,  # GeForce RTX 3090
+    7: 250 / 19.5e12,  # A100 PCIe
+    4: 700 / 66.9e12,  # H100 SXM5
+}
 _PRODUCTS = ("matmul", "attention", "attention_backward", *_CONVOLUTIONS)
 
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU: peaks (operations/s by precision), bandwidth (bytes/s), L2 (bytes), multiprocessors.
+    """A GPU: peaks (operations/s by precision), bandwidth (bytes/s), L2 (bytes), multiprocessors, power (W).
 
     `peak` has `float32`, and of `tf32`, `bfloat16`, `float16` those that its matrix units have.
     """
@@ -34,8 +41,20 @@ class Device:
     l2_bytes: float
     multiprocessors: int
     memory_bytes: float
+    watts: float
+    process_nm: int
     source: str
     aliases: tuple[str, ...] = field(default=())
+
+    @property
+    def strain(self) -> float:
+        """How many times its power limit the board would need to hold its peak; at least 1.
+
+        What an operation costs follows from boards of the same process that were made to hold
+        their peak: their watts over their peak, from the data sheets.
+        """
+        needed_w = self.peak["float32"] * _JOULES_PER_OPERATION[self.process_nm]
+        return max(1.0, needed_w / self.watts)
 
     def peak_of(self, work: Work, tf32_products: bool = False) -> tuple[float, str]:
         """Return operations/s at most, and the precision of the units that do it.
@@ -68,6 +87,8 @@ def devices() -> Mapping[str, Device]:
             l2_bytes=sheet["l2_mib"] * 2**20,
             multiprocessors=sheet["multiprocessors"],
             memory_bytes=sheet["memory_gib"] * 2**30,
+            watts=sheet["watts"],
+            process_nm=sheet["process_nm"],
             source=sheet["source"],
             aliases=tuple(sheet.get("aliases", ())),
         )

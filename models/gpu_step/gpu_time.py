@@ -33,6 +33,7 @@ _RIDGE = 8.0
 _NAME_PRIOR = 1.0
 _SMOOTH_PRIOR = 0.7
 _SMOOTH_WIDTH = 0.45
+_ELSEWHERE = 0.3
 _MOST_WASTE = 8.0
 _MOST = 3.0
 """A regression never says more than e^3 times, nor less than e^-3 times, the roofline."""
@@ -73,7 +74,8 @@ def shares_us(work: Work, device: Device) -> Vector:
     if work.kind in PRODUCTS:
         tiles, tile_columns, waves = _tiles(work, device)
         whole = tiles * _TILE * tile_columns / (work.batch * work.rows * work.columns)
-        compute_us *= min(whole * ceil(waves) / waves, _MOST_WASTE)
+        # Small boards of large chips cannot hold their clocks.
+        compute_us *= device.strain * min(whole * ceil(waves) / waves, _MOST_WASTE)
     units = [compute_us if one == precision else 0.0 for one in ("float32", "tf32")]
     half_us = compute_us - sum(units)
     move_us = 1e6 * work.bytes / device.bandwidth
@@ -119,10 +121,12 @@ def properties(work: Work, device: Device) -> Vector:
             max(0.0, min(bound, 3.0)),
             32.0 / (work.inner + 32.0),
             misaligned * (half + tf32),
+            min(misaligned, 2.0) * (1.0 - half - tf32),
             log(1 + 1 / waves),
             narrow,
             log(work.taps),
             log(work.batch) / 10,
+            log(device.strain),
         ]
     )
 
@@ -143,6 +147,8 @@ class _Regression:
     residuals: Vector
     weights: Vector
     named: tuple[str, ...]
+    devices: Mapping[str, float]
+    on: tuple[str, ...]
 
 
 class GpuTime:
@@ -160,9 +166,9 @@ class GpuTime:
         if regression is None:
             return roofline_us(work, device)
         said = float(properties(work, device) @ regression.slopes)
-        said += regression.names.get(work.name, 0.0)
+        said += regression.names.get(work.name, 0.0) + regression.devices.get(device.name, 0.0)
         if self._smooth:
-            said += _smoothed(work, regression)
+            said += _smoothed(work, device, regression)
         base = float(shares_us(work, device) @ regression.base)
         return base * float(np.exp(np.clip(said, -_MOST, _MOST)))
 
@@ -188,6 +194,9 @@ def _fit_kind(timings: Sequence[Timing]) -> _Regression:
     # Long calls matter for a step; the square root keeps a few from ruling all.
     weights = np.sqrt(np.array([one.us * one.calls for one in timings]))
     weights /= weights.mean()
+    # Every device counts alike, however often it was timed.
+    on = np.unique(np.array([one.device.name for one in timings]), return_inverse=True)[1]
+    weights *= (weights.sum() / (on.max() + 1) / np.bincount(on, weights))[on]
     # Relative errors count: rows are divided by what was measured.
     scale = np.sqrt(weights) / us
     base, _ = nnls(shares * scale[:, None], us * scale)
@@ -195,35 +204,52 @@ def _fit_kind(timings: Sequence[Timing]) -> _Regression:
     target = np.log(us / (shares @ base))
     penalty = np.full(matrix.shape[1], _RIDGE)
     penalty[0] = 1e-6
-    names = sorted({one.work.name for one in timings})
-    offsets = dict.fromkeys(names, 0.0)
-    of_name = np.array([names.index(one.work.name) for one in timings])
+    groups = (
+        [one.work.name for one in timings],
+        [one.device.name for one in timings],
+    )
+    offsets: tuple[dict[str, float], ...] = ({}, {})
+    moved = [np.zeros(len(timings)) for _ in groups]
     slopes = np.zeros(matrix.shape[1])
-    # Slopes and the names' offsets in turn: each is a ridge regression of what the other leaves.
-    for _ in range(20):
-        shifted = target - np.array([offsets[name] for name in names])[of_name]
-        weighted = matrix * weights[:, None]
+    weighted = matrix * weights[:, None]
+    # Slopes and offsets in turn: each is a ridge regression of what the others leave.
+    for _ in range(12):
+        shifted = target - sum(moved)
         slopes = np.linalg.solve(matrix.T @ weighted + np.diag(penalty), weighted.T @ shifted)
-        left = target - matrix @ slopes
-        for at, name in enumerate(names):
-            mine = of_name == at
-            total = weights[mine].sum()
-            offsets[name] = float((weights[mine] * left[mine]).sum() / (total + _NAME_PRIOR))
-    left -= np.array([offsets[name] for name in names])[of_name]
+        for place, group in enumerate(groups):
+            left = target - matrix @ slopes - sum(moved) + moved[place]
+            offsets[place].update(_offsets(group, left, weights))
+            moved[place] = np.array([offsets[place][name] for name in group])
+    left = target - matrix @ slopes - sum(moved)
     return _Regression(
         base,
         slopes,
-        offsets,
+        offsets[0],
         np.array([_place(one.work) for one in timings]),
         left,
         weights,
-        tuple(one.work.name for one in timings),
+        tuple(groups[0]),
+        offsets[1],
+        tuple(groups[1]),
     )
 
 
-def _smoothed(work: Work, regression: _Regression) -> float:
+def _offsets(group: Sequence[str], left: Vector, weights: Vector) -> dict[str, float]:
+    """Return the mean of what is left for each name of a group, shrunk towards nothing."""
+    names, places = np.unique(np.array(group), return_inverse=True)
+    sums = np.bincount(places, weights * left)
+    totals = np.bincount(places, weights)
+    return dict(zip(names.tolist(), (sums / (totals + _NAME_PRIOR)).tolist(), strict=True))
+
+
+def _smoothed(work: Work, device: Device, regression: _Regression) -> float:
     """Return the mean of what the regression left at like shapes, shrunk towards nothing."""
     away = (regression.places - _place(work)) / _SMOOTH_WIDTH
-    same = np.array([1.0 if name == work.name else 0.3 for name in regression.named])
+    same = np.array(
+        [
+            (1.0 if name == work.name else _ELSEWHERE) * (1.0 if on == device.name else _ELSEWHERE)
+            for name, on in zip(regression.named, regression.on, strict=True)
+        ]
+    )
     near = np.exp(-0.5 * (away**2).sum(axis=1)) * same
     return float((near * regression.residuals).sum() / (near.sum() + _SMOOTH_PRIOR))
