@@ -30,7 +30,7 @@ _PRODUCTS = ("matmul", "attention", "attention_backward", *_CONVOLUTIONS)
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU: peaks (operations/s by precision), bandwidth (bytes/s), L2 (bytes), multiprocessors, power (W).
+    """A GPU: peaks (operations/s by precision), bandwidth (bytes/s), L2 (bytes), power (W).
 
     `peak` has `float32`, and of `tf32`, `bfloat16`, `float16` those that its matrix units have.
     """
@@ -82,7 +82,9 @@ def devices() -> Mapping[str, Device]:
     for name, sheet in yaml.safe_load(_SHEETS.read_text()).items():
         device = Device(
             name=name,
-            peak={precision: teraflops * 1e12 for precision, teraflops in sheet["peak_tflops"].items()},
+            peak={
+                precision: teraflops * 1e12 for precision, teraflops in sheet["peak_tflops"].items()
+            },
             bandwidth=sheet["bandwidth_gb_per_s"] * 1e9,
             l2_bytes=sheet["l2_mib"] * 2**20,
             multiprocessors=sheet["multiprocessors"],

@@ -29,6 +29,7 @@ FLOOR_US = 1.0
 _TILE = 128
 """Rows and columns of a tile of a matrix product (NeuSight, table 2: most of cuBLAS's)."""
 _LEAST = 0.3
+_HELD = 0.1
 _RIDGE = 8.0
 _NAME_PRIOR = 1.0
 _SMOOTH_PRIOR = 0.7
@@ -141,6 +142,7 @@ def _place(work: Work) -> Vector:
 @dataclass(frozen=True)
 class _Regression:
     base: Vector
+    own: Mapping[str, Vector]
     slopes: Vector
     names: Mapping[str, float]
     places: Vector
@@ -169,7 +171,7 @@ class GpuTime:
         said += regression.names.get(work.name, 0.0) + regression.devices.get(device.name, 0.0)
         if self._smooth:
             said += _smoothed(work, device, regression)
-        base = float(shares_us(work, device) @ regression.base)
+        base = float(shares_us(work, device) @ regression.own.get(device.name, regression.base))
         return base * float(np.exp(np.clip(said, -_MOST, _MOST)))
 
     def knows(self, work: Work) -> bool:
@@ -201,7 +203,18 @@ def _fit_kind(timings: Sequence[Timing]) -> _Regression:
     scale = np.sqrt(weights) / us
     base, _ = nnls(shares * scale[:, None], us * scale)
     base = np.maximum(base, _LEAST)
-    target = np.log(us / (shares @ base))
+    # A device that was timed has its own shares, drawn towards those of all.
+    own = {}
+    bases = np.tile(base, (len(timings), 1))
+    for place, name in enumerate(sorted({one.device.name for one in timings})):
+        rows = scale[:, None] * shares * (on == place)[:, None]
+        held = np.diag(_HELD * np.sqrt((rows**2).sum(axis=0)) + _HELD)
+        found, _ = nnls(
+            np.vstack([rows, held]), np.concatenate([us * scale * (on == place), held @ base])
+        )
+        own[name] = np.maximum(found, _LEAST * base)
+        bases[on == place] = own[name]
+    target = np.log(us / (shares * bases).sum(axis=1))
     penalty = np.full(matrix.shape[1], _RIDGE)
     penalty[0] = 1e-6
     groups = (
@@ -223,6 +236,7 @@ def _fit_kind(timings: Sequence[Timing]) -> _Regression:
     left = target - matrix @ slopes - sum(moved)
     return _Regression(
         base,
+        own,
         slopes,
         offsets[0],
         np.array([_place(one.work) for one in timings]),

@@ -197,9 +197,24 @@ _KIND_OF: Mapping[str, Kind] = {
     "cat": "elementwise",
     "stack": "elementwise",
 }
-_ON_HOST = frozenset({"_local_scalar_dense", "detach", "empty", "empty_like", "new_empty", "lift_fresh",
-                      "empty_strided", "new_empty_strided", "_unsafe_view", "view", "set_data",
-                      "_has_compatible_shallow_copy_type", "sym_size", "is_nonzero"})
+_ON_HOST = frozenset(
+    {
+        "_local_scalar_dense",
+        "detach",
+        "empty",
+        "empty_like",
+        "new_empty",
+        "lift_fresh",
+        "empty_strided",
+        "new_empty_strided",
+        "_unsafe_view",
+        "view",
+        "set_data",
+        "_has_compatible_shallow_copy_type",
+        "sym_size",
+        "is_nonzero",
+    }
+)
 
 
 def work_of(operator: Operator) -> Work:
@@ -225,7 +240,7 @@ def work_of(operator: Operator) -> Work:
         name,
         _computed_in(inputs, outputs),
         0.0,
-        moved if kind != "fill" else moved,
+        moved,
         rows=rows,
         columns=columns,
         tensors=len(inputs) + len(outputs),
@@ -332,7 +347,8 @@ def _attention(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...
     query, key = inputs[1:3] if backward else inputs[:2]
     batch, heads, length, size = query.shape
     pairs = batch * heads * length * key.shape[-2]
-    biased = any(one.numbers == pairs and one.dtype != "bool" for one in inputs if len(one.shape) == 4)
+    masks = [one for one in inputs if len(one.shape) == 4 and one.dtype != "bool"]
+    biased = any(one.numbers == pairs for one in masks)
     products = 5 if backward else 2
     return Work(
         "attention_backward" if backward else "attention",
@@ -380,9 +396,7 @@ def _optimizer(name: str, operator: Operator) -> Work:
     moved = sum(one.bytes for one in given)
     first = operator.outputs or given
     written = sum(one.bytes for one in operator.outputs) or given[0].bytes
-    return Work(
-        "optimizer", name, given[0].dtype, 0.0, float(moved + written), tensors=len(first)
-    )
+    return Work("optimizer", name, given[0].dtype, 0.0, float(moved + written), tensors=len(first))
 
 
 def _loss(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:

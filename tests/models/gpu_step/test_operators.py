@@ -1,0 +1,105 @@
+"""Work of operators, worked out by hand."""
+
+import pytest
+
+from models.gpu_step.operators import Operator, Tensor, common_name, work_of
+
+
+def _float(*shape: int) -> Tensor:
+    return Tensor(shape, "float32")
+
+
+def _half(*shape: int) -> Tensor:
+    return Tensor(shape, "bfloat16")
+
+
+def test_product_counts_multiplications_additions_and_each_tensor_once() -> None:
+    work = work_of(Operator("mm", (_half(8, 16), _half(16, 32)), (_half(8, 32),)))
+    assert (work.kind, work.flops) == ("matmul", 2 * 8 * 16 * 32)
+    assert work.bytes == 2 * (8 * 16 + 16 * 32 + 8 * 32)
+    assert (work.rows, work.inner, work.columns, work.batch) == (8, 16, 32, 1)
+
+
+def test_bias_of_a_product_is_read() -> None:
+    given = (_float(32), _float(8, 16), _float(16, 32))
+    work = work_of(Operator("addmm", given, (_float(8, 32),)))
+    assert work.bytes == 4 * (32 + 8 * 16 + 16 * 32 + 8 * 32)
+
+
+def test_batched_product() -> None:
+    work = work_of(Operator("bmm", (_float(3, 4, 5), _float(3, 5, 6)), (_float(3, 4, 6),)))
+    assert (work.flops, work.batch) == (2 * 3 * 4 * 5 * 6, 3)
+
+
+def test_convolution_is_a_product_of_pixels_and_taps() -> None:
+    given = (_float(2, 3, 8, 8), _float(16, 3, 3, 3))
+    work = work_of(Operator("convolution", given, (_float(2, 16, 8, 8),)))
+    assert (work.kind, work.taps) == ("convolution", 9)
+    assert (work.rows, work.inner, work.columns) == (2 * 8 * 8, 27, 16)
+    assert work.flops == 2 * (2 * 16 * 8 * 8) * 27
+
+
+def test_convolution_of_each_channel_alone() -> None:
+    given = (_float(2, 16, 8, 8), _float(16, 1, 3, 3))
+    work = work_of(Operator("_conv_depthwise2d", given, (_float(2, 16, 8, 8),)))
+    assert (work.kind, work.flops) == ("depthwise", 2 * (2 * 16 * 8 * 8) * 9)
+
+
+def test_gradients_of_a_convolution_count_as_many_as_are_wanted() -> None:
+    gradient, given, weight = _float(2, 16, 8, 8), _float(2, 3, 8, 8), _float(16, 3, 3, 3)
+    both = work_of(
+        Operator("convolution_backward", (gradient, given, weight), (given, weight, _float(16)))
+    )
+    one = work_of(Operator("convolution_backward", (gradient, given, weight), (weight,)))
+    assert both.flops == 2 * one.flops
+
+
+@pytest.mark.parametrize(("backward", "products"), [(False, 2), (True, 5)])
+def test_attention_has_two_products_and_five_backward(backward: bool, products: int) -> None:
+    query, key = _half(2, 12, 128, 64), _half(2, 12, 256, 64)
+    name = "_scaled_dot_product_flash_attention"
+    operator = Operator(name, (query, key, key), (query,))
+    if backward:
+        operator = Operator(f"{name}_backward", (query, query, key, key), (query, key, key))
+    assert work_of(operator).flops == products * 2 * 2 * 12 * 128 * 256 * 64
+
+
+def test_attention_with_a_bias_is_another_kernel() -> None:
+    query, bias = _half(2, 12, 128, 64), _half(2, 12, 128, 128)
+    operator = Operator("_efficient_attention_forward", (query, query, query, bias), (query,))
+    assert work_of(operator).name == "attention_biased"
+
+
+def test_embedding_moves_the_rows_that_it_looks_up() -> None:
+    given = (_float(30522, 768), Tensor((64, 128), "int64"))
+    work = work_of(Operator("embedding", given, (_float(64, 128, 768),)))
+    assert work.bytes == 2 * 4 * 64 * 128 * 768
+
+
+def test_loss_reads_a_number_of_each_row_and_fills_its_gradient() -> None:
+    logits, labels = _float(8192, 30522), Tensor((8192,), "int64")
+    backward = work_of(Operator("nll_loss_backward", (_float(), logits, labels), (logits,)))
+    assert backward.bytes == pytest.approx(logits.bytes, rel=1e-6)
+
+
+def test_optimizer_reads_its_lists_and_writes_one() -> None:
+    parameters = (_float(10, 10), _float(10))
+    work = work_of(Operator("_foreach_addcdiv_", parameters * 3, ()))
+    assert work.kind == "optimizer"
+    assert work.bytes == 4 * (3 * 110 + 100)
+
+
+def test_steps_of_an_optimizer_stay_on_the_host() -> None:
+    assert work_of(Operator("_foreach_add_", (_float(), _float()), ())).kind == "none"
+
+
+@pytest.mark.parametrize("name", ["_local_scalar_dense", "empty", "detach"])
+def test_what_launches_nothing(name: str) -> None:
+    assert work_of(Operator(name, (_float(4),), (_float(4),))).kind == "none"
+    assert work_of(Operator("transpose", (_float(4),), (_float(4),), view=True)).kind == "none"
+
+
+def test_variants_share_a_name() -> None:
+    assert common_name("aten::cudnn_batch_norm") == common_name("native_batch_norm")
+    assert common_name("add_") == common_name("add")
+    assert common_name("clone") == common_name("_to_copy") == "copy"
