@@ -1,0 +1,119 @@
+"""Regressions of GPU time: they find what made up devices do, and leave out what is left out."""
+
+import random
+
+import pytest
+
+from models.gpu_step import gpu_time
+from models.gpu_step.device import Device, device_of, devices
+from models.gpu_step.gpu_time import Timing
+from models.gpu_step.operators import Operator, Tensor, Work, work_of
+from warehouse.records import BadInput
+
+H100 = device_of("h100")
+
+
+def _product(rows: int, inner: int, columns: int, dtype: str = "float32") -> Work:
+    left, right = Tensor((rows, inner), dtype), Tensor((inner, columns), dtype)
+    return work_of(Operator("mm", (left, right), (Tensor((rows, columns), dtype),)))
+
+
+def _sum_of(numbers: int) -> Work:
+    given = Tensor((numbers,), "float32")
+    return work_of(Operator("add", (given, given), (given,)))
+
+
+def _made_up(device: Device, efficiency: float, seed: int) -> list[Timing]:
+    """Products at a share of the peak, sums at a share of the bandwidth."""
+    draw = random.Random(seed)
+    sizes = [256, 512, 768, 1024, 2048, 3072, 4096]
+    works = [_product(*(draw.choice(sizes) for _ in range(3))) for _ in range(60)]
+    works += [_sum_of(draw.choice(sizes) * draw.choice(sizes)) for _ in range(60)]
+    return [Timing(one, device, gpu_time.roofline_us(one, device) / efficiency) for one in works]
+
+
+def test_a_product_at_half_the_peak() -> None:
+    fitted = gpu_time.fit(_made_up(H100, 0.5, seed=1))
+    work = _product(2048, 1024, 1024)
+    expected_us = 2 * 2048 * 1024 * 1024 / 66.9e12 * 1e6 / 0.5
+    assert fitted.us(work, H100) == pytest.approx(expected_us, rel=0.1)
+
+
+def test_a_device_that_was_not_timed_follows_its_data_sheet() -> None:
+    """On devices that work in whole tiles and waves: 1,024 tiles on 80 processors are 13 waves."""
+
+    def tiled(device: Device, seed: int) -> list[Timing]:
+        works = [one.work for one in _made_up(device, 1, seed) if one.work.kind == "matmul"]
+        each = [float(gpu_time.shares_us(one, device).sum()) for one in works]
+        return [Timing(one, device, us / 0.8) for one, us in zip(works, each, strict=True)]
+
+    fitted = gpu_time.fit([*tiled(H100, 1), *tiled(device_of("a100-pcie-40gb"), 2)])
+    work = _product(4096, 4096, 4096)
+    moved_us = 3 * 4 * 4096**2 / 900e9 * 1e6
+    computed_us = 2 * 4096**3 / 14e12 * 1e6 * 13 / (1024 / 80)
+    expected_us = (moved_us + computed_us + 1.0) / 0.8
+    assert fitted.us(work, device_of("v100")) == pytest.approx(expected_us, rel=0.05)
+
+
+def test_what_nobody_timed_takes_its_bytes_over_bandwidth() -> None:
+    fitted = gpu_time.fit([one for one in _made_up(H100, 0.5, 1) if one.work.kind == "matmul"])
+    work = _sum_of(2**26)
+    assert not fitted.knows(work)
+    assert fitted.us(work, H100) == pytest.approx(3 * 4 * 2**26 / 3352e9 * 1e6 + 1.0)
+
+
+def test_views_take_no_time() -> None:
+    fitted = gpu_time.fit(_made_up(H100, 0.5, 1))
+    view = Operator("transpose", (Tensor((4, 4), "float32"),), (), view=True)
+    assert fitted.us(work_of(view), H100) == 0.0
+
+
+def test_a_family_that_is_left_out_has_no_influence() -> None:
+    """Its times are permuted; forecasts of it from the others stay as they are, to the bit."""
+    families = {"a": _made_up(H100, 0.5, 1), "b": _made_up(H100, 0.7, 2), "c": _made_up(H100, 1, 3)}
+    times_us = [one.us for one in families["c"]]
+    random.Random(4).shuffle(times_us)
+    permuted = [
+        Timing(one.work, one.device, us) for one, us in zip(families["c"], times_us, strict=True)
+    ]
+
+    def forecasts(c: list[Timing]) -> list[float]:
+        everything = {**families, "c": c}
+        kept = [one for name in ("a", "b") for one in everything[name]]
+        fitted = gpu_time.fit(kept)
+        return [fitted.us(one.work, H100) for one in c]
+
+    assert forecasts(families["c"]) == forecasts(permuted)
+    all_of_them = gpu_time.fit([one for name in families for one in families[name]])
+    with_permuted = gpu_time.fit([*families["a"], *families["b"], *permuted])
+    work = families["c"][0].work
+    assert all_of_them.us(work, H100) != with_permuted.us(work, H100)
+
+
+def test_half_precision_has_peaks_of_its_own() -> None:
+    assert H100.peak_of(_product(64, 64, 64, "bfloat16")) == (989.4e12, "bfloat16")
+    v100 = device_of("v100")
+    assert v100.peak_of(_product(64, 64, 64, "bfloat16")) == (14e12, "float32")
+    assert v100.peak_of(_product(64, 64, 64, "float16")) == (112e12, "float16")
+
+
+def test_products_in_float32_use_tf32_only_where_asked() -> None:
+    work = _product(64, 64, 64)
+    assert H100.peak_of(work)[1] == "float32"
+    assert H100.peak_of(work, tf32_products=True)[1] == "tf32"
+
+
+def test_small_boards_of_large_chips_cannot_hold_their_clocks() -> None:
+    assert H100.strain == pytest.approx(1.0)
+    assert device_of("t4").strain == pytest.approx(8.1e12 * 250 / 14e12 / 70)
+
+
+def test_every_data_sheet_is_whole() -> None:
+    for device in devices().values():
+        assert device.peak["float32"] > 1e12
+        assert device.source
+
+
+def test_a_gpu_without_a_data_sheet() -> None:
+    with pytest.raises(BadInput, match="no data sheet of the GPU 'b9000'; there are a100"):
+        device_of("b9000")
