@@ -164,7 +164,8 @@ class GpuTime:
         """Return microseconds of GPU time of a call; 0 of what launches nothing."""
         if work.kind == "none":
             return 0.0
-        regression = self._regressions.get(work.kind) or self._regressions.get("elementwise")
+        like: Kind = "matmul" if work.kind in PRODUCTS else "elementwise"
+        regression = self._regressions.get(work.kind) or self._regressions.get(like)
         if regression is None:
             return roofline_us(work, device)
         said = float(properties(work, device) @ regression.slopes)

@@ -62,6 +62,17 @@ def test_what_nobody_timed_takes_its_bytes_over_bandwidth() -> None:
     assert fitted.us(work, H100) == pytest.approx(3 * 4 * 2**26 / 3352e9 * 1e6 + 1.0)
 
 
+def test_a_kind_that_nobody_timed_takes_that_of_its_like() -> None:
+    """Convolutions go by products, reductions by sums; neither raises."""
+    fitted = gpu_time.fit(_made_up(H100, 0.5, 1))
+    given, weight = Tensor((64, 64, 56, 56), "float32"), Tensor((64, 64, 3, 3), "float32")
+    convolution = work_of(Operator("convolution", (given, weight), (given,)))
+    assert fitted.us(convolution, H100) > gpu_time.roofline_us(convolution, H100)
+    assert not fitted.knows(convolution)
+    total = work_of(Operator("sum", (given,), (Tensor((), "float32"),)))
+    assert fitted.us(total, H100) > gpu_time.roofline_us(total, H100) / 2
+
+
 def test_views_take_no_time() -> None:
     fitted = gpu_time.fit(_made_up(H100, 0.5, 1))
     view = Operator("transpose", (Tensor((4, 4), "float32"),), (), view=True)

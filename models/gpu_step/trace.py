@@ -1,0 +1,257 @@
+"""The operators of a training step as a GPU would be asked for them, traced without a GPU.
+
+Tensors are fake: they have shapes and types, and no values. They say that they are on a processor,
+for a PyTorch without CUDA refuses fake CUDA tensors in places (indexing, streams of backward).
+Where the two devices differ, the GPU's behaviour is put in place:
+
+* autocast casts what CUDA's autocast casts (its list of operators in float32 is longer),
+* dropout is one operator, `native_dropout`,
+* attention is one operator, unless in float32 with grouped queries, which PyTorch takes apart,
+* a value that is asked for (`.item()`) is made up: true, 1 or 0.5.
+
+Memory is that of storages alive at once: parameters, gradients and activations that backward keeps.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from models.gpu_step.memory import rounded
+from models.gpu_step.operators import DTYPE_BYTES, Operator, Tensor
+
+Precision = Literal["float32", "bfloat16", "float16"]
+_IN_FLOAT32 = (
+    "layer_norm",
+    "native_layer_norm",
+    "group_norm",
+    "pow.Tensor_Scalar",
+    "pow.Tensor_Tensor",
+    "pow.Scalar",
+    "exp",
+    "log",
+    "rsqrt",
+    "reciprocal",
+    "softplus",
+    "norm.Scalar",
+    "softmax.int",
+    "log_softmax.int",
+    "sum",
+    "sum.dim_IntList",
+    "cumsum",
+    "prod",
+)
+"""What CUDA's autocast computes in float32 and the processor's does not (autocast_mode.cpp)."""
+_HALF = (torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Operators in order, bytes of each parameter, and most bytes alive in forward and backward.
+
+    `peak_bytes` has parameters, buffers, inputs, gradients and activations, not the optimizer's.
+    """
+
+    operators: tuple[Operator, ...]
+    waits: tuple[int, ...]
+    parameters_bytes: tuple[int, ...]
+    peak_bytes: int
+
+
+def trace_step(
+    module: torch.nn.Module,
+    loss_of: Callable[[torch.nn.Module], torch.Tensor],
+    given: Sequence[torch.Tensor],
+    precision: Precision = "float32",
+) -> Trace:
+    """Return the operators of forward and backward of a module of fake tensors.
+
+    Args:
+        module: made under a `FakeTensorMode`, which has to be entered.
+        loss_of: runs the module and returns the loss; its operators are cast as autocast does.
+        given: the batch, which is in memory all the time.
+        precision: of autocast; parameters stay float32.
+    """
+    recorder = _Recorder()
+    for standing in (*module.parameters(), *module.buffers(), *given):
+        recorder.hold(standing)
+    with ExitStack() as stack:
+        stack.enter_context(_cuda_lists())
+        stack.enter_context(recorder)
+        stack.enter_context(_AsOnGpu())
+        with torch.autocast(
+            "cpu", torch.bfloat16 if precision == "float32" else getattr(torch, precision),
+            enabled=precision != "float32",
+        ):  # fmt: skip
+            loss = loss_of(module)
+        torch.autograd.backward([loss])
+    return Trace(
+        tuple(recorder.operators),
+        tuple(recorder.waits),
+        tuple(one.numel() * one.element_size() for one in module.parameters()),
+        recorder.most_bytes,
+    )
+
+
+@contextmanager
+def _cuda_lists() -> Iterator[None]:
+    """Make the processor's autocast compute in float32 what CUDA's does."""
+    here = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)  # noqa: SLF001
+    with torch.library._scoped_library("aten", "IMPL") as library:  # noqa: SLF001
+        for name in _IN_FLOAT32:
+            packet, _, overload = name.partition(".")
+            operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+            def in_float32(*args: Any, operator: Any = operator, **kwargs: Any) -> Any:
+                raised = (_raised(value) for value in args)
+                with torch._C._ExcludeDispatchKeyGuard(here):  # noqa: SLF001
+                    return operator(*raised, **kwargs)
+
+            library.impl(name, in_float32, "AutocastCPU")
+        yield
+
+
+def _raised(value: Any) -> Any:
+    half = isinstance(value, torch.Tensor) and value.dtype in _HALF
+    return value.float() if half else value
+
+
+class _AsOnGpu(TorchFunctionMode):  # type: ignore[no-untyped-call]
+    """Replaces functions that a GPU does in other operators than a processor."""
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.nn.functional.dropout:
+            return _dropout(*args, **kwargs)
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            return _attention(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+def _dropout(
+    given: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> torch.Tensor:
+    return torch.native_dropout(given, p, True)[0] if training and p else given
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    if torch.is_autocast_enabled("cpu"):
+        half = torch.get_autocast_dtype("cpu")
+        query, key, value = (one.to(half) for one in (query, key, value))
+        if attn_mask is not None and attn_mask.is_floating_point():
+            attn_mask = attn_mask.to(half)
+    grouped = enable_gqa and query.shape[1] != key.shape[1]
+    if grouped and query.dtype == torch.float32:
+        return _in_parts(query, key, value, attn_mask, is_causal, scale)
+    fused = torch.ops.aten._scaled_dot_product_fused_attention_overrideable  # noqa: SLF001
+    attended: torch.Tensor = fused(
+        query, key, value, attn_mask, dropout_p, is_causal, False, scale=scale
+    )[0]
+    return attended
+
+
+def _in_parts(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+) -> torch.Tensor:
+    """Attention by products and a softmax, as `_scaled_dot_product_attention_math` does it."""
+    times = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
+    root = (scale or query.shape[-1] ** -0.5) ** 0.5
+    scores = (query * root) @ (key * root).transpose(-2, -1)
+    if is_causal:
+        seen = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril()
+        mask = torch.zeros_like(seen, dtype=query.dtype).masked_fill(~seen, float("-inf"))
+    if mask is not None:
+        scores = scores + mask
+    return torch.ops.aten._safe_softmax(scores, -1) @ value  # type: ignore[no-any-return]  # noqa: SLF001
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes operators, and the bytes of storages that are alive."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operators: list[Operator] = []
+        self.waits: list[int] = []
+        self.most_bytes = 0
+        self._live_bytes = 0
+        self._alive: set[int] = set()
+
+    def hold(self, tensor: torch.Tensor) -> None:
+        """Count a tensor's storage until nothing refers to it."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata  # noqa: SLF001
+        if key in self._alive:
+            return
+        size = rounded(storage.nbytes())
+        self._alive.add(key)
+        self._live_bytes += size
+        self.most_bytes = max(self.most_bytes, self._live_bytes)
+        weakref.finalize(storage, self._free, key, size)
+
+    def _free(self, key: int, size: int) -> None:
+        self._alive.discard(key)
+        self._live_bytes -= size
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = func.name().partition(".")[0]
+        if not name.startswith("aten::"):
+            return func(*args, **kwargs)
+        inputs = tuple(_described((*args, *kwargs.values())))
+        if name == "aten::_local_scalar_dense":
+            self.waits.append(len(self.operators))
+            self.operators.append(Operator("_local_scalar_dense", inputs, ()))
+            dtype = args[0].dtype
+            return True if dtype == torch.bool else 0.5 if dtype.is_floating_point else 1
+        result = func(*args, **kwargs)
+        written = result if isinstance(result, tuple | list) else (result,)
+        for one in written:
+            if isinstance(one, torch.Tensor):
+                self.hold(one)
+        self.operators.append(
+            Operator(
+                name.removeprefix("aten::"), inputs, tuple(_described(written)), bool(func.is_view)
+            )
+        )
+        return result
+
+
+def _described(values: Sequence[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            dtype = str(value.dtype).removeprefix("torch.")
+            yield Tensor(tuple(value.shape), dtype if dtype in DTYPE_BYTES else "float32")
+        elif isinstance(value, tuple | list):
+            yield from _described(value)
