@@ -121,7 +121,7 @@ def _raised(value: Any) -> Any:
     return value.float() if half else value
 
 
-class _AsOnGpu(TorchFunctionMode):  # type: ignore[no-untyped-call]
+class _AsOnGpu(TorchFunctionMode):
     """Replaces functions that a GPU does in other operators than a processor."""
 
     def __torch_function__(
@@ -188,7 +188,8 @@ def _in_parts(
         mask = torch.zeros_like(seen, dtype=query.dtype).masked_fill(~seen, float("-inf"))
     if mask is not None:
         scores = scores + mask
-    return torch.ops.aten._safe_softmax(scores, -1) @ value  # type: ignore[no-any-return]  # noqa: SLF001
+    shares: torch.Tensor = torch.ops.aten._safe_softmax(scores, -1)  # noqa: SLF001
+    return shares @ value
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -27,7 +27,8 @@ def _made_up(device: Device, efficiency: float, seed: int) -> list[Timing]:
     """Products at a share of the peak, sums at a share of the bandwidth."""
     draw = random.Random(seed)
     sizes = [256, 512, 768, 1024, 2048, 3072, 4096]
-    works = [_product(*(draw.choice(sizes) for _ in range(3))) for _ in range(60)]
+    sides = [draw.choices(sizes, k=3) for _ in range(60)]
+    works = [_product(rows, inner, columns) for rows, inner, columns in sides]
     works += [_sum_of(draw.choice(sizes) * draw.choice(sizes)) for _ in range(60)]
     return [Timing(one, device, gpu_time.roofline_us(one, device) / efficiency) for one in works]
 
