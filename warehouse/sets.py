@@ -44,6 +44,13 @@ def is_sets(folder: Path) -> bool:
     return folder.is_dir() and any(_is_day(path) for path in folder.iterdir())
 
 
+def sets_below(folder: Path) -> list[Path]:
+    """Return the folders of sets that a folder of them is or holds; of anything else none."""
+    if is_sets(folder):
+        return [folder]
+    return sorted(one for one in folder.iterdir() if is_sets(one)) if folder.is_dir() else []
+
+
 class Sets:
     """The runs of a folder of sets. Opening it compares every file with its checksum."""
 

@@ -14,7 +14,7 @@ from warehouse.records import BadInput, Purpose
 from warehouse.recovery import recover
 from warehouse.run_archive import copy_kept_runs, kept_runs
 from warehouse.seal import FOLDER
-from warehouse.sets import is_sets
+from warehouse.sets import sets_below
 from warehouse.sites import ReceiveReport, receive
 from warehouse.sites import push as push_runs
 from warehouse.warehouse import Warehouse
@@ -30,8 +30,9 @@ def load(
 
     A run that cannot be loaded is set aside with its reason, and the others still load. Of a
     place, it is copied again only if it is put there again. Symbolic links are not followed: a run
-    that holds one is not copied. Of a folder of sets (`stepcast export`), all runs come or none,
-    and the forecasts that were published with them (`stepcast seal`) come too.
+    that holds one is not copied. Of a folder of sets (`stepcast export`), or of folders of sets,
+    all runs come or none, and the forecasts that were published with them (`stepcast seal`) come
+    too.
 
     A warehouse.duckdb that is damaged is set aside first, and built again of landing/ and journal/;
     one that is not there too.
@@ -40,15 +41,18 @@ def load(
 
     Example: stepcast load data/reference
 
+    Example: stepcast load data/public
+
     Example: stepcast load s3://lab/runs
     """
     for line in recover(home()):
         print_text(line)
     warehouse = Warehouse(home())
     wrong: list[str] = []
-    sets = Path(place) if place and is_sets(Path(place)) else None
-    if sets is not None:
-        copied = copy_kept_runs(sets, warehouse.landing, [run.run_id for run in kept_runs(sets)])
+    sets = sets_below(Path(place)) if place else []
+    if sets:
+        found = {folder: [run.run_id for run in kept_runs(folder)] for folder in sets}
+        copied = sum(copy_kept_runs(one, warehouse.landing, ids) for one, ids in found.items())
         print_text(f"copied {copied} runs from {place}")
     elif place:
         received = receive(prefix_of(place), warehouse.landing)
@@ -58,7 +62,7 @@ def load(
         wrong = not_copied(received)
     report = warehouse.load(verify=True)
     print_text(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
-    if sets is not None and (sealed := warehouse.load_sealed(sets / FOLDER)):
+    if sealed := sum(warehouse.load_sealed(folder / FOLDER) for folder in sets):
         print_text(f"loaded {sealed:,} published forecasts")
     tell_dagster(warehouse.home)
     check_all_loaded(report, wrong)

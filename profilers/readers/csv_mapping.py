@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import polars as pl
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from profilers.record_file import read_record
 from warehouse.records import BadInput, Record
@@ -24,8 +32,9 @@ class ColumnSource(Record):
     """Where the values of one column come from: a source column, a constant, or a subject.
 
     A source column may be converted: `type` says to what (text unless said), `factor` multiplies a
-    number before an integer is rounded, and of a text `pattern` keeps its first group. A `subject`
-    becomes a JSON object.
+    number before an integer is rounded, and of a text `pattern` keeps its first group. `words` says
+    what we call what a text has; it has to have all that the file has. A `subject` becomes a JSON
+    object.
     """
 
     column: str | None = None
@@ -34,6 +43,15 @@ class ColumnSource(Record):
     type: Kind | None = None
     factor: float | None = None
     pattern: str | None = None
+    words: Mapping[str, str] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        # As in `CsvMapping.canonical_json`.
+        fields: dict[str, JsonValue] = handler(self)
+        if self.words is None:
+            fields.pop("words", None)
+        return fields
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -46,8 +64,10 @@ class ColumnSource(Record):
             raise ValueError("column: expected the name of a source column, found nothing")
         if given == ["subject"] and not self.subject:
             raise ValueError("subject: expected names with their sources, found none")
-        if self.column is None and self.model_fields_set & {"type", "factor", "pattern"}:
-            raise ValueError("type, factor and pattern are of source columns only")
+        if self.column is None and self.model_fields_set & {"type", "factor", "pattern", "words"}:
+            raise ValueError("type, factor, pattern and words are of source columns only")
+        if self.words is not None and self.kind != "text":
+            raise ValueError(f"words are of texts, not {self.kind}")
         if self.factor is not None and self.kind not in ("integer", "real"):
             raise ValueError(f"factor needs a number, not {self.kind}")
         if self.factor is not None and not math.isfinite(self.factor):
@@ -66,8 +86,18 @@ class ColumnSource(Record):
 
 def _check_pattern(pattern: str) -> None:
     """Refuse what is no regular expression with a group."""
+    _compiled(pattern, pl.lit("").str.extract(pattern, 1))
+
+
+def _is_pattern(pattern: str) -> str:
+    """Refuse what is no regular expression."""
+    _compiled(pattern, pl.lit("").str.contains(pattern))
+    return pattern
+
+
+def _compiled(pattern: str, use: pl.Expr) -> None:
     try:
-        pl.select(pl.lit("").str.extract(pattern, 1))
+        pl.select(use)
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"pattern {pattern!r:.60}: {' '.join(str(error).split()):.120}") from None
 
@@ -80,6 +110,13 @@ Source = Annotated[ColumnSource, BeforeValidator(_spelt_out)]
 """A column; a plain word is the name of a source column."""
 
 
+class Sample(Record):
+    """Of lines that have the same values in the columns `of`, `lines` at most, evenly spaced."""
+
+    of: tuple[str, ...] = Field(min_length=1)
+    lines: int = Field(ge=1)
+
+
 class CsvMapping(Record):
     """How a CSV file becomes rows of the raw table `table`.
 
@@ -88,12 +125,20 @@ class CsvMapping(Record):
     into the run's config, the latter say which machine it was. `missing` are texts of values that
     are not there, besides the empty one. `delimiter` stands between columns, `decimal` before the
     fraction of a number and `thousands`, if anything does, between groups of three of its digits.
+    `commit` of the source, `hardware` and `step` (what was timed) are words for readers. Of a file
+    that is too large to be kept whole, `sample` says which lines are; and `only` which patterns
+    columns have in the lines that are meant.
     """
 
     table: str
     source: str
     licence: str | None = None
     url: str | None = None
+    commit: str | None = None
+    hardware: str | None = None
+    step: str | None = None
+    sample: Sample | None = None
+    only: Mapping[str, Annotated[str, AfterValidator(_is_pattern)]] = Field(default_factory=dict)
     missing: tuple[str, ...] = ()
     delimiter: Literal[",", ";", "\t", "|"] = ","
     decimal: Literal[".", ","] = "."
@@ -110,12 +155,15 @@ class CsvMapping(Record):
         return self
 
     def canonical_json(self) -> str:
-        """Return JSON as `Record` does, without marks that are as in most files.
+        """Return JSON as `Record` does, without what is as in most files.
 
-        A file is not imported again with another mapping, and the first ones had no marks.
+        A file is not imported again with another mapping, and the first ones had none of it.
         """
+        fields = type(self).model_fields
         unsaid = {
-            name for name in _MARKS if getattr(self, name) == type(self).model_fields[name].default
+            name
+            for name in _UNSAID
+            if getattr(self, name) == fields[name].get_default(call_default_factory=True)
         }
         kept = self.model_dump(mode="json", exclude=unsaid)
         return json.dumps(kept, sort_keys=True, separators=(",", ":"))
@@ -129,10 +177,20 @@ class CsvMapping(Record):
 
     def source_names(self) -> set[str]:
         """Names that the header of the file must have."""
-        return {str(source.column) for source in self.sources()} | {*self.runs, *self.host.values()}
+        named = {str(source.column) for source in self.sources()}
+        sampled = self.sample.of if self.sample else ()
+        return named | {*self.runs, *self.host.values(), *sampled, *self.only}
+
+    def words(self) -> dict[str, str]:
+        """Return what it says of its source for readers."""
+        said = {"commit": self.commit, "hardware": self.hardware, "step": self.step}
+        return {name: text for name, text in said.items() if text is not None}
 
 
-_MARKS = ("delimiter", "decimal", "thousands")
+_UNSAID = (
+    *("delimiter", "decimal", "thousands"),
+    *("commit", "hardware", "step", "sample", "only"),
+)
 
 
 def find(path: Path, given: Path | None) -> Path:

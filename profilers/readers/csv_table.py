@@ -16,7 +16,7 @@ import polars as pl
 from profilers.probe import Setting
 from profilers.readers.bounded import describe_repeat
 from profilers.readers.contract import ImportedRun, ReaderOptions, lines, read_bytes
-from profilers.readers.csv_mapping import ColumnSource, CsvMapping, find, load
+from profilers.readers.csv_mapping import ColumnSource, CsvMapping, Sample, find, load
 from profilers.readers.nccl_measured import ELEMENT_BYTES
 from warehouse import limits
 from warehouse.records import BadInput, content_hash
@@ -47,7 +47,11 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     file = find(path, options.mapping)
     mapping = load(file)
     cells = _scan(path, mapping, file)
+    for name, pattern in mapping.only.items():
+        cells = cells.filter(pl.col(name).str.contains(pattern))
     _check_values(path, cells, mapping)
+    if mapping.sample is not None:
+        cells = cells.filter(_is_sampled(mapping.sample))
     keys = sorted({*mapping.runs, *mapping.host.values()})
     frames = [
         cells.select(
@@ -63,6 +67,12 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     with _refused(path, f"does not fit {file.name}"):
         table = pl.concat(frames).sort(_LINE, maintain_order=True).collect(engine="streaming")
         yield from _runs(path, table, mapping, keys, file)
+
+
+def _is_sampled(sample: Sample) -> pl.Expr:
+    """Return which lines are kept of each group: those at which another share of it begins."""
+    place, size = (one.over(sample.of) for one in (pl.int_range(pl.len()), pl.len()))
+    return (place == 0) | (place * sample.lines // size != (place - 1) * sample.lines // size)
 
 
 @contextmanager
@@ -90,6 +100,7 @@ def _runs(
             {mapping.table: _completed(mapping.table, part.drop(named))},
             {
                 **config,
+                **mapping.words(),
                 "mapping": file.stem,
                 "mapping_hash": content_hash(mapping.canonical_json()),
             },
@@ -189,7 +200,13 @@ def _other_delimiter(header: str, mapping: CsvMapping) -> str:
 def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     """Refuse a file without lines, with more than can be kept, or with a value of another kind."""
     converted = {
-        (str(source.column), source.kind, source.pattern, source.factor): source
+        (
+            str(source.column),
+            source.kind,
+            source.pattern,
+            source.factor,
+            tuple(source.words or ()),
+        ): source
         for source in mapping.sources()
     }
     if mapping.table == "allreduce":
@@ -207,7 +224,8 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
         ).collect(engine="streaming")
     count, size = counted["rows"][0] * len(mapping.rows), counted["bytes"][0] * len(mapping.rows)
     if not count:
-        raise BadInput(f"{path}: no line below the header; expected measurements")
+        meant = " that its mapping means" if mapping.only else ""
+        raise BadInput(f"{path}: no line below the header{meant}; expected measurements")
     if count > limits.EVENTS or size > limits.KEPT_CHARACTERS:
         raise BadInput(
             f"{path}: {count:,} rows with {size:,} bytes of text; at most {limits.EVENTS:,} and "
@@ -223,6 +241,8 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
         cell = str(found.collect(engine="streaming").to_series().first())
         place = _place(cells, line)
     expected = f"text like {one.pattern!r}" if one.pattern else f"{one.kind}"
+    if one.words is not None:
+        expected = f"one of {', '.join(one.words)}"
     raise BadInput(
         f"{path} {place}, column {_one_line(str(one.column))}: expected {expected}, found "
         f"{cell!r:.80}; {_mended(cell, one, mapping)}"
@@ -309,7 +329,9 @@ def _converted(column: ColumnSource, mapping: CsvMapping) -> pl.Expr:
     if column.kind == "time":
         return text.str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
     if column.kind == "text":
-        return text
+        if column.words is None:
+            return text
+        return text.replace_strict(column.words, default=None, return_dtype=pl.String)
     real = _finite(text.cast(pl.Float64, strict=False))
     if column.kind == "real":
         return real if column.factor is None else _finite(_scaled(real, column.factor))

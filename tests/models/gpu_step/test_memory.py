@@ -25,5 +25,5 @@ def test_optimizers_keep_state(optimizer: Optimizer, copies: int) -> None:
 
 def test_fits_with_a_twentieth_to_spare() -> None:
     l4 = device_of("l4")
-    assert Memory(20 * 2**30, 0).fits(l4)
-    assert not Memory(22 * 2**30, 0).fits(l4)
+    assert Memory(19 * 2**30, 0).fits(l4)
+    assert not Memory(20 * 2**30, 0).fits(l4)

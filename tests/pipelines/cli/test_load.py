@@ -1,5 +1,6 @@
 """`stepcast load`: landed runs come into the warehouse, broken ones are set aside."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ def landing(tmp_path: Path, study_file: Path, probes: PaperProbes) -> Path:
     found = opened(read_study(study_file), "loopback", host_id(), [])
     profiled(found, folder)
     return folder
+
+
+PUBLIC = Path(__file__).parents[3] / "data" / "public"
 
 
 def loaded(home: Path) -> int:
@@ -141,3 +145,22 @@ def test_push_needs_a_place(
     assert answer.code == 2
     assert "no place to push to; name a folder or s3://bucket/name, or set STEPCAST" in answer.err
     assert stepcast("push", "ftp://x").code == 2
+
+
+def test_public_measurements_load_with_their_sources(
+    stepcast: Callable[..., Any], home: Path
+) -> None:
+    answer = stepcast("load", str(PUBLIC))
+    assert (answer.code, answer.err) == (0, "")
+    runs = len([one for folder in PUBLIC.iterdir() for one in folder.glob("*.yaml")])
+    assert answer.out.splitlines()[0] == f"copied {runs} runs from {PUBLIC}"
+    assert stepcast("load", str(PUBLIC)).out.startswith("copied 0 runs")
+    found = read_only(home, "SELECT * FROM raw.run JOIN raw.source USING (run_id)").to_dicts()
+    assert len(found) == runs
+    notice = " ".join((PUBLIC.parents[1] / "NOTICE").read_text().split())
+    for one in found:
+        assert (one["backend"], one["purpose"]) == ("imported", "profile")
+        assert one["licence"] and json.loads(one["config"])["hardware"]
+        assert json.loads(one["config"])["step"]
+        assert one["source"].split(" (")[0].split(", ")[0] in notice
+    assert sum(file.stat().st_size for file in PUBLIC.rglob("*.*")) < 10e6

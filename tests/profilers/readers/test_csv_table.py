@@ -471,3 +471,40 @@ def test_any_text_survives(
     rows = only("csv", csv, options).tables["external"]
     assert [json.loads(text)["dnn"] for text in rows["subject"]] == frame["model"].to_list()
     assert set(rows["value"]) == {value}
+
+
+def test_only_some_lines_are_kept_and_words_are_ours(csv: Path, mapping: ReaderOptions) -> None:
+    ours = edited(
+        mapping,
+        "{dnn: model,",
+        "{dnn: {column: model, words: {vgg: vgg16, alex: alexnet}},",
+    )
+    said = "source: somebody\nonly: {ms: '^[0-9]'}\nsample: {of: [model], lines: 2}\nhardware: T4"
+    assert ours.mapping is not None
+    ours.mapping.write_text(ours.mapping.read_text().replace("source: somebody", said))
+    lines = [f"vgg,{n},0,{n}" for n in range(1, 6)] + ["alex,1,0,7", "other,1,0,-"]
+    csv.write_text("model,n,xla,ms\n" + "\n".join(lines))
+    found = only("csv", csv, ours)
+    assert [json.loads(one)["dnn"] for one in found.tables["external"]["subject"]] == [
+        "vgg16",
+        "vgg16",
+        "alexnet",
+    ]
+    assert found.tables["external"]["value"].to_list() == [0.001, 0.004, 0.007]
+    assert found.config["hardware"] == "T4"
+    csv.write_text("model,n,xla,ms\nother,1,0,1\n")
+    with pytest.raises(BadInput, match="line 2, column model: expected one of vgg, alex, found"):
+        imported("csv", csv, ours)
+    csv.write_text("model,n,xla,ms\nvgg,1,0,-\n")
+    with pytest.raises(BadInput, match="no line below the header that its mapping means"):
+        imported("csv", csv, ours)
+
+
+def test_what_a_mapping_leaves_unsaid_is_not_in_its_hash() -> None:
+    """Files that were imported with it would be refused."""
+    hashes = {
+        file.stem: content_hash(load(file).canonical_json()) for file in FOLDER.glob("*.yaml")
+    }
+    assert hashes["neusight_steps"] == "e6074f8a3ec0ea21"
+    assert hashes["allreduce_nccl_tests"] == "93e8968fa43d3f73"
+    assert hashes["tf_ops_dense"] == "6ed50d77d3ebf27b"
