@@ -17,11 +17,11 @@ from warehouse import limits
 from warehouse.documents import read_document
 from warehouse.durable_files import remove, sync, temporary
 from warehouse.fields import Batch, Mbps, Name, Nodes, Pixels, nearest_names
+from warehouse.home import FLEET_MEMBERS
 from warehouse.records import BadInput, Record
 
 Minutes = Annotated[float, Field(gt=0, le=limits.SECONDS / 60, allow_inf_nan=False)]
 Every = Literal["hour", "night", "week", "month"]
-FILE = "fleet-members.yaml"
 WATCH = "watch"
 """The probe that tells whether a type still is what its profiles say."""
 
@@ -88,7 +88,7 @@ def read_members(home: Path) -> dict[str, Member]:
     Raises:
         BadInput: the file is not what this code writes.
     """
-    path = home / FILE
+    path = home / FLEET_MEMBERS
     if not path.exists():
         return {}
     listed = read_document(path, "members of the fleet")
@@ -116,7 +116,7 @@ def write_members(home: Path, members: Mapping[str, Member]) -> None:
     try:
         fresh.write_text(yaml.safe_dump(listed, sort_keys=False, allow_unicode=True))
         sync(fresh)
-        os.replace(fresh, home / FILE)
+        os.replace(fresh, home / FLEET_MEMBERS)
         sync(home)
     finally:
         remove(fresh)

@@ -39,18 +39,21 @@ def input_runs_by_scenario(
     profiles = [need for need in needed if need.profiles]
     # The scenarios of a curve share most of what they rest on.
     met: dict[Input, list[PlannedRun] | Refusal] = {}
+    of_inputs: dict[tuple[Input, ...], tuple[PlannedRun, ...] | Refusal] = {}
     found: dict[Scenario, tuple[PlannedRun, ...] | Refusal] = {}
     for scenario in curve.scenarios(backend):
         asks = system.rests_on(scenario)
         if isinstance(asks, Refusal):
             found[scenario] = asks
             continue
-        for ask in asks:
-            if ask not in met:
-                met[ask] = _select_planned_runs(ask, curve, profiles, backend, learns)
-        ours = [met[ask] for ask in asks]
-        refused = next((one for one in ours if isinstance(one, Refusal)), None)
-        found[scenario] = refused or _in_order(ours, profiles)
+        if (inputs := tuple(asks)) not in of_inputs:
+            for ask in inputs:
+                if ask not in met:
+                    met[ask] = _select_planned_runs(ask, curve, profiles, backend, learns)
+            ours = [met[ask] for ask in inputs]
+            refused = next((one for one in ours if isinstance(one, Refusal)), None)
+            of_inputs[inputs] = refused or _in_order(ours, profiles)
+        found[scenario] = of_inputs[inputs]
     return found
 
 
@@ -154,7 +157,8 @@ def _in_order(
 ) -> tuple[PlannedRun, ...]:
     """Return each need once, as needed; refusals rest on nothing. What is found is of `needed`."""
     # By identity: a need is hashed with its whole scenario, and lineage asks for thousands.
-    wanted = {id(need) for some in found if not isinstance(some, Refusal) for need in some}
+    several = {id(some): some for some in found if not isinstance(some, Refusal)}
+    wanted = {id(need) for some in several.values() for need in some}
     return tuple(need for need in needed if id(need) in wanted)
 
 

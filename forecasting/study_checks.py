@@ -148,8 +148,10 @@ def _refused_by_all(
 
 def _needs_of(found: Iterable[InputRuns]) -> list[PlannedRun]:
     """Return each need that any forecast rests on, once."""
-    several = (rest for one in found for rest in one.values() if not isinstance(rest, Refusal))
-    return list(dict.fromkeys(need for needs_ in several for need in needs_))
+    # By identity, as in forecasting.inputs: all are of one list of planned runs.
+    rests = {id(rest): rest for rests in found for rest in rests.values()}
+    several = (rest for rest in rests.values() if not isinstance(rest, Refusal))
+    return list({id(run): run for runs in several for run in runs}.values())
 
 
 def _check(

@@ -38,6 +38,7 @@ class RunDurations:
         """
         self._landing = landing
         self._runs: dict[str, list[Run]] = {}
+        self._scenarios: dict[str, Scenario | None] = {}
         for run in sorted(runs, key=lambda one: one.started_at, reverse=True):
             if run.status == "ok" and run.host_id == host_id:
                 self._runs.setdefault(run.probe, []).append(run)
@@ -63,6 +64,11 @@ class RunDurations:
                 yield run
 
     def _scenario(self, run: Run) -> Scenario | None:
+        if run.run_id not in self._scenarios:
+            self._scenarios[run.run_id] = self._read_scenario(run)
+        return self._scenarios[run.run_id]
+
+    def _read_scenario(self, run: Run) -> Scenario | None:
         file = self._landing / run.run_id / "scenario.parquet"
         try:
             (text,) = pq.read_table(file, columns=["canonical"])["canonical"].to_pylist()

@@ -12,10 +12,18 @@ import duckdb
 from warehouse import ledger
 from warehouse.connection import PATIENCE_S, confine, writer_of
 from warehouse.home import HISTORY, MAIN
-from warehouse.landing import landed_run, run_folders
+from warehouse.landing import landed_run, landed_runs, run_folders, run_of
 from warehouse.ledger import FitRecord, RegisteredSystem
 from warehouse.publication import explain_earlier_version, lag, open_published
-from warehouse.records import BadInput, Prediction, Price, Recommendation, Scenario, StepcastError
+from warehouse.records import (
+    BadInput,
+    Prediction,
+    Price,
+    Recommendation,
+    Run,
+    Scenario,
+    StepcastError,
+)
 from warehouse.warehouse import Warehouse, read_only
 
 _LOOKS_S = 0.1
@@ -109,6 +117,20 @@ def studies_of(home: Path) -> set[str]:
             with suppress(BadInput):
                 found.add(landed_run(folder).study)
     return found
+
+
+def known_runs(home: Path) -> list[Run]:
+    """Return every whole landed run of a home, as `landed_runs`.
+
+    Those that the published history has were checked when they were loaded: they are read from it,
+    a thousand in a tenth of a second, and only others from their folders.
+    """
+    known: dict[str, Run] = {}
+    if (home / HISTORY).exists():
+        with suppress(BadInput):
+            rows = read_only(home, "SELECT * FROM raw.run").iter_rows(named=True)
+            known = {row["run_id"]: run_of(row) for row in rows}
+    return landed_runs(home / "landing", known)
 
 
 def explain_unwritable(home: Path, *, patience_s: float = PATIENCE_S) -> str | None:

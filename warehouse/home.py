@@ -10,6 +10,7 @@ from pathlib import Path
 MAIN = "warehouse.duckdb"
 HISTORY = "history.duckdb"
 JOURNAL = "journal"
+FLEET_MEMBERS = "fleet-members.yaml"
 REPORT = "report.html"
 BACKUPS = "backups"
 DAMAGED = "damaged"

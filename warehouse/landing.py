@@ -42,6 +42,7 @@ ARTEFACTS = "artefacts"
 QUARANTINE = "quarantine"
 _REMEMBERED_RUNS = 1 << 14
 """How many runs a process remembers, some kilobytes each."""
+_NO_RUNS: Mapping[str, Run] = MappingProxyType({})
 _NO_ARTEFACTS: Mapping[str, Path] = MappingProxyType({})
 
 
@@ -94,15 +95,16 @@ def land(
     return target
 
 
-def landed_runs(landing: Path) -> list[Run]:
+def landed_runs(landing: Path, known: Mapping[str, Run] = _NO_RUNS) -> list[Run]:
     """Return every whole landed run; unreadable ones are left to the loader to quarantine.
 
-    A process reads each once, and again if its file is another one than it was.
+    A process reads each once, and again if its file is another one than it was; those that are
+    `known` by their id are not read.
     """
     runs = []
     for folder in run_folders(landing.absolute()):
         try:
-            runs.append(_once_read(folder))
+            runs.append(known.get(folder.name) or _once_read(folder))
         except BadInput:
             continue
     return runs

@@ -7,7 +7,7 @@ import typer
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.money import Yes
 from pipelines.cli.tables import print_text
-from warehouse.home import home
+from warehouse.home import FLEET_MEMBERS, home
 from warehouse.records import BadInput
 
 app = typer.Typer(
@@ -83,9 +83,10 @@ def list_() -> None:
 
     Example: stepcast fleet list
     """
-    from pipelines.cli import fleet_job
+    if _has_members():
+        from pipelines.cli import fleet_job
 
-    fleet_job.show_members()
+        fleet_job.show_members()
 
 
 @app.command()
@@ -94,9 +95,10 @@ def status() -> None:
 
     Example: stepcast fleet status
     """
-    from pipelines.cli import fleet_job
+    if _has_members():
+        from pipelines.cli import fleet_job
 
-    fleet_job.show_status()
+        fleet_job.show_status()
 
 
 @app.command()
@@ -207,3 +209,11 @@ def _listed(text: str) -> list[str]:
     if not found:
         raise BadInput(f"expected names with commas between them, found {text!r}")
     return found
+
+
+def _has_members() -> bool:
+    """Tell whether the fleet ever had members, and say so if not: reading them imports for 2 s."""
+    there = (home() / FLEET_MEMBERS).exists()
+    if not there:
+        print_text("the fleet has no members: `stepcast fleet add` adds one")
+    return there

@@ -24,8 +24,8 @@ from profilers.record_file import fault
 from studies.checks import check_study
 from studies.plan import tasks
 from studies.renting import allowance, estimate
+from warehouse.history import known_runs
 from warehouse.home import CHECKOUT, home
-from warehouse.landing import landed_runs
 from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import Warehouse
 
@@ -49,7 +49,7 @@ def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
     rents = member.backend == "ec2"
     check_cap("ec2" if rents else chosen_backend(member.backend)[0], member.max_usd)
     node_group("worker", member.node_type, 1)
-    known = landed_runs(place / "landing")
+    known = known_runs(place)
     found = [visits(member, known), *([watches(member, known)] if member.watched else [])]
     for one in found:
         source = Path(one.round_.study.name)

@@ -35,9 +35,8 @@ from studies.rounds import (
     whole_round,
 )
 from warehouse.durable_files import write_text
-from warehouse.history import PublishedHistory
+from warehouse.history import PublishedHistory, known_runs
 from warehouse.home import HISTORY, REPORT, home
-from warehouse.landing import landed_runs
 from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import Warehouse
 
@@ -196,7 +195,7 @@ def _page(path: Path, backend: str | None, place: Path) -> list[str]:
     study, chosen = asked.study, asked.backend
     if study.only_profiles:
         raise BadInput(f"{path}: study {study.name} only profiles; nothing of it is judged")
-    runs = landed_runs(place / "landing")
+    runs = known_runs(place)
     here, said = host_id(chosen), []
     if (host := shown_host(study, chosen, here, runs)) != here:
         said.append(f"nothing of study {study.name} has run on this host; shown is host {host}")
@@ -214,7 +213,7 @@ def _page(path: Path, backend: str | None, place: Path) -> list[str]:
 
 def _prospect(path: Path, backend: str | None, place: Path, *, judged: bool = True) -> RoundPlan:
     found = load_study(path, backend)
-    runs = landed_runs(place / "landing")
+    runs = known_runs(place)
     here = host_id(found.backend)
     round_ = open_round(found.study, found.asking, found.backend, here, runs)
     taken = RunDurations(runs, here, place / "landing")

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from fleet.history import NodeTypeKey
-from fleet.members import FILE, Member
+from fleet.members import Member
 from fleet.schedule import AgendaItem, FleetHistory, agenda, items, visits
 from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, TONIGHT, member, visited, watched
+from warehouse.home import FLEET_MEMBERS
 from warehouse.records import BadInput, Run
 
 OTHER = "emu.native.c15"
@@ -115,10 +116,10 @@ def test_a_watch_is_named_by_the_night() -> None:
 
 def test_a_home_without_members_or_history_has_an_agenda(home: Path) -> None:
     assert agenda(home) == ()
-    (home / FILE).write_text(f"{NODE_TYPE}: {{probes: [links], backend: loopback, ")
-    with pytest.raises(BadInput, match=FILE):
+    (home / FLEET_MEMBERS).write_text(f"{NODE_TYPE}: {{probes: [links], backend: loopback, ")
+    with pytest.raises(BadInput, match=FLEET_MEMBERS):
         agenda(home)
-    (home / FILE).write_text(
+    (home / FLEET_MEMBERS).write_text(
         f"{NODE_TYPE}: {{probes: [links], backend: loopback, added_at: 2030-01-01T00:00:00Z}}"
     )
     assert [one.due.why for one in agenda(home, NOW)] == ["never done", "never done"]

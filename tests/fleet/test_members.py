@@ -7,7 +7,6 @@ import pytest
 from pydantic import ValidationError
 
 from fleet.members import (
-    FILE,
     add,
     change,
     member_of,
@@ -17,6 +16,7 @@ from fleet.members import (
     write_members,
 )
 from tests.fleet.made import member
+from warehouse.home import FLEET_MEMBERS
 from warehouse.records import BadInput
 
 OTHER = "emu.native.c15"
@@ -32,7 +32,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert add(home, two)
     assert read_members(home) == {one.node_type: one, OTHER: two}
     assert list(read_members(home)) == [one.node_type, OTHER], "as they were added"
-    assert [path.name for path in home.iterdir()] == [FILE]
+    assert [path.name for path in home.iterdir()] == [FLEET_MEMBERS]
 
 
 def test_adding_again_changes_and_keeps_the_place(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
     with pytest.raises(OSError, match="no space left"):
         add(tmp_path, member(OTHER))
     assert list(read_members(tmp_path)) == [member().node_type]
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    assert [path.name for path in tmp_path.iterdir()] == [FLEET_MEMBERS]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_wrong_file_is_one_line_with_file_and_field(
     right: str, wrong: str, message: str, tmp_path: Path
 ) -> None:
     assert right in RIGHT
-    path = tmp_path / FILE
+    path = tmp_path / FLEET_MEMBERS
     path.write_text(RIGHT.replace(right, wrong))
     with pytest.raises(BadInput) as caught:
         read_members(tmp_path)
@@ -158,10 +158,10 @@ def test_a_wrong_file_is_one_line_with_file_and_field(
     ids=["no text", "deep", "aliases", "tag", "open", "large"],
 )
 def test_a_hostile_file_is_one_line(hostile: bytes, tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(hostile)
+    (tmp_path / FLEET_MEMBERS).write_bytes(hostile)
     with pytest.raises(BadInput) as caught:
         read_members(tmp_path)
-    assert str(tmp_path / FILE) in str(caught.value)
+    assert str(tmp_path / FLEET_MEMBERS) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

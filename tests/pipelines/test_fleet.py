@@ -21,11 +21,12 @@ from dagster._core.remote_origin import (
 from dagster._core.test_utils import create_run_for_test
 
 from assets.fleet import MEASURES, PROFILES, TYPES, WATCHES, key
-from fleet.members import FILE, Member, change, read_members, write_members
+from fleet.members import Member, change, read_members, write_members
 from pipelines import dagster_history, fleet
 from pipelines.definitions import defs
 from profilers.steady import hostlock
 from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, member, visited
+from warehouse.home import FLEET_MEMBERS
 from warehouse.landing import land
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
@@ -250,7 +251,7 @@ def test_partitions_are_kept_without_the_sensor_too(home: Path, instance: Dagste
 
 
 def test_a_wrong_list_of_members_fails_the_tick(home: Path, instance: DagsterInstance) -> None:
-    (home / FILE).write_text("[emu.x]")
+    (home / FLEET_MEMBERS).write_text("[emu.x]")
     with pytest.raises(BadInput, match="expected a mapping of node types"):
         tick(instance)
 

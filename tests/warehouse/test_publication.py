@@ -1,11 +1,14 @@
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
 
-from warehouse import publication
+from warehouse import landing, publication
+from warehouse.history import known_runs
+from warehouse.landing import landed_runs
 from warehouse.publication import migrate
-from warehouse.records import StepcastError
+from warehouse.records import Run, StepcastError
 from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:
@@ -26,6 +29,27 @@ def test_a_history_that_was_not_published_is_published_by_the_next_load(
     assert read_only(make.home, COUNTS).row(0) == (0, 0)
     assert make.warehouse.load().unchanged == 1
     assert read_only(make.home, COUNTS).row(0) == (1, 2)
+
+
+def test_runs_of_the_history_are_known_without_reading_them(
+    make: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make.profile("r1", make.scenario())
+    make.warehouse.load()
+    make.profile("r2", make.scenario())
+    landed = landed_runs(make.home / "landing")
+    read: list[str] = []
+
+    def read_folder(folder: Path) -> Run:
+        read.append(folder.name)
+        return next(run for run in landed if run.run_id == folder.name)
+
+    monkeypatch.setattr(landing, "_once_read", read_folder)
+    assert known_runs(make.home) == landed
+    assert read == ["r2"]
+    (make.home / "history.duckdb").unlink()
+    assert known_runs(make.home) == landed
+    assert read == ["r2", "r1", "r2"]
 
 
 def test_an_open_reader_keeps_its_history(make: "Maker") -> None:

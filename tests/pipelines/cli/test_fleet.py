@@ -7,13 +7,14 @@ import pytest
 from dagster import DagsterRunStatus
 
 from assets.fleet import TYPES
-from fleet.members import FILE, now, read_members, write_members
+from fleet.members import now, read_members, write_members
 from pipelines import dagster_history
 from pipelines.fleet import SENSOR
 from tests.fleet.made import NODE_TYPE, member
 from tests.fleet.paper_watch import PaperWatch
 from tests.pipelines.ran import Answer, Stepcast, statuses
 from tests.synthetic import PaperProbes
+from warehouse.home import FLEET_MEMBERS
 from warehouse.warehouse import read_only
 
 OTHER = "emu.native.c15"
@@ -240,9 +241,9 @@ def test_mistakes_are_one_line(
 
 @pytest.mark.parametrize("command", ["list", "status", "pause", "remove", "run", "add"])
 def test_a_wrong_list_of_members_is_one_line(command: str, stepcast: Stepcast, home: Path) -> None:
-    (home / FILE).write_text(f"{NODE_TYPE}: {{probes: [linkz]}}\n")
+    (home / FLEET_MEMBERS).write_text(f"{NODE_TYPE}: {{probes: [linkz]}}\n")
     named = (NODE_TYPE,) if command in {"pause", "remove"} else ()
     answer = stepcast(*(ADD if command == "add" else ("fleet", command, *named)))
     assert answer.code == 2
-    assert f"{FILE}: {NODE_TYPE}.probes: no probe 'linkz'" in answer.err
+    assert f"{FLEET_MEMBERS}: {NODE_TYPE}.probes: no probe 'linkz'" in answer.err
     assert "Traceback" not in answer.err
