@@ -28,7 +28,7 @@ def code_digest(system: System) -> str:
     What else a commit changes, it does not tell, nor of functions that are not in these rooms: all
     systems have theirs in `models`.
     """
-    functions = (system.fit, system.load, system.rests_on, system.prepare)
+    functions = (system.fit, system.load, system.inputs, system.prepare)
     modules = tuple(sorted({_module_of(function) for function in functions}))
     return f"code:{digest(modules, _ROOMS, tuple(_ROOT / file for file in _ROWS))}"
 

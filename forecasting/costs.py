@@ -75,7 +75,7 @@ def usd_per_million_samples(
 
 def examples_per_step(scenario: Scenario) -> int:
     """Return of how many examples a step is: of one worker, or of all where they wait."""
-    if scenario.strategy.kind == "all_reduce":
+    if not scenario.strategy.has_servers:
         return images_per_step(scenario)
     return scenario.workload.batch_size * scenario.strategy.devices_per_node
 

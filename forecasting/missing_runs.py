@@ -56,7 +56,7 @@ def _of(ask: Input) -> str:
     scenario = ask.scenario
     load = scenario.workload
     if ask.whose == "train":
-        return f"other networks of {load.framework}"
+        return f"other networks of {', '.join(filter(None, (load.framework, load.recipe)))}"
     types = " + ".join(
         dict.fromkeys(worker_group.node_type for worker_group in scenario.worker_groups)
     )

@@ -42,7 +42,7 @@ class Coordinates:
     """What tells scenarios apart.
 
     Attributes:
-        training: framework and strategy; scenarios of other training are not compared.
+        training: as of `Scenario`; scenarios of other training are not compared.
         network: its name.
         pixels: of all images in a step of a device; 0: it sees none.
         numbers: those of `NUMBERS` that are known, all more than zero.
@@ -50,7 +50,7 @@ class Coordinates:
         cross_traffic: part of the links that others use.
     """
 
-    training: tuple[str, str]
+    training: tuple[str, str, str]
     network: str
     pixels: int
     numbers: Mapping[str, float]
@@ -93,7 +93,7 @@ def coordinates(scenario: Scenario) -> Coordinates:
         numbers["flops"] = size.flops * max(batches)
     known = {name: value for name, value in numbers.items() if value > 0}
     return Coordinates(
-        training=(load.framework, strategy.kind),
+        training=scenario.training,
         network=load.dnn,
         pixels=load.image_size**2 * max(batches),
         numbers=known,

@@ -121,7 +121,7 @@ CYNTHIA = System(
     what="Baseline: a closed form of computation, communication and utilisation (ICPP 2019).",
     source="Zheng, Xu, Chen, Zhou, Liu, ICPP 2019, as compared in ICPE 2020, section 4.4",
     tables=STEPS,
-    rests_on=inputs_of_like_workers,
+    inputs=inputs_of_like_workers,
     fit=_fit,
     load=lambda text, _: Cynthia.from_json(text),
 )

@@ -137,7 +137,7 @@ LIN = System(
     what="Baseline: workers queue for each phase of a step (Lin et al., MASCOTS 2018).",
     source="Lin, Paolieri, Chou, Golubchik, MASCOTS 2018, as compared in ICPE 2020, section 4.4",
     tables=(*STEPS, "stream"),
-    rests_on=inputs_of_like_workers,
+    inputs=inputs_of_like_workers,
     fit=_fit,
     load=lambda text, _: Lin.from_json(text),
 )

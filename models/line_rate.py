@@ -100,7 +100,7 @@ LINE_RATE = System(
     what="Bound: the server's link is full in its busier direction, whatever W.",
     source="baseline",
     tables=("run", "scenario", "operation", "link"),
-    rests_on=_rests_on,
+    inputs=_rests_on,
     fit=_fit,
     load=lambda text, _: LineRate.from_json(text),
 )

@@ -1,6 +1,6 @@
 """What predictors that extrapolate one profiled run share: its scenario, metrics and limits."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
 import polars as pl
@@ -231,10 +231,10 @@ def _placed(strategy: Strategy) -> str:
 
 def _check_equal(label: str, what: str, profiled: Record, asked: Record) -> None:
     """Refuse a record that differs in a field from the profiled one."""
-    expected: Mapping[str, object] = profiled.model_dump()
-    for field, found in asked.model_dump().items():
-        if expected[field] != found:
+    for field in type(asked).model_fields:
+        expected, found = getattr(profiled, field), getattr(asked, field)
+        if expected != found:
             raise BadInput(
-                f"{label}: {what} with {field} {found!r}, but the profile has {expected[field]!r}; "
+                f"{label}: {what} with {field} {found!r}, but the profile has {expected!r}; "
                 "profile one worker of this scenario first"
             )

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import polars as pl
 
 from warehouse.inputs import Input, PlannedSubject, Refusal
-from warehouse.records import BadInput, Scenario
+from warehouse.records import BadInput, Scenario, TrainingWorkload
 
 Tables = Mapping[str, pl.DataFrame]
 """Rows of raw tables by name, with run_id; those of a fit are of the runs that it may see.
@@ -18,6 +18,13 @@ Where some of these are of other hosts than the forecasts are about, `run` has a
 
 class NotCovered(BadInput):
     """A system says nothing of this scenario, whatever its settings; another system may."""
+
+
+def unknown_recipe(load: TrainingWorkload) -> str | None:
+    """Return why a system says nothing of a workload that knows one recipe alone; None: it does."""
+    if not load.recipe:
+        return None
+    return f"it knows training in float32 by plain SGD, not {load.recipe}"
 
 
 class FittedSystem(Protocol):
@@ -62,14 +69,16 @@ class System:
         what: one line.
         source: a paper and section, `baseline` or `ours`.
         tables: raw tables that it reads, and no others.
-        rests_on: what a forecast of a scenario rests on, or why it makes none. It knows nothing of
-            studies and of what has been measured.
+        inputs: what a forecast of a scenario rests on, or why it makes none. It knows nothing of
+            studies and of what has been measured. Asked by `rests_on` alone.
         fit: fits it to `tables` of the runs asked for.
         load: reads the parameters of a fit, with the same tables.
         travels: it learns from steps on other hosts too, as it knows nodes by what they can do.
         pooled: one fit sees what all scenarios of a study rest on; else each set of runs has one.
         beside: the system that its figures stand beside; none: reports are not about it.
         in_words: what figures and tables call it.
+        any_recipe: it tells precisions, optimizers and the like apart; others are not asked about
+            what is not trained in float32 by plain SGD (`TrainingWorkload.recipe`).
         only_named: it takes part only in studies and questions that name it: it asks for runs that
             nobody else needs, stands for a part of another system, or is no better than a baseline.
         prepare: reads in one go, before forecasts are made, what those of many scenarios would read
@@ -87,14 +96,22 @@ class System:
     what: str
     source: str
     tables: tuple[str, ...]
-    rests_on: Callable[[Scenario], tuple[Input, ...] | Refusal]
+    inputs: Callable[[Scenario], tuple[Input, ...] | Refusal]
     fit: Callable[[Tables], FittedSystem]
     load: Callable[[str, Tables], FittedSystem]
     travels: bool = False
     pooled: bool = False
     beside: str = ""
     in_words: str = ""
+    any_recipe: bool = False
     only_named: bool = False
     prepare: Callable[[Sequence[Scenario]], None] = _nothing
     falls_back: bool = False
     check: Callable[[Scenario, Sequence[PlannedSubject], int | None], None] = _no_check
+
+    def rests_on(self, scenario: Scenario) -> tuple[Input, ...] | Refusal:
+        """Return what a forecast of a scenario rests on, or why it makes none."""
+        found = self.inputs(scenario)
+        unknown = None if self.any_recipe else unknown_recipe(scenario.workload)
+        is_foreign = isinstance(found, Refusal) and found.foreign
+        return found if unknown is None or is_foreign else Refusal(unknown)

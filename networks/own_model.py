@@ -47,6 +47,7 @@ class OwnModel:
         steps: what a training step computes, by batch: its operators, the file of a traced step of
             Keras (`networks.own_step`), or why nobody knows.
         example: shape of a sample: of the first tensor of its batch; empty of Keras's models.
+        sequence_length: words of a sample; None: the first tensor of its batch holds none.
         unknown_work: by operator, the part of all work that those of unknown work have at most.
         unmeasured: operators counted by formulas that no network of ours has.
     """
@@ -58,6 +59,7 @@ class OwnModel:
     graph: PrimitiveGraph | None
     steps: Mapping[int, OperationGraph | Path | str]
     example: tuple[int, ...] = ()
+    sequence_length: int | None = None
     unknown_work: Mapping[str, float] = field(default_factory=dict)
     unmeasured: tuple[str, ...] = ()
 
@@ -140,6 +142,7 @@ def _model(target: str, told: Mapping[str, Any]) -> OwnModel:
         graph,
         steps,
         example=tuple(told["example"][1:]),
+        sequence_length=told["sequence_length"],
         unknown_work=unknown,
         unmeasured=tuple(told["unmeasured"]),
     )

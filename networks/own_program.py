@@ -118,7 +118,9 @@ def of_torch(made: object, target: str, batch_sizes: list[int], mode: Any) -> di
     torch_, check = _beside("own_torch"), _beside("own_check")
     module, batch, by_name = torch_.split_module_and_batch(made, target)
     check.check_module(module, (*batch, *by_name.values()), target)
-    shape = (*batch, *by_name.values())[0].shape
+    first = (*batch, *by_name.values())[0]
+    shape = first.shape
+    has_words = len(shape) == 2 and not (first.is_floating_point() or first.is_complex())
     side = int(shape[-1]) if len(shape) == 4 else 0
     with mode:
         fakes = tuple(torch_.without_values(one, mode) for one in batch)
@@ -128,9 +130,9 @@ def of_torch(made: object, target: str, batch_sizes: list[int], mode: Any) -> di
         torch_.forget_values(module, mode)
         watch = check.StepWatch(module)
         network = torch_.OwnNetwork(module, fakes, named)
-        first, *others = dict.fromkeys(batch_sizes)
+        least, *others = dict.fromkeys(batch_sizes)
         with watch.watching():
-            steps = {str(first): _step(network, first)}
+            steps = {str(least): _step(network, least)}
         watch.check(target)
         steps.update({str(size): _step(network, size) for size in others})
     return {
@@ -138,6 +140,7 @@ def of_torch(made: object, target: str, batch_sizes: list[int], mode: Any) -> di
         "unknown_flops": traced.unknown_flops,
         "unmeasured": traced.unmeasured,
         "example": list(shape),
+        "sequence_length": int(shape[1]) if has_words else None,
         "steps": steps,
     }
 

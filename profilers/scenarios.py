@@ -19,8 +19,13 @@ def is_all_reduce(scenario: Scenario, framework: str) -> bool:
     return found == ("all_reduce", framework)
 
 
+def trains_pytorch(scenario: Scenario) -> bool:
+    """Tell whether PyTorch trains without servers: replicas, or one device alone."""
+    return scenario.workload.framework == "pytorch" and not scenario.strategy.has_servers
+
+
 def single_worker_scenarios(scenario: Scenario) -> tuple[Scenario, ...]:
-    """Return one worker of each type of an all-reduce by itself: it has no use for links."""
+    """Return one worker of each type by itself, of training without servers: it needs no links."""
     strategy = scenario.strategy.model_copy(update={"workers": 1})
     return tuple(
         scenario.model_copy(update={"strategy": strategy, "nodes": (group.one,), "link_mbps": None})

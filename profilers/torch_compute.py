@@ -29,7 +29,7 @@ from profilers.probe import (
     one_by_one,
     start_s,
 )
-from profilers.scenarios import is_all_reduce
+from profilers.scenarios import trains_pytorch
 from profilers.steady.host import MeasuredValue, Patience
 from profilers.steady.hostlock import host_lock
 from profilers.step_estimates import step_or_guess_s
@@ -318,7 +318,7 @@ PROBE = Probe(
     settings=Settings,
     needs=_needs,
     run=one_by_one(lambda: profile),
-    concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
+    concerns=trains_pytorch,
     essential=frozenset({"batch_sizes"}),
     one_node=True,
 )

@@ -25,7 +25,7 @@ from profilers.probe import (
     one_by_one,
     start_s,
 )
-from profilers.scenarios import is_all_reduce
+from profilers.scenarios import trains_pytorch
 from profilers.steady import host
 from profilers.steady.hostlock import host_lock
 from warehouse.fields import Batch
@@ -199,7 +199,7 @@ PROBE = Probe(
     settings=Settings,
     needs=_needs,
     run=one_by_one(lambda: search),
-    concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
+    concerns=trains_pytorch,
     essential=frozenset({"most"}),
     one_node=True,
     check=_check,

@@ -34,7 +34,7 @@ from profilers.probe import (
     finished_run,
     one_by_one,
 )
-from profilers.scenarios import is_all_reduce
+from profilers.scenarios import trains_pytorch
 from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
 from profilers.step_estimates import step_or_guess_s
@@ -259,6 +259,6 @@ PROBE = Probe(
     settings=Settings,
     needs=_needs,
     run=one_by_one(lambda: profile),
-    concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
+    concerns=trains_pytorch,
     one_node=True,
 )

@@ -37,7 +37,7 @@ from profilers.probe import (
     finished_run,
     plan_scenario_runs,
 )
-from profilers.scenarios import is_all_reduce, same_start
+from profilers.scenarios import same_start, trains_pytorch
 from profilers.steady.host import MeasuredValue, Patience
 from profilers.steady.hostlock import host_lock
 from profilers.step_estimates import step_or_guess_s
@@ -262,6 +262,6 @@ PROBE = Probe(
     settings=Settings,
     needs=_needs,
     run=_run,
-    concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
+    concerns=trains_pytorch,
     metric=STEP_TIME,
 )

@@ -3,19 +3,30 @@
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from profilers.clusters.node_types import node_group
+from profilers.clusters.node_types import gpus, node_group
 from profilers.probe import Metric
 from profilers.probes import measuring_probe
 from profilers.scenarios import take_turns
 from warehouse import limits
-from warehouse.fields import Batch, Mbps, Nodes, PixelsOrNone
+from warehouse.fields import (
+    Batch,
+    Eager,
+    Mbps,
+    Nodes,
+    Optimizer,
+    Passes,
+    PixelsOrNone,
+    Precision,
+    Words,
+)
 from warehouse.records import (
     Backend,
     BadInput,
+    MemoryFormat,
     NodeGroup,
     Order,
     Placement,
@@ -35,6 +46,10 @@ class MixPart(Record):
     batch_size: Batch
 
 
+_RECIPE = ("precision", "optimizer", "accumulate", "memory_format", "compiled")
+"""Fields that say how a network is trained, whatever it is."""
+OF_SEVERAL = {"strategy", "workers", "mix", "devices_per_node", "link_mbps"}
+"""Fields of which any says that devices exchange gradients, or how they do."""
 _KIND = re.compile(r"\s*(?P<count>\d+)\s+(?P<node_type>\S+)@(?P<batch_size>\d+)\s*")
 
 
@@ -48,6 +63,9 @@ class Curve(Record):
 
     An all-reduce may have a `mix` instead of worker, workers and batch_size: nodes and batches as
     optimisers choose them, "4 emu.avx512.s15@16 + 2 emu.sse41.s15@8".
+
+    A curve of PyTorch that names neither strategy nor workers, devices_per_node and link_mbps is of
+    one device by itself (single).
     """
 
     dnn: str
@@ -66,8 +84,25 @@ class Curve(Record):
     cross_traffic: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
     workers: tuple[Nodes, ...] = Field(min_length=1, max_length=limits.LISTED)
     mix: tuple[MixPart, ...] = Field(default=(), max_length=limits.LISTED)
+    precision: Precision = "float32"
+    optimizer: Optimizer = "sgd"
+    accumulate: Passes = 1
+    memory_format: MemoryFormat = "contiguous"
+    compiled: Eager = False
+    sequence_length: Words | None = None
     is_judged: bool = Field(default=True, exclude=True)
     """Whether it is hidden from fits and judges forecasts: a `test` scenario of the study."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _single_needs_no_workers(cls, fields: object) -> object:
+        if not isinstance(fields, Mapping):
+            return fields
+        if fields.get("strategy") == "single":
+            return {"framework": "pytorch", "workers": 1, **fields}
+        if fields.get("framework") == "pytorch" and not OF_SEVERAL & fields.keys():
+            return {**fields, "strategy": "single", "workers": 1}
+        return fields
 
     @model_validator(mode="before")
     @classmethod
@@ -128,22 +163,68 @@ class Curve(Record):
     def _strategy_has_its_own(self) -> Self:
         if self.mix and (self.framework, self.strategy) != ("pytorch", "all_reduce"):
             raise ValueError("mix: only framework pytorch, strategy all_reduce has one")
-        alone = self.strategy == "all_reduce" and {*self.workers, self.devices_per_node} == {1}
-        if self.link_mbps is None and not alone:
+        alone = {*self.workers, self.devices_per_node} == {1}
+        if self.strategy == "single":
+            self._check_single(alone)
+        if self.link_mbps is None and not (alone and self.strategy != "async_parameter_server"):
             raise ValueError(
                 "link_mbps: missing, and it has no default where devices exchange gradients"
             )
-        if self.strategy == "all_reduce":
+        if self.strategy != "async_parameter_server":
             if self.server is not None or self.servers > 1 or self.cross_traffic is not None:
+                kind = f"{'an' if self.strategy == 'all_reduce' else 'strategy'} {self.strategy}"
                 raise ValueError(
-                    "an all_reduce has no parameter servers; leave out server, servers and "
-                    "cross_traffic"
+                    f"{kind} has no parameter servers; leave out server, servers and cross_traffic"
                 )
         elif self.framework != "tensorflow":
             raise ValueError("strategy: PyTorch trains by all_reduce; write strategy: all_reduce")
         elif self.server is None:
             raise ValueError("server: missing; name the node type of the parameter servers")
         return self
+
+    def _check_single(self, alone: bool) -> None:
+        if self.framework != "pytorch":
+            raise ValueError(
+                "strategy: single is of PyTorch; one worker of TensorFlow trains by all_reduce"
+            )
+        if not alone or len(self.worker) > 1:
+            raise ValueError(
+                "strategy: single is one device of one node type; several train by all_reduce"
+            )
+        if self.link_mbps is not None or self.profiled_at_mbps is not None:
+            raise ValueError("link_mbps: a single device has no link; leave it out")
+
+    @model_validator(mode="after")
+    def _recipe_is_possible(self) -> Self:
+        if self.framework != "pytorch":
+            for name, value in self.recipe.items():
+                raise ValueError(
+                    f"{name}: TensorFlow's networks train in float32 by plain SGD here, found "
+                    f"{value!r}; leave it out, or ask framework pytorch"
+                )
+        if self.precision in ("float16", "tf32"):
+            for name in self.worker:
+                if not gpus(name):
+                    raise ValueError(
+                        f"precision: {self.precision} is of GPUs, and {name} has none; on "
+                        "processors there are float32 and bfloat16"
+                    )
+        if self.sequence_length is not None and self.image_size:
+            raise ValueError(
+                f"sequence_length: {self.dnn} sees images of {self.image_size} px, and no words; "
+                "leave it out"
+            )
+        return self
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """How it is trained, as far as that is not as by default: fields of its workload."""
+        found = {name: getattr(self, name) for name in _RECIPE}
+        return {
+            name: value
+            for name, value in found.items()
+            if value != type(self).model_fields[name].default
+        }
 
     @property
     def metric(self) -> Metric:
@@ -173,6 +254,8 @@ class Curve(Record):
                 framework=self.framework,
                 image_size=self.image_size,
                 batch_size=self.batch_size,
+                sequence_length=self.sequence_length,
+                **self.recipe,
             ),
             strategy=self._strategy(workers),
             nodes=self._mixed() if self.mix and workers in self.workers else self.nodes(workers),
@@ -200,7 +283,7 @@ class Curve(Record):
         Without servers one worker has nobody to talk to, and its links are not shaped.
         """
         one = self.scenario(1, backend).model_copy(update={"cross_traffic": None})
-        if self.strategy == "all_reduce":
+        if self.strategy != "async_parameter_server":
             return one.model_copy(update={"link_mbps": None})
         return self.on_profiled_link(one, backend)
 
@@ -220,6 +303,8 @@ class Curve(Record):
         )
 
     def _strategy(self, workers: int) -> Strategy:
+        if self.strategy == "single":
+            return Strategy(kind="single", workers=1)
         if self.strategy == "all_reduce":
             each = self.devices_per_node
             return Strategy(kind="all_reduce", workers=workers, devices_per_node=each)

@@ -177,7 +177,7 @@ def _all_of(study: Study, backend: Backend, probe: Probe) -> RequestedScenarios:
 
 def _own(curve: Curve, scenario: Scenario, backend: Backend) -> tuple[Scenario, ...]:
     """Return one worker of each type, as forecasts of a scenario would ask for it."""
-    if scenario.strategy.kind == "all_reduce":
+    if not scenario.strategy.has_servers:
         return single_worker_scenarios(scenario)
     return (curve.profiled(backend),)
 

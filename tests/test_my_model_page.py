@@ -112,7 +112,7 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     first, _, second = outs
     assert "log_linear" in first
     assert "srift: no torch_compute of own-" in first
-    assert f"`stepcast profile {TARGET} --worker {WORKER} --batch-size 8`" in first
+    assert f"`stepcast profile {TARGET} --worker {WORKER} --batch-size 8 --workers 1,2,4" in first
     assert not re.search("^(srift|ideal_scaling): ", second, re.MULTILINE)
     ledger = read_only(
         there / "home",
@@ -266,7 +266,8 @@ def test_what_to_measure_is_a_command_with_all_that_was_given() -> None:
     of_config = OwnModel("own-1234abcd", "pytorch", 0, 100, None, {})
     asked = OwnWorkload("hf:bert", of_config, curves_of([ring], None), 64)
     assert hint(asked, "torch_compute") == (
-        "stepcast profile hf:bert --worker emu.avx512.s40 --batch-size 4 --sequence-length 64"
+        "stepcast profile hf:bert --worker emu.avx512.s40 --batch-size 4 --workers 1,2 "
+        "--sequence-length 64"
     )
     assert hint(asked, "allreduce") == (
         "stepcast profile hf:bert --worker emu.avx512.s40 --batch-size 4 --workers 1,2 "
@@ -279,10 +280,23 @@ def test_what_another_host_has_is_measured_here_too() -> None:
     of_torch = OwnModel("own-1234abcd", "pytorch", 24, 100, None, {})
     several = OwnWorkload(TARGET, of_torch, curves_of([{**ring, "workers": [1, 2]}], None))
     alone = OwnWorkload(TARGET, of_torch, curves_of([ring], None))
-    passes = f"stepcast profile {TARGET} --worker emu.avx512.s40 --batch-size 4"
-    exchange = " --workers 1,2 --link-mbps 500"
+    passes = f"stepcast profile {TARGET} --worker emu.avx512.s40 --batch-size 4 --workers 1"
+    exchange = ",2 --link-mbps 500"
     assert hint(several, "torch_compute", is_here=False) == passes + exchange
-    assert hint(several, "torch_compute") == hint(alone, "torch_compute", is_here=False) == passes
+    assert hint(several, "torch_compute") == f"{passes},2"
+    assert hint(alone, "torch_compute", is_here=False) == passes
+
+
+def test_one_device_alone_is_profiled_as_it_is_asked_about() -> None:
+    of_torch = OwnModel("own-1234abcd", "pytorch", 24, 100, None, {})
+    asked = {"framework": "pytorch", "precision": "bf16", "optimizer": "adamw", "accumulate": 2}
+    about = {name: CURVE[name] for name in ("dnn", "image_size", "batch_size", "worker")}
+    curves = curves_of([{**about, **asked}], None)
+    assert curves[0].strategy == "single"
+    assert hint(OwnWorkload(TARGET, of_torch, curves), "torch_compute") == (
+        f"stepcast profile {TARGET} --worker emu.avx512.s40 --batch-size 4 --precision bfloat16 "
+        "--optimizer adamw --accumulate 2"
+    )
 
 
 def hint(asked: OwnWorkload, probe: str, *, is_here: bool = True) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from warehouse import limits
+from warehouse import limits, records
 from warehouse.records import BadInput
 
 # Amounts that people write in files, as fields of records: finite, and with an end.
@@ -33,6 +33,52 @@ Mbps = Annotated[float, Field(gt=0, le=limits.MBPS, allow_inf_nan=False)]
 """The speed of a link, 10⁶ bits a second."""
 Usd = Annotated[float, Field(ge=0, le=limits.USD, allow_inf_nan=False)]
 """A price, or what is spent, US dollars."""
+
+
+# How a network is trained, as people write it.
+
+
+_PRECISIONS = {
+    "fp32": "float32",
+    "float": "float32",
+    "single": "float32",
+    "fp16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+}
+
+
+def _spelled_out(precision: object) -> object:
+    """Return the name of a precision in PyTorch, as which it lands, for what people call it."""
+    if not isinstance(precision, str):
+        return precision
+    name = precision.lower().removeprefix("torch.")
+    return _PRECISIONS.get(name, name)
+
+
+def _eager(compiled: object) -> object:
+    if compiled in (True, "true"):
+        raise ValueError(
+            "a step that torch.compile made is not known, and no eager one stands for it; "
+            "leave compiled out"
+        )
+    return compiled
+
+
+def _in_small_letters(name: object) -> object:
+    return name.lower() if isinstance(name, str) else name
+
+
+Precision = Annotated[records.Precision, BeforeValidator(_spelled_out)]
+"""As in `TrainingWorkload`, also by PyTorch's other names and those of its users: bf16, half."""
+Optimizer = Annotated[records.Optimizer, BeforeValidator(_in_small_letters)]
+"""As in `TrainingWorkload`, also in capitals."""
+Passes = Annotated[int, Field(ge=1, le=limits.PASSES)]
+"""Forward passes whose gradients are added in a step."""
+Words = Annotated[int, Field(ge=1, le=limits.WORDS)]
+"""The length of a sample of text."""
+Eager = Annotated[bool, BeforeValidator(_eager)]
+"""Whether a step is compiled: it is not."""
 
 
 # Names that become part of a path: of studies, jobs, runs, clusters.

@@ -22,6 +22,7 @@ class Input:
         optional: a study without such runs does too.
         on_its_link: a profile on a link of another speed does not do.
         any_batch: the profile times several batch sizes, and whichever it names does.
+        any_training: of train scenarios, those that train in another way do too (`training`).
         any_link: it is about nodes alone, and links of any speed do.
         switched_on: a setting of the probe without which its run does not do.
     """
@@ -32,6 +33,7 @@ class Input:
     optional: bool = False
     on_its_link: bool = False
     any_batch: bool = False
+    any_training: bool = False
     any_link: bool = False
     switched_on: str | None = None
 
@@ -84,10 +86,15 @@ class PlannedSubject(Protocol):
 def meets_input(subject: Subject, ask: Input) -> bool:
     """Tell whether a run about a subject is what is asked for.
 
-    Of what is asked of `train` scenarios, any run of the probe is.
+    Of what is asked of `train` scenarios, any run of the probe is that trains in the same way.
     """
-    if subject.probe != ask.probe or ask.whose == "train":
-        return subject.probe == ask.probe
+    if subject.probe != ask.probe:
+        return False
+    scenario = subject.scenario
+    if scenario and not ask.any_training and scenario.training != ask.scenario.training:
+        return False
+    if ask.whose == "train":
+        return True
     if ask.whose == "own":
         if ask.any_batch and subject.scenario is not None:
             return _with_one_batch(subject.scenario) == _with_one_batch(ask.scenario)

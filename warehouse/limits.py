@@ -66,6 +66,10 @@ SAMPLES = 10_000_000
 """Of samples of a dataset: their order is in memory, up to 0.5 GiB."""
 BATCH = 1_000_000
 """Of samples of one iteration."""
+PASSES = 100_000
+"""Of passes that one step adds up."""
+WORDS = 10_000_000
+"""Of a sample of text."""
 PIXELS = 4_096
 """Of the side of an image."""
 TENSOR_BYTES = 1 << 34

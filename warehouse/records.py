@@ -28,7 +28,10 @@ RunStatus = Literal["ok", "failed"]
 Role = Literal["worker", "server", "neighbour"]
 Order = Literal["framework", "tic", "reverse", "random"]
 Placement = Literal["round_robin", "greedy"]
-StrategyKind = Literal["async_parameter_server", "all_reduce"]
+StrategyKind = Literal["async_parameter_server", "all_reduce", "single"]
+Precision = Literal["float32", "tf32", "bfloat16", "float16"]
+Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
+MemoryFormat = Literal["contiguous", "channels_last"]
 Market = Literal["on_demand", "spot"]
 SubjectKind = Literal["scenario", "operation", "allreduce", "job", "external"]
 
@@ -82,16 +85,49 @@ class Record(BaseModel):
 class TrainingWorkload(Record):
     """What is trained. `batch_size` is per device; images are square, `image_size` pixels.
 
-    `image_size` 0: what a network takes is no images.
+    Attributes:
+        image_size: 0: what a network takes is no images.
+        batch_size: samples of a forward pass; a step has `accumulate` of these.
+        precision: float32 is PyTorch's default: TF32 in cuDNN, not in matrix products; tf32 has it
+            in both. bfloat16 and float16 are autocast, with parameters in float32; float16 also
+            scales the loss.
+        optimizer: PyTorch's with its defaults; sgd has no momentum.
+        accumulate: passes whose gradients are added before the optimizer's step.
+        compiled: by torch.compile; there is no other step than an eager one.
+        sequence_length: words of a sample; None: it has none, or its network says it.
     """
 
     dnn: str
     framework: Literal["tensorflow", "pytorch"] = "tensorflow"
     image_size: int = Field(ge=0)
     batch_size: int = Field(ge=1)
-    precision: Literal["float32"] = "float32"
-    optimizer: Literal["sgd"] = "sgd"
+    precision: Precision = "float32"
+    optimizer: Optimizer = "sgd"
     dataset: Literal["synthetic"] = "synthetic"
+    accumulate: int = Field(default=1, ge=1)
+    memory_format: MemoryFormat = "contiguous"
+    compiled: Literal[False] = False
+    sequence_length: int | None = Field(default=None, ge=1)
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        # As in Strategy.
+        fields: dict[str, JsonValue] = handler(self)
+        for name in ("accumulate", "memory_format", "compiled", "sequence_length"):
+            if fields.get(name) == type(self).model_fields[name].default:
+                fields.pop(name, None)
+        return fields
+
+    @property
+    def recipe(self) -> str:
+        """How it is trained, in words; empty: in float32, by plain SGD, one pass a step."""
+        words = (
+            self.precision if self.precision != "float32" else "",
+            self.optimizer if self.optimizer != "sgd" else "",
+            f"{self.accumulate} passes a step" if self.accumulate > 1 else "",
+            self.memory_format if self.memory_format != "contiguous" else "",
+        )
+        return ", ".join(filter(None, words))
 
 
 _SERVERLESS = (True, "framework", "round_robin")
@@ -101,7 +137,9 @@ class Strategy(Record):
     """How training is distributed over workers, and over parameter servers where it has them.
 
     `placement` says how variables are divided among several servers. An all-reduce has no servers,
-    and nothing of what concerns them; each of its workers (nodes) has `devices_per_node` ranks.
+    and nothing of what concerns them; each of its workers (nodes) has `devices_per_node` ranks, and
+    PyTorch wraps the network of each in DistributedDataParallel, also where there is only one.
+    `single` is one device without that wrapper.
     """
 
     kind: StrategyKind = "async_parameter_server"
@@ -115,17 +153,26 @@ class Strategy(Record):
     @model_validator(mode="before")
     @classmethod
     def _servers_by_kind(cls, fields: object) -> object:
-        if isinstance(fields, Mapping) and fields.get("kind") == "all_reduce":
-            return {"servers": 0, **fields}
+        if isinstance(fields, Mapping) and fields.get("kind") in ("all_reduce", "single"):
+            return {
+                "servers": 0,
+                **({"workers": 1} if fields["kind"] == "single" else {}),
+                **fields,
+            }
         return fields
 
     @model_validator(mode="after")
     def _kind_has_its_own(self) -> "Strategy":
-        if self.kind == "all_reduce":
+        if self.kind == "single" and (self.workers, self.devices_per_node) != (1, 1):
+            raise ValueError(
+                f"single is one device, found {self.workers} workers of {self.devices_per_node}; "
+                "several train by all_reduce"
+            )
+        if not self.has_servers:
             if self.servers or (self.flow_control, self.order, self.placement) != _SERVERLESS:
                 raise ValueError(
-                    "an all_reduce has no parameter servers; leave out servers, flow_control, "
-                    "order and placement"
+                    f"{'an' if self.kind == 'all_reduce' else 'strategy'} {self.kind} has no "
+                    "parameter servers; leave out servers, flow_control, order and placement"
                 )
         elif not self.servers or self.devices_per_node > 1:
             raise ValueError(
@@ -138,7 +185,7 @@ class Strategy(Record):
     def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         # Scenarios keep the id that they had before there was a choice.
         fields: dict[str, JsonValue] = handler(self)
-        if self.kind == "all_reduce":
+        if not self.has_servers:
             for name in ("flow_control", "order", "placement"):
                 fields.pop(name, None)
         elif self.placement == "round_robin":
@@ -146,6 +193,11 @@ class Strategy(Record):
         if self.devices_per_node == 1:
             fields.pop("devices_per_node", None)
         return fields
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether parameters are on servers."""
+        return self.kind == "async_parameter_server"
 
 
 class NodeGroup(Record):
@@ -215,6 +267,12 @@ class Scenario(Record):
         return self
 
     @model_validator(mode="after")
+    def _single_has_no_link(self) -> "Scenario":
+        if self.strategy.kind == "single" and self.link_mbps is not None:
+            raise ValueError("a single device has no link; leave out link_mbps")
+        return self
+
+    @model_validator(mode="after")
     def _batch_sizes_differ(self) -> "Scenario":
         own = [node.batch_size for node in self.nodes if node.batch_size is not None]
         if own and self.strategy.kind != "all_reduce":
@@ -242,20 +300,34 @@ class Scenario(Record):
     @property
     def label(self) -> str:
         """Short human name, as tables print it."""
-        load, link = self.workload, self.link_mbps
-        speed = "unshaped" if link is None else f"{link:g} Mb/s"
-        strategy = self.strategy
+        load, link, strategy = self.workload, self.link_mbps, self.strategy
+        words = "" if load.sequence_length is None else f" {load.sequence_length} words"
+        network = f"{on_images(load.dnn, load.image_size)}{words} b{load.batch_size}"
+        if strategy.kind == "single":
+            return ", ".join(filter(None, (network, load.recipe, f"single{self._kinds}")))
         placed = f" {strategy.placement}" if strategy.placement != "round_robin" else ""
-        servers = f", M={strategy.servers}{placed}" if strategy.servers > 1 else ""
-        order = f", {strategy.order}" if strategy.order != "framework" else ""
+        servers = f"M={strategy.servers}{placed}" if strategy.servers > 1 else ""
         if strategy.kind == "all_reduce":
             each = strategy.devices_per_node
-            servers = f", all-reduce{f' of {each} devices each' if each > 1 else ''}"
-        others = f", {self.cross_traffic:.0%} cross traffic" if self.cross_traffic else ""
-        return (
-            f"{on_images(load.dnn, load.image_size)} b{load.batch_size}, "
-            f"{speed}{others}{order}{servers}, W={strategy.workers}{self._kinds}"
+            servers = f"all-reduce{f' of {each} devices each' if each > 1 else ''}"
+        parts = (
+            network,
+            load.recipe,
+            "unshaped" if link is None else f"{link:g} Mb/s",
+            f"{self.cross_traffic:.0%} cross traffic" if self.cross_traffic else "",
+            strategy.order if strategy.order != "framework" else "",
+            servers,
+            f"W={strategy.workers}{self._kinds}",
         )
+        return ", ".join(filter(None, parts))
+
+    @property
+    def training(self) -> tuple[str, str, str]:
+        """What is told apart wherever runs or forecasts are compared: none stands for another.
+
+        The framework, the strategy, and how the network is trained (`TrainingWorkload.recipe`).
+        """
+        return self.workload.framework, self.strategy.kind, self.workload.recipe
 
     @property
     def worker_groups(self) -> tuple[NodeGroup, ...]:
@@ -288,7 +360,7 @@ class Scenario(Record):
             kind = f"{group.node_type}{own}"
             counts[kind] = counts.get(kind, 0) + group.count
         named = " + ".join(f"{count} {kind}" for kind, count in counts.items())
-        tells = len(counts) > 1 or self.strategy.kind == "all_reduce"
+        tells = len(counts) > 1 or not self.strategy.has_servers
         return f" ({named})" if tells else ""
 
 

@@ -81,7 +81,7 @@ ASYNC_SGD = System(
     what="Throughput by simulation of the traced steps, with an interval (Li et al., ICPE 2020).",
     source="Li, Yan, Paolieri, Golubchik, ICPE 2020",
     tables=(*STEPS, "edge", "contention"),
-    rests_on=_rests_on,
+    inputs=_rests_on,
     fit=_fit,
     load=_load,
     beside="linear",
@@ -92,7 +92,7 @@ ONE_SERVER = System(
     what="As async_sgd, on several servers from the profile of one: its variables put on them.",
     source="ours",
     tables=ASYNC_SGD.tables,
-    rests_on=_rests_on_one_server,
+    inputs=_rests_on_one_server,
     fit=lambda tables: OneServer(_fit(tables), tables["operation"]),
     load=lambda text, tables: OneServer(_load(text, tables), tables["operation"]),
 )
@@ -105,7 +105,7 @@ ASYNC_SGD_PAPER = replace(
     what="Baseline: as printed, with WIN and parsing from packets, equal shares, fifty steps left "
     "out.",
     tables=(*STEPS, "edge", "stream", "http2_frame"),
-    rests_on=_rests_on_captures,
+    inputs=_rests_on_captures,
     fit=_fit_published,
     load=_load_published,
 )

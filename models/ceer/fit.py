@@ -11,7 +11,7 @@ from models.ceer.overhead import STEPS, Setup
 from models.ceer.parameters import Settings
 from models.ceer.predictor import Ceer
 from models.inputs import refuse_unknown_networks
-from models.system import NotCovered
+from models.system import NotCovered, unknown_recipe
 from networks.catalogue import OWN
 from networks.extraction import extract_graph, own_step
 from warehouse.records import BadInput, Scenario, TrainingWorkload
@@ -98,8 +98,8 @@ def explain_refusal(scenario: Scenario, framework: str = "tensorflow") -> str | 
         return f"it is about synchronous training (all_reduce), not {strategy.kind}"
     if trained_by != framework:
         return f"it was fitted to operations of {framework}, not of {trained_by}"
-    if untraced := _untraced(scenario.workload):
-        return untraced
+    if reason := unknown_recipe(scenario.workload) or _untraced(scenario.workload):
+        return reason
     if len(node_types) > 1:
         return f"it is about devices of one type, not {' and '.join(sorted(node_types))}"
     if any(group.batch_size is not None for group in scenario.nodes):

@@ -129,7 +129,7 @@ SRIFT = System(
         "link",
         "sample",
     ),
-    rests_on=_rests_on,
+    inputs=_rests_on,
     fit=_fit,
     load=lambda text, _: Srift.from_json(text),
     pooled=True,
@@ -143,6 +143,6 @@ SRIFT_PAPER = replace(
     name="srift_paper",
     version="1",
     what="Baseline: Srift as published, four batch sizes, ideal overlap, trees of bandwidth.",
-    rests_on=_rests_on_less,
+    inputs=_rests_on_less,
     fit=_fit_as_published,
 )

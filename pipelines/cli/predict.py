@@ -35,10 +35,34 @@ def predict(
         ),
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option(help="async_parameter_server or all_reduce.")
+        str | None,
+        typer.Option(
+            help="async_parameter_server, all_reduce (DistributedDataParallel, also of one worker) "
+            "or single (one device without it): of PyTorch where nothing is said of workers, "
+            "devices and links."
+        ),
     ] = None,
     image_size: Annotated[str | None, typer.Option(help="Side of images, pixels.")] = None,
-    batch_size: Annotated[str | None, typer.Option(help="Images per step and device.")] = None,
+    batch_size: Annotated[
+        str | None, typer.Option(help="Samples of a pass of each device.")
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="float32 (TF32 in cuDNN alone, as PyTorch has it), tf32, bfloat16 or float16 "
+            "(autocast); also fp32, bf16, fp16."
+        ),
+    ] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="sgd (no momentum), momentum, adam or adamw.")
+    ] = None,
+    accumulate: Annotated[
+        str | None, typer.Option(help="Passes of --batch-size whose gradients a step adds up; 1.")
+    ] = None,
+    memory_format: Annotated[str | None, typer.Option(help="contiguous or channels_last.")] = None,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help="By torch.compile: refused, nothing knows it yet.")
+    ] = False,
     workers: Annotated[str | None, typer.Option(help="Numbers of workers: 1,2,4.")] = None,
     worker: Annotated[
         str | None, typer.Option(help="Their node type; 'a + b': a mixed cluster; a,b: either.")
@@ -130,6 +154,11 @@ def predict(
         "strategy": strategy,
         "image_size": image_size,
         "batch_size": batch_size,
+        "precision": precision,
+        "optimizer": optimizer,
+        "accumulate": accumulate,
+        "memory_format": memory_format,
+        "compiled": "true" if compiled else None,
         "workers": workers,
         "worker": worker,
         "server": server,

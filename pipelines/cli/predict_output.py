@@ -17,9 +17,15 @@ from pipelines.cli.prices import prices_in_words
 from pipelines.cli.tables import TableColumn, print_rows, print_text
 from pipelines.cli.workload import OwnWorkload, advice, profile_commands
 from studies.messages import count, name_some
-from warehouse.records import BadInput
+from warehouse.records import BadInput, Scenario
 
 FILE = "asked.yaml"
+_ALONE = (
+    "Asked about is one device alone (single); with `--workers 1` it is a replica of "
+    "DistributedDataParallel (all_reduce), which other systems know."
+)
+_MANY = 3
+"""Systems that share a line."""
 Listed = Sequence[Mapping[str, object]]
 
 
@@ -66,12 +72,18 @@ def print_answer(
             print_text(line)
     for line in _refusals(answer, named=named):
         print_text(line)
+    if not answer.forecasts and any(_is_alone(one.scenario) for one in answer.refused):
+        print_text(_ALONE)
     for line in _to_measure(answer, listed) if own is None else profile_commands(answer, own):
         print_text(line)
     if answer.written:
         new = "is" if answer.written == 1 else "are"
         forecasts = count(answer.written, "forecast")
         print_text(f"{forecasts} {new} new in the ledger, marked as merely asked for.")
+
+
+def _is_alone(scenario: Scenario) -> bool:
+    return scenario.strategy.kind == "single"
 
 
 def _table(
@@ -124,7 +136,10 @@ def _age(then: datetime) -> str:
 
 
 def _refusals(answer: ForecastAnswer, *, named: bool) -> Iterator[str]:
-    """Yield a line for each system and reason, and one for all systems about other training."""
+    """Yield a line for each reason, and one for all systems about other training.
+
+    Systems share a line where many have one reason, such as a precision that they do not know.
+    """
     answers: list[ScenarioForecast | ForecastRefusal] = [*answer.forecasts, *answer.refused]
     everything = len({answer.scenario for answer in answers})
     by_reason: dict[tuple[str, str], list[ForecastRefusal]] = {}
@@ -134,6 +149,7 @@ def _refusals(answer: ForecastAnswer, *, named: bool) -> Iterator[str]:
             foreign[one.system.name] = None
         else:
             by_reason.setdefault((one.system.name, one.reason), []).append(one)
+    lines: dict[tuple[str, bool], list[str]] = {}
     for (system, reason), ours in by_reason.items():
         takes = max(
             (total_minutes(one.lacking) or 0.0 for one in ours if one.lacking), default=None
@@ -142,7 +158,12 @@ def _refusals(answer: ForecastAnswer, *, named: bool) -> Iterator[str]:
         about += " for each" if takes and any(one.of_train for one in ours[0].lacking) else ""
         told = len(ours) == everything or ours[0].scenario.label in reason
         of = "" if told else f" ({name_some([label(one) for one in ours])})"
-        yield f"{system}: {reason}{about}{of}"
+        lacks = any(one.lacking for one in ours)
+        lines.setdefault((f"{reason}{about}{of}", lacks), []).append(system)
+    for (line, lacks), whose in lines.items():
+        together = len(whose) >= _MANY and not lacks
+        for some in [whose] if together else [[system] for system in whose]:
+            yield f"{', '.join(some)}: {line}"
     if foreign:
         yield f"For other kinds of training: {', '.join(foreign)}."
 

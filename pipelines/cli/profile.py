@@ -15,8 +15,12 @@ def profile(
     worker: Annotated[str, typer.Option(help="The node type.")],
     batch_size: Annotated[str, typer.Option(help="The largest batch of a device.")],
     workers: Annotated[
-        str, typer.Option(help="Numbers of workers to be asked about: 1,2,4.")
-    ] = "1",
+        str | None,
+        typer.Option(
+            help="Numbers of workers to be asked about: 1,2,4. Without it and --link-mbps: one "
+            "device by itself, strategy single of `stepcast predict`."
+        ),
+    ] = None,
     link_mbps: Annotated[
         str | None, typer.Option(help="Speed of links: times links and all-reduces, too.")
     ] = None,
@@ -27,6 +31,20 @@ def profile(
     sequence_length: Annotated[
         int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
     ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="float32 (TF32 in cuDNN alone, as PyTorch has it), tf32, bfloat16 or float16 "
+            "(autocast); also fp32, bf16, fp16."
+        ),
+    ] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="sgd (no momentum), momentum, adam or adamw.")
+    ] = None,
+    accumulate: Annotated[
+        str | None, typer.Option(help="Passes of --batch-size whose gradients a step adds up; 1.")
+    ] = None,
+    memory_format: Annotated[str | None, typer.Option(help="contiguous or channels_last.")] = None,
     backend: Annotated[
         BackendChoice,
         typer.Option(help="Nodes of this host; auto: emulated if it permits. Others are refused."),
@@ -55,5 +73,9 @@ def profile(
         "workers": workers,
         "server": server,
         "servers": servers,
+        "precision": precision,
+        "optimizer": optimizer,
+        "accumulate": accumulate,
+        "memory_format": memory_format,
     }
     profile_job.profile(target, options, link_mbps, backend, sequence_length)

@@ -8,7 +8,7 @@ from forecasting.study_checks import chosen_backend
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.progress import show_progress
 from pipelines.cli.tables import print_text
-from pipelines.cli.workload import OwnWorkload, build_own_workload, is_target
+from pipelines.cli.workload import Options, OwnWorkload, build_own_workload, is_target
 from profilers.clusters import BackendChoice, host_id
 from profilers.clusters.fleet import BACKENDS
 from profilers.clusters.node_types import check_host, fleet_types, node_group
@@ -60,9 +60,7 @@ def profile(
             f"{elsewhere}: machines of a fleet do not see the files of your model; profile it on "
             "nodes of this machine, `stepcast node-types`"
         )
-    own = build_own_workload(
-        target, {**options, "link_mbps": link_mbps or _LINK_MBPS}, sequence_length
-    )
+    own = build_own_workload(target, _of_replicas(options, link_mbps), sequence_length)
     for name in {name for curve in own.curves for name in curve.worker}:
         check_host(node_group("worker", name, 1))
     probes = probes_of(own, link_mbps)
@@ -77,6 +75,14 @@ def profile(
     warehouse.load()
     what = "steps" if "tf_trace" in probes else "passes"
     print_text(f"Its {what} on {worker} have landed; `stepcast predict {target} …` rests on them.")
+
+
+def _of_replicas(options: Mapping[str, str | None], link_mbps: str | None) -> Options:
+    """Return options with the number of workers and a speed of links, where there are replicas."""
+    if options["workers"] is None and options["server"] is None and link_mbps is None:
+        return options
+    workers = options["workers"] or "1"
+    return {**options, "workers": workers, "link_mbps": link_mbps or _LINK_MBPS}
 
 
 def probes_of(own: OwnWorkload, link_mbps: str | None) -> Probes:

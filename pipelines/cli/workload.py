@@ -13,7 +13,7 @@ from networks.own_huggingface import PREFIX, with_length
 from networks.own_model import NoGraph, OwnModel, tracing
 from profilers.clusters.node_types import fleet_types
 from profilers.record_file import fault
-from studies.curve import Curve
+from studies.curve import OF_SEVERAL, Curve
 from studies.messages import count, name_some
 from studies.study import Test
 from warehouse import limits
@@ -169,7 +169,12 @@ def tracing_own_workload(
 
     def workload() -> OwnWorkload:
         model = model_traced()
-        named = {"dnn": model.dnn, "image_size": model.image_size}
+        _check_layout(target, model, options)
+        named = {
+            "dnn": model.dnn,
+            "image_size": model.image_size,
+            "sequence_length": model.sequence_length,
+        }
         curves = _curves(options, model.framework)
         curves = [curve.model_copy(update=named) for curve in curves]
         return OwnWorkload(target, model, curves, sequence_length)
@@ -215,6 +220,18 @@ def _tracing_model(
         yield model
 
 
+def _check_layout(target: str, model: OwnModel, options: Options) -> None:
+    """Refuse a layout of images where a model sees none.
+
+    Raises:
+        BadInput: it is asked for.
+    """
+    if options.get("memory_format") == "channels_last" and model.image_size <= 1:
+        raise BadInput(
+            f"--memory-format channels_last and {target}: it sees no images; leave it out"
+        )
+
+
 def check_options(target: str, options: Options, sequence_length: int | None) -> None:
     """Refuse options that say what the model says itself.
 
@@ -243,10 +260,11 @@ def check_length(sequence_length: int | None) -> None:
 
 
 def _curves(options: Options, framework: str) -> list[Curve]:
-    """Return what is asked about a model, whatever it is; without servers it is an all-reduce."""
+    """Return what is asked about a model, whatever it is; Keras's is replicated, or has servers."""
     told = {**options, "dnn": "own", "image_size": "0", "framework": framework}
-    if told.get("strategy") is None and all(told.get(name) is None for name in _OF_SERVERS):
-        told["strategy"] = "all_reduce"
+    if framework == "tensorflow" and all(told.get(name) is None for name in _OF_SERVERS):
+        told["strategy"] = told.get("strategy") or "all_reduce"
+        told["workers"] = told.get("workers") or "1"
     return curves_of(of_options(told), None)
 
 
@@ -277,6 +295,7 @@ def profile_commands(answer: "ForecastAnswer", own: OwnWorkload) -> Iterator[str
     several = any(workers > 1 for curve in own.curves for workers in curve.workers)
     exchange |= several and not answer.place.is_here and "torch_compute" in lacking
     served = own.curves[0].server is not None
+    is_replicated = own.curves[0].strategy == "all_reduce"
     if lacking & {"torch_compute", "tf_trace"} or (exchange and own.model.framework == "pytorch"):
         one, largest = own.curves[0], max(curve.batch_size for curve in own.curves)
         types = dict.fromkeys(name for curve in own.curves for name in curve.worker)
@@ -285,11 +304,12 @@ def profile_commands(answer: "ForecastAnswer", own: OwnWorkload) -> Iterator[str
             given = {
                 "worker": worker,
                 "batch_size": largest,
-                "workers": ",".join(map(str, one.workers)) if exchange and not served else None,
+                "workers": ",".join(map(str, one.workers)) if is_replicated else None,
                 "link_mbps": f"{one.link_mbps:g}" if exchange and one.link_mbps else None,
                 "server": one.server,
                 "servers": one.servers if served else None,
                 "sequence_length": own.sequence_length,
+                **one.recipe,
             }
             command = f"stepcast profile {own.target}{_words(given)}"
             yield f"To measure that on this machine, `{command}`."
@@ -323,7 +343,8 @@ class Templates(Record):
 def of_options(options: Mapping[str, str | None]) -> list[Mapping[str, object]]:
     """Return the template that options make; several values of one are told apart by commas.
 
-    PyTorch's strategy is all_reduce if none is given.
+    PyTorch's strategy is all_reduce if none is given, but numbers of workers, devices or links are;
+    without these it is single (`Curve`).
 
     Raises:
         BadInput: nothing is asked about.
@@ -338,7 +359,7 @@ def of_options(options: Mapping[str, str | None]) -> list[Mapping[str, object]]:
             "nothing asked: give --dnn, --image-size, --batch-size, --worker, --workers and "
             "--link-mbps, or a file of templates; `stepcast predict --help` has examples"
         )
-    if given.get("framework") == "pytorch":
+    if given.get("framework") == "pytorch" and given.keys() & OF_SEVERAL:
         given.setdefault("strategy", "all_reduce")
     return [given]
 

@@ -8,8 +8,8 @@ from pydantic import Field, StringConstraints, model_validator
 from models.predictddl.observations import Capabilities, results_Bps
 from networks.primitives import MOST_NODES
 from warehouse import limits
-from warehouse.fields import PATTERN
-from warehouse.records import Record
+from warehouse.fields import PATTERN, Eager, Optimizer, Passes, Precision, Words
+from warehouse.records import MemoryFormat, Record
 
 _MOST_FIELDS = 50
 """Of one object: each that is unknown would be told of."""
@@ -71,13 +71,30 @@ class Graph(Sent):
 
 
 class Workload(Sent):
-    """What is to be trained: a network by name, or as a graph."""
+    """What is to be trained: a network by name, or as a graph; and how.
+
+    Attributes:
+        batch_size: samples of a pass of each device.
+        strategy: all_reduce replicates it by DistributedDataParallel, also on one device; single is
+            one device without that.
+        precision: float32, tf32, bfloat16 or float16 (autocast), also fp32, bf16, fp16.
+        accumulate: passes whose gradients a step adds up.
+        compiled: by torch.compile; refused.
+        sequence_length: words of a sample of text.
+    """
 
     dnn: Name | None = None
     graph: Graph | None = None
     image_size: int = Field(default=64, ge=8, le=limits.PIXELS)
     batch_size: int = Field(default=8, ge=1, le=limits.BATCH)
     dataset: Dataset = Dataset()
+    strategy: Literal["all_reduce", "single"] = "all_reduce"
+    precision: Precision = "float32"
+    optimizer: Optimizer = "sgd"
+    accumulate: Passes = 1
+    memory_format: MemoryFormat = "contiguous"
+    compiled: Eager = False
+    sequence_length: Words | None = None
 
     @model_validator(mode="after")
     def _is_one_network(self) -> Self:

@@ -29,6 +29,7 @@ from models.predictddl.work import ranks_of
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.service.contracts import Forecast, Graph, Workload
 from pipelines.service.places import ForecastInputs, TrainingPlace, forecast_inputs
+from warehouse.inputs import Refusal
 from warehouse.records import Backend, BadInput, Scenario, Strategy
 from warehouse.records import TrainingWorkload as Trained
 from warehouse.warehouse import Warehouse
@@ -150,29 +151,47 @@ def _scenarios(
             if workload.graph is not None:
                 graph = graph_of(workload.graph, workload.image_size)
                 graphs[graph.dnn, workload.image_size] = graph
-                found.append(_scenario(graph.dnn, workload, place))
+                found.append(_asked(graph.dnn, workload, place))
             elif workload.dnn is not None:
                 networks.check(workload.dnn, workload.image_size, "pytorch")
-                found.append(_scenario(workload.dnn, workload, place))
+                found.append(_asked(workload.dnn, workload, place))
         except _REFUSALS as error:
             found.append(str(error))
     return found, graphs
 
 
-def _scenario(dnn: str, workload: Workload, place: TrainingPlace) -> Scenario:
+def _asked(dnn: str, workload: Workload, place: TrainingPlace) -> Scenario | str:
+    """Return the scenario of a workload; why, where predictddl forecasts none of such training.
+
+    Raises:
+        BadInput: a single device is asked about on several.
+    """
     load = Trained(
         dnn=dnn,
         framework="pytorch",
         image_size=workload.image_size,
         batch_size=workload.batch_size,
+        precision=workload.precision,
+        optimizer=workload.optimizer,
+        accumulate=workload.accumulate,
+        memory_format=workload.memory_format,
+        sequence_length=workload.sequence_length,
     )
     workers = sum(group.count for group in place.groups)
-    return Scenario(
+    is_single = workload.strategy == "single"
+    if is_single and workers * place.devices > 1:
+        raise BadInput(
+            f"strategy: single is one device, found {workers * place.devices}; several train by "
+            "all_reduce"
+        )
+    scenario = Scenario(
         workload=load,
-        strategy=Strategy(kind="all_reduce", workers=workers, devices_per_node=place.devices),
+        strategy=Strategy(kind=workload.strategy, workers=workers, devices_per_node=place.devices),
         nodes=place.groups,
-        link_mbps=place.link_mbps,
+        link_mbps=None if is_single else place.link_mbps,
     )
+    rests = PREDICTDDL.rests_on(scenario)
+    return f"{scenario.label}: {rests.reason}" if isinstance(rests, Refusal) else scenario
 
 
 def _checked(

@@ -89,6 +89,8 @@ def check_all_reduce(scenario: Scenario) -> None:
         BadInput: naming what is wrong.
     """
     kind, framework = scenario.strategy.kind, scenario.workload.framework
+    if framework == "pytorch" and (kind == "single" or scenario.workload.recipe):
+        raise BadInput(f"{scenario.label}: no probe trains in this way yet")
     if (kind, framework) != ("all_reduce", "pytorch"):
         raise BadInput(
             f"{scenario.label}: expected all_reduce with framework pytorch, found {kind} with "

@@ -136,7 +136,7 @@ def test_a_system_that_refuses_the_measured_scenario_says_so(warehouse: Warehous
 
     (linear,) = systems_named(["linear"])
     system, steps = (
-        replace(linear, rests_on=of_several),
+        replace(linear, inputs=of_several),
         MeasuredSteps({async_curve(workers=[1]): 0.4}),
     )
     answer = predict_corrected(warehouse, [async_curve(workers=[2])], [system], steps)

@@ -247,7 +247,7 @@ def never(scenario: Scenario) -> Refusal:
 def test_what_a_system_refuses_is_told_and_not_waited_for(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shy = replace(LINEAR, rests_on=up_to_two)
+    shy = replace(LINEAR, inputs=up_to_two)
     told: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
     record_fits(round_, warehouse, shy)
@@ -317,7 +317,7 @@ def test_only_the_first_of_many_refused_scenarios_are_named(
     many = replace(round_, study=round_.study.with_curves(curves))
     told: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
-    silent = replace(LINEAR, rests_on=never)
+    silent = replace(LINEAR, inputs=never)
     predict_missing(silent, many, warehouse, Progress())
     (line,) = told
     first, second, third = (scenario.label for scenario in curves[0].scenarios("loopback")[:3])
@@ -332,7 +332,7 @@ def test_curves_of_which_nothing_is_predicted_need_no_fit(
     study_file: Path, warehouse: Warehouse
 ) -> None:
     empty = opened(study_file, warehouse.landing)
-    silent = replace(LINEAR, rests_on=never)
+    silent = replace(LINEAR, inputs=never)
     assert fit_curves(silent, empty, warehouse, Progress()) == []
     assert predict_missing(silent, empty, warehouse, Progress()).is_empty()
 

@@ -358,3 +358,43 @@ def test_it_is_described_in_single_lines(system: System) -> None:
 
 def test_names_are_given_once() -> None:
     assert len({system.name for system in SYSTEMS}) == len(SYSTEMS)
+
+
+def replicas(workers: int) -> Scenario:
+    """Return replicas of PyTorch on nodes of one type."""
+    return srift.scenario(srift.group("emu.avx2", workers))
+
+
+@SYSTEM
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"precision": "bfloat16"},
+        {"precision": "tf32"},
+        {"optimizer": "adamw"},
+        {"accumulate": 2},
+        {"memory_format": "channels_last"},
+    ],
+    ids=str,
+)
+def test_a_recipe_that_a_system_does_not_know_is_refused(
+    system: System, recipe: dict[str, Any]
+) -> None:
+    """Whatever else a scenario is: no forecast of float32 by plain SGD stands for it."""
+    if system.any_recipe:
+        return
+    for plain in (scenario(2), replicas(1), replicas(2)):
+        load = plain.workload.model_copy(update=recipe)
+        rests = system.rests_on(plain.model_copy(update={"workload": load}))
+        assert isinstance(rests, Refusal)
+        expected = f"it knows training in float32 by plain SGD, not {load.recipe}"
+        assert rests.foreign or rests.reason == expected
+
+
+@SYSTEM
+def test_one_device_alone_is_no_replica(system: System) -> None:
+    replica = replicas(1)
+    alone = replica.model_copy(
+        update={"strategy": Strategy(kind="single", workers=1), "link_mbps": None}
+    )
+    assert system.any_recipe or isinstance(system.rests_on(alone), Refusal)

@@ -53,6 +53,27 @@ def test_of_train_scenarios_any_run_serves() -> None:
     assert meets_input(of(scenario(group(SLOW), dnn="alexnet", link_mbps=100)), ask)
 
 
+@pytest.mark.parametrize("whose", ["own", "train", "cluster"])
+@pytest.mark.parametrize("changes", [{"precision": "bfloat16"}, {"optimizer": "adamw"}])
+def test_no_run_serves_that_trains_in_another_way(
+    whose: InputScope, changes: dict[str, str]
+) -> None:
+    load = MIXED.workload.model_copy(update=changes)
+    other = MIXED.model_copy(update={"workload": load})
+    assert not meets_input(of(other), Input("probe", whose, MIXED))
+    assert not meets_input(of(MIXED), Input("probe", whose, other))
+    assert meets_input(of(other), Input("probe", whose, other))
+    assert meets_input(of_links(f"{FAST} + {SLOW}"), Input("probe", "cluster", other))
+    assert meets_input(of(other), Input("probe", "train", MIXED, any_training=True))
+
+
+@pytest.mark.parametrize("whose", ["own", "train", "cluster"])
+def test_one_replica_serves_no_device_alone(whose: InputScope) -> None:
+    alone = ALONE.model_copy(update={"strategy": Strategy(kind="single", workers=1)})
+    assert not meets_input(of(ALONE), Input("probe", whose, alone))
+    assert not meets_input(of(alone), Input("probe", whose, ALONE))
+
+
 @pytest.mark.parametrize(
     ("profiled", "expected"),
     [

@@ -1,6 +1,6 @@
 """What the report views say, against figures worked out by hand."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 import duckdb
 import polars as pl
@@ -9,7 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.warehouse.conftest import at
-from warehouse.records import Scenario, Strategy, TrainingWorkload
+from warehouse.records import (
+    MemoryFormat,
+    Optimizer,
+    Precision,
+    Scenario,
+    Strategy,
+    StrategyKind,
+    TrainingWorkload,
+)
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -66,8 +74,44 @@ def test_a_scenario_in_columns_says_what_the_record_says(
         "worker_mix": f"{workers} emu.avx2.1c",
         "link_mbps": link,
         "cross_traffic": scenario.cross_traffic,
+        "precision": "float32",
+        "optimizer": "sgd",
+        "accumulate": 1,
+        "memory_format": "contiguous",
+        "sequence_length": None,
+        "recipe": "",
         "label": scenario.label,
     }
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    precision=st.sampled_from(get_args(Precision)),
+    optimizer=st.sampled_from(get_args(Optimizer)),
+    accumulate=st.integers(1, 3),
+    memory_format=st.sampled_from(get_args(MemoryFormat)),
+    sequence_length=st.none() | st.integers(1, 4096),
+    kind=st.sampled_from(["single", "all_reduce"]),
+)
+def test_how_a_network_is_trained_is_in_columns(
+    fresh: "Maker",
+    connection: duckdb.DuckDBPyConnection,
+    kind: StrategyKind,
+    **recipe: Any,
+) -> None:
+    load = TrainingWorkload(dnn="bert", framework="pytorch", image_size=0, batch_size=8, **recipe)
+    scenario = Scenario(
+        workload=load,
+        strategy=Strategy(kind=kind, workers=1),
+        nodes=fresh.scenario(1).nodes[:1],
+    )
+    row = ["r1", scenario.scenario_id, scenario.canonical_json()]
+    connection.execute("DELETE FROM raw.scenario")
+    connection.execute("INSERT INTO raw.scenario VALUES (?, ?, ?)", row)
+    (found,) = connection.execute("FROM report.scenario").pl().to_dicts()
+    assert {name: found[name] for name in recipe} == recipe
+    assert (found["strategy"], found["recipe"]) == (kind, load.recipe)
+    assert found["label"] == scenario.label
 
 
 @pytest.mark.parametrize("devices", [1, 4])

@@ -1,13 +1,13 @@
 -- What did each kind of operation of a training step take ($dnn, $node_type; NULL: all), by what it works on?
 -- Equal operations of equal steps are one row: how many a step has, and the mean of their times. Only what
 -- workers compute, from profiles, which is what Ceer is fitted to. Operations that were traced at full speed take
--- as much longer at their node's share as untraced steps did.
+-- as much longer at their node's share as untraced steps did. Only training in float32 by plain SGD.
 WITH asked AS (
     SELECT
         run_id, scenario_id, dnn, image_size, batch_size, strategy, worker_node_type AS node_type,
         backend, host_id
     FROM visible.run JOIN report.scenario USING (scenario_id)
-    WHERE ($dnn::VARCHAR IS NULL OR dnn = $dnn)
+    WHERE recipe = '' AND ($dnn::VARCHAR IS NULL OR dnn = $dnn)
         AND ($node_type::VARCHAR IS NULL OR worker_node_type = $node_type)
         AND run_id IN (SELECT DISTINCT run_id FROM raw.operation_time)
 ),

@@ -1,6 +1,7 @@
 -- How long does a training step take, untraced ($dnn, $node_type; NULL: all), per number of workers and link?
 -- One row per run of a profile. Parameters are those that table dnn says of images of that size, else the bytes
--- that a worker receives in a step, four for each. A device that trains alone, without servers, has no link.
+-- that a worker receives in a step, four for each. A device that trains alone, without servers, has no link. Only
+-- training in float32 by plain SGD, which is what Ceer knows.
 WITH received AS (
     SELECT run_id, sum(size_bytes) AS bytes FROM visible.operation
     WHERE resource = 'downlink' GROUP BY run_id
@@ -21,7 +22,7 @@ JOIN report.scenario USING (scenario_id)
 JOIN visible.sample USING (run_id)
 LEFT JOIN received USING (run_id)
 LEFT JOIN counted USING (dnn, image_size)
-WHERE metric = 'step_time_s' AND "value" IS NOT NULL
+WHERE metric = 'step_time_s' AND "value" IS NOT NULL AND recipe = ''
     AND ($dnn::VARCHAR IS NULL OR dnn = $dnn)
     AND ($node_type::VARCHAR IS NULL OR worker_node_type = $node_type)
 GROUP BY ALL

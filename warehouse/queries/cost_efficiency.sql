@@ -6,7 +6,7 @@
 WITH speed AS (
     SELECT
         dnn, framework, image_size, batch_size, link_mbps, worker_node_type, workers, devices_per_node,
-        backend, host_id, scenario_id,
+        backend, host_id, scenario_id, recipe, accumulate,
         avg(value) AS step_s, count(*) AS runs
     FROM report.measured JOIN report.scenario USING (scenario_id)
     WHERE metric = 'step_time_s' AND strategy = 'all_reduce'
@@ -17,7 +17,7 @@ WITH speed AS (
 point AS (
     SELECT
         * EXCLUDE (unpriced, price_source, market),
-        workers * devices_per_node * batch_size AS global_batch,
+        workers * devices_per_node * batch_size * accumulate AS global_batch,
         global_batch / step_s AS examples_per_s,
         3600 * examples_per_s / usd_per_hour AS examples_per_usd,
         100 * (examples_per_s / workers) / first(examples_per_s / workers) OVER weak AS weak_percent,
@@ -27,12 +27,12 @@ point AS (
     WINDOW
         weak AS (
             PARTITION BY dnn, framework, image_size, batch_size, link_mbps, worker_node_type,
-                devices_per_node, backend, host_id
+                devices_per_node, backend, host_id, recipe
             ORDER BY workers
         ),
         strong AS (
             PARTITION BY dnn, framework, image_size, global_batch, link_mbps, worker_node_type,
-                devices_per_node, backend, host_id
+                devices_per_node, backend, host_id, recipe
             ORDER BY workers
         )
 ),
@@ -41,7 +41,7 @@ better AS (
         one.scenario_id, one.backend, one.host_id,
         string_agg(other.worker_node_type, ', ' ORDER BY other.worker_node_type) AS dominated_by
     FROM point AS one JOIN point AS other USING (
-        dnn, framework, image_size, batch_size, workers, devices_per_node, backend, host_id
+        dnn, framework, image_size, batch_size, workers, devices_per_node, backend, host_id, recipe
     )
     WHERE one.link_mbps IS NOT DISTINCT FROM other.link_mbps
         AND other.examples_per_s > one.examples_per_s
@@ -51,6 +51,6 @@ better AS (
 SELECT
     dnn, framework, image_size, link_mbps, worker_node_type, batch_size, workers, devices_per_node,
     global_batch, backend, host_id, examples_per_s, usd_per_hour, examples_per_usd,
-    weak_percent, strong_speedup, dominated_by, runs, scenario_id
+    weak_percent, strong_speedup, dominated_by, runs, scenario_id, recipe
 FROM point LEFT JOIN better USING (scenario_id, backend, host_id)
 ORDER BY ALL;

@@ -6,10 +6,14 @@
 WITH trial AS (
     SELECT
         run_id, worker_node_type AS node_type, NULL::DOUBLE AS link_mbps,
-        CASE image_size
-            WHEN 0 THEN format('{}, {} examples', dnn, compute.batch_size)
-            ELSE format('{} {}px, {} images', dnn, image_size, compute.batch_size)
-        END AS what,
+        concat_ws(
+            ', ',
+            CASE image_size
+                WHEN 0 THEN format('{}, {} examples', dnn, compute.batch_size)
+                ELSE format('{} {}px, {} images', dnn, image_size, compute.batch_size)
+            END,
+            nullif(recipe, ''), CASE strategy WHEN 'single' THEN strategy END
+        ) AS what,
         'compute_s' AS metric, forward_s + backward_s AS value
     FROM raw.compute JOIN raw.run USING (run_id) JOIN report.scenario USING (scenario_id)
     WHERE status = 'ok'

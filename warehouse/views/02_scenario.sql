@@ -117,6 +117,18 @@ flat AS (
         canonical ->> '$.workload.framework' AS framework,
         (canonical ->> '$.workload.image_size')::INTEGER AS image_size,
         (canonical ->> '$.workload.batch_size')::INTEGER AS batch_size,
+        canonical ->> '$.workload.precision' AS precision,
+        canonical ->> '$.workload.optimizer' AS optimizer,
+        coalesce((canonical ->> '$.workload.accumulate')::INTEGER, 1) AS accumulate,
+        coalesce(canonical ->> '$.workload.memory_format', 'contiguous') AS memory_format,
+        (canonical ->> '$.workload.sequence_length')::INTEGER AS sequence_length,
+        concat_ws(
+            ', ',
+            nullif(precision, 'float32'),
+            nullif(optimizer, 'sgd'),
+            CASE WHEN accumulate > 1 THEN format('{} passes a step', accumulate) END,
+            nullif(memory_format, 'contiguous')
+        ) AS recipe,
         canonical ->> '$.strategy.kind' AS strategy,
         (canonical ->> '$.strategy.workers')::INTEGER AS workers,
         (canonical ->> '$.strategy.servers')::INTEGER AS servers,
@@ -150,11 +162,18 @@ typed AS (
 SELECT
     scenario_id, dnn, framework, image_size, batch_size, strategy, workers, servers,
     devices_per_node, placement, transfer_order, worker_node_type, mix AS worker_mix,
-    link_mbps, cross_traffic,
+    link_mbps, cross_traffic, precision, optimizer, accumulate, memory_format, sequence_length,
+    recipe,
     concat_ws(
         ', ',
-        concat_ws(' ', dnn, format('{}px', nullif(image_size, 0)), format('b{}', batch_size)),
-        coalesce(format('{:g} Mb/s', link_mbps), 'unshaped'),
+        concat_ws(
+            ' ', dnn, format('{}px', nullif(image_size, 0)), format('{} words', sequence_length),
+            format('b{}', batch_size)
+        ),
+        nullif(recipe, ''),
+        CASE
+            WHEN strategy <> 'single' THEN coalesce(format('{:g} Mb/s', link_mbps), 'unshaped')
+        END,
         format('{:.0f}% cross traffic', 100 * cross_traffic),
         nullif(transfer_order, 'framework'),
         CASE
@@ -165,8 +184,8 @@ SELECT
             THEN concat_ws(' ', format('M={}', servers), nullif(placement, 'round_robin'))
         END,
         format(
-            'W={}{}', workers,
-            CASE WHEN types > 1 OR strategy = 'all_reduce' THEN format(' ({})', mix) ELSE '' END
+            '{}{}', CASE WHEN strategy = 'single' THEN strategy ELSE format('W={}', workers) END,
+            CASE WHEN types > 1 OR servers = 0 THEN format(' ({})', mix) ELSE '' END
         )
     ) AS label
 FROM flat LEFT JOIN typed USING (scenario_id);
@@ -175,8 +194,8 @@ COMMENT ON COLUMN report.scenario.scenario_id IS 'Hash of the canonical JSON';
 COMMENT ON COLUMN report.scenario.dnn IS 'Network that is trained';
 COMMENT ON COLUMN report.scenario.framework IS 'tensorflow or pytorch';
 COMMENT ON COLUMN report.scenario.image_size IS 'Side of the square input images, pixels; 0: it takes no images';
-COMMENT ON COLUMN report.scenario.batch_size IS 'Images per step and device';
-COMMENT ON COLUMN report.scenario.strategy IS 'How training is distributed, for example async_parameter_server';
+COMMENT ON COLUMN report.scenario.batch_size IS 'Samples of a pass of each device';
+COMMENT ON COLUMN report.scenario.strategy IS 'How training is distributed, for example async_parameter_server; single: one device, not as a replica';
 COMMENT ON COLUMN report.scenario.workers IS 'Number of workers';
 COMMENT ON COLUMN report.scenario.servers IS 'Number of parameter servers';
 COMMENT ON COLUMN report.scenario.devices_per_node IS 'Ranks on each worker node';
@@ -186,6 +205,12 @@ COMMENT ON COLUMN report.scenario.worker_node_type IS 'Node type of the workers;
 COMMENT ON COLUMN report.scenario.worker_mix IS 'Number of workers of each node type, for example 2 a + 1 b';
 COMMENT ON COLUMN report.scenario.link_mbps IS 'Shaped speed of each link, megabits per second; NULL: not shaped';
 COMMENT ON COLUMN report.scenario.cross_traffic IS 'Fraction of the servers'' links that others use in each direction; NULL: none';
+COMMENT ON COLUMN report.scenario.precision IS 'float32 (PyTorch''s default, TF32 in cuDNN), tf32, bfloat16 or float16 (autocast)';
+COMMENT ON COLUMN report.scenario.optimizer IS 'sgd (no momentum), momentum, adam or adamw';
+COMMENT ON COLUMN report.scenario.accumulate IS 'Passes whose gradients a step adds up';
+COMMENT ON COLUMN report.scenario.memory_format IS 'contiguous or channels_last';
+COMMENT ON COLUMN report.scenario.sequence_length IS 'Words of a sample; NULL: it has none, or nobody said';
+COMMENT ON COLUMN report.scenario.recipe IS 'How the network is trained, in words; empty: in float32, by plain SGD, one pass a step. None stands for another';
 COMMENT ON COLUMN report.scenario.label IS 'Short name for tables';
 
 CREATE VIEW report.subject AS

@@ -140,6 +140,20 @@ def test_json_has_everything(stepcast: Stepcast, history: Path) -> None:
     assert [(one["system"], one["foreign"]) for one in found["refused"]] == [("srift", True)] * 2
 
 
+def test_what_no_system_knows_is_one_line(stepcast: Stepcast, history: Path) -> None:
+    """Nothing of float32 by plain SGD stands for it, nor a replica for one device alone."""
+    recipe = {"precision": "bf16", "optimizer": "AdamW", "accumulate": "2"}
+    answer = predict(stepcast, PYTORCH, "--dry-run", **recipe)
+    assert answer.code == 0, answer.err
+    told = "it knows training in float32 by plain SGD, not bfloat16, adamw, 2 passes a step"
+    (line,) = (line for line in answer.out.splitlines() if told in line)
+    assert line.startswith("srift, srift_paper, ideal_scaling, ")
+    assert " s  " not in answer.out
+    alone = predict(stepcast, PYTORCH, "--dry-run", workers=None, link_mbps=None)
+    assert alone.code == 0, alone.err
+    assert alone.out.splitlines()[-1].startswith("Asked about is one device alone (single); with")
+
+
 def test_the_time_of_an_epoch_is_that_of_its_samples(stepcast: Stepcast, history: Path) -> None:
     """Of 12 images on each of two nodes a step has 24; a worker's own step has its one image."""
     options = ("--dataset-samples", "48000", "--json", "--dry-run")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from forecasting import embedders
 from forecasting.nearest import JudgedScenarios, Neighbour, coordinates
@@ -51,6 +52,22 @@ def test_a_measured_network_takes_what_it_took(engine: Engine) -> None:
     assert found.low is not None and found.high is not None and found.step_time_s is not None
     assert found.low <= found.step_time_s <= found.high
     assert (found.nearest, found.distance) == ("resnet18", 0.0)
+
+
+def test_other_training_than_was_measured_is_refused_beside_others(engine: Engine) -> None:
+    asked = Workload.model_validate(
+        {"dnn": "resnet18", "batch_size": 8, "precision": "bf16", "optimizer": "AdamW"}
+    )
+    other, plain = ask(engine, asked, Workload(dnn="resnet18", batch_size=8))
+    assert (other.status, plain.status) == ("refused", "forecast")
+    assert other.reason is not None
+    assert other.reason.endswith("it knows training in float32 by plain SGD, not bfloat16, adamw")
+    alone = Workload(dnn="resnet18", batch_size=8, strategy="single")
+    assert "single is one device, found 2; several train" in reason(engine, alone)
+    one = of_types([Nodes(node_type=NODE_TYPE, count=1)], None)
+    assert "all-reduces of pytorch, not single of pytorch" in reason(engine, alone, one)
+    with pytest.raises(ValidationError, match=r"torch\.compile made is not known"):
+        Workload.model_validate({"dnn": "resnet18", "compiled": True})
 
 
 def test_an_epoch_is_its_steps(engine: Engine) -> None:
