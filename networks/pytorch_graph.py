@@ -4,6 +4,8 @@ The step is run once with tensors that have shapes and no values (PyTorch's fake
 is computed. `networks.traced_step` notes the operators.
 """
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -11,7 +13,7 @@ from networks.operation_graph import GraphOperation, OperationGraph
 from networks.primitives import PrimitiveGraph
 from networks.pytorch_training import build_pytorch
 from networks.traced import fields_of
-from networks.traced_step import record_step
+from networks.traced_step import Fields, record_operators, record_step
 
 
 def pytorch_graph(
@@ -56,7 +58,17 @@ def timed_operators(
     module: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor
 ) -> tuple[tuple[GraphOperation, ...], list[float]]:
     """Run a training step on a processor; return its operators, and the microseconds of each."""
-    operators, times_us = record_step(module, images, labels)
+    return _operations(*record_step(module, images, labels))
+
+
+def operators_of(step: Callable[[], None]) -> tuple[tuple[GraphOperation, ...], list[float]]:
+    """Run a training step, whatever its recipe; return its operators, and microseconds of each."""
+    return _operations(*record_operators(step))
+
+
+def _operations(
+    operators: Sequence[Fields], times_us: list[float]
+) -> tuple[tuple[GraphOperation, ...], list[float]]:
     return tuple(GraphOperation(**operator) for operator in operators), times_us
 
 

@@ -9,7 +9,7 @@ not the `aten::conv2d` above it. Arguments are in the form in which PyTorch's pr
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -37,12 +37,28 @@ def record_step(
         ValueError: there are more than `most` operators.
     """
     optimizer = torch.optim.SGD(module.parameters(), lr=_LEARNING_RATE)
-    recorder = _OperatorRecorder(most)
-    with recorder:
+
+    def step() -> None:
         loss: Any = torch.nn.functional.cross_entropy(module(images), labels)
         loss.backward()
         optimizer.step()
+
+    recorded = record_operators(step, most)
     optimizer.zero_grad()
+    return recorded
+
+
+def record_operators(
+    step: Callable[[], None], most: int | None = None
+) -> tuple[list[Fields], list[float]]:
+    """Run a training step; return its operators, and microseconds of each.
+
+    Raises:
+        ValueError: there are more than `most` operators.
+    """
+    recorder = _OperatorRecorder(most)
+    with recorder:
+        step()
     return recorder.operations, recorder.times_us
 
 

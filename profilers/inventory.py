@@ -2,19 +2,22 @@
 
 Floating-point operations a second in convolutions of all channels, of single pixels and of single
 channels, bytes a second through memory and to disk, cores and memory: features of clusters
-(PredictDDL, section III-C). Earlier runs have no convolutions of single pixels.
+(PredictDDL, section III-C). Earlier runs have no convolutions of single pixels. Where a study asks,
+also in matrix products of some precisions.
 Kinds of work take turns, so that a slow moment of the host hits all of them.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
 import polars as pl
+from pydantic import Field
 
 from profilers import clock
 from profilers.clusters import Cluster, Node
+from profilers.clusters.node_types import lacks_precision
 from profilers.nodes.programs import BaseJob
 from profilers.nodes.torch_program import START_TIMEOUT_S, Facts, environment
 from profilers.probe import (
@@ -30,9 +33,10 @@ from profilers.probe import (
 )
 from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
-from warehouse.fields import Repeats, Seconds
+from warehouse import limits
+from warehouse.fields import Precision, Repeats, Seconds
 from warehouse.inputs import Subject
-from warehouse.records import NodeGroup, Record
+from warehouse.records import BadInput, NodeGroup, Record
 
 METRICS = {
     "dense": ("inventory_dense_flops", "FLOP/s"),
@@ -42,6 +46,8 @@ METRICS = {
     "disk": ("inventory_disk_Bps", "B/s"),
 }
 """Name and unit of what each kind of work is counted in."""
+PRODUCTS = "product_"
+"""How kinds of work are called that are matrix products of a precision."""
 PATIENCE_S = 20.0
 _TIMEOUT_S = 120.0
 
@@ -86,6 +92,7 @@ def measure(
     *,
     turns: int,
     seconds: float,
+    precisions: Sequence[str] = (),
     progress: Callable[[str], None] = lambda _: None,
 ) -> ProbeResult:
     """Time each kind of work in turns.
@@ -95,28 +102,41 @@ def measure(
         context: study and round.
         turns: how often each is timed.
         seconds: for how long.
+        precisions: of matrix products that are timed too.
         progress: told what runs now.
 
     Returns:
-        A run with table `sample`: `METRICS`, one row a turn; cores and memory of the node once.
+        A run with table `sample`: `METRICS` and those of products, one row a turn; cores and memory
+        of the node once.
 
     Raises:
         ProbeFailed: the program died.
     """
     node, started_at = cluster.of_role("worker")[0], clock.now()
+    kinds = _kinds(precisions)
     patience = Patience(cluster.cpu_times, PATIENCE_S)
     rows: list[tuple[str, str, int | None, float]] = []
     with host_lock(progress), InventoryJob(cluster, node) as job:
         for turn in range(turns):
             progress(f"probe inventory: {node.group.node_type}, turn {turn + 1} of {turns}")
-            for kind, (metric, unit) in METRICS.items():
+            for kind, (metric, unit) in kinds.items():
                 done = patience.quietly(partial(job.rate, kind, seconds))
                 rows.append((metric, unit, turn, done.value))
         rows += _of_machine(job.facts, node.group)
     settings: dict[str, Setting] = {"worker": node.group.node_type, "turns": turns}
+    if precisions:
+        settings["precisions"] = ", ".join(precisions)
     run = finished_run("inventory", cluster, None, context, started_at, settings)
     schema = {"metric": pl.String, "unit": pl.String, "window": pl.Int16, "value": pl.Float64}
     return ProbeResult(run, None, {"sample": pl.DataFrame(rows, schema, orient="row")})
+
+
+def _kinds(precisions: Sequence[str]) -> Mapping[str, tuple[str, str]]:
+    """Return the metric and unit of each kind of work."""
+    products = {
+        f"{PRODUCTS}{name}": (f"inventory_product_{name}_flops", "FLOP/s") for name in precisions
+    }
+    return {**METRICS, **products}
 
 
 def _of_machine(facts: Facts, group: NodeGroup) -> Iterator[tuple[str, str, None, float]]:
@@ -126,16 +146,20 @@ def _of_machine(facts: Facts, group: NodeGroup) -> Iterator[tuple[str, str, None
 
 
 class Settings(Record):
-    """How often each kind of work is timed, and for how many seconds."""
+    """How often each kind of work is timed, for how many seconds; precisions of products."""
 
     turns: Repeats = 5
     seconds: Seconds = 1.0
+    precisions: tuple[Precision, ...] = Field(default=(), max_length=limits.LISTED)
 
 
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each type of workers once."""
     groups = {group.node_type: group for one in asked.cluster for group in one.worker_groups}
     for node_type, group in groups.items():
+        for precision in settings.precisions:
+            if lacks := lacks_precision(node_type, precision):
+                raise BadInput(f"precisions: {lacks}")
         nodes = (group.one.model_copy(update={"batch_size": None}),)
         yield PlannedRun(
             Subject("inventory", None, None, {"worker": node_type}),
@@ -143,7 +167,7 @@ def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun
             f"probe inventory, {node_type}",
             nodes,
             settings.model_dump(),
-            expected_s=settings.turns * (1.5 * settings.seconds) * len(METRICS),
+            expected_s=settings.turns * (1.5 * settings.seconds) * len(_kinds(settings.precisions)),
             start_s=start_s(nodes),
         )
 

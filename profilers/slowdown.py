@@ -23,7 +23,7 @@ from profilers.nodes.allreduce import AllreduceRankConfig
 from profilers.nodes.compute import ComputeConfig
 from profilers.nodes.programs import Message, Programs
 from profilers.nodes.slowdown import SlowdownConfig
-from profilers.nodes.torch_jobs import STEP_TIMEOUT_S, Ranks, check_all_reduce
+from profilers.nodes.torch_jobs import STEP_TIMEOUT_S, Ranks, check_trains
 from profilers.nodes.torch_program import cluster_nodes
 from profilers.nodes.torch_training import Step
 from profilers.probe import (
@@ -118,7 +118,7 @@ def check_workers(scenario: Scenario) -> None:
     Raises:
         BadInput: naming what is wrong.
     """
-    check_all_reduce(scenario)
+    check_trains(scenario)
     if scenario.strategy.workers < 2:
         raise BadInput(
             f"{scenario.label}: expected two workers or more, that reduce while they train, found "

@@ -1,6 +1,7 @@
 """Probe `torch_throughput`: how long iterations of synchronous training take, really trained.
 
-PyTorch's DistributedDataParallel on all nodes of a scenario, one rank per device. Iterations follow
+PyTorch's DistributedDataParallel on all nodes of a scenario, one rank per device; a single device
+trains without it. Iterations follow
 each other in pieces, which are measured again if the host was disturbed; batches are drawn before.
 
 Source: Srift, section 5.1: the mean of at least 100 iterations, without start-up and loading data.
@@ -23,7 +24,7 @@ from profilers.nodes.allreduce import AllreduceRankConfig
 from profilers.nodes.compute import ComputeConfig
 from profilers.nodes.ddp import DDPConfig
 from profilers.nodes.programs import Programs
-from profilers.nodes.torch_jobs import STEP_TIMEOUT_S, Ranks, check_all_reduce
+from profilers.nodes.torch_jobs import STEP_TIMEOUT_S, Ranks, check_trains
 from profilers.nodes.torch_program import cluster_nodes, interleave_node_types
 from profilers.probe import (
     STEP_TIME,
@@ -73,7 +74,7 @@ def measure(
 
     Args:
         cluster: at least as many workers of each kind as any of the scenarios has.
-        scenarios: all-reduces with framework pytorch.
+        scenarios: all-reduces with framework pytorch, or single devices.
         context: study and round.
         goal: when a scenario has been measured.
         branches: whether the network leaves out layers in some steps; DDP then looks for them.
@@ -160,7 +161,7 @@ def _result(
         "half_width": round(half_width(trained.steps_s), 5),
         "discarded_pieces": trained.discarded,
         "warm_ups": WARM_UPS,
-        "library": trained.library,
+        "library": trained.library if scenario.strategy.kind == "all_reduce" else None,
         "devices_per_node": scenario.strategy.devices_per_node,
     }
     run = finished_run("torch_throughput", cluster, scenario, context, started_at, settings)
@@ -183,7 +184,9 @@ def _result(
 
 def _config(cluster: Cluster, scenario: Scenario, branches: bool, node: Node, device: int) -> str:
     rank = AllreduceRankConfig(cluster.interface, node.group.threads, device)
-    compute = ComputeConfig.of(cluster.interface, scenario, node, branches=branches)
+    compute = ComputeConfig.of(
+        cluster.interface, scenario, node, replicated=True, branches=branches
+    )
     return DDPConfig(rank, compute).to_json()
 
 
@@ -215,15 +218,16 @@ def _check_family(scenarios: Sequence[Scenario]) -> None:
         raise BadInput("torch_throughput: expected scenarios, found none; name some")
     first = scenarios[0]
     for scenario in scenarios:
-        check_all_reduce(scenario)
+        check_trains(scenario)
         if scenario.cross_traffic is not None:
             raise BadInput(f"{scenario.label}: no cross traffic can be sent without servers")
         same_batch = scenario.workload.model_copy(update={"batch_size": first.workload.batch_size})
         each = first.strategy.devices_per_node
-        if (same_batch, scenario.strategy.devices_per_node) != (first.workload, each):
+        of_first = (first.workload, first.strategy.kind, each)
+        if (same_batch, scenario.strategy.kind, scenario.strategy.devices_per_node) != of_first:
             raise BadInput(
-                f"{scenario.label} and {first.label}: expected the same network and devices per "
-                "node; measure them one after the other"
+                f"{scenario.label} and {first.label}: expected the same network, trained in the "
+                "same way, and devices per node; measure them one after the other"
             )
 
 
@@ -256,7 +260,7 @@ def _run(
 
 PROBE = Probe(
     name="torch_throughput",
-    what="Seconds per iteration of DistributedDataParallel on all nodes.",
+    what="Seconds per iteration of DistributedDataParallel on all nodes, or of one device alone.",
     kind="pytorch",
     tables=("sample", "step", "cluster_node"),
     settings=Settings,

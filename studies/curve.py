@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from profilers.clusters.node_types import gpus, node_group
+from profilers.clusters.node_types import lacks_precision, node_group
 from profilers.probe import Metric
 from profilers.probes import measuring_probe
 from profilers.scenarios import take_turns
@@ -202,13 +202,9 @@ class Curve(Record):
                     f"{name}: TensorFlow's networks train in float32 by plain SGD here, found "
                     f"{value!r}; leave it out, or ask framework pytorch"
                 )
-        if self.precision in ("float16", "tf32"):
-            for name in self.worker:
-                if not gpus(name):
-                    raise ValueError(
-                        f"precision: {self.precision} is of GPUs, and {name} has none; on "
-                        "processors there are float32 and bfloat16"
-                    )
+        for name in self.worker:
+            if lacks := lacks_precision(name, self.precision):
+                raise ValueError(f"precision: {lacks}")
         if self.sequence_length is not None and self.image_size:
             raise ValueError(
                 f"sequence_length: {self.dnn} sees images of {self.image_size} px, and no words; "

@@ -45,6 +45,8 @@ class NodeType(Record):
 
 GPU = "gpu."
 """How types of nodes with GPUs are called: steps on them tell nothing of processors."""
+_OF_GPUS = ("float16", "tf32")
+"""Precisions that processors do not train in."""
 OWN = "node-types.yaml"
 """The file of a home that lists node types of one's own, in the form of ours."""
 
@@ -139,6 +141,16 @@ def gpus(name: str) -> int:
     """Return how many GPUs a node of a type has, by what it declares or by its name."""
     model, count = _declared_gpus(name)
     return count if name.startswith(GPU) or model is not None else 0
+
+
+def lacks_precision(name: str, precision: str) -> str | None:
+    """Return why nodes of a type do not train in a precision; None: they do."""
+    if precision in _OF_GPUS and not gpus(name):
+        return (
+            f"{precision} is of GPUs, and {name} has none; on processors there are float32 and "
+            "bfloat16"
+        )
+    return None
 
 
 def mismatch(group: NodeGroup, hardware: Mapping[str, str]) -> str | None:

@@ -16,7 +16,7 @@ import networks
 from profilers.clusters import Node
 from profilers.nodes import torch_program
 from profilers.nodes.torch_program import Say
-from profilers.nodes.torch_training import Trainer
+from profilers.nodes.torch_training import Recipe, Trainer, lay_out
 from warehouse.records import Scenario
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ComputeConfig:
     `replicated`: as the only replica of DistributedDataParallel, whose buckets are a copy of all
     gradients: making it takes time, and holding it decides which batch fits. `branches`: steps may
     leave out layers, for which it has to look then. `source`: of a user's own model, the function
-    that builds it and the folder that has it; nodes see the same files.
+    that builds it and the folder that has it; nodes see the same files. The rest is its recipe.
     """
 
     interface: str
@@ -51,6 +51,15 @@ class ComputeConfig:
     replicated: bool
     branches: bool
     source: Sequence[str] = ()
+    precision: str = "float32"
+    optimizer: str = "sgd"
+    accumulate: int = 1
+    memory_format: str = "contiguous"
+
+    @property
+    def recipe(self) -> Recipe:
+        """How the network is trained."""
+        return Recipe(self.precision, self.optimizer, self.accumulate, self.memory_format)
 
     @classmethod
     def of(
@@ -62,12 +71,25 @@ class ComputeConfig:
         replicated: bool = False,
         branches: bool = False,
     ) -> "ComputeConfig":
-        """Return what a node needs to train a scenario's network."""
+        """Return what a node needs to train a scenario's network.
+
+        `replicated` where it is one of all_reduce: a single device has no replica.
+        """
         load, group = scenario.workload, node.group
-        threads, inter_op_threads = group.threads, group.inter_op_threads
-        network = (load.dnn, load.image_size)
-        own = networks.catalogue.source(load.dnn) or ()
-        return cls(interface, *network, threads, inter_op_threads, replicated, branches, own)
+        return cls(
+            interface,
+            load.dnn,
+            load.image_size,
+            group.threads,
+            group.inter_op_threads,
+            replicated and scenario.strategy.kind == "all_reduce",
+            branches,
+            networks.catalogue.source(load.dnn) or (),
+            load.precision,
+            load.optimizer,
+            load.accumulate,
+            load.memory_format,
+        )
 
     def to_json(self) -> str:
         """Encode for the command line."""
@@ -113,8 +135,9 @@ class Device:
 
         network = build(config)
         device = "cuda:0" if torch.cuda.is_available() else "cpu"
-        called = _replica(network.to(device), config.branches) if config.replicated else None
-        self.trainer = Trainer(network, partial(draw, config), device, called)
+        lay_out(network.to(device), config.recipe)
+        called = _replica(network, config.branches) if config.replicated else None
+        self.trainer = Trainer(network, partial(draw, config), device, called, config.recipe)
         self._say = say
 
     def train(self, batch_size: int, steps: int, watched: bool, resting: bool) -> None:

@@ -16,7 +16,7 @@ from profilers.nodes import torch_program
 from profilers.nodes.allreduce import AllreduceRank, AllreduceRankConfig
 from profilers.nodes.compute import ComputeConfig, build, draw
 from profilers.nodes.torch_program import Say
-from profilers.nodes.torch_training import LEARNING_RATE
+from profilers.nodes.torch_training import TrainingStep
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,30 +44,31 @@ class DDPConfig:
 
 
 class DDPReplica:
-    """One rank's replica of the network."""
+    """One rank's replica of the network; of a single device the network itself."""
 
     def __init__(self, config: DDPConfig, rank: AllreduceRank, say: Say) -> None:
         self._network: nn.Module = build(config.compute)
         self._config, self._rank, self._say = config, rank, say
         self._model: Any = None
-        self._optimizer: Any = None
+        self._training: TrainingStep | None = None
 
     def replicate(self) -> None:
         """Make the networks of the members one; all of them take part, with their first group."""
-        import torch
         from torch.nn.parallel import DistributedDataParallel
 
         # What the one before has hung on the parameters goes with it.
-        self._model = self._optimizer = None
+        self._model = self._training = None
         gc.collect()
-        device = self._rank.device
-        self._model = DistributedDataParallel(
-            self._network.to(device),
-            device_ids=[device] if device.type == "cuda" else None,
-            process_group=self._rank.groups[0],
-            find_unused_parameters=self._config.compute.branches,
-        )
-        self._optimizer = torch.optim.SGD(self._model.parameters(), lr=LEARNING_RATE)
+        device, config = self._rank.device, self._config.compute
+        self._model = self._network.to(device)
+        self._training = TrainingStep(self._network, config.recipe, device.type)
+        if config.replicated:
+            self._model = DistributedDataParallel(
+                self._network,
+                device_ids=[device] if device.type == "cuda" else None,
+                process_group=self._rank.groups[0],
+                find_unused_parameters=config.branches,
+            )
         self._say("replicated")
 
     def train(self, batch_size: int, steps: int) -> None:
@@ -75,19 +76,16 @@ class DDPReplica:
 
         Times are microseconds of UTC.
         """
-        from torch.nn.functional import cross_entropy
-
-        device, config = self._rank.device, self._config.compute
+        device, config, training = self._rank.device, self._config.compute, self._training
+        assert training is not None
         batches = [draw(config, batch_size) for _ in range(_BATCHES)]
-        ready = [(images.to(device), labels.to(device)) for images, labels in batches]
+        ready = [
+            (training.prepared(images.to(device)), labels.to(device)) for images, labels in batches
+        ]
         self._rank.barrier()
         times_us = [clock.now_us()]
         for step in range(steps):
-            images, labels = ready[step % _BATCHES]
-            loss: Any = cross_entropy(self._model(images), labels)
-            loss.backward()
-            self._optimizer.step()
-            self._optimizer.zero_grad()
+            training.run(self._model, *ready[step % _BATCHES])
             self._rank.settle()
             times_us.append(clock.now_us())
         self._say("trained", times_us=times_us)

@@ -15,6 +15,11 @@ from typing import Any
 from profilers.nodes import torch_program
 from profilers.nodes.torch_program import Say
 
+_PRODUCT = "product_"
+"""How kinds of work are called that are matrix products of a precision."""
+_ORDER = 512
+"""Of the matrices; 4096 on a GPU, whose units smaller ones do not fill."""
+_ORDER_GPU = 4096
 CHANNELS, SIDE, BATCH = 64, 32, 4
 """Of convolutions: as in the middle of networks for small images."""
 _MEMORY_BYTES, _DISK_BYTES = 96 * 2**20, 8 * 2**20
@@ -37,7 +42,7 @@ class Inventory:
             torch.ones(_MEMORY_BYTES, dtype=torch.uint8, device=device) for _ in range(2)
         )
         places = BATCH * SIDE * SIDE
-        self._say = say
+        self._say, self._device = say, device
         self._wait: Callable[[], Any] = torch.cuda.synchronize if device != "cpu" else lambda: None
         self._work: dict[str, tuple[Callable[[], Any], float]] = {
             "dense": (
@@ -58,6 +63,8 @@ class Inventory:
 
     def do(self, kind: str, seconds: float) -> None:
         """Do work of a kind for about so long; the first piece does not count."""
+        if kind not in self._work:
+            self._work[kind] = self._product(kind.removeprefix(_PRODUCT))
         work, amount = self._work[kind]
         work()
         self._wait()
@@ -67,6 +74,20 @@ class Inventory:
             times += 1
         self._wait()
         self._say("done", amount=times * amount, wall_s=time.perf_counter() - started_s)
+
+    def _product(self, precision: str) -> tuple[Callable[[], Any], float]:
+        """Return a matrix product in a precision, and its floating-point operations."""
+        import torch
+
+        order = _ORDER if self._device == "cpu" else _ORDER_GPU
+        dtype = getattr(torch, "float32" if precision == "tf32" else precision)
+        left, right = (torch.randn(order, order, device=self._device).to(dtype) for _ in range(2))
+
+        def product() -> None:
+            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+            torch.mm(left, right)
+
+        return product, 2.0 * order**3
 
 
 def _written() -> None:

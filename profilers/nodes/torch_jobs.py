@@ -7,11 +7,13 @@ from typing import Any, cast
 import polars as pl
 
 from profilers.clusters import Cluster, Node
+from profilers.clusters.node_types import lacks_precision
 from profilers.nodes.allreduce import TIMEOUT_S
 from profilers.nodes.compute import ComputeConfig
 from profilers.nodes.programs import BaseJob, Programs
 from profilers.nodes.torch_program import START_TIMEOUT_S, Facts, cluster_nodes, environment
 from profilers.nodes.torch_training import Layer, Step
+from profilers.scenarios import trains_pytorch
 from warehouse.records import BadInput, Scenario
 
 STEP_TIMEOUT_S = 300.0
@@ -20,7 +22,8 @@ STEP_TIMEOUT_S = 300.0
 class ComputeJob(BaseJob):
     """The network of a scenario on worker 0; a context manager.
 
-    It is the only replica of DDP there, with its buckets, as it trains with others. `searching` for
+    It is the only replica of DDP there, with its buckets, as it trains with others; of strategy
+    single it is no replica. `searching` for
     the largest batch, the program is held to its node's share and memory before it loads anything,
     because what PyTorch takes counts too. `branches`: as in `ComputeConfig`.
 
@@ -75,27 +78,28 @@ def check_single(scenario: Scenario) -> None:
     Raises:
         BadInput: naming what is wrong.
     """
-    check_all_reduce(scenario)
+    check_trains(scenario)
     if scenario.strategy.workers != 1:
         raise BadInput(
             f"{scenario.label}: a profile needs one worker, found {scenario.strategy.workers}"
         )
 
 
-def check_all_reduce(scenario: Scenario) -> None:
-    """Refuse what is not PyTorch without servers.
+def check_trains(scenario: Scenario) -> None:
+    """Refuse what is not PyTorch without servers, and precisions that nodes do not have.
 
     Raises:
         BadInput: naming what is wrong.
     """
     kind, framework = scenario.strategy.kind, scenario.workload.framework
-    if framework == "pytorch" and (kind == "single" or scenario.workload.recipe):
-        raise BadInput(f"{scenario.label}: no probe trains in this way yet")
-    if (kind, framework) != ("all_reduce", "pytorch"):
+    if not trains_pytorch(scenario):
         raise BadInput(
-            f"{scenario.label}: expected all_reduce with framework pytorch, found {kind} with "
-            f"{framework}"
+            f"{scenario.label}: expected all_reduce or single with framework pytorch, found {kind} "
+            f"with {framework}"
         )
+    for group in scenario.worker_groups:
+        if lacks := lacks_precision(group.node_type, scenario.workload.precision):
+            raise BadInput(f"{scenario.label}: {lacks}")
 
 
 # The programs of all ranks of a job, from their start until they have met.

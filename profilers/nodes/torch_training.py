@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Batch = tuple[torch.Tensor, torch.Tensor]
 
 LEARNING_RATE = 0.01
+_MOMENTUM = 0.9
+_AUTOCAST = ("bfloat16", "float16")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,121 @@ class Step:
     def seconds(self) -> float:
         """All of it."""
         return self.forward_s + self.backward_s + self.update_s
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained; fields as in `warehouse.records.TrainingWorkload`."""
+
+    precision: str = "float32"
+    optimizer: str = "sgd"
+    accumulate: int = 1
+    memory_format: str = "contiguous"
+
+
+class TrainingStep:
+    """The parts of a training step of a network, on the device that it is on.
+
+    Autocast keeps parameters in their precision; with float16 the loss is scaled. Gradients of the
+    passes of a step are added, and those of a replica are exchanged in its last pass alone.
+
+    Args:
+        network: whose parameters are trained; its memory format is changed as the recipe says.
+        recipe: how.
+        device: `cpu` or a GPU, as PyTorch names it.
+    """
+
+    def __init__(self, network: "nn.Module", recipe: Recipe, device: str) -> None:
+        import torch
+
+        self.recipe = recipe
+        self._kind = device.partition(":")[0]
+        self._autocast = recipe.precision in _AUTOCAST
+        if self._kind == "cuda":
+            # PyTorch's default has TF32 in cuDNN alone.
+            torch.backends.cuda.matmul.allow_tf32 = recipe.precision == "tf32"
+        lay_out(network, recipe)
+        self.optimizer: Any = _optimizer(network, recipe.optimizer)
+        self._scaler: Any = None
+        if recipe.precision == "float16":
+            self._scaler = torch.amp.GradScaler(self._kind)
+
+    def prepared(self, images: "torch.Tensor") -> "torch.Tensor":
+        """Return a batch in the memory format of the recipe."""
+        import torch
+
+        if self.recipe.memory_format == "channels_last" and images.ndim == 4:
+            return images.contiguous(memory_format=torch.channels_last)
+        return images
+
+    def forward(
+        self, called: "nn.Module", images: "torch.Tensor", labels: "torch.Tensor"
+    ) -> "torch.Tensor":
+        """Return the loss of a pass, as a part of its step's."""
+        import torch
+
+        if self._autocast:
+            with torch.autocast(self._kind, getattr(torch, self.recipe.precision)):
+                logits = called(images)
+            logits = logits.float()
+        else:
+            logits = called(images)
+        loss: torch.Tensor = torch.nn.functional.cross_entropy(logits, labels)
+        if self.recipe.accumulate > 1:
+            loss = loss / self.recipe.accumulate
+        return loss if self._scaler is None else self._scaler.scale(loss)
+
+    def update(self) -> None:
+        """Change the parameters, and forget their gradients."""
+        if self._scaler is None:
+            self.optimizer.step()
+        else:
+            self._scaler.step(self.optimizer)
+            self._scaler.update()
+        self.optimizer.zero_grad()
+
+    @contextmanager
+    def exchanging(self, called: "nn.Module", place: int) -> Iterator[None]:
+        """Have a replica exchange gradients in the last pass of a step alone."""
+        no_sync = getattr(called, "no_sync", None)
+        if no_sync is None or place == self.recipe.accumulate - 1:
+            yield
+        else:
+            with no_sync():
+                yield
+
+    def run(self, called: "nn.Module", images: "torch.Tensor", labels: "torch.Tensor") -> None:
+        """Train one step."""
+        for place in range(self.recipe.accumulate):
+            with self.exchanging(called, place):
+                loss: Any = self.forward(called, images, labels)
+                loss.backward()
+        self.update()
+
+
+def lay_out(network: "nn.Module", recipe: Recipe) -> None:
+    """Give parameters the memory format of a recipe; replicas are made of networks that have it."""
+    import torch
+
+    if recipe.memory_format == "channels_last":
+        any_network: Any = network
+        any_network.to(memory_format=torch.channels_last)
+
+
+def _optimizer(network: "nn.Module", name: str) -> Any:
+    """Return an optimizer of PyTorch with its defaults; SGD has no default of its rate."""
+    import torch
+
+    parameters = [one for one in network.parameters() if one.requires_grad]
+    match name:
+        case "sgd":
+            return torch.optim.SGD(parameters, lr=LEARNING_RATE)
+        case "momentum":
+            return torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=_MOMENTUM)
+        case "adam":
+            return torch.optim.Adam(parameters)
+        case _:
+            return torch.optim.AdamW(parameters)
 
 
 class Clock(Protocol):
@@ -112,14 +229,12 @@ class Trainer:
         draw: Callable[[int], "Batch"],
         device: str = "cpu",
         called: "nn.Module | None" = None,
+        recipe: Recipe = Recipe(),
     ) -> None:
-        import torch
-
         self._called = called or network.to(device)
         self._draw, self._device = draw, device
         self._drawn: tuple[int, Batch] | None = None
-        self._optimizer: Any = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE)
-        self._loss = torch.nn.functional.cross_entropy
+        self.training = TrainingStep(network, recipe, device)
         self._clock: Clock = CudaClock() if device.startswith("cuda") else HostClock()
         self._owned: list[tuple[str, nn.Module, list[Any]]] = [
             (name, module, parameters)
@@ -147,40 +262,44 @@ class Trainer:
     def step(self, batch_size: int, *, watched: bool = False, pause_s: float = 0.0) -> Step:
         """Train one batch, drawn anew, and time its passes.
 
-        Zeroing gradients belongs to the update. `watched` also records when gradients are ready.
+        Zeroing gradients belongs to the update. `watched` also records when gradients are ready, as
+        parts of the last backward pass where a step has several: each of them has the same batch.
         So long the device rests between the backward pass and the update, as where gradients are
         exchanged; that is in neither.
         """
         images, labels = self._batch(batch_size)
-        clock = self._clock
+        clock, training = self._clock, self.training
+        passes: list[tuple[Any, Any, Any]] = []
         with self._watching(watched) as ready:
             clock.settle()
-            start = clock.mark()
-            loss: Any = self._loss(self._called(images), labels)
-            forward = clock.mark()
-            loss.backward()
-            backward = clock.mark()
+            for place in range(training.recipe.accumulate):
+                with training.exchanging(self._called, place):
+                    start = clock.mark()
+                    loss: Any = training.forward(self._called, images, labels)
+                    forward = clock.mark()
+                    loss.backward()
+                    passes.append((start, forward, clock.mark()))
             clock.settle()
             self._drawn = batch_size, self._draw(batch_size)
             time.sleep(pause_s)
             exchanged = clock.mark()
-            self._optimizer.step()
-            self._optimizer.zero_grad()
+            training.update()
             update = clock.mark()
             clock.settle()
-        backward_s = clock.seconds(forward, backward)
+        _, forward, backward = passes[-1]
+        last_s = clock.seconds(forward, backward)
         return Step(
-            clock.seconds(start, forward),
-            backward_s,
+            sum(clock.seconds(start, forward) for start, forward, _ in passes),
+            sum(clock.seconds(forward, backward) for _, forward, backward in passes),
             clock.seconds(exchanged, update),
-            [None if one is None else clock.seconds(forward, one) / backward_s for one in ready],
+            [None if one is None else clock.seconds(forward, one) / last_s for one in ready],
         )
 
     def _batch(self, batch_size: int) -> "Batch":
         """Return what was drawn, on the device; drawn now if that was another size."""
         drawn_size, drawn = self._drawn or (None, None)
         images, labels = drawn if drawn and drawn_size == batch_size else self._draw(batch_size)
-        return images.to(self._device), labels.to(self._device)
+        return self.training.prepared(images.to(self._device)), labels.to(self._device)
 
     @contextmanager
     def _watching(self, watched: bool) -> Iterator[list[Any]]:

@@ -11,7 +11,7 @@ from profilers.clusters.node_types import node_group
 from profilers.probe import PlannedRun, RequestedScenarios, RunContext
 from tests.profilers.torch_jobs import scenario
 from warehouse.inputs import Input, meets_input
-from warehouse.records import NodeGroup, Scenario
+from warehouse.records import BadInput, NodeGroup, Scenario
 from warehouse.tables import SCHEMAS
 
 
@@ -83,3 +83,21 @@ def test_a_larger_share_can_do_more(alone: None, tmp_path: Path) -> None:
     assert (large["inventory_cores"], small["inventory_cores"]) == (0.4, 0.1)
     assert large["inventory_gpus"] == 0
     assert large["inventory_memory_bytes"] > 2**28
+
+
+def test_products_are_timed_in_the_precisions_that_a_study_names(
+    alone: None, tmp_path: Path
+) -> None:
+    group = node_group("worker", "emu.native.c25", 1)
+    settings = inventory.Settings(turns=1, seconds=0.05, precisions=("float32", "bfloat16"))
+    (need,) = inventory.PROBE.needs(RequestedScenarios(cluster=(asked(group),)), settings)
+    context = RunContext("test", 1, "profile", tmp_path)
+    with open_cluster("loopback", need.nodes, None) as cluster:
+        result = inventory.measure(cluster, context, **need.settings)
+    found = dict(result.tables["sample"].select("metric", "value").iter_rows())
+    assert found["inventory_product_float32_flops"] > 0
+    assert found["inventory_product_bfloat16_flops"] > 0
+    assert result.run.config["precisions"] == "float32, bfloat16"
+    half = inventory.Settings(precisions=("float16",))
+    with pytest.raises(BadInput, match="precisions: float16 is of GPUs, and emu"):
+        list(inventory.PROBE.needs(RequestedScenarios(cluster=(asked(group),)), half))

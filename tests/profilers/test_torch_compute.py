@@ -16,7 +16,7 @@ from profilers.probe import RunContext
 from profilers.steady import host
 from profilers.steady.host import MeasuredValue
 from profilers.torch_compute import MOST_STEPS, PIECE_STEPS
-from tests.profilers.torch_jobs import scenario
+from tests.profilers.torch_jobs import scenario, single
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup
 
@@ -184,3 +184,20 @@ def test_the_memory_of_a_node_limits_the_batch(alone: None, tmp_path: Path) -> N
     # The output of the first convolution is kept for the backward pass.
     kept_bytes = 64 * 111 * 111 * 4
     assert 1 <= largest < 448 * MIB / kept_bytes < 256
+
+
+def test_passes_of_one_device_alone_by_its_recipe(alone: None, tmp_path: Path) -> None:
+    asked = single(node_group("worker", "emu.native.c25", 1))
+    context = RunContext("test", 1, "profile", tmp_path)
+    with open_cluster("loopback", asked.nodes, None) as cluster:
+        result = torch_compute.profile(
+            cluster, asked, context, batch_sizes=[1, 2], trials=3, watched_trials=2
+        )
+    assert result.run.status == "ok", result.run.error
+    assert result.run.scenario_id == asked.scenario_id
+    compute = result.tables["compute"]
+    assert compute["batch_size"].unique().sort().to_list() == [1, 2]
+    assert compute.select(pl.min_horizontal("forward_s", "backward_s", "update_s").min()).item() > 0
+    ready = result.tables["layer_time"]["gradient_ready"]
+    assert 0 < ready.min() <= ready.max() <= 1
+    assert result.tables["layer"]["type"].to_list() == LAYERS

@@ -13,7 +13,7 @@ from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.probe import RunContext
 from profilers.steady.hostlock import host_lock
-from tests.profilers.torch_jobs import scenario
+from tests.profilers.torch_jobs import scenario, single
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup
 
@@ -90,3 +90,22 @@ def test_several_workers_are_refused(tmp_path: Path) -> None:
         pytest.raises(BadInput, match="a profile needs one worker"),
     ):
         torch_operations.profile(cluster, scenario(group), context, timed_steps=1, untimed_steps=1)
+
+
+def test_operators_of_a_recipe_are_those_that_it_adds(alone: None, tmp_path: Path) -> None:
+    """Casts of autocast, the optimizer's, and both passes of a step; as they were really run."""
+    asked = single(node_group("worker", "emu.native.c25", 1))
+    context = RunContext("test", 1, "profile", tmp_path)
+    with open_cluster("loopback", asked.nodes, None) as cluster:
+        result = torch_operations.profile(cluster, asked, context, timed_steps=3, untimed_steps=2)
+    assert result.run.status == "ok", result.run.error
+    types = result.tables["operation"]["type"].to_list()
+    parameters = 10
+    assert types.count("aten::convolution") == 2 * 3
+    assert types.count("aten::_to_copy") > 2 * parameters
+    # AdamW's: weight decay, both moments, and the step itself.
+    assert types.count("aten::lerp_") == types.count("aten::addcdiv_") == parameters
+    shapes = result.tables["operation_shape"].join(result.tables["operation"], on="operation")
+    casts = shapes.filter(pl.col("type") == "aten::_to_copy")
+    assert casts["attributes"].str.contains("torch.bfloat16").any()
+    assert result.tables["operation_time"]["steps"].unique().to_list() == [3]

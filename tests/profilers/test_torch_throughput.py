@@ -16,6 +16,7 @@ from profilers.steady.hostlock import host_lock
 from profilers.torch_throughput import PROBE
 from profilers.windows import Goal, Piece, half_width, step_rows
 from studies.planned_runs import group_by_start
+from tests.profilers.torch_jobs import single
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
 
@@ -187,3 +188,27 @@ def test_who_stops_listening_ends_the_programs(
         results.close()  # type: ignore[attr-defined]
         assert len(started) == 2
         assert all(one.poll() is not None for one in started)
+
+
+def test_one_device_trains_alone_by_its_recipe(alone: None, tmp_path: Path) -> None:
+    """Really trained, without a replica; and as the only replica of an all-reduce."""
+    group = node_group("worker", "emu.native.c25", 1)
+    of_alone = single(group)
+    replica = of_alone.model_copy(update={"strategy": Strategy(kind="all_reduce", workers=1)})
+    goal = Goal(iterations=20)
+    with open_cluster("loopback", [group], None) as cluster:
+        for asked, library in ((of_alone, None), (replica, "gloo")):
+            told = torch_throughput.measure(cluster, [asked], context(tmp_path), goal=goal)
+            (result,) = told
+            assert result.run.status == "ok", result.run.error
+            assert result.run.scenario_id == asked.scenario_id
+            assert result.run.config["library"] == library
+            windows = result.tables["sample"].filter(metric="step_time_s")
+            assert windows["value"].min() > 0
+        with pytest.raises(BadInput, match="expected the same network, trained in the same way"):
+            list(
+                torch_throughput.measure(cluster, [of_alone, replica], context(tmp_path), goal=goal)
+            )
+        half = single(group, precision="float16")
+        with pytest.raises(BadInput, match="float16 is of GPUs, and emu"):
+            list(torch_throughput.measure(cluster, [half], context(tmp_path), goal=goal))

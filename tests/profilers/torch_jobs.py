@@ -1,5 +1,7 @@
 """Scenarios of PyTorch that the probes' tests train."""
 
+from collections.abc import Mapping
+
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 
@@ -14,4 +16,21 @@ def scenario(
         strategy=Strategy(kind="all_reduce", workers=group.count),
         nodes=(group,),
         link_mbps=100,
+    )
+
+
+RECIPE: Mapping[str, object] = {
+    "precision": "bfloat16",
+    "optimizer": "adamw",
+    "accumulate": 2,
+    "memory_format": "channels_last",
+}
+"""Of everything something else than by default, as far as processors can."""
+
+
+def single(group: NodeGroup, **workload: object) -> Scenario:
+    """Return what one node of the group trains alone, by `RECIPE` unless told otherwise."""
+    fields = scenario(group.one, batch_size=2, **{**RECIPE, **workload})
+    return fields.model_copy(
+        update={"strategy": Strategy(kind="single", workers=1), "link_mbps": None}
     )

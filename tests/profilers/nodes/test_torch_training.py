@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from profilers.nodes.torch_training import Layer, Trainer
+from profilers.nodes.torch_training import Layer, Recipe, Trainer, TrainingStep
 
 PIXELS = 3 * 4 * 4
 
@@ -96,3 +96,71 @@ def test_a_gpu_is_timed_by_its_own_events() -> None:
     assert second is not None
     assert third is not None
     assert 0 <= third <= second <= first <= 1
+
+
+def trained(recipe: Recipe, steps: int = 1) -> tuple[nn.Sequential, TrainingStep]:
+    """Return a network of always the same values after some steps of a recipe."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 10))
+    training = TrainingStep(network, recipe, "cpu")
+    images, labels = torch.rand(2, 3, 4, 4), torch.tensor([1, 2])
+    for _ in range(steps):
+        training.run(network, training.prepared(images), labels)
+    return network, training
+
+
+def test_gradients_of_several_passes_add_up_to_their_mean() -> None:
+    """Each has the same batch, so the step is that of one pass."""
+    once, _ = trained(Recipe())
+    twice, _ = trained(Recipe(accumulate=2))
+    for one, other in zip(once.parameters(), twice.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "state"),
+    [
+        ("sgd", torch.optim.SGD, set()),
+        ("momentum", torch.optim.SGD, {"momentum_buffer"}),
+        ("adam", torch.optim.Adam, {"step", "exp_avg", "exp_avg_sq"}),
+        ("adamw", torch.optim.AdamW, {"step", "exp_avg", "exp_avg_sq"}),
+    ],
+)
+def test_optimizers_are_pytorchs_by_their_names(name: str, kind: type, state: set[str]) -> None:
+    _, training = trained(Recipe(optimizer=name))
+    optimizer = training.optimizer
+    assert type(optimizer) is kind
+    assert {
+        key for one in optimizer.state.values() for key, held in one.items() if held is not None
+    } == state
+
+
+def test_autocast_computes_in_bfloat16_and_keeps_parameters_in_float32() -> None:
+    network, training = trained(Recipe(precision="bfloat16"))
+    seen: list[torch.dtype] = []
+    network[0].register_forward_hook(lambda _, __, out: seen.append(out.dtype))
+    loss = training.forward(network, torch.rand(2, 3, 4, 4), torch.tensor([1, 2]))
+    assert (seen, loss.dtype) == ([torch.bfloat16], torch.float32)
+    assert {one.dtype for one in network.parameters()} == {torch.float32}
+    plain, _ = trained(Recipe())
+    for one, other in zip(network.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-2)
+        assert not torch.equal(one, other)
+
+
+def test_channels_last_is_the_format_of_weights_and_batches() -> None:
+    network, training = trained(Recipe(memory_format="channels_last"))
+    images = training.prepared(torch.rand(2, 3, 4, 4))
+    for tensor in (network[0].weight, images):
+        assert isinstance(tensor, Tensor)
+        assert tensor.is_contiguous(memory_format=torch.channels_last)
+        assert not tensor.is_contiguous()
+    words = torch.zeros(2, 5)
+    assert training.prepared(words) is words
+
+
+def test_a_step_of_several_passes_is_timed_as_their_sum() -> None:
+    trainer = Trainer(chain(), lambda _: batches(0.3), recipe=Recipe(accumulate=3))
+    step = trainer.step(2, watched=True)
+    assert min(step.forward_s, step.backward_s, step.update_s) > 0
+    assert all(ready is not None and 0 < ready <= 1 for ready in step.gradient_ready)
