@@ -30,7 +30,7 @@ RECIPE: Mapping[str, object] = {
 
 def single(group: NodeGroup, **workload: object) -> Scenario:
     """Return what one node of the group trains alone, by `RECIPE` unless told otherwise."""
-    fields = scenario(group.one, batch_size=2, **{**RECIPE, **workload})
-    return fields.model_copy(
+    replica = scenario(group.one, image_size=16, batch_size=2, **(dict(RECIPE) | workload))
+    return replica.model_copy(
         update={"strategy": Strategy(kind="single", workers=1), "link_mbps": None}
     )

@@ -129,6 +129,7 @@ def test_gradients_of_several_passes_add_up_to_their_mean() -> None:
 def test_optimizers_are_pytorchs_by_their_names(name: str, kind: type, state: set[str]) -> None:
     _, training = trained(Recipe(optimizer=name))
     optimizer = training.optimizer
+    assert isinstance(optimizer, torch.optim.Optimizer)
     assert type(optimizer) is kind
     assert {
         key for one in optimizer.state.values() for key, held in one.items() if held is not None
