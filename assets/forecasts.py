@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 
 import polars as pl
 from dagster import AssetsDefinition, MaterializeResult, ResourceParam, asset
@@ -12,14 +11,17 @@ from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
 from forecasting.costs import examples_per_step
+from forecasting.decisions.answer import answer
+from forecasting.decisions.question import JobQuestion
 from forecasting.fits import fit_curves, predict_missing
 from forecasting.inputs import round_input_runs_by_scenario
-from forecasting.recommendation import ADVISERS, Adviser, Market, recommend
 from forecasting.results import curves, forecasts
 from forecasting.simulations import FittedModels, simulate_timeline
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.systems import ASYNC_SGD
-from models.choice.advice import AdviceRequest
+from models.ceer.systems import CEER, CEER_PYTORCH
+from models.choice.overheads import Overheads
+from models.srift.system import SRIFT
 from models.system import System
 from profilers.probe import PlannedRun
 from reports import study_plots, timeline_plot
@@ -143,6 +145,8 @@ def _timelines(of: StudyLineage) -> AssetsDefinition:
 # Assets of what systems recommend: nodes for a job of each network that a study tests.
 
 
+RECOMMEND = (SRIFT, CEER, CEER_PYTORCH)
+"""Systems of papers about what to rent: each is asked alone."""
 ITERATIONS = 1_000
 """Steps of the job that is asked about: of the largest test scenario that a system forecasts."""
 _SCHEMA = {
@@ -158,12 +162,10 @@ _SCHEMA = {
 
 def recommendations(of: StudyLineage) -> list[AssetsDefinition]:
     """Return an asset for each system of a study that recommends; nothing where none does."""
-    return [_asset(of, ADVISERS[system.name]) for system in of.systems if system.name in ADVISERS]
+    return [_asset(of, system) for system in of.systems if system in RECOMMEND]
 
 
-def _asset(of: StudyLineage, adviser: Adviser) -> AssetsDefinition:
-    system = adviser.system
-
+def _asset(of: StudyLineage, system: System) -> AssetsDefinition:
     @asset(
         key=of.key("recommendations", system.name),
         description=f"The cheapest nodes for {ITERATIONS:,} steps of each network.",
@@ -179,20 +181,29 @@ def _asset(of: StudyLineage, adviser: Adviser) -> AssetsDefinition:
         rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
         round_, house = rounds.latest(of.path), warehouse.open()
-        rows, refused, now = [], defaultdict(list), datetime.now(UTC)
-        for question, capacity in questions_of_round(round_, adviser):
-            market = Market(capacity, "on_demand", now)
+        rows, refused = [], defaultdict(list)
+        for question, capacity in questions_of_round(round_, system):
             progress.say(f"what to rent for {question.dnn} by {system.name}")
             try:
-                found = recommend(house, adviser, question, market, backend=round_.backend)
+                found = answer(
+                    house,
+                    question,
+                    capacity,
+                    "on_demand",
+                    [system],
+                    backend=round_.backend,
+                    host=round_.host_id,
+                    # All forecasts of a study are in the ledger before what judges them.
+                    keeps_forecasts=False,
+                )
             except BadInput as error:
                 refused[str(error)].append(question.dnn)
                 continue
-            choice = found.advice.choice
+            choice = found.decision.choice
             told: tuple[str, float | None, float | None] = ("none", None, None)
             if choice is not None:
-                told = choice.label, choice.time_s.value / 3600, choice.cost_usd.value
-            asked = question.dnn, question.global_batch, question.iterations
+                told = choice.label, choice.outcome.time_s / 3600, choice.outcome.cost_usd
+            asked = question.dnn, question.global_batch, ITERATIONS
             rows.append((*asked, *told, found.recommendation_id))
         for reason, dnns in refused.items():
             progress.warn(f"{system.name} recommends nothing for {name_some(dnns)}: {reason}")
@@ -205,37 +216,44 @@ def _asset(of: StudyLineage, adviser: Adviser) -> AssetsDefinition:
 
 
 def questions_of_round(
-    round_: Round, adviser: Adviser
-) -> Iterator[tuple[AdviceRequest, Mapping[str, int]]]:
+    round_: Round, system: System
+) -> Iterator[tuple[JobQuestion, Mapping[str, int]]]:
     """Yield what is asked of each network, and how many nodes of each type there are to rent.
 
-    The job is the largest test scenario that the system forecasts, for the least money. On offer
-    are as many nodes of each type as any such scenario of the network on the same links has.
+    The job is the largest test scenario that the system forecasts, for the least money of training
+    alone. On offer are as many nodes of each type as any such scenario of the network on the same
+    links has.
     """
     found: dict[str, list[Scenario]] = defaultdict(list)
+    links: dict[Scenario, float | None] = {}
     for curve in round_.study.curves:
         if not curve.is_judged:
             continue
-        rested = round_input_runs_by_scenario(round_, adviser.system, curve)
+        rested = round_input_runs_by_scenario(round_, system, curve)
         for scenario, rests in rested.items():
             if not isinstance(rests, Refusal) and _types(scenario) <= _profiled(rests):
                 found[scenario.workload.dnn].append(scenario)
+                links[scenario] = curve.link_mbps
     for scenarios in found.values():
         largest = max(scenarios, key=examples_per_step)
         yield (
-            _question(largest),
+            _question(largest, links[largest]),
             _capacity(scenario for scenario in scenarios if _alike(scenario, largest)),
         )
 
 
-def _question(scenario: Scenario) -> AdviceRequest:
-    return AdviceRequest(
-        dnn=scenario.workload.dnn,
-        image_size=scenario.workload.image_size,
-        global_batch=examples_per_step(scenario),
-        iterations=ITERATIONS,
-        minimize="cost",
-        link_mbps=scenario.link_mbps,
+def _question(scenario: Scenario, link_mbps: float | None) -> JobQuestion:
+    load, batch = scenario.workload, examples_per_step(scenario)
+    return JobQuestion(
+        dnn=load.dnn,
+        framework=load.framework,
+        image_size=load.image_size,
+        global_batch=batch,
+        samples=ITERATIONS * batch,
+        devices_per_node=scenario.strategy.devices_per_node,
+        link_mbps=link_mbps,
+        late=None,
+        overheads=Overheads(launch_s=0.0),
     )
 
 

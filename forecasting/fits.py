@@ -347,7 +347,7 @@ def _fit(
 ) -> list[CurveFit]:
     if not curves:
         return []
-    _register(system, warehouse)
+    warehouse.register(registered_of(system))
     shown = curves
     if system.pooled:
         shown = [curve for curve in round_.study.curves if _asked_of(system, round_, curve)]
@@ -408,5 +408,6 @@ def _check_learned(system: System, round_: Round, curve: Curve, learned: Sequenc
         )
 
 
-def _register(system: System, warehouse: Warehouse) -> None:
-    warehouse.register(RegisteredSystem(name=system.name, what=system.what, source=system.source))
+def registered_of(system: System) -> RegisteredSystem:
+    """Return what the ledger knows of a system."""
+    return RegisteredSystem(name=system.name, what=system.what, source=system.source)

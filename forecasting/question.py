@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import chain
 
 from forecasting.costs import Cost, cost_of, usd_per_million_samples
+from forecasting.fits import registered_of
 from forecasting.history_scope import (
     FitGroup,
     HostSelection,
@@ -30,10 +31,11 @@ from forecasting.question_history import (
     NodeTypeChange,
     PastErrors,
     fit_or_load_group,
+    read_fits,
     read_history,
 )
 from models.profiled_run import refusal
-from models.system import FittedWithFallback, System
+from models.system import FittedSystem, FittedWithFallback, System
 from networks import check
 from profilers.probe import Metric
 from studies.curve import Curve
@@ -111,6 +113,15 @@ class ForecastAnswer:
     refused: tuple[ForecastRefusal, ...]
     written: int
 
+    def with_more(self, other: "ForecastAnswer") -> "ForecastAnswer":
+        """Return an answer with that to another question about the same place."""
+        return ForecastAnswer(
+            self.place,
+            (*self.forecasts, *other.forecasts),
+            (*self.refused, *other.refused),
+            self.written + other.written,
+        )
+
 
 def predict_curves(
     warehouse: Warehouse,
@@ -167,6 +178,45 @@ def predict_curves(
     if not dry_run:
         written = write_forecasts(_unwritten(forecasts, history), place, warehouse, _made(fits))
     return ForecastAnswer(place, forecasts, refused, written)
+
+
+def fit_for_scenario(
+    warehouse: Warehouse,
+    system: System,
+    curve: Curve,
+    place: HostSelection,
+    *,
+    known_by: datetime | None = None,
+    say: Say = lambda _: None,
+) -> FittedSystem | None:
+    """Return a system fitted to what a forecast of a curve's first scenario rests on.
+
+    The history keeps the fit. None: something that it rests on is missing, or cannot be fitted to.
+
+    Args:
+        warehouse: the history.
+        system: that is fitted.
+        curve: whose first scenario counts.
+        place: whose runs count.
+        known_by: runs that started later do not count; None: all do.
+        say: told what takes long.
+    """
+    scenario = curve.scenarios(place.backend)[0]
+    with warehouse.reading():
+        runs = [run for run in visible_runs(warehouse, known_by) if run.backend == place.backend]
+        ours = [run for run in runs if run.host_id == place.host_id]
+        elsewhere = [run for run in runs if run.host_id != place.host_id]
+        rests = _rests(system, curve, scenario, ours, elsewhere, place)
+        if isinstance(rests, ForecastRefusal):
+            return None
+        (group,) = group_by_fit({(system, curve, scenario): rests})
+        history = read_fits(warehouse, (group,), place)
+    fit = fit_or_load_group(group, history, place, say)
+    if isinstance(fit, BadInput):
+        return None
+    if fit.record is not None:
+        write_forecasts((), place, warehouse, {system: [fit.record]})
+    return fit.fitted()
 
 
 Key = tuple[System, Curve, Scenario]
@@ -358,8 +408,7 @@ def snapshot_of(one: "ScenarioForecast") -> str | None:
 
 
 def _systems(systems: Iterable[System]) -> Iterator[registered.RegisteredSystem]:
-    for system in dict.fromkeys(systems):
-        yield registered.RegisteredSystem(name=system.name, what=system.what, source=system.source)
+    yield from map(registered_of, dict.fromkeys(systems))
 
 
 def _prediction(one: "ScenarioForecast", place: HostSelection) -> Prediction:

@@ -53,13 +53,25 @@ class NodeTypeChange:
 
 
 @dataclass(frozen=True)
-class ForecastHistory:
-    """What was read.
+class FitHistory:
+    """What fits need.
 
     Attributes:
         tables: the rows that each group's fit sees.
         kept: the fit of a group, where it is kept.
         fits: the runs of each fit of a system that is kept, by whatever code.
+    """
+
+    tables: Mapping[FitGroup, Tables]
+    kept: Mapping[FitGroup, Mapping[str, Any]]
+    fits: Mapping[str, Sequence[Sequence[str]]]
+
+
+@dataclass(frozen=True)
+class ForecastHistory(FitHistory):
+    """What forecasts need beside fits.
+
+    Attributes:
         splits: how far scenarios are from what fits see, by group and scenario.
         past: by system, split and metric.
         ledger: forecasts by kept fits.
@@ -68,9 +80,6 @@ class ForecastHistory:
         judged: scenarios that were forecast and then measured on the backend.
     """
 
-    tables: Mapping[FitGroup, Tables]
-    kept: Mapping[FitGroup, Mapping[str, Any]]
-    fits: Mapping[str, Sequence[Sequence[str]]]
     splits: Mapping[tuple[int, str], str]
     groups: Sequence[FitGroup]
     past: Mapping[tuple[str, str, str], PastErrors]
@@ -106,13 +115,8 @@ class ForecastHistory:
         return self.ledger.filter(fit_id=fit_id, subject_id=scenario.scenario_id)
 
 
-def read_history(
-    warehouse: Warehouse,
-    groups: Sequence[FitGroup],
-    place: HostSelection,
-    known_by: datetime | None = None,
-) -> ForecastHistory:
-    """Read what forecasts of some groups need; what was judged after `known_by` is left out."""
+def read_fits(warehouse: Warehouse, groups: Sequence[FitGroup], place: HostSelection) -> FitHistory:
+    """Read what fits of some groups need."""
     rows: dict[tuple[tuple[str, ...], tuple[str, ...]], Tables] = {}
     for group in groups:
         of = group.system.tables, group.run_ids
@@ -135,6 +139,17 @@ def read_history(
         )["run_ids"].to_list()
         for group in groups
     }
+    return FitHistory(tables, kept, fits)
+
+
+def read_history(
+    warehouse: Warehouse,
+    groups: Sequence[FitGroup],
+    place: HostSelection,
+    known_by: datetime | None = None,
+) -> ForecastHistory:
+    """Read what forecasts of some groups need; what was judged after `known_by` is left out."""
+    of = read_fits(warehouse, groups, place)
     splits = _splits(warehouse, groups, place) if groups else {}
     ledger = warehouse.query("forecasts_of_fits")
     past = _past(warehouse, place.backend)
@@ -142,7 +157,7 @@ def read_history(
     prices = warehouse.query("prices_as_of", market="on_demand")
     judged = JudgedScenarios.read(warehouse, place.backend, known_by)
     return ForecastHistory(
-        tables, kept, fits, splits, groups, past, ledger, changed, prices, judged
+        of.tables, of.kept, of.fits, splits, groups, past, ledger, changed, prices, judged
     )
 
 
@@ -208,7 +223,7 @@ class GroupFit:
 
 
 def fit_or_load_group(
-    group: FitGroup, history: ForecastHistory, place: HostSelection, say: Callable[[str], None]
+    group: FitGroup, history: FitHistory, place: HostSelection, say: Callable[[str], None]
 ) -> GroupFit | BadInput:
     """Return the fit that the history keeps for a group, else fit it; or why that fails."""
     system, tables = group.system, history.tables[group]

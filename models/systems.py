@@ -1,7 +1,10 @@
 """Every system. A new one is a module of `models` and a line here."""
 
+from collections.abc import Mapping
+
 from models.async_sgd.systems import ASYNC_SGD, ASYNC_SGD_PAPER, ONE_SERVER
 from models.ceer.systems import CEER, CEER_PAPER, CEER_PYTORCH, CEER_PYTORCH_PAPER
+from models.choice.offers import Search
 from models.cynthia import CYNTHIA, CYNTHIA_HALF
 from models.ernest import ERNEST, ERNEST_POOLED
 from models.lin import LIN
@@ -17,6 +20,7 @@ from models.predictddl.systems import (
     UNTRAINED,
 )
 from models.srift.ideal import IDEAL_SCALING
+from models.srift.proposals import propose
 from models.srift.system import SRIFT, SRIFT_PAPER
 from models.system import System
 
@@ -46,3 +50,6 @@ SYSTEMS: tuple[System, ...] = (
     ERNEST,
     ERNEST_POOLED,
 )
+
+SEARCHES: Mapping[System, Search] = {SRIFT: propose}
+"""Systems that search by themselves. It is no part of a system: what it proposes fits nothing."""

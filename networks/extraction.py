@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -50,19 +50,6 @@ def extract_graph(
         return _own_extracted(step, dnn, batch_size, image_size)
     one = dnn, batch_size, image_size
     return step_graphs([one], framework)[one]
-
-
-def extract_steps(
-    dnn: str, batch_sizes: Sequence[int], image_size: int, framework: str = "tensorflow"
-) -> list[OperationGraph]:
-    """Return `extract_graph` for each batch size; steps of a network of ours are extracted at once.
-
-    Raises:
-        UnknownNetwork, ValueError, RuntimeError: as `extract_graph`.
-    """
-    if not dnn.startswith(OWN):
-        step_graphs([(dnn, batch_size, image_size) for batch_size in batch_sizes], framework)
-    return [extract_graph(dnn, batch_size, image_size, framework) for batch_size in batch_sizes]
 
 
 def step_graphs(

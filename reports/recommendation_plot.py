@@ -7,11 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from forecasting.decisions.answer import DecisionAnswer
-from forecasting.recommendation import SearchRecommendation
-from models.choice.advice import AdviceRequest
 from models.choice.candidates import Candidate
 from models.choice.limits import Limits
-from models.choice.offers import Option, Span
+from models.choice.offers import Span
 from reports.plots import LINEAR, MEASURED, PREDICTED, SERIES, WARNING, styled
 
 _INCHES = (8.0, 5.0)
@@ -28,21 +26,6 @@ class _Point:
     usd: Span
 
 
-def of_one_system(system: str, question: AdviceRequest, found: SearchRecommendation) -> Figure:
-    """Plot what a system's own search found."""
-    advice, choice = found.advice, found.advice.choice
-    return _time_against_cost(
-        f"{question.iterations:,} iterations of {question.dnn}, global batch "
-        f"{question.global_batch}: least {question.minimize}",
-        Limits(deadline_s=question.job.deadline_s, budget_usd=question.budget_usd),
-        others=(),
-        front=[_of_option(one) for one in found.front],
-        rules={name: _of_option(one) for name, one in advice.policies.items() if one is not None},
-        choice=None if choice is None else _of_option(choice),
-        chooser=system,
-    )
-
-
 def of_all_systems(found: DecisionAnswer) -> Figure:
     """Plot one answer of all systems, with every way to run the job that one of them forecasts."""
     asked, choice, at = found.question, found.decision.choice, found.level
@@ -57,10 +40,6 @@ def of_all_systems(found: DecisionAnswer) -> Figure:
         choice=None if choice is None else _of_candidate(choice, at),
         chooser="choice",
     )
-
-
-def _of_option(one: Option) -> _Point:
-    return _Point(one.label, one.time_s.times(1 / 3600), one.cost_usd)
 
 
 def _of_candidate(one: Candidate, at: float) -> _Point:

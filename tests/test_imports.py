@@ -36,7 +36,6 @@ _RESULTS = (
     "forecasting.decisions.answer",
     "forecasting.evaluation",
     "forecasting.findings",
-    "forecasting.recommendation",
     "forecasting.results",
     "forecasting.sanity",
     "models.async_sgd.overhead",

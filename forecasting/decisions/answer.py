@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from forecasting.decisions.candidates import (
     Ranked,
@@ -14,6 +15,8 @@ from forecasting.decisions.candidates import (
 )
 from forecasting.decisions.offers import RegionOffers, read_offers
 from forecasting.decisions.question import JobQuestion, ProfileFacts, curves_of, profile_facts
+from forecasting.decisions.search import proposed_curves
+from forecasting.fits import registered_of
 from forecasting.history_scope import visible_runs
 from forecasting.question import ForecastAnswer, predict_curves
 from models.choice.candidates import Candidate
@@ -81,10 +84,8 @@ def _measured(worth: MeasurementWorth, scenarios: Mapping[str, Scenario]) -> Mea
 
 
 Say = Callable[[str], None]
-NAME = "recommend"
-"""The name of combined answers in the ledger."""
 _REGISTERED = Registered(
-    name=NAME,
+    name="recommend",
     what="For each way to run a job the system that has erred least; the best way of all",
     source="ours",
 )
@@ -182,9 +183,12 @@ def answer(
     as_of: datetime | None = None,
     backend: Backend | None = None,
     host: str | None = None,
+    keeps_forecasts: bool = True,
     say: Say = lambda _: None,
 ) -> DecisionAnswer:
     """Choose where to run a job, and write the answer to the ledger.
+
+    Systems are asked about nodes of one type, and about mixes that those with a search propose.
 
     Args:
         warehouse: the history.
@@ -195,6 +199,7 @@ def answer(
         as_of: what was measured, judged and priced later does not count; None: now.
         backend: whose profiles count; None: as `forecasting.history_scope.select_host` chooses.
         host: the same, of hosts.
+        keeps_forecasts: whether the ledger keeps the forecasts too; it keeps the fits behind them.
         say: told what takes long.
 
     Raises:
@@ -211,16 +216,20 @@ def answer(
     known = profile_facts(question, runs)
     curves = curves_of(question, known, capacity)
     prices = read_offers(warehouse, question, capacity, market, when)
-    found = predict_curves(
+    ask = partial(
+        predict_curves,
         warehouse,
-        curves,
-        systems,
-        backend=backend,
-        host=host,
+        systems=systems,
+        dry_run=not keeps_forecasts,
         known_by=when,
         far_out=False,
         say=say,
     )
+    found = ask(curves, backend=backend, host=host)
+    if mixes := proposed_curves(
+        warehouse, question, known, capacity, prices, found, systems, known_by=when, say=say
+    ):
+        found = found.with_more(ask(mixes, backend=found.place.backend, host=found.place.host_id))
     evidence = read_evidence(warehouse, found.place.backend, question.late, when)
     everything = candidates_of(found.forecasts, question, prices, evidence, systems)
     if not everything:
@@ -229,8 +238,14 @@ def answer(
     decision = decide(chosen, question.aim)
     rules = rules_of_thumb(chosen, question.aim)
     scenarios = {forecast.scenario.scenario_id: forecast.scenario for forecast in found.forecasts}
-    warehouse.register(_REGISTERED)
-    record = _record(question, capacity, market, as_of or when, found, decision, prices, warehouse)
+    chooser = registered_of(systems[0]) if len(systems) == 1 else _REGISTERED
+    warehouse.register(chooser)
+    if not keeps_forecasts:
+        made = (forecast.fit.record for forecast in found.forecasts)
+        warehouse.record_fit(*{fit.fit_id: fit for fit in made if fit is not None}.values())
+    record = _record(
+        chooser.name, question, capacity, market, when, found, decision, prices, warehouse
+    )
     return DecisionAnswer(
         question=question,
         aim=question.aim,
@@ -293,6 +308,7 @@ def _nothing(found: ForecastAnswer, question: JobQuestion) -> str:
 
 
 def _record(
+    chooser: str,
     question: JobQuestion,
     capacity: Mapping[str, int],
     market: Markets,
@@ -305,7 +321,7 @@ def _record(
     limits = {"minimize", "max_hours", "budget_usd", "max_usd_per_hour", "late"}
     asked = question.model_dump(mode="json")
     return Recommendation(
-        system=NAME,
+        system=chooser,
         backend=found.place.backend,
         job={name: value for name, value in asked.items() if name not in limits},
         objective=question.minimize,

@@ -154,7 +154,7 @@ def candidates(menu: Menu, evidence: Evidence) -> list[Ranked]:
             label=scenario.label,
             system=row["system"],
             training=training_key(scenario),
-            node_type=group.node_type,
+            node_types=(group.node_type,),
             workers=group.count,
             market="on_demand",
             usd_per_hour=row["usd_per_hour"],

@@ -163,8 +163,12 @@ def _candidate(
     hourly = prices.usd_per_hour(scenario, market)
     if hourly is None or one.value is None:
         return None
-    (group,) = scenario.worker_groups
-    label = f"{group.count} {group.node_type}@{scenario.workload.batch_size}"
+    groups, batch_size = scenario.worker_groups, scenario.workload.batch_size
+    label = " + ".join(
+        f"{group.count} {group.node_type}@{group.batch_size or batch_size}" for group in groups
+    )
+    workers = sum(group.count for group in groups)
+    paid = sum(group.count * prices.usd_of(group.node_type, market) for group in groups)
     if servers := scenario.strategy.servers:
         label += f" + {servers} {question.server}"
     elif scenario.workload.framework == "tensorflow":
@@ -176,11 +180,11 @@ def _candidate(
         label=label,
         system=one.system.name,
         training=training_key(scenario),
-        node_type=group.node_type,
-        workers=group.count,
+        node_types=tuple(group.node_type for group in groups),
+        workers=workers,
         market=market,
         usd_per_hour=hourly,
-        usd_per_worker_hour=prices.usd_of(group.node_type, market),
+        usd_per_worker_hour=paid / workers,
         train_s=train_s(scenario, one.metric.name, one.value, question.samples),
         expected=expected_duration(
             question.overheads, prices.preemptions_per_hour(scenario, market)

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 from pydantic import Field
 
-from models.choice.offers import NodeOffer
 from warehouse.records import BadInput, Record
 
 
@@ -64,14 +63,6 @@ def price_of_devices(usd_per_hour: float, devices: int, of: int) -> float:
     Source: Hafeez, Gandhi, Ceer, section V.
     """
     return usd_per_hour * devices / of
-
-
-def usd_per_hour(offer: NodeOffer, devices: int) -> float | None:
-    """Return what so many devices cost: pro rata of one node, or whole ones; None: not on offer."""
-    if devices > offer.devices:
-        nodes, left = divmod(devices, offer.devices)
-        return None if left or nodes > offer.capacity else nodes * offer.usd_per_hour
-    return price_of_devices(offer.usd_per_hour, devices, offer.devices) if offer.capacity else None
 
 
 def market_prices(usd_per_hour: Mapping[str, float], devices: int) -> tuple[DeviceOffer, ...]:

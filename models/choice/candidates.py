@@ -103,11 +103,11 @@ class Candidate:
         label: in words.
         system: whose forecast it is.
         training: framework, strategy and servers; the same of candidates that differ in workers.
-        node_type: of its workers.
+        node_types: of its workers.
         workers: how many there are.
         market: where all its nodes are rented.
         usd_per_hour: what all its nodes cost.
-        usd_per_worker_hour: what one of its workers costs.
+        usd_per_worker_hour: what one of its workers costs, in the mean of a mix of types.
         train_s: seconds that training takes, as forecast.
         expected: what comes to that.
         ratios: how much longer training took than was forecast; None: what it takes is known.
@@ -117,7 +117,7 @@ class Candidate:
     label: str
     system: str
     training: str
-    node_type: str
+    node_types: tuple[str, ...]
     workers: int
     market: Market
     usd_per_hour: float

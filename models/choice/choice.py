@@ -117,12 +117,13 @@ def _rounded_up(value: float) -> float:
 
 
 def rules_of_thumb(candidates: Sequence[Candidate], aim: Aim) -> Mapping[str, Candidate | None]:
-    """Return what rules take that need no forecast of several nodes.
+    """Return what rules take that need no forecast of several nodes: no mix of node types.
 
     `cheapest`: the least an hour. `most powerful`: as many as there are of the dearest type.
     `linear scaling`: the best if n nodes were n times as fast as one of their type; None where no
     single node was forecast.
     """
+    candidates = [candidate for candidate in candidates if len(candidate.node_types) == 1]
     if not candidates:
         return {"cheapest": None, "most powerful": None, "linear scaling": None}
     powerful = max(
@@ -151,8 +152,8 @@ def _linear(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:
     )
 
 
-def _alike(one: Candidate) -> tuple[str, str, str]:
-    return one.training, one.node_type, one.market
+def _alike(one: Candidate) -> tuple[str, tuple[str, ...], str]:
+    return one.training, one.node_types, one.market
 
 
 # Which measurement would change a choice: the value of knowing one candidate's time.

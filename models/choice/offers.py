@@ -1,16 +1,17 @@
-"""What can be rented as of a date, and the options for a job that none beats in all."""
+"""What can be rented as of a date, what is proposed of it, and what none beats in all."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import polars as pl
 from pydantic import Field
 
-from models.choice.limits import Outcome
+from models.choice.limits import Job
 from warehouse import limits
 from warehouse.fields import Usd, nearest_names
-from warehouse.records import BadInput, Market, Price, Record
+from warehouse.records import BadInput, Market, Price, Record, Scenario
 
 Markets = Literal["spot", "on_demand", "any"]
 
@@ -25,34 +26,6 @@ class Offer(Record):
     market: Market = "on_demand"
     usd_per_hour: Usd
     capacity: int = Field(ge=0, le=limits.NODES)
-
-
-class NodeOffer(Offer):
-    """The same of nodes that are known to have so many devices each."""
-
-    devices: int = Field(default=1, ge=1)
-
-
-def offers(
-    prices: Iterable[Price], capacity: Mapping[str, int], devices: Mapping[str, int]
-) -> list[NodeOffer]:
-    """Return an offer for each price.
-
-    Args:
-        prices: of node types and markets, each once.
-        capacity: how many nodes of each type there are.
-        devices: of a node of each type; one of those that are not named.
-    """
-    return [
-        NodeOffer(
-            node_type=price.node_type,
-            market=price.market,
-            usd_per_hour=price.usd_per_hour,
-            capacity=capacity[price.node_type],
-            devices=devices.get(price.node_type, 1),
-        )
-        for price in prices
-    ]
 
 
 def prices_in_one_region(
@@ -132,7 +105,7 @@ def _price(row: Mapping[str, object]) -> dict[str, object]:
     return {name: row[name] for name in Price.model_fields}
 
 
-# Nodes that can be rented for a job, and what it is expected to take and cost there.
+# What a job is expected to take and cost.
 
 
 class Span(Record):
@@ -154,73 +127,32 @@ class Span(Record):
             return value
         return f"{value} ({form.format(self.low)} to {form.format(self.high)})"
 
-    @property
-    def worst(self) -> float:
-        """The upper end; the value where there is no interval."""
-        return self.value if self.high is None else self.high
+
+# What a system proposes that searches by itself; others forecast it too.
 
 
-class NodeAllocation(Record):
-    """`count` nodes of one type, each with `batch_size` samples of the global batch.
+@dataclass(frozen=True)
+class ProposedNodes:
+    """So many nodes of a type, and the batch of each of their devices."""
 
-    `devices`: how many of a node's devices are rented, pro rata; None: all of them.
-    """
-
-    node_type: str
-    market: Market
     count: int
+    node_type: str
     batch_size: int
-    devices: int | None = None
 
     @property
     def label(self) -> str:
-        """4 p3.8xlarge@1024 spot, or 1 p3.8xlarge@32 (1 device) spot."""
-        part = "" if self.devices is None else f" ({self.devices} device(s))"
-        return (
-            f"{self.count} {self.node_type}@{self.batch_size}{part} {self.market.replace('_', ' ')}"
-        )
+        """4 emu.avx512.s15@16, as studies name a part of a mix."""
+        return f"{self.count} {self.node_type}@{self.batch_size}"
 
 
-class Option(Record):
-    """Nodes to rent, and what a step and the whole job are expected to take and cost there."""
+Proposal = tuple[ProposedNodes, ...]
+"""Nodes that train together by all-reduces of PyTorch: each type once."""
+Search = Callable[[Any, Scenario, Job, Sequence[Offer]], Sequence[Proposal]]
+"""Proposes nodes for a job, of offers on one market.
 
-    nodes: tuple[NodeAllocation, ...]
-    step_time_s: Span
-    time_s: Span
-    cost_usd: Span
-
-    @property
-    def usd_per_hour(self) -> float:
-        """Price of all nodes."""
-        return 3600 * self.cost_usd.value / self.time_s.value
-
-    @property
-    def outcome(self) -> Outcome:
-        """What is expected."""
-        return Outcome(self.time_s.value, self.cost_usd.value, self.usd_per_hour)
-
-    @property
-    def worst(self) -> Outcome:
-        """The upper ends of what is expected."""
-        return Outcome(self.time_s.worst, self.cost_usd.worst, self.usd_per_hour)
-
-    @property
-    def label(self) -> str:
-        """4 p3.8xlarge@1024 spot + 8 g3.8xlarge@128 spot: count, type, batch of a node, market."""
-        return " + ".join(node.label for node in self.nodes)
-
-
-def option(
-    nodes: Sequence[NodeAllocation], step_time_s: Span, iterations: int, usd_per_hour: float
-) -> Option:
-    """Return what so many iterations take and cost on nodes of that price."""
-    time_s = step_time_s.times(iterations)
-    return Option(
-        nodes=tuple(nodes),
-        step_time_s=step_time_s,
-        time_s=time_s,
-        cost_usd=time_s.times(usd_per_hour / 3600),
-    )
+It gets the fitted system, and a scenario of one node of each type on offer: network, images, links
+and devices of a node are those of the job. What it knows nothing of, it leaves out.
+"""
 
 
 # What more money buys: the options than which none is both faster and cheaper.

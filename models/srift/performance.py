@@ -1,7 +1,7 @@
 """What Srift knows of a network on node types, and the configurations it is asked about."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -81,6 +81,13 @@ class Performance:
                 f"{known}: profile it, or leave it out"
             )
         return self.nodes[node_type]
+
+    def with_devices(self, devices: int) -> "Performance":
+        """Return the same of nodes that have so many devices each."""
+        nodes = {
+            name: one.model_copy(update={"devices": devices}) for name, one in self.nodes.items()
+        }
+        return replace(self, nodes=nodes)
 
     def transfers(self, node_type: str) -> Transfers:
         """Return what is exchanged when nodes of this type become ready last."""

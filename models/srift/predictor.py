@@ -156,10 +156,6 @@ class Srift:
         if ranks > 1:
             self.check_profiled(performance, names, scenario.link_mbps)
         self._check_definitions(workers)
-        nodes = {
-            name: one.model_copy(update={"devices": devices})
-            for name, one in performance.nodes.items()
-        }
         counts: dict[tuple[str, int], int] = {}
         for worker in workers:
             batch_size = (worker.batch_size or scenario.workload.batch_size) * devices
@@ -169,7 +165,7 @@ class Srift:
             ConfigurationGroup(node_type=name, count=count, batch_size=batch_size)
             for (name, batch_size), count in counts.items()
         )
-        return self.interval(replace(performance, nodes=nodes), Configuration(groups=groups))
+        return self.interval(performance.with_devices(devices), Configuration(groups=groups))
 
     def _check_definitions(self, groups: Sequence[NodeGroup]) -> None:
         """Refuse node types that were defined otherwise when they were profiled."""

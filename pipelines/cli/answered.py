@@ -224,7 +224,9 @@ def _origin(found: DecisionAnswer) -> Iterator[str]:
         f"{count(len(found.says), 'system')}{lacking}."
     )
     asynchronous = {
-        candidate.scenario_id for candidate in found.candidates if "+" in candidate.label
+        candidate.scenario_id
+        for candidate in found.candidates
+        if "async_parameter_server" in candidate.training
     }
     if len(asynchronous) not in (0, len(scenarios)):
         yield "Asynchronous steps use older gradients: a sample there may teach less."

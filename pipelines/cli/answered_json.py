@@ -55,7 +55,7 @@ def _candidate(found: DecisionAnswer, one: Candidate | None) -> Json | None:
         "key": one.key,
         "scenario_id": one.scenario_id,
         "nodes": one.label,
-        "node_type": one.node_type,
+        "node_type": " + ".join(one.node_types),
         "workers": one.workers,
         "market": one.market,
         "system": one.system,

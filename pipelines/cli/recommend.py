@@ -26,10 +26,6 @@ def recommend(
     capacity: Annotated[
         list[str], typer.Option(help="Nodes there are, as TYPE=COUNT; may be repeated.")
     ],
-    system: Annotated[
-        str | None,
-        typer.Option(help="A system's own search: srift, ceer or ceer_pytorch. All systems else."),
-    ] = None,
     systems: Annotated[
         str | None, typer.Option(help="Systems that are asked, a,b; all if not given.")
     ] = None,
@@ -112,8 +108,9 @@ def recommend(
 ) -> None:
     """Recommend nodes for a job, and write the recommendation to the ledger.
 
-    Every system that can tell is asked about each type and number of nodes. For each of them, the
-    forecast of the system that has erred least counts. Prints the choice, two alternatives, rules
+    Every system that can tell is asked about each type and number of nodes, and about mixes of
+    types that srift proposes for a --global-batch. For each of them, the forecast of the system
+    that has erred least counts. Prints the choice, two alternatives, rules
     of thumb, how surely limits are kept, whether the systems agree, and which measurement might
     change the answer. Nothing feasible: what to relax, and by how much.
 
@@ -126,16 +123,11 @@ def recommend(
     Example: stepcast recommend --model my_package.my_module:build_model --batch-size 8 --samples
     1000000 --capacity emu.avx512.s15=8 --budget-usd 3 --picture front.svg
 
-    Example: stepcast recommend --system srift --model small_cnn --image-size 32 --global-batch 48
-    --iterations 10000 --max-hours 2 --budget-usd 1 --capacity emu.avx512.s15=8 --capacity
+    Example: stepcast recommend --systems srift --model small_cnn --image-size 32 --global-batch 64
+    --iterations 10000 --max-hours 20 --minimize time --capacity emu.avx512.s15=2 --capacity
     emu.sse41.s15=8 --link-mbps 500 --front --picture front.svg
     """
-    from pipelines.cli.recommending import (
-        OutputOptions,
-        RentalOptions,
-        recommend_by_forecasts,
-        recommend_by_search,
-    )
+    from pipelines.cli.recommending import OutputOptions, RentalOptions, recommend_by_forecasts
 
     amounts: dict[str, float | None] = {
         "--global-batch": global_batch,
@@ -181,11 +173,7 @@ def recommend(
     when = None if as_of is None else as_of.replace(tzinfo=UTC)
     rented = RentalOptions(_capacity(capacity), market, when, backend)
     shown = OutputOptions(as_json, front, picture)
-    if system is not None:
-        _check_own_search(system, of_answers)
-        recommend_by_search(system, options, job, rented, warehouse_here(), shown)
-    else:
-        recommend_by_forecasts(options, of_answers, job, rented, warehouse_here(), shown)
+    recommend_by_forecasts(options, of_answers, job, rented, warehouse_here(), shown)
 
 
 def _check_amounts(amounts: Mapping[str, float | None], others: Mapping[str, object]) -> None:
@@ -199,15 +187,6 @@ def _check_amounts(amounts: Mapping[str, float | None], others: Mapping[str, obj
     late = others["--late"]
     if isinstance(late, float) and not 0.01 <= late < 1:
         raise BadInput(f"--late: expected a probability from 0.01 to below 1, found {late:g}")
-
-
-def _check_own_search(system: str, of_answers: Mapping[str, object]) -> None:
-    """Refuse options that a system's own search has no use for."""
-    if given := [option for option, value in of_answers.items() if value is not None]:
-        raise BadInput(
-            f"{given[0]}: the search of {system} does not know it; use --systems {system} instead "
-            "of --system, or leave it out"
-        )
 
 
 def _capacity(texts: Sequence[str]) -> dict[str, int]:

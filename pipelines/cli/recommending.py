@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from warehouse.records import Backend, BadInput
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from forecasting.decisions.question import JobQuestion as WholeQuestion
+    from forecasting.decisions.question import JobQuestion
     from models.choice.offers import Markets
     from networks.own_model import OwnModel
     from warehouse.warehouse import Warehouse
@@ -51,61 +51,6 @@ class OutputOptions:
     as_json: bool
     front: bool
     picture: Path | None
-
-
-def recommend_by_search(
-    system: str,
-    options: Mapping[str, Any],
-    job: Job,
-    rented: RentalOptions,
-    warehouse: "Warehouse",
-    shown: OutputOptions,
-) -> None:
-    """Ask one system for its own search, and print what it says.
-
-    Raises:
-        BadInput: as `forecasting.recommendation.recommend`, or no global batch is given.
-    """
-    from forecasting import recommendation
-    from forecasting.decisions.question import samples_of
-    from forecasting.recommendation import adviser
-    from models.choice.advice import AdviceRequest
-    from pipelines.cli.recommended import print_json, print_recommendation
-
-    check_picture(shown.picture)
-    if is_target(options["dnn"], _NETWORK):
-        raise BadInput(
-            f"--model {options['dnn']}: the search of {system} knows only networks of Stepcast; "
-            f"use --systems {system} instead of --system, or leave it out"
-        )
-    asked, global_batch = adviser(system), options["global_batch"]
-    if global_batch is None:
-        raise BadInput(f"--global-batch: missing; {system} divides the samples of a step")
-    samples = samples_of(*job, per_step=global_batch)
-    question = AdviceRequest(**options, iterations=-(-samples // global_batch))
-    market = recommendation.Market(
-        rented.capacity, rented.market, rented.as_of or datetime.now(UTC)
-    )
-    found = recommendation.recommend(
-        warehouse,
-        asked,
-        question,
-        market,
-        backend=rented.backend,
-        with_front=shown.front or shown.as_json or shown.picture is not None,
-        say=_say,
-    )
-    if shown.as_json:
-        print_json(system, question, market, found)
-    else:
-        print_recommendation(system, question, market, found)
-
-    def drawn() -> "Figure":
-        from reports.recommendation_plot import of_one_system
-
-        return of_one_system(system, question, found)
-
-    write_picture(shown.picture, drawn, told=not shown.as_json)
 
 
 def recommend_by_forecasts(
@@ -160,9 +105,7 @@ def recommend_by_forecasts(
     write_picture(shown.picture, drawn, told=not shown.as_json)
 
 
-def _question(
-    options: Mapping[str, Any], of_answers: Mapping[str, Any], job: Job
-) -> "WholeQuestion":
+def _question(options: Mapping[str, Any], of_answers: Mapping[str, Any], job: Job) -> "JobQuestion":
     from forecasting.decisions.question import JobQuestion, samples_of
 
     global_batch, batch_size = options["global_batch"], of_answers["--batch-size"]
@@ -187,8 +130,8 @@ def _question(
 
 
 def _with_model(
-    question: "WholeQuestion", rented: RentalOptions, of_answers: Mapping[str, Any]
-) -> "tuple[WholeQuestion, OwnModel | None]":
+    question: "JobQuestion", rented: RentalOptions, of_answers: Mapping[str, Any]
+) -> "tuple[JobQuestion, OwnModel | None]":
     """Return the question about a network that is known by its name from now on.
 
     Raises:

@@ -1,5 +1,6 @@
 """What lineage has of recommendations, on a small history of reference runs."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from shutil import copytree
@@ -14,8 +15,10 @@ from assets.metadata import comments
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import read_lineage
 from forecasting.inputs import inputs_of_study
-from forecasting.recommendation import CEER, CEER_PYTORCH, SRIFT, Adviser
 from forecasting.study_checks import LoadedStudy
+from models.ceer.systems import CEER, CEER_PYTORCH
+from models.srift.system import SRIFT
+from models.system import System
 from studies.messages import Progress
 from studies.rounds import Round
 from studies.study import Study, read_study
@@ -67,8 +70,11 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
     assert comments(warehouse, "pred.ledger")["value"].startswith("The forecast, in the unit")
     (found,) = history.query("recommendations").to_dicts()
     assert found["system"] == "srift"
-    assert f'"iterations":{ITERATIONS}' in found["job"].replace(" ", "")
-    assert "emu.avx512" in found["choice"]
+    job, choice = json.loads(found["job"]), json.loads(found["choice"])
+    assert job["samples"] == ITERATIONS * job["global_batch"]
+    assert "emu.avx512" in choice["nodes"]
+    assert choice["time_s"] == choice["train_s"]
+    assert history.query("forecasts_of_fits").filter("merely_asked").is_empty()
 
 
 def test_only_systems_that_recommend_have_an_asset(tmp_path: Path) -> None:
@@ -92,12 +98,12 @@ test:
 """
 
 
-def asked(study: Study, adviser: Adviser) -> dict[str, tuple[int, Mapping[str, int]]]:
+def asked(study: Study, system: System) -> dict[str, tuple[int | None, Mapping[str, int]]]:
     """Return the global batch and the nodes on offer of each network."""
     round_ = Round(study, inputs_of_study(study), "emulated", "host-1", 1, ())
     return {
         question.dnn: (question.global_batch, capacity)
-        for question, capacity in questions_of_round(round_, adviser)
+        for question, capacity in questions_of_round(round_, system)
     }
 
 

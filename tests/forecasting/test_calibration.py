@@ -1,7 +1,6 @@
 """Forecasts that are corrected by a measured step."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
 
@@ -17,10 +16,10 @@ from forecasting.calibration import (
     step_covers,
     worker_step_s,
 )
+from forecasting.decisions.answer import answer
+from forecasting.decisions.question import JobQuestion
 from forecasting.history_scope import visible_runs
 from forecasting.inputs import systems_named
-from forecasting.recommendation import SRIFT, Market, recommend
-from models.choice.advice import AdviceRequest
 from studies.curve import Curve
 from tests.forecasting.test_asked import async_curve, torch_curves
 from tests.forecasting.test_nearest import asynchronous, scenario
@@ -194,16 +193,10 @@ def test_runs_that_correct_are_seen_by_no_fit(warehouse: Warehouse) -> None:
 
 def test_no_recommendation_rests_on_runs_that_correct(warehouse: Warehouse) -> None:
     curve = land_one_that_corrects(warehouse)
-    adviser = replace(SRIFT, probes=(*SRIFT.probes, "torch_throughput"))
-    job = AdviceRequest(
-        dnn=curve.dnn,
-        image_size=curve.image_size,
-        global_batch=8,
-        iterations=100,
-        minimize="cost",
-    )
-    market = Market({curve.worker[0]: 2}, "on_demand", datetime.now(UTC))
-    found = recommend(warehouse, adviser, job, market)
-    (fit,) = warehouse.query("fits", system="srift").filter(fit_id=found.fit_id).to_dicts()
-    assert fit["run_ids"]
-    assert "corrects" not in fit["run_ids"]
+    job = JobQuestion(dnn=curve.dnn, image_size=curve.image_size, global_batch=8, samples=800)
+    capacity, systems = {curve.worker[0]: 2}, systems_named(["srift"])
+    made = answer(warehouse, job, capacity, "on_demand", systems).recommendation_id
+    (found,) = warehouse.query("recommendations").filter(recommendation_id=made).to_dicts()
+    fits = warehouse.query("fits", system="srift").filter(pl.col("fit_id").is_in(found["fit_ids"]))
+    assert fits.height
+    assert all(runs and "corrects" not in runs for runs in fits["run_ids"].to_list())

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from models.ceer.advising import ceer_adviser
 from models.ceer.fit import FittedCeer
 from models.predictddl.systems import PREDICTDDL
 from models.system import NotCovered
@@ -32,8 +31,6 @@ def test_ceer_refuses_a_network_whose_graph_cannot_be_extracted() -> None:
     asked = _at_41_pixels(ceer.scenario("squeezenet", "slow", 2))
     with pytest.raises(NotCovered, match=f"^the graph of squeezenet {SHORT_OF_MEMORY}"):
         fit.predict([asked])
-    with pytest.raises(NotCovered, match=f"^the graph of squeezenet {SHORT_OF_MEMORY}"):
-        ceer_adviser(fit).extract("squeezenet", [8], 41)
 
 
 def test_ceer_refuses_a_network_that_has_no_graph() -> None:

@@ -9,7 +9,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 
 from networks import extraction
 from networks.catalogue import UnknownNetwork
-from networks.extraction import extract_graph, extract_steps, primitive_graphs, step_graphs
+from networks.extraction import extract_graph, primitive_graphs, step_graphs
 from networks.operation_graph import operation_graph
 from networks.own_model import OwnModel
 from networks.primitives import Primitive, PrimitiveGraph
@@ -50,13 +50,6 @@ def test_one_child_extracts_several(children: list[list[str]]) -> None:
     found = step_graphs(wanted, "pytorch")
     assert found == {one: pytorch_graph(*one) for one in wanted}
     assert step_graphs(wanted[1:], "pytorch") == {one: found[one] for one in wanted[1:]}
-    assert len(children) == 1
-
-
-@pytest.mark.exhaustive
-def test_one_child_extracts_a_network_at_several_batches(children: list[list[str]]) -> None:
-    found = extract_steps("small_cnn", [3, 5, 3], 32, "pytorch")
-    assert found == [pytorch_graph("small_cnn", size, 32) for size in (3, 5, 3)]
     assert len(children) == 1
 
 

@@ -30,7 +30,7 @@ def candidate(
         label=name,
         system="some",
         training="torch",
-        node_type=name.split()[0],
+        node_types=(name.split()[0],),
         workers=workers,
         market="on_demand",
         usd_per_hour=usd_per_hour,

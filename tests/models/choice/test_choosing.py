@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choice.advice import AdviceRequest
 from models.choice.limits import (
     FORGIVEN,
     LIMITS,
@@ -21,8 +20,7 @@ from models.choice.limits import (
     objective_key,
     relaxations,
 )
-from models.choice.offers import NodeAllocation, Span, option, pareto_front
-from warehouse.records import BadInput
+from models.choice.offers import pareto_front
 
 
 @dataclass(frozen=True)
@@ -59,36 +57,10 @@ def test_what_a_forecast_needs_is_enough_for_it() -> None:
     assert not keeps_limits(Limits(deadline_s=360 / FORGIVEN**2), needed)
 
 
-def test_a_question_is_asked_in_hours() -> None:
-    asked = AdviceRequest(
-        dnn="d", global_batch=8, iterations=9, minimize="time", max_hours=2, max_usd_per_hour=3
-    )
-    assert (asked.job.deadline_s, asked.job.budget_usd, asked.job.usd_per_hour) == (7200, None, 3)
-    assert (asked.job.global_batch, asked.job.iterations, asked.job.minimize) == (8, 9, "time")
-
-
-def test_links_are_chosen_where_several_are_known() -> None:
-    asked = AdviceRequest(dnn="d", global_batch=8, iterations=9, minimize="time")
-    assert asked.link_of({200.0}, "known") == 200
-    assert asked.link_of(set(), "known") is None
-    assert asked.model_copy(update={"link_mbps": 9.0}).link_of({200.0, None}, "known") == 9
-    with pytest.raises(BadInput, match=r"known \(200, unshaped\): choose one with --link-mbps"):
-        asked.link_of({200.0, None}, "known")
-
-
 def test_of_equals_the_other_objective_decides() -> None:
     assert objective_key("time", 1.0, 2.0) == (1.0, 2.0)
     assert objective_key("cost", 1.0, 2.0) == (2.0, 1.0)
     assert [VALUES[one](1.0, 2.0) for one in VALUES] == [1.0, 2.0]
-
-
-def test_costs_follow_from_step_times() -> None:
-    nodes = NodeAllocation(node_type="a", market="spot", count=2, batch_size=4)
-    found = option([nodes], Span(value=2.0, low=1.0, high=3.0), 1800, 5.0)
-    assert found.time_s == Span(value=3600.0, low=1800.0, high=5400.0)
-    assert found.outcome == pytest.approx((3600, 5, 5))
-    assert found.worst == pytest.approx((5400, 7.5, 5))
-    assert option([nodes], Span(value=2.0), 1800, 5.0).worst == pytest.approx((3600, 5, 5))
 
 
 @given(OPTIONS)
