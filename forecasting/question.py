@@ -103,6 +103,11 @@ class ForecastRefusal:
     foreign: bool = False
     lacking: tuple[MissingRuns, ...] = field(default=())
 
+    @property
+    def in_words(self) -> str:
+        """The system and its reason."""
+        return f"{self.system.name}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class ForecastAnswer:

@@ -295,12 +295,13 @@ def _says(everything: Sequence[Ranked], decision: Decision, aim: Aim) -> Iterato
 
 def count_refusals(found: ForecastAnswer) -> Counter[str]:
     """Return how many scenarios each system refuses for each reason, those of others left out."""
-    return Counter(f"{one.system.name}: {one.reason}" for one in found.refused if not one.foreign)
+    return Counter(one.in_words for one in found.refused if not one.foreign)
 
 
 def _nothing(found: ForecastAnswer, question: JobQuestion) -> str:
     """Say why there is no forecast: what most scenarios lack."""
-    told = "; ".join(text for text, _ in count_refusals(found).most_common(2))
+    reasons = count_refusals(found) or Counter(one.in_words for one in found.refused)
+    told = "; ".join(text for text, _ in reasons.most_common(2))
     return (
         f"no system forecasts {question.dnn} on any of these nodes ({told}); `stepcast predict` "
         "with the same network says what to measure"

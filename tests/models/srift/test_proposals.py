@@ -13,6 +13,7 @@ from models.srift.predictor import Srift, fit
 from models.srift.profiles import NetworkKey
 from models.srift.proposals import propose
 from tests.models.srift.study import group, scenario, tables
+from tests.models.srift.test_predictor import EXACT
 
 EACH = scenario(group("fast"), group("slow"))
 BOTH = (
@@ -24,7 +25,7 @@ BOTH = (
 @pytest.fixture(scope="module")
 def srift() -> Srift:
     """Return Srift fitted to the made-up study."""
-    return fit(**tables())
+    return fit(**tables(), settings=EXACT)
 
 
 def job(**changes: object) -> Job:

@@ -1,4 +1,4 @@
-"""`stepcast recommend` without --system, and `stepcast decisions`, on a few reference runs."""
+"""`stepcast recommend` of a batch of each device, and `stepcast decisions`, on a few runs."""
 
 import json
 from pathlib import Path
@@ -136,7 +136,10 @@ def test_the_answer_for_programs_and_as_a_picture(
         ({"capacity": "emu.native.s25"}, "--capacity 'emu.native.s25': expected TYPE=COUNT"),
         ({"capacity": "nowhere=2"}, "--capacity: unknown node type 'nowhere'"),
         ({"capacity": "emu.native.s25=20000"}, "expected at most 10,000 nodes of a type to rent"),
-        ({"system": "srift"}, "--systems: the search of srift does not know it; use --systems sri"),
+        (
+            {"systems": "srift"},
+            "no system forecasts small_cnn on any of these nodes (srift: it is about all-reduces",
+        ),
         ({"picture": "front.gif"}, "--picture front.gif: expected a name that ends in .png or"),
         ({"sequence_length": "64"}, "--sequence-length: only models by a config, hf:CONFIG, have"),
         (

@@ -1,6 +1,7 @@
 """`stepcast recommend` of a global batch: mixes that srift proposes, prices, what cannot be."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import copytree
@@ -44,7 +45,9 @@ def home(small_history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return copy
 
 
-def land_prices(home: Path, name: str, seen_at: datetime, rows: list[tuple[object, ...]]) -> None:
+def land_prices(
+    home: Path, name: str, seen_at: datetime, rows: Sequence[tuple[object, ...]]
+) -> None:
     """Land prices that were collected at some time."""
     run = Run(
         run_id=name,
