@@ -80,7 +80,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in that folder."""
+    """Work in that folder, where each model is traced once."""
+    monkeypatch.setattr(workload, "tracing", traced_once)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("STEPCAST_HOME", str(folder / "home"))
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
@@ -96,7 +97,6 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch_compute, "PIECE_S", 0.05)
     # No figure counts here, so nothing that measures on this host need end before.
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-page-{getpid()}")
-    monkeypatch.setattr(workload, "tracing", traced_once)
     commands = [one for one in followed() if one[0][1] == TARGET and WORKER in one[0]]
     assert [words[0] for words, _ in commands] == ["predict", "profile", "predict"]
     outs = []
@@ -142,7 +142,6 @@ def test_machines_that_nobody_has_here_answer(
     there: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STEPCAST_HOME", str(gpus))
-    monkeypatch.setattr(workload, "tracing", traced_once)
     commands = [one for one in followed() if one[0][0] == "predict" and WORKER not in one[0]]
     commands = [command for command in commands if command[0][1] == TARGET]
     assert {words[words.index("--worker") + 1] for words, _ in commands} == {"gpu.h100", "gpu.h200"}
@@ -158,7 +157,6 @@ def test_what_no_run_of_a_host_tells_is_refused(
 ) -> None:
     """Steps of one GPU say nothing of an exchange, and those of one type nothing of another."""
     monkeypatch.setenv("STEPCAST_HOME", str(gpus))
-    monkeypatch.setattr(workload, "tracing", traced_once)
     given = ["--batch-size", "64", "--link-mbps", "1000", "--systems", "log_linear", "--json"]
     types = ["--worker", "gpu.h100,gpu.h200", "--workers", "1,2"]
     answer = stepcast("predict", TARGET, *given, *types)
@@ -210,7 +208,6 @@ def test_the_part_about_keras_is_followed(
 ) -> None:
     quick = {"links": {"trials": 1}, "tf_trace": {"traced_steps": 4, "untraced_steps": 4}}
     monkeypatch.setattr("pipelines.cli.profile_job._TRACES", quick)
-    monkeypatch.setattr(workload, "tracing", traced_once)
     monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
     commands = [one for one in followed() if one[0][1] == KERAS]
     assert [words[0] for words, _ in commands] == ["profile", "predict"]
