@@ -77,7 +77,7 @@ def test_a_release_of_a_framework_is_in_the_digest(monkeypatch: pytest.MonkeyPat
 def test_a_damaged_graph_is_none(folder: Path) -> None:
     keep("graph", "{}")
     (file,) = (folder / digest()).iterdir()
-    for damaged in (file.read_bytes()[:40], b"", b"no gzip", gzip.compress(b"[1")):
+    for damaged in (file.read_bytes()[:12], b"", b"no gzip", gzip.compress(b"[1")):
         file.write_bytes(damaged)
         assert kept("graph") is None
 
