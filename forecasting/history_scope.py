@@ -26,6 +26,8 @@ _TOLD_APART_BY = ("worker", "devices_per_node", "world_size")
 """What the config of a run about nodes names; the rest of it is how they were measured."""
 CALIBRATING = "calibrate."
 """How studies are called whose runs correct forecasts (`stepcast predict --calibrate one-node`)."""
+PUBLIC = "csv"
+"""The format in which measurements of others come."""
 Round = tuple[str, int]
 """A study and the number of a round."""
 
@@ -53,6 +55,8 @@ class VisibleRun:
     def key(self) -> object:
         """What runs share of which the newest counts."""
         about = self.subject
+        if self.backend == "imported":
+            return self.run_id
         if about.scenario is not None:
             return self.host_id, about.probe, about.scenario
         config = tuple(sorted(about.config.items()))
@@ -73,13 +77,26 @@ class SelectedRuns:
 
 
 def visible_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tuple[VisibleRun, ...]:
-    """Return all runs that fits may rest on (`runs_for_fits`), the newest first.
+    """Return all runs of ours that fits may rest on (`runs_for_fits`), the newest first.
 
     Those that started after `known_by` are left out.
     """
     tables = warehouse.visible_tables(["run", "scenario"])
+    return _visible(tables, runs_for_fits(tables["run"]), known_by)
+
+
+def public_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tuple[VisibleRun, ...]:
+    """Return runs of imported tables of measurements, as `visible_runs` does its own."""
+    tables = warehouse.visible_tables(["run", "scenario"])
+    runs = tables["run"].filter(backend="imported", probe=PUBLIC)
+    return _visible(tables, runs, known_by)
+
+
+def _visible(
+    tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame, known_by: datetime | None
+) -> tuple[VisibleRun, ...]:
     canonical = dict(tables["scenario"].select("run_id", "canonical").iter_rows())
-    rows = runs_for_fits(tables["run"]).sort("started_at", "run_id")
+    rows = runs.sort("started_at", "run_id")
     if known_by is not None:
         rows = rows.filter(pl.col("started_at") <= known_by)
     scenario = cache(Scenario.model_validate_json)
@@ -106,16 +123,16 @@ def runs_for_fits(runs: pl.DataFrame) -> pl.DataFrame:
 def select_runs(asks: Sequence[Input], runs: Sequence[VisibleRun]) -> SelectedRuns:
     """Return the runs that meet what a forecast asks for.
 
-    Of asks that are not about `train` scenarios the newest round counts that meets all which are
-    not optional, so that days are not mixed. Where no round does, each ask is met by the newest
-    round that can. Of runs about the same thing the newest counts.
+    Of asks about neither `train` scenarios nor public measurements the newest round counts that
+    meets all which are not optional, so that days are not mixed. Where no round does, each ask is
+    met by the newest round that can. Of runs about the same thing the newest counts.
 
     Args:
         asks: as a system makes them, on the links of profiles.
         runs: that are visible, of one backend and host, the newest first.
     """
-    of_train = [ask for ask in asks if ask.whose == "train"]
-    others = [ask for ask in asks if ask.whose != "train"]
+    anywhere = [ask for ask in asks if ask.whose in ("train", "public")]
+    others = [ask for ask in asks if ask.whose not in ("train", "public")]
     needed = [ask for ask in others if not ask.optional]
     serving = {ask: [run for run in runs if _serves(run, ask)] for ask in dict.fromkeys(asks)}
     rounds = _shared([[run.round for run in serving[ask]] for ask in needed])
@@ -125,7 +142,7 @@ def select_runs(asks: Sequence[Input], runs: Sequence[VisibleRun]) -> SelectedRu
         of_round = rounds[0] if rounds else next((run.round for run in ours), None)
         if rounds or not ask.optional:
             found += [run for run in ours if run.round == of_round]
-    for ask in of_train:
+    for ask in anywhere:
         found += serving[ask]
     lacking = tuple(ask for ask in asks if not ask.optional and not serving[ask])
     return SelectedRuns(newest_of_each(found), lacking)
@@ -343,6 +360,11 @@ def select_host_of_types(
     return HostSelection(
         *chosen, is_here(chosen), tuple((name, one) for name, one in elsewhere if one is not None)
     )
+
+
+def host_here() -> HostSelection:
+    """Return this host, where nothing of ours was profiled anywhere."""
+    return HostSelection("loopback", _here("loopback") or "", True)
 
 
 def _profiled(

@@ -166,6 +166,9 @@ def _select_planned_runs(
     ask: Input, curve: Curve, profiles: Sequence[PlannedRun], backend: Backend, learns: bool
 ) -> list[PlannedRun] | Refusal:
     """Return the runs that meet an ask, in a study that profiles a curve on links of its own."""
+    if ask.whose == "public":
+        reason = "it rests on public measurements, which are of no study; ask `stepcast predict`"
+        return Refusal(reason, foreign=True)
     asks = resolve_input(ask, curve, backend)
     if ask.on_its_link and (reason := refusal(asks[0].scenario, ask.scenario)):
         return Refusal(reason)

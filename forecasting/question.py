@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
+from typing import Any
 
 from forecasting.costs import Cost, cost_of, usd_per_million_samples
 from forecasting.fits import registered_of
@@ -17,6 +18,8 @@ from forecasting.history_scope import (
     SelectedRuns,
     VisibleRun,
     group_by_fit,
+    host_here,
+    public_runs,
     select_by_inventory,
     select_host,
     select_runs,
@@ -35,7 +38,7 @@ from forecasting.question_history import (
     read_history,
 )
 from models.profiled_run import refusal
-from models.system import FittedSystem, FittedWithFallback, System
+from models.system import FittedSystem, FittedWithDetail, FittedWithFallback, System
 from networks import check
 from profilers.probe import Metric
 from studies.curve import Curve
@@ -62,6 +65,7 @@ class ScenarioForecast:
     price. `case` says which judged scenarios are nearest, and whether it is far from all of them.
     `corrected_by` is the measured step that corrected it; None: it is the system's own.
     `answered_by` is whose forecast the system gave where its own would be worse; None: its own.
+    `detail` is what a forecast consists of, of systems that tell.
     """
 
     scenario: Scenario
@@ -80,6 +84,7 @@ class ScenarioForecast:
     cost: Cost | None = None
     corrected_by: str | None = None
     answered_by: str | None = None
+    detail: Mapping[str, Any] | None = None
 
     @property
     def usd_per_million_samples(self) -> float | None:
@@ -160,12 +165,15 @@ def predict_curves(
         _check_network(curve)
     with warehouse.reading():
         runs = visible_runs(warehouse, known_by)
-        place = select_host(runs, curves, backend, host)
+        public = public_runs(warehouse, known_by)
+        place = select_host(runs, curves, backend, host) if runs or not public else host_here()
         on_backend = [run for run in runs if run.backend == place.backend]
         ours = [run for run in on_backend if run.host_id == place.host_id]
         elsewhere = [run for run in on_backend if run.host_id != place.host_id]
         wanted = {
-            (system, curve, scenario): _rests(system, curve, scenario, ours, elsewhere, place)
+            (system, curve, scenario): _rests(
+                system, curve, scenario, [*ours, *public], elsewhere, place
+            )
             for curve in curves
             for scenario in curve.scenarios(place.backend)
             for system in systems
@@ -322,6 +330,8 @@ def _answer(
         known = _known(fit, key, history)
         value, low, high, unknown = known or _figures(fit, scenario)
         answered_by = _answered_by(fit, scenario) if system.falls_back else None
+        fitted = fit.fitted() if system.tells else None
+        detail = fitted.detail(scenario) if isinstance(fitted, FittedWithDetail) else None
     except BadInput as error:
         return ForecastRefusal(scenario, system, str(error))
     past = history.past.get((system.name, split, curve.metric.name))
@@ -341,6 +351,7 @@ def _answer(
         changed=history.changed_since(group),
         cost=cost_of(scenario, history.prices),
         answered_by=None if answered_by == system.name else answered_by,
+        detail=detail,
     )
 
 

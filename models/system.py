@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -59,6 +59,14 @@ def _no_check(scenario: Scenario, planned: Sequence[PlannedSubject], mtu_bytes: 
     """Refuse nothing."""
 
 
+@runtime_checkable
+class FittedWithDetail(FittedSystem, Protocol):
+    """A fitted system that tells what its forecasts consist of."""
+
+    def detail(self, scenario: Scenario) -> Mapping[str, Any]:
+        """Return what a forecast consists of; names and units are the system's, for JSON."""
+
+
 @dataclass(frozen=True)
 class System:
     """A predictor.
@@ -85,6 +93,7 @@ class System:
             one by one, such as graphs of networks. It raises nothing: where it fails, the forecast
             of each scenario raises what is wrong.
         falls_back: its fits are `FittedWithFallback`.
+        tells: its fits are `FittedWithDetail`.
         check: refuses, before anything is measured, runs to which it could not be fitted, or from
             which it could not forecast a scenario (`NotCovered`: others may). Gets the scenario,
             what is planned of all that its forecasts rest on, and the MTU of the links where that
@@ -107,6 +116,7 @@ class System:
     only_named: bool = False
     prepare: Callable[[Sequence[Scenario]], None] = _nothing
     falls_back: bool = False
+    tells: bool = False
     check: Callable[[Scenario, Sequence[PlannedSubject], int | None], None] = _no_check
 
     def rests_on(self, scenario: Scenario) -> tuple[Input, ...] | Refusal:

@@ -7,6 +7,7 @@ from models.ceer.systems import CEER, CEER_PAPER, CEER_PYTORCH, CEER_PYTORCH_PAP
 from models.choice.offers import Search
 from models.cynthia import CYNTHIA, CYNTHIA_HALF
 from models.ernest import ERNEST, ERNEST_POOLED
+from models.gpu_step.system import GPU_STEP
 from models.lin import LIN
 from models.line_rate import LINE_RATE
 from models.linear_scaling import LINEAR
@@ -45,6 +46,7 @@ SYSTEMS: tuple[System, ...] = (
     UNTRAINED,
     HISTOGRAM,
     LOG_LINEAR,
+    GPU_STEP,
     BLACK_BOX,
     GRAY_BOX,
     ERNEST,

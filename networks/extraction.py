@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from networks.catalogue import OWN, UnknownNetwork, check, register_own_network
+from networks.gpu_steps import register_own_steps
 from networks.kept_graphs import keep, kept
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_model import OwnModel
@@ -80,7 +81,7 @@ def step_graphs(
     for start in range(0, len(missing), _TOGETHER):
         some = missing[start : start + _TOGETHER]
         words = [":".join(map(str, one)) for one in some]
-        lines = _told(f"the graph of {some[0][0]}", ["steps", framework, *words])
+        lines = told(f"the graph of {some[0][0]}", ["steps", framework, *words])
         for one, text in zip(some, lines[-len(some) :], strict=True):
             _GRAPHS[*one, framework] = _of_fields(json.loads(text))
             keep(names[one], text)
@@ -93,7 +94,7 @@ def step_graphs(
 @lru_cache(maxsize=64)
 def _own_extracted(file: Path, dnn: str, batch_size: int, image_size: int) -> OperationGraph:
     words = ["own", str(file), dnn, str(batch_size), str(image_size)]
-    return _of_fields(json.loads(_told(f"the graph of {dnn}", words)[-1]))
+    return _of_fields(json.loads(told(f"the graph of {dnn}", words)[-1]))
 
 
 def primitive_graphs(
@@ -128,7 +129,7 @@ def primitive_graphs(
                 found[one] = graph
     if missing:
         words = ["primitives", *(f"{dnn}:{image_size}" for dnn, image_size in missing)]
-        graphs = _told(f"the graph of {missing[0][0]}", words)
+        graphs = told(f"the graph of {missing[0][0]}", words)
         for one, text in zip(missing, graphs[-len(missing) :], strict=True):
             found[one] = PrimitiveGraph.of(json.loads(text))
             keep(names[one], text)
@@ -169,6 +170,7 @@ def register_own_model(model: OwnModel, source: tuple[str, str] | None = None) -
             _PRIMITIVES[model.dnn, model.image_size] = model.graph
     if model.too_unknown:
         _TOO_UNKNOWN[model.dnn] = model.too_unknown
+    register_own_steps(model.dnn, model.image_size, model.gpu_steps)
     _STEPS.update({(model.dnn, size): step for size, step in model.steps.items()})
 
 
@@ -193,7 +195,7 @@ def step_file(dnn: str, batch_size: int) -> str:
     return str(step)
 
 
-def _told(what: str, arguments: list[str]) -> list[str]:
+def told(what: str, arguments: list[str]) -> list[str]:
     """Return the lines that a child process writes.
 
     Raises:
@@ -255,6 +257,13 @@ def main() -> None:
 
         for dnn, _, image_size in (word.partition(":") for word in sys.argv[2:]):
             sys.stdout.write(primitive_graph(dnn, int(image_size)).to_json() + "\n")
+        return
+    if sys.argv[1] == "gpu":
+        from networks.pytorch_graph import gpu_step_fields
+
+        for dnn, batch_size, image_size, precision in (word.split(":") for word in sys.argv[2:]):
+            fields = gpu_step_fields(dnn, int(batch_size), int(image_size), precision)
+            sys.stdout.write(json.dumps(fields) + "\n")
         return
     if sys.argv[1] == "own":
         import tensorflow.compat.v1 as tf1

@@ -50,6 +50,7 @@ class OwnModel:
         sequence_length: words of a sample; None: the first tensor of its batch holds none.
         unknown_work: by operator, the part of all work that those of unknown work have at most.
         unmeasured: operators counted by formulas that no network of ours has.
+        gpu_steps: as `networks.gpu_steps.register_own_steps` takes them.
     """
 
     dnn: str
@@ -62,6 +63,7 @@ class OwnModel:
     sequence_length: int | None = None
     unknown_work: Mapping[str, float] = field(default_factory=dict)
     unmeasured: tuple[str, ...] = ()
+    gpu_steps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def too_unknown(self) -> str:
@@ -92,7 +94,11 @@ def own_model(
 
 @contextmanager
 def tracing(
-    target: str, batch_sizes: Sequence[int], folder: Path, timeout_s: float = _TIMEOUT_S
+    target: str,
+    batch_sizes: Sequence[int],
+    folder: Path,
+    timeout_s: float = _TIMEOUT_S,
+    gpu_precisions: Sequence[str] = (),
 ) -> Iterator[Callable[[], OwnModel]]:
     """Trace a user's model while the block does other things; yield what waits for the model.
 
@@ -105,6 +111,7 @@ def tracing(
         batch_sizes: images of a step on each device; the function is given the first.
         folder: from which its package is imported.
         timeout_s: after which what waits gives up, counted from when it begins to wait.
+        gpu_precisions: of autocast, at which its step is traced as a GPU is asked for it.
     """
     asked = {
         "target": target,
@@ -112,6 +119,7 @@ def tracing(
         "folders": [str(folder)],
         "hidden": hidden_packages(),
         "out": _folder(),
+        "gpu_precisions": list(gpu_precisions),
     }
     command = [sys.executable, "-P", str(_PROGRAM), json.dumps(asked)]
     with (
@@ -145,6 +153,7 @@ def _model(target: str, told: Mapping[str, Any]) -> OwnModel:
         sequence_length=told["sequence_length"],
         unknown_work=unknown,
         unmeasured=tuple(told["unmeasured"]),
+        gpu_steps=told["gpu_steps"],
     )
 
 

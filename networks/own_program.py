@@ -8,7 +8,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -59,15 +59,16 @@ def _traced(asked: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: it makes nothing that has one.
     """
     target, batch_sizes = asked["target"], asked["batch_sizes"]
+    precisions = asked["gpu_precisions"]
     if target.startswith(_beside("own_huggingface").PREFIX):
-        return _of_huggingface(target, batch_sizes, asked["folders"][0])
+        return _of_huggingface(target, batch_sizes, asked["folders"][0], precisions)
     function = _beside("own_function")
     made = function.call_function(target, batch_sizes[0], asked["folders"], asked["hidden"])
     model = made[0] if isinstance(made, tuple) and made else made
     keras = _beside("own_keras")
     if keras.is_model(model):
         return _of_keras(keras.trace_model(made, target, batch_sizes), target, Path(asked["out"]))
-    return of_torch(made, target, batch_sizes, fake_tensors())
+    return of_torch(made, target, batch_sizes, fake_tensors(), precisions)
 
 
 def _of_keras(found: Mapping[str, Any], target: str, out: Path) -> dict[str, Any]:
@@ -90,7 +91,9 @@ def _of_keras(found: Mapping[str, Any], target: str, out: Path) -> dict[str, Any
     return {"keras": name, **about, "steps": steps}
 
 
-def _of_huggingface(target: str, batch_sizes: list[int], folder: str) -> dict[str, Any]:
+def _of_huggingface(
+    target: str, batch_sizes: list[int], folder: str, precisions: list[str]
+) -> dict[str, Any]:
     """Return the same of a config; its model is built without values, however large it is."""
     library, asked = _beside("own_huggingface"), (target, batch_sizes[0], folder)
     mode = fake_tensors()
@@ -100,7 +103,7 @@ def _of_huggingface(target: str, batch_sizes: list[int], folder: str) -> dict[st
     except RuntimeError:
         # Some ask for values while they are built.
         made = library.from_config(*asked)
-    return of_torch(made, target, batch_sizes, mode)
+    return of_torch(made, target, batch_sizes, mode, precisions)
 
 
 def fake_tensors() -> Any:
@@ -109,8 +112,10 @@ def fake_tensors() -> Any:
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def of_torch(made: object, target: str, batch_sizes: list[int], mode: Any) -> dict[str, Any]:
-    """Return the graph of a module, and its training steps.
+def of_torch(
+    made: object, target: str, batch_sizes: list[int], mode: Any, precisions: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the graph of a module, and its training steps; as GPUs see them at `precisions`.
 
     Raises:
         ValueError: it has no graph, or trains in a way that no forecast knows.
@@ -135,6 +140,11 @@ def of_torch(made: object, target: str, batch_sizes: list[int], mode: Any) -> di
             steps = {str(least): _step(network, least)}
         watch.check(target)
         steps.update({str(size): _step(network, size) for size in others})
+        gpu_steps = {
+            f"{size} {precision}": _gpu_step(network, size, precision)
+            for size in dict.fromkeys(batch_sizes)
+            for precision in precisions
+        }
     return {
         "graph": traced.graph,
         "unknown_flops": traced.unknown_flops,
@@ -142,7 +152,22 @@ def of_torch(made: object, target: str, batch_sizes: list[int], mode: Any) -> di
         "example": list(shape),
         "sequence_length": int(shape[1]) if has_words else None,
         "steps": steps,
+        "gpu_steps": gpu_steps,
     }
+
+
+def _gpu_step(network: Any, batch_size: int, precision: str) -> dict[str, Any]:
+    """Return what a GPU is asked for in a training step, or why nobody knows."""
+    import torch
+
+    batch = network.draw(batch_size), torch.zeros(batch_size, dtype=torch.int64)
+    try:
+        found: dict[str, Any] = _beside("gpu_trace").trace_step(
+            network, *batch, precision, _MOST_OPERATORS
+        )
+    except Exception as error:
+        return {"error": _beside("own_function").first_line(error)}
+    return found
 
 
 def _step(network: Any, batch_size: int) -> dict[str, Any]:

@@ -5,10 +5,12 @@ is computed. `networks.traced_step` notes the operators.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from networks.gpu_trace import trace_step
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.primitives import PrimitiveGraph
 from networks.pytorch_training import build_pytorch
@@ -70,6 +72,22 @@ def _operations(
     operators: Sequence[Fields], times_us: list[float]
 ) -> tuple[tuple[GraphOperation, ...], list[float]]:
     return tuple(GraphOperation(**operator) for operator in operators), times_us
+
+
+def gpu_step_fields(
+    dnn: str, batch_size: int, image_size: int, precision: str, num_classes: int = 10
+) -> dict[str, Any]:
+    """Return a training step as a GPU is asked for it: fields of `networks.gpu_steps.GpuStep`.
+
+    Raises:
+        UnknownNetwork: no network of PyTorch has that name.
+        ValueError: the images are too small for the network.
+    """
+    with FakeTensorMode():
+        module = build_pytorch(dnn, image_size, num_classes)
+        images = torch.empty(batch_size, 3, image_size, image_size)
+        labels = torch.zeros(batch_size, dtype=torch.int64)
+        return trace_step(module, images, labels, precision)
 
 
 # The graph of primitive operations of PyTorch's networks of ours.

@@ -108,7 +108,7 @@ def resolve_input(ask: Input, curve: Curve, backend: Backend) -> tuple[Input, ..
     """
     if ask.whose == "own":
         return (replace(ask, scenario=curve.on_profiled_link(ask.scenario, backend)),)
-    if ask.whose == "train":
+    if ask.whose in ("train", "public"):
         return (ask,)
     speeds = curve.link_speeds(backend)
     return tuple(
@@ -144,8 +144,9 @@ def requested_scenarios(
                 wanted = by_probe[ask.probe]
                 wanted.required |= not ask.optional
                 wanted.of_train |= ask.whose == "train"
-                for one in resolve_input(ask, curve, backend) if ask.whose != "train" else ():
-                    (wanted.own if ask.whose == "own" else wanted.cluster)[one.scenario] = None
+                if ask.whose in ("own", "cluster"):
+                    asked = wanted.own if ask.whose == "own" else wanted.cluster
+                    asked |= {one.scenario: None for one in resolve_input(ask, curve, backend)}
     found = {}
     for name, probe in PROBES.items():
         of_probe = probe.concerns if probe.metric is None else partial(_judges, probe)

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 from warehouse.records import Scenario
 
-InputScope = Literal["own", "train", "cluster"]
+InputScope = Literal["own", "train", "cluster", "public"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Input:
     Attributes:
         probe: as its runs have landed.
         whose: `own`: of the scenario that is forecast, as profiled; `train`: of all scenarios that
-            fits may see; `cluster`: of the nodes and links that it trains on, and is profiled on.
+            fits may see; `cluster`: of the nodes and links that it trains on, and is profiled on;
+            `public`: what others measured and `stepcast load data/public` brings.
         scenario: own: what is profiled. Else the scenario that is forecast.
         optional: a study without such runs does too.
         on_its_link: a profile on a link of another speed does not do.
@@ -86,14 +87,15 @@ class PlannedSubject(Protocol):
 def meets_input(subject: Subject, ask: Input) -> bool:
     """Tell whether a run about a subject is what is asked for.
 
-    Of what is asked of `train` scenarios, any run of the probe is that trains in the same way.
+    Of what is asked of `train` scenarios, any run of the probe is that trains in the same way; of
+    public measurements, any.
     """
     if subject.probe != ask.probe:
         return False
     scenario = subject.scenario
     if scenario and not ask.any_training and scenario.training != ask.scenario.training:
         return False
-    if ask.whose == "train":
+    if ask.whose in ("train", "public"):
         return True
     if ask.whose == "own":
         if ask.any_batch and subject.scenario is not None:

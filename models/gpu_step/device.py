@@ -13,11 +13,10 @@ from pathlib import Path
 
 import yaml
 
-from models.gpu_step.operators import Work
+from models.gpu_step.operators import CONVOLUTIONS, ON_MATRIX_UNITS, Work
 from warehouse.records import BadInput
 
 _SHEETS = Path(__file__).with_name("devices.yaml")
-_CONVOLUTIONS = ("convolution", "convolution_backward")
 _JOULES_PER_OPERATION: Mapping[int, float] = {
     16: 250 / 9.3e12,  # P100 PCIe
     12: 250 / 14.0e12,  # V100 PCIe
@@ -25,7 +24,6 @@ _JOULES_PER_OPERATION: Mapping[int, float] = {
     7: 250 / 19.5e12,  # A100 PCIe
     4: 700 / 66.9e12,  # H100 SXM5
 }
-_PRODUCTS = ("matmul", "attention", "attention_backward", *_CONVOLUTIONS)
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,7 @@ class Device:
     """A GPU: peaks (operations/s by precision), bandwidth (bytes/s), L2 (bytes), power (W).
 
     `peak` has `float32`, and of `tf32`, `bfloat16`, `float16` those that its matrix units have.
+    `instances` are families of EC2 that have it.
     """
 
     name: str
@@ -45,6 +44,7 @@ class Device:
     process_nm: int
     source: str
     aliases: tuple[str, ...] = field(default=())
+    instances: tuple[str, ...] = field(default=())
 
     @property
     def strain(self) -> float:
@@ -56,15 +56,15 @@ class Device:
         needed_w = self.peak["float32"] * _JOULES_PER_OPERATION[self.process_nm]
         return max(1.0, needed_w / self.watts)
 
-    def peak_of(self, work: Work, tf32_products: bool = False) -> tuple[float, str]:
+    def peak_of(self, work: Work) -> tuple[float, str]:
         """Return operations/s at most, and the precision of the units that do it.
 
         Half precision without matrix units of its own falls back to float32.
         """
         dtype = work.dtype
-        if work.kind not in _PRODUCTS:
+        if work.kind not in ON_MATRIX_UNITS:
             return self.peak["float32"], "float32"
-        if dtype == "float32" and (work.kind in _CONVOLUTIONS or tf32_products):
+        if dtype == "float32" and work.kind in CONVOLUTIONS:
             dtype = "tf32"
         if dtype in self.peak:
             return self.peak[dtype], dtype
@@ -93,12 +93,22 @@ def devices() -> Mapping[str, Device]:
             process_nm=sheet["process_nm"],
             source=sheet["source"],
             aliases=tuple(sheet.get("aliases", ())),
+            instances=tuple(sheet.get("instances", ())),
         )
         for alias in (name, *device.aliases):
             if alias in found:
                 raise BadInput(f"{_SHEETS.name}: two devices are called {alias}")
             found[alias] = device
     return found
+
+
+def device_of_node(node_type: str) -> Device | None:
+    """Return the GPU of a node type: `gpu.` and its name, or an instance of EC2 that has it."""
+    family, _, rest = node_type.partition(".")
+    if family == "gpu":
+        return devices().get(rest)
+    found = (one for one in devices().values() if family in one.instances)
+    return next(found, None)
 
 
 def device_of(name: str) -> Device:

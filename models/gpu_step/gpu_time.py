@@ -1,26 +1,34 @@
 """GPU time of operators by regression on what they do, relative to what the device could do.
 
-For each kind of operator the logarithm of time over roofline time is linear in a few properties
-without units: how full the last wave of tiles is, how deep the inner dimension, the ratio of
-computing to moving, alignment, how much of the data fits in L2. Each operator of a kind has its
-own offset, shrunk towards that of the kind. What remains is smoothed over operators of like
-shapes. Properties are relative to the device, so that a fit serves devices that it has not seen.
+Of each kind of operator, four layers say what those before them leave:
+
+1. Shares of launching, moving and computing by unit; what is computed are whole tiles in whole
+   waves. A device that was timed has its own shares, drawn towards those of all.
+2. The logarithm of what remains is linear in a few properties without units: how full the last wave
+   of tiles is, how deep the inner dimension, alignment, how much of the data fits in L2.
+3. Offsets of each operator and of each device, shrunk towards nothing.
+4. Smoothing over calls of like shapes.
+
+Properties are relative to the device, so that a fit serves devices that it has not seen.
 
 Sources: Ceer's regressions by operation (Hafeez, Gandhi, section IV); waves of tiles as the unit
 of a GPU's work: NeuSight (Lee et al., ASPLOS 2025, section 4); ours otherwise.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, log, log2
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from models.gpu_step.device import Device
-from models.gpu_step.operators import DTYPE_BYTES, HALF, Kind, Work
+from models.gpu_step.operators import HALF, PRODUCTS, Kind, Work
+from networks.gpu_steps import DTYPE_BYTES
 
 Vector = NDArray[np.float64]
 
@@ -37,234 +45,351 @@ _SMOOTH_WIDTH = 0.45
 _ELSEWHERE = 0.3
 _MOST_WASTE = 8.0
 _MOST = 3.0
-"""A regression never says more than e^3 times, nor less than e^-3 times, the roofline."""
-PRODUCTS = (
-    "matmul",
-    "convolution",
-    "convolution_backward",
-    "attention",
-    "attention_backward",
-    "depthwise",
-    "depthwise_backward",
-)
+"""A regression never says more than e^3 times, nor less than e^-3 times, the shares."""
+_ROUNDS = 12
 
 
 @dataclass(frozen=True)
 class Timing:
-    """A call that was timed: microseconds of one call of `work` on `device`, seen `calls` times."""
+    """A call that was timed: microseconds of one call of `work` on `device`, seen `calls` times.
+
+    `family` is that of the network in whose step it was timed; empty: it was timed by itself.
+    """
 
     work: Work
     device: Device
     us: float
     calls: float = 1.0
+    family: str = ""
 
 
-def roofline_us(work: Work, device: Device) -> float:
-    """Return the microseconds that peaks and bandwidth alone allow, with a kernel's floor."""
-    peak, _ = device.peak_of(work)
-    return 1e6 * max(work.flops / peak, work.bytes / device.bandwidth) + FLOOR_US
+class _Calls:
+    """Calls of one kind as columns, and what devices could do for them: [devices, calls]."""
 
+    def __init__(self, works: Sequence[Work], devices: Sequence[Device]) -> None:
+        def column(name: str) -> Vector:
+            return np.array([getattr(work, name) for work in works], float)
 
-def shares_us(work: Work, device: Device) -> Vector:
-    """Return microseconds of launching, of moving, and of computing by each kind of unit.
+        self.is_product = works[0].kind in PRODUCTS
+        self.flops, self.bytes = column("flops"), column("bytes")
+        self.batch, self.rows = column("batch"), column("rows")
+        self.columns, self.inner, self.taps = column("columns"), column("inner"), column("taps")
+        self.half = np.array([float(work.dtype in HALF) for work in works])
+        aligned = [(work.columns | work.inner | work.rows) for work in works]
+        self.aligned = np.array([float(one & -one) for one in aligned])
+        self.element_bytes = np.array([float(DTYPE_BYTES.get(one.dtype, 4)) for one in works])
+        units = {(work.kind, work.dtype): work for work in works}
+        peaks = []
+        for device in devices:
+            of_unit = {unit: device.peak_of(work) for unit, work in units.items()}
+            peaks.append([of_unit[work.kind, work.dtype] for work in works])
+        self.peak = np.array([[one[0] for one in row] for row in peaks])
+        self.tf32 = np.array([[float(one[1] == "tf32") for one in row] for row in peaks])
+        self.full = np.array([[float(one[1] == "float32") for one in row] for row in peaks])
+        self.bandwidth = np.array([[device.bandwidth] for device in devices])
+        self.l2_bytes = np.array([[device.l2_bytes] for device in devices])
+        self.multiprocessors = np.array([[float(device.multiprocessors)] for device in devices])
+        self.strain = np.array([[device.strain] for device in devices])
+        self.compute_s, self.move_s = self.flops / self.peak, self.bytes / self.bandwidth
+        self.roofline_us = 1e6 * np.maximum(self.compute_s, self.move_s) + FLOOR_US
+        wide = 2.0 ** np.ceil(np.log2(np.maximum(self.columns, 1)))
+        self.tile_columns = np.minimum(_TILE, np.maximum(16, wide))
+        self.tiles = (
+            self.batch * np.ceil(self.rows / _TILE) * np.ceil(self.columns / self.tile_columns)
+        )
+        self.waves = self.tiles / self.multiprocessors
+        needed = np.maximum(self.batch * self.rows * self.columns, 1)
+        self.whole = self.tiles * _TILE * self.tile_columns / needed
 
-    What is computed are whole tiles in whole waves.
-    """
-    peak, precision = device.peak_of(work)
-    compute_us = 1e6 * work.flops / peak
-    if work.kind in PRODUCTS:
-        tiles, tile_columns, waves = _tiles(work, device)
-        whole = tiles * _TILE * tile_columns / (work.batch * work.rows * work.columns)
-        # Small boards of large chips cannot hold their clocks.
-        compute_us *= device.strain * min(whole * ceil(waves) / waves, _MOST_WASTE)
-    units = [compute_us if one == precision else 0.0 for one in ("float32", "tf32")]
-    half_us = compute_us - sum(units)
-    move_us = 1e6 * work.bytes / device.bandwidth
-    return np.array([FLOOR_US, move_us, *units, half_us])
+    def shares_us(self) -> Vector:
+        """Return [devices, calls, 5]: launching, moving, computing in float32, TF32 and half."""
+        compute_us = 1e6 * self.compute_s
+        if self.is_product:
+            # Small boards of large chips cannot hold their clocks.
+            waste = self.whole * np.ceil(self.waves) / self.waves
+            compute_us = compute_us * self.strain * np.minimum(waste, _MOST_WASTE)
+        half = 1.0 - self.full - self.tf32
+        parts = (
+            np.full_like(self.peak, FLOOR_US),
+            1e6 * self.move_s,
+            compute_us * self.full,
+            compute_us * self.tf32,
+            compute_us * half,
+        )
+        return np.stack(np.broadcast_arrays(*parts), axis=-1)
 
-
-def _tiles(work: Work, device: Device) -> tuple[int, int, float]:
-    """Return how many tiles a product has, columns of each, and how many waves they are."""
-    tile_columns = min(_TILE, max(16, 1 << (work.columns - 1).bit_length()))
-    tiles = work.batch * ceil(work.rows / _TILE) * ceil(work.columns / tile_columns)
-    return tiles, tile_columns, tiles / device.multiprocessors
-
-
-def properties(work: Work, device: Device) -> Vector:
-    """Return what the regression of a kind rests on, numbers without units."""
-    peak, precision = device.peak_of(work)
-    compute_s, move_s = work.flops / peak, work.bytes / device.bandwidth
-    floor_share = FLOOR_US * 1e-6 / (max(compute_s, move_s) + FLOOR_US * 1e-6)
-    half, tf32 = float(work.dtype in HALF), float(precision == "tf32")
-    cached = log(1 + device.l2_bytes / (work.bytes + 1))
-    if work.kind not in PRODUCTS:
-        wide = log(work.columns) if work.columns > 1 else 0.0
-        few = log(max(1.0, device.multiprocessors * 8 / max(work.rows, 1)))
-        few = few if wide else 0.0
-        return np.array([1.0, floor_share, cached, half, wide / 10, few, half * few])
-    tiles, tile_columns, waves = _tiles(work, device)
-    empty = log(ceil(waves) / waves)
-    waste = log(tiles * _TILE * tile_columns / (work.batch * work.rows * work.columns))
-    bound = log((compute_s + 1e-9) / (move_s + 1e-9))
-    aligned = min(side & -side for side in (work.columns, work.inner, work.rows))
-    misaligned = max(0.0, log2(16 / (aligned * DTYPE_BYTES[work.dtype])))
-    narrow = log(_TILE / tile_columns)
-    return np.array(
-        [
+    def properties(self) -> Vector:
+        """Return [devices, calls, properties], what the regression of a kind rests on."""
+        longest_s = np.maximum(self.compute_s, self.move_s)
+        floor_share = FLOOR_US * 1e-6 / (longest_s + FLOOR_US * 1e-6)
+        cached = np.log(1 + self.l2_bytes / (self.bytes + 1))
+        if not self.is_product:
+            wide = np.where(self.columns > 1, np.log(np.maximum(self.columns, 1)), 0.0)
+            few = self.multiprocessors * 8 / np.maximum(self.rows, 1)
+            few = np.where(wide > 0, np.log(np.maximum(1.0, few)), 0.0)
+            parts = (1.0, floor_share, cached, self.half, wide / 10, few, self.half * few)
+            return self._stacked(parts)
+        empty = np.log(np.ceil(self.waves) / self.waves)
+        waste = np.log(self.whole)
+        bound = np.log((self.compute_s + 1e-9) / (self.move_s + 1e-9))
+        misaligned = np.maximum(0.0, np.log2(16 / (self.aligned * self.element_bytes)))
+        units = self.half + self.tf32
+        parts = (
             1.0,
             floor_share,
             cached,
-            half,
-            tf32,
-            min(empty, 3.0),
-            min(waste, 3.0),
-            max(-3.0, min(bound, 0.0)),
-            max(0.0, min(bound, 3.0)),
-            32.0 / (work.inner + 32.0),
-            misaligned * (half + tf32),
-            min(misaligned, 2.0) * (1.0 - half - tf32),
-            log(1 + 1 / waves),
-            narrow,
-            log(work.taps),
-            log(work.batch) / 10,
-            log(device.strain),
-        ]
-    )
+            self.half,
+            self.tf32,
+            np.minimum(empty, 3.0),
+            np.minimum(waste, 3.0),
+            np.clip(bound, -3.0, 0.0),
+            np.clip(bound, 0.0, 3.0),
+            32.0 / (self.inner + 32.0),
+            misaligned * units,
+            np.minimum(misaligned, 2.0) * (1.0 - units),
+            np.log(1 + 1 / self.waves),
+            np.log(_TILE / self.tile_columns),
+            np.log(self.taps),
+            np.log(self.batch) / 10,
+            np.log(self.strain),
+        )
+        return self._stacked(parts)
+
+    def _stacked(self, parts: tuple[Any, ...]) -> Vector:
+        return np.stack([np.broadcast_to(one, self.peak.shape) for one in parts], axis=-1)
+
+    def places(self) -> Vector:
+        """Return [calls, 6]: where calls stand among their kind; nearby ones take alike long."""
+        sizes = (self.batch, self.rows, self.columns, self.inner)
+        logs = [np.log(np.maximum(size, 1)) for size in sizes]
+        return np.stack([4.0 * self.half, np.log(self.bytes + 1), *logs], axis=-1)
 
 
-def _place(work: Work) -> Vector:
-    """Return where a call stands among others of its kind; nearby ones take alike long."""
-    half = 4.0 * (work.dtype in HALF)
-    sizes = (work.batch, work.rows, work.columns, work.inner)
-    return np.array([half, log(work.bytes + 1), *(log(max(size, 1)) for size in sizes)])
+def roofline_us(works: Sequence[Work], devices: Sequence[Device]) -> Vector:
+    """Return [devices, calls]: microseconds that peaks and bandwidth alone allow, and a floor."""
+    found = np.zeros((len(devices), len(works)))
+    for kind, at in _by_kind(works).items():
+        if kind != "none":
+            found[:, at] = _Calls([works[i] for i in at], devices).roofline_us
+    return found
+
+
+def _by_kind(works: Sequence[Work]) -> Mapping[Kind, list[int]]:
+    found: dict[Kind, list[int]] = defaultdict(list)
+    for place, work in enumerate(works):
+        found[work.kind].append(place)
+    return found
 
 
 @dataclass(frozen=True)
 class _Regression:
+    """Of one kind; `places` and `residuals` of the calls that were timed, `on` their devices."""
+
     base: Vector
     own: Mapping[str, Vector]
     slopes: Vector
     names: Mapping[str, float]
+    devices: Mapping[str, float]
     places: Vector
     residuals: Vector
-    weights: Vector
-    named: tuple[str, ...]
-    devices: Mapping[str, float]
-    on: tuple[str, ...]
+    named: NDArray[np.str_]
+    on: NDArray[np.str_]
+
+    @cached_property
+    def names_timed(self) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
+        """Return the names that were timed, and which of them each call is."""
+        return np.unique(self.named, return_inverse=True)
+
+    @cached_property
+    def devices_timed(self) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
+        """Return the devices that were timed, and on which of them each call was."""
+        return np.unique(self.on, return_inverse=True)
+
+    def fields(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return {
+            "base": self.base.tolist(),
+            "own": {name: one.tolist() for name, one in self.own.items()},
+            "slopes": self.slopes.tolist(),
+            "names": dict(self.names),
+            "devices": dict(self.devices),
+            "places": np.round(self.places, 3).tolist(),
+            "residuals": np.round(self.residuals, 4).tolist(),
+            "named": self.named.tolist(),
+            "on": self.on.tolist(),
+        }
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the regression of its fields."""
+        return cls(
+            np.array(fields["base"]),
+            {name: np.array(one) for name, one in fields["own"].items()},
+            np.array(fields["slopes"]),
+            fields["names"],
+            fields["devices"],
+            np.array(fields["places"]),
+            np.array(fields["residuals"]),
+            np.array(fields["named"]),
+            np.array(fields["on"]),
+        )
 
 
 class GpuTime:
-    """Times of operators; see the module. `smooth`: whether what remains is smoothed."""
+    """Times of operators; see the module."""
 
-    def __init__(self, regressions: Mapping[Kind, _Regression], smooth: bool) -> None:
+    def __init__(self, regressions: Mapping[Kind, _Regression]) -> None:
         self._regressions = regressions
-        self._smooth = smooth
 
-    def us(self, work: Work, device: Device) -> float:
-        """Return microseconds of GPU time of a call; 0 of what launches nothing."""
-        if work.kind == "none":
-            return 0.0
-        like: Kind = "matmul" if work.kind in PRODUCTS else "elementwise"
-        regression = self._regressions.get(work.kind) or self._regressions.get(like)
-        if regression is None:
-            return roofline_us(work, device)
-        said = float(properties(work, device) @ regression.slopes)
-        said += regression.names.get(work.name, 0.0) + regression.devices.get(device.name, 0.0)
-        if self._smooth:
-            said += _smoothed(work, device, regression)
-        base = float(shares_us(work, device) @ regression.own.get(device.name, regression.base))
-        return base * float(np.exp(np.clip(said, -_MOST, _MOST)))
+    def us(self, works: Sequence[Work], devices: Sequence[Device], smooth: bool = True) -> Vector:
+        """Return [devices, calls]: microseconds of a call; 0 of what launches nothing.
+
+        `smooth`: whether what regressions leave is smoothed.
+        """
+        found = np.zeros((len(devices), len(works)))
+        for kind, at in _by_kind(works).items():
+            if kind == "none":
+                continue
+            ours = [works[i] for i in at]
+            calls = _Calls(ours, devices)
+            regression = self._of(kind)
+            if regression is None:
+                found[:, at] = calls.roofline_us
+            else:
+                found[:, at] = _times(regression, ours, calls, devices, smooth)
+        return found
 
     def knows(self, work: Work) -> bool:
         """Whether an operator of this name was timed."""
         regression = self._regressions.get(work.kind)
-        return regression is not None and work.name in regression.named
+        return regression is not None and work.name in regression.names
+
+    def _of(self, kind: Kind) -> _Regression | None:
+        like: Kind = "matmul" if kind in PRODUCTS else "elementwise"
+        return self._regressions.get(kind) or self._regressions.get(like)
+
+    def fields(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return {kind: one.fields() for kind, one in self._regressions.items()}
+
+    @classmethod
+    def of(cls, fields: Mapping[Any, Mapping[str, Any]]) -> Self:
+        """Return the fit of its fields."""
+        return cls({kind: _Regression.of(one) for kind, one in fields.items()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the fit of its fields as JSON."""
+        return cls.of(json.loads(text))
 
 
-def fit(timings: Sequence[Timing], smooth: bool = True) -> GpuTime:
+def _times(
+    regression: _Regression,
+    works: Sequence[Work],
+    calls: _Calls,
+    devices: Sequence[Device],
+    smooth: bool,
+) -> Vector:
+    said = calls.properties() @ regression.slopes
+    said += np.array([regression.names.get(work.name, 0.0) for work in works])
+    said += np.array([[regression.devices.get(device.name, 0.0)] for device in devices])
+    if smooth:
+        said += _smoothed(regression, works, calls, devices)
+    own = np.array([regression.own.get(device.name, regression.base) for device in devices])
+    base: Vector = (calls.shares_us() * own[:, None, :]).sum(axis=-1)
+    found: Vector = base * np.exp(np.clip(said, -_MOST, _MOST))
+    return found
+
+
+def _smoothed(
+    regression: _Regression, works: Sequence[Work], calls: _Calls, devices: Sequence[Device]
+) -> Vector:
+    """Return the mean of what the regression left at like shapes, shrunk towards nothing."""
+    ours, theirs = calls.places() / _SMOOTH_WIDTH, regression.places / _SMOOTH_WIDTH
+    squared = (ours**2).sum(axis=1)[:, None] + (theirs**2).sum(axis=1) - 2 * ours @ theirs.T
+    near = np.exp(-0.5 * np.maximum(squared, 0.0))
+    near *= _alike([work.name for work in works], regression.names_timed)
+    here = _alike([device.name for device in devices], regression.devices_timed)
+    found: Vector = (here @ (near * regression.residuals).T) / (here @ near.T + _SMOOTH_PRIOR)
+    return found
+
+
+def _alike(ours: Sequence[str], theirs: tuple[NDArray[np.str_], NDArray[np.intp]]) -> Vector:
+    """Return [ours, theirs]: how much what was timed of another name, or elsewhere, counts."""
+    names, places = theirs
+    found = np.full((len(ours), len(names)), _ELSEWHERE)
+    for row, name in zip(found, ours, strict=True):
+        row[names == name] = 1.0
+    return found[:, places]
+
+
+def fit(timings: Sequence[Timing]) -> GpuTime:
     """Fit regressions to timed calls, one for each kind."""
     by_kind: dict[Kind, list[Timing]] = defaultdict(list)
     for timing in timings:
         if timing.work.kind != "none" and timing.us > 0:
             by_kind[timing.work.kind].append(timing)
-    return GpuTime({kind: _fit_kind(of_kind) for kind, of_kind in by_kind.items()}, smooth)
+    return GpuTime({kind: _fit_kind(of_kind) for kind, of_kind in sorted(by_kind.items())})
 
 
 def _fit_kind(timings: Sequence[Timing]) -> _Regression:
-    matrix = np.array([properties(one.work, one.device) for one in timings])
-    shares = np.array([shares_us(one.work, one.device) for one in timings])
+    timings = sorted(timings, key=lambda one: one.device.name)
+    on = np.array([one.device.name for one in timings])
+    named = np.array([one.work.name for one in timings])
     us = np.array([one.us for one in timings])
+    columns = [
+        _Calls([one.work for one in timings if one.device.name == name], [device])
+        for name, device in {one.device.name: one.device for one in timings}.items()
+    ]
+    matrix = np.concatenate([one.properties()[0] for one in columns])
+    shares = np.concatenate([one.shares_us()[0] for one in columns])
+    places = np.concatenate([one.places() for one in columns])
     # Long calls matter for a step; the square root keeps a few from ruling all.
-    weights = np.sqrt(np.array([one.us * one.calls for one in timings]))
+    weights = np.sqrt(us * np.array([one.calls for one in timings]))
     weights /= weights.mean()
     # Every device counts alike, however often it was timed.
-    on = np.unique(np.array([one.device.name for one in timings]), return_inverse=True)[1]
-    weights *= (weights.sum() / (on.max() + 1) / np.bincount(on, weights))[on]
+    device_names, of_device = np.unique(on, return_inverse=True)
+    weights *= (weights.sum() / len(device_names) / np.bincount(of_device, weights))[of_device]
     # Relative errors count: rows are divided by what was measured.
     scale = np.sqrt(weights) / us
-    base, _ = nnls(shares * scale[:, None], us * scale)
-    base = np.maximum(base, _LEAST)
-    # A device that was timed has its own shares, drawn towards those of all.
-    own = {}
-    bases = np.tile(base, (len(timings), 1))
-    for place, name in enumerate(sorted({one.device.name for one in timings})):
-        rows = scale[:, None] * shares * (on == place)[:, None]
+    base = np.maximum(nnls(shares * scale[:, None], us * scale)[0], _LEAST)
+    own, bases = {}, np.tile(base, (len(timings), 1))
+    for place, name in enumerate(device_names):
+        mine = of_device == place
+        rows = scale[mine, None] * shares[mine]
         held = np.diag(_HELD * np.sqrt((rows**2).sum(axis=0)) + _HELD)
-        found, _ = nnls(
-            np.vstack([rows, held]), np.concatenate([us * scale * (on == place), held @ base])
-        )
-        own[name] = np.maximum(found, _LEAST * base)
-        bases[on == place] = own[name]
+        wanted = np.concatenate([us[mine] * scale[mine], held @ base])
+        own[str(name)] = np.maximum(nnls(np.vstack([rows, held]), wanted)[0], _LEAST * base)
+        bases[mine] = own[str(name)]
     target = np.log(us / (shares * bases).sum(axis=1))
+    slopes, (by_name, by_device), left = _regressed(matrix, target, weights, (named, on))
+    return _Regression(base, own, slopes, by_name, by_device, places, left, named, on)
+
+
+def _regressed(
+    matrix: Vector, target: Vector, weights: Vector, groups: tuple[NDArray[np.str_], ...]
+) -> tuple[Vector, tuple[dict[str, float], ...], Vector]:
+    """Return slopes, offsets of each group's members, and what they leave.
+
+    Slopes and offsets in turn: each is a ridge regression of what the others leave.
+    """
     penalty = np.full(matrix.shape[1], _RIDGE)
     penalty[0] = 1e-6
-    groups = (
-        [one.work.name for one in timings],
-        [one.device.name for one in timings],
-    )
-    offsets: tuple[dict[str, float], ...] = ({}, {})
-    moved = [np.zeros(len(timings)) for _ in groups]
-    slopes = np.zeros(matrix.shape[1])
     weighted = matrix * weights[:, None]
-    # Slopes and offsets in turn: each is a ridge regression of what the others leave.
-    for _ in range(12):
-        shifted = target - sum(moved)
-        slopes = np.linalg.solve(matrix.T @ weighted + np.diag(penalty), weighted.T @ shifted)
-        for place, group in enumerate(groups):
-            left = target - matrix @ slopes - sum(moved) + moved[place]
-            offsets[place].update(_offsets(group, left, weights))
-            moved[place] = np.array([offsets[place][name] for name in group])
-    left = target - matrix @ slopes - sum(moved)
-    return _Regression(
-        base,
-        own,
-        slopes,
-        offsets[0],
-        np.array([_place(one.work) for one in timings]),
-        left,
-        weights,
-        tuple(groups[0]),
-        offsets[1],
-        tuple(groups[1]),
+    normal = matrix.T @ weighted + np.diag(penalty)
+    members = [np.unique(group, return_inverse=True) for group in groups]
+    totals = [np.bincount(places, weights) + _NAME_PRIOR for _, places in members]
+    offsets = [np.zeros(len(names)) for names, _ in members]
+    moved = [np.zeros(len(target)) for _ in groups]
+    slopes = np.zeros(matrix.shape[1])
+    for _ in range(_ROUNDS):
+        slopes = np.linalg.solve(normal, weighted.T @ (target - sum(moved)))
+        for i, (_, places) in enumerate(members):
+            left = target - matrix @ slopes - sum(moved) + moved[i]
+            offsets[i] = np.bincount(places, weights * left) / totals[i]
+            moved[i] = offsets[i][places]
+    named = tuple(
+        dict(zip(names.tolist(), found.tolist(), strict=True))
+        for (names, _), found in zip(members, offsets, strict=True)
     )
-
-
-def _offsets(group: Sequence[str], left: Vector, weights: Vector) -> dict[str, float]:
-    """Return the mean of what is left for each name of a group, shrunk towards nothing."""
-    names, places = np.unique(np.array(group), return_inverse=True)
-    sums = np.bincount(places, weights * left)
-    totals = np.bincount(places, weights)
-    return dict(zip(names.tolist(), (sums / (totals + _NAME_PRIOR)).tolist(), strict=True))
-
-
-def _smoothed(work: Work, device: Device, regression: _Regression) -> float:
-    """Return the mean of what the regression left at like shapes, shrunk towards nothing."""
-    away = (regression.places - _place(work)) / _SMOOTH_WIDTH
-    same = np.array(
-        [
-            (1.0 if name == work.name else _ELSEWHERE) * (1.0 if on == device.name else _ELSEWHERE)
-            for name, on in zip(regression.named, regression.on, strict=True)
-        ]
-    )
-    near = np.exp(-0.5 * (away**2).sum(axis=1)) * same
-    return float((near * regression.residuals).sum() / (near.sum() + _SMOOTH_PRIOR))
+    return slopes, named, target - matrix @ slopes - sum(moved)

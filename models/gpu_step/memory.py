@@ -42,6 +42,11 @@ class Memory:
         """Whether a twentieth of the device's memory would be spare."""
         return self.needed_bytes <= device.memory_bytes * (1 - _SPARE)
 
+    def room(self, device: Device) -> float:
+        """Return the bytes that PyTorch could allocate beside, so that it still fits."""
+        most = (device.memory_bytes * (1 - _SPARE) - _CONTEXT_BYTES) / (1 + _FRAGMENTATION)
+        return most - self.allocated_bytes
+
 
 def peak_memory(parameters_bytes: Sequence[int], traced_bytes: int, optimizer: Optimizer) -> Memory:
     """Return the most memory of a step.

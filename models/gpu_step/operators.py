@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
+from networks.gpu_steps import Operator, Tensor
+
 Kind = Literal[
     "attention",
     "attention_backward",
@@ -39,51 +41,11 @@ Kind = Literal[
 ]
 """`none`: views and what runs on the host; `other`: unknown here."""
 
-DTYPE_BYTES: Mapping[str, int] = {
-    "float64": 8,
-    "int64": 8,
-    "float32": 4,
-    "int32": 4,
-    "bfloat16": 2,
-    "float16": 2,
-    "int16": 2,
-    "int8": 1,
-    "uint8": 1,
-    "bool": 1,
-}
 HALF = ("bfloat16", "float16")
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """Shape (elements in each dimension) and type of a tensor."""
-
-    shape: tuple[int, ...]
-    dtype: str
-
-    @property
-    def numbers(self) -> int:
-        """How many elements it has."""
-        return prod(self.shape)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of its elements."""
-        return self.numbers * DTYPE_BYTES[self.dtype]
-
-
-@dataclass(frozen=True)
-class Operator:
-    """A call: `name` as the dispatcher's without namespace and overload, tensors in and out.
-
-    Lists of tensors are flattened; arguments that are no tensors are left out. `view`: the result
-    shares memory with what was given, and nothing is launched.
-    """
-
-    name: str
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    view: bool = False
+CONVOLUTIONS = ("convolution", "convolution_backward")
+ON_MATRIX_UNITS = ("matmul", "attention", "attention_backward", *CONVOLUTIONS)
+PRODUCTS = (*ON_MATRIX_UNITS, "depthwise", "depthwise_backward")
+"""Kinds that amount to matrix products."""
 
 
 @dataclass(frozen=True)

@@ -1,37 +1,28 @@
 """A training step as two queues: the host issues kernels, the GPU executes them in order.
 
 A kernel starts when it has been issued and the kernel before it has ended. The host runs ahead of
-the GPU, up to `DEPTH` kernels, and waits for it where a value is asked for (`.item()`, the check of
-loss scaling). A step ends when both have; in a loop the host starts the next step while the GPU
-still works at the last one, so the time of a step is that between two of its ends.
+the GPU, and waits for it where a value is asked for (`.item()`, the check of loss scaling). A step
+ends when both have; in a loop the host starts the next step while the GPU still works at the last
+one, so the time of a step is that between two of its ends. Without waits that is the larger of both
+sums. How far the host may run ahead has no bound here: CUDA states none.
 
-Source: ours; CUDA's launch queue has 1,024 entries (observed: CUDA programming guide, asynchronous
-concurrent execution).
+Source: ours.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-DEPTH = 1024
+import numpy as np
+from numpy.typing import NDArray
 
-
-@dataclass(frozen=True)
-class Launch:
-    """An operator: microseconds that the host takes to issue it and that the GPU takes for it.
-
-    `kernels`: how many it launches, 0 of what only the host does. `waits`: the host goes on when
-    the GPU has done it.
-    """
-
-    host_us: float
-    gpu_us: float
-    kernels: int = 1
-    waits: bool = False
+Vector = NDArray[np.float64]
+_STEPS = 3
 
 
 @dataclass(frozen=True)
 class Step:
-    """Microseconds of a step in a loop; how long each resource works, and which one binds."""
+    """Microseconds of a step in a loop, and how long each resource works in it."""
 
     step_us: float
     host_us: float
@@ -48,40 +39,32 @@ class Step:
         return 1.0 - min(self.gpu_us, self.host_us) / self.step_us
 
 
-def simulate(launches: Sequence[Launch], steps: int = 3) -> Step:
-    """Return the last of `steps` steps in a row.
+def simulate(host_us: Vector, gpu_us: Vector, waits: Sequence[int] = ()) -> Step:
+    """Return the last of a few steps in a row.
+
+    Args:
+        host_us: microseconds that the host takes to issue each call.
+        gpu_us: that the GPU takes for it; 0 of what only the host does.
+        waits: places of calls after which the host goes on when the GPU has done them.
 
     Raises:
-        ValueError: there is nothing to launch.
+        ValueError: there is nothing to issue.
     """
-    if not launches:
+    if not len(host_us):
         raise ValueError("a step without operators")
-    host = gpu = 0.0
-    ends: list[float] = []
-    started: list[float] = []
-    done = [0.0]
-    for _ in range(steps):
-        for launch in launches:
-            if len(started) >= DEPTH and launch.kernels:
-                host = max(host, started[-DEPTH])
-            host += launch.host_us
-            if launch.kernels:
-                begin = max(host, gpu)
-                started.append(begin)
-                gpu = begin + launch.gpu_us
-            if launch.waits:
+    bounds = [0, *(place + 1 for place in sorted(waits)), len(host_us)]
+    parts = [(host_us[a:b], gpu_us[a:b], b - 1 in set(waits)) for a, b in pairwise(bounds) if b > a]
+    host = gpu = end = before = 0.0
+    for _ in range(_STEPS):
+        for issue, work, is_waited_for in parts:
+            issued, done = host + np.cumsum(issue), np.cumsum(work)
+            launched = work > 0
+            if launched.any():
+                latest = float((issued - done + work)[launched].max())
+                gpu = max(gpu, latest) + float(done[-1])
+                # A queue that ran dry starts with the call that was late, and ends as it says.
+            host = float(issued[-1])
+            if is_waited_for:
                 host = max(host, gpu)
-        ends.append(max(host, gpu))
-        done.append(ends[-1])
-    return Step(
-        done[-1] - done[-2],
-        sum(launch.host_us for launch in launches),
-        sum(launch.gpu_us for launch in launches),
-    )
-
-
-def larger_of_both_us(launches: Sequence[Launch]) -> float:
-    """Return the baseline: whichever of host and GPU has more to do."""
-    return max(
-        sum(launch.host_us for launch in launches), sum(launch.gpu_us for launch in launches)
-    )
+        before, end = end, max(host, gpu)
+    return Step(end - before, float(host_us.sum()), float(gpu_us.sum()))

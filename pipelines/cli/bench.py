@@ -1,6 +1,8 @@
 """`stepcast bench`: how fast Stepcast itself is. Each benchmark is one command of the group."""
 
 import json
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -210,6 +212,56 @@ def predictddl(
             orient="row",
         )
     )
+
+
+@bench.command()
+def gpu(
+    folder: Annotated[
+        Path, typer.Argument(help="Folders of sets with public measurements.")
+    ] = Path("data/public"),
+    as_json: Annotated[bool, typer.Option("--json", help="A list of figures.")] = False,
+) -> None:
+    """Judge forecasts of steps on GPUs by public measurements, each left out of its own fit.
+
+    Families of networks, devices (all boards of a chip) and models are left out in turn: of their
+    operators, of the host's times and of the widths of intervals. Errors are means of sizes,
+    percent; the floor is how far repeated measurement is apart. The history is not asked. Takes
+    half a minute.
+
+    Example: stepcast bench gpu --json
+    """
+    import polars as pl
+
+    from benchmarks.gpu import figures, forecast_ms, read_public
+    from models.gpu_step import gpu_time
+    from pipelines.cli.tables import print_table
+
+    measured = read_public(folder)
+    found = list(figures(measured))
+    took_ms = forecast_ms(measured, gpu_time.fit(measured.timings))
+    if as_json:
+        typer.echo(json.dumps([*map(asdict, found), {"forecast_ms": took_ms}]))
+        return
+    print_table(
+        pl.DataFrame(
+            [
+                (
+                    one.judged,
+                    str(one.n),
+                    f"{one.error:.1f} %",
+                    f"{one.median:.1f} %",
+                    f"{one.largest:.1f} %",
+                    one.goal,
+                    "" if one.floor is None else f"{one.floor:.1f} %",
+                    one.beside,
+                )
+                for one in found
+            ],
+            ["judged on", "n", "error", "median", "largest", "goal", "floor", "beside it"],
+            orient="row",
+        )
+    )
+    typer.echo(f"The largest network's step on 20 devices: {took_ms:.0f} ms of processor time.")
 
 
 @bench.command()

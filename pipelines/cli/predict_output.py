@@ -60,6 +60,8 @@ def print_answer(
         if forecast.value is None:
             name = forecast.system.name
             print_text(f"{name} knows only an interval of {label(forecast)}: {forecast.unknown}")
+    for line in _details(answer.forecasts):
+        print_text(line)
     for line in (*evidence.foreign_step_lines(answer), *evidence.fallback_lines(answer.forecasts)):
         print_text(line)
     for told in (
@@ -126,6 +128,33 @@ def _table(
         for forecast in forecasts
     ]
     return columns, rows
+
+
+_RESTS_ON = {
+    "public": "public measurements of this GPU",
+    "data sheet": "its data sheet, and public measurements of other GPUs",
+}
+
+
+def _details(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
+    """Yield what binds a step on a GPU, its memory, and on what the forecast rests."""
+    for forecast in forecasts:
+        told = forecast.detail
+        if told is None:
+            continue
+        ms = {name: f"{1e3 * told[f'{name}_s']:.3g} ms" for name in ("gpu", "host")}
+        other = "host" if told["binds"] == "gpu" else "gpu"
+        free = told["free_batch_size"]
+        waits = f"; larger batches are free until {free}" if free else ""
+        needed, memory = (told[name] / 2**30 for name in ("needed_bytes", "memory_bytes"))
+        fits = "fits" if told["fits"] else f"does not fit in {memory:.1f} GiB"
+        yield (
+            f"{label(forecast)}: the {told['binds'].replace('gpu', 'GPU')} binds "
+            f"({ms[told['binds']]}, the {other.replace('gpu', 'GPU')} {ms[other]}){waits}; needs "
+            f"{needed:.1f} GiB, {fits}, largest batch about {told['largest_batch_size']}; "
+            f"{100 * told['unknown_share']:.0f} % of operators untimed; rests on "
+            f"{_RESTS_ON[told['rests_on']]}."
+        )
 
 
 def _age(then: datetime) -> str:
@@ -230,6 +259,7 @@ def _forecast(one: ScenarioForecast, dataset_samples: int | None) -> dict[str, A
         "low": one.low,
         "high": one.high,
         "unknown": one.unknown,
+        "detail": one.detail,
         "answered_by": one.answered_by or one.system.name,
         "epoch_s": epoch,
         "usd_per_hour": one.cost and one.cost.usd_per_hour,

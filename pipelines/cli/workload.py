@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
+from models.gpu_step.device import device_of_node
+from models.gpu_step.step import autocast_of
 from networks.extraction import register_own_model
 from networks.own_huggingface import PREFIX, with_length
 from networks.own_model import NoGraph, OwnModel, tracing
@@ -179,7 +181,11 @@ def tracing_own_workload(
         curves = [curve.model_copy(update=named) for curve in curves]
         return OwnWorkload(target, model, curves, sequence_length)
 
-    with _tracing_model(target, batch_sizes, options, sequence_length) as model_traced:
+    on_gpus = [
+        curve for curve in asked if any(device_of_node(name) is not None for name in curve.worker)
+    ]
+    precisions = tuple(dict.fromkeys(autocast_of(curve.precision) for curve in on_gpus))
+    with _tracing_model(target, batch_sizes, options, sequence_length, precisions) as model_traced:
         yield workload
 
 
@@ -203,7 +209,11 @@ def build_own_model(
 
 @contextmanager
 def _tracing_model(
-    target: str, batch_sizes: Sequence[int], options: Options, sequence_length: int | None
+    target: str,
+    batch_sizes: Sequence[int],
+    options: Options,
+    sequence_length: int | None,
+    gpu_precisions: Sequence[str] = (),
 ) -> Iterator[Callable[[], OwnModel]]:
     source, folder = with_length(target, sequence_length), Path.cwd()
 
@@ -216,7 +226,7 @@ def _tracing_model(
         register_own_model(made, (source, str(folder)))
         return made
 
-    with tracing(source, batch_sizes, folder) as traced:
+    with tracing(source, batch_sizes, folder, gpu_precisions=gpu_precisions) as traced:
         yield model
 
 

@@ -1,13 +1,17 @@
 """Regressions of GPU time: they find what made up devices do, and leave out what is left out."""
 
+import json
 import random
+from dataclasses import replace
+from math import ceil
 
 import pytest
 
 from models.gpu_step import gpu_time
-from models.gpu_step.device import Device, device_of, devices
-from models.gpu_step.gpu_time import Timing
-from models.gpu_step.operators import Operator, Tensor, Work, work_of
+from models.gpu_step.device import Device, device_of, device_of_node, devices
+from models.gpu_step.gpu_time import GpuTime, Timing
+from models.gpu_step.operators import Work, work_of
+from networks.gpu_steps import Operator, Tensor
 from warehouse.records import BadInput
 
 H100 = device_of("h100")
@@ -30,14 +34,35 @@ def _made_up(device: Device, efficiency: float, seed: int) -> list[Timing]:
     sides = [draw.choices(sizes, k=3) for _ in range(60)]
     works = [_product(rows, inner, columns) for rows, inner, columns in sides]
     works += [_sum_of(draw.choice(sizes) * draw.choice(sizes)) for _ in range(60)]
-    return [Timing(one, device, gpu_time.roofline_us(one, device) / efficiency) for one in works]
+    plain = gpu_time.roofline_us(works, [device])[0]
+    return [Timing(one, device, us / efficiency) for one, us in zip(works, plain, strict=True)]
+
+
+def _us(fitted: GpuTime, work: Work, device: Device = H100) -> float:
+    return float(fitted.us([work], [device])[0, 0])
+
+
+def _roofline(work: Work) -> float:
+    return float(gpu_time.roofline_us([work], [H100])[0, 0])
+
+
+def _tiled_us(works: list[Work], device: Device) -> list[float]:
+    """Launching, moving, and whole tiles of 128 by 128 in whole waves, at the peak."""
+    found = []
+    for one in works:
+        waves = ceil(one.rows / 128) * ceil(one.columns / 128) / device.multiprocessors
+        peak, _ = device.peak_of(one)
+        found.append(
+            1.0 + 1e6 * one.bytes / device.bandwidth + 1e6 * one.flops / peak * ceil(waves) / waves
+        )
+    return found
 
 
 def test_a_product_at_half_the_peak() -> None:
     fitted = gpu_time.fit(_made_up(H100, 0.5, seed=1))
     work = _product(2048, 1024, 1024)
     expected_us = 2 * 2048 * 1024 * 1024 / 66.9e12 * 1e6 / 0.5
-    assert fitted.us(work, H100) == pytest.approx(expected_us, rel=0.1)
+    assert _us(fitted, work) == pytest.approx(expected_us, rel=0.1)
 
 
 def test_a_device_that_was_not_timed_follows_its_data_sheet() -> None:
@@ -45,7 +70,7 @@ def test_a_device_that_was_not_timed_follows_its_data_sheet() -> None:
 
     def tiled(device: Device, seed: int) -> list[Timing]:
         works = [one.work for one in _made_up(device, 1, seed) if one.work.kind == "matmul"]
-        each = [float(gpu_time.shares_us(one, device).sum()) for one in works]
+        each = _tiled_us(works, device)
         return [Timing(one, device, us / 0.8) for one, us in zip(works, each, strict=True)]
 
     fitted = gpu_time.fit([*tiled(H100, 1), *tiled(device_of("a100-pcie-40gb"), 2)])
@@ -53,14 +78,14 @@ def test_a_device_that_was_not_timed_follows_its_data_sheet() -> None:
     moved_us = 3 * 4 * 4096**2 / 900e9 * 1e6
     computed_us = 2 * 4096**3 / 14e12 * 1e6 * 13 / (1024 / 80)
     expected_us = (moved_us + computed_us + 1.0) / 0.8
-    assert fitted.us(work, device_of("v100")) == pytest.approx(expected_us, rel=0.05)
+    assert _us(fitted, work, device_of("v100")) == pytest.approx(expected_us, rel=0.05)
 
 
 def test_what_nobody_timed_takes_its_bytes_over_bandwidth() -> None:
     fitted = gpu_time.fit([one for one in _made_up(H100, 0.5, 1) if one.work.kind == "matmul"])
     work = _sum_of(2**26)
     assert not fitted.knows(work)
-    assert fitted.us(work, H100) == pytest.approx(3 * 4 * 2**26 / 3352e9 * 1e6 + 1.0)
+    assert _us(fitted, work) == pytest.approx(3 * 4 * 2**26 / 3352e9 * 1e6 + 1.0)
 
 
 def test_a_kind_that_nobody_timed_takes_that_of_its_like() -> None:
@@ -68,16 +93,16 @@ def test_a_kind_that_nobody_timed_takes_that_of_its_like() -> None:
     fitted = gpu_time.fit(_made_up(H100, 0.5, 1))
     given, weight = Tensor((64, 64, 56, 56), "float32"), Tensor((64, 64, 3, 3), "float32")
     convolution = work_of(Operator("convolution", (given, weight), (given,)))
-    assert fitted.us(convolution, H100) > gpu_time.roofline_us(convolution, H100)
+    assert _us(fitted, convolution) > _roofline(convolution)
     assert not fitted.knows(convolution)
     total = work_of(Operator("sum", (given,), (Tensor((), "float32"),)))
-    assert fitted.us(total, H100) > gpu_time.roofline_us(total, H100) / 2
+    assert _us(fitted, total) > _roofline(total) / 2
 
 
 def test_views_take_no_time() -> None:
     fitted = gpu_time.fit(_made_up(H100, 0.5, 1))
     view = Operator("transpose", (Tensor((4, 4), "float32"),), (), view=True)
-    assert fitted.us(work_of(view), H100) == 0.0
+    assert _us(fitted, work_of(view)) == 0.0
 
 
 def test_a_family_that_is_left_out_has_no_influence() -> None:
@@ -93,13 +118,13 @@ def test_a_family_that_is_left_out_has_no_influence() -> None:
         everything = {**families, "c": c}
         kept = [one for name in ("a", "b") for one in everything[name]]
         fitted = gpu_time.fit(kept)
-        return [fitted.us(one.work, H100) for one in c]
+        return fitted.us([one.work for one in c], [H100])[0].tolist()
 
     assert forecasts(families["c"]) == forecasts(permuted)
     all_of_them = gpu_time.fit([one for name in families for one in families[name]])
     with_permuted = gpu_time.fit([*families["a"], *families["b"], *permuted])
     work = families["c"][0].work
-    assert all_of_them.us(work, H100) != with_permuted.us(work, H100)
+    assert _us(all_of_them, work) != _us(with_permuted, work)
 
 
 def test_half_precision_has_peaks_of_its_own() -> None:
@@ -112,7 +137,7 @@ def test_half_precision_has_peaks_of_its_own() -> None:
 def test_products_in_float32_use_tf32_only_where_asked() -> None:
     work = _product(64, 64, 64)
     assert H100.peak_of(work)[1] == "float32"
-    assert H100.peak_of(work, tf32_products=True)[1] == "tf32"
+    assert H100.peak_of(replace(work, dtype="tf32"))[1] == "tf32"
 
 
 def test_small_boards_of_large_chips_cannot_hold_their_clocks() -> None:
@@ -124,6 +149,22 @@ def test_every_data_sheet_is_whole() -> None:
     for device in devices().values():
         assert device.peak["float32"] > 1e12
         assert device.source
+
+
+def test_node_types_name_their_gpu() -> None:
+    names = ("gpu.h100", "g5.xlarge", "p3.2xlarge", "g6e.xlarge")
+    found = [one.name for name in names if (one := device_of_node(name)) is not None]
+    assert found == ["h100", "a10g", "v100-sxm2", "l40s"]
+    assert device_of_node("m5.large") is None and device_of_node("emu.avx2.1c") is None
+
+
+def test_a_fit_is_the_same_when_it_is_read_again() -> None:
+    fitted = gpu_time.fit([*_made_up(H100, 0.5, 1), *_made_up(device_of("t4"), 0.7, 2)])
+    again = GpuTime.from_json(json.dumps(fitted.fields()))
+    works = [_product(300, 200, 100), _sum_of(12345)]
+    several = [H100, device_of("t4"), device_of("l4")]
+    # Places and residuals are kept in three and four digits.
+    assert again.us(works, several) == pytest.approx(fitted.us(works, several), rel=1e-3)
 
 
 def test_a_gpu_without_a_data_sheet() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from models.gpu_step.operators import Operator, Tensor, common_name, work_of
+from models.gpu_step.operators import common_name, work_of
+from networks.gpu_steps import Operator, Tensor
 
 
 def _float(*shape: int) -> Tensor:

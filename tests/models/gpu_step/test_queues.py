@@ -1,43 +1,64 @@
 """The step as two queues."""
 
+import numpy as np
 import pytest
 
-from models.gpu_step.queues import DEPTH, Launch, larger_of_both_us, simulate
+from models.gpu_step.queues import simulate
+
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+def _all(count: int, us: float) -> Vector:
+    return np.full(count, us)
 
 
 def test_long_kernels_bind_the_gpu() -> None:
-    step = simulate([Launch(10, 100)] * 20)
+    step = simulate(_all(20, 10), _all(20, 100))
     assert step.step_us == pytest.approx(2000)
     assert step.binds == "gpu"
     assert step.idle_share == pytest.approx(0.9)
 
 
 def test_short_kernels_wait_for_the_host() -> None:
-    step = simulate([Launch(10, 1)] * 20)
+    step = simulate(_all(20, 10), _all(20, 1))
     assert step.step_us == pytest.approx(200)
     assert step.binds == "host"
 
 
 def test_a_value_that_is_asked_for_stops_the_host() -> None:
     """The host issues the second half (100 us) only when the GPU has done the first (1000 us)."""
-    first = [Launch(10, 100)] * 9 + [Launch(10, 100, waits=True)]
-    second = [Launch(10, 1)] * 10
-    launches = first + second
-    assert larger_of_both_us(launches) == pytest.approx(1010)
-    # The first kernel starts after 10 us; the host waits until 1,010 us, and issues for 100 more.
-    assert simulate(launches, steps=1).step_us == pytest.approx(1111)
+    host_us, gpu_us = _all(20, 10), np.concatenate([_all(10, 100), _all(10, 1)])
+    step = simulate(host_us, gpu_us, waits=[9])
+    assert max(step.host_us, step.gpu_us) == pytest.approx(1010)
+    # In a loop the first kernel is issued 10 us after the last step's second half was, when the GPU
+    # has a microsecond of that left at most: 10 + 1000 for the first half, 100 for the second.
+    assert step.step_us == pytest.approx(1110)
+    assert simulate(host_us, gpu_us).step_us == pytest.approx(1010)
 
 
-def test_the_host_runs_ahead_only_as_far_as_the_queue_is_deep() -> None:
-    launches = [Launch(1, 10)] * (3 * DEPTH)
-    assert simulate(launches).step_us == pytest.approx(30 * DEPTH)
+@pytest.mark.parametrize("seed", range(5))
+def test_steps_are_those_of_a_plain_loop(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    host_us, gpu_us = draw.exponential(10, 200), draw.exponential(10, 200)
+    gpu_us[draw.random(200) < 0.3] = 0.0
+    waits = sorted(draw.choice(200, 3, replace=False).tolist())
+    host = gpu = before = end = 0.0
+    for _ in range(3):
+        for place in range(200):
+            host += host_us[place]
+            if gpu_us[place]:
+                gpu = max(host, gpu) + gpu_us[place]
+            if place in waits:
+                host = max(host, gpu)
+        before, end = end, max(host, gpu)
+    assert simulate(host_us, gpu_us, waits).step_us == pytest.approx(end - before)
 
 
 def test_what_only_the_host_does_takes_no_gpu_time() -> None:
-    step = simulate([Launch(50, 0, kernels=0), Launch(1, 5)])
+    step = simulate(np.array([50.0, 1.0]), np.array([0.0, 5.0]))
     assert step.step_us == pytest.approx(51)
 
 
 def test_nothing_to_launch() -> None:
     with pytest.raises(ValueError, match="without operators"):
-        simulate([])
+        simulate(np.zeros(0), np.zeros(0))

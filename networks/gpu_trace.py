@@ -10,20 +10,19 @@ Where the two devices differ, the GPU's behaviour is put in place:
 * a value that is asked for (`.item()`) is made up: true, 1 or 0.5.
 
 Memory is that of storages alive at once: parameters, gradients and activations that backward keeps.
+
+`networks/own_program.py` loads this file where no package of ours may be imported, so it imports
+none.
 """
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from models.gpu_step.memory import rounded
-from models.gpu_step.operators import DTYPE_BYTES, Operator, Tensor
 
 Precision = Literal["float32", "bfloat16", "float16"]
 _IN_FLOAT32 = (
@@ -50,35 +49,35 @@ _IN_FLOAT32 = (
 _HALF = (torch.bfloat16, torch.float16)
 
 
-@dataclass(frozen=True)
-class Trace:
-    """Operators in order, bytes of each parameter, and most bytes alive in forward and backward.
-
-    `peak_bytes` has parameters, buffers, inputs, gradients and activations, not the optimizer's.
-    """
-
-    operators: tuple[Operator, ...]
-    waits: tuple[int, ...]
-    parameters_bytes: tuple[int, ...]
-    peak_bytes: int
+_BLOCK_BYTES = 512
+"""What PyTorch's allocator of CUDA's memory hands out (CUDACachingAllocator)."""
+Fields = dict[str, Any]
+"""Of `networks.gpu_steps.GpuStep`."""
 
 
 def trace_step(
     module: torch.nn.Module,
-    loss_of: Callable[[torch.nn.Module], torch.Tensor],
-    given: Sequence[torch.Tensor],
+    images: torch.Tensor,
+    labels: torch.Tensor,
     precision: Precision = "float32",
-) -> Trace:
+    most: int | None = None,
+) -> Fields:
     """Return the operators of forward and backward of a module of fake tensors.
+
+    The loss is the cross-entropy of what the module returns, as probes have it.
 
     Args:
         module: made under a `FakeTensorMode`, which has to be entered.
-        loss_of: runs the module and returns the loss; its operators are cast as autocast does.
-        given: the batch, which is in memory all the time.
+        images: the batch, which is in memory all the time.
+        labels: of its samples.
         precision: of autocast; parameters stay float32.
+        most: operators that there may be.
+
+    Raises:
+        ValueError: there are more.
     """
-    recorder = _Recorder()
-    for standing in (*module.parameters(), *module.buffers(), *given):
+    recorder = _Recorder(most)
+    for standing in (*module.parameters(), *module.buffers(), images, labels):
         recorder.hold(standing)
     with ExitStack() as stack:
         stack.enter_context(_cuda_lists())
@@ -88,14 +87,17 @@ def trace_step(
             "cpu", torch.bfloat16 if precision == "float32" else getattr(torch, precision),
             enabled=precision != "float32",
         ):  # fmt: skip
-            loss = loss_of(module)
+            loss = torch.nn.functional.cross_entropy(module(images), labels)
         torch.autograd.backward([loss])
-    return Trace(
-        tuple(recorder.operators),
-        tuple(recorder.waits),
-        tuple(one.numel() * one.element_size() for one in module.parameters()),
-        recorder.most_bytes,
-    )
+    trained = [one for one in module.parameters() if one.requires_grad]
+    for one in trained:
+        one.grad = None
+    return {
+        "operators": list(recorder.operators),
+        "order": recorder.order,
+        "parameters": [one.numel() for one in trained],
+        "peak_bytes": recorder.most_bytes,
+    }
 
 
 @contextmanager
@@ -193,12 +195,14 @@ def _in_parts(
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes operators, and the bytes of storages that are alive."""
+    """Notes operators, each kind of call once, their order, and bytes of storages alive."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.operators: list[Operator] = []
-        self.waits: list[int] = []
+        self._most = most
+        self.operators: dict[_Call, None] = {}
+        self.order: list[int] = []
+        self._numbers: dict[_Call, int] = {}
         self.most_bytes = 0
         self._live_bytes = 0
         self._alive: set[int] = set()
@@ -209,7 +213,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key = storage._cdata  # noqa: SLF001
         if key in self._alive:
             return
-        size = rounded(storage.nbytes())
+        size = -(-storage.nbytes() // _BLOCK_BYTES) * _BLOCK_BYTES
         self._alive.add(key)
         self._live_bytes += size
         self.most_bytes = max(self.most_bytes, self._live_bytes)
@@ -218,6 +222,12 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _free(self, key: int, size: int) -> None:
         self._alive.discard(key)
         self._live_bytes -= size
+
+    def _note(self, call: "_Call") -> None:
+        if len(self.order) == self._most:
+            raise ValueError(f"its training step has more than {self._most:,} operators")
+        self.operators.setdefault(call)
+        self.order.append(self._numbers.setdefault(call, len(self._numbers)))
 
     def __torch_dispatch__(
         self,
@@ -232,8 +242,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         inputs = tuple(_described((*args, *kwargs.values())))
         if name == "aten::_local_scalar_dense":
-            self.waits.append(len(self.operators))
-            self.operators.append(Operator("_local_scalar_dense", inputs, ()))
+            self._note(("_local_scalar_dense", inputs, (), False))
             dtype = args[0].dtype
             return True if dtype == torch.bool else 0.5 if dtype.is_floating_point else 1
         result = func(*args, **kwargs)
@@ -241,18 +250,25 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for one in written:
             if isinstance(one, torch.Tensor):
                 self.hold(one)
-        self.operators.append(
-            Operator(
-                name.removeprefix("aten::"), inputs, tuple(_described(written)), bool(func.is_view)
+        self._note(
+            (
+                name.removeprefix("aten::"),
+                inputs,
+                tuple(_described(written)),
+                bool(func.is_view),
             )
         )
         return result
 
 
-def _described(values: Sequence[Any]) -> Iterator[Tensor]:
+_Tensor = tuple[tuple[int, ...], str]
+_Call = tuple[str, tuple[_Tensor, ...], tuple[_Tensor, ...], bool]
+"""Name, tensors in and out (shape and type), and whether the result is a view."""
+
+
+def _described(values: Sequence[Any]) -> Iterator[_Tensor]:
     for value in values:
         if isinstance(value, torch.Tensor):
-            dtype = str(value.dtype).removeprefix("torch.")
-            yield Tensor(tuple(value.shape), dtype if dtype in DTYPE_BYTES else "float32")
+            yield tuple(value.shape), str(value.dtype).removeprefix("torch.")
         elif isinstance(value, tuple | list):
             yield from _described(value)

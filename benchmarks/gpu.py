@@ -1,0 +1,312 @@
+"""How wrong are forecasts of steps on GPUs? From `data/public` alone, by what was left out of fits.
+
+"Left out" means: no operator's time, no time of the host and no width of an interval is of what is
+judged. Devices are left out with all boards of their chip.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from models.gpu_step import gpu_time
+from models.gpu_step.device import devices
+from models.gpu_step.gpu_time import GpuTime, Timing, Vector, roofline_us
+from models.gpu_step.measurements import (
+    MeasuredPasses,
+    MeasuredStep,
+    Measurements,
+    Speedup,
+    read_measurements,
+)
+from models.gpu_step.memory import peak_memory
+from models.gpu_step.system import (
+    JudgedStep,
+    fit_host,
+    half_width,
+    judged_families,
+    same_chip,
+    simulated,
+    times_of,
+    without_families,
+)
+from warehouse.run_archive import kept_runs, kept_tables
+from warehouse.sets import sets_below
+
+_CNNS = ("resnet", "efficientnet", "mobilenet", "densenet")
+_BUSY = 0.9
+_NODE_TYPES = 20
+_TABLES = ("run", "source", "external")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A row of the table: `error` and `beside` are means of absolute errors, percent.
+
+    `floor` is how far repeated measurement of the same is apart; `beside` is another's error.
+    """
+
+    judged: str
+    n: int
+    error: float
+    median: float
+    largest: float
+    goal: str
+    floor: float | None = None
+    beside: str = ""
+
+
+def read_public(folder: Path) -> Measurements:
+    """Return the measurements of folders of sets; the history is not asked.
+
+    Raises:
+        BadInput: sets are damaged.
+    """
+    found: dict[str, list[pl.DataFrame]] = {name: [] for name in _TABLES}
+    for sets in sets_below(folder):
+        for run in kept_runs(sets):
+            for name, table in kept_tables(sets, run.run_id).items():
+                if name in found:
+                    found[name].append(pl.DataFrame(table))
+    return read_measurements({name: pl.concat(tables) for name, tables in found.items()})
+
+
+def figures(measured: Measurements) -> Iterator[Figure]:
+    """Yield all figures."""
+    families = judged_families(measured)
+    yield from _gpu_time(families, "10 %")
+    yield from _steps(families)
+    alone = [one for one in measured.timings if one.device.name == "h100"]
+    only = Measurements(tuple(alone), measured.steps, (), ())
+    yield _figure(
+        "the same, fits to the H100's timings alone: step",
+        [exp(one.error) - 1 for one in judged_families(only)],
+        "15 %",
+    )
+    yield from _device_left_out(measured)
+    yield from _passes(measured)
+    yield from _speedups(measured)
+    yield _memory(measured.steps)
+    yield from _intervals(measured, families)
+
+
+def _figure(
+    judged: str,
+    errors: Sequence[float],
+    goal: str = "",
+    floor: float | None = None,
+    beside: str = "",
+) -> Figure:
+    """Return a row of signed relative errors."""
+    sizes = 100 * np.abs(np.array(errors))
+    mean, median, largest = float(sizes.mean()), float(np.median(sizes)), float(sizes.max())
+    return Figure(judged, len(errors), mean, median, largest, goal, floor, beside)
+
+
+def _mean(errors: Iterable[float]) -> float:
+    return 100 * float(np.mean(np.abs(list(errors))))
+
+
+def _gpu_time(families: Sequence[JudgedStep], goal: str) -> Iterator[Figure]:
+    profiled = [one for one in families if one.measured.gpu_us is not None]
+    for precision in ("float32", "bfloat16"):
+        ours = [one for one in profiled if one.measured.precision == precision]
+        plain = [_roofline(one.measured) / (one.measured.gpu_us or 1) - 1 for one in ours]
+        yield _figure(
+            f"gpu_h100, families left out: GPU time, {precision}",
+            [one.step.gpu_us / (one.measured.gpu_us or 1) - 1 for one in ours],
+            goal,
+            beside=f"roofline {_mean(plain):.1f} %",
+        )
+
+
+def _roofline(step: MeasuredStep) -> float:
+    us = roofline_us(step.work.works, [step.device])[0]
+    return float(us @ step.work.calls)
+
+
+def _steps(families: Sequence[JudgedStep]) -> Iterator[Figure]:
+    chosen: tuple[tuple[str, Callable[[JudgedStep], bool], str], ...] = (
+        ("step", lambda _: True, "15 %"),
+        ("step, measured as 90 % busy", _is_busy, "8 %"),
+        ("step, the GPU binds (as forecast)", lambda one: one.step.binds == "gpu", "8 %"),
+        ("step, the host binds (as forecast)", lambda one: one.step.binds == "host", ""),
+        ("step, channels_last", lambda one: one.measured.memory_format != "contiguous", ""),
+    )
+    for what, is_meant, goal in chosen:
+        ours = [one for one in families if is_meant(one)]
+        if not ours:
+            continue
+        both = [one.larger_of_both_us / one.measured.step_us - 1 for one in ours]
+        floor = [one.measured.synchronised_us / one.measured.step_us - 1 for one in ours]
+        yield _figure(
+            f"gpu_h100, families left out: {what}",
+            [exp(one.error) - 1 for one in ours],
+            goal,
+            _mean(floor),
+            f"larger of both {_mean(both):.1f} %",
+        )
+
+
+def _is_busy(one: JudgedStep) -> bool:
+    busy_us = one.measured.gpu_us
+    return busy_us is not None and busy_us >= _BUSY * one.measured.step_us
+
+
+def _device_left_out(measured: Measurements) -> Iterator[Figure]:
+    """Yield the H100 by its data sheet alone; the host's times are those of its machine."""
+    steps = [one for one in measured.steps if one.device.name == "h100"]
+    times = gpu_time.fit(without_device(measured.timings, "h100"))
+    us = times_of(steps, times)
+    host = fit_host(steps, us)
+    for precision in ("float32", "bfloat16"):
+        for what in ("transformers", "CNNs"):
+            at = [
+                place
+                for place, one in enumerate(steps)
+                if (one.family in _CNNS) == (what == "CNNs") and one.precision == precision
+            ]
+            profiled = [place for place in at if steps[place].gpu_us]
+            total = [float(us[i] @ steps[i].work.calls) for i in profiled]
+            sizes = [steps[i].gpu_us or 1.0 for i in profiled]
+            plain = [_roofline(steps[i]) / (steps[i].gpu_us or 1.0) - 1 for i in profiled]
+            goal = "20 %" if what == "transformers" else ""
+            yield _figure(
+                f"H100 left out: GPU time of {what}, {precision}",
+                [one / size - 1 for one, size in zip(total, sizes, strict=True)],
+                goal,
+                beside=f"roofline {_mean(plain):.1f} %",
+            )
+            made = [simulated(steps[i].work, us[i], host).step_us for i in at]
+            yield _figure(
+                f"H100 left out: step of {what}, {precision}",
+                [one / steps[i].step_us - 1 for one, i in zip(made, at, strict=True)],
+                goal,
+            )
+
+
+def without_device(timings: Iterable[Timing], name: str) -> list[Timing]:
+    """Return timings of other chips than a device's."""
+    return [one for one in timings if not same_chip(one.device.name, name)]
+
+
+def _passes(measured: Measurements) -> Iterator[Figure]:
+    by_device, by_model = {}, {}
+    for name in sorted({one.device.name for one in measured.passes}):
+        times = gpu_time.fit(without_device(measured.timings, name))
+        ours = [one for one in measured.passes if one.device.name == name]
+        by_device.update(zip(map(id, ours), _forecast(ours, times), strict=True))
+    for family in sorted({one.family for one in measured.passes}):
+        times = gpu_time.fit(without_families(measured.timings, [family]))
+        ours = [one for one in measured.passes if one.family == family]
+        by_model.update(zip(map(id, ours), _forecast(ours, times), strict=True))
+    for what, found, goal in (("device", by_device, "12 %"), ("model", by_model, "8 %")):
+        for mode, words in (("inf", "inference"), ("train", "training on V100")):
+            ours = [one for one in measured.passes if one.mode == mode]
+            plain = [_passes_roofline(one) / one.passes_us - 1 for one in ours]
+            said = [(one, us) for one in ours if (us := one.published_us.get("neusight"))]
+            theirs = [us / one.passes_us - 1 for one, us in said]
+            beside = f"roofline {_mean(plain):.1f} %"
+            if said:
+                beside += f", NeuSight's own {_mean(theirs):.1f} % (n = {len(said)})"
+            yield _figure(
+                f"neusight, each {what} left out: {words}",
+                [found[id(one)] / one.passes_us - 1 for one in ours],
+                goal,
+                beside=beside,
+            )
+
+
+def _forecast(passes: Sequence[MeasuredPasses], times: GpuTime) -> list[float]:
+    found = []
+    for one in passes:
+        us = times.us([work for work, _ in one.works], [one.device])[0]
+        found.append(float(us @ _counts(one)))
+    return found
+
+
+def _passes_roofline(one: MeasuredPasses) -> float:
+    return float(roofline_us([work for work, _ in one.works], [one.device])[0] @ _counts(one))
+
+
+def _counts(one: MeasuredPasses) -> Vector:
+    return np.array([count for _, count in one.works])
+
+
+def _speedups(measured: Measurements) -> Iterator[Figure]:
+    if not measured.speedups:
+        return
+    times = gpu_time.fit(measured.timings)
+
+    def forecast(one: Speedup) -> float:
+        full, half = (
+            float(times.us(work.works, [one.device])[0] @ work.calls) / samples
+            for work, samples in (one.full, one.half)
+        )
+        return full / half
+
+    yield _figure(
+        "half precision over float32 or TF32: BERT-large on A100 and V100 (LAMB, loss scaling)",
+        [forecast(one) / one.measured - 1 for one in measured.speedups],
+        "12 %",
+    )
+
+
+def _memory(steps: Sequence[MeasuredStep]) -> Figure:
+    errors = []
+    for one in steps:
+        sizes = [4 * size for size in one.trace.parameters]
+        most = peak_memory(sizes, one.trace.peak_bytes, one.optimizer).allocated_bytes
+        errors.append(most / one.peak_bytes - 1)
+    return _figure("gpu_h100: peak memory", errors, "10 %, largest 25 %")
+
+
+def _intervals(measured: Measurements, families: Sequence[JudgedStep]) -> Iterator[Figure]:
+    """Yield which share of intervals of 90 % does not hold; their goal is 5 to 15 %.
+
+    The width for a family comes from errors of the others.
+    """
+    by_family = {
+        family: [one.error for one in families if one.measured.family == family]
+        for family in sorted({one.measured.family for one in families})
+    }
+    yield _missed("steps of families left out", by_family)
+    by_device: dict[str, list[float]] = {}
+    for name in sorted({one.device.name for one in measured.passes}):
+        times = gpu_time.fit(without_device(measured.timings, name))
+        ours = [one for one in measured.passes if one.device.name == name]
+        by_device[name] = [
+            log(us / one.passes_us) for one, us in zip(ours, _forecast(ours, times), strict=True)
+        ]
+    yield _missed("passes of devices left out", by_device)
+
+
+def _missed(what: str, errors: dict[str, list[float]]) -> Figure:
+    outside, n = 0, 0
+    for group, ours in errors.items():
+        others = [one for name, rest in errors.items() if name != group for one in rest]
+        width = half_width(others)
+        outside += sum(abs(one) > width for one in ours)
+        n += len(ours)
+    share = 100 * outside / n
+    return Figure(f"intervals of 90 %, {what}: outside", n, share, share, share, "5 to 15 %")
+
+
+def answered(measured: Measurements) -> tuple[int, int]:
+    """Return how many steps of gpu_h100 have a forecast, and how many there are."""
+    return len(judged_families(measured)), len(measured.steps)
+
+
+def forecast_ms(measured: Measurements, times: GpuTime) -> float:
+    """Return the milliseconds that times of a traced step on 20 devices take."""
+    step = max(measured.steps, key=lambda one: len(one.work.works))
+    several = list({one.name: one for one in devices().values()}.values())[:_NODE_TYPES]
+    host = fit_host(measured.steps, times_of(measured.steps, times))
+    started = time.process_time()
+    for us in times.us(step.work.works, several):
+        simulated(step.work, us, host)
+    return 1e3 * (time.process_time() - started)

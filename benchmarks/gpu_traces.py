@@ -1,0 +1,146 @@
+"""Traces of the networks that were timed on an H100, for `data/public/gpu_h100/traces.yaml`.
+
+`python -m benchmarks.gpu_traces steps.csv > traces.csv` needs transformers. Networks, batch and
+loss are as the README of the measurements has them: cross-entropy of the logits as float32 over
+their last dimension, of as many decoder as encoder tokens.
+"""
+
+import csv
+import sys
+from collections.abc import Iterator
+from typing import Any, cast
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from networks.gpu_trace import Precision, trace_step
+
+_LIBRARY = ("resnet50", "efficientnet_b0", "mobilenetv2_w1", "densenet121")
+_TRANSFORMERS = {
+    "bert_base": "BertForMaskedLM",
+    "bert_large": "BertForMaskedLM",
+    "gpt2_small": "GPT2LMHeadModel",
+    "opt_125m": "OPTForCausalLM",
+    "bart_base": "BartForConditionalGeneration",
+    "vit_base16": "ViTForImageClassification",
+    "beit_base": "BeitForImageClassification",
+    "qwen2_05b": "Qwen2ForCausalLM",
+}
+_CONFIGS: dict[str, dict[str, Any]] = {
+    "bert_large": {
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+    },
+    "qwen2_05b": {
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+        "vocab_size": 151936,
+        "tie_word_embeddings": True,
+    },
+    "bart_base": {
+        "d_model": 768,
+        "encoder_layers": 6,
+        "decoder_layers": 6,
+        "encoder_ffn_dim": 3072,
+        "decoder_ffn_dim": 3072,
+        "encoder_attention_heads": 12,
+        "decoder_attention_heads": 12,
+    },
+}
+_PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+COLUMNS = (
+    *("network", "size", "batch", "precision", "number", "operation", "inputs", "outputs", "view"),
+    *("order", "parameters", "calls", "peak_bytes"),
+)
+
+
+class _Logits(torch.nn.Module):
+    """A network whose logits are float32 rows."""
+
+    def __init__(self, network: str) -> None:
+        super().__init__()
+        self.is_encoder_decoder = network == "bart_base"
+        self.module = _built(network)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        both = {"decoder_input_ids": given} if self.is_encoder_decoder else {}
+        out = self.module(given, **both)
+        # Whoever measured held the logits until the end of the step.
+        self.logits = logits = out if isinstance(out, torch.Tensor) else out.logits
+        with torch.autocast("cpu", enabled=False):
+            return cast(torch.Tensor, logits).float().view(-1, logits.shape[-1])
+
+
+def _built(network: str) -> torch.nn.Module:
+    if network in _LIBRARY:
+        from pytorchcv.model_provider import get_model
+
+        return cast(torch.nn.Module, get_model(network)).train()
+    import transformers
+    import transformers.initialization as initial
+
+    # Fake tensors have no values to be cut off.
+    def untouched(tensor: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+        return tensor
+
+    initial.trunc_normal_ = untouched
+    initial.TORCH_INIT_FUNCTIONS["trunc_normal_"] = untouched
+    kind: Any = getattr(transformers, _TRANSFORMERS[network])
+    return cast(torch.nn.Module, kind(kind.config_class(**_CONFIGS.get(network, {}))).train())
+
+
+def rows(network: str, size: int, batch: int, precision: str) -> Iterator[dict[str, object]]:
+    """Yield a row for each operator of a step, and one for its order."""
+    sees_images = network in _LIBRARY or network in ("vit_base16", "beit_base")
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        module = _Logits(network)
+        given = torch.zeros(batch, 3, size, size)
+        labels = torch.zeros(batch, dtype=torch.int64)
+        if not sees_images:
+            given = torch.zeros(batch, size, dtype=torch.int64)
+            labels = torch.zeros(batch * size, dtype=torch.int64)
+        step = trace_step(module, given, labels, cast(Precision, _PRECISIONS[precision]))
+    about = {"network": network, "size": size, "batch": batch, "precision": precision}
+    for number, (name, inputs, outputs, view) in enumerate(step["operators"]):
+        yield {
+            **about,
+            "number": number,
+            "operation": name,
+            "inputs": _words(inputs),
+            "outputs": _words(outputs),
+            "view": int(view),
+            "calls": step["order"].count(number),
+        }
+    yield {
+        **about,
+        "order": " ".join(map(str, step["order"])),
+        "parameters": " ".join(map(str, step["parameters"])),
+        "peak_bytes": step["peak_bytes"],
+    }
+
+
+def _words(tensors: tuple[tuple[tuple[int, ...], str], ...]) -> str:
+    return ";".join(f"{'x'.join(map(str, shape))}:{dtype}" for shape, dtype in tensors)
+
+
+def main() -> None:
+    """Write traces of all steps of a file."""
+    with open(sys.argv[1]) as file:
+        asked = [
+            (one["network"], int(one["size"]), int(one["batch"]), one["precision"])
+            for one in csv.DictReader(file)
+        ]
+    out = csv.DictWriter(sys.stdout, COLUMNS)
+    out.writeheader()
+    for one in dict.fromkeys(asked):
+        out.writerows(rows(*one))
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

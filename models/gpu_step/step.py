@@ -1,0 +1,102 @@
+"""What a training step asks of a GPU: forward and backward of each pass, and the optimizer's step.
+
+The optimizer's grouped operators follow from the parameters (PyTorch's `foreach` implementations,
+its default on GPUs): plain SGD is one, AdamW eight. A pass after the first adds its gradients to
+those that are there. float16 scales the loss: gradients are checked and unscaled at once, and the
+host waits for the check (torch.amp.GradScaler).
+
+Source: torch/optim of PyTorch 2.11; ours otherwise.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.gpu_step.operators import Work, work_of
+from networks.gpu_steps import Autocast, GpuStep, Operator, Tensor
+
+Precision = Literal["float32", "tf32", "bfloat16", "float16"]
+Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
+_ADAM = (
+    *(("lerp_", 2), ("mul_", 1), ("addcmul_", 3), ("sqrt", 1)),
+    *(("div_", 1), ("add_", 1), ("addcdiv_", 3)),
+)
+_GROUPS: Mapping[Optimizer, tuple[tuple[str, int], ...]] = {
+    "sgd": (("add_", 2),),
+    "momentum": (("mul_", 1), ("add_", 2), ("add_", 2)),
+    "adam": _ADAM,
+    "adamw": (("mul_", 1), *_ADAM),
+}
+"""Grouped operators and how many lists of tensors each is given."""
+_WAITS = "_local_scalar_dense"
+
+
+@dataclass(frozen=True)
+class StepWork:
+    """Works of a step, each that differs once, their order, and which of them the host waits for.
+
+    `views` are those places of `works` that only the host does.
+    """
+
+    works: tuple[Work, ...]
+    order: NDArray[np.int64]
+    waits: tuple[int, ...]
+
+    @property
+    def calls(self) -> NDArray[np.float64]:
+        """How often each work is done."""
+        return np.bincount(self.order, minlength=len(self.works)).astype(float)
+
+    @property
+    def on_gpu(self) -> NDArray[np.bool_]:
+        """Which works launch something."""
+        return np.array([work.kind != "none" for work in self.works])
+
+
+def autocast_of(precision: Precision) -> Autocast:
+    """Return what a precision is as autocast; TF32 casts nothing."""
+    return "float32" if precision in ("float32", "tf32") else precision  # type: ignore[return-value]
+
+
+def step_work(
+    step: GpuStep,
+    optimizer: Optimizer | None = "sgd",
+    precision: Precision = "float32",
+    accumulate: int = 1,
+) -> StepWork:
+    """Return the works of a step of `accumulate` passes; without an optimizer, its passes alone."""
+    operators = list(step.operators)
+    works = [work_of(operator) for operator in operators]
+    if precision == "tf32":
+        works = [_in_tf32(work) for work in works]
+    order = list(step.order)
+    waits = [place for place, one in enumerate(order) if operators[one].name == _WAITS]
+    parameters = tuple(Tensor((size,), "float32") for size in step.parameters)
+    if accumulate > 1:
+        added = [work_of(Operator("add_", (one, one), ())) for one in parameters]
+        more = list(range(len(works), len(works) + len(added)))
+        works += added
+        length = len(order) + len(more)
+        waits += [at + len(order) + length * i for i in range(accumulate - 1) for at in waits]
+        order += (order + more) * (accumulate - 1)
+    if optimizer is None:
+        return StepWork(tuple(works), np.array(order), tuple(waits))
+    if precision == "float16":
+        order.append(len(works))
+        works.append(work_of(Operator("_foreach_mul_", parameters, ())))
+        waits.append(len(order))
+        order.append(len(works))
+        works.append(work_of(Operator(_WAITS, (Tensor((), "float32"),), ())))
+    for name, lists in _GROUPS[optimizer]:
+        order.append(len(works))
+        outputs = parameters if name == "sqrt" else ()
+        works.append(work_of(Operator(f"_foreach_{name}", parameters * lists, outputs)))
+    return StepWork(tuple(works), np.array(order), tuple(waits))
+
+
+def _in_tf32(work: Work) -> Work:
+    is_product = work.kind == "matmul" and work.dtype == "float32"
+    return replace(work, dtype="tf32") if is_product else work

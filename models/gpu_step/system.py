@@ -1,0 +1,400 @@
+"""System `gpu_step`: a training step of one GPU from its operators, and what binds it.
+
+GPU time is the sum of regressions of its operators (`gpu_time`), host time so much for each launch
+(`host_time`); the step is two queues (`queues`). Fits rest on public measurements (`data/public`)
+and data sheets. Intervals are as wide as past errors were of families of networks that a fit had
+not seen, or, on devices that nobody timed, of devices that it had not seen; and wider by the share
+of operators that nobody timed.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from math import ceil, exp, log
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+
+from models.gpu_step import gpu_time, host_time
+from models.gpu_step.device import Device, device_of_node, devices
+from models.gpu_step.gpu_time import GpuTime, Timing, Vector
+from models.gpu_step.host_time import HostTime, StepTiming
+from models.gpu_step.measurements import MeasuredStep, Measurements, read_measurements
+from models.gpu_step.memory import Memory, peak_memory
+from models.gpu_step.operators import HALF
+from models.gpu_step.queues import Step, simulate
+from models.gpu_step.step import StepWork, autocast_of, step_work
+from models.system import NotCovered, System
+from networks.gpu_steps import GpuStep, StepKey, gpu_steps
+from warehouse.inputs import Input, Refusal
+from warehouse.records import BadInput, Scenario
+
+_COVERED = 0.9
+_UNKNOWN = log(3.0)
+"""How far operators that nobody timed may be off."""
+_COSTLIEST = 10
+_FOLDS = 4
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Half-widths of intervals of logarithms: of devices that were timed, and of others."""
+
+    timed: float
+    untimed: float
+
+    @classmethod
+    def of(cls, timed: Iterable[float], untimed: Iterable[float]) -> Self:
+        """Return those that hold of past errors, of which n + 1 make room for the next one."""
+        return cls(half_width(timed), half_width(untimed))
+
+
+def half_width(errors: Iterable[float]) -> float:
+    sizes = sorted(abs(one) for one in errors)
+    if not sizes:
+        return _UNKNOWN
+    return sizes[min(ceil(_COVERED * (len(sizes) + 1)), len(sizes)) - 1]
+
+
+def launches(work: StepWork) -> tuple[float, float]:
+    """Return how many launches and how many views a step has."""
+    launched = float(work.calls[work.on_gpu].sum())
+    return launched, float(work.calls.sum()) - launched
+
+
+def simulated(work: StepWork, us: Vector, host: HostTime) -> Step:
+    """Return a step whose works take `us` on the GPU; what it costs once comes first."""
+    issue = np.where(work.on_gpu, host.launch_us, host.view_us)
+    host_us = np.concatenate([[host.step_us], issue[work.order]])
+    waits = tuple(place + 1 for place in work.waits)
+    return simulate(host_us, np.concatenate([[0.0], us[work.order]]), waits)
+
+
+def fit_host(steps: Sequence[MeasuredStep], us: Sequence[Vector]) -> HostTime:
+    """Return the host's times from steps, with the GPU's times of their works as forecast."""
+    return host_time.fit(
+        [
+            StepTiming(*launches(one.work), one.step_us, float(each @ one.work.calls))
+            for one, each in zip(steps, us, strict=True)
+        ]
+    )
+
+
+def times_of(steps: Sequence[MeasuredStep], times: GpuTime) -> list[Vector]:
+    """Return microseconds of the works of steps; those of one device are forecast at once."""
+    found: list[Vector] = [np.zeros(0)] * len(steps)
+    for device in {one.device.name: one.device for one in steps}.values():
+        at = [place for place, one in enumerate(steps) if one.device == device]
+        distinct = {work: None for place in at for work in steps[place].work.works}
+        us = dict(zip(distinct, times.us(list(distinct), [device])[0], strict=True))
+        for place in at:
+            found[place] = np.array([us[work] for work in steps[place].work.works])
+    return found
+
+
+class GpuStepModel:
+    """A fitted `gpu_step`."""
+
+    def __init__(
+        self,
+        times: GpuTime,
+        host: HostTime,
+        widths: Widths,
+        timed: Mapping[str, Sequence[str]],
+    ) -> None:
+        """Take what was fitted.
+
+        Args:
+            times: of operators.
+            host: of launches.
+            widths: of intervals.
+            timed: types in which operators were timed, by device.
+        """
+        self._times, self._host, self._widths, self._timed = times, host, widths, timed
+        self._known: dict[StepKey, tuple[StepWork, Vector]] = {}
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return the seconds of a step, with an interval."""
+        rows = []
+        for scenario in scenarios:
+            _, step, unknown = self._step(scenario)
+            device, load = _device(scenario), scenario.workload
+            is_timed = self._is_timed(device, load.precision)
+            width = self._widths.timed if is_timed else self._widths.untimed
+            width += _UNKNOWN * unknown
+            value = step.step_us * 1e-6
+            rows.append((scenario.scenario_id, value, value / exp(width), value * exp(width)))
+        return pl.DataFrame(rows, ["scenario_id", "value", "low", "high"], orient="row")
+
+    def detail(self, scenario: Scenario) -> Mapping[str, Any]:
+        """Return what a forecast consists of.
+
+        `binds` (gpu or host), `gpu_s` and `host_s` of a step, `idle_share` of the other,
+        `free_batch_size` (to which batches cost nothing, where the host binds), `peak_bytes` that
+        PyTorch allocates, `needed_bytes` with fragmentation and context, `memory_bytes` of the GPU,
+        whether it `fits`, about the `largest_batch_size` that does, `unknown_share` of the GPU's
+        time, what it `rests_on`, and the `costliest` operators.
+        """
+        work, step, unknown = self._step(scenario)
+        device, load = _device(scenario), scenario.workload
+        memory, largest = _memory(scenario, device)
+        free = int(load.batch_size * step.host_us / step.gpu_us) if step.binds == "host" else None
+        return {
+            "device": device.name,
+            "binds": step.binds,
+            "gpu_s": step.gpu_us * 1e-6,
+            "host_s": step.host_us * 1e-6,
+            "idle_share": step.idle_share,
+            "free_batch_size": free,
+            "peak_bytes": memory.allocated_bytes,
+            "needed_bytes": memory.needed_bytes,
+            "memory_bytes": int(device.memory_bytes),
+            "fits": memory.fits(device),
+            "largest_batch_size": largest,
+            "unknown_share": unknown,
+            "rests_on": "public" if self._is_timed(device, load.precision) else "data sheet",
+            "data_sheet": device.source,
+            "costliest": self._costliest(work, scenario),
+        }
+
+    def parameters_json(self) -> str:
+        """Return the fit as JSON."""
+        fields = {
+            "times": self._times.fields(),
+            "host": asdict(self._host),
+            "widths": asdict(self._widths),
+            "timed": {name: list(dtypes) for name, dtypes in self._timed.items()},
+        }
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the fit of JSON."""
+        fields = json.loads(text)
+        return cls(
+            GpuTime.of(fields["times"]),
+            HostTime(**fields["host"]),
+            Widths(**fields["widths"]),
+            fields["timed"],
+        )
+
+    def _is_timed(self, device: Device, precision: str) -> bool:
+        dtypes = self._timed.get(device.name, ())
+        return any((one in HALF) == (precision in HALF) for one in dtypes)
+
+    def _step(self, scenario: Scenario) -> tuple[StepWork, Step, float]:
+        """Return works, the simulated step, and the share of GPU time that nobody timed."""
+        work, us = self._us(scenario)
+        spent = us * work.calls
+        unknown = np.array([not self._times.knows(one) for one in work.works])
+        total = float(spent.sum())
+        share = float(spent[unknown].sum()) / total if total else 0.0
+        return work, simulated(work, us, self._host), share
+
+    def _us(self, scenario: Scenario) -> tuple[StepWork, Vector]:
+        """Return works and microseconds of each; those of all devices are forecast at once."""
+        work, everything = _work(scenario), tuple(_all_devices())
+        key = (_key(scenario), scenario.workload.model_dump_json())
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = work, self._times.us(work.works, everything)
+        place = everything.index(_device(scenario))
+        return work, known[1][place]
+
+    def _costliest(self, work: StepWork, scenario: Scenario) -> list[dict[str, Any]]:
+        spent = self._us(scenario)[1] * work.calls
+        by_name: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for one, us, calls in zip(work.works, spent, work.calls, strict=True):
+            by_name[one.name][0] += us
+            by_name[one.name][1] += calls
+        most = sorted(by_name.items(), key=lambda item: -item[1][0])[:_COSTLIEST]
+        return [
+            {"operator": name, "calls": int(calls), "gpu_s": us * 1e-6}
+            for name, (us, calls) in most
+        ]
+
+
+@lru_cache
+def _all_devices() -> tuple[Device, ...]:
+    return tuple({one.name: one for one in devices().values()}.values())
+
+
+def _device(scenario: Scenario) -> Device:
+    device = device_of_node(scenario.nodes[0].node_type)
+    assert device is not None  # `_inputs` refuses others.
+    return device
+
+
+def _key(scenario: Scenario) -> StepKey:
+    load = scenario.workload
+    return StepKey(load.dnn, load.batch_size, load.image_size, autocast_of(load.precision))
+
+
+def _trace(scenario: Scenario) -> GpuStep:
+    key = _key(scenario)
+    try:
+        return gpu_steps([key])[key]
+    except (ValueError, RuntimeError) as error:
+        raise NotCovered(str(error)) from error
+
+
+def _work(scenario: Scenario) -> StepWork:
+    load = scenario.workload
+    return _cached_work(_trace(scenario), load.optimizer, load.precision, load.accumulate)
+
+
+_cached_work = lru_cache(maxsize=64)(step_work)
+
+
+def _memory(scenario: Scenario, device: Device) -> tuple[Memory, int]:
+    """Return the most memory of a step, and about the largest batch that fits.
+
+    What grows with the batch is all that is neither parameters nor gradients.
+    """
+    load, trace = scenario.workload, _trace(scenario)
+    sizes = [4 * size for size in trace.parameters]
+    memory = peak_memory(sizes, trace.peak_bytes, load.optimizer)
+    empty = peak_memory(sizes, 0, load.optimizer)
+    each = max(memory.allocated_bytes - empty.allocated_bytes, 1) / load.batch_size
+    return memory, max(int(empty.room(device) / each), 0)
+
+
+# What it is fitted to.
+
+
+def fit_model(measured: Measurements) -> GpuStepModel:
+    """Fit times, the host's times and widths of intervals to public measurements.
+
+    Raises:
+        BadInput: steps or operators are missing.
+    """
+    if not measured.timings or not measured.steps:
+        raise BadInput("public measurements lack steps of a GPU; `stepcast load data/public`")
+    times = gpu_time.fit(measured.timings)
+    timed: dict[str, dict[str, None]] = defaultdict(dict)
+    for one in measured.timings:
+        timed[one.device.name].setdefault(one.work.dtype)
+    host = fit_host(measured.steps, times_of(measured.steps, times))
+    widths = Widths.of(family_errors(measured), device_errors(measured))
+    return GpuStepModel(times, host, widths, timed)
+
+
+def family_errors(measured: Measurements) -> list[float]:
+    """Return logarithms of forecast over measured steps, each by a fit without its family.
+
+    A few families are left out at a time, which takes a third of the time.
+    """
+    names = sorted({one.family for one in measured.steps})
+    groups = [names[start::_FOLDS] for start in range(min(_FOLDS, len(names)))]
+    return [one.error for one in judged_families(measured, groups)]
+
+
+def device_errors(measured: Measurements) -> list[float]:
+    """Return the same of passes and steps, each by a fit without its device."""
+    found = []
+    for name in sorted({one.device.name for one in measured.timings}):
+        kept = [one for one in measured.timings if not same_chip(one.device.name, name)]
+        passes = [one for one in measured.passes if one.device.name == name]
+        steps = [one for one in measured.steps if one.device.name == name]
+        if not passes and not steps:
+            continue
+        times = gpu_time.fit(kept)
+        for one in passes:
+            us = times.us([work for work, _ in one.works], [one.device])[0]
+            total = float(us @ np.array([count for _, count in one.works]))
+            found.append(log(total / one.passes_us))
+        if steps:
+            step_us = times_of(steps, times)
+            host = fit_host(steps, step_us)
+            for step, us in zip(steps, step_us, strict=True):
+                found.append(log(simulated(step.work, us, host).step_us / step.step_us))
+    return found
+
+
+def same_chip(name: str, other: str) -> bool:
+    """Tell whether devices are boards of one chip: leaving out one leaves out all of them."""
+    return name.partition("-")[0] == other.partition("-")[0]
+
+
+@dataclass(frozen=True)
+class JudgedStep:
+    """A measured step, and its forecast by a fit that had seen nothing of its family."""
+
+    measured: MeasuredStep
+    step: Step
+    larger_of_both_us: float
+
+    @property
+    def error(self) -> float:
+        """Logarithm of forecast over measured."""
+        return log(self.step.step_us / self.measured.step_us)
+
+
+def judged_families(
+    measured: Measurements, groups: Sequence[Sequence[str]] | None = None
+) -> list[JudgedStep]:
+    """Return each step as forecast by a fit to the timings and steps of other families.
+
+    `groups`: families that are left out together; one at a time if none are given.
+    """
+    found = []
+    for group in groups or [[one] for one in sorted({one.family for one in measured.steps})]:
+        times = gpu_time.fit(without_families(measured.timings, group))
+        step_us = times_of(measured.steps, times)
+        others = [place for place, one in enumerate(measured.steps) if one.family not in group]
+        host = fit_host([measured.steps[i] for i in others], [step_us[i] for i in others])
+        for one, us in zip(measured.steps, step_us, strict=True):
+            if one.family in group:
+                step = simulated(one.work, us, host)
+                found.append(JudgedStep(one, step, max(step.host_us, step.gpu_us)))
+    return found
+
+
+def without_families(timings: Iterable[Timing], families: Iterable[str]) -> list[Timing]:
+    """Return timings of other families; names of families differ by source in case alone."""
+    plain = set(map(_plain, families))
+    return [one for one in timings if _plain(one.family) not in plain]
+
+
+def _plain(family: str) -> str:
+    return "".join(one for one in family.lower() if one.isalnum())
+
+
+def _inputs(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    load, strategy = scenario.workload, scenario.strategy
+    if (load.framework, strategy.kind) != ("pytorch", "single"):
+        reason = f"it is about one GPU of pytorch, not {strategy.kind} of {load.framework}"
+        return Refusal(reason, foreign=True)
+    name = scenario.nodes[0].node_type
+    device = device_of_node(name)
+    if device is None:
+        return Refusal(f"no data sheet of a GPU of {name}", foreign=not name.startswith("gpu."))
+    if load.precision in HALF and load.precision not in device.peak:
+        return Refusal(f"{device.name} has no matrix units for {load.precision}")
+    return (Input("csv", "public", scenario),)
+
+
+def _prepare(scenarios: Sequence[Scenario]) -> None:
+    wanted = [_key(one) for one in scenarios if not isinstance(_inputs(one), Refusal)]
+    try:
+        gpu_steps(wanted)
+    except (ValueError, RuntimeError):
+        return
+
+
+GPU_STEP = System(
+    name="gpu_step",
+    version="1",
+    what="Steps of one GPU from the times of their operators and launches; names what binds.",
+    source="ours, after Hafeez, Gandhi, Ceer, section IV",
+    tables=("run", "source", "external"),
+    rests_on=_inputs,
+    fit=lambda tables: fit_model(read_measurements(tables)),
+    load=lambda text, _: GpuStepModel.from_json(text),
+    pooled=True,
+    prepare=_prepare,
+    tells=True,
+)

@@ -1,0 +1,193 @@
+"""Training steps as a GPU is asked for them, of networks by name and of users' models.
+
+Child processes trace them (`networks.gpu_trace`); this module loads no framework.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, Literal, NamedTuple, Self
+
+from networks.catalogue import OWN, check
+from networks.kept_graphs import keep, kept
+
+DTYPE_BYTES: Mapping[str, int] = {
+    "float64": 8,
+    "int64": 8,
+    "float32": 4,
+    "int32": 4,
+    "bfloat16": 2,
+    "float16": 2,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+Autocast = Literal["float32", "bfloat16", "float16"]
+"""float32: none."""
+_KEPT = 64
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Shape (elements in each dimension) and type of a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def numbers(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its elements; of unknown types four each."""
+        return self.numbers * DTYPE_BYTES.get(self.dtype, 4)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A call: `name` as the dispatcher's without namespace and overload, tensors in and out.
+
+    Lists of tensors are flattened; arguments that are no tensors are left out. `view`: the result
+    shares memory with what was given, and nothing is launched.
+    """
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    view: bool = False
+
+
+@dataclass(frozen=True)
+class GpuStep:
+    """Forward and backward of a batch.
+
+    Attributes:
+        operators: each call that differs once.
+        order: of calls, as numbers of `operators`.
+        parameters: elements of each parameter that is trained.
+        peak_bytes: most bytes alive: parameters, buffers, batch, gradients and activations, not the
+            optimizer's.
+    """
+
+    operators: tuple[Operator, ...]
+    order: tuple[int, ...]
+    parameters: tuple[int, ...]
+    peak_bytes: int
+
+    @cached_property
+    def calls(self) -> tuple[int, ...]:
+        """How often each operator is called."""
+        counts = [0] * len(self.operators)
+        for place in self.order:
+            counts[place] += 1
+        return tuple(counts)
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the step of fields as `networks.gpu_trace.trace_step` has them, or of JSON.
+
+        Raises:
+            ValueError: they are not of a step.
+        """
+        try:
+            return cls(
+                tuple(
+                    Operator(name, _tensors(inputs), _tensors(outputs), bool(view))
+                    for name, inputs, outputs, view in fields["operators"]
+                ),
+                tuple(fields["order"]),
+                tuple(fields["parameters"]),
+                int(fields["peak_bytes"]),
+            )
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"no step of a GPU: {error!r:.80}") from None
+
+
+def _tensors(listed: Iterable[Any]) -> tuple[Tensor, ...]:
+    return tuple(Tensor(tuple(shape), str(dtype)) for shape, dtype in listed)
+
+
+class StepKey(NamedTuple):
+    """What a step is of; `precision` is that of autocast."""
+
+    dnn: str
+    batch_size: int
+    image_size: int
+    precision: Autocast
+
+
+_STEPS: OrderedDict[StepKey, GpuStep] = OrderedDict()
+_OWN: dict[StepKey, GpuStep | str] = {}
+"""Those of users' models, or why there is none."""
+
+
+def register_own_steps(dnn: str, image_size: int, steps: Mapping[str, Mapping[str, Any]]) -> None:
+    """Take steps of a user's model, as long as this process lives.
+
+    Args:
+        dnn: the name of the model.
+        image_size: as its scenarios have it.
+        steps: by batch and precision ("8 bfloat16"), as `own_program` told them.
+    """
+    for asked, told in steps.items():
+        batch_size, precision = asked.split()
+        key = StepKey(dnn, int(batch_size), image_size, precision)  # type: ignore[arg-type]
+        _OWN[key] = str(told["error"]) if "error" in told else GpuStep.of(told)
+
+
+def gpu_steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
+    """Return steps of networks; one child process traces all that are neither at hand nor kept.
+
+    Raises:
+        UnknownNetwork: no network of PyTorch has such a name.
+        ValueError: images are too small, or a user's model has no such step.
+        RuntimeError: the child process failed; the message has the end of what it wrote.
+    """
+    from networks.extraction import told
+
+    asked = list(dict.fromkeys(wanted))
+    found: dict[StepKey, GpuStep] = {}
+    missing = []
+    for key in asked:
+        check(key.dnn, key.image_size, "pytorch")
+        if key.dnn.startswith(OWN):
+            found[key] = _own(key)
+        elif (step := _STEPS.get(key) or _read(key)) is not None:
+            found[key] = step
+        else:
+            missing.append(key)
+    if missing:
+        words = [":".join(map(str, key)) for key in missing]
+        lines = told(f"a step of {missing[0].dnn}", ["gpu", *words])
+        for key, text in zip(missing, lines[-len(missing) :], strict=True):
+            found[key] = GpuStep.of(json.loads(text))
+            keep(_name(key), text)
+    _STEPS.update({key: step for key, step in found.items() if not key.dnn.startswith(OWN)})
+    while len(_STEPS) > _KEPT:
+        _STEPS.popitem(last=False)
+    return found
+
+
+def _own(key: StepKey) -> GpuStep:
+    step = _OWN.get(key, "it was not traced for a GPU: ask `stepcast predict` with its target")
+    if isinstance(step, str):
+        raise ValueError(step)
+    return step
+
+
+def _read(key: StepKey) -> GpuStep | None:
+    fields = kept(_name(key))
+    try:
+        return None if fields is None else GpuStep.of(fields)
+    except ValueError:
+        return None
+
+
+def _name(key: StepKey) -> str:
+    return "-".join(map(str, ("gpu", *key)))

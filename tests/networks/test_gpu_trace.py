@@ -1,0 +1,119 @@
+"""Operators of a step as a GPU is asked for them."""
+
+from collections import Counter
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from models.gpu_step.operators import Work, work_of
+from networks.catalogue import register_own_network
+from networks.gpu_steps import GpuStep, StepKey, gpu_steps, register_own_steps
+from networks.gpu_trace import Precision, trace_step
+
+
+class _Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(64)
+        self.inner = torch.nn.Linear(64, 256)
+        self.outer = torch.nn.Linear(256, 64)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        heads = self.norm(given).view(2, 16, 4, 16).transpose(1, 2)
+        attended = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
+        hidden = self.inner(attended.transpose(1, 2).reshape(2, 16, 64))
+        return self.outer(torch.nn.functional.dropout(torch.relu(hidden), 0.1))
+
+
+def _traced(precision: Precision) -> GpuStep:
+    with FakeTensorMode():
+        module, given = _Block(), torch.randn(2, 16, 64)
+        labels = torch.zeros(2, 64, dtype=torch.int64)
+        return GpuStep.of(trace_step(module, given, labels, precision))
+
+
+def _calls(trace: GpuStep) -> list[Work]:
+    return [work_of(trace.operators[place]) for place in trace.order]
+
+
+def _names(trace: GpuStep) -> Counter[str]:
+    return Counter(work.name for work in _calls(trace) if work.kind != "none")
+
+
+def test_products_of_forward_and_backward() -> None:
+    works = _calls(_traced("float32"))
+    products = [one for one in works if one.kind == "matmul"]
+    assert len(products) == 6
+    assert sum(one.flops for one in products) == 3 * 2 * 2 * (32 * 64 * 256)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_attention_and_dropout_are_one_operator_each_way(precision: Precision) -> None:
+    names = _names(_traced(precision))
+    assert names["attention"] == names["attention_backward"] == 1
+    assert names["native_dropout"] == names["native_dropout_backward"] == 1
+
+
+def test_autocast_casts_weights_and_keeps_normalization_in_float32() -> None:
+    trace = _traced("bfloat16")
+    works = _calls(trace)
+    assert {one.dtype for one in works if one.kind == "matmul"} == {"bfloat16"}
+    assert {one.dtype for one in works if one.name == "layer_norm"} == {"float32"}
+    casts = [one for one in trace.order if trace.operators[one].name == "_to_copy"]
+    # Two weights and two biases there and their gradients back, and activations.
+    assert len(casts) >= 8
+    assert not any(one.name == "_to_copy" for one in _traced("float32").operators)
+
+
+def test_memory_has_parameters_gradients_and_what_backward_keeps() -> None:
+    trace = _traced("float32")
+    parameters = 4 * sum(trace.parameters)
+    assert parameters == 4 * (2 * 64 + 64 * 256 + 256 + 256 * 64 + 64)
+    hidden = 4 * 2 * 16 * 256
+    assert parameters + hidden < trace.peak_bytes < 2 * parameters + 12 * hidden
+
+
+def test_a_value_that_is_asked_for_is_noted() -> None:
+    class Asking(torch.nn.Linear):
+        def forward(self, given: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = super().forward(given)
+            return found * 2 if found.sum().item() > 0 else found
+
+    with FakeTensorMode():
+        given, labels = torch.randn(2, 4), torch.zeros(2, dtype=torch.int64)
+        trace = GpuStep.of(trace_step(Asking(4, 4), given, labels))
+    names = [trace.operators[place].name for place in trace.order]
+    assert names.count("_local_scalar_dense") == 1
+
+
+def test_a_network_by_name_is_traced_in_another_process() -> None:
+    key = StepKey("small_cnn", 4, 32, "float32")
+    step = gpu_steps([key])[key]
+    assert sum(step.parameters) * 4 < step.peak_bytes
+    names = [step.operators[place].name for place in step.order]
+    assert (names.count("convolution"), names.count("convolution_backward")) == (3, 3)
+    assert gpu_steps([key])[key] is step
+
+
+def test_a_users_model_has_the_steps_that_were_traced() -> None:
+    told = {"operators": [["relu", [[[2], "float32"]], [], False]], "order": [0], "parameters": [3]}
+    steps = {"2 float32": {**told, "peak_bytes": 512}, "4 float32": {"error": "no memory"}}
+    register_own_network("own-gpu1", 0, None, "pytorch")
+    register_own_steps("own-gpu1", 0, steps)
+    key = StepKey("own-gpu1", 2, 0, "float32")
+    assert gpu_steps([key])[key].operators[0].inputs[0].bytes == 8
+    with pytest.raises(ValueError, match="no memory"):
+        gpu_steps([key._replace(batch_size=4)])
+    with pytest.raises(ValueError, match="not traced for a GPU"):
+        gpu_steps([key._replace(batch_size=8)])
+
+
+def test_fields_that_are_no_step() -> None:
+    with pytest.raises(ValueError, match="no step of a GPU"):
+        GpuStep.of({"operators": [], "order": []})
+
+
+def test_too_many_operators() -> None:
+    with FakeTensorMode(), pytest.raises(ValueError, match="more than 5 operators"):
+        trace_step(_Block(), torch.randn(2, 16, 64), torch.zeros(2, 64).long(), most=5)
