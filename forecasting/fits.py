@@ -109,9 +109,12 @@ def mark_foreign_hosts(tables: Tables, host_id: str) -> Tables:
         host_id: the host that forecasts are about.
     """
     runs = tables.get("run")
-    if runs is None or (runs["host_id"] == host_id).all():
+    if runs is None:
         return tables
-    return {**tables, "run": runs.with_columns(elsewhere=pl.col("host_id") != host_id)}
+    # What others measured is of no host that forecasts are about.
+    elsewhere = (pl.col("host_id") != host_id) & (pl.col("backend") != "imported")
+    marked = runs.with_columns(elsewhere=elsewhere)
+    return {**tables, "run": marked} if marked["elsewhere"].any() else tables
 
 
 def _here(runs: pl.DataFrame) -> list[str]:

@@ -213,8 +213,8 @@ class _Regression:
             "slopes": self.slopes.tolist(),
             "names": dict(self.names),
             "devices": dict(self.devices),
-            "places": np.round(self.places, 3).tolist(),
-            "residuals": np.round(self.residuals, 4).tolist(),
+            "places": self.places.tolist(),
+            "residuals": self.residuals.tolist(),
             "named": self.named.tolist(),
             "on": self.on.tolist(),
         }
@@ -363,6 +363,8 @@ def _fit_kind(timings: Sequence[Timing]) -> _Regression:
         bases[mine] = own[str(name)]
     target = np.log(us / (shares * bases).sum(axis=1))
     slopes, (by_name, by_device), left = _regressed(matrix, target, weights, (named, on))
+    # Few digits: there are thousands of them in a fit that is kept.
+    places, left = np.round(places, 3), np.round(left, 4)
     return _Regression(base, own, slopes, by_name, by_device, places, left, named, on)
 
 

@@ -118,12 +118,10 @@ def foreign_step_lines(answer: ForecastAnswer) -> Iterator[str]:
     here = answer.place.host_id
     found: dict[tuple[int, tuple[str, ...]], dict[str, None]] = {}
     for forecast in answer.forecasts:
-        hosts = {run.host_id for run in forecast.fit.runs} - {here}
+        ours = [run for run in forecast.fit.runs if run.backend != "imported"]
+        hosts = {run.host_id for run in ours} - {here}
         if hosts:
-            steps = sum(
-                run.host_id == here and run.subject.scenario is not None
-                for run in forecast.fit.runs
-            )
+            steps = sum(run.host_id == here and run.subject.scenario is not None for run in ours)
             found.setdefault((steps, tuple(sorted(hosts))), {})[forecast.system.name] = None
     for (steps, others), systems in found.items():
         known = f"no step of host {here} is known"

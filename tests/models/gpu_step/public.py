@@ -1,0 +1,65 @@
+"""A part of the public measurements, as fits see it: two networks and a few calls by themselves."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+
+from networks.gpu_steps import GpuStep, Operator, StepKey, Tensor
+from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
+from warehouse.run_archive import kept_runs, kept_tables
+
+PUBLIC = Path(__file__).parents[3] / "data" / "public"
+NETWORKS = ("resnet50", "bert_base", "gpt2_small")
+_TAKEN = {"gpu_h100": 1, "neusight": 40, "transformer_operators_a100": 100}
+"""Of calls by themselves, each so many'th."""
+
+
+@cache
+def public_tables() -> Mapping[str, pl.DataFrame]:
+    """Return rows of `run`, `source` and `external` of some sets."""
+    found: dict[str, list[pl.DataFrame]] = {"run": [], "source": [], "external": []}
+    for name, every in _TAKEN.items():
+        for run in kept_runs(PUBLIC / name):
+            tables = kept_tables(PUBLIC / name, run.run_id)
+            for table, rows in found.items():
+                frame = pl.DataFrame(tables[table])
+                if table == "external":
+                    frame = _some(frame, every, str(run.config["mapping"]))
+                rows.append(frame)
+    return {name: pl.concat(rows) for name, rows in found.items()}
+
+
+def _some(rows: pl.DataFrame, every: int, mapping: str) -> pl.DataFrame:
+    network = pl.col("subject").str.json_path_match("$.network")
+    if mapping in ("steps", "operations", "traces"):
+        return rows.filter(network.is_null() | network.is_in(NETWORKS))
+    return rows.filter(pl.col("row_number") % every == 0)
+
+
+def scenario(node_type: str = "gpu.h100", **load: object) -> Scenario:
+    """Return training of a network on one device."""
+    workload = {"dnn": "small_cnn", "framework": "pytorch", "image_size": 32, "batch_size": 8}
+    return Scenario(
+        workload=TrainingWorkload.model_validate({**workload, **load}),
+        strategy=Strategy(kind="single", workers=1),
+        nodes=(NodeGroup(role="worker", node_type=node_type, count=1),),
+    )
+
+
+def made_up_steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
+    """Return, for any network, three products, a sum and a view, larger with the batch."""
+    return {key: _made_up(key) for key in wanted}
+
+
+def _made_up(key: StepKey) -> GpuStep:
+    dtype = key.precision
+    left, right = Tensor((64 * key.batch_size, 1024), dtype), Tensor((1024, 1024), dtype)
+    operators = (
+        Operator("mm", (left, right), (left,)),
+        Operator("add", (left, left), (left,)),
+        Operator("t", (right,), (right,), view=True),
+    )
+    peak_bytes = 4 * 1024**2 * 2 + 10 * left.bytes
+    return GpuStep(operators, (0, 1, 2) * 3, (1024**2,), peak_bytes)

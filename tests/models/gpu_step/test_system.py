@@ -1,0 +1,207 @@
+"""The system: what a forecast consists of, what is refused, what is left out of what judges it."""
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from math import log
+
+import pytest
+
+from models.gpu_step import system
+from models.gpu_step.measurements import Measurements, read_measurements
+from models.gpu_step.system import (
+    GPU_STEP,
+    GpuStepModel,
+    Widths,
+    device_errors,
+    fit_model,
+    judged_families,
+)
+from models.system import FittedWithDetail
+from networks.gpu_steps import StepKey
+from tests.models.gpu_step.public import made_up_steps, public_tables, scenario
+from warehouse.inputs import Refusal
+from warehouse.records import BadInput
+
+
+@cache
+def measured() -> Measurements:
+    return read_measurements(public_tables())
+
+
+@cache
+def model() -> GpuStepModel:
+    return fit_model(measured())
+
+
+@pytest.fixture(autouse=True)
+def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(system, "gpu_steps", made_up_steps)
+    system._cached_work.cache_clear()  # noqa: SLF001
+    yield
+    system._cached_work.cache_clear()  # noqa: SLF001
+
+
+def test_public_measurements_are_read() -> None:
+    found = measured()
+    assert {one.family for one in found.steps} == {"resnet", "bert", "gpt2"}
+    first = found.steps[0]
+    assert (first.network, first.size, first.batch) == ("resnet50", 224, 64)
+    assert first.step_us == pytest.approx(36_813.2)
+    # The sum of its operators, without rows that repeat others.
+    assert first.gpu_us == pytest.approx(35_330, rel=0.01)
+    assert sum(first.trace.parameters) == 25_557_032
+    kinds = {one.work.kind for one in found.timings if one.device.name == "h100"}
+    assert {"matmul", "convolution", "attention", "optimizer", "normalization"} <= kinds
+    assert {"a100-sxm4-80gb", "v100", "t4", "p4", "p100"} <= {
+        one.device.name for one in found.timings
+    }
+
+
+def test_rows_that_are_not_there_are_told() -> None:
+    tables = {name: table.clear() for name, table in public_tables().items()}
+    with pytest.raises(BadInput, match="stepcast load data/public"):
+        fit_model(read_measurements(tables))
+
+
+def test_a_forecast_says_what_it_consists_of() -> None:
+    asked = scenario(batch_size=64)
+    (row,) = model().predict([asked]).to_dicts()
+    detail = model().detail(asked)
+    assert row["value"] == pytest.approx(max(detail["gpu_s"], detail["host_s"]), rel=0.01)
+    assert row["low"] < row["value"] < row["high"]
+    assert detail["binds"] == "host" and detail["free_batch_size"] > 64
+    assert detail["fits"] and detail["largest_batch_size"] > 64
+    assert (detail["rests_on"], detail["device"]) == ("public", "h100")
+    assert detail["costliest"][0]["operator"] == "mm" and detail["costliest"][0]["calls"] == 3
+    json.dumps(detail)
+
+
+def test_the_gpu_binds_where_batches_are_large() -> None:
+    detail = model().detail(scenario(batch_size=16_384))
+    assert detail["binds"] == "gpu" and detail["free_batch_size"] is None
+    products_s = 3 * 2 * 64 * 16_384 * 1024 * 1024 / 66.9e12
+    assert products_s < detail["gpu_s"] < 2.5 * products_s
+
+
+def test_half_precision_and_tf32_are_faster_and_accumulation_repeats_passes() -> None:
+    def gpu_s(**load: object) -> float:
+        return float(model().detail(scenario(batch_size=4096, **load))["gpu_s"])
+
+    assert gpu_s(precision="bfloat16") < gpu_s(precision="tf32") < gpu_s()
+    assert gpu_s(accumulate=4) == pytest.approx(4 * gpu_s(), rel=0.01)
+    assert gpu_s(optimizer="adamw") > gpu_s()
+
+
+def test_memory_grows_with_the_optimizers_state() -> None:
+    def peak(**load: object) -> int:
+        return int(model().detail(scenario(batch_size=64, **load))["peak_bytes"])
+
+    assert peak(optimizer="momentum") - peak() == 4 * 1024**2
+    assert peak(optimizer="adamw") - peak() == 8 * 1024**2
+    small = model().detail(scenario("gpu.t4", batch_size=65_536))
+    assert not small["fits"] and small["largest_batch_size"] < 65_536
+
+
+def test_a_gpu_that_nobody_timed_rests_on_its_data_sheet() -> None:
+    assert model().detail(scenario("gpu.l4"))["rests_on"] == "data sheet"
+    # T4's half precision was timed by nobody, its float32 was.
+    assert model().detail(scenario("gpu.t4", precision="float16"))["rests_on"] == "data sheet"
+    assert model().detail(scenario("gpu.t4"))["rests_on"] == "public"
+
+
+def test_what_it_says_nothing_of() -> None:
+    found = GPU_STEP.rests_on(scenario("gpu.t4", precision="bfloat16"))
+    assert isinstance(found, Refusal) and "t4 has no matrix units for bfloat16" in found.reason
+    unknown = GPU_STEP.rests_on(scenario("gpu.mine"))
+    assert isinstance(unknown, Refusal) and not unknown.foreign
+    assert "no data sheet of a GPU of gpu.mine" in unknown.reason
+    processor = GPU_STEP.rests_on(scenario("emu.avx2.1c"))
+    assert isinstance(processor, Refusal) and processor.foreign
+
+
+def test_a_fit_that_is_read_again_forecasts_the_same() -> None:
+    again = GPU_STEP.load(model().parameters_json(), {})
+    assert isinstance(again, FittedWithDetail)
+    asked = [scenario(batch_size=64), scenario("g5.xlarge", batch_size=4096, precision="bfloat16")]
+    assert again.predict(asked).equals(model().predict(asked))
+
+
+def test_twenty_node_types_take_a_twentieth_of_a_second() -> None:
+    again = GpuStepModel.from_json(model().parameters_json())
+    names = ["gpu.h100", "gpu.h200", "gpu.p100", "gpu.v100", "gpu.t4", "gpu.a100", "gpu.l4"]
+    asked = [scenario(name, batch_size=8 * size) for name in names[:1] for size in (1,)]
+    asked += [scenario(name) for name in names for _ in range(3)][:19]
+    started = time.process_time()
+    assert again.predict(asked).height == 20
+    assert time.process_time() - started < 0.25
+
+
+def test_intervals_hold_nine_of_ten_errors_and_the_next_one() -> None:
+    errors = [0.01 * one for one in range(1, 20)]
+    widths = Widths.of(errors, [])
+    assert widths.timed == pytest.approx(0.18)
+    assert widths.untimed == pytest.approx(log(3))
+    assert sum(one <= widths.timed for one in errors) / len(errors) >= 0.9
+
+
+def test_a_family_that_is_left_out_has_no_influence_on_its_forecasts() -> None:
+    """Permuted times of its operators and steps change no forecast of it, to the bit."""
+    plain = measured()
+    draw = random.Random(3)
+    ours = [place for place, one in enumerate(plain.timings) if one.family == "bert"]
+    times_us = [plain.timings[place].us for place in ours]
+    draw.shuffle(times_us)
+    timings = list(plain.timings)
+    for place, us in zip(ours, times_us, strict=True):
+        timings[place] = replace(timings[place], us=us)
+    steps = tuple(
+        replace(one, step_us=one.step_us * draw.uniform(0.3, 3)) if one.family == "bert" else one
+        for one in plain.steps
+    )
+    permuted = replace(plain, timings=tuple(timings), steps=steps)
+
+    def forecasts(measurements: Measurements, family: str) -> list[float]:
+        return [
+            one.step.step_us
+            for one in judged_families(measurements)
+            if one.measured.family == family
+        ]
+
+    assert forecasts(plain, "bert") == forecasts(permuted, "bert")
+    assert forecasts(plain, "gpt2") != forecasts(permuted, "gpt2")
+
+
+def test_a_device_that_is_left_out_has_no_influence_on_its_forecasts() -> None:
+    plain = measured()
+    draw = random.Random(4)
+    timings = tuple(
+        replace(one, us=one.us * draw.uniform(0.2, 5)) if one.device.name == "v100" else one
+        for one in plain.timings
+    )
+    permuted = replace(plain, timings=timings)
+
+    def forecasts(measurements: Measurements, name: str) -> list[float]:
+        names = [one.device.name for one in measurements.passes]
+        order = [one for device in sorted(set(names)) for one in names if one == device]
+        found = device_errors(replace(measurements, steps=()))
+        return [error for error, device in zip(found, order, strict=True) if device == name]
+
+    assert forecasts(plain, "v100") == forecasts(permuted, "v100")
+    assert forecasts(plain, "t4") != forecasts(permuted, "t4")
+
+
+def test_tracing_asks_for_the_autocast_of_a_precision() -> None:
+    asked: list[StepKey] = []
+
+    def noted(keys: list[StepKey]) -> dict[StepKey, object]:
+        asked.extend(keys)
+        return dict(made_up_steps(keys))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(system, "gpu_steps", noted)
+        GPU_STEP.prepare([scenario(precision="tf32"), scenario(precision="bfloat16")])
+    assert [one.precision for one in asked] == ["float32", "bfloat16"]
