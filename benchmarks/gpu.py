@@ -195,7 +195,8 @@ def without_device(timings: Iterable[Timing], name: str) -> list[Timing]:
 
 
 def _passes(measured: Measurements) -> Iterator[Figure]:
-    by_device, by_model = {}, {}
+    by_device: dict[int, float] = {}
+    by_model: dict[int, float] = {}
     for name in sorted({one.device.name for one in measured.passes}):
         times = gpu_time.fit(without_device(measured.timings, name))
         ours = [one for one in measured.passes if one.device.name == name]

@@ -167,8 +167,10 @@ def _select_planned_runs(
 ) -> list[PlannedRun] | Refusal:
     """Return the runs that meet an ask, in a study that profiles a curve on links of its own."""
     if ask.whose == "public":
-        reason = "it rests on public measurements, which are of no study; ask `stepcast predict`"
-        return Refusal(reason, foreign=True)
+        return Refusal(
+            "it rests on public measurements, which are of no study; ask `stepcast predict`",
+            foreign=True,
+        )
     asks = resolve_input(ask, curve, backend)
     if ask.on_its_link and (reason := refusal(asks[0].scenario, ask.scenario)):
         return Refusal(reason)

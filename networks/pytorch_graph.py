@@ -5,12 +5,12 @@ is computed. `networks.traced_step` notes the operators.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from networks.gpu_trace import trace_step
+from networks.gpu_trace import Precision, trace_step
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.primitives import PrimitiveGraph
 from networks.pytorch_training import build_pytorch
@@ -87,7 +87,7 @@ def gpu_step_fields(
         module = build_pytorch(dnn, image_size, num_classes)
         images = torch.empty(batch_size, 3, image_size, image_size)
         labels = torch.zeros(batch_size, dtype=torch.int64)
-        return trace_step(module, images, labels, precision)
+        return trace_step(module, images, labels, cast(Precision, precision))
 
 
 # The graph of primitive operations of PyTorch's networks of ours.

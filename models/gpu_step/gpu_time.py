@@ -127,8 +127,9 @@ class _Calls:
             wide = np.where(self.columns > 1, np.log(np.maximum(self.columns, 1)), 0.0)
             few = self.multiprocessors * 8 / np.maximum(self.rows, 1)
             few = np.where(wide > 0, np.log(np.maximum(1.0, few)), 0.0)
-            parts = (1.0, floor_share, cached, self.half, wide / 10, few, self.half * few)
-            return self._stacked(parts)
+            return self._stacked(
+                (1.0, floor_share, cached, self.half, wide / 10, few, self.half * few)
+            )
         empty = np.log(np.ceil(self.waves) / self.waves)
         waste = np.log(self.whole)
         bound = np.log((self.compute_s + 1e-9) / (self.move_s + 1e-9))
@@ -364,8 +365,8 @@ def _fit_kind(timings: Sequence[Timing]) -> _Regression:
     target = np.log(us / (shares * bases).sum(axis=1))
     slopes, (by_name, by_device), left = _regressed(matrix, target, weights, (named, on))
     # Few digits: there are thousands of them in a fit that is kept.
-    places, left = np.round(places, 3), np.round(left, 4)
-    return _Regression(base, own, slopes, by_name, by_device, places, left, named, on)
+    few, residuals = np.round(places, 3), np.round(left, 4)
+    return _Regression(base, own, slopes, by_name, by_device, few, residuals, named, on)
 
 
 def _regressed(
@@ -381,11 +382,12 @@ def _regressed(
     normal = matrix.T @ weighted + np.diag(penalty)
     members = [np.unique(group, return_inverse=True) for group in groups]
     totals = [np.bincount(places, weights) + _NAME_PRIOR for _, places in members]
-    offsets = [np.zeros(len(names)) for names, _ in members]
+    offsets: list[Vector] = [np.zeros(len(names)) for names, _ in members]
     moved = [np.zeros(len(target)) for _ in groups]
-    slopes = np.zeros(matrix.shape[1])
+    slopes: Vector = np.zeros(matrix.shape[1])
     for _ in range(_ROUNDS):
-        slopes = np.linalg.solve(normal, weighted.T @ (target - sum(moved)))
+        left = weighted.T @ (target - sum(moved))
+        slopes = np.asarray(np.linalg.solve(normal, left), np.float64)
         for i, (_, places) in enumerate(members):
             left = target - matrix @ slopes - sum(moved) + moved[i]
             offsets[i] = np.bincount(places, weights * left) / totals[i]

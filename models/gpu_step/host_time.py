@@ -26,8 +26,8 @@ _ROUNDS = 30
 class StepTiming:
     """A step that was timed: launches, views, microseconds of it and of the GPU's work in it."""
 
-    launches: int
-    views: int
+    launches: float
+    views: float
     step_us: float
     gpu_us: float
 
@@ -44,7 +44,7 @@ class HostTime:
         """Microseconds of a view."""
         return VIEW_SHARE * self.launch_us
 
-    def us(self, launches: int, views: int) -> float:
+    def us(self, launches: float, views: float) -> float:
         """Return the microseconds that the host takes to issue a step."""
         return self.step_us + launches * self.launch_us + views * self.view_us
 

@@ -160,7 +160,8 @@ def _h100_steps(
     for row in rows["gpu_h100", "operations"]:
         if row["operation"] != _REPEATS:
             profiled[*(row[key] for key in _STEP), row["optimizer"]].append(row)
-    steps, timings = [], []
+    steps: list[MeasuredStep] = []
+    timings: list[Timing] = []
     keys = (*_STEP, "optimizer", "layout", "family", "device")
     for subject, metrics in _by_subject(rows["gpu_h100", "steps"], *keys).items():
         *step, optimizer, layout, family, device_name = subject
@@ -389,8 +390,8 @@ def _benchmarked(row: Fields) -> Operator | None:
             sides = [(batch, rows, inner), (batch, inner, columns)]
             return _call("bmm", sides, [(batch, rows, columns)])
         case "linear":
-            sides = [(columns,), (rows, inner), (inner, columns)]
-            return _call("addmm", sides, [(rows, columns)])
+            given: list[Shape] = [(columns,), (rows, inner), (inner, columns)]
+            return _call("addmm", given, [(rows, columns)])
         case "ln":
             return _call(_NAMES["ln"], [(rows, columns), (columns,), (columns,)], [(rows, columns)])
         case "conv":
@@ -477,7 +478,7 @@ def _forward(row: Fields) -> list[Operator]:
     if not written:
         return []
     others = {"copy": "clone", "cast": "_to_copy"}
-    name = _NAMES.get(operation) or others.get(operation, operation)
+    name = _NAMES.get(operation) or others.get(operation) or str(operation)
     return [_call(name, given, written[:1])]
 
 
@@ -562,7 +563,8 @@ def _transformed(row: Fields) -> tuple[Sequence[Operator], Sequence[Operator]]:
         return _call(name, list(map(whole, inputs)), list(map(whole, out)), "float16")
 
     operation, batch, words = row["operation"], row["batch"], row["sequence_length"]
-    parts, dim, heads = row.get("tensor_parallel") or 1, row.get("hidden"), row.get("heads")
+    parts, dim = row.get("tensor_parallel") or 1.0, row.get("hidden") or 0.0
+    heads = row.get("heads") or 1.0
     if operation in _SIDES:
         inner, columns = _SIDES[operation](dim, parts)
         rows = batch * words
@@ -588,8 +590,8 @@ def _transformed(row: Fields) -> tuple[Sequence[Operator], Sequence[Operator]]:
         return (), ()
     given = {
         "layernorm": (batch, words, dim),
-        "gelu": (batch, words, 4 * (dim or 0) / parts),
-        "softmax": (batch * (heads or 1) / parts, words, words),
+        "gelu": (batch, words, 4 * dim / parts),
+        "softmax": (batch * heads / parts, words, words),
     }[operation]
     forward, backward = shapes[operation]
     return [half(forward, [given], given)], [half(backward, [given] * 2, given)]

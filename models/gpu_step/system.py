@@ -114,7 +114,7 @@ class GpuStepModel:
             timed: types in which operators were timed, by device.
         """
         self._times, self._host, self._widths, self._timed = times, host, widths, timed
-        self._known: dict[StepKey, tuple[StepWork, Vector]] = {}
+        self._known: dict[tuple[StepKey, str], tuple[StepWork, Vector]] = {}
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return the seconds of a step, with an interval."""
@@ -274,12 +274,13 @@ def fit_model(measured: Measurements) -> GpuStepModel:
     if not measured.timings or not measured.steps:
         raise BadInput("public measurements lack steps of a GPU; `stepcast load data/public`")
     times = gpu_time.fit(measured.timings)
-    timed: dict[str, dict[str, None]] = defaultdict(dict)
+    timed: dict[str, set[str]] = defaultdict(set)
     for one in measured.timings:
-        timed[one.device.name].setdefault(one.work.dtype)
+        timed[one.device.name].add(one.work.dtype)
     host = fit_host(measured.steps, times_of(measured.steps, times))
     widths = Widths.of(family_errors(measured), device_errors(measured))
-    return GpuStepModel(times, host, widths, timed)
+    dtypes = {name: tuple(sorted(found)) for name, found in timed.items()}
+    return GpuStepModel(times, host, widths, dtypes)
 
 
 def family_errors(measured: Measurements) -> list[float]:

@@ -80,7 +80,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         asked.append(arguments[1:])
         return [made_up(*_named(word)).to_json() for word in arguments[1:]]
 
-    monkeypatch.setattr(extraction, "_told", told)
+    monkeypatch.setattr(extraction, "told", told)
     monkeypatch.setattr(extraction, "_PRIMITIVES", {})
     monkeypatch.setattr(extraction, "_KEPT_PRIMITIVES", 2)
     return asked

@@ -1,6 +1,7 @@
 """Operators of a step as a GPU is asked for them."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 import torch
@@ -97,7 +98,11 @@ def test_a_network_by_name_is_traced_in_another_process() -> None:
 
 
 def test_a_users_model_has_the_steps_that_were_traced() -> None:
-    told = {"operators": [["relu", [[[2], "float32"]], [], False]], "order": [0], "parameters": [3]}
+    told: dict[str, Any] = {
+        "operators": [["relu", [[[2], "float32"]], [], False]],
+        "order": [0],
+        "parameters": [3],
+    }
     steps = {"2 float32": {**told, "peak_bytes": 512}, "4 float32": {"error": "no memory"}}
     register_own_network("own-gpu1", 0, None, "pytorch")
     register_own_steps("own-gpu1", 0, steps)

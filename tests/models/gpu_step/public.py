@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -38,7 +39,7 @@ def _some(rows: pl.DataFrame, every: int, mapping: str) -> pl.DataFrame:
     return rows.filter(pl.col("row_number") % every == 0)
 
 
-def scenario(node_type: str = "gpu.h100", **load: object) -> Scenario:
+def scenario(node_type: str = "gpu.h100", **load: Any) -> Scenario:
     """Return training of a network on one device."""
     workload = {"dnn": "small_cnn", "framework": "pytorch", "image_size": 32, "batch_size": 8}
     return Scenario(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from math import log
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_the_gpu_binds_where_batches_are_large() -> None:
 
 
 def test_half_precision_and_tf32_are_faster_and_accumulation_repeats_passes() -> None:
-    def gpu_s(**load: object) -> float:
+    def gpu_s(**load: Any) -> float:
         return float(model().detail(scenario(batch_size=4096, **load))["gpu_s"])
 
     assert gpu_s(precision="bfloat16") < gpu_s(precision="tf32") < gpu_s()
@@ -97,7 +98,7 @@ def test_half_precision_and_tf32_are_faster_and_accumulation_repeats_passes() ->
 
 
 def test_memory_grows_with_the_optimizers_state() -> None:
-    def peak(**load: object) -> int:
+    def peak(**load: Any) -> int:
         return int(model().detail(scenario(batch_size=64, **load))["peak_bytes"])
 
     assert peak(optimizer="momentum") - peak() == 4 * 1024**2

@@ -238,7 +238,7 @@ def test_networks_that_nobody_measured_are_traced_by_one_child(
         asked.append(arguments)
         return [made_up.chain(convolutions(12), "anything").to_json()] * 2
 
-    monkeypatch.setattr(extraction, "_told", told)
+    monkeypatch.setattr(extraction, "told", told)
     found = ask(engine, *(Workload(dnn=dnn, image_size=40) for dnn in ("small_cnn", "vgg11")))
     assert asked == [["primitives", "small_cnn:40", "vgg11:40"]]
     assert [one.status for one in found] == ["forecast"] * 2
