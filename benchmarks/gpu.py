@@ -6,9 +6,10 @@ judged. Devices are left out with all boards of their chip.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import exp, log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -34,6 +35,7 @@ from models.gpu_step.system import (
     times_of,
     without_families,
 )
+from warehouse.records import BadInput
 from warehouse.run_archive import kept_runs, kept_tables
 from warehouse.sets import sets_below
 
@@ -60,12 +62,49 @@ class Figure:
     beside: str = ""
 
 
+@dataclass(frozen=True)
+class GpuReport:
+    """All figures; `answered` of `asked` steps have a forecast, by fits without their family.
+
+    `forecast_ms` is processor time of the step with the most operators, on 20 devices.
+    """
+
+    figures: tuple[Figure, ...]
+    answered: int
+    asked: int
+    forecast_ms: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures by key."""
+        return asdict(self)
+
+
+def measure(folder: Path, progress: Callable[[str], None] = lambda _: None) -> GpuReport:
+    """Judge forecasts by the public measurements of a folder.
+
+    Raises:
+        BadInput: sets are damaged, or there are none.
+    """
+    measured = read_public(folder)
+    progress(f"read {len(measured.timings):,} timed calls and {len(measured.steps)} steps")
+    families = judged_families(measured)
+    progress("forecast steps of families that were left out")
+    return GpuReport(
+        tuple(figures(measured, families)),
+        len(families),
+        len(measured.steps),
+        forecast_ms(measured, gpu_time.fit(measured.timings)),
+    )
+
+
 def read_public(folder: Path) -> Measurements:
     """Return the measurements of folders of sets; the history is not asked.
 
     Raises:
-        BadInput: sets are damaged.
+        BadInput: sets are damaged, or there are none.
     """
+    if not sets_below(folder):
+        raise BadInput(f"{folder} holds no sets of public measurements; expected data/public")
     found: dict[str, list[pl.DataFrame]] = {name: [] for name in _TABLES}
     for sets in sets_below(folder):
         for run in kept_runs(sets):
@@ -75,9 +114,8 @@ def read_public(folder: Path) -> Measurements:
     return read_measurements({name: pl.concat(tables) for name, tables in found.items()})
 
 
-def figures(measured: Measurements) -> Iterator[Figure]:
-    """Yield all figures."""
-    families = judged_families(measured)
+def figures(measured: Measurements, families: Sequence[JudgedStep]) -> Iterator[Figure]:
+    """Yield all figures; `families` are steps as forecast without their own."""
     yield from _gpu_time(families, "10 %")
     yield from _steps(families)
     alone = [one for one in measured.timings if one.device.name == "h100"]
@@ -295,11 +333,6 @@ def _missed(what: str, errors: dict[str, list[float]]) -> Figure:
         n += len(ours)
     share = 100 * outside / n
     return Figure(f"intervals of 90 %, {what}: outside", n, share, share, share, "5 to 15 %")
-
-
-def answered(measured: Measurements) -> tuple[int, int]:
-    """Return how many steps of gpu_h100 have a forecast, and how many there are."""
-    return len(judged_families(measured)), len(measured.steps)
 
 
 def forecast_ms(measured: Measurements, times: GpuTime) -> float:

@@ -166,7 +166,10 @@ def predict_curves(
     with warehouse.reading():
         runs = visible_runs(warehouse, known_by)
         public = public_runs(warehouse, known_by)
-        place = select_host(runs, curves, backend, host) if runs or not public else host_here()
+        if runs or host or not public:
+            place = select_host(runs, curves, backend, host)
+        else:
+            place = host_here()
         on_backend = [run for run in runs if run.backend == place.backend]
         ours = [run for run in on_backend if run.host_id == place.host_id]
         elsewhere = [run for run in on_backend if run.host_id != place.host_id]

@@ -1,7 +1,6 @@
 """`stepcast bench`: how fast Stepcast itself is. Each benchmark is one command of the group."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -219,7 +218,7 @@ def gpu(
     folder: Annotated[
         Path, typer.Argument(help="Folders of sets with public measurements.")
     ] = Path("data/public"),
-    as_json: Annotated[bool, typer.Option("--json", help="A list of figures.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
 ) -> None:
     """Judge forecasts of steps on GPUs by public measurements, each left out of its own fit.
 
@@ -232,15 +231,12 @@ def gpu(
     """
     import polars as pl
 
-    from benchmarks.gpu import figures, forecast_ms, read_public
-    from models.gpu_step import gpu_time
-    from pipelines.cli.tables import print_table
+    from benchmarks.gpu import measure
+    from pipelines.cli.tables import print_table, print_text
 
-    measured = read_public(folder)
-    found = list(figures(measured))
-    took_ms = forecast_ms(measured, gpu_time.fit(measured.timings))
+    found = measure(folder, progress=lambda line: typer.echo(line, err=True))
     if as_json:
-        typer.echo(json.dumps([*map(asdict, found), {"forecast_ms": took_ms}]))
+        typer.echo(json.dumps(found.to_dict()))
         return
     print_table(
         pl.DataFrame(
@@ -255,13 +251,14 @@ def gpu(
                     "" if one.floor is None else f"{one.floor:.1f} %",
                     one.beside,
                 )
-                for one in found
+                for one in found.figures
             ],
             ["judged on", "n", "error", "median", "largest", "goal", "floor", "beside it"],
             orient="row",
         )
     )
-    typer.echo(f"The largest network's step on 20 devices: {took_ms:.0f} ms of processor time.")
+    print_text(f"{found.answered} of {found.asked} steps of gpu_h100 have a forecast.")
+    print_text(f"One of the largest network, on 20 devices, takes {found.forecast_ms:.0f} ms.")
 
 
 @bench.command()

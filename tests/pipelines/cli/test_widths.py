@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from benchmarks import ceer, ingest, optimizer, predictddl, simulator
+from benchmarks import ceer, gpu, ingest, optimizer, predictddl, simulator
 from forecasting.study_checks import load_unchecked
 from pipelines.cli import predict_bench, reference, tables
 from pipelines.cli.run_job import show_results
@@ -60,6 +60,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 """Commands that print a table of the small history, and what they are asked."""
 BENCHES = {
     "bench ceer": ceer,
+    "bench gpu": gpu,
     "bench ingest": ingest,
     "bench optimizer": optimizer,
     "bench predict": predict_bench,
@@ -193,6 +194,10 @@ def test_figures_of_programs_fit(
     figures: dict[str, object] = {field.name: 12_345_678.9 for field in dataclasses.fields(report)}
     if program is optimizer:
         figures["choices"] = ("4 emu.avx512.s15, 2 emu.sse41.s15",) * 4
+    if program is gpu:
+        judged = "gpu_h100, families left out: step, the host binds (as forecast)"
+        numbers = (12, 12.34, 12.34, 123.45, "10 %", 12.3, "larger of both 12.3 %")
+        figures["figures"] = (gpu.Figure(judged, *numbers),)
     monkeypatch.setattr(program, "measure", lambda *_, **__: report(**figures))
     answer = stepcast(*name.split())
     assert answer.code == 0, answer.err
