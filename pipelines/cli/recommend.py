@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from models.choice.overheads import Overheads
-from pipelines.cli.pictures import check_picture, write_picture
-from pipelines.cli.query import warehouse_here
 from pipelines.cli.tables import print_text
-from pipelines.cli.workload import (
-    as_json,
-    build_own_model,
-    check_length,
-    check_options,
-    in_words,
-    is_target,
-)
 from warehouse import limits
 from warehouse.records import Backend, BadInput
 
@@ -27,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from forecasting.decisions.question import JobQuestion
+    from models.choice.overheads import Overheads
     from networks.own_model import OwnModel
 
 Choice = Literal["cost", "time"]
@@ -230,7 +220,10 @@ def _answer(
     """
     from forecasting.decisions.answer import answer
     from forecasting.inputs import systems_named
+    from pipelines.cli.pictures import check_picture, write_picture
+    from pipelines.cli.query import warehouse_here
     from pipelines.cli.recommend_output import print_decision, print_json
+    from pipelines.cli.workload import as_json, in_words
 
     check_picture(shown.picture)
     _check_capacity(rented.capacity)
@@ -299,6 +292,7 @@ def _with_model(
         BadInput: as `pipelines.cli.workload.check_options` and `built`.
     """
     from forecasting.decisions.question import batch_sizes_of
+    from pipelines.cli.workload import build_own_model, check_length, check_options, is_target
 
     target, sequence_length = question.dnn, of_answers["--sequence-length"]
     if not is_target(target, _NETWORK):
@@ -328,7 +322,9 @@ def _server(text: str | None) -> tuple[str | None, int]:
     return name, int(count) if equals else 1
 
 
-def _overheads(of_answers: Mapping[str, Any]) -> Overheads:
+def _overheads(of_answers: Mapping[str, Any]) -> "Overheads":
+    from models.choice.overheads import Overheads
+
     units = {
         "launch_s": ("--launch-min", 60),
         "load_s": ("--load-min", 60),
