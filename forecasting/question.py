@@ -254,9 +254,11 @@ def _rests(
     place: HostSelection,
 ) -> SelectedRuns | ForecastRefusal:
     """Return the runs that a forecast rests on; a refusal if some are not there."""
-    if reason := place.lacks(scenario):
-        return ForecastRefusal(scenario, system, reason)
     asks = system.rests_on(scenario)
+    # What others measured is of no host.
+    of_hosts = isinstance(asks, Refusal) or any(ask.whose != "public" for ask in asks)
+    if of_hosts and (reason := place.lacks(scenario)):
+        return ForecastRefusal(scenario, system, reason)
     if isinstance(asks, Refusal):
         return ForecastRefusal(scenario, system, asks.reason, asks.foreign)
     on_links = [resolve_input(ask, curve, place.backend) for ask in asks]

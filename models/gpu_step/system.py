@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from math import ceil, exp, log
+from statistics import fmean
 from typing import Any, Self
 
 import numpy as np
@@ -41,15 +42,29 @@ _FOLDS = 4
 
 @dataclass(frozen=True)
 class Widths:
-    """Half-widths of intervals of logarithms: of devices that were timed, and of others."""
+    """Half-widths of intervals of logarithms: of devices that were timed, and of others.
+
+    Beside each how wrong forecasts were from which it is, a mean in percent, and how many.
+    """
 
     timed: float
     untimed: float
+    timed_percent: float | None = None
+    timed_n: int = 0
+    untimed_percent: float | None = None
+    untimed_n: int = 0
 
     @classmethod
-    def of(cls, timed: Iterable[float], untimed: Iterable[float]) -> Self:
+    def of(cls, timed: Sequence[float], untimed: Sequence[float]) -> Self:
         """Return those that hold of past errors, of which n + 1 make room for the next one."""
-        return cls(half_width(timed), half_width(untimed))
+        percent = [
+            fmean(100 * abs(exp(one) - 1) for one in errors) if errors else None
+            for errors in (timed, untimed)
+        ]
+        counts = len(timed), len(untimed)
+        return cls(
+            half_width(timed), half_width(untimed), percent[0], counts[0], percent[1], counts[1]
+        )
 
 
 def half_width(errors: Iterable[float]) -> float:
@@ -136,12 +151,14 @@ class GpuStepModel:
         `free_batch_size` (to which batches cost nothing, where the host binds), `peak_bytes` that
         PyTorch allocates, `needed_bytes` with fragmentation and context, `memory_bytes` of the GPU,
         whether it `fits`, about the `largest_batch_size` that does, `unknown_share` of the GPU's
-        time, what it `rests_on`, and the `costliest` operators.
+        time, what it `rests_on`, how wrong forecasts were of families (else devices) that were left
+        out of the fit (`past_error_percent`, `past_n`), and the `costliest` operators.
         """
         work, step, unknown = self._step(scenario)
         device, load = _device(scenario), scenario.workload
         memory, largest = _memory(scenario, device)
         free = int(load.batch_size * step.host_us / step.gpu_us) if step.binds == "host" else None
+        is_timed, widths = self._is_timed(device, load.precision), self._widths
         return {
             "device": device.name,
             "binds": step.binds,
@@ -155,7 +172,9 @@ class GpuStepModel:
             "fits": memory.fits(device),
             "largest_batch_size": largest,
             "unknown_share": unknown,
-            "rests_on": "public" if self._is_timed(device, load.precision) else "data sheet",
+            "rests_on": "public" if is_timed else "data sheet",
+            "past_error_percent": widths.timed_percent if is_timed else widths.untimed_percent,
+            "past_n": widths.timed_n if is_timed else widths.untimed_n,
             "data_sheet": device.source,
             "costliest": self._costliest(work, scenario),
         }

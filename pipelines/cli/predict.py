@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -105,6 +106,14 @@ def predict(
             "one-node: measure one node now, about 30 seconds for each node type and batch."
         ),
     ] = None,
+    loader_samples_per_s: Annotated[
+        float | None,
+        typer.Option(help="Samples a second that loading brings: a step waits for its own."),
+    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Of one GPU: the costliest operators, and what is unknown."),
+    ] = False,
     far_out: Annotated[
         bool,
         typer.Option("--far-out", help="Show forecasts farther out than any that was judged."),
@@ -130,6 +139,9 @@ def predict(
 
     Example: stepcast predict --dnn small_cnn --image-size 24 --batch-size 1 --workers 8
     --worker emu.native.s25 --server emu.server --link-mbps 200 --systems async_sgd,linear
+
+    Example: stepcast predict hf:bert --batch-size 64 --sequence-length 128 --precision bf16
+    --optimizer adamw --worker gpu.h100,gpu.a100 --dataset-samples 1000000 --explain
 
     Example: stepcast predict templates.yaml --json
 
@@ -176,9 +188,14 @@ def predict(
         from forecasting.calibration import predict_corrected
         from forecasting.inputs import systems_named
         from pipelines.cli.calibrate import check_writes
+        from pipelines.cli.device_answer import bounded_by_loader
         from pipelines.cli.predict_output import check_samples, print_answer, print_json
 
         check_samples(dataset_samples)
+        if loader_samples_per_s is not None and not 0 < loader_samples_per_s < float("inf"):
+            raise BadInput(
+                f"--loader-samples-per-s: expected a number above 0, found {loader_samples_per_s:g}"
+            )
         check_writes(calibrate, dry_run)
         chosen = systems_named(_names(systems))
         if model is not None:
@@ -207,11 +224,23 @@ def predict(
         from pipelines.cli.pictures import write
 
         write(chrome_trace, trace_of(answer).encode(), told=not as_json)
+    if loader_samples_per_s is not None:
+        answer = replace(
+            answer,
+            forecasts=tuple(
+                bounded_by_loader(one, loader_samples_per_s) for one in answer.forecasts
+            ),
+        )
     if as_json:
         print_json(answer, own, dataset_samples)
     else:
         print_answer(
-            answer, listed, named=systems is not None, own=own, dataset_samples=dataset_samples
+            answer,
+            listed,
+            named=systems is not None,
+            own=own,
+            dataset_samples=dataset_samples,
+            explain=explain,
         )
 
 

@@ -12,6 +12,7 @@ from forecasting.costs import samples_per_s
 from forecasting.missing_runs import total_minutes
 from forecasting.question import ForecastAnswer, ForecastRefusal, ScenarioForecast
 from pipelines.cli import evidence
+from pipelines.cli.device_answer import print_devices
 from pipelines.cli.evidence import label
 from pipelines.cli.prices import prices_in_words
 from pipelines.cli.tables import TableColumn, print_rows, print_text
@@ -36,6 +37,7 @@ def print_answer(
     named: bool,
     own: OwnWorkload | None = None,
     dataset_samples: int | None = None,
+    explain: bool = False,
 ) -> None:
     """Print an answer for people.
 
@@ -45,13 +47,18 @@ def print_answer(
         named: whether the systems were named; else those about other training share a line.
         own: the user's model that was asked about, if it is one.
         dataset_samples: of an epoch, whose time is shown; None: of none.
+        explain: whether details of steps of single devices follow.
     """
     if own is not None:
         print_text(own.in_words)
     for line in answer.place.in_words():
         print_text(line)
-    if answer.forecasts:
-        print_rows(*_table(answer.forecasts, dataset_samples))
+    of_devices = [one for one in answer.forecasts if one.detail is not None]
+    others = [one for one in answer.forecasts if one.detail is None]
+    if of_devices:
+        print_devices(of_devices, dataset_samples, explain=explain)
+    if others:
+        print_rows(*_table(others, dataset_samples))
     if prices := dict.fromkeys(
         price for forecast in answer.forecasts if forecast.cost for price in forecast.cost.prices
     ):
@@ -60,8 +67,6 @@ def print_answer(
         if forecast.value is None:
             name = forecast.system.name
             print_text(f"{name} knows only an interval of {label(forecast)}: {forecast.unknown}")
-    for line in _details(answer.forecasts):
-        print_text(line)
     for line in (*evidence.foreign_step_lines(answer), *evidence.fallback_lines(answer.forecasts)):
         print_text(line)
     for told in (
@@ -82,6 +87,52 @@ def print_answer(
         new = "is" if answer.written == 1 else "are"
         forecasts = count(answer.written, "forecast")
         print_text(f"{forecasts} {new} new in the ledger, marked as merely asked for.")
+
+
+def _is_alone(scenario: Scenario) -> bool:
+    return scenario.strategy.kind == "single"
+
+
+def _table(
+    forecasts: Sequence[ScenarioForecast], dataset_samples: int | None
+) -> tuple[list[TableColumn], list[list[str]]]:
+    """Return the columns of forecasts, and their rows."""
+    columns = [
+        TableColumn("scenario", is_key=True, is_heading=True),
+        TableColumn("system", is_key=True),
+        TableColumn("forecast", is_key=True, is_number=True),
+        TableColumn("interval", is_key=True, is_number=True),
+        *([] if dataset_samples is None else [TableColumn("epoch", is_number=True)]),
+        TableColumn("$/h", is_number=True),
+        TableColumn("$/10⁶ samples", is_number=True),
+        TableColumn("past error there", is_key=True),
+        TableColumn("noise floor"),
+        TableColumn("past error nearest"),
+        TableColumn("split"),
+        TableColumn("runs"),
+    ]
+    rows = [
+        [
+            label(forecast),
+            forecast.system.name,
+            "only an interval"
+            if forecast.value is None
+            else f"{forecast.value:.4g} {forecast.metric.unit}",
+            "-"
+            if forecast.low is None or forecast.high is None
+            else f"{forecast.low:.3g} to {forecast.high:.3g}",
+            *([] if dataset_samples is None else [in_words(forecast, dataset_samples)]),
+            "-" if forecast.cost is None else f"{forecast.cost.usd_per_hour:.4g}",
+            "-" if (usd := forecast.usd_per_million_samples) is None else f"{usd:.3g}",
+            evidence.at_split(forecast),
+            evidence.noise(forecast),
+            evidence.of_nearest(forecast),
+            forecast.split.replace("_", " "),
+            f"{len(forecast.fit.runs)}, {_age(forecast.fit.runs[0].started_at)} old",
+        ]
+        for forecast in forecasts
+    ]
+    return columns, rows
 
 
 def _is_alone(scenario: Scenario) -> bool:

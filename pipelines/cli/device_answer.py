@@ -1,0 +1,193 @@
+"""What `stepcast predict` prints of single GPUs: a row for each node type, and what it rests on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
+from typing import Any
+
+from forecasting.costs import examples_per_step, samples_per_s
+from forecasting.question import ScenarioForecast
+from pipelines.cli.tables import TableColumn, columns_of_terminal, print_text, table_lines
+from profilers.probe import STEP_TIME
+from studies.messages import count
+
+_UNITS = ((3600.0, "h"), (60.0, "min"), (0.0, "s"))
+_GIB = 2**30
+_RESTS_ON = {
+    "public": "public measurements of it",
+    "data sheet": "its data sheet and other GPUs, measured in public",
+}
+_SAMPLES = 1_000_000
+"""Of which the cost is shown where no epoch is told."""
+_UNCHECKED = "Quota and availability are not checked."
+
+
+def bounded_by_loader(one: ScenarioForecast, loader_samples_per_s: float) -> ScenarioForecast:
+    """Return a forecast of a step that waits for its data where these come more slowly.
+
+    Args:
+        one: of whichever training.
+        loader_samples_per_s: that all devices together are given.
+    """
+    if one.metric != STEP_TIME or one.value is None:
+        return one
+    least_s = examples_per_step(one.scenario) / loader_samples_per_s
+    binds = {"binds": "loader"} if one.value < least_s else {}
+    return replace(
+        one,
+        value=max(one.value, least_s),
+        low=None if one.low is None else max(one.low, least_s),
+        high=None if one.high is None else max(one.high, least_s),
+        detail=None if one.detail is None else {**one.detail, **binds},
+    )
+
+
+def print_devices(
+    forecasts: Sequence[ScenarioForecast], dataset_samples: int | None, *, explain: bool
+) -> None:
+    """Print forecasts that tell what binds: a table for each workload, a row for each node type.
+
+    Args:
+        forecasts: with a detail each.
+        dataset_samples: of an epoch; None: costs are of a million samples.
+        explain: whether the costliest operators follow, and what nobody timed.
+    """
+    for name, some in groupby(forecasts, _workload):
+        print_text("")
+        print_text(name)
+        _print_table(list(some), dataset_samples)
+    if explain:
+        for one in forecasts:
+            for line in _explained(one):
+                print_text(line)
+    traced = f"Operators are those of PyTorch {torch}. " if (torch := _release("torch")) else ""
+    print_text(f"{traced}{_UNCHECKED}")
+
+
+def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | None) -> None:
+    """Print a table, and under each of its rows what it rests on, and what waits for what."""
+    of_epoch = dataset_samples is not None
+    several = len({one.system.name for one in forecasts}) > 1
+    columns = [
+        TableColumn("node type", is_key=True),
+        *([TableColumn("system", is_key=True)] if several else []),
+        TableColumn("step", is_key=True, is_number=True),
+        TableColumn("90 % in", is_key=True, is_number=True),
+        TableColumn("samples/s", is_key=True, is_number=True),
+        *([TableColumn("epoch", is_key=True, is_number=True)] if of_epoch else []),
+        TableColumn("$/epoch" if of_epoch else "$/10⁶", is_key=True, is_number=True),
+        TableColumn("GiB", is_key=True, is_number=True),
+        TableColumn("binds", is_key=True),
+    ]
+    rows = [
+        [
+            one.scenario.nodes[0].node_type,
+            *([one.system.name] if several else []),
+            *_cells(one, _detail(one), dataset_samples),
+        ]
+        for one in forecasts
+    ]
+    width = columns_of_terminal()
+    # A line is that of its row: what stands above was made as wide as all rows need.
+    head, rule, *lines = table_lines(columns, rows, width)
+    print_text(head)
+    print_text(rule)
+    starts = [place for place, line in enumerate(lines) if not line.startswith(" ")]
+    for start, end, one in zip(starts, [*starts[1:], len(lines)], forecasts, strict=True):
+        for line in lines[start:end]:
+            print_text(line)
+        for under in _under(one, _detail(one)):
+            print_text(f"  {under}")
+
+
+def _cells(
+    one: ScenarioForecast, told: Mapping[str, Any], dataset_samples: int | None
+) -> Iterator[str]:
+    """Yield a row behind its node type."""
+    assert one.value is not None
+    yield _time(one.value)
+    yield "-" if one.low is None or one.high is None else _span(one.low, one.high)
+    per_s = samples_per_s(one.scenario, one.metric.name, one.value)
+    yield "-" if per_s is None else _number(per_s)
+    samples = dataset_samples or _SAMPLES
+    if dataset_samples is not None:
+        yield "-" if per_s is None else _time(samples / per_s)
+    usd = one.cost and per_s and one.cost.usd_per_hour * samples / per_s / 3600
+    yield "-" if usd is None else f"{usd:.3g}"
+    yield f"{told['needed_bytes'] / _GIB:.1f}/{told['memory_bytes'] / _GIB:.0f}"
+    yield str(told["binds"]).replace("gpu", "GPU") if told["fits"] else "no room"
+
+
+def _under(one: ScenarioForecast, told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield on what a row rests and how wrong that has been; what waits, and what does not fit."""
+    rests = _RESTS_ON.get(str(told["rests_on"]), str(told["rests_on"]))
+    percent, n = told.get("past_error_percent"), told.get("past_n")
+    past = "never judged" if percent is None else f"past error {percent:.0f} %, n = {n}"
+    yield f"rests on {rests}; {past}"
+    if not told["fits"]:
+        largest = told["largest_batch_size"]
+        yield (
+            f"does not fit: {told['needed_bytes'] / _GIB:.1f} GiB of "
+            f"{told['memory_bytes'] / _GIB:.1f}, of which a twentieth stays spare; "
+            + (f"a batch of about {largest} does" if largest else "no batch does")
+        )
+    length = one.scenario.workload.sequence_length
+    per_s = one.value and samples_per_s(one.scenario, one.metric.name, one.value)
+    words = [f"{_number(per_s * length)} tokens/s"] if length and per_s else []
+    words.append(f"GPU {_time(told['gpu_s'])}, host {_time(told['host_s'])}")
+    if told["binds"] == "host" and told["fits"] and (free := told["free_batch_size"]):
+        words.append(f"larger batches are free until {free}")
+    yield "; ".join(words)
+
+
+def _explained(one: ScenarioForecast) -> Iterator[str]:
+    """Yield the costliest operators of a step, and how much of it nobody has timed."""
+    told = _detail(one)
+    yield ""
+    yield f"{one.scenario.label}:"
+    yield (
+        f"  {100 * told['unknown_share']:.1f} % of the GPU's time is of operators that nobody "
+        f"timed; the {'GPU' if told['binds'] == 'host' else 'host'} idles "
+        f"{100 * told['idle_share']:.0f} % of a step; data sheet: {told['data_sheet']}"
+    )
+    for operator in told["costliest"]:
+        part = 100 * operator["gpu_s"] / told["gpu_s"] if told["gpu_s"] else 0.0
+        yield (
+            f"  {operator['operator']}: {count(operator['calls'], 'call')}, "
+            f"{_time(operator['gpu_s'])}, {part:.0f} %"
+        )
+
+
+def _detail(one: ScenarioForecast) -> Mapping[str, Any]:
+    assert one.detail is not None
+    return one.detail
+
+
+def _workload(one: ScenarioForecast) -> str:
+    """Return the label of a scenario without its nodes, of which rows tell."""
+    return one.scenario.label.rpartition(" (")[0]
+
+
+def _release(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1:
+        return f"{1e3 * seconds:.3g} ms"
+    least_s, unit = next(each for each in _UNITS if seconds >= each[0])
+    return f"{seconds / (least_s or 1):.3g} {unit}"
+
+
+def _span(low: float, high: float) -> str:
+    """Return an interval in the unit of its end."""
+    unit = 1e3 if high < 1 else 1.0
+    return f"{low * unit:.3g}–{high * unit:.3g}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
