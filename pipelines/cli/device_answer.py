@@ -15,8 +15,8 @@ from studies.messages import count
 _UNITS = ((3600.0, "h"), (60.0, "min"), (0.0, "s"))
 _GIB = 2**30
 _RESTS_ON = {
-    "public": "public measurements of it",
-    "data sheet": "its data sheet and other GPUs, measured in public",
+    "public": "public data of it",
+    "data sheet": "its data sheet and other GPUs' public data",
 }
 _SAMPLES = 1_000_000
 """Of which the cost is shown where no epoch is told."""

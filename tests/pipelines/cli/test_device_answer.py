@@ -1,0 +1,104 @@
+"""Rows of single GPUs, and steps that wait for their data."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from forecasting.costs import Cost
+from forecasting.nearest import NearestCases
+from forecasting.question import ScenarioForecast
+from models.gpu_step.system import GPU_STEP
+from pipelines.cli.device_answer import bounded_by_loader, print_devices
+from profilers.probe import STEP_TIME
+from tests.profilers.torch_jobs import single
+from warehouse.records import NodeGroup
+
+GIB = 2**30
+DETAIL: dict[str, Any] = {
+    "binds": "host",
+    "gpu_s": 0.02,
+    "host_s": 0.05,
+    "idle_share": 0.6,
+    "free_batch_size": 5,
+    "needed_bytes": 10 * GIB,
+    "memory_bytes": 24 * GIB,
+    "fits": True,
+    "largest_batch_size": 4,
+    "unknown_share": 0.25,
+    "rests_on": "data sheet",
+    "data_sheet": "a sheet",
+    "past_error_percent": 12.3,
+    "past_n": 7,
+    "costliest": [{"operator": "mm", "calls": 3, "gpu_s": 0.005}],
+}
+
+
+def forecast(**detail: Any) -> ScenarioForecast:
+    """Return a step of 0.05 s of four samples of 16 words, at 3.6 dollars an hour."""
+    asked = single(NodeGroup(role="worker", node_type="gpu.mine", count=1), sequence_length=16)
+    load = asked.workload.model_copy(update={"image_size": 0})
+    return ScenarioForecast(
+        scenario=asked.model_copy(update={"workload": load}),
+        system=GPU_STEP,
+        metric=STEP_TIME,
+        value=0.05,
+        low=0.04,
+        high=0.06,
+        unknown=None,
+        fit=cast(Any, None),
+        split="held_out_dnn",
+        past=None,
+        case=cast(NearestCases, None),
+        is_new=True,
+        cost=Cost(3.6, ()),
+        detail={**DETAIL, **detail},
+    )
+
+
+def lines(one: ScenarioForecast, capsys: pytest.CaptureFixture[str], **asked: Any) -> list[str]:
+    print_devices([one], asked.get("samples"), explain=asked.get("explain", False))
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_row_says_what_a_user_needs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two passes of two samples a step: 80 samples a second, 100,000 of them in 1,250 s."""
+    monkeypatch.setenv("COLUMNS", "80")
+    _, label, titles, _, row, rests, waits, *_ = lines(forecast(), capsys, samples=100_000)
+    assert label.startswith("small_cnn 16 words b2, bfloat16, adamw, 2 passes a step")
+    assert titles.split() == "node type step 90 % in samples/s epoch $/epoch GiB binds".split()
+    cells = ["gpu.mine", "50", "ms", "40–60", "80", "20.8", "min", "1.25", "10.0/24", "host"]
+    assert row.split() == cells
+    assert rests == "  rests on its data sheet and other GPUs' public data; past error 12 %, n = 7"
+    assert waits.endswith("1,280 tokens/s; GPU 20 ms, host 50 ms; larger batches are free until 5")
+
+
+def test_what_does_not_fit_says_what_does(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = lines(forecast(fits=False, needed_bytes=31 * GIB), capsys)
+    assert any(line.endswith("31.0/24  no room") for line in shown)
+    assert (
+        "  does not fit: 31.0 GiB of 24.0, of which a twentieth stays spare; a batch of about 4 "
+        "does"
+    ) in shown
+    none = lines(forecast(fits=False, largest_batch_size=0), capsys)
+    assert any(line.endswith("no batch does") for line in none)
+
+
+def test_details_name_the_costliest_operators(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = lines(forecast(), capsys, explain=True)
+    assert "  mm: 3 calls, 5 ms, 25 %" in shown
+    assert any("25.0 % of the GPU's time is of operators that nobody timed" in one for one in shown)
+
+
+def test_a_step_waits_for_its_data(capsys: pytest.CaptureFixture[str]) -> None:
+    """Four samples at 50 a second take 80 ms."""
+    slow = bounded_by_loader(forecast(), 50.0)
+    assert (slow.value, slow.low, slow.high) == (0.08, 0.08, 0.08)
+    assert slow.detail is not None and slow.detail["binds"] == "loader"
+    assert any(line.endswith("loader") for line in lines(slow, capsys))
+    fast = bounded_by_loader(forecast(), 1000.0)
+    assert fast == forecast()
+    nothing = replace(forecast(), value=None)
+    assert bounded_by_loader(nothing, 50.0) == nothing
