@@ -17,7 +17,7 @@ from forecasting.decisions.offers import RegionOffers, read_offers
 from forecasting.decisions.question import JobQuestion, ProfileFacts, curves_of, profile_facts
 from forecasting.decisions.search import proposed_curves
 from forecasting.fits import registered_of
-from forecasting.history_scope import visible_runs
+from forecasting.history_scope import public_runs, visible_runs
 from forecasting.question import ForecastAnswer, predict_curves
 from models.choice.candidates import Candidate
 from models.choice.choice import (
@@ -208,10 +208,11 @@ def answer(
     when = as_of or datetime.now(UTC)
     with warehouse.reading():
         visible = visible_runs(warehouse, when)
+        public = host is None and bool(public_runs(warehouse, when))
     runs = [
         run for run in visible if backend in (None, run.backend) and host in (None, run.host_id)
     ]
-    if not runs:
+    if not runs and not public:
         raise BadInput(f"nothing had been profiled by {when:%Y-%m-%d}; run a study first")
     known = profile_facts(question, runs)
     curves = curves_of(question, known, capacity)

@@ -4,16 +4,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from forecasting.history_scope import VisibleRun
 from models.choice.choice import Aim
 from models.choice.limits import Limits, Objective
 from models.choice.overheads import Overheads
 from networks import check
+from profilers.clusters.node_types import gpus
 from profilers.record_file import fault
 from studies.curve import Curve
-from warehouse.records import BadInput, Record
+from warehouse.fields import Optimizer, Passes, Precision, Words
+from warehouse.records import BadInput, MemoryFormat, Record
+
+_RECIPE = ("precision", "optimizer", "accumulate", "memory_format", "sequence_length")
 
 
 class JobQuestion(Record):
@@ -34,6 +38,8 @@ class JobQuestion(Record):
             as they are.
         overheads: what comes to training.
         preemptions_per_node_hour: of spot nodes; None: as the history of prices says.
+        precision: it and the three below say how PyTorch trains, as in `TrainingWorkload`.
+        sequence_length: words of a sample of text.
     """
 
     dnn: str
@@ -53,6 +59,28 @@ class JobQuestion(Record):
     late: float | None = Field(default=0.1, gt=0, lt=1)
     overheads: Overheads = Overheads()
     preemptions_per_node_hour: float | None = Field(default=None, ge=0)
+    precision: Precision = "float32"
+    optimizer: Optimizer = "sgd"
+    accumulate: Passes = 1
+    memory_format: MemoryFormat = "contiguous"
+    sequence_length: Words | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # What was asked before there was a choice keeps its id.
+        fields: dict[str, Any] = handler(self)
+        return {
+            name: value
+            for name, value in fields.items()
+            if name not in _RECIPE or value != type(self).model_fields[name].default
+        }
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """How PyTorch trains, as far as that is not as by default: fields of curves."""
+        found = {name: getattr(self, name) for name in _RECIPE}
+        fields = type(self).model_fields
+        return {name: value for name, value in found.items() if value != fields[name].default}
 
     @property
     def aim(self) -> Aim:
@@ -145,7 +173,7 @@ def curves_of(
     curves = [
         curve
         for node_type, most in capacity.items()
-        for fields in _fields(question, known, most)
+        for fields in (*_fields(question, known, most), *_alone(question, known, node_type))
         for curve in [_curve(fields | {"worker": node_type})]
     ]
     if curves:
@@ -166,9 +194,12 @@ def _fields(question: JobQuestion, known: ProfileFacts, most: int) -> Iterator[d
         "dnn": question.dnn,
         "image_size": known.image_size,
         "link_mbps": known.link_mbps,
+        **question.recipe,
     }
     each = question.devices_per_node
-    for framework in known.frameworks:
+    # TensorFlow knows one recipe, and refuses others where there is nothing else to ask about.
+    able = [one for one in known.frameworks if one == "pytorch" or not question.recipe]
+    for framework in able or known.frameworks:
         step = {**common, "framework": framework, "strategy": "all_reduce"}
         for batch_size, workers in _divided(question, node_counts(most), each):
             size = {"batch_size": batch_size, "workers": workers, "devices_per_node": each}
@@ -180,6 +211,21 @@ def _fields(question: JobQuestion, known: ProfileFacts, most: int) -> Iterator[d
                 "server": question.server,
                 "servers": servers,
             }
+
+
+def _alone(question: JobQuestion, known: ProfileFacts, node_type: str) -> Iterator[dict[str, Any]]:
+    """Yield one GPU by itself beside it as the only replica: other systems know each of them."""
+    if question.devices_per_node > 1 or "pytorch" not in known.frameworks or not gpus(node_type):
+        return
+    for batch_size, _ in _divided(question, (1,), 1):
+        yield {
+            "dnn": question.dnn,
+            "image_size": known.image_size,
+            "framework": "pytorch",
+            "strategy": "single",
+            "batch_size": batch_size,
+            **question.recipe,
+        }
 
 
 def _divided(

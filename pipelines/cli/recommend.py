@@ -117,6 +117,16 @@ def recommend(
     link_mbps: Annotated[
         float | None, typer.Option(help="Speed of links; if several were probed.")
     ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="As of `stepcast predict`: fp32, tf32, bf16 or fp16.")
+    ] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="sgd (no momentum), momentum, adam or adamw.")
+    ] = None,
+    accumulate: Annotated[
+        int | None, typer.Option(help="Passes whose gradients a step adds up; 1.", min=1)
+    ] = None,
+    memory_format: Annotated[str | None, typer.Option(help="contiguous or channels_last.")] = None,
     sequence_length: Annotated[
         int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
     ] = None,
@@ -189,6 +199,12 @@ def recommend(
         "--host": host,
     }
     _check_amounts(amounts, of_answers)
+    recipe = {
+        "precision": precision,
+        "optimizer": optimizer,
+        "accumulate": accumulate,
+        "memory_format": memory_format,
+    }
     options = {
         "dnn": model,
         "image_size": image_size,
@@ -198,6 +214,7 @@ def recommend(
         "budget_usd": budget_usd,
         "max_usd_per_hour": max_usd_per_hour,
         "link_mbps": link_mbps,
+        **{name: value for name, value in recipe.items() if value is not None},
     }
     job = (samples, iterations, epochs, dataset_samples)
     when = None if as_of is None else as_of.replace(tzinfo=UTC)
@@ -260,7 +277,10 @@ def _answer(
 
 
 def _question(options: Mapping[str, Any], of_answers: Mapping[str, Any], job: Job) -> "JobQuestion":
+    from pydantic import ValidationError
+
     from forecasting.decisions.question import JobQuestion, samples_of
+    from profilers.record_file import fault
 
     global_batch, batch_size = options["global_batch"], of_answers["--batch-size"]
     if (global_batch is None) == (batch_size is None):
@@ -269,7 +289,7 @@ def _question(options: Mapping[str, Any], of_answers: Mapping[str, Any], job: Jo
     if server is not None and batch_size is None:
         raise BadInput("--server: asynchronous workers have batches of their own; --batch-size")
     late = of_answers["--late"]
-    return JobQuestion(
+    fields = dict(
         **options,
         samples=samples_of(*job, per_step=global_batch),
         framework=of_answers["--framework"],
@@ -281,6 +301,10 @@ def _question(options: Mapping[str, Any], of_answers: Mapping[str, Any], job: Jo
         overheads=_overheads(of_answers),
         preemptions_per_node_hour=of_answers["--preemptions"],
     )
+    try:
+        return JobQuestion.model_validate(fields)
+    except ValidationError as error:
+        raise BadInput(f"--{fault(error, JobQuestion).replace('_', '-', 1)}") from None
 
 
 def _with_model(
@@ -292,6 +316,8 @@ def _with_model(
         BadInput: as `pipelines.cli.workload.check_options` and `built`.
     """
     from forecasting.decisions.question import batch_sizes_of
+    from models.gpu_step.device import device_of_node
+    from models.gpu_step.step import autocast_of
     from pipelines.cli.workload import build_own_model, check_length, check_options, is_target
 
     target, sequence_length = question.dnn, of_answers["--sequence-length"]
@@ -302,8 +328,15 @@ def _with_model(
     told = {"framework": question.framework, "server": question.server, "image_size": size}
     check_options(target, told, sequence_length)
     batch_sizes = batch_sizes_of(question, rented.capacity)
-    model = build_own_model(target, batch_sizes, told, sequence_length)
-    known = {"dnn": model.dnn, "image_size": model.image_size, "framework": model.framework}
+    on_gpus = any(device_of_node(name) is not None for name in rented.capacity)
+    precisions = [autocast_of(question.precision)] if on_gpus else []
+    model = build_own_model(target, batch_sizes, told, sequence_length, precisions)
+    known = {
+        "dnn": model.dnn,
+        "image_size": model.image_size,
+        "framework": model.framework,
+        "sequence_length": model.sequence_length,
+    }
     return question.model_copy(update=known), model
 
 

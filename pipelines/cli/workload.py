@@ -190,7 +190,11 @@ def tracing_own_workload(
 
 
 def build_own_model(
-    target: str, batch_sizes: Sequence[int], options: Options, sequence_length: int | None
+    target: str,
+    batch_sizes: Sequence[int],
+    options: Options,
+    sequence_length: int | None,
+    gpu_precisions: Sequence[str] = (),
 ) -> OwnModel:
     """Return the model that a target builds, known as a network as long as this process lives.
 
@@ -199,11 +203,12 @@ def build_own_model(
         batch_sizes: samples of a step on each device, all that are asked about.
         options: of the command, by name.
         sequence_length: words of a sample, of models of Hugging Face.
+        gpu_precisions: of autocast, at which GPUs are asked for its step.
 
     Raises:
         BadInput: an option is of another framework, or the model has no graph; one line says why.
     """
-    with _tracing_model(target, batch_sizes, options, sequence_length) as model:
+    with _tracing_model(target, batch_sizes, options, sequence_length, gpu_precisions) as model:
         return model()
 
 

@@ -71,6 +71,7 @@ FIELDS = {
     "nearest_intervals",
     "far_out",
     "corrected_by",
+    "detail",
     "changed_since",
 }
 CHANGED_AT = datetime(2031, 5, 4, 3, 2, tzinfo=UTC)
