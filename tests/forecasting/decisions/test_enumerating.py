@@ -54,6 +54,38 @@ def test_batch_sizes_of_all_ways_to_run_a_job() -> None:
         batch_sizes_of(two, {TYPE: 4})
 
 
+def test_recipes_are_asked_about_as_they_are_and_of_pytorch_alone() -> None:
+    recipe = {"precision": "bf16", "optimizer": "AdamW", "accumulate": 2, "sequence_length": 16}
+    question = JobQuestion.model_validate({"dnn": "own-1", "samples": 1, "batch_size": 8, **recipe})
+    known = ProfileFacts(0, 200.0, ("pytorch", "tensorflow"))
+    (curve,) = curves_of(question, known, {TYPE: 2})
+    load = curve.scenario(2, "loopback").workload
+    assert (load.framework, load.recipe) == ("pytorch", "bfloat16, adamw, 2 passes a step")
+    assert load.sequence_length == 16
+    only = ProfileFacts(32, 200.0, ("tensorflow",))
+    with pytest.raises(BadInput, match="TensorFlow's networks train in float32 by plain SGD"):
+        asked(only, batch_size=8, precision="bf16")
+
+
+def test_what_was_asked_before_there_were_recipes_is_the_same() -> None:
+    plain = JobQuestion(dnn="small_cnn", samples=1, batch_size=8).model_dump(mode="json")
+    assert not {"precision", "optimizer", "accumulate", "sequence_length"} & plain.keys()
+    other = JobQuestion(dnn="small_cnn", samples=1, batch_size=8, optimizer="adam")
+    assert other.model_dump(mode="json") == {**plain, "optimizer": "adam"}
+
+
+def test_one_gpu_is_asked_about_alone_and_as_the_only_replica() -> None:
+    question = JobQuestion(dnn="small_cnn", samples=1, global_batch=8)
+    only = ProfileFacts(32, 200.0, ("pytorch",))
+    found = curves_of(question, only, {"gpu.h100": 2, TYPE: 1})
+    assert [(one.strategy, one.worker, one.workers, one.batch_size) for one in found] == [
+        ("all_reduce", ("gpu.h100",), (1,), 8),
+        ("all_reduce", ("gpu.h100",), (2,), 4),
+        ("single", ("gpu.h100",), (1,), 8),
+        ("all_reduce", (TYPE,), (1,), 8),
+    ]
+
+
 def test_servers_are_counted_too() -> None:
     found = asked(batch_size=8, server="emu.server", servers=2, capacity=2)
     synchronous = {(name, 0, 8, n) for name in ("pytorch", "tensorflow") for n in (1, 2)}
