@@ -17,7 +17,7 @@ from forecasting.history_scope import HostSelection
 from forecasting.missing_runs import MissingRuns
 from forecasting.question import ForecastAnswer, ForecastRefusal
 from models.async_sgd.systems import ASYNC_SGD
-from networks.own_model import OwnModel, own_model
+from networks.own_model import OwnModel, tracing
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.cli import profile_job, workload
 from pipelines.cli.workload import OwnWorkload, as_json, curves_of, in_words, profile_commands
@@ -55,15 +55,20 @@ def followed() -> Iterator[tuple[list[str], list[str]]]:
             yield shlex.split(command)[1:], list(takewhile(bool, shown))
 
 
-_own_model = cache(own_model)
+@cache
+def _own_model(
+    target: str, batch_sizes: tuple[int, ...], folder: Path, gpu_precisions: tuple[str, ...]
+) -> OwnModel:
+    with tracing(target, batch_sizes, folder, gpu_precisions=gpu_precisions) as model:
+        return model()
 
 
 @contextmanager
 def traced_once(
-    target: str, batch_sizes: Sequence[int], folder: Path
+    target: str, batch_sizes: Sequence[int], folder: Path, *, gpu_precisions: Sequence[str]
 ) -> Iterator[Callable[[], OwnModel]]:
     """Stand in for `tracing`: a model that several commands ask about is traced once."""
-    yield lambda: _own_model(target, tuple(batch_sizes), folder)
+    yield lambda: _own_model(target, tuple(batch_sizes), folder, tuple(gpu_precisions))
 
 
 @pytest.fixture(scope="module")

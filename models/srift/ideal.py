@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
+from pydantic import JsonValue, SerializerFunctionWrapHandler, model_serializer
 
 from models.inputs import out_of_scope_for_allreduce, pass_inputs
 from models.linear_scaling import step_time_s
@@ -16,12 +17,24 @@ from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
 
 class SingleNodePasses(Record):
-    """How long passes of a network take on one node of a type."""
+    """How long passes of a network take on one node of a type.
+
+    `training` is what tells it from a replica in float32 by plain SGD; empty: nothing does.
+    """
 
     dnn: str
     image_size: int
     node_type: str
     latency: Latency
+    training: str = ""
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        # Fits keep the parameters that they had before there was a choice.
+        fields: dict[str, JsonValue] = handler(self)
+        if not self.training:
+            fields.pop("training", None)
+        return fields
 
 
 class Parameters(Record):
@@ -56,9 +69,9 @@ class IdealScaling:
 
     def _step_s(self, scenario: Scenario, group: NodeGroup) -> float:
         load = scenario.workload
-        wanted = load.dnn, load.image_size, group.node_type
+        wanted = load.dnn, load.image_size, group.node_type, _training(scenario)
         for one in self.parameters.alone:
-            if (one.dnn, one.image_size, one.node_type) == wanted:
+            if (one.dnn, one.image_size, one.node_type, one.training) == wanted:
                 return float(one.latency.alone_s(group.batch_size or load.batch_size))
         raise BadInput(
             f"{scenario.label}: {load.dnn} has no compute profile on {group.node_type}; list it in "
@@ -81,12 +94,22 @@ def fit(*, runs: pl.DataFrame, scenarios: pl.DataFrame, compute: pl.DataFrame) -
                 image_size=scenario.workload.image_size,
                 node_type=scenario.nodes[0].node_type,
                 latency=latency.fit(rows),
+                training=_training(scenario),
             )
         )
     return IdealScaling(Parameters(alone=tuple(alone)))
 
 
+def _training(scenario: Scenario) -> str:
+    """Return what tells training from that of a replica in float32 by plain SGD, in words."""
+    kind = scenario.strategy.kind if scenario.strategy.kind == "single" else ""
+    return ", ".join(filter(None, (kind, scenario.workload.recipe)))
+
+
 def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    """Rest on passes that were measured as they are asked about, whatever the recipe."""
+    if (scenario.strategy.kind, scenario.workload.framework) == ("single", "pytorch"):
+        return pass_inputs(scenario)
     return out_of_scope_for_allreduce(scenario) or pass_inputs(scenario)
 
 
@@ -105,4 +128,5 @@ IDEAL_SCALING = System(
     load=lambda text, _: IdealScaling(Parameters.model_validate_json(text)),
     pooled=True,
     in_words="linear scaling",
+    any_recipe=True,
 )

@@ -1,11 +1,14 @@
 """Linear scaling of synchronous training: the slowest node alone, whatever the number of nodes."""
 
+import polars as pl
 import pytest
 
 from models.srift import ideal
+from models.srift.ideal import IDEAL_SCALING
 from tests.models.srift import study
 from tests.models.srift.study import group, scenario
-from warehouse.records import BadInput, Scenario
+from warehouse.inputs import Refusal
+from warehouse.records import BadInput, Scenario, Strategy
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +37,43 @@ def test_an_iteration_is_that_of_the_slowest_node(model: ideal.IdealScaling) -> 
 def test_what_was_not_profiled_is_refused(model: ideal.IdealScaling, asked: Scenario) -> None:
     with pytest.raises(BadInput, match="has no compute profile on"):
         model.predict([asked])
+
+
+def otherwise(asked: Scenario, **recipe: str) -> Scenario:
+    """Return the same on one device by itself, or by a recipe."""
+    if recipe:
+        load = asked.workload.model_copy(update=recipe)
+        return asked.model_copy(update={"workload": load})
+    alone = {"strategy": Strategy(kind="single", workers=1), "link_mbps": None}
+    return asked.model_copy(update=alone)
+
+
+def test_passes_stand_for_no_other_training(model: ideal.IdealScaling) -> None:
+    """A device alone and other recipes have passes of their own: here of half the time."""
+    plain = scenario(group("fast"))
+    assert '"training"' not in model.parameters_json()
+    for other in (otherwise(plain), otherwise(plain, precision="bfloat16")):
+        assert not isinstance(IDEAL_SCALING.rests_on(other), Refusal)
+        with pytest.raises(BadInput, match="has no compute profile on"):
+            model.predict([other])
+        tables = study.tables()
+        (run_id,) = tables["runs"].filter(scenario_id=plain.scenario_id)["run_id"].head(1)
+        run = (
+            tables["runs"]
+            .filter(run_id=run_id)
+            .with_columns(run_id=pl.lit("other"), scenario_id=pl.lit(other.scenario_id))
+        )
+        known = pl.DataFrame(
+            {"scenario_id": [other.scenario_id], "canonical": [other.canonical_json()]}
+        )
+        faster = (
+            tables["compute"]
+            .filter(run_id=run_id)
+            .with_columns(pl.col("forward_s", "backward_s", "update_s") / 2, run_id=pl.lit("other"))
+        )
+        both = ideal.fit(
+            runs=pl.concat([tables["runs"], run]),
+            scenarios=pl.concat([tables["scenarios"], known], how="diagonal"),
+            compute=pl.concat([tables["compute"], faster.select(tables["compute"].columns)]),
+        )
+        assert both.predict([plain, other])["value"].to_list() == pytest.approx([0.34, 0.17])

@@ -148,11 +148,13 @@ def test_what_no_system_knows_is_one_line(stepcast: Stepcast, history: Path) -> 
     assert answer.code == 0, answer.err
     told = "it knows training in float32 by plain SGD, not bfloat16, adamw, 2 passes a step"
     (line,) = (line for line in answer.out.splitlines() if told in line)
-    assert line.startswith("srift, srift_paper, ideal_scaling, ")
+    assert line.startswith("srift, srift_paper, ceer_pytorch, ")
     assert " s  " not in answer.out
     alone = predict(stepcast, PYTORCH, "--dry-run", workers=None, link_mbps=None)
     assert alone.code == 0, alone.err
-    assert alone.out.splitlines()[-1].startswith("Asked about is one device alone (single); with")
+    assert "\nAsked about is one device alone (single); with `--workers 1` it is" in alone.out
+    # What measures itself knows whatever was measured.
+    assert "ideal_scaling: no torch_compute of small_cnn 32px on emu.avx512.c15; ab" in alone.out
 
 
 def test_the_time_of_an_epoch_is_that_of_its_samples(stepcast: Stepcast, history: Path) -> None:
