@@ -38,11 +38,11 @@ _TILE = 128
 """Rows and columns of a tile of a matrix product (NeuSight, table 2: most of cuBLAS's)."""
 _LEAST = 0.3
 _HELD = 0.1
-_RIDGE = 8.0
+_RIDGE = 20.0
 _NAME_PRIOR = 1.0
 _SMOOTH_PRIOR = 0.7
 _SMOOTH_WIDTH = 0.45
-_ELSEWHERE = 0.3
+_ELSEWHERE = 0.1
 _MOST_WASTE = 8.0
 _MOST = 3.0
 """A regression never says more than e^3 times, nor less than e^-3 times, the shares."""

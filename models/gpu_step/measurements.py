@@ -7,7 +7,7 @@ where several calls of a row differ in type, its time is shared in proportion to
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -37,8 +37,11 @@ _LAUNCH_US = 8.0
 _SHORT_US = 30.0
 _MANY_FLOORS = 3.0
 _CALLS_ALIKE = 0.6, 1.6
-_PER_OPERATION = 120
-"""Calls of each operation that are taken of transformer_operators_a100."""
+_DRAWN = 40
+"""Calls of an operator on a device that count where their sides were drawn by chance: more of them
+would outweigh those of networks."""
+_OF_LAYERS = 400
+"""The same, where sides are those of layers of transformers."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +115,22 @@ def read_measurements(tables: Tables) -> Measurements:
     passes, of_passes = _passes(rows)
     timings = (
         *of_steps,
-        *_ceilings(rows["gpu_h100", "ceilings"]),
         *of_passes,
-        *_benchmarks(rows["neusight", "operation_benchmarks"]),
-        *_transformer_operators(rows),
+        *_ceilings(rows["gpu_h100", "ceilings"]),
+        *_thinned(_benchmarks(rows["neusight", "operation_benchmarks"]), _DRAWN),
+        *_thinned(_transformer_operators(rows), _OF_LAYERS),
     )
     return Measurements(timings, steps, passes, tuple(_speedups(rows)))
+
+
+def _thinned(timings: Iterable[Timing], most: int) -> Iterator[Timing]:
+    """Yield `most` calls of each operator on each device, evenly spaced."""
+    groups: dict[tuple[str, str], list[Timing]] = defaultdict(list)
+    for one in timings:
+        groups[one.device.name, one.work.name].append(one)
+    for ours in groups.values():
+        count = min(len(ours), most)
+        yield from (ours[place * len(ours) // count] for place in range(count))
 
 
 def _rows(tables: Tables) -> Mapping[tuple[str, str], list[dict[str, Any]]]:
@@ -525,13 +538,11 @@ def _backward(forward: Sequence[Operator]) -> Iterator[Operator]:
 def _transformer_operators(
     rows: Mapping[tuple[str, str], list[dict[str, Any]]],
 ) -> Iterator[Timing]:
-    for (name, mapping), ours in sorted(rows.items()):
+    for (name, _), ours in sorted(rows.items()):
         if name != "transformers":
             continue
         keys = sorted(ours[0].keys() - {"metric", "value"})
-        subjects = list(_by_subject(ours, *keys).items())
-        step = max(1, len(subjects) // _PER_OPERATION)
-        for values, times in subjects[::step]:
+        for values, times in _by_subject(ours, *keys).items():
             row = dict(zip(keys, values, strict=True))
             forward_us, backward_us = 1e6 * times["forward_s"], 1e6 * times["backward_s"]
             if forward_us < _SHORT_US:
@@ -542,7 +553,6 @@ def _transformer_operators(
                 for one in operators:
                     each_us = max(us / len(operators) - _LAUNCH_US, FLOOR_US)
                     yield Timing(work_of(one), device, each_us)
-        assert mapping
 
 
 _SIDES: Mapping[str, Callable[[float, float], tuple[float, float]]] = {

@@ -34,7 +34,7 @@ def public_tables() -> Mapping[str, pl.DataFrame]:
 
 def _some(rows: pl.DataFrame, every: int, mapping: str) -> pl.DataFrame:
     network = pl.col("subject").str.json_path_match("$.network")
-    if mapping in ("steps", "operations", "traces"):
+    if mapping in ("steps", "operations", "traces", "published"):
         return rows.filter(network.is_null() | network.is_in(NETWORKS))
     return rows.filter(pl.col("row_number") % every == 0)
 

@@ -1,0 +1,50 @@
+"""The judging of forecasts on GPUs, on a part of the public measurements."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import gpu
+from models.gpu_step.measurements import Measurements, read_measurements
+from tests.models.gpu_step.public import PUBLIC, public_tables
+from warehouse.records import BadInput
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> Measurements:
+    found = read_measurements(public_tables())
+    monkeypatch.setattr(gpu, "read_public", lambda _: found)
+    return found
+
+
+def test_every_figure_says_how_many_and_how_wrong(few: Measurements) -> None:
+    said: list[str] = []
+    found = gpu.measure(PUBLIC, said.append)
+    assert (found.answered, found.asked) == (len(few.steps), len(few.steps))
+    assert len(said) == 2
+    by_name = {one.judged: one for one in found.figures}
+    steps = by_name["gpu_h100, families left out: step"]
+    assert steps.n == len(few.steps)
+    assert 0 < steps.median <= steps.largest < 200
+    # What a repeated measurement differs by is told beside.
+    assert steps.floor == pytest.approx(
+        sum(abs(100 * (one.synchronised_us / one.step_us - 1)) for one in few.steps)
+        / len(few.steps)
+    )
+    assert "larger of both" in steps.beside
+    memory = by_name["gpu_h100: peak memory"]
+    assert memory.n == len(few.steps) and memory.error < 10 and memory.largest < 25
+    published = by_name["neusight, each device left out: inference"]
+    assert published.n == 25 and "NeuSight's own" in published.beside
+    assert found.to_dict()["answered"] == len(few.steps)
+
+
+def test_a_device_is_left_out_with_all_boards_of_its_chip(few: Measurements) -> None:
+    kept = gpu.without_device(few.timings, "a100-pcie-40gb")
+    names = {one.device.name for one in kept}
+    assert names and not any(name.startswith("a100") for name in names)
+
+
+def test_a_folder_without_sets_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="holds no sets of public measurements"):
+        gpu.read_public(tmp_path)
