@@ -53,7 +53,7 @@ accuracy: setup ## rebuild every accuracy figure from data/reference alone
 	$(if $(STEPCAST_HOME),,rm -rf .stepcast/accuracy)
 	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy) $(BIN)/stepcast reproduce data/reference \
 		$(addprefix --study ,$(ACCURACY))
-	@echo "GPUs, from data/public alone (docs/gpu.md):"
+	@echo "GPUs, from data/public alone (docs/gpus.md):"
 	$(BIN)/stepcast bench gpu data/public
 
 accuracy-external: $(if $(DATA),setup) ## forecast and judge public measurements: DATA=folder

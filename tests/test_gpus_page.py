@@ -51,4 +51,6 @@ def test_the_page_is_followed(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
         rests = [line for line in lines if line.startswith("  rests on ")]
         assert [line.startswith("  rests on public") for line in rests] == [True, *[False] * 3]
         assert all(re.search(r"past error \d+ %, n = \d+$", line) for line in rests)
+        assert "Other systems have no forecast; --explain says why." in lines
+        assert "ideal_scaling" not in answer.out
         assert "Quota and availability are not checked." in answer.out.replace("\n  ", " ")

@@ -17,12 +17,14 @@ from models.gpu_step.operators import CONVOLUTIONS, ON_MATRIX_UNITS, Work
 from warehouse.records import BadInput
 
 _SHEETS = Path(__file__).with_name("devices.yaml")
-_JOULES_PER_OPERATION: Mapping[int, float] = {
-    16: 250 / 9.3e12,  # P100 PCIe
-    12: 250 / 14.0e12,  # V100 PCIe
-    8: 350 / 35.6e12,  # GeForce RTX 3090
-    7: 250 / 19.5e12,  # A100 PCIe
-    4: 700 / 66.9e12,  # H100 SXM5
+_JOULES_PER_OPERATION: Mapping[str, float] = {
+    "pascal": 250 / 9.3e12,  # P100 PCIe
+    "volta": 250 / 14.0e12,  # V100 PCIe
+    "turing": 250 / 14.0e12,  # V100 PCIe: the same process, and no board of Turing held its peak
+    "ampere-a100": 250 / 19.5e12,  # A100 PCIe
+    "ampere": 350 / 35.6e12,  # GeForce RTX 3090
+    "ada": 450 / 82.6e12,  # GeForce RTX 4090
+    "hopper": 700 / 66.9e12,  # H100 SXM5
 }
 
 
@@ -41,7 +43,7 @@ class Device:
     multiprocessors: int
     memory_bytes: float
     watts: float
-    process_nm: int
+    architecture: str
     source: str
     aliases: tuple[str, ...] = field(default=())
     instances: tuple[str, ...] = field(default=())
@@ -50,10 +52,10 @@ class Device:
     def strain(self) -> float:
         """How many times its power limit the board would need to hold its peak; at least 1.
 
-        What an operation costs follows from boards of the same process that were made to hold
+        What an operation costs follows from boards of the same architecture that were made to hold
         their peak: their watts over their peak, from the data sheets.
         """
-        needed_w = self.peak["float32"] * _JOULES_PER_OPERATION[self.process_nm]
+        needed_w = self.peak["float32"] * _JOULES_PER_OPERATION[self.architecture]
         return max(1.0, needed_w / self.watts)
 
     def peak_of(self, work: Work) -> tuple[float, str]:
@@ -90,7 +92,7 @@ def devices() -> Mapping[str, Device]:
             multiprocessors=sheet["multiprocessors"],
             memory_bytes=sheet["memory_gib"] * 2**30,
             watts=sheet["watts"],
-            process_nm=sheet["process_nm"],
+            architecture=sheet["architecture"],
             source=sheet["source"],
             aliases=tuple(sheet.get("aliases", ())),
             instances=tuple(sheet.get("instances", ())),

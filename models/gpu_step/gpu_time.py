@@ -23,8 +23,8 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from models.gpu_step.device import Device
 from models.gpu_step.operators import HALF, PRODUCTS, Kind, Work
@@ -353,14 +353,16 @@ def _fit_kind(timings: Sequence[Timing]) -> _Regression:
     weights *= (weights.sum() / len(device_names) / np.bincount(of_device, weights))[of_device]
     # Relative errors count: rows are divided by what was measured.
     scale = np.sqrt(weights) / us
-    base = np.maximum(nnls(shares * scale[:, None], us * scale)[0], _LEAST)
+    base = np.maximum(scipy.optimize.nnls(shares * scale[:, None], us * scale)[0], _LEAST)
     own, bases = {}, np.tile(base, (len(timings), 1))
     for place, name in enumerate(device_names):
         mine = of_device == place
         rows = scale[mine, None] * shares[mine]
         held = np.diag(_HELD * np.sqrt((rows**2).sum(axis=0)) + _HELD)
         wanted = np.concatenate([us[mine] * scale[mine], held @ base])
-        own[str(name)] = np.maximum(nnls(np.vstack([rows, held]), wanted)[0], _LEAST * base)
+        own[str(name)] = np.maximum(
+            scipy.optimize.nnls(np.vstack([rows, held]), wanted)[0], _LEAST * base
+        )
         bases[mine] = own[str(name)]
     target = np.log(us / (shares * bases).sum(axis=1))
     slopes, (by_name, by_device), left = _regressed(matrix, target, weights, (named, on))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 VIEW_SHARE = 0.6
 """What a view costs of what a launch costs (gpu_h100: of 0, 0.2, 0.35, 0.6 the least error)."""
@@ -65,6 +65,6 @@ def fit(timings: Sequence[StepTiming]) -> HostTime:
     found = np.zeros(2)
     # Least squares with weights of the last round's errors: they tend to the median.
     for _ in range(_ROUNDS):
-        found, _ = nnls(matrix * weights[:, None], weights)
+        found, _ = scipy.optimize.nnls(matrix * weights[:, None], weights)
         weights = 1.0 / np.sqrt(np.maximum(np.abs(matrix @ found - 1.0), _CLOSE))
     return HostTime(float(found[0]), float(found[1]))

@@ -112,7 +112,7 @@ def predict(
     ] = None,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Of one GPU: the costliest operators, and what is unknown."),
+        typer.Option("--explain", help="Of one GPU: costliest and unknown operators; refusals."),
     ] = False,
     far_out: Annotated[
         bool,

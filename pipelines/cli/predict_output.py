@@ -47,7 +47,8 @@ def print_answer(
         named: whether the systems were named; else those about other training share a line.
         own: the user's model that was asked about, if it is one.
         dataset_samples: of an epoch, whose time is shown; None: of none.
-        explain: whether details of steps of single devices follow.
+        explain: whether details of steps of single devices follow, and why others say nothing where
+            each of them has a forecast.
     """
     if own is not None:
         print_text(own.in_words)
@@ -77,12 +78,17 @@ def print_answer(
     ):
         for line in told(answer.forecasts):
             print_text(line)
-    for line in _refusals(answer, named=named):
-        print_text(line)
-    if not answer.forecasts and any(_is_alone(one.scenario) for one in answer.refused):
-        print_text(_ALONE)
-    for line in _to_measure(answer, listed) if own is None else profile_commands(answer, own):
-        print_text(line)
+    answered = {forecast.scenario for forecast in of_devices}
+    if not (named or explain or others) and all(one.scenario in answered for one in answer.refused):
+        if answer.refused:
+            print_text("Other systems have no forecast; --explain says why.")
+    else:
+        for line in _refusals(answer, named=named):
+            print_text(line)
+        if not answer.forecasts and any(_is_alone(one.scenario) for one in answer.refused):
+            print_text(_ALONE)
+        for line in _to_measure(answer, listed) if own is None else profile_commands(answer, own):
+            print_text(line)
     if answer.written:
         new = "is" if answer.written == 1 else "are"
         forecasts = count(answer.written, "forecast")

@@ -142,6 +142,8 @@ def test_products_in_float32_use_tf32_only_where_asked() -> None:
 
 def test_small_boards_of_large_chips_cannot_hold_their_clocks() -> None:
     assert H100.strain == pytest.approx(1.0)
+    assert device_of("rtx4090").strain == pytest.approx(1.0)
+    assert device_of("l4").strain == pytest.approx(30.3 * 450 / 82.6 / 72)
     assert device_of("t4").strain == pytest.approx(8.1e12 * 250 / 14e12 / 70)
 
 
