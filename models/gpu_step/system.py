@@ -393,7 +393,9 @@ def _inputs(scenario: Scenario) -> tuple[Input, ...] | Refusal:
     if device is None:
         return Refusal(f"no data sheet of a GPU of {name}", foreign=not name.startswith("gpu."))
     if load.precision in HALF and load.precision not in device.peak:
-        return Refusal(f"{device.name} has no matrix units for {load.precision}")
+        others = [precision for precision in device.peak if precision != "float32"]
+        instead = f"; it has some for {' and '.join(others)}" if others else ""
+        return Refusal(f"{device.name} has no matrix units for {load.precision}{instead}")
     return (Input("csv", "public", scenario),)
 
 

@@ -116,7 +116,10 @@ def test_a_gpu_that_nobody_timed_rests_on_its_data_sheet() -> None:
 
 def test_what_it_says_nothing_of() -> None:
     found = GPU_STEP.rests_on(scenario("gpu.t4", precision="bfloat16"))
-    assert isinstance(found, Refusal) and "t4 has no matrix units for bfloat16" in found.reason
+    assert (
+        isinstance(found, Refusal)
+        and "t4 has no matrix units for bfloat16; it has some for float16" in found.reason
+    )
     unknown = GPU_STEP.rests_on(scenario("gpu.mine"))
     assert isinstance(unknown, Refusal) and not unknown.foreign
     assert "no data sheet of a GPU of gpu.mine" in unknown.reason
