@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, cast
 
 import polars as pl
-from pydantic import Field
+from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer
 
 from profilers import clock
 from profilers.clusters import Cluster, Node
@@ -152,6 +152,14 @@ class Settings(Record):
     seconds: Seconds = 1.0
     precisions: tuple[Precision, ...] = Field(default=(), max_length=limits.LISTED)
 
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        # Inventories that landed before there was a choice are what is asked for without one.
+        fields: dict[str, JsonValue] = handler(self)
+        if not self.precisions:
+            fields.pop("precisions", None)
+        return fields
+
 
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each type of workers once."""
@@ -180,5 +188,6 @@ PROBE = Probe(
     settings=Settings,
     needs=_needs,
     run=one_by_one(lambda: measure),
+    essential=frozenset({"precisions"}),
     one_node=True,
 )
