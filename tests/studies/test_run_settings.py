@@ -26,6 +26,7 @@ TORCH = TORCH.replace("tf_sync: {windows: 2, window_s: 1}", "torch_throughput: {
 TORCH = TORCH.replace("tf_operations: {traced_", "torch_operations: {timed_")
 TORCH = TORCH.replace("untraced_steps", "untimed_steps")
 ESSENTIAL = {
+    ("inventory", "precisions"),
     ("links", "flows"),
     ("contention", "flows"),
     ("allreduce", "sizes_bytes"),
