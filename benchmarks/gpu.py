@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from models.gpu_step import gpu_time
-from models.gpu_step.device import devices
-from models.gpu_step.gpu_time import GpuTime, Timing, Vector, roofline_us
+from models.gpu_step.device import boards
+from models.gpu_step.gpu_time import GpuTime, Timing, roofline_us
 from models.gpu_step.measurements import (
     MeasuredPasses,
     MeasuredStep,
@@ -30,9 +30,10 @@ from models.gpu_step.system import (
     fit_host,
     half_width,
     judged_families,
-    same_chip,
+    passes_us,
     simulated,
     times_of,
+    without_device,
     without_families,
 )
 from warehouse.records import BadInput
@@ -89,11 +90,12 @@ def measure(folder: Path, progress: Callable[[str], None] = lambda _: None) -> G
     progress(f"read {len(measured.timings):,} timed calls and {len(measured.steps)} steps")
     families = judged_families(measured)
     progress("forecast steps of families that were left out")
+    times = gpu_time.fit(measured.timings)
     return GpuReport(
-        tuple(figures(measured, families)),
+        tuple(figures(measured, families, times)),
         len(families),
         len(measured.steps),
-        forecast_ms(measured, gpu_time.fit(measured.timings)),
+        forecast_ms(measured, times),
     )
 
 
@@ -114,8 +116,16 @@ def read_public(folder: Path) -> Measurements:
     return read_measurements({name: pl.concat(tables) for name, tables in found.items()})
 
 
-def figures(measured: Measurements, families: Sequence[JudgedStep]) -> Iterator[Figure]:
-    """Yield all figures; `families` are steps as forecast without their own."""
+def figures(
+    measured: Measurements, families: Sequence[JudgedStep], times: GpuTime
+) -> Iterator[Figure]:
+    """Yield all figures.
+
+    Args:
+        measured: what judges.
+        families: steps as forecast without their own.
+        times: fitted to all timings.
+    """
     yield from _gpu_time(families, "10 %")
     yield from _steps(families)
     alone = [one for one in measured.timings if one.device.name == "h100"]
@@ -126,10 +136,14 @@ def figures(measured: Measurements, families: Sequence[JudgedStep]) -> Iterator[
         "15 %",
     )
     yield from _device_left_out(measured)
-    yield from _passes(measured)
-    yield from _speedups(measured)
+    by_device = _left_out(measured, lambda one: one.device.name, without_device)
+    by_model = _left_out(
+        measured, lambda one: one.family, lambda timings, name: without_families(timings, [name])
+    )
+    yield from _passes(by_device, by_model)
+    yield from _speedups(measured.speedups, times)
     yield _memory(measured.steps)
-    yield from _intervals(measured, families)
+    yield from _intervals(families, by_device)
 
 
 def _figure(
@@ -227,59 +241,50 @@ def _device_left_out(measured: Measurements) -> Iterator[Figure]:
             )
 
 
-def without_device(timings: Iterable[Timing], name: str) -> list[Timing]:
-    """Return timings of other chips than a device's."""
-    return [one for one in timings if not same_chip(one.device.name, name)]
+Forecasts = Sequence[tuple[MeasuredPasses, float]]
+"""Passes that were measured, and microseconds as forecast without what was left out."""
 
 
-def _passes(measured: Measurements) -> Iterator[Figure]:
-    by_device: dict[int, float] = {}
-    by_model: dict[int, float] = {}
-    for name in sorted({one.device.name for one in measured.passes}):
-        times = gpu_time.fit(without_device(measured.timings, name))
-        ours = [one for one in measured.passes if one.device.name == name]
-        by_device.update(zip(map(id, ours), _forecast(ours, times), strict=True))
-    for family in sorted({one.family for one in measured.passes}):
-        times = gpu_time.fit(without_families(measured.timings, [family]))
-        ours = [one for one in measured.passes if one.family == family]
-        by_model.update(zip(map(id, ours), _forecast(ours, times), strict=True))
+def _left_out(
+    measured: Measurements,
+    group_of: Callable[[MeasuredPasses], str],
+    without: Callable[[Sequence[Timing], str], list[Timing]],
+) -> Forecasts:
+    """Return passes, each as forecast by a fit without the timings of its group."""
+    found = []
+    for name in sorted(set(map(group_of, measured.passes))):
+        times = gpu_time.fit(without(measured.timings, name))
+        ours = [one for one in measured.passes if group_of(one) == name]
+        found += [(one, passes_us(one, times)) for one in ours]
+    return found
+
+
+def _passes(by_device: Forecasts, by_model: Forecasts) -> Iterator[Figure]:
     for what, found, goal in (("device", by_device, "12 %"), ("model", by_model, "8 %")):
         for mode, words in (("inf", "inference"), ("train", "training on V100")):
-            ours = [one for one in measured.passes if one.mode == mode]
-            plain = [_passes_roofline(one) / one.passes_us - 1 for one in ours]
-            said = [(one, us) for one in ours if (us := one.published_us.get("neusight"))]
+            ours = [(one, us) for one, us in found if one.mode == mode]
+            plain = [_passes_roofline(one) / one.passes_us - 1 for one, _ in ours]
+            said = [(one, us) for one, _ in ours if (us := one.published_us.get("neusight"))]
             theirs = [us / one.passes_us - 1 for one, us in said]
             beside = f"roofline {_mean(plain):.1f} %"
             if said:
                 beside += f", NeuSight's own {_mean(theirs):.1f} % (n = {len(said)})"
             yield _figure(
                 f"neusight, each {what} left out: {words}",
-                [found[id(one)] / one.passes_us - 1 for one in ours],
+                [us / one.passes_us - 1 for one, us in ours],
                 goal,
                 beside=beside,
             )
 
 
-def _forecast(passes: Sequence[MeasuredPasses], times: GpuTime) -> list[float]:
-    found = []
-    for one in passes:
-        us = times.us([work for work, _ in one.works], [one.device])[0]
-        found.append(float(us @ _counts(one)))
-    return found
-
-
 def _passes_roofline(one: MeasuredPasses) -> float:
-    return float(roofline_us([work for work, _ in one.works], [one.device])[0] @ _counts(one))
+    counts = np.array([count for _, count in one.works])
+    return float(roofline_us([work for work, _ in one.works], [one.device])[0] @ counts)
 
 
-def _counts(one: MeasuredPasses) -> Vector:
-    return np.array([count for _, count in one.works])
-
-
-def _speedups(measured: Measurements) -> Iterator[Figure]:
-    if not measured.speedups:
+def _speedups(speedups: Sequence[Speedup], times: GpuTime) -> Iterator[Figure]:
+    if not speedups:
         return
-    times = gpu_time.fit(measured.timings)
 
     def forecast(one: Speedup) -> float:
         full, half = (
@@ -290,7 +295,7 @@ def _speedups(measured: Measurements) -> Iterator[Figure]:
 
     yield _figure(
         "half precision over float32 or TF32: BERT-large on A100 and V100 (LAMB, loss scaling)",
-        [forecast(one) / one.measured - 1 for one in measured.speedups],
+        [forecast(one) / one.measured - 1 for one in speedups],
         "12 %",
     )
 
@@ -304,7 +309,7 @@ def _memory(steps: Sequence[MeasuredStep]) -> Figure:
     return _figure("gpu_h100: peak memory", errors, "10 %, largest 25 %")
 
 
-def _intervals(measured: Measurements, families: Sequence[JudgedStep]) -> Iterator[Figure]:
+def _intervals(families: Sequence[JudgedStep], by_device: Forecasts) -> Iterator[Figure]:
     """Yield which share of intervals of 90 % does not hold; their goal is 5 to 15 %.
 
     The width for a family comes from errors of the others.
@@ -314,14 +319,10 @@ def _intervals(measured: Measurements, families: Sequence[JudgedStep]) -> Iterat
         for family in sorted({one.measured.family for one in families})
     }
     yield _missed("steps of families left out", by_family)
-    by_device: dict[str, list[float]] = {}
-    for name in sorted({one.device.name for one in measured.passes}):
-        times = gpu_time.fit(without_device(measured.timings, name))
-        ours = [one for one in measured.passes if one.device.name == name]
-        by_device[name] = [
-            log(us / one.passes_us) for one, us in zip(ours, _forecast(ours, times), strict=True)
-        ]
-    yield _missed("passes of devices left out", by_device)
+    of_device: dict[str, list[float]] = {}
+    for one, us in by_device:
+        of_device.setdefault(one.device.name, []).append(log(us / one.passes_us))
+    yield _missed("passes of devices left out", of_device)
 
 
 def _missed(what: str, errors: dict[str, list[float]]) -> Figure:
@@ -338,7 +339,7 @@ def _missed(what: str, errors: dict[str, list[float]]) -> Figure:
 def forecast_ms(measured: Measurements, times: GpuTime) -> float:
     """Return the milliseconds that times of a traced step on 20 devices take."""
     step = max(measured.steps, key=lambda one: len(one.work.works))
-    several = list({one.name: one for one in devices().values()}.values())[:_NODE_TYPES]
+    several = boards()[:_NODE_TYPES]
     host = fit_host(measured.steps, times_of(measured.steps, times))
     started = time.process_time()
     for us in times.us(step.work.works, several):

@@ -7,7 +7,6 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any, Literal, NamedTuple, Self
 
@@ -79,14 +78,6 @@ class GpuStep:
     order: tuple[int, ...]
     parameters: tuple[int, ...]
     peak_bytes: int
-
-    @cached_property
-    def calls(self) -> tuple[int, ...]:
-        """How often each operator is called."""
-        counts = [0] * len(self.operators)
-        for place in self.order:
-            counts[place] += 1
-        return tuple(counts)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:

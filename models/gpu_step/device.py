@@ -104,13 +104,18 @@ def devices() -> Mapping[str, Device]:
     return found
 
 
+@lru_cache
+def boards() -> tuple[Device, ...]:
+    """Return each device of the data sheets once."""
+    return tuple({device.name: device for device in devices().values()}.values())
+
+
 def device_of_node(node_type: str) -> Device | None:
     """Return the GPU of a node type: `gpu.` and its name, or an instance of EC2 that has it."""
     family, _, rest = node_type.partition(".")
     if family == "gpu":
         return devices().get(rest)
-    found = (one for one in devices().values() if family in one.instances)
-    return next(found, None)
+    return next((device for device in boards() if family in device.instances), None)
 
 
 def device_of(name: str) -> Device:

@@ -15,9 +15,10 @@ from typing import Any
 from models.gpu_step.device import Device, devices
 from models.gpu_step.gpu_time import FLOOR_US, Timing, roofline_us
 from models.gpu_step.operators import Work, common_name, work_of
-from models.gpu_step.step import Optimizer, Precision, StepWork, step_work
+from models.gpu_step.step import StepWork, step_work
 from models.system import Tables
 from networks.gpu_steps import GpuStep, Operator, Tensor
+from warehouse.records import Optimizer, Precision
 
 Fields = Mapping[str, Any]
 Shape = tuple[int, ...]

@@ -2,7 +2,7 @@
 
 Parameters, gradients and the optimizer's state are there all the time (float32 under autocast).
 Activations live from the operator that makes them until nothing refers to them, which for what
-backward keeps is in backward; `models.gpu_step.trace` counts them. PyTorch's allocator hands out
+backward keeps is in backward; `networks.gpu_trace` counts them. PyTorch's allocator hands out
 blocks of 512 bytes; what is reserved beyond what is allocated is fragmentation. The CUDA context
 and loaded kernels come on top.
 
@@ -11,15 +11,14 @@ Sources: PyTorch's CUDACachingAllocator (block size 512 bytes); context: ours.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from models.gpu_step.device import Device
+from warehouse.records import Optimizer
 
 _BLOCK_BYTES = 512
 _CONTEXT_BYTES = 500 * 2**20
 _FRAGMENTATION = 0.04
 _SPARE = 0.05
-Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
 STATE_COPIES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
 """Copies of the parameters that an optimizer keeps."""
 TEMPORARY_COPIES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 0, "adam": 1, "adamw": 1}
@@ -28,10 +27,9 @@ TEMPORARY_COPIES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 0, "adam": 1,
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes at most: allocated by PyTorch, and of these what is there between steps."""
+    """Bytes at most that PyTorch allocates, and what they need of a device."""
 
     allocated_bytes: int
-    standing_bytes: int
 
     @property
     def needed_bytes(self) -> int:
@@ -54,14 +52,14 @@ def peak_memory(parameters_bytes: Sequence[int], traced_bytes: int, optimizer: O
     Args:
         parameters_bytes: of each parameter.
         traced_bytes: most bytes alive in forward and backward: parameters, buffers, inputs,
-            gradients and activations (`models.gpu_step.trace.Trace.peak_bytes`).
+            gradients and activations (`networks.gpu_steps.GpuStep.peak_bytes`).
         optimizer: which keeps state, and makes temporary copies in its step.
     """
     parameters = sum(map(rounded, parameters_bytes))
     # In the optimizer's step activations are gone, gradients and temporary copies are there.
     step = parameters * (2 + TEMPORARY_COPIES[optimizer])
     state = STATE_COPIES[optimizer] * parameters
-    return Memory(max(traced_bytes, step) + state, parameters + state)
+    return Memory(max(traced_bytes, step) + state)
 
 
 def rounded(size_bytes: int) -> int:

@@ -10,16 +10,15 @@ Source: torch/optim of PyTorch 2.11; ours otherwise.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.gpu_step.operators import Work, work_of
 from networks.gpu_steps import Autocast, GpuStep, Operator, Tensor
+from warehouse.records import Optimizer, Precision
 
-Precision = Literal["float32", "tf32", "bfloat16", "float16"]
-Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
 _ADAM = (
     *(("lerp_", 2), ("mul_", 1), ("addcmul_", 3), ("sqrt", 1)),
     *(("div_", 1), ("add_", 1), ("addcdiv_", 3)),
@@ -38,19 +37,19 @@ _WAITS = "_local_scalar_dense"
 class StepWork:
     """Works of a step, each that differs once, their order, and which of them the host waits for.
 
-    `views` are those places of `works` that only the host does.
+    `order` has places in `works`, `waits` places in `order`.
     """
 
     works: tuple[Work, ...]
     order: NDArray[np.int64]
     waits: tuple[int, ...]
 
-    @property
+    @cached_property
     def calls(self) -> NDArray[np.float64]:
         """How often each work is done."""
         return np.bincount(self.order, minlength=len(self.works)).astype(float)
 
-    @property
+    @cached_property
     def on_gpu(self) -> NDArray[np.bool_]:
         """Which works launch something."""
         return np.array([work.kind != "none" for work in self.works])

@@ -11,7 +11,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from math import ceil, exp, log
 from statistics import fmean
 from typing import Any, Self
@@ -20,10 +19,15 @@ import numpy as np
 import polars as pl
 
 from models.gpu_step import gpu_time, host_time
-from models.gpu_step.device import Device, device_of_node, devices
+from models.gpu_step.device import Device, boards, device_of_node
 from models.gpu_step.gpu_time import GpuTime, Timing, Vector
 from models.gpu_step.host_time import HostTime, StepTiming
-from models.gpu_step.measurements import MeasuredStep, Measurements, read_measurements
+from models.gpu_step.measurements import (
+    MeasuredPasses,
+    MeasuredStep,
+    Measurements,
+    read_measurements,
+)
 from models.gpu_step.memory import Memory, peak_memory
 from models.gpu_step.operators import HALF
 from models.gpu_step.queues import Step, simulate
@@ -68,6 +72,7 @@ class Widths:
 
 
 def half_width(errors: Iterable[float]) -> float:
+    """Return how far on either side `_COVERED` of errors are, of which the next is one more."""
     sizes = sorted(abs(one) for one in errors)
     if not sizes:
         return _UNKNOWN
@@ -110,6 +115,15 @@ def times_of(steps: Sequence[MeasuredStep], times: GpuTime) -> list[Vector]:
     return found
 
 
+@dataclass(frozen=True)
+class TimedWork:
+    """Works of a step, microseconds of each on each board, and which of them nobody timed."""
+
+    work: StepWork
+    us: Vector
+    unknown: Vector
+
+
 class GpuStepModel:
     """A fitted `gpu_step`."""
 
@@ -129,7 +143,7 @@ class GpuStepModel:
             timed: types in which operators were timed, by device.
         """
         self._times, self._host, self._widths, self._timed = times, host, widths, timed
-        self._known: dict[tuple[StepKey, str], tuple[StepWork, Vector]] = {}
+        self._known: dict[tuple[StepKey, str], TimedWork] = {}
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return the seconds of a step, with an interval."""
@@ -206,22 +220,22 @@ class GpuStepModel:
 
     def _step(self, scenario: Scenario) -> tuple[StepWork, Step, float]:
         """Return works, the simulated step, and the share of GPU time that nobody timed."""
-        work, us = self._us(scenario)
-        spent = us * work.calls
-        unknown = np.array([not self._times.knows(one) for one in work.works])
+        timed, us = self._us(scenario)
+        spent = us * timed.work.calls
         total = float(spent.sum())
-        share = float(spent[unknown].sum()) / total if total else 0.0
-        return work, simulated(work, us, self._host), share
+        share = float(spent @ timed.unknown) / total if total else 0.0
+        return timed.work, simulated(timed.work, us, self._host), share
 
-    def _us(self, scenario: Scenario) -> tuple[StepWork, Vector]:
-        """Return works and microseconds of each; those of all devices are forecast at once."""
-        work, everything = _work(scenario), tuple(_all_devices())
+    def _us(self, scenario: Scenario) -> tuple[TimedWork, Vector]:
+        """Return works and microseconds of each; those of all boards are forecast at once."""
         key = (_key(scenario), scenario.workload.model_dump_json())
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = work, self._times.us(work.works, everything)
-        place = everything.index(_device(scenario))
-        return work, known[1][place]
+        timed = self._known.get(key)
+        if timed is None:
+            work = _work(scenario)
+            unknown = np.array([not self._times.knows(one) for one in work.works], float)
+            timed = TimedWork(work, self._times.us(work.works, boards()), unknown)
+            self._known[key] = timed
+        return timed, timed.us[boards().index(_device(scenario))]
 
     def _costliest(self, work: StepWork, scenario: Scenario) -> list[dict[str, Any]]:
         spent = self._us(scenario)[1] * work.calls
@@ -234,11 +248,6 @@ class GpuStepModel:
             {"operator": name, "calls": int(calls), "gpu_s": us * 1e-6}
             for name, (us, calls) in most
         ]
-
-
-@lru_cache
-def _all_devices() -> tuple[Device, ...]:
-    return tuple({one.name: one for one in devices().values()}.values())
 
 
 def _device(scenario: Scenario) -> Device:
@@ -262,10 +271,7 @@ def _trace(scenario: Scenario) -> GpuStep:
 
 def _work(scenario: Scenario) -> StepWork:
     load = scenario.workload
-    return _cached_work(_trace(scenario), load.optimizer, load.precision, load.accumulate)
-
-
-_cached_work = lru_cache(maxsize=64)(step_work)
+    return step_work(_trace(scenario), load.optimizer, load.precision, load.accumulate)
 
 
 def _memory(scenario: Scenario, device: Device) -> tuple[Memory, int]:
@@ -316,22 +322,29 @@ def device_errors(measured: Measurements) -> list[float]:
     """Return the same of passes and steps, each by a fit without its device."""
     found = []
     for name in sorted({one.device.name for one in measured.timings}):
-        kept = [one for one in measured.timings if not same_chip(one.device.name, name)]
         passes = [one for one in measured.passes if one.device.name == name]
         steps = [one for one in measured.steps if one.device.name == name]
         if not passes and not steps:
             continue
-        times = gpu_time.fit(kept)
-        for one in passes:
-            us = times.us([work for work, _ in one.works], [one.device])[0]
-            total = float(us @ np.array([count for _, count in one.works]))
-            found.append(log(total / one.passes_us))
+        times = gpu_time.fit(without_device(measured.timings, name))
+        found += [log(passes_us(one, times) / one.passes_us) for one in passes]
         if steps:
             step_us = times_of(steps, times)
             host = fit_host(steps, step_us)
             for step, us in zip(steps, step_us, strict=True):
                 found.append(log(simulated(step.work, us, host).step_us / step.step_us))
     return found
+
+
+def passes_us(passes: MeasuredPasses, times: GpuTime) -> float:
+    """Return microseconds of the GPU for all operators of passes."""
+    us = times.us([work for work, _ in passes.works], [passes.device])[0]
+    return float(us @ np.array([count for _, count in passes.works]))
+
+
+def without_device(timings: Iterable[Timing], name: str) -> list[Timing]:
+    """Return timings of other chips than a device's."""
+    return [one for one in timings if not same_chip(one.device.name, name)]
 
 
 def same_chip(name: str, other: str) -> bool:
@@ -345,7 +358,11 @@ class JudgedStep:
 
     measured: MeasuredStep
     step: Step
-    larger_of_both_us: float
+
+    @property
+    def larger_of_both_us(self) -> float:
+        """Microseconds of the resource that works longer, as if the other never waited."""
+        return max(self.step.host_us, self.step.gpu_us)
 
     @property
     def error(self) -> float:
@@ -368,8 +385,7 @@ def judged_families(
         host = fit_host([measured.steps[i] for i in others], [step_us[i] for i in others])
         for one, us in zip(measured.steps, step_us, strict=True):
             if one.family in group:
-                step = simulated(one.work, us, host)
-                found.append(JudgedStep(one, step, max(step.host_us, step.gpu_us)))
+                found.append(JudgedStep(one, simulated(one.work, us, host)))
     return found
 
 
