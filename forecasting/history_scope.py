@@ -87,11 +87,10 @@ def visible_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tupl
 
 def public_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tuple[VisibleRun, ...]:
     """Return runs of imported tables of measurements, as `visible_runs` does its own."""
-    tables = warehouse.visible_tables(["run", "scenario", "external"])
+    tables = warehouse.visible_tables(["run", "scenario"])
     # Lists of prices are imported too, and measure nothing.
-    measured = tables["external"].select("run_id").unique()
-    runs = tables["run"].filter(backend="imported", probe=PUBLIC)
-    runs = runs.join(measured, on="run_id", how="semi")
+    measured = pl.col("run_id").is_in(warehouse.visible_runs_with("external"))
+    runs = tables["run"].filter(measured, backend="imported", probe=PUBLIC)
     return _visible(tables, runs, known_by)
 
 

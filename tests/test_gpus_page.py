@@ -34,15 +34,19 @@ def test_the_page_is_followed(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("COLUMNS", "80")
     (prices,) = _PRICES.findall(PAGE)
     Path("node_prices.csv").write_text(prices)
-    commands = list(followed())
+    commands, measured = list(followed()), ""
     assert [words[0] for words, _ in commands] == ["load", "import", "predict"]
     for words, shown in commands:
         given = [word.replace("data/public", str(CHECKOUT / "data" / "public")) for word in words]
         answer = stepcast(*given)
         assert answer.code == 0, answer.err
         lines = answer.out.splitlines()
+        if words[0] == "load":
+            (measured,) = re.findall(r"loaded (\d+ runs)", answer.out)
         if words[0] != "predict":
             continue
+        # The list of prices is no measurement.
+        assert f"fit gpu_step to {measured}\n" in answer.err
         assert all(len(line) <= 80 for line in lines)
         assert firsts(lines) == firsts(shown)
         assert "own-34267cb4 128 words b64, bfloat16, adamw, single" in lines

@@ -77,6 +77,14 @@ class Warehouse:
                 for table in tables
             }
 
+    def visible_runs_with(self, table: str) -> frozenset[str]:
+        """Return the ids of visible runs that have rows of a table."""
+        if table not in SCHEMAS:
+            raise BadInput(f"no table {table!r}; the tables are {', '.join(SCHEMAS)}")
+        with self._open() as connection:
+            rows = connection.execute(f'SELECT DISTINCT run_id FROM visible."{table}"').fetchall()
+        return frozenset(run_id for (run_id,) in rows)
+
     def record_fit(self, *fits: FitRecord) -> None:
         """Write fits, unless they are there already."""
         if not fits:

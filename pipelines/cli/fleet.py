@@ -16,6 +16,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+NO_MEMBERS = "the fleet has no members: `stepcast fleet add` adds one"
 NodeType = Annotated[str, typer.Argument(help="A node type: `stepcast node-types` lists them.")]
 
 
@@ -215,5 +216,5 @@ def _has_members() -> bool:
     """Tell whether the fleet ever had members, and say so if not: reading them imports for 2 s."""
     there = (home() / FLEET_MEMBERS).exists()
     if not there:
-        print_text("the fleet has no members: `stepcast fleet add` adds one")
+        print_text(NO_MEMBERS)
     return there

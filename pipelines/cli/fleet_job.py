@@ -17,6 +17,7 @@ from fleet.page import status
 from fleet.schedule import AgendaItem, Visits, agenda, visits, watches
 from forecasting.study_checks import chosen_backend
 from pipelines.cli.errors import explain
+from pipelines.cli.fleet import NO_MEMBERS
 from pipelines.cli.money import check_cap, confirm_spending
 from pipelines.cli.tables import format_duration, print_table, print_text
 from profilers.clusters.node_types import node_group
@@ -89,7 +90,7 @@ def show_members() -> None:
     """Print the members as they were added."""
     found = read_members(home())
     if not found:
-        print_text("the fleet has no members: `stepcast fleet add` adds one")
+        print_text(NO_MEMBERS)
         return
     rows = [
         {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
+from pipelines.cli.options import Accumulate, MemoryFormat, Optimizer, Precision, SequenceLength
 from pipelines.cli.tables import print_text
 from warehouse.home import MAIN, home
 from warehouse.records import Backend, BadInput
@@ -47,20 +48,10 @@ def predict(
     batch_size: Annotated[
         str | None, typer.Option(help="Samples of a pass of each device.")
     ] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(
-            help="float32 (TF32 in cuDNN alone, as PyTorch has it), tf32, bfloat16 or float16 "
-            "(autocast); also fp32, bf16, fp16."
-        ),
-    ] = None,
-    optimizer: Annotated[
-        str | None, typer.Option(help="sgd (no momentum), momentum, adam or adamw.")
-    ] = None,
-    accumulate: Annotated[
-        str | None, typer.Option(help="Passes of --batch-size whose gradients a step adds up; 1.")
-    ] = None,
-    memory_format: Annotated[str | None, typer.Option(help="contiguous or channels_last.")] = None,
+    precision: Precision = None,
+    optimizer: Optimizer = None,
+    accumulate: Accumulate = None,
+    memory_format: MemoryFormat = None,
     compiled: Annotated[
         bool, typer.Option("--compiled", help="By torch.compile: refused, nothing knows it yet.")
     ] = False,
@@ -75,9 +66,7 @@ def predict(
         str | None,
         typer.Option(help="Speed of links, 10^6 bits/s; needed where several devices train."),
     ] = None,
-    sequence_length: Annotated[
-        int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
-    ] = None,
+    sequence_length: SequenceLength = None,
     dataset_samples: Annotated[
         int | None, typer.Option(help="Samples of an epoch: shows the time of an epoch, too.")
     ] = None,

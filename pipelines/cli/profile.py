@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from pipelines.cli.options import Accumulate, MemoryFormat, Optimizer, Precision, SequenceLength
 from profilers.clusters import BackendChoice
 
 
@@ -28,23 +29,11 @@ def profile(
         str | None, typer.Option(help="Node type of parameter servers, of Keras models.")
     ] = None,
     servers: Annotated[str | None, typer.Option(help="Number of parameter servers.")] = None,
-    sequence_length: Annotated[
-        int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
-    ] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(
-            help="float32 (TF32 in cuDNN alone, as PyTorch has it), tf32, bfloat16 or float16 "
-            "(autocast); also fp32, bf16, fp16."
-        ),
-    ] = None,
-    optimizer: Annotated[
-        str | None, typer.Option(help="sgd (no momentum), momentum, adam or adamw.")
-    ] = None,
-    accumulate: Annotated[
-        str | None, typer.Option(help="Passes of --batch-size whose gradients a step adds up; 1.")
-    ] = None,
-    memory_format: Annotated[str | None, typer.Option(help="contiguous or channels_last.")] = None,
+    sequence_length: SequenceLength = None,
+    precision: Precision = None,
+    optimizer: Optimizer = None,
+    accumulate: Accumulate = None,
+    memory_format: MemoryFormat = None,
     backend: Annotated[
         BackendChoice,
         typer.Option(help="Nodes of this host; auto: emulated if it permits. Others are refused."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from pipelines.cli.options import MemoryFormat, Optimizer, SequenceLength
 from pipelines.cli.tables import print_text
 from warehouse import limits
 from warehouse.records import Backend, BadInput
@@ -120,16 +121,12 @@ def recommend(
     precision: Annotated[
         str | None, typer.Option(help="As of `stepcast predict`: fp32, tf32, bf16 or fp16.")
     ] = None,
-    optimizer: Annotated[
-        str | None, typer.Option(help="sgd (no momentum), momentum, adam or adamw.")
-    ] = None,
+    optimizer: Optimizer = None,
     accumulate: Annotated[
         int | None, typer.Option(help="Passes whose gradients a step adds up; 1.", min=1)
     ] = None,
-    memory_format: Annotated[str | None, typer.Option(help="contiguous or channels_last.")] = None,
-    sequence_length: Annotated[
-        int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
-    ] = None,
+    memory_format: MemoryFormat = None,
+    sequence_length: SequenceLength = None,
     backend: Annotated[
         Backend | None, typer.Option(help="Use only profiles of this backend; as --host else.")
     ] = None,

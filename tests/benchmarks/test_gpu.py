@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import gpu
 from models.gpu_step.measurements import Measurements, read_measurements
+from models.gpu_step.system import without_device
 from tests.models.gpu_step.public import PUBLIC, public_tables
 from warehouse.records import BadInput
 
@@ -40,7 +41,7 @@ def test_every_figure_says_how_many_and_how_wrong(few: Measurements) -> None:
 
 
 def test_a_device_is_left_out_with_all_boards_of_its_chip(few: Measurements) -> None:
-    kept = gpu.without_device(few.timings, "a100-pcie-40gb")
+    kept = without_device(few.timings, "a100-pcie-40gb")
     names = {one.device.name for one in kept}
     assert names and not any(name.startswith("a100") for name in names)
 

@@ -3,7 +3,8 @@
 import pytest
 
 from models.gpu_step.device import device_of
-from models.gpu_step.memory import Memory, Optimizer, peak_memory, rounded
+from models.gpu_step.memory import Memory, peak_memory, rounded
+from warehouse.records import Optimizer
 
 
 def test_blocks() -> None:
@@ -25,5 +26,5 @@ def test_optimizers_keep_state(optimizer: Optimizer, copies: int) -> None:
 
 def test_fits_with_a_twentieth_to_spare() -> None:
     l4 = device_of("l4")
-    assert Memory(19 * 2**30, 0).fits(l4)
-    assert not Memory(20 * 2**30, 0).fits(l4)
+    assert Memory(19 * 2**30).fits(l4)
+    assert not Memory(20 * 2**30).fits(l4)

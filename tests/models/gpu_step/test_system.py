@@ -3,7 +3,6 @@
 import json
 import random
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from math import log
@@ -39,11 +38,8 @@ def model() -> GpuStepModel:
 
 
 @pytest.fixture(autouse=True)
-def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system, "gpu_steps", made_up_steps)
-    system._cached_work.cache_clear()  # noqa: SLF001
-    yield
-    system._cached_work.cache_clear()  # noqa: SLF001
 
 
 def test_public_measurements_are_read() -> None:
