@@ -43,7 +43,7 @@ else
 endif
 
 test-all: setup ## run all tests: every page followed, kills by the hundred, every format fuzzed
-	STEPCAST_MOMENTS=100 $(BIN)/pytest -m "not cluster" $(TWO_CORES)
+	STEPCAST_MOMENTS=100 $(BIN)/pytest -m "not cluster" --hypothesis-profile other $(TWO_CORES)
 	$(BIN)/pytest -m cluster
 
 ui: setup ## open Dagster on everything that ran

@@ -20,7 +20,7 @@ from forecasting.inputs import (
     round_input_runs_by_scenario,
 )
 from models.system import FittedSystem, NotCovered, System, Tables
-from networks.kept_graphs import keep_in
+from networks.kept_graphs import keep_beside
 from profilers.probes import PROBES
 from studies import run_tables
 from studies.curve import Curve
@@ -32,9 +32,6 @@ from warehouse.inputs import Refusal
 from warehouse.ledger import FitRecord, RegisteredSystem
 from warehouse.records import Backend, BadInput, Prediction, Run, Scenario
 from warehouse.warehouse import Warehouse
-
-GRAPHS = "graphs"
-"""The folder of a home that keeps graphs of networks."""
 
 
 def fit_or_load(
@@ -134,7 +131,7 @@ def newest_kept_fit(
 
     Without `tables`, runs of which rows were loaded since count as those that the fit saw.
     """
-    keep_graphs(warehouse)
+    keep_beside(warehouse.home)
     kept = warehouse.query("fits", system=system.name).filter(
         pl.col("made_by").list.contains(code_digest(system)),
         model_version=system.version,
@@ -148,11 +145,6 @@ def newest_kept_fit(
     wanted = set(run_ids)
     found = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
     return found[-1] if found else None
-
-
-def keep_graphs(warehouse: Warehouse) -> None:
-    """Keep the graphs that systems read of networks beside the history: they take long to make."""
-    keep_in(warehouse.home / GRAPHS)
 
 
 def pooled_runs(system: System, round_: Round) -> list[Run]:

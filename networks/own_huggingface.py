@@ -55,19 +55,34 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
     return model, _batch(model, config, batch_size, int(length) if length else None, name)
 
 
+def config_file(target: str, folder: Path) -> Path | None:
+    """Return the file that a target names as its config; None: it names none."""
+    path = folder / target.removeprefix(PREFIX).partition(_LENGTH)[0]
+    if not path.exists():
+        return None
+    return path if path.is_file() else path / "config.json"
+
+
+def is_repeatable(target: str, folder: str) -> bool:
+    """Tell whether a file or a type's defaults are the config: the library's cache may change."""
+    library: Any = importlib.import_module("transformers")
+    name = target.removeprefix(PREFIX).partition(_LENGTH)[0]
+    return name in library.CONFIG_MAPPING or config_file(target, Path(folder)) is not None
+
+
 def _config(library: Any, name: str, folder: Path) -> Any:
     """Return the config of a file, of a type, or of the library's cache.
 
     Raises:
         ValueError: there is none.
     """
-    path = folder / name
-    if path.exists():
-        return _read(library, path if path.is_file() else path / "config.json", name)
+    path = config_file(name, folder)
+    if path is not None:
+        return _read(library, path, name)
     types = sorted(library.CONFIG_MAPPING.keys())
     if name in types:
         return library.AutoConfig.for_model(name)
-    if path.suffix == ".json":
+    if name.endswith(".json"):
         raise ValueError(f"{PREFIX}{name}: no such file in {folder}; name the model's config.json")
     try:
         return library.AutoConfig.from_pretrained(name, local_files_only=True)

@@ -9,20 +9,24 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
 from networks.catalogue import OWN
+from networks.kept_graphs import keep, kept
 from networks.operation_graph import GraphOperation, OperationGraph
+from networks.own_huggingface import PREFIX, config_file
 from networks.primitives import PrimitiveGraph
 
 _PROGRAM = Path(__file__).with_name("own_program.py")
 _TIMEOUT_S = 300.0
 _MOST_BYTES = 256 << 20
 _SAID_BYTES = 4096
+_MOST_CONFIG_BYTES = 1 << 20
 
 
 MOST_UNKNOWN = 0.05
@@ -103,7 +107,8 @@ def tracing(
     """Trace a user's model while the block does other things; yield what waits for the model.
 
     What waits raises `NoGraph` where there is none; the message says why. Nothing of the child
-    process goes on after the block.
+    process goes on after the block. What a config of Hugging Face makes is kept
+    (`networks.kept_graphs`), and needs no child process again.
 
     Args:
         target: `package.module:function`. The function returns a torch.nn.Module and an example
@@ -121,13 +126,45 @@ def tracing(
         "out": _folder(),
         "gpu_precisions": list(gpu_precisions),
     }
+    name = _kept_name(asked)
+    if name is not None and (fields := kept(name)) is not None:
+        yield lambda: _model(target, fields)
+        return
     command = [sys.executable, "-P", str(_PROGRAM), json.dumps(asked)]
     with (
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as errors,
         _child(command, folder, out, errors) as child,
     ):
-        yield lambda: _model(target, _told(target, child, out, errors, timeout_s))
+
+        def model() -> OwnModel:
+            told = _told(target, child, out, errors, timeout_s)
+            if name is not None and told.pop("is_repeatable", False):
+                keep(name, json.dumps(told))
+            return _model(target, told)
+
+        yield model
+
+
+def _kept_name(asked: Mapping[str, Any]) -> str | None:
+    """Return under what the graph of a config is kept; None: of code, which may change unseen.
+
+    It is of the config's bytes, where it is a file, and of the release of transformers.
+    """
+    if not asked["target"].startswith(PREFIX):
+        return None
+    told = {key: asked[key] for key in ("target", "batch_sizes", "gpu_precisions")}
+    content = sha256(json.dumps(told, sort_keys=True).encode())
+    with suppress(metadata.PackageNotFoundError):
+        content.update(metadata.version("transformers").encode())
+    path = config_file(asked["target"], Path(asked["folders"][0]))
+    if path is not None:
+        try:
+            with path.open("rb") as file:
+                content.update(file.read(_MOST_CONFIG_BYTES))
+        except OSError:
+            return None
+    return f"own-{content.hexdigest()[:32]}"
 
 
 def _model(target: str, told: Mapping[str, Any]) -> OwnModel:

@@ -103,7 +103,8 @@ def _of_huggingface(
     except RuntimeError:
         # Some ask for values while they are built.
         made = library.from_config(*asked)
-    return of_torch(made, target, batch_sizes, mode, precisions)
+    fields = of_torch(made, target, batch_sizes, mode, precisions)
+    return {**fields, "is_repeatable": library.is_repeatable(target, folder)}
 
 
 def fake_tensors() -> Any:

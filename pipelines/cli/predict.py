@@ -263,6 +263,7 @@ def _history(calibrate: str | None, *, dry_run: bool) -> "Warehouse":
     Raises:
         BadInput: nothing has been measured in this home.
     """
+    from networks.kept_graphs import keep_beside
     from pipelines.cli.calibrate import ONE_NODE
     from pipelines.cli.query import history_here, warehouse_here
     from warehouse.warehouse import Warehouse
@@ -272,6 +273,7 @@ def _history(calibrate: str | None, *, dry_run: bool) -> "Warehouse":
             f"nothing has been measured in {home()} yet; run a study first: `make demo` or "
             "`stepcast run STUDY.yaml`"
         )
+    keep_beside(home())
     if calibrate == ONE_NODE:
         return Warehouse(home())  # what is measured now is loaded
     return history_here() if dry_run else warehouse_here()

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from networks.own_huggingface import SEQUENCE_LENGTH, from_config, with_length
+from networks.kept_graphs import keep_in
+from networks.own_huggingface import SEQUENCE_LENGTH, from_config, is_repeatable, with_length
 from networks.own_model import own_model
 from networks.own_training import own_network
 
@@ -133,6 +135,38 @@ _SOUNDS = json.dumps(
         "num_conv_pos_embedding_groups": 2,
     }
 )
+
+
+def test_what_a_config_makes_is_kept_until_the_config_changes(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    popen = subprocess.Popen
+
+    def noted(command: list[str], **options: Any) -> Any:
+        started.append(command)
+        return popen(command, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    keep_in(tmp_path / "graphs")
+    for config, batch_sizes, children in (
+        (TINY, [2], 1),
+        (TINY, [2], 1),
+        (TINY, [3], 2),
+        ({**TINY, "num_hidden_layers": 1}, [2], 3),
+        (TINY, [2], 3),
+    ):
+        model = own_model(write(config), batch_sizes, tmp_path)
+        assert len(started) == children
+        assert model == own_model(write(config), batch_sizes, tmp_path)
+        assert not isinstance(model.steps[batch_sizes[0]], str)
+
+
+@pytest.mark.parametrize(("target", "repeatable"), [("hf:bert", True), ("hf:bert-base", False)])
+def test_a_config_of_the_library_s_cache_is_read_anew(
+    tmp_path: Path, target: str, repeatable: bool
+) -> None:
+    assert is_repeatable(with_length(target, 8), str(tmp_path)) == repeatable
 
 
 def test_without_the_library_a_line_says_what_to_install(
