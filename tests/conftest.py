@@ -17,7 +17,7 @@ from profilers.clusters import choose_backend
 
 pytest_plugins = ("tests.aws", "tests.paper", "tests.buckets", "tests.repeated", "tests.migrated")
 
-# A push meets the same examples each time. `make test-all` draws others; profile thorough draws many.
+# A push meets the same examples each time; `make test-all` draws others, profile thorough many.
 settings.register_profile("stepcast", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("other", deadline=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=500)
