@@ -255,8 +255,10 @@ def _rests(
 ) -> SelectedRuns | ForecastRefusal:
     """Return the runs that a forecast rests on; a refusal if some are not there."""
     asks = system.rests_on(scenario)
-    # What others measured is of no host.
-    of_hosts = isinstance(asks, Refusal) or any(ask.whose != "public" for ask in asks)
+    # What others measured is of no host, and a forecast does without what is optional.
+    of_hosts = isinstance(asks, Refusal) or any(
+        ask.whose != "public" and not ask.optional for ask in asks
+    )
     if of_hosts and (reason := place.lacks(scenario)):
         return ForecastRefusal(scenario, system, reason)
     if isinstance(asks, Refusal):

@@ -4,6 +4,9 @@ Floating-point operations a second in convolutions of all channels, of single pi
 channels, bytes a second through memory and to disk, cores and memory: features of clusters
 (PredictDDL, section III-C). Earlier runs have no convolutions of single pixels. Where a study asks,
 also in matrix products of some precisions.
+And how long its host takes to issue an operator of a training step, by kind (Ceer, section III, has
+medians of operations on processors): small networks of several kinds of layers are trained, whose
+steps take as long as that. Earlier runs have none of it.
 Kinds of work take turns, so that a slow moment of the host hits all of them.
 """
 
@@ -46,6 +49,8 @@ METRICS = {
     "disk": ("inventory_disk_Bps", "B/s"),
 }
 """Name and unit of what each kind of work is counted in."""
+ISSUE_KINDS = ("step", "parameter", "view", "elementwise", "product", "normalization")
+"""What a host issues: what a step and each parameter cost once, then operators of a kind."""
 PRODUCTS = "product_"
 """How kinds of work are called that are matrix products of a precision."""
 PATIENCE_S = 20.0
@@ -76,6 +81,12 @@ class InventoryJob(BaseJob):
         answer = cast(dict[str, Any], told[name])
         return float(answer["amount"]) / float(answer["wall_s"])
 
+    def issue_s(self, seconds: float) -> Mapping[str, float]:
+        """Train small networks for about so long; return the host's seconds by `ISSUE_KINDS`."""
+        name, timeout_s = self._node.name, _TIMEOUT_S + 20 * seconds
+        told = self._programs.ask([name], "issued", timeout_s, do="issue", seconds=seconds)
+        return issue_times(cast(Sequence[Mapping[str, Any]], told[name]["networks"]))
+
     def _start(self) -> None:
         node, programs = self._node, self._programs
         told = json.dumps({"threads": node.group.threads, "interface": self._cluster.interface})
@@ -84,6 +95,24 @@ class InventoryJob(BaseJob):
         ready = programs.expect([node.name], "ready", START_TIMEOUT_S)[node.name]
         self._facts = Facts.of(ready)
         programs.confine(node.name)
+
+
+def issue_times(networks: Sequence[Mapping[str, Any]]) -> Mapping[str, float]:
+    """Return the seconds of each of `ISSUE_KINDS` that steps of networks took; none is negative.
+
+    Args:
+        networks: of each, `kinds` (how many of each kind a step has) and `wall_s` of a step.
+    """
+    import numpy as np
+    from scipy.optimize import nnls
+
+    counts = np.array(
+        [[one["kinds"].get(kind, kind == "step") for kind in ISSUE_KINDS] for one in networks],
+        float,
+    )
+    walls_s = np.array([one["wall_s"] for one in networks])
+    found, _ = nnls(counts / walls_s[:, None], np.ones(len(networks)))
+    return dict(zip(ISSUE_KINDS, found.tolist(), strict=True))
 
 
 def measure(
@@ -106,8 +135,8 @@ def measure(
         progress: told what runs now.
 
     Returns:
-        A run with table `sample`: `METRICS` and those of products, one row a turn; cores and memory
-        of the node once.
+        A run with table `sample`: `METRICS` and those of products, and `inventory_issue_KIND_s` of
+        `ISSUE_KINDS`, one row a turn; cores and memory of the node once.
 
     Raises:
         ProbeFailed: the program died.
@@ -122,6 +151,8 @@ def measure(
             for kind, (metric, unit) in kinds.items():
                 done = patience.quietly(partial(job.rate, kind, seconds))
                 rows.append((metric, unit, turn, done.value))
+            issued = patience.quietly(partial(job.issue_s, seconds)).value
+            rows += [(f"inventory_issue_{kind}_s", "s", turn, issued[kind]) for kind in ISSUE_KINDS]
         rows += _of_machine(job.facts, node.group)
     settings: dict[str, Setting] = {"worker": node.group.node_type, "turns": turns}
     if precisions:
@@ -175,7 +206,9 @@ def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun
             f"probe inventory, {node_type}",
             nodes,
             settings.model_dump(),
-            expected_s=settings.turns * (1.5 * settings.seconds) * len(_kinds(settings.precisions)),
+            expected_s=settings.turns
+            * (1.5 * settings.seconds)
+            * (len(_kinds(settings.precisions)) + 1),
             start_s=start_s(nodes),
         )
 

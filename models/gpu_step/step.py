@@ -37,12 +37,13 @@ _WAITS = "_local_scalar_dense"
 class StepWork:
     """Works of a step, each that differs once, their order, and which of them the host waits for.
 
-    `order` has places in `works`, `waits` places in `order`.
+    `order` has places in `works`, `waits` places in `order`. `parameters`: how many are trained.
     """
 
     works: tuple[Work, ...]
     order: NDArray[np.int64]
     waits: tuple[int, ...]
+    parameters: int = 0
 
     @cached_property
     def calls(self) -> NDArray[np.float64]:
@@ -82,7 +83,7 @@ def step_work(
         waits += [at + len(order) + length * i for i in range(accumulate - 1) for at in waits]
         order += (order + more) * (accumulate - 1)
     if optimizer is None:
-        return StepWork(tuple(works), np.array(order), tuple(waits))
+        return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters))
     if precision == "float16":
         order.append(len(works))
         works.append(work_of(Operator("_foreach_mul_", parameters, ())))
@@ -93,7 +94,7 @@ def step_work(
         order.append(len(works))
         outputs = parameters if name == "sqrt" else ()
         works.append(work_of(Operator(f"_foreach_{name}", parameters * lists, outputs)))
-    return StepWork(tuple(works), np.array(order), tuple(waits))
+    return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters))
 
 
 def _in_tf32(work: Work) -> Work:

@@ -1,8 +1,9 @@
 """System `gpu_step`: a training step of one GPU from its operators, and what binds it.
 
 GPU time is the sum of regressions of its operators (`gpu_time`), host time so much for each launch
-(`host_time`); the step is two queues (`queues`). Fits rest on public measurements (`data/public`)
-and data sheets. Intervals are as wide as past errors were of families of networks that a fit had
+(`host_time`), of the node type where probe `inventory` measured it, else of the machine with the
+H100; the step is two queues (`queues`). Fits rest on public measurements (`data/public`) and data
+sheets. Intervals are as wide as past errors were of families of networks that a fit had
 not seen, or, on devices that nobody timed, of devices that it had not seen; and wider by the share
 of operators that nobody timed.
 """
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil, exp, log
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +23,7 @@ import polars as pl
 from models.gpu_step import gpu_time, host_time
 from models.gpu_step.device import Device, boards, device_of_node
 from models.gpu_step.gpu_time import GpuTime, Timing, Vector
-from models.gpu_step.host_time import HostTime, StepTiming
+from models.gpu_step.host_time import HostTime, StepTiming, measured_hosts
 from models.gpu_step.measurements import (
     MeasuredPasses,
     MeasuredStep,
@@ -87,8 +89,8 @@ def launches(work: StepWork) -> tuple[float, float]:
 
 def simulated(work: StepWork, us: Vector, host: HostTime) -> Step:
     """Return a step whose works take `us` on the GPU; what it costs once comes first."""
-    issue = np.where(work.on_gpu, host.launch_us, host.view_us)
-    host_us = np.concatenate([[host.step_us], issue[work.order]])
+    issue = np.array([host.issue_us(one) for one in work.works])
+    host_us = np.concatenate([[host.once_us(work.parameters)], issue[work.order]])
     waits = tuple(place + 1 for place in work.waits)
     return simulate(host_us, np.concatenate([[0.0], us[work.order]]), waits)
 
@@ -133,6 +135,7 @@ class GpuStepModel:
         host: HostTime,
         widths: Widths,
         timed: Mapping[str, Sequence[str]],
+        hosts: Mapping[str, HostTime],
     ) -> None:
         """Take what was fitted.
 
@@ -141,8 +144,10 @@ class GpuStepModel:
             host: of launches.
             widths: of intervals.
             timed: types in which operators were timed, by device.
+            hosts: those that were measured, by node type; `host` is that of others.
         """
         self._times, self._host, self._widths, self._timed = times, host, widths, timed
+        self._hosts = hosts
         self._known: dict[tuple[StepKey, str], TimedWork] = {}
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
@@ -161,7 +166,9 @@ class GpuStepModel:
     def detail(self, scenario: Scenario) -> Mapping[str, Any]:
         """Return what a forecast consists of.
 
-        `binds` (gpu or host), `gpu_s` and `host_s` of a step, `idle_share` of the other,
+        `binds` (gpu or host), `gpu_s` and `host_s` of a step, whether that host is one of the node
+        type that was `measured` or the one of the `public` steps (`host_rests_on`), `idle_share` of
+        the other,
         `free_batch_size` (to which batches cost nothing, where the host binds), `peak_bytes` that
         PyTorch allocates, `needed_bytes` with fragmentation and context, `memory_bytes` of the GPU,
         whether it `fits`, about the `largest_batch_size` that does, `unknown_share` of the GPU's
@@ -178,6 +185,7 @@ class GpuStepModel:
             "binds": step.binds,
             "gpu_s": step.gpu_us * 1e-6,
             "host_s": step.host_us * 1e-6,
+            "host_rests_on": "measured" if _node_type(scenario) in self._hosts else "public",
             "idle_share": step.idle_share,
             "free_batch_size": free,
             "peak_bytes": memory.allocated_bytes,
@@ -200,6 +208,7 @@ class GpuStepModel:
             "host": asdict(self._host),
             "widths": asdict(self._widths),
             "timed": {name: list(dtypes) for name, dtypes in self._timed.items()},
+            "hosts": {name: asdict(one) for name, one in self._hosts.items()},
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
@@ -212,6 +221,7 @@ class GpuStepModel:
             HostTime(**fields["host"]),
             Widths(**fields["widths"]),
             fields["timed"],
+            {name: HostTime(**one) for name, one in fields["hosts"].items()},
         )
 
     def _is_timed(self, device: Device, precision: str) -> bool:
@@ -224,7 +234,8 @@ class GpuStepModel:
         spent = us * timed.work.calls
         total = float(spent.sum())
         share = float(spent @ timed.unknown) / total if total else 0.0
-        return timed.work, simulated(timed.work, us, self._host), share
+        host = self._hosts.get(_node_type(scenario), self._host)
+        return timed.work, simulated(timed.work, us, host), share
 
     def _us(self, scenario: Scenario) -> tuple[TimedWork, Vector]:
         """Return works and microseconds of each; those of all boards are forecast at once."""
@@ -250,8 +261,12 @@ class GpuStepModel:
         ]
 
 
+def _node_type(scenario: Scenario) -> str:
+    return scenario.nodes[0].node_type
+
+
 def _device(scenario: Scenario) -> Device:
-    device = device_of_node(scenario.nodes[0].node_type)
+    device = device_of_node(_node_type(scenario))
     assert device is not None  # `_inputs` refuses others.
     return device
 
@@ -290,8 +305,14 @@ def _memory(scenario: Scenario, device: Device) -> tuple[Memory, int]:
 # What it is fitted to.
 
 
-def fit_model(measured: Measurements) -> GpuStepModel:
+def fit_model(
+    measured: Measurements, hosts: Mapping[str, HostTime] = MappingProxyType({})
+) -> GpuStepModel:
     """Fit times, the host's times and widths of intervals to public measurements.
+
+    Args:
+        measured: by others.
+        hosts: those that were measured here, by node type.
 
     Raises:
         BadInput: steps or operators are missing.
@@ -305,7 +326,7 @@ def fit_model(measured: Measurements) -> GpuStepModel:
     host = fit_host(measured.steps, times_of(measured.steps, times))
     widths = Widths.of(family_errors(measured), device_errors(measured))
     dtypes = {name: tuple(sorted(found)) for name, found in timed.items()}
-    return GpuStepModel(times, host, widths, dtypes)
+    return GpuStepModel(times, host, widths, dtypes, hosts)
 
 
 def family_errors(measured: Measurements) -> list[float]:
@@ -404,7 +425,7 @@ def _inputs(scenario: Scenario) -> tuple[Input, ...] | Refusal:
     if (load.framework, strategy.kind) != ("pytorch", "single"):
         reason = f"it is about one GPU of pytorch, not {strategy.kind} of {load.framework}"
         return Refusal(reason, foreign=True)
-    name = scenario.nodes[0].node_type
+    name = _node_type(scenario)
     device = device_of_node(name)
     if device is None:
         return Refusal(f"no data sheet of a GPU of {name}", foreign=not name.startswith("gpu."))
@@ -412,7 +433,11 @@ def _inputs(scenario: Scenario) -> tuple[Input, ...] | Refusal:
         others = [precision for precision in device.peak if precision != "float32"]
         instead = f"; it has some for {' and '.join(others)}" if others else ""
         return Refusal(f"{device.name} has no matrix units for {load.precision}{instead}")
-    return (Input("csv", "public", scenario),)
+    return (
+        Input("csv", "public", scenario),
+        # What its host needs to issue a step; all that are known, so that one fit does for all.
+        Input("inventory", "train", scenario, optional=True),
+    )
 
 
 def _prepare(scenarios: Sequence[Scenario]) -> None:
@@ -428,10 +453,12 @@ GPU_STEP = System(
     version="1",
     what="Steps of one GPU from the times of their operators and launches; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
-    tables=("run", "source", "external"),
+    tables=("run", "source", "external", "sample"),
     inputs=_inputs,
     any_recipe=True,
-    fit=lambda tables: fit_model(read_measurements(tables)),
+    fit=lambda tables: fit_model(
+        read_measurements(tables), measured_hosts(tables["run"], tables["sample"])
+    ),
     load=lambda text, _: GpuStepModel.from_json(text),
     pooled=True,
     prepare=_prepare,

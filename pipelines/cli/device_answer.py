@@ -18,6 +18,10 @@ _RESTS_ON = {
     "public": "public data of it",
     "data sheet": "its data sheet and other GPUs' public data",
 }
+_HOSTS = {
+    "measured": "of this node type, measured by probe inventory",
+    "public": "the H100 machine of data/public; yours may be faster (probe inventory measures it)",
+}
 _SAMPLES = 1_000_000
 """Of which the cost is shown where no epoch is told."""
 _UNCHECKED = "Quota and availability are not checked."
@@ -61,6 +65,8 @@ def print_devices(
         for one in forecasts:
             for line in _explained(one):
                 print_text(line)
+    for line in _hosts(forecasts):
+        print_text(line)
     traced = f"Operators are those of PyTorch {torch}. " if (torch := _release("torch")) else ""
     print_text(f"{traced}{_UNCHECKED}")
 
@@ -139,6 +145,15 @@ def _under(one: ScenarioForecast, told: Mapping[str, Any]) -> Iterator[str]:
     if told["binds"] == "host" and told["fits"] and (free := told["free_batch_size"]):
         words.append(f"larger batches are free until {free}")
     yield "; ".join(words)
+
+
+def _hosts(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
+    """Yield whose host issues the steps."""
+    for rests, words in _HOSTS.items():
+        ours = [one for one in forecasts if _detail(one)["host_rests_on"] == rests]
+        if ours:
+            types = dict.fromkeys(one.scenario.nodes[0].node_type for one in ours)
+            yield f"Host of {', '.join(types)}: {words}."
 
 
 def _explained(one: ScenarioForecast) -> Iterator[str]:

@@ -1,10 +1,13 @@
 """Whose runs answer: of hosts that were profiled on other node types, links and days."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from forecasting.history_scope import VisibleRun, select_host
+from forecasting import question
+from forecasting.history_scope import SelectedRuns, VisibleRun, select_host
+from models.gpu_step.system import GPU_STEP
 from profilers.steady.host import host_id
 from studies.curve import Curve
 from warehouse.inputs import Subject
@@ -92,3 +95,19 @@ def test_a_host_can_be_named() -> None:
         select_host(GPUS, [curve("gpu.h100")], None, "c")
     with pytest.raises(BadInput, match="hosts that have some: none"):
         select_host(GPUS, [curve("gpu.h100")], "emulated", "a")
+
+
+def test_optional_runs_of_another_host_refuse_nothing() -> None:
+    """A step of a GPU rests on what others measured, and does without an inventory of its node."""
+    told = {"dnn": "small_cnn", "framework": "pytorch", "strategy": "single", "image_size": 32}
+    alone = Curve.model_validate({**told, "batch_size": 8, "worker": "gpu.h200"})
+    (scenario,) = alone.scenarios("loopback")
+    place = select_host(GPUS, [curve("gpu.h200"), curve("gpu.h100")], None)
+    assert place.lacks(scenario)
+    (public,) = runs(("imported", "a", "", None))
+    public = replace(public, subject=Subject("csv", None, None))
+    of_node = replace(GPUS[0], subject=replace(GPUS[0].subject, probe="inventory"))
+    for measured in ([public], [public, of_node]):
+        found = question._rests(GPU_STEP, alone, scenario, measured, [], place)  # noqa: SLF001
+        assert isinstance(found, SelectedRuns)
+        assert {run.run_id for run in found.runs} == {run.run_id for run in measured}

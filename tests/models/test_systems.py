@@ -308,8 +308,8 @@ def test_it_is_checked_with_nothing_planned(system: System, asked: Scenario) -> 
 
 @SYSTEM
 def test_it_reads_what_its_probes_fill(system: System) -> None:
-    if system is GPU_STEP:  # it rests on imports
-        assert set(system.tables) == {"run", "source", "external"}
+    if system is GPU_STEP:  # it rests on imports, and on inventories
+        assert set(system.tables) == {"run", "source", "external", "sample"}
         return
     asked = [_of_some_kind(one, framework) for one in STRATEGIES for framework in FRAMEWORKS]
     probes = {

@@ -1,13 +1,21 @@
 """The inventory probe: what it needs of a study, and two nodes whose shares differ by four."""
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
+from models.gpu_step.host_time import HostTime
+from models.gpu_step.operators import work_of
+from networks.gpu_steps import GpuStep
+from networks.gpu_trace import trace_step
 from profilers import inventory
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
+from profilers.nodes.inventory import Inventory, SmallStep
 from profilers.probe import PlannedRun, RequestedScenarios, RunContext
 from tests.profilers.torch_jobs import scenario
 from warehouse.inputs import Input, meets_input
@@ -74,6 +82,7 @@ def test_a_larger_share_can_do_more(alone: None, tmp_path: Path) -> None:
         "inventory_cores",
         "inventory_memory_bytes",
         "inventory_gpus",
+        *(f"inventory_issue_{kind}_s" for kind in inventory.ISSUE_KINDS),
     }
     speeds = ("dense_flops", "pointwise_flops", "depthwise_flops", "memory_Bps")
     for name in (f"inventory_{speed}" for speed in speeds):
@@ -97,7 +106,74 @@ def test_products_are_timed_in_the_precisions_that_a_study_names(
     found = dict(result.tables["sample"].select("metric", "value").iter_rows())
     assert found["inventory_product_float32_flops"] > 0
     assert found["inventory_product_bfloat16_flops"] > 0
+    issued = [found[f"inventory_issue_{kind}_s"] for kind in inventory.ISSUE_KINDS]
+    assert all(0 <= seconds < 1 for seconds in issued) and sum(issued) > 0
     assert result.run.config["precisions"] == "float32, bfloat16"
     half = inventory.Settings(precisions=("float16",))
     with pytest.raises(BadInput, match="precisions: float16 is of GPUs, and emu"):
         list(inventory.PROBE.needs(RequestedScenarios(cluster=(asked(group),)), half))
+
+
+def test_operators_are_timed_by_kind_from_steps_of_small_networks() -> None:
+    """What made the steps is found; what cannot be negative is not."""
+    us = {"step": 100, "parameter": 2, "view": 1, "elementwise": 5, "product": 8}
+    networks = [
+        {"view": 4, "elementwise": 9, "product": 2, "parameter": 1},
+        {"view": 100, "elementwise": 9, "product": 2, "parameter": 1},
+        {"view": 4, "elementwise": 60, "product": 2, "parameter": 1},
+        {"view": 30, "elementwise": 60, "product": 70, "parameter": 25},
+        {"view": 4, "elementwise": 60, "product": 2, "parameter": 25},
+    ]
+    told = [
+        {
+            "kinds": kinds,
+            "wall_s": 1e-6 * (us["step"] + sum(us[name] * each for name, each in kinds.items())),
+        }
+        for kinds in networks
+    ]
+    found = inventory.issue_times(told)
+    assert found == pytest.approx(
+        {**{name: 1e-6 * one for name, one in us.items()}, "normalization": 0}
+    )
+
+
+def test_small_steps_are_of_the_operators_that_a_gpu_is_asked_for() -> None:
+    """For real: each kind of layer adds operators of its kind, as forecasts of GPUs count them."""
+    said: list[dict[str, Any]] = []
+    Inventory(1, lambda event, **facts: said.append(facts)).issue(0.05)
+    (networks,) = (one["networks"] for one in said)
+    plain, *others = (one["kinds"] for one in networks)
+    layers = 24
+    added = [
+        {name: each - plain.get(name, 0) for name, each in kinds.items() if each != plain.get(name)}
+        for kinds in others
+    ]
+    views, tanh, linear, norm, scaled = added
+    # There and back, forward and backward.
+    assert views == {"view": 4 * layers}
+    assert tanh == {"elementwise": 2 * layers}
+    assert (linear["product"], linear["parameter"]) == (3 * layers, 2 * layers)
+    assert (norm["normalization"], norm["parameter"]) == (2 * layers, 2 * layers)
+    # A product forward, two backward, and plain SGD.
+    assert scaled == {"elementwise": 4 * layers, "parameter": layers}
+    assert all(one["wall_s"] > 0 for one in networks)
+    times = inventory.issue_times(networks)
+    assert times.keys() == set(inventory.ISSUE_KINDS) and min(times.values()) >= 0
+
+
+def test_steps_are_counted_as_forecasts_of_gpus_count_them() -> None:
+    def layers() -> list[torch.nn.Module]:
+        return [torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.Tanh()]
+
+    counted = dict(SmallStep(layers(), "cpu").kinds())
+    with FakeTensorMode():
+        network = torch.nn.Sequential(torch.nn.Linear(8, 8, bias=False), *layers())
+        given, labels = torch.randn(8, 8), torch.zeros(8, dtype=torch.int64)
+        trace = GpuStep.of(trace_step(network, given, labels))
+    assert counted.pop("parameter") == len(trace.parameters)
+    # The processor's SGD is an operator for each parameter, and that of GPUs one for all.
+    counted["elementwise"] -= len(trace.parameters)
+    works = [work_of(trace.operators[place]) for place in trace.order]
+    for kind, number in counted.items():
+        host = HostTime(0, 0, 0, {**dict.fromkeys(inventory.ISSUE_KINDS, 0.0), kind: 1.0})
+        assert sum(map(host.issue_us, works)) == number, kind

@@ -1,5 +1,6 @@
 """A part of the public measurements, as fits see it: two networks and a few calls by themselves."""
 
+import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from networks.gpu_steps import GpuStep, Operator, StepKey, Tensor
+from studies.run_tables import no_rows
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.run_archive import kept_runs, kept_tables
 
@@ -19,7 +21,7 @@ _TAKEN = {"gpu_h100": 1, "neusight": 40, "transformer_operators_a100": 100}
 
 @cache
 def public_tables() -> Mapping[str, pl.DataFrame]:
-    """Return rows of `run`, `source` and `external` of some sets."""
+    """Return rows of `run`, `source` and `external` of some sets; `sample` has none."""
     found: dict[str, list[pl.DataFrame]] = {"run": [], "source": [], "external": []}
     for name, every in _TAKEN.items():
         for run in kept_runs(PUBLIC / name):
@@ -29,7 +31,7 @@ def public_tables() -> Mapping[str, pl.DataFrame]:
                 if table == "external":
                     frame = _some(frame, every, str(run.config["mapping"]))
                 rows.append(frame)
-    return {name: pl.concat(rows) for name, rows in found.items()}
+    return {name: pl.concat(rows) for name, rows in found.items()} | {"sample": no_rows("sample")}
 
 
 def _some(rows: pl.DataFrame, every: int, mapping: str) -> pl.DataFrame:
@@ -37,6 +39,22 @@ def _some(rows: pl.DataFrame, every: int, mapping: str) -> pl.DataFrame:
     if mapping in ("steps", "operations", "traces", "published"):
         return rows.filter(network.is_null() | network.is_in(NETWORKS))
     return rows.filter(pl.col("row_number") % every == 0)
+
+
+def inventory_tables(node_type: str, **issue_s: float) -> Mapping[str, pl.DataFrame]:
+    """Return `run` and `sample` of an inventory of three turns, the last ten times as slow."""
+    plain = {"step": 1e-4, "parameter": 2e-6, "view": 1e-6, "elementwise": 5e-6}
+    times_s = {**plain, "product": 8e-6, "normalization": 11e-6, **issue_s}
+    rows = [
+        ("an-inventory", f"inventory_issue_{kind}_s", turn, factor * seconds)
+        for turn, factor in enumerate((1.0, 1.0, 10.0))
+        for kind, seconds in times_s.items()
+    ]
+    rows.append(("an-inventory", "inventory_disk_Bps", 0, 1e9))
+    samples = pl.DataFrame(rows, ["run_id", "metric", "window", "value"], orient="row")
+    config = json.dumps({"worker": node_type})
+    run = {"run_id": "an-inventory", "probe": "inventory", "status": "ok", "config": config}
+    return {"run": pl.DataFrame(run), "sample": samples}
 
 
 def scenario(node_type: str = "gpu.h100", **load: Any) -> Scenario:

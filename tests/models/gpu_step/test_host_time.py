@@ -3,7 +3,9 @@
 import pytest
 
 from models.gpu_step import host_time
-from models.gpu_step.host_time import VIEW_SHARE, StepTiming
+from models.gpu_step.host_time import VIEW_SHARE, StepTiming, measured_hosts
+from models.gpu_step.operators import Work
+from tests.models.gpu_step.public import inventory_tables
 
 
 def _step(launches: int, views: int, gpu_share: float = 0.2) -> StepTiming:
@@ -15,7 +17,10 @@ def test_finds_what_made_the_steps() -> None:
     fitted = host_time.fit([_step(500, 300), _step(1000, 900), _step(4000, 3000)])
     assert fitted.launch_us == pytest.approx(25)
     assert fitted.step_us == pytest.approx(20_000)
-    assert fitted.us(100, 10) == pytest.approx(20_000 + 25 * (100 + VIEW_SHARE * 10))
+    view, launch = Work("none", "view", "float32", 0, 0), Work("matmul", "mm", "float32", 0, 0)
+    assert fitted.issue_us(launch) == pytest.approx(25)
+    assert fitted.issue_us(view) == pytest.approx(VIEW_SHARE * 25)
+    assert fitted.once_us(100) == fitted.once_us(0) == fitted.step_us
 
 
 def test_steps_that_the_gpu_binds_say_nothing() -> None:
@@ -33,3 +38,20 @@ def test_one_noisy_step_moves_little() -> None:
 def test_needs_two_steps() -> None:
     with pytest.raises(ValueError, match="only 1 of 1 steps wait for the host; need 2"):
         host_time.fit([_step(500, 300)])
+
+
+def test_a_measured_host_has_a_time_for_each_kind() -> None:
+    tables = inventory_tables("gpu.l4", view=1e-6, product=9e-6, elementwise=5e-6)
+    (host,) = measured_hosts(tables["run"], tables["sample"]).values()
+    issued = {
+        ("matmul", "mm"): 9,
+        ("convolution_backward", "convolution_backward"): 9,
+        ("normalization_backward", "layer_norm_backward"): 11,
+        ("softmax", "softmax"): 5,
+        ("optimizer", "_foreach_add_"): 5,
+        ("none", "view"): 1,
+        ("none", "t"): 0,
+    }
+    for (kind, name), us in issued.items():
+        assert host.issue_us(Work(kind, name, "float32", 0, 0)) == pytest.approx(us)  # type: ignore[arg-type]
+    assert host.once_us(10) == pytest.approx(100 + 10 * 2)

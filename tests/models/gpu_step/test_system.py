@@ -8,6 +8,7 @@ from functools import cache
 from math import log
 from typing import Any
 
+import polars as pl
 import pytest
 
 from models.gpu_step import system
@@ -22,7 +23,12 @@ from models.gpu_step.system import (
 )
 from models.system import FittedWithDetail
 from networks.gpu_steps import StepKey
-from tests.models.gpu_step.public import made_up_steps, public_tables, scenario
+from tests.models.gpu_step.public import (
+    inventory_tables,
+    made_up_steps,
+    public_tables,
+    scenario,
+)
 from warehouse.inputs import Refusal
 from warehouse.records import BadInput
 
@@ -108,6 +114,23 @@ def test_a_gpu_that_nobody_timed_rests_on_its_data_sheet() -> None:
     # T4's half precision was timed by nobody, its float32 was.
     assert model().detail(scenario("gpu.t4", precision="float16"))["rests_on"] == "data sheet"
     assert model().detail(scenario("gpu.t4"))["rests_on"] == "public"
+
+
+def test_the_host_of_a_node_type_is_its_own_where_it_was_measured() -> None:
+    """Nine operators that launch, three views that are free, the optimizer's, a parameter."""
+    tables = dict(public_tables())
+    for name, rows in inventory_tables("gpu.l4").items():
+        tables[name] = pl.concat([tables[name], rows], how="diagonal_relaxed")
+    found = GPU_STEP.fit(tables)
+    again = GPU_STEP.load(found.parameters_json(), {})
+    assert isinstance(again, FittedWithDetail)
+    measured, others = scenario("gpu.l4"), scenario("g6.xlarge")
+    detail, plain = again.detail(measured), again.detail(others)
+    assert detail["host_s"] == pytest.approx(1e-6 * (100 + 2 + 3 * 8 + 3 * 5 + 5))
+    assert (detail["host_rests_on"], plain["host_rests_on"]) == ("measured", "public")
+    assert plain == model().detail(others)
+    assert again.predict([others]).equals(model().predict([others]))
+    assert detail["gpu_s"] == plain["gpu_s"]
 
 
 def test_what_it_says_nothing_of() -> None:

@@ -19,6 +19,7 @@ DETAIL: dict[str, Any] = {
     "binds": "host",
     "gpu_s": 0.02,
     "host_s": 0.05,
+    "host_rests_on": "public",
     "idle_share": 0.6,
     "free_batch_size": 5,
     "needed_bytes": 10 * GIB,
@@ -90,6 +91,15 @@ def test_details_name_the_costliest_operators(capsys: pytest.CaptureFixture[str]
     shown = lines(forecast(), capsys, explain=True)
     assert "  mm: 3 calls, 5 ms, 25 %" in shown
     assert any("25.0 % of the GPU's time is of operators that nobody timed" in one for one in shown)
+
+
+def test_it_says_whose_host_issues_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        "Host of gpu.mine: the H100 machine of data/public; yours may be faster (probe inventory "
+        "measures it)."
+    ) in lines(forecast(), capsys)
+    measured = lines(forecast(host_rests_on="measured"), capsys)
+    assert "Host of gpu.mine: of this node type, measured by probe inventory." in measured
 
 
 def test_a_step_waits_for_its_data(capsys: pytest.CaptureFixture[str]) -> None:
