@@ -145,9 +145,9 @@ COMMANDS: Mapping[str, Command] = {
         "List the networks that studies can name, and the smallest image each takes.",
     ),
     "node-types": Command(
-        "host",
         "node_types",
-        "List the node types that studies can name: emulated ones, and those of the fleet file.",
+        "node_types",
+        "List the node types that can be named: emulated ones, GPUs, EC2's, and the fleet file's.",
     ),
     "ui": Command(
         "host", "ui", "Start Dagster's web interface on everything that ran; Ctrl-C ends it."

@@ -1,4 +1,4 @@
-"""`stepcast doctor`, `reap`, `networks`, `node-types` and `ui`: this machine and what it offers."""
+"""`stepcast doctor`, `reap`, `networks` and `ui`: this machine and what it offers."""
 
 import os
 import sys
@@ -60,21 +60,6 @@ def networks() -> None:
         for name in networks.names(framework):
             smallest = networks.minimum_image_size(name, framework)
             print_text(f"  {name}  (images of {smallest} px or more)")
-
-
-def node_types() -> None:
-    """List the node types that studies can name: emulated ones, and those of the fleet file.
-
-    Example: stepcast node-types
-    """
-    import polars as pl
-
-    from pipelines.cli.tables import print_table
-    from profilers.clusters import node_types as catalogue
-
-    kinds = {**catalogue.node_types(), **catalogue.fleet_types()}
-    rows = [{"node_type": name, **kind.model_dump()} for name, kind in kinds.items()]
-    print_table(pl.DataFrame(rows, infer_schema_length=None))
 
 
 def ui(port: Annotated[int, typer.Option(help="Where it listens.")] = 3000) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -79,8 +80,17 @@ def print_answer(
         for line in told(answer.forecasts):
             print_text(line)
     answered = {forecast.scenario for forecast in of_devices}
-    if not (named or explain or others) and all(one.scenario in answered for one in answer.refused):
-        if answer.refused:
+    left = [one for one in answer.refused if one.scenario not in answered]
+    if (
+        answered
+        and not (named or explain or others)
+        and all(_is_alone(one.scenario) for one in left)
+    ):
+        systems = {forecast.system.name for forecast in of_devices}
+        ours = tuple(one for one in left if one.system.name in systems)
+        for line in _refusals(replace(answer, refused=ours), named=named):
+            print_text(line)
+        if len(ours) < len(answer.refused):
             print_text("Other systems have no forecast; --explain says why.")
     else:
         for line in _refusals(answer, named=named):

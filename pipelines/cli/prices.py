@@ -133,12 +133,13 @@ def _no_price(node_type: str, known: Sequence[str]) -> str:
 
 
 def prices_in_words(prices: Iterable[Price]) -> str:
-    """Return the prices with market, place, source and date."""
-    return "; ".join(
-        f"{price.node_type} ${price.usd_per_hour:g}/h {price.market.replace('_', ' ')} in "
-        f"{price.zone or price.region or 'any region'} ({_origin(price)})"
-        for price in prices
-    )
+    """Return the prices; those of one market, place, source and date stand together."""
+    alike: dict[str, list[str]] = {}
+    for price in prices:
+        market, place = price.market.replace("_", " "), price.zone or price.region or "any region"
+        of = alike.setdefault(f"{market} in {place} ({_origin(price)})", [])
+        of.append(f"{price.node_type} ${price.usd_per_hour:g}/h")
+    return "; ".join(f"{', '.join(of)} {where}" for where, of in alike.items())
 
 
 def _origin(price: Price) -> str:

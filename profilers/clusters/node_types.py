@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, ValidationError
 
@@ -24,7 +25,8 @@ class NodeType(Record):
     `core_gflops`: the share is of a core that multiplies small float32 matrices that fast, and does
     everything else accordingly (`profilers.steady.core_quota`), whatever the host does now
     (None: of the host's). `usd_per_hour`: None: not declared. `gpu`: words of the name that the
-    driver gives each of its GPUs, and `gpus` how many it has.
+    driver gives each of its GPUs, `gpus` how many it has, and `gpu_link` what joins them.
+    `memory_gib`: of the machine, as its provider says; nothing enforces it.
 
     With a single inter-op thread, chance at start-up decides whether a gradient is sent at once or
     behind the rest of the backward pass, and starts of one job differ by a tenth in throughput;
@@ -41,6 +43,8 @@ class NodeType(Record):
     usd_per_hour: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     gpu: str | None = Field(default=None, min_length=1)
     gpus: int = Field(default=1, ge=1)
+    gpu_link: Literal["PCIe", "NVLink", "NVSwitch"] | None = None
+    memory_gib: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 GPU = "gpu."

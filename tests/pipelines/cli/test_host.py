@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import networks
-from profilers.clusters.node_types import node_types
 from tests.pipelines.ran import leave_dead_run
 
 
@@ -19,12 +18,6 @@ def test_networks_are_listed(stepcast: Callable[..., Any]) -> None:
     listed = [one for head, name in frameworks for one in (head, *networks.names(name))]
     assert [line.split()[0] for line in lines] == listed
     assert lines.count("  small_cnn  (images of 16 px or more)") == 2
-
-
-def test_node_types_are_listed(stepcast: Callable[..., Any]) -> None:
-    out = stepcast("node-types").out
-    assert all(name in out for name in node_types())
-    assert "usd_per_hour" in out
 
 
 def test_reap_ends_runs_without_a_process(stepcast: Callable[..., Any], home: Path) -> None:

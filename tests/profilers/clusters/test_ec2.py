@@ -162,7 +162,7 @@ def test_the_next_zone_is_asked_where_one_is_full(
     assert len({one.token for one in world.asked}) == 2
     assert world.lock_held_by == {f"process {os.getpid()}"}
     assert len(Book().read().refused) == 2
-    assert len(said) == 2
+    assert len([line for line in said if line.startswith("no capacity")]) == 2
 
 
 def test_instances_that_cannot_be_used_are_ended(

@@ -1,0 +1,181 @@
+"""`stepcast node-types`: what node types have, what they cost, and what was measured of them."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pipelines.cli.query import Form, history_here
+from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
+from studies.messages import count
+from warehouse.home import HISTORY, home
+from warehouse.records import BadInput
+
+if TYPE_CHECKING:
+    from models.gpu_step.device import Device
+    from profilers.clusters.fleet import FleetType
+    from profilers.clusters.node_types import NodeType
+    from warehouse.history import PublishedHistory
+
+
+def node_types(
+    gpu: Annotated[
+        str | None, typer.Option(help="Only those with this GPU: a100, h100, l4, t4 …")
+    ] = None,
+    form: Form = "table",
+) -> None:
+    """List the node types that can be named: emulated ones, GPUs, EC2's, and the fleet file's.
+
+    Shows GPUs, network, processors, memory, what an hour costs on demand, and what a forecast can
+    rest on: runs measured here, public measurements of that GPU, or its data sheet alone. Prices
+    and measurements are those of this home's history; the file declares the rest.
+
+    Example: stepcast node-types --gpu a100
+    """
+    import polars as pl
+
+    from profilers.clusters import node_types as catalogue
+
+    kinds: dict[str, NodeType | FleetType] = {**catalogue.node_types(), **catalogue.fleet_types()}
+    wanted = kinds if gpu is None else _with_gpu(kinds, gpu)
+    history = history_here() if (home() / HISTORY).exists() else None
+    prices, runs = _prices(history), _runs(history)
+    rows = [
+        {
+            "node_type": name,
+            **_hardware(kind),
+            "usd_per_hour": prices.get(name, getattr(kind, "usd_per_hour", None)),
+            **_evidence(name, kind, runs),
+        }
+        for name, kind in wanted.items()
+    ]
+    if form != "table":
+        print_frame(pl.DataFrame(rows, infer_schema_length=None), form)
+        return
+    print_rows(_COLUMNS, [_cells(row) for row in rows])
+    print_text(
+        f"{count(len(rows), 'node type')}. `runs` were measured here, `public` by others on that "
+        "GPU; `sheet`: forecasts rest on its data sheet; `-`: nothing is known. Prices are on "
+        "demand, the newest that was observed, else declared."
+    )
+    if not any(name in prices for name in wanted):
+        print_text(
+            "No price of them was observed: `stepcast load data/public` brings those of GPUs on "
+            "EC2, `stepcast prices collect` asks AWS."
+        )
+
+
+_COLUMNS = (
+    TableColumn("node type", is_key=True),
+    TableColumn("has", is_key=True),
+    TableColumn("Gb/s", is_key=True, is_number=True),
+    TableColumn("cores", is_key=True, is_number=True),
+    TableColumn("GiB", is_key=True, is_number=True),
+    TableColumn("$/h", is_key=True, is_number=True),
+    TableColumn("evidence", is_key=True),
+)
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    """Return a row of the table: as `_COLUMNS`."""
+    if row["gpu"] is not None:
+        has = " ".join(filter(None, (f"{row['gpus']} {row['gpu']}", row["gpu_link"])))
+    else:
+        has = row["isa"] or "-"
+    runs = f"{row['runs']:,} " if row["runs"] else ""
+    return [
+        row["node_type"],
+        has,
+        *(_number(row[name]) for name in ("gbit_per_s", "cores", "memory_gib", "usd_per_hour")),
+        f"{runs}{row['evidence'] or '-'}",
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _with_gpu(
+    kinds: "Mapping[str, NodeType | FleetType]", gpu: str
+) -> "dict[str, NodeType | FleetType]":
+    """Return the node types whose GPU has a name.
+
+    Raises:
+        BadInput: none has; the GPUs that there are stand in the line.
+    """
+    name = gpu.lower().replace(" ", "-")
+    known = {
+        one: device.name
+        for one, kind in kinds.items()
+        if kind.gpu is not None and (device := _device(one, kind)) is not None
+    }
+    found = {one: kinds[one] for one, device in known.items() if _is(device, name)}
+    if not found:
+        raise BadInput(
+            f"--gpu {gpu}: no node type has it; there are {', '.join(sorted(set(known.values())))}"
+        )
+    return found
+
+
+def _is(device: str, name: str) -> bool:
+    """Tell whether a device is what is asked for, or one of its variants: a100-sxm4-80gb, a100."""
+    return device == name or device.startswith(f"{name}-")
+
+
+def _device(name: str, kind: "NodeType | FleetType") -> "Device | None":
+    """Return the data sheet of a node type's GPU."""
+    from models.gpu_step.device import device_of_node, devices
+
+    return device_of_node(name) or devices().get((kind.gpu or "").lower().replace(" ", "-"))
+
+
+def _hardware(kind: "NodeType | FleetType") -> dict[str, Any]:
+    """Return the columns of a machine, by name."""
+    told = kind.model_dump()
+    bandwidth_mbps, memory_bytes = told.get("bandwidth_mbps"), kind.memory_bytes
+    gib = None if memory_bytes is None else memory_bytes / 2**30
+    return {
+        "gpu": kind.gpu,
+        "gpus": kind.gpus if kind.gpu is not None else 0,
+        "gpu_link": told.get("gpu_link"),
+        "isa": told.get("isa"),
+        "gbit_per_s": None if bandwidth_mbps is None else bandwidth_mbps / 1000,
+        "cores": told.get("cpu_share") or kind.threads,
+        "memory_gib": told.get("memory_gib") or gib,
+    }
+
+
+def _prices(history: "PublishedHistory | None") -> dict[str, float]:
+    """Return the newest observed price on demand of each node type, US dollars per hour."""
+    if history is None:
+        return {}
+    rows = history.query("prices_as_of", market="on_demand").filter("observed")
+    newest = rows.sort("observed_at", "usd_per_hour", descending=[False, True])
+    return dict(newest.select("node_type", "usd_per_hour").iter_rows())
+
+
+def _runs(history: "PublishedHistory | None") -> dict[str, int]:
+    """Return how many runs there are: ours of each node type, others' of each GPU by its name."""
+    from models.gpu_step.device import devices
+
+    counts: dict[str, int] = {}
+    if history is None:
+        return counts
+    rows = history.query("node_type_evidence").select("node_type", "device", "runs")
+    for node_type, device, runs in rows.iter_rows():
+        if node_type is not None:
+            counts[node_type] = runs
+        elif (known := devices().get(device)) is not None:
+            counts[known.name] = counts.get(known.name, 0) + runs
+    return counts
+
+
+def _evidence(name: str, kind: "NodeType | FleetType", runs: Mapping[str, int]) -> dict[str, Any]:
+    """Return on what a forecast about a node type can rest, the nearest first, and its runs."""
+    if name in runs:
+        return {"runs": runs[name], "evidence": "runs"}
+    device = None if kind.gpu is None else _device(name, kind)
+    if device is None:
+        return {"runs": 0, "evidence": None}
+    public = runs.get(device.name, 0)
+    return {"runs": public, "evidence": "public" if public else "sheet"}
