@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from profilers import watch
+from profilers.watch import probe as watch
 from warehouse.records import BadInput
 
 WINDOWS = ("run_id", "started_at", "boot", "metric", "window", "value")

@@ -10,7 +10,7 @@ from fleet.history import MetricFinding, confirmed, judge_readings, judged_probe
 from fleet.members import WATCH, now
 from fleet.readings import METRICS, readings
 from fleet.schedule import Visits, last_probe, probes, watches
-from profilers.watch import UNITS
+from profilers.watch.probe import UNITS
 from studies.measurement import profile
 from studies.messages import Progress
 from warehouse.landing import SCHEMAS, land, landed_runs

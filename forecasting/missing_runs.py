@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from profilers.links import link_in_words
+from profilers.links.probe import link_in_words
 from profilers.probe import RequestedScenarios
 from profilers.probes import PROBES
 from studies.planned_runs import expected_s, group_by_start

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from profilers.links import LEAST_GOODPUT, sum_simultaneous
+from profilers.links.probe import LEAST_GOODPUT, sum_simultaneous
 from profilers.steady.host import MOST_STOLEN
 
 MOST_GOODPUT = 1.05

@@ -14,7 +14,7 @@ from forecasting.inputs import (
     systems_of,
 )
 from models.system import NotCovered, System
-from profilers.allreduce import mtu_bytes
+from profilers.allreduce.probe import mtu_bytes
 from profilers.clusters import BackendChoice, choose_backend
 from profilers.probe import PlannedRun
 from studies.checks import check_study

@@ -1,24 +1,22 @@
-"""Every probe. A new one is a module of `profilers` and a line here."""
+"""Every probe. A new one is a folder of `profilers` with its name, and a line here."""
 
 from collections.abc import Mapping
 
-from profilers import (
-    allreduce,
-    contention,
-    inventory,
-    links,
-    slowdown,
-    tf_operations,
-    tf_sync,
-    tf_throughput,
-    tf_trace,
-    torch_compute,
-    torch_memory,
-    torch_operations,
-    torch_throughput,
-    watch,
-)
+from profilers.allreduce import probe as allreduce
+from profilers.contention import probe as contention
+from profilers.inventory import probe as inventory
+from profilers.links import probe as links
 from profilers.probe import Probe
+from profilers.slowdown import probe as slowdown
+from profilers.tf_operations import probe as tf_operations
+from profilers.tf_sync import probe as tf_sync
+from profilers.tf_throughput import probe as tf_throughput
+from profilers.tf_trace import probe as tf_trace
+from profilers.torch_compute import probe as torch_compute
+from profilers.torch_memory import probe as torch_memory
+from profilers.torch_operations import probe as torch_operations
+from profilers.torch_throughput import probe as torch_throughput
+from profilers.watch import probe as watch
 from warehouse.records import BadInput, Scenario
 
 PROBES: Mapping[str, Probe] = {

@@ -18,9 +18,12 @@ from models.line_rate import LINE_RATE
 from models.linear_scaling import LINEAR
 from models.system import System
 from models.systems import SYSTEMS
-from profilers import contention, links, tf_throughput, tf_trace
 from profilers.clusters import Cluster
+from profilers.contention import probe as contention
+from profilers.links import probe as links
 from profilers.probe import PlannedRun, ProbeResult, RunContext, finished_run
+from profilers.tf_throughput import probe as tf_throughput
+from profilers.tf_trace import probe as tf_trace
 from profilers.windows import Windows
 from studies.curve import Curve
 from studies.measurement import profile

@@ -72,6 +72,8 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
             file.write_text(with_lines(file.read_text(), text))
         else:
             assert not file.exists(), f"{name} is there already"
+            file.parent.mkdir(exist_ok=True)
+            (file.parent / "__init__.py").touch()
             file.write_text(text)
     return copy
 
@@ -105,7 +107,7 @@ def stepcast(extended: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
 def test_the_page_adds_a_probe_a_system_and_a_format() -> None:
     found = {(name, kind) for name, kind, _ in blocks(PAGE.read_text())}
     assert {name for name, kind in found if kind == "python"} == {
-        "profilers/memory_copy.py",
+        "profilers/memory_copy/probe.py",
         "models/read_once.py",
         "profilers/readers/ping.py",
     }

@@ -11,10 +11,10 @@ import pytest
 
 from fleet import schedule
 from fleet.members import now
-from profilers import torch_compute
 from profilers.clusters import Cluster, node_types
 from profilers.probe import ProbeResult, RunContext, finished_run
 from profilers.steady import host
+from profilers.torch_compute import probe as torch_compute
 from tests.fleet.paper_watch import PaperWatch
 from tests.pipelines.ran import stepcast
 from tests.synthetic import PaperProbes

@@ -21,8 +21,8 @@ from networks.own_model import OwnModel, tracing
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.cli import profile_job, workload
 from pipelines.cli.workload import OwnWorkload, as_json, curves_of, in_words, profile_commands
-from profilers import torch_compute
 from profilers.steady import hostlock
+from profilers.torch_compute import probe as torch_compute
 from tests import my_history
 from tests.my_history import WORKER, possible
 from tests.pipelines.ran import stepcast

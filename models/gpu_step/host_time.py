@@ -23,7 +23,7 @@ VIEW_SHARE = 0.6
 _WAITS_BELOW = 0.7
 """A step waits for the host where the GPU works less than this share of it."""
 _WITHIN = frozenset({"detach", "t"})
-"""Views that are made within other operators: see `profilers.nodes.inventory`."""
+"""Views that are made within other operators: see `profilers.inventory.program`."""
 _METRIC = "^inventory_issue_(.+)_s$"
 _CLOSE = 0.05
 _ROUNDS = 30

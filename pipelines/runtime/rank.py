@@ -105,7 +105,7 @@ class TrainingRank:
 
         torch.set_num_threads(config.threads)
         torch.set_num_interop_threads(config.inter_op_threads)
-        # As in profilers.nodes.allreduce.
+        # As in profilers.allreduce.program.
         self._dist: Any = dist
         self._torch, self._config, self._say = torch, config, say
         self._images = SyntheticImages(config.samples, config.image_size, config.seed)

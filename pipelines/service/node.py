@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from pipelines.service.contracts import Report
 from profilers.clusters.node_types import check_host, fleet_types, node_group, node_types
-from profilers.nodes.inventory import Inventory
+from profilers.inventory.program import Inventory
 from profilers.steady.host import CpuTimes, cpu_times
 from warehouse.records import BadInput, StepcastError
 

@@ -10,9 +10,9 @@ import polars as pl
 from networks.extraction import step_file
 from profilers.clusters import Cluster, Node
 from profilers.nodes.programs import BaseJob, Message
-from profilers.nodes.tf_async import NodeConfig
-from profilers.nodes.tf_sync import ReplicaConfig
 from profilers.nodes.torch_program import Facts, cluster_nodes
+from profilers.tf_sync.program import ReplicaConfig
+from profilers.tf_throughput.program import NodeConfig
 from warehouse.records import BadInput, Role, Scenario
 
 UNCONFINED_STEPS = 3
@@ -129,7 +129,7 @@ class AsyncJob(BaseJob):
             self._programs.confine(name)
 
     def _launch(self, node: Node, config: NodeConfig) -> None:
-        module = "profilers.nodes.tf_async"
+        module = "profilers.tf_throughput.program"
         self._programs.start(node.name, node, module, config.to_json(), environment(node))
 
     def _ask(self, worker: Node, answer: str, timeout_s: float, **command: object) -> Message:
@@ -290,7 +290,7 @@ class SyncJob(BaseJob):
                 threads=node.group.threads,
                 inter_op_threads=node.group.inter_op_threads,
             )
-            module = "profilers.nodes.tf_sync"
+            module = "profilers.tf_sync.program"
             self._programs.start(node.name, node, module, config.to_json(), environment(node))
         ready = self._programs.expect([node.name for node in self._nodes], "ready", START_TIMEOUT_S)
         self._facts = {node: Facts.of(ready[node.name]) for node in self._nodes}

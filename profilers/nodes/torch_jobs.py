@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import polars as pl
 
+from profilers.allreduce.program import TIMEOUT_S
 from profilers.clusters import Cluster, Node
 from profilers.clusters.node_types import lacks_precision
-from profilers.nodes.allreduce import TIMEOUT_S
-from profilers.nodes.compute import ComputeConfig
 from profilers.nodes.programs import BaseJob, Programs
 from profilers.nodes.torch_program import START_TIMEOUT_S, Facts, cluster_nodes, environment
 from profilers.nodes.torch_training import Layer, Step
 from profilers.scenarios import trains_pytorch
+from profilers.torch_compute.program import ComputeConfig
 from warehouse.records import BadInput, Scenario
 
 STEP_TIMEOUT_S = 300.0
@@ -60,7 +60,7 @@ class ComputeJob(BaseJob):
 
     def _start(self) -> None:
         programs, name = self._programs, self._name
-        module = "profilers.nodes.compute"
+        module = "profilers.torch_compute.program"
         programs.start(name, self._node, module, self._config.to_json(), self._environment)
         if self._confined_start:
             programs.confine(name)
@@ -114,7 +114,7 @@ class Ranks:
         cluster: where the nodes are.
         programs: of the job; what is started here ends with them.
         nodes: in the order of their ranks.
-        module: the program, which obeys `join` and `group` (`nodes.allreduce.AllreduceRank`).
+        module: the program, which obeys `join` and `group` (`AllreduceRank`).
         config: its argument, of a node and one of its devices.
         devices_per_node: ranks of each node.
 

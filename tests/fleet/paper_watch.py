@@ -11,7 +11,7 @@ from fleet import watch as fleet_watch
 from fleet.members import Member
 from fleet.schedule import watches
 from fleet.watch import watch
-from profilers import watch as probe
+from profilers.watch import probe
 from studies.messages import Progress
 from studies.rounds import Round, refresh_round
 from tests.fleet.made import NOW, member, watched

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fleet.drift import Judgement, Thresholds, confirmed, judge
 from fleet.readings import METRICS, readings
-from profilers import watch
+from profilers.watch import probe as watch
 from tests.fleet.probes import Figures, windows
 from warehouse.records import BadInput
 

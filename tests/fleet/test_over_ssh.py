@@ -8,10 +8,10 @@ import pytest
 from fleet.history import runs
 from fleet.schedule import visits, watches
 from fleet.watch import watch
-from profilers import watch as probe
 from profilers.clusters import Cluster
 from profilers.clusters.fleet import VARIABLE
 from profilers.probe import ProbeResult, RunContext, Say
+from profilers.watch import probe
 from studies.measurement import profile
 from studies.messages import Progress
 from tests.fleet.made import member

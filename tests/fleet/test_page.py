@@ -11,7 +11,7 @@ from fleet import page
 from fleet.members import remove_member, write_members
 from fleet.page import DAYS, FleetPage, read_fleet_page
 from fleet.readings import WORDS
-from profilers import watch as probe
+from profilers.watch import probe
 from tests.fleet.made import NODE_TYPE, NOW, member, visited, watched
 from tests.fleet.paper_watch import SLOW, PaperWatch, land_probe, night
 from warehouse.landing import land, landed_runs

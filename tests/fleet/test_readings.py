@@ -5,7 +5,7 @@ from math import exp, log, sqrt
 import pytest
 
 from fleet.readings import METRICS, readings
-from profilers import watch
+from profilers.watch import probe as watch
 from tests.fleet.probes import Figures, windows
 from warehouse.records import BadInput
 

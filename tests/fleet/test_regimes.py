@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fleet.drift import Thresholds
 from fleet.history import Change, MetricFinding, Regime, judge_readings, regimes
 from fleet.readings import readings
-from profilers import watch
+from profilers.watch import probe as watch
 from tests.fleet.probes import windows
 
 PLAIN = Thresholds(z=4.0, change=0.04, least_probes=5)

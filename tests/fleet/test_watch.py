@@ -11,7 +11,7 @@ from fleet.members import add
 from fleet.readings import METRICS
 from fleet.schedule import agenda, probes, watches
 from fleet.watch import watch
-from profilers import watch as probe
+from profilers.watch import probe
 from tests.fleet.made import NODE_TYPE, NOW, member, watched
 from tests.fleet.paper_watch import SLOW, STEPS, PaperWatch, Told, alarms, land_probe, night
 from warehouse.landing import landed_runs

@@ -25,10 +25,10 @@ import pytest
 from dagster import DagsterRunStatus
 
 from fleet.history import runs
-from profilers import watch
 from profilers.clusters import cgroups, owner
 from profilers.probes import PROBES
 from profilers.steady.gauges import background_thread
+from profilers.watch import probe as watch
 from tests.pipelines import ran
 from tests.pipelines.ran import statuses
 from warehouse.home import CHECKOUT

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from models.srift import allreduce_samples
-from profilers import allreduce
+from profilers.allreduce import probe as allreduce
+from profilers.allreduce.program import clock_offset_ns
 from profilers.clusters import Node, open_cluster
 from profilers.clusters.base import SOURCE
 from profilers.clusters.node_types import node_group
-from profilers.nodes.allreduce import clock_offset_ns
 from profilers.nodes.torch_program import Facts, cluster_nodes, interleave_node_types
 from profilers.probe import RunContext
 from tests.leftovers import left_behind
@@ -25,7 +25,7 @@ MIB = 2**20
 REGROUPED = """
 import socket
 from torch.distributed import distributed_c10d
-from profilers.nodes.allreduce import AllreduceRank, AllreduceRankConfig
+from profilers.allreduce.program import AllreduceRank, AllreduceRankConfig
 with socket.create_server(("127.0.0.1", 0)) as free:
     port = free.getsockname()[1]
 rank = AllreduceRank(AllreduceRankConfig("lo", 1, 0), lambda event, **facts: None)

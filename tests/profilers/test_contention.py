@@ -5,9 +5,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from profilers import contention
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
+from profilers.contention import probe as contention
 from profilers.probe import ProbeResult, RunContext
 from warehouse.records import Backend, BadInput
 

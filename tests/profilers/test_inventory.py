@@ -12,10 +12,10 @@ from models.gpu_step.host_time import HostTime
 from models.gpu_step.operators import work_of
 from networks.gpu_steps import GpuStep
 from networks.gpu_trace import trace_step
-from profilers import inventory
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.nodes.inventory import Inventory, SmallStep
+from profilers.inventory import probe as inventory
+from profilers.inventory.program import Inventory, SmallStep
 from profilers.probe import PlannedRun, RequestedScenarios, RunContext
 from tests.profilers.torch_jobs import scenario
 from warehouse.inputs import Input, meets_input

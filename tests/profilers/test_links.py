@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from profilers import links
 from profilers.clusters.loopback import LoopbackCluster
 from profilers.clusters.node_types import node_group
+from profilers.links import probe as links
 from profilers.probe import RunContext
 from warehouse.records import ProbeFailed
 

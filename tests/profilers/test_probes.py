@@ -121,6 +121,14 @@ def test_a_probe_says_what_it_is(probe: Probe) -> None:
 
 
 @every_probe
+def test_a_probe_is_a_folder_with_its_name(probe: Probe) -> None:
+    assert probe.needs.__module__ == f"profilers.{probe.name}.probe"
+    folder = CHECKOUT / "profilers" / probe.name
+    assert {path.name for path in folder.glob("*.py")} <= {"__init__.py", "probe.py", "program.py"}
+    assert (folder / "__init__.py").read_text() == ""
+
+
+@every_probe
 def test_runs_land_under_the_name_of_their_probe(probe: Probe) -> None:
     source = inspect.getsource(modules[probe.needs.__module__])
     assert set(re.findall(r'finished_run\(\s*"(\w+)"', source)) == {probe.name}

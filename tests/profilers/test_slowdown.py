@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from profilers import slowdown
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_training import Step
 from profilers.probe import RunContext
-from profilers.slowdown import Times
+from profilers.slowdown import probe as slowdown
+from profilers.slowdown.probe import Times
 from tests.profilers.torch_jobs import scenario
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup

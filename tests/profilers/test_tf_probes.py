@@ -5,11 +5,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from profilers import tf_throughput, tf_trace
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.nodes.tf_jobs import AsyncJob, check_async_supported
 from profilers.probe import RunContext
+from profilers.tf_throughput import probe as tf_throughput
+from profilers.tf_trace import probe as tf_trace
 from profilers.windows import Windows
 from warehouse.records import BadInput, ProbeFailed, Scenario, Strategy, TrainingWorkload
 
@@ -151,7 +152,10 @@ def test_a_worker_that_dies_is_told_with_its_words(alone: None) -> None:
     one = scenario(1)
     with open_cluster("emulated", one.nodes, LINK_MBPS) as cluster:
         with AsyncJob(cluster, one, lambda _: None) as job:
-            cluster.run(job.workers[0], ["pkill", "-KILL", "-f", r'tf_async.*"role": "worker"'])
+            cluster.run(
+                job.workers[0],
+                ["pkill", "-KILL", "-f", r'tf_throughput\.program.*"role": "worker"'],
+            )
             with pytest.raises(ProbeFailed, match=r"worker0 of small_cnn .* ended early \(killed"):
                 job.run(job.workers[0], 1)
 

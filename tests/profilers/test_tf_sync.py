@@ -6,13 +6,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from profilers import tf_operations, tf_sync
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.nodes.tf_jobs import OperationDescription, Shapes, StepTime, SyncJob
 from profilers.operation_tables import operation_time
 from profilers.probe import RunContext
 from profilers.steady.hostlock import host_lock
+from profilers.tf_operations import probe as tf_operations
+from profilers.tf_sync import probe as tf_sync
 from profilers.windows import Windows
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload

@@ -10,7 +10,7 @@ import pytest
 from profilers.clusters import Node
 from profilers.nodes.tf_jobs import StepTime
 from profilers.steady.host import CpuTimes
-from profilers.tf_throughput import PATIENCE_S, Recorder, workers_of
+from profilers.tf_throughput.probe import PATIENCE_S, Recorder, workers_of
 from profilers.windows import Windows, half_width, steps_per_s
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 

@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.srift import latency
-from profilers import torch_compute, torch_memory
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_training import Layer, Step
 from profilers.probe import RunContext
 from profilers.steady import host
 from profilers.steady.host import MeasuredValue
-from profilers.torch_compute import MOST_STEPS, PIECE_STEPS
+from profilers.torch_compute import probe as torch_compute
+from profilers.torch_compute.probe import MOST_STEPS, PIECE_STEPS
+from profilers.torch_memory import probe as torch_memory
 from tests.profilers.torch_jobs import scenario, single
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup

@@ -8,11 +8,11 @@ import pytest
 
 from models.ceer.operations import observed_operations, select_computation
 from networks.pytorch_graph import pytorch_graph
-from profilers import torch_operations
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.probe import RunContext
 from profilers.steady.hostlock import host_lock
+from profilers.torch_operations import probe as torch_operations
 from tests.profilers.torch_jobs import scenario, single
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup

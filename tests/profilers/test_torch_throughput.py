@@ -8,12 +8,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from profilers import torch_throughput
 from profilers.clusters import Cluster, netns, open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.probe import ProbeResult, RequestedScenarios, RunContext, measure_planned_runs
 from profilers.steady.hostlock import host_lock
-from profilers.torch_throughput import PROBE
+from profilers.torch_throughput import probe as torch_throughput
+from profilers.torch_throughput.probe import PROBE
 from profilers.windows import Goal, Piece, half_width, step_rows
 from studies.planned_runs import group_by_start
 from tests.profilers.torch_jobs import single

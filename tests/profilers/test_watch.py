@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from profilers import watch
 from profilers.clusters import open_cluster
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.node_types import node_group, node_types
 from profilers.probe import PlannedRun, RequestedScenarios, RunContext
+from profilers.watch import probe as watch
 from tests.profilers.torch_jobs import scenario
 from warehouse.records import Scenario
 from warehouse.tables import SCHEMAS

@@ -111,7 +111,7 @@ def test_held_out_batches_have_as_much_time_each_as_profiled_ones(
         asked.update(settings)
         raise ProbeFailed("asked")
 
-    monkeypatch.setattr("profilers.torch_compute.profile", probe)
+    monkeypatch.setattr("profilers.torch_compute.probe.profile", probe)
     round_ = open_round(study, inputs_of_study(study), "loopback", host_id(), [])
     with pytest.raises(ProbeFailed, match="asked"):
         profile(round_, "torch_compute", landing, Listener())

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from profilers import links
 from profilers.clusters import open_cluster, reap
 from profilers.clusters.emulated import EmulatedCluster
 from profilers.clusters.node_types import node_group
+from profilers.links import probe as links
 from profilers.probe import RunContext
 from profilers.steady.hostlock import host_lock
 from tests.leftovers import left_behind

@@ -14,11 +14,13 @@ import pytest
 import yaml
 
 from pipelines.cli import doctor
-from profilers import links, tf_throughput, tf_trace
 from profilers.clusters import host_id, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
+from profilers.links import probe as links
 from profilers.probe import RunContext
+from profilers.tf_throughput import probe as tf_throughput
+from profilers.tf_trace import probe as tf_trace
 from profilers.windows import Windows
 from tests.profilers.clusters.machines import (
     NODE_TYPE,

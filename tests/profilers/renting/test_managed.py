@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from profilers import allreduce
+from profilers.allreduce import probe as allreduce
 from profilers.clusters import Cluster, Node, open_cluster
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group

@@ -58,7 +58,7 @@ _TIMEOUT_S = 120.0
 
 
 class InventoryJob(BaseJob):
-    """The program of `profilers.nodes.inventory` on a node; a context manager.
+    """The program of `profilers.inventory.program` on a node; a context manager.
 
     Raises:
         ProbeFailed: the program died.
@@ -91,7 +91,7 @@ class InventoryJob(BaseJob):
         node, programs = self._node, self._programs
         told = json.dumps({"threads": node.group.threads, "interface": self._cluster.interface})
         variables = environment(self._cluster, node)
-        programs.start(node.name, node, "profilers.nodes.inventory", told, variables)
+        programs.start(node.name, node, "profilers.inventory.program", told, variables)
         ready = programs.expect([node.name], "ready", START_TIMEOUT_S)[node.name]
         self._facts = Facts.of(ready)
         programs.confine(node.name)

@@ -1,6 +1,6 @@
 """The program that times pieces of work of one kind on a node: what its share of it can do.
 
-Started as `python -m profilers.nodes.inventory CONFIG_JSON`; see `torch_program.obey`. It answers
+Started as `python -m profilers.inventory.program CONFIG_JSON`; see `torch_program.obey`. It answers
 to `do` with how much work was done, in how much time by the clock, and to `issue` with how long
 the host takes to issue steps of small networks, and which operators these have.
 """

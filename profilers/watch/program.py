@@ -1,7 +1,7 @@
 """The program that trains a small network and copies memory, for so many seconds each time.
 
-Started as `python -m profilers.nodes.watch CONFIG_JSON`; see `torch_program.obey`. Its commands are
-`train` and `copy`. Both tell how long it took and how much processor time that was.
+Started as `python -m profilers.watch.program CONFIG_JSON`; see `torch_program.obey`. Its commands
+are `train` and `copy`. Both tell how long it took and how much processor time that was.
 """
 
 import json
@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from profilers.nodes import torch_program
-from profilers.nodes.compute import ComputeConfig, build, draw
 from profilers.nodes.torch_program import Say
 from profilers.nodes.torch_training import Trainer
+from profilers.torch_compute.program import ComputeConfig, build, draw
 
 COPIED_BYTES = 96 * 2**20
 """What a copy reads, and as much is written: more than a guest gets of a cache that all share. On

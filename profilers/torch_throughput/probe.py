@@ -19,10 +19,8 @@ import polars as pl
 from pydantic import Field
 
 from profilers import clock
+from profilers.allreduce.program import AllreduceRankConfig
 from profilers.clusters import Cluster, Node
-from profilers.nodes.allreduce import AllreduceRankConfig
-from profilers.nodes.compute import ComputeConfig
-from profilers.nodes.ddp import DDPConfig
 from profilers.nodes.programs import Programs
 from profilers.nodes.torch_jobs import STEP_TIMEOUT_S, Ranks, check_trains
 from profilers.nodes.torch_program import cluster_nodes, interleave_node_types
@@ -42,6 +40,8 @@ from profilers.scenarios import same_start, trains_pytorch
 from profilers.steady.host import MeasuredValue, Patience
 from profilers.steady.hostlock import host_lock
 from profilers.step_estimates import step_or_guess_s
+from profilers.torch_compute.program import ComputeConfig
+from profilers.torch_throughput.program import DDPConfig
 from profilers.windows import PIECE_STEPS, Goal, Piece, half_width, step_rows
 from warehouse import limits
 from warehouse.fields import Seconds
@@ -99,7 +99,7 @@ def measure(
         progress(f"start {first.workload.dnn}: {len(nodes)} worker(s) load PyTorch")
         config = partial(_config, cluster, first, branches)
         each = first.strategy.devices_per_node
-        ranks = Ranks(cluster, programs, nodes, "profilers.nodes.ddp", config, each)
+        ranks = Ranks(cluster, programs, nodes, "profilers.torch_throughput.program", config, each)
         for scenario in scenarios:
             started_at = clock.now()
             progress(f"measure {scenario.label}")

@@ -16,13 +16,12 @@ from typing import Any, cast
 import polars as pl
 from pydantic import Field
 
-from profilers import clock, links
+from profilers import clock
 from profilers.clusters import Cluster, Node
-from profilers.links import link_in_words
-from profilers.nodes.compute import ComputeConfig
+from profilers.links import probe as links
+from profilers.links.probe import link_in_words
 from profilers.nodes.programs import BaseJob
 from profilers.nodes.torch_program import START_TIMEOUT_S, environment
-from profilers.nodes.watch import COPIED_BYTES
 from profilers.probe import (
     PlannedRun,
     Probe,
@@ -37,6 +36,8 @@ from profilers.probe import (
 from profilers.steady.gauges import GAUGE, MemoryGauge
 from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
+from profilers.torch_compute.program import ComputeConfig
+from profilers.watch.program import COPIED_BYTES
 from warehouse import limits
 from warehouse.fields import Repeats, Seconds
 from warehouse.inputs import Subject
@@ -59,7 +60,7 @@ class WorkTotals:
 
 
 class WatchJob(BaseJob):
-    """The program of `profilers.nodes.watch` on a node; a context manager.
+    """The program of `profilers.watch.program` on a node; a context manager.
 
     Raises:
         ProbeFailed: the program died.
@@ -93,7 +94,7 @@ class WatchJob(BaseJob):
         )
         told = json.dumps({**asdict(config), "batch_size": BATCH_SIZE})
         variables = environment(self._cluster, node)
-        programs.start(node.name, node, "profilers.nodes.watch", told, variables)
+        programs.start(node.name, node, "profilers.watch.program", told, variables)
         programs.expect([node.name], "ready", START_TIMEOUT_S)
         programs.confine(node.name)
 

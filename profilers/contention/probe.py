@@ -20,7 +20,7 @@ from profilers import clock
 from profilers.captures import EVERYTHING, HEADER_BYTES, capture, check_tcpdump
 from profilers.clusters import Cluster
 from profilers.clusters.fleet import BACKENDS
-from profilers.links import check_flows, link_in_words
+from profilers.links.probe import check_flows, link_in_words
 from profilers.nodes.tf_jobs import AsyncJob, StepTime
 from profilers.probe import (
     PlannedRun,

@@ -14,11 +14,11 @@ import polars as pl
 from pydantic import Field
 
 from profilers import clock
+from profilers.allreduce.program import TIMEOUT_S, AllreduceRankConfig
 from profilers.clusters import Cluster, Node, netns
 from profilers.clusters.loopback import LoopbackCluster
-from profilers.links import link_in_words
+from profilers.links.probe import link_in_words
 from profilers.nodes import torch_program
-from profilers.nodes.allreduce import TIMEOUT_S, AllreduceRankConfig
 from profilers.nodes.programs import Message, Programs
 from profilers.nodes.torch_jobs import Ranks
 from profilers.nodes.torch_program import cluster_nodes, interleave_node_types
@@ -143,7 +143,7 @@ def measure(
     types = " + ".join(dict.fromkeys(node.group.node_type for node in nodes))
     with host_lock(progress), Programs(cluster, "all-reduce") as programs:
         progress(f"start all-reduce: {len(nodes)} node(s) load PyTorch")
-        ranks = Ranks(cluster, programs, nodes, "profilers.nodes.allreduce", config, each)
+        ranks = Ranks(cluster, programs, nodes, "profilers.allreduce.program", config, each)
         for world_size in world_sizes:
             started_at = clock.now()
             rows, settings = _grid(ranks, world_size, sizes_bytes, concurrent, trials, progress)

@@ -1,7 +1,7 @@
 """The program that trains a PyTorch network on one device.
 
-Started as `python -m profilers.nodes.compute CONFIG_JSON`; see `torch_program.obey`. Its one
-command is `train`: a batch size, a number of steps, and whether they rest.
+Started as `python -m profilers.torch_compute.program CONFIG_JSON`; see `torch_program.obey`. Its
+one command is `train`: a batch size, a number of steps, and whether they rest.
 """
 
 import json

@@ -1,7 +1,8 @@
 """The program of a rank that trains while it all-reduces.
 
-Started as `python -m profilers.nodes.slowdown CONFIG_JSON`; see `torch_program.obey`. Commands:
-`join`, `group` and `reduce` of `nodes.allreduce`, `train` of `nodes.compute`, and `overlap`.
+Started as `python -m profilers.slowdown.program CONFIG_JSON`; see `torch_program.obey`. Commands:
+`join`, `group` and `reduce` of `profilers.allreduce.program`, `train` of
+`profilers.torch_compute.program`, and `overlap`.
 """
 
 import json
@@ -10,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from threading import Event
 
+from profilers.allreduce.program import AllreduceRank, AllreduceRankConfig
 from profilers.nodes import torch_program
-from profilers.nodes.allreduce import AllreduceRank, AllreduceRankConfig
-from profilers.nodes.compute import ComputeConfig, Device
 from profilers.nodes.torch_program import Say
 from profilers.nodes.torch_training import Step
+from profilers.torch_compute.program import ComputeConfig, Device
 
 LEAST_REDUCED = 4
 """All-reduces that a rank has seen end; the first one does not count."""

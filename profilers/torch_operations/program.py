@@ -1,6 +1,6 @@
 """The program that times every operator of a PyTorch network's training step on a processor.
 
-Started as `python -m profilers.nodes.torch_operations CONFIG_JSON`; see `torch_program.obey`. Its
+Started as `python -m profilers.torch_operations.program CONFIG_JSON`; see `torch_program.obey`. Its
 commands are `train`, steps as they are, and `time_operators`.
 """
 
@@ -10,9 +10,9 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from profilers.nodes import torch_program
-from profilers.nodes.compute import ComputeConfig, build, draw
 from profilers.nodes.torch_program import Say
 from profilers.nodes.torch_training import Trainer
+from profilers.torch_compute.program import ComputeConfig, build, draw
 
 
 class OperatorTimer:

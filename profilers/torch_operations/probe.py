@@ -19,7 +19,6 @@ from pydantic import Field
 from networks.figures import figures
 from profilers import clock
 from profilers.clusters import Cluster
-from profilers.nodes.compute import ComputeConfig
 from profilers.nodes.programs import BaseJob, Message
 from profilers.nodes.torch_jobs import STEP_TIMEOUT_S, check_single
 from profilers.nodes.torch_program import START_TIMEOUT_S, Facts, cluster_nodes, environment
@@ -38,6 +37,7 @@ from profilers.scenarios import trains_pytorch
 from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
 from profilers.step_estimates import step_or_guess_s
+from profilers.torch_compute.program import ComputeConfig
 from warehouse import limits
 from warehouse.records import ProbeFailed, Record, Scenario
 
@@ -165,7 +165,7 @@ class OperatorsJob(BaseJob):
         self._programs.confine(self._node.name)
 
     def _start(self) -> None:
-        module, name = "profilers.nodes.torch_operations", self._node.name
+        module, name = "profilers.torch_operations.program", self._node.name
         config = json.dumps(self._config)
         self._programs.start(name, self._node, module, config, self._environment)
         ready = self._programs.expect([name], "ready", START_TIMEOUT_S)[name]

@@ -1,7 +1,7 @@
 """The program on a node of an asynchronous-SGD job: a parameter server or a worker.
 
-Started as `python -m profilers.nodes.tf_async CONFIG_JSON`; see `profilers.nodes.tf_stepper` for
-the commands that it obeys. A server obeys `tell_cpu` only.
+Started as `python -m profilers.tf_throughput.program CONFIG_JSON`; see
+`profilers.nodes.tf_stepper` for the commands that it obeys. A server obeys `tell_cpu` only.
 """
 
 import json

@@ -17,12 +17,10 @@ import polars as pl
 from pydantic import Field
 
 from profilers import clock
-from profilers.allreduce import WARM_UPS, rank_times
+from profilers.allreduce.probe import WARM_UPS, rank_times
+from profilers.allreduce.program import AllreduceRankConfig
 from profilers.clusters import Cluster, Node
-from profilers.nodes.allreduce import AllreduceRankConfig
-from profilers.nodes.compute import ComputeConfig
 from profilers.nodes.programs import Message, Programs
-from profilers.nodes.slowdown import SlowdownConfig
 from profilers.nodes.torch_jobs import STEP_TIMEOUT_S, Ranks, check_trains
 from profilers.nodes.torch_program import cluster_nodes
 from profilers.nodes.torch_training import Step
@@ -39,8 +37,10 @@ from profilers.probe import (
     start_s,
 )
 from profilers.scenarios import is_all_reduce
+from profilers.slowdown.program import SlowdownConfig
 from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
+from profilers.torch_compute.program import ComputeConfig
 from warehouse import limits
 from warehouse.fields import Batch
 from warehouse.inputs import Subject
@@ -90,7 +90,7 @@ def measure(
     with host_lock(progress), Programs(cluster, scenario.label) as programs:
         progress(f"start {scenario.workload.dnn}: {len(workers)} worker(s) load PyTorch")
         config = partial(_config, cluster, scenario)
-        ranks = Ranks(cluster, programs, workers, "profilers.nodes.slowdown", config)
+        ranks = Ranks(cluster, programs, workers, "profilers.slowdown.program", config)
         ranks.connect(list(ranks.facts), 1)
         measured = _MeasuredSteps(ranks, Patience(cluster.cpu_times), scenario, size_bytes)
         pieces = -(-trials // PIECE_STEPS)

@@ -16,7 +16,7 @@ import polars as pl
 from profilers import clock
 from profilers.clusters import Cluster, Node
 from profilers.clusters.node_types import node_group
-from profilers.links import listen
+from profilers.links.probe import listen
 from profilers.nodes.tf_jobs import AsyncJob, StepTime
 from profilers.probe import (
     THROUGHPUT,

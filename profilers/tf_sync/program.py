@@ -2,8 +2,8 @@
 
 As TensorFlow's MultiWorkerMirroredStrategy does it by default: once all gradients are there, they
 are packed into one tensor, which a ring of the nodes reduces. Started as
-`python -m profilers.nodes.tf_sync CONFIG_JSON`; obeys the commands of `profilers.nodes.tf_stepper`,
-`run_together`, `meet`, `shapes` and `digest`.
+`python -m profilers.tf_sync.program CONFIG_JSON`; obeys the commands of
+`profilers.nodes.tf_stepper`, `run_together`, `meet`, `shapes` and `digest`.
 """
 
 import json

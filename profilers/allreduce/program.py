@@ -1,6 +1,6 @@
 """The program of a rank that all-reduces buffers.
 
-Started as `python -m profilers.nodes.allreduce CONFIG_JSON`; see `torch_program.obey`. Commands:
+Started as `python -m profilers.allreduce.program CONFIG_JSON`; see `torch_program.obey`. Commands:
 `join` (meet the other ranks), `group` (some ranks connect for c transfers at once), `reduce`
 (buffers, a number of times). Times are nanoseconds of the clock of rank 0.
 """

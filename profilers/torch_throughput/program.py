@@ -1,8 +1,8 @@
 """The program of a rank that trains with PyTorch's DistributedDataParallel.
 
-Started as `python -m profilers.nodes.ddp CONFIG_JSON`; see `torch_program.obey`. Commands: `join`
-and `group` of `profilers.nodes.allreduce`, `replicate` (members make replicas of one network),
-`train`.
+Started as `python -m profilers.torch_throughput.program CONFIG_JSON`; see `torch_program.obey`.
+Commands: `join` and `group` of `profilers.allreduce.program`, `replicate` (members make replicas of
+one network), `train`.
 """
 
 import gc
@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from profilers import clock
+from profilers.allreduce.program import AllreduceRank, AllreduceRankConfig
 from profilers.nodes import torch_program
-from profilers.nodes.allreduce import AllreduceRank, AllreduceRankConfig
-from profilers.nodes.compute import ComputeConfig, build, draw
 from profilers.nodes.torch_program import Say
 from profilers.nodes.torch_training import TrainingStep
+from profilers.torch_compute.program import ComputeConfig, build, draw
 
 if TYPE_CHECKING:
     from torch import nn
