@@ -7,6 +7,7 @@ Where the two devices differ, the GPU's behaviour is put in place:
 * autocast casts what CUDA's autocast casts (its list of operators in float32 is longer),
 * dropout is one operator, `native_dropout`,
 * attention is one operator, unless in float32 with grouped queries, which PyTorch takes apart,
+* recurrent layers are one operator each way, cuDNN's, however many steps their sequences have,
 * a value that is asked for (`.item()`) is made up: true, 1 or 0.5.
 
 Memory is that of storages alive at once: parameters, gradients and activations that backward keeps.
@@ -47,6 +48,8 @@ _IN_FLOAT32 = (
 )
 """What CUDA's autocast computes in float32 and the processor's does not (autocast_mode.cpp)."""
 _HALF = (torch.bfloat16, torch.float16)
+_RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+"""Functions of `torch._VF` that `torch.nn.RNNBase` calls."""
 
 
 _BLOCK_BYTES = 512
@@ -82,7 +85,7 @@ def trace_step(
     with ExitStack() as stack:
         stack.enter_context(_cuda_lists())
         stack.enter_context(recorder)
-        stack.enter_context(_AsOnGpu())
+        stack.enter_context(_AsOnGpu(recorder))
         with torch.autocast(
             "cpu", torch.bfloat16 if precision == "float32" else getattr(torch, precision),
             enabled=precision != "float32",
@@ -126,6 +129,10 @@ def _raised(value: Any) -> Any:
 class _AsOnGpu(TorchFunctionMode):
     """Replaces functions that a GPU does in other operators than a processor."""
 
+    def __init__(self, recorder: "_Recorder") -> None:
+        super().__init__()
+        self._recorder = recorder
+
     def __torch_function__(
         self,
         func: Any,
@@ -138,6 +145,8 @@ class _AsOnGpu(TorchFunctionMode):
             return _dropout(*args, **kwargs)
         if func is torch.nn.functional.scaled_dot_product_attention:
             return _attention(*args, **kwargs)
+        if getattr(func, "__name__", "") in _RECURRENT and isinstance(args[0], torch.Tensor):
+            return _recurrent(self._recorder, *args)
         return func(*args, **kwargs)
 
 
@@ -170,6 +179,58 @@ def _attention(
         query, key, value, attn_mask, dropout_p, is_causal, False, scale=scale
     )[0]
     return attended
+
+
+def _recurrent(recorder: "_Recorder", given: torch.Tensor, *args: Any) -> Any:
+    """Return results and last states of recurrent layers, as `torch.nn.RNNBase` asks for them.
+
+    Raises:
+        ValueError: sequences are packed.
+    """
+    started, weights, *rest = args
+    # The sizes of packed batches come before the states; tracing knows no values.
+    if isinstance(rest[0], list | tuple):
+        raise ValueError(
+            "its training step packs sequences, of lengths that tracing cannot know; give padded "
+            "ones of equal length"
+        )
+    states = [started] if isinstance(started, torch.Tensor) else list(started)
+    tensors = [given, *states, *weights]
+    if torch.is_autocast_enabled("cpu"):
+        half = torch.get_autocast_dtype("cpu")
+        tensors = [one.to(half) for one in tensors]
+    directions = 2 if rest[4] else 1
+    made: Any = _Recurrent.apply(recorder, directions, len(states), *tensors)  # type: ignore[no-untyped-call]
+    return made
+
+
+class _Recurrent(torch.autograd.Function):
+    """cuDNN's recurrent layers: one operator forward, one backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, recorder: "_Recorder", directions: int, states: int, *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        given, *others = tensors
+        started, weights = others[:states], others[states:]
+        with recorder.aside():
+            made = given.new_empty((*given.shape[:-1], directions * started[0].shape[-1]))
+            last = [torch.empty_like(one) for one in started]
+            # What cuDNN keeps for backward: the gates of all steps.
+            gates = weights[0].shape[0] * started[0].shape[0]
+            reserve = given.new_empty((given.numel() // given.shape[-1], gates))
+        ctx.recorder = recorder
+        ctx.save_for_backward(*tensors, reserve)
+        recorder.add("_cudnn_rnn", tensors, (made, *last, reserve))
+        return (made, *last)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> tuple[Any, ...]:
+        *tensors, _reserve = ctx.saved_tensors
+        with ctx.recorder.aside():
+            slopes = [torch.empty_like(one) for one in tensors]
+        ctx.recorder.add("_cudnn_rnn_backward", tensors, slopes)
+        return (None, None, None, *slopes)
 
 
 def _in_parts(
@@ -206,6 +267,24 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.most_bytes = 0
         self._live_bytes = 0
         self._alive: set[int] = set()
+        self._is_aside = False
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Note no operators inside."""
+        self._is_aside = True
+        try:
+            yield
+        finally:
+            self._is_aside = False
+
+    def add(
+        self, name: str, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
+    ) -> None:
+        """Note an operator that was not asked for."""
+        for one in outputs:
+            self.hold(one)
+        self._note((name, tuple(_described(inputs)), tuple(_described(outputs)), False))
 
     def hold(self, tensor: torch.Tensor) -> None:
         """Count a tensor's storage until nothing refers to it."""
@@ -225,7 +304,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _note(self, call: "_Call") -> None:
         if len(self.order) == self._most:
-            raise ValueError(f"its training step has more than {self._most:,} operators")
+            raise ValueError(
+                f"its training step has more than {self._most:,} operators; a loop over a sequence "
+                "makes some at each step: use torch.nn's LSTM, GRU or RNN, or a shorter sequence"
+            )
         self.operators.setdefault(call)
         self.order.append(self._numbers.setdefault(call, len(self._numbers)))
 
@@ -238,7 +320,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         name = func.name().partition(".")[0]
-        if not name.startswith("aten::"):
+        if self._is_aside or not name.startswith("aten::"):
             return func(*args, **kwargs)
         inputs = tuple(_described((*args, *kwargs.values())))
         if name == "aten::_local_scalar_dense":

@@ -29,8 +29,7 @@ def _beside(name: str) -> ModuleType:
 
 
 _MOST_OPERATORS = 20_000
-"""Of a training step: recurrent layers that are run step by step have tens of thousands, which take
-minutes to trace."""
+"""Of a training step: cells in a loop over a sequence have ten thousands, which take minutes."""
 _NEEDED = dict.fromkeys(("traced", "traced_step", "own_check"), "operator_work")
 """What files import of this folder, as `networks.…`."""
 
@@ -167,7 +166,7 @@ def _gpu_step(network: Any, batch_size: int, precision: str) -> dict[str, Any]:
             network, *batch, precision, _MOST_OPERATORS
         )
     except Exception as error:
-        return {"error": _beside("own_function").first_line(error)}
+        return {"error": _reason(error)}
     return found
 
 
@@ -179,8 +178,15 @@ def _step(network: Any, batch_size: int) -> dict[str, Any]:
     try:
         operations, _ = _beside("traced_step").record_step(network, *batch, _MOST_OPERATORS)
     except Exception as error:
-        return {"error": _beside("own_function").first_line(error)}
+        return {"error": _reason(error)}
     return {"operations": operations}
+
+
+def _reason(error: Exception) -> str:
+    """Return why a step cannot be traced; what tracing says itself needs no name of an error."""
+    told = str(error)
+    ours = isinstance(error, ValueError) and told.startswith("its training step")
+    return told if ours else str(_beside("own_function").first_line(error))
 
 
 def main() -> None:

@@ -92,7 +92,10 @@ class _OperatorRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # A tensor without values is asked for its device, which costs a real one nothing.
             return result
         if len(self.operations) == self._most:
-            raise ValueError(f"its training step has more than {self._most:,} operators")
+            raise ValueError(
+                f"its training step has more than {self._most:,} operators; a loop over a sequence "
+                "makes some at each step: use torch.nn's LSTM, GRU or RNN, or a shorter sequence"
+            )
         self.times_us.append(us)
         number = next(self._numbers.setdefault(operation_type, count()))
         self.operations.append(

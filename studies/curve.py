@@ -50,6 +50,11 @@ _RECIPE = ("precision", "optimizer", "accumulate", "memory_format", "compiled")
 """Fields that say how a network is trained, whatever it is."""
 OF_SEVERAL = {"strategy", "workers", "mix", "devices_per_node", "link_mbps"}
 """Fields of which any says that devices exchange gradients, or how they do."""
+_SEVERAL_IN_WORDS = {
+    "devices_per_node": "a number of devices per node",
+    "link_mbps": "a speed of links",
+    "strategy": "a strategy",
+}
 _KIND = re.compile(r"\s*(?P<count>\d+)\s+(?P<node_type>\S+)@(?P<batch_size>\d+)\s*")
 
 
@@ -102,6 +107,12 @@ class Curve(Record):
             return {"framework": "pytorch", "workers": 1, **fields}
         if fields.get("framework") == "pytorch" and not OF_SEVERAL & fields.keys():
             return {**fields, "strategy": "single", "workers": 1}
+        if fields.get("framework") == "pytorch" and not {"workers", "mix"} & fields.keys():
+            given = next(words for name, words in _SEVERAL_IN_WORDS.items() if name in fields)
+            raise ValueError(
+                f"workers: missing, and it has no default where {given} is given; say how many "
+                "nodes train together (1: one alone), or leave both out for a single device"
+            )
         return fields
 
     @model_validator(mode="before")

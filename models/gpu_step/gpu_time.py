@@ -172,6 +172,7 @@ def roofline_us(works: Sequence[Work], devices: Sequence[Device]) -> Vector:
     for kind, at in _by_kind(works).items():
         if kind != "none":
             found[:, at] = _Calls([works[i] for i in at], devices).roofline_us
+    found *= [work.repeats for work in works]
     return found
 
 
@@ -245,6 +246,7 @@ class GpuTime:
     def us(self, works: Sequence[Work], devices: Sequence[Device], smooth: bool = True) -> Vector:
         """Return [devices, calls]: microseconds of a call; 0 of what launches nothing.
 
+        Products that follow one another in a call take as long as so many calls.
         `smooth`: whether what regressions leave is smoothed.
         """
         found = np.zeros((len(devices), len(works)))
@@ -258,6 +260,7 @@ class GpuTime:
                 found[:, at] = calls.roofline_us
             else:
                 found[:, at] = _times(regression, ours, calls, devices, smooth)
+        found *= [work.repeats for work in works]
         return found
 
     def knows(self, work: Work) -> bool:

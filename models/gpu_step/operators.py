@@ -55,7 +55,8 @@ class Work:
     `name` is common to variants of an operator (in place or not, of whichever library). `bytes` is
     what has to be read and written at least. As a matrix product: `batch` times [rows, inner] x
     [inner, columns]; of others, `rows` are what is handled side by side, of `columns` each.
-    `dtype` is what is computed in: of the first floating-point tensor.
+    `dtype` is what is computed in: of the first floating-point tensor. `repeats`: how many such
+    products follow one another in a call, each of which waits for the last.
     """
 
     kind: Kind
@@ -69,6 +70,7 @@ class Work:
     inner: int = 1
     taps: int = 1
     tensors: int = 1
+    repeats: int = 1
 
 
 _SAME_NAME: Mapping[str, str] = {
@@ -328,6 +330,32 @@ def _attention(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...
     )
 
 
+def _recurrent(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    """A product for each step of each layer and direction, and two backward; weights follow states.
+
+    States are [layers and directions, batch, hidden]; matrices [gates x hidden, features].
+    """
+    given = inputs[0]
+    state = next(one for one in inputs[1:] if len(one.shape) == 3)
+    matrices = [one for one in inputs[1:] if len(one.shape) == 2]
+    layers, batch, _ = state.shape
+    steps = given.numbers // max(given.shape[-1] * batch, 1)
+    columns = matrices[0].shape[0]
+    inner = max(sum(one.numbers for one in matrices) // (layers * columns), 1)
+    size = given.bytes // max(given.numbers, 1)
+    return Work(
+        "matmul",
+        name,
+        given.dtype,
+        2.0 * batch * inner * columns,
+        float(size * (inner * columns + batch * (inner + columns))),
+        rows=batch,
+        columns=columns,
+        inner=inner,
+        repeats=max(steps * layers, 1) * (2 if name.endswith("backward") else 1),
+    )
+
+
 def _embedding(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
     """Rows that are looked up are read and written; the table is not read whole."""
     written = outputs[0]
@@ -382,6 +410,8 @@ def _local(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -
 
 _Worker = Callable[[str, tuple[Tensor, ...], tuple[Tensor, ...]], Work]
 _SPECIAL: Mapping[str, _Worker] = {
+    "_cudnn_rnn": _recurrent,
+    "_cudnn_rnn_backward": _recurrent,
     "addmm": _product,
     "attention": _attention,
     "attention_backward": _attention,

@@ -450,7 +450,7 @@ def _prepare(scenarios: Sequence[Scenario]) -> None:
 
 GPU_STEP = System(
     name="gpu_step",
-    version="1",
+    version="2",
     what="Steps of one GPU from the times of their operators and launches; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "source", "external", "sample"),

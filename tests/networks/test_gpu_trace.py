@@ -120,5 +120,65 @@ def test_fields_that_are_no_step() -> None:
 
 
 def test_too_many_operators() -> None:
-    with FakeTensorMode(), pytest.raises(ValueError, match="more than 5 operators"):
+    with (
+        FakeTensorMode(),
+        pytest.raises(ValueError, match="more than 5 operators; a loop over a seq"),
+    ):
         trace_step(_Block(), torch.randn(2, 16, 64), torch.zeros(2, 64).long(), most=5)
+
+
+class _Recurrent(torch.nn.Module):
+    def __init__(self, kind: Any, **options: Any) -> None:
+        super().__init__()
+        self.layers = kind(32, 64, num_layers=2, batch_first=True, **options)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        results, _ = self.layers(given)
+        return torch.as_tensor(results[:, -1])
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (torch.nn.GRU, {}),
+        (torch.nn.LSTM, {}),
+        (torch.nn.LSTM, {"bidirectional": True, "proj_size": 16}),
+        (torch.nn.RNN, {"bidirectional": True}),
+    ],
+)
+def test_recurrent_layers_are_an_operator_each_way_however_long_their_sequences(
+    kind: Any, options: dict[str, Any], precision: Precision
+) -> None:
+    """All steps together have the products of all matrices: one forward, two backward."""
+    batch, steps = 4, 2000
+    with FakeTensorMode():
+        module, given = _Recurrent(kind, **options), torch.randn(batch, steps, 32)
+        labels = torch.zeros(batch, dtype=torch.int64)
+        trace = GpuStep.of(trace_step(module, given, labels, precision, most=200))
+        matrices = sum(one.numel() for one in module.layers.parameters() if one.ndim == 2)
+    forward, backward = (one for one in _calls(trace) if "rnn" in one.name)
+    assert (forward.name, backward.name) == ("_cudnn_rnn", "_cudnn_rnn_backward")
+    assert forward.dtype == backward.dtype == precision
+    directions = 2 if options.get("bidirectional") else 1
+    assert forward.repeats == 2 * directions * steps and backward.repeats == 2 * forward.repeats
+    products = 2 * batch * steps * matrices
+    assert forward.flops * forward.repeats == pytest.approx(products, rel=0.02)
+    assert backward.flops * backward.repeats == pytest.approx(2 * products, rel=0.02)
+    # Gates of all steps are there until backward.
+    assert trace.peak_bytes > batch * steps * 64 * (2 if precision == "bfloat16" else 4)
+
+
+def test_packed_sequences_are_refused() -> None:
+    class Packed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch.nn.LSTM(8, 16)
+
+        def forward(self, given: torch.Tensor) -> torch.Tensor:
+            sizes = torch.full((given.shape[0],), given.shape[1])
+            packed = torch.nn.utils.rnn.PackedSequence(given.flatten(0, 1), sizes)
+            return torch.as_tensor(self.layers(packed)[1][0][-1])
+
+    with FakeTensorMode(), pytest.raises(ValueError, match="packs sequences, of lengths that"):
+        trace_step(Packed(), torch.randn(50, 4, 8), torch.zeros(4, dtype=torch.int64))

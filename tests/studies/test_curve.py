@@ -101,7 +101,13 @@ def test_recipes_make_a_grid() -> None:
         ({"strategy": "single", "server": "emu.server"}, "strategy single has no parameter"),
         (TENSORFLOW | {"precision": "bf16"}, "precision: TensorFlow's networks train in float32"),
         ({"framework": "tensorflow", "strategy": "single"}, "strategy: single is of PyTorch; one"),
-        ({"link_mbps": 500}, "workers: missing, and it has no default"),
+        ({"link_mbps": 500}, "workers: missing, and it has no default where a speed of links is"),
+        (
+            {"devices_per_node": 4},
+            "workers: missing, and it has no default where a number of devices per node is given; "
+            "say how many nodes train together (1: one alone), or leave both out for a single",
+        ),
+        ({"strategy": "all_reduce"}, "workers: missing, and it has no default where a strategy is"),
     ],
 )  # fmt: skip
 def test_what_no_device_trains_is_one_line(given: dict[str, object], told: str) -> None:

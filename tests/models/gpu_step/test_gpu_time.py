@@ -58,6 +58,14 @@ def _tiled_us(works: list[Work], device: Device) -> list[float]:
     return found
 
 
+def test_products_that_wait_for_each_other_take_as_long_as_so_many() -> None:
+    fitted = gpu_time.fit(_made_up(H100, 0.5, seed=1))
+    one = _product(64, 256, 512)
+    several = replace(one, repeats=300)
+    assert _us(fitted, several) == pytest.approx(300 * _us(fitted, one))
+    assert _roofline(several) == pytest.approx(300 * _roofline(one))
+
+
 def test_a_product_at_half_the_peak() -> None:
     fitted = gpu_time.fit(_made_up(H100, 0.5, seed=1))
     work = _product(2048, 1024, 1024)
