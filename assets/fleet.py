@@ -36,11 +36,11 @@ from assets.sites import send
 from fleet.history import drifted_at
 from fleet.members import WATCH, Member, member_of, now, read_members
 from fleet.page import read_fleet_page
-from fleet.profiles import Budget, BudgetExceeded, findings
 from fleet.schedule import Visits, period_start, spent_s, visits, watches
 from fleet.studies import refit
-from fleet.watch import watch
+from fleet.watch import Budget, profile_findings, watch
 from profilers.probes import PROBES
+from profilers.renting.cap import BudgetExceeded
 from reports import fleet_page
 from studies.measurement import profile
 from studies.messages import Progress
@@ -293,7 +293,7 @@ def checks(
     """What is wrong with the profiles of a node type: age, drift, unfinished visits, odd links."""
     found = fleet.visits(context.partition_key)
     changed = drifted_at(warehouse.open().home).get(found.whose)
-    wrong = list(findings(found, warehouse.landing, now(), changed))
+    wrong = list(profile_findings(found, warehouse.landing, now(), changed))
     for one in wrong:
         progress.warn(f"{context.partition_key}: {one}")
     lines = MetadataValue.md("\n".join(f"* {one}" for one in wrong) or "nothing")

@@ -4,16 +4,18 @@ Every part runs in a process of its own, on one core. An event is one completed 
 which happens once per machine, is not timed.
 """
 
+import random
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from benchmarks.child import best_of, run, seconds
-from benchmarks.inception import LAYERS, inception
 from models.async_sgd.contraction import contract
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.simulator import simulate
 from models.async_sgd.workers import SimulationOptions
 
 THREADS = 4
+LAYERS = 95
 
 
 @dataclass(frozen=True)
@@ -119,3 +121,91 @@ def many_workers(layers: int, workers: int, steps: int) -> float:
     """Return the seconds of the compiled simulator; called in a child for its memory."""
     graph, profiled = inception(layers)
     return seconds(lambda: simulate(graph, profiled, options(workers, steps)))
+
+
+# A made-up job of Inception-v3's size: what is simulated.
+
+
+_MEAN_BYTES = 1_000_000
+_FORWARD, _BACKWARD = 7, 10
+_WORKER_S, _SERVER_S, _PARSING_S = 0.9e-3, 20e-6, 50e-6
+
+
+@dataclass
+class _Made:
+    resources: list[Resource] = field(default_factory=list)
+    sizes_bytes: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    successors: list[list[int]] = field(default_factory=list)
+
+    def add(self, resource: Resource, amount: float, *after: int) -> int:
+        """Append an operation of so many seconds, or bytes, and return its number."""
+        self.resources.append(resource)
+        self.sizes_bytes.append(int(amount) if resource.is_link else 0)
+        self.seconds.append(0.0 if resource.is_link else amount)
+        self.successors.append([])
+        for operation in after:
+            self.successors[operation].append(len(self.resources) - 1)
+        return len(self.resources) - 1
+
+
+def inception(layers: int = LAYERS, steps: int = 20) -> tuple[StepGraph, list[ProfiledStep]]:
+    """Return a graph of 33 operations per layer and steps whose times differ by a tenth.
+
+    Every layer has weights and biases, 95 MB in all for the 95 layers of Inception-v3. Each is read
+    at the server, sent, parsed and used; its gradient is sent, parsed and applied. Four branches
+    of layers join every eighth layer.
+    """
+    source = random.Random(3)
+    made = _Made()
+    received = [_received(made, source) for _ in range(layers)]
+    outputs: list[int] = []
+    for layer in range(layers):
+        inputs = outputs[-4:] if layer % 8 == 0 else outputs[-4:][:1]
+        outputs.append(_computed(made, source, _FORWARD, *inputs, *received[layer]))
+    gradient = outputs[-1]
+    for layer in reversed(range(layers)):
+        gradient = _computed(made, source, _BACKWARD, gradient, outputs[layer])
+        for size in (made.sizes_bytes[received[layer][0] - 1], 2048):
+            sent = made.add(Resource.UPLINK, size, gradient)
+            parsed = made.add(Resource.PS, _PARSING_S * source.uniform(0.5, 1.5), sent)
+            made.add(Resource.PS, _SERVER_S * source.uniform(0.5, 1.5), parsed)
+    count = len(made.resources)
+    graph = StepGraph(
+        names=tuple(f"operation{i}" for i in range(count)),
+        resources=tuple(made.resources),
+        servers=(0,) * count,
+        sizes_bytes=tuple(made.sizes_bytes),
+        successors=tuple(map(tuple, made.successors)),
+    )
+    return graph, [_step(made.seconds, random.Random(seed)) for seed in range(steps)]
+
+
+def _received(made: _Made, source: random.Random) -> tuple[int, int]:
+    """Append a layer's weights and biases on their way to the worker."""
+    weights_bytes = _MEAN_BYTES * source.uniform(0.1, 1.9)
+    weights, biases = (_parameter(made, source, size) for size in (weights_bytes, 2048))
+    return weights, biases
+
+
+def _parameter(made: _Made, source: random.Random, size_bytes: float) -> int:
+    last: tuple[int, ...] = ()
+    for _ in range(3):
+        last = (made.add(Resource.PS, _SERVER_S * source.uniform(0.5, 1.5), *last),)
+    sent = made.add(Resource.DOWNLINK, size_bytes, *last)
+    return made.add(Resource.WORKER, _PARSING_S * source.uniform(0.5, 1.5), sent)
+
+
+def _computed(made: _Made, source: random.Random, count: int, *after: int) -> int:
+    """Append a chain of computations and one of two beside it."""
+    first = made.add(Resource.WORKER, _WORKER_S * source.uniform(0.1, 1.9), *after)
+    beside = made.add(Resource.WORKER, _WORKER_S * source.uniform(0.1, 1.9), first)
+    last = first
+    for _ in range(count - 3):
+        last = made.add(Resource.WORKER, _WORKER_S * source.uniform(0.1, 1.9), last)
+    return made.add(Resource.WORKER, _WORKER_S * source.uniform(0.1, 1.9), last, beside)
+
+
+def _step(seconds: list[float], source: random.Random) -> ProfiledStep:
+    varied = tuple(step_s * source.uniform(0.9, 1.1) for step_s in seconds)
+    return ProfiledStep(varied, tuple(range(len(varied))), (0.0,) * len(varied))

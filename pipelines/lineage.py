@@ -12,10 +12,9 @@ from dagster import (
 )
 
 from assets import fleet as fleet_assets
+from assets.aws import price_definitions, reaping_definitions
 from assets.definitions import definitions_of
 from assets.embedders import embedder_definitions
-from assets.prices import price_definitions
-from assets.reaper import reaping_definitions
 from pipelines import fleet, notification
 from pipelines.automation import receiving_definitions, schedules
 from studies.study import read_study

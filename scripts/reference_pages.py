@@ -11,9 +11,8 @@ from typing import Protocol, cast, get_args
 
 import typer
 
-from pipelines.cli.commands import load_command
 from pipelines.cli.docs import item, wrapped
-from pipelines.cli.main import app
+from pipelines.cli.main import app, load_command
 from warehouse.home import CHECKOUT
 
 CLI = CHECKOUT / "docs" / "cli.md"

@@ -1,14 +1,295 @@
-"""The command line. Errors are one line: exit 2 for the user's mistakes, 1 for ours."""
+"""The command line: its commands by name; the module of each is imported when it is called.
 
+Help of all of them rests on this table alone: what commands work with takes seconds to import.
+Errors are one line: exit 2 for the user's mistakes, 1 for ours.
+"""
+
+import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from pipelines.cli.commands import Commands
 from warehouse.home import version
+
+SYNONYMS: Mapping[str, str] = {
+    "--model": "--dnn",
+    "--dnn": "--model",
+    "--system": "--systems",
+    "--systems": "--system",
+}
+"""Options that a command takes under the other name too, where it has only one of them."""
+
+
+class Command(NamedTuple):
+    """Where a command is, a function or a group of them, and the first sentence of its help."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "run": Command("run", "run", "Profile one worker, predict many, measure them, show the error."),
+    "demo": Command(
+        "run",
+        "demo",
+        "Run the demo study that comes with Stepcast: profile, forecast, measure, show the error.",
+    ),
+    "plan": Command(
+        "run", "plan", "Show what `stepcast run` would do now, and about how long that takes."
+    ),
+    "sql": Command("query", "sql", "Ask the measurement history in SQL, read-only."),
+    "query": Command("query", "query", "Run one of the queries that come with Stepcast."),
+    "accuracy": Command(
+        "query",
+        "accuracy",
+        "Show how wrong each system has been, in percent, beside the noise floor.",
+    ),
+    "compare": Command(
+        "compare",
+        "compare",
+        "Show what differs between two sides of the history, and mark what exceeds its noise "
+        "floor.",
+    ),
+    "history": Command(
+        "history",
+        "history",
+        "Show what a configuration gave over time: run by run, beside its median.",
+    ),
+    "noise": Command(
+        "compare",
+        "noise",
+        "Show how far means of a few rounds of a study are from the truth, in percent.",
+    ),
+    "show": Command(
+        "history",
+        "show",
+        "Show how a run was made: command, configuration, environment, host, price, artefacts.",
+    ),
+    "load": Command("warehouse", "load", "Load landed runs; loading a run twice changes nothing."),
+    "push": Command(
+        "warehouse",
+        "push",
+        "Put landed runs where the warehouse of several sites takes them: a folder, or S3.",
+    ),
+    "export": Command(
+        "reference",
+        "export",
+        "Add the landed runs of a study to a folder of sets, to keep them: a file per day and "
+        "table.",
+    ),
+    "seal": Command(
+        "reference",
+        "seal",
+        "Write the forecasts of a round to a file, before any of it is measured.",
+    ),
+    "reproduce": Command(
+        "reference",
+        "reproduce",
+        "Rebuild every fit, prediction and accuracy figure from runs that are kept, in a fresh "
+        "home.",
+    ),
+    "reproduce-external": Command(
+        "reference",
+        "reproduce_external",
+        "Forecast and judge what others measured, in a fresh home, apart from our own "
+        "measurements.",
+    ),
+    "report": Command(
+        "run", "report", "Write the HTML report of a study again, and print where it is."
+    ),
+    "predict": Command(
+        "predict",
+        "predict",
+        "Forecast training that nobody has measured, by every system that does not refuse.",
+    ),
+    "profile": Command(
+        "profile",
+        "profile",
+        "Time the passes of your own model on one node of this machine, about a minute or two.",
+    ),
+    "recommend": Command(
+        "recommend",
+        "recommend",
+        "Recommend nodes for a job, and write the recommendation to the ledger.",
+    ),
+    "decisions": Command(
+        "query",
+        "decisions",
+        "Let every system and rule of thumb decide what to rent of what was measured, and judge "
+        "them.",
+    ),
+    "serve": Command(
+        "serve",
+        "serve",
+        "Forecast workloads that are asked for over HTTP; /docs describes how.",
+    ),
+    "train": Command(
+        "train",
+        "train",
+        "Train on the nodes that Srift chooses, and choose anew whenever one is taken away.",
+    ),
+    "doctor": Command(
+        "host",
+        "doctor",
+        "Say what this machine can do, what is missing, and the command that mends it.",
+    ),
+    "reap": Command(
+        "host",
+        "reap",
+        "Remove what killed runs of this home left: namespaces, control groups, files, dead runs.",
+    ),
+    "networks": Command(
+        "host",
+        "networks",
+        "List the networks that studies can name, and the smallest image each takes.",
+    ),
+    "node-types": Command(
+        "node_types",
+        "node_types",
+        "List the node types that can be named: emulated ones, GPUs, EC2's, and the fleet file's.",
+    ),
+    "ui": Command(
+        "host", "ui", "Start Dagster's web interface on everything that ran; Ctrl-C ends it."
+    ),
+    "import": Command(
+        "warehouse", "import_", "Bring measurements of others into the history, with their source."
+    ),
+    "bench": Command("bench", "bench", "Measure how fast Stepcast itself is, beside a peer."),
+    "fleet": Command(
+        "fleet", "app", "Profile node types on a schedule, and notice when they change."
+    ),
+    "warehouse": Command(
+        "warehouse", "app", "Check, back up, compact and migrate the measurement history."
+    ),
+    "docs": Command("docs", "app", "Print reference text: the tables and columns of the history."),
+    "prices": Command(
+        "prices", "app", "Collect prices of node types, and show what was known when."
+    ),
+    "node": Command("serve", "node", "This machine as a node of a service's cluster."),
+    "embedder": Command("serve", "embedder", "Embedders of DNNs' graphs."),
+}
+"""In the order of help."""
+
+
+class OptionsByName(TyperCommand):
+    """A command that takes synonyms of its options, and says which command has an unknown one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line.
+
+        Raises:
+            BadInput: an option is not known.
+        """
+        known = options_of(self)
+        try:
+            return super().parse_args(ctx, [_known_as(text, known) for text in args])
+        except Exception as error:
+            # Only the error of an unknown option has a list of possibilities.
+            if not hasattr(error, "possibilities"):
+                raise
+            # Records take longer to import than help takes.
+            from warehouse.records import BadInput
+
+            name = str(getattr(error, "option_name", ""))
+            raise BadInput(_unknown(name, known, ctx.command.name or "")) from None
+
+
+def options_of(command: Any) -> set[str]:
+    """Return the names of a command's options."""
+    return {
+        name
+        for option in command.params
+        for name in (*option.opts, *option.secondary_opts)
+        if name.startswith("--")
+    } | {"--help"}
+
+
+def _known_as(text: str, known: set[str]) -> str:
+    """Return an argument, with the name of its option that the command knows."""
+    name, equals, value = text.partition("=")
+    synonym = SYNONYMS.get(name)
+    return text if name in known or synonym not in known else f"{synonym}{equals}{value}"
+
+
+def _unknown(name: str, known: set[str], command: str) -> str:
+    """Say that an option is not known, and which is meant or which command has it."""
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
+    others = [other for other in COMMANDS if name in options_of(load_command(other))]
+    if close:
+        told = f"did you mean {close[0]}?"
+    elif others:
+        told = f"`stepcast {others[0]}` has it"
+    else:
+        told = f"it has {', '.join(sorted(known))}"
+    return f"{command} has no option {name}; {told}"
+
+
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Ask how fast, how long and how expensive training will be": (
+        "predict",
+        "recommend",
+        "decisions",
+        "serve",
+    ),
+    "Measure here, on a cluster or on rented nodes": (
+        *("demo", "run", "plan", "profile", "train", "fleet", "prices", "import", "bench"),
+    ),
+    "Look at what was measured, and how wrong forecasts were": (
+        *("accuracy", "report", "query", "sql", "history", "show", "compare", "noise", "ui"),
+    ),
+    "Keep histories, and share them": (
+        *("load", "push", "export", "seal", "reproduce", "reproduce-external", "warehouse"),
+    ),
+    "See what this machine can do, and what has a name": (
+        *("doctor", "reap", "node", "networks", "node-types", "embedder", "docs"),
+    ),
+}
+"""What help lists under each heading; every command stands under one."""
+
+
+class Commands(TyperGroup):
+    """The group of all commands: `commands` only says what help lists of each."""
+
+    def __init__(self, **attributes: Any) -> None:
+        summaries = {
+            name: TyperCommand(name=name, help=command.summary)
+            for name, command in COMMANDS.items()
+        }
+        super().__init__(**{**attributes, "commands": summaries})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command with its options; None if there is none of that name."""
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands with their whole summaries, by what they are for."""
+        widest = max(map(len, self.commands))
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                rows = [(name.ljust(widest), COMMANDS[name].summary) for name in names]
+                formatter.write_dl(rows)
+
+
+def load_command(name: str) -> Any:
+    """Return a command, as typer makes it of its function or group."""
+    command = COMMANDS[name]
+    attribute = getattr(import_module(f"pipelines.cli.{command.module}"), command.attribute)
+    if isinstance(attribute, typer.Typer):
+        for info in attribute.registered_commands:
+            info.cls = OptionsByName
+        group = typer.main.get_group(attribute)
+        group.name = name
+        return group
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(name, cls=OptionsByName)(attribute)
+    return typer.main.get_command(app)
+
 
 app = typer.Typer(
     cls=Commands,

@@ -7,9 +7,9 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from pipelines.cli.load import check_all_loaded
 from pipelines.cli.query import Form, history_here
 from pipelines.cli.tables import print_frame, print_text
+from pipelines.cli.warehouse import check_all_loaded
 from studies.messages import count
 from warehouse.fields import nearest_names
 from warehouse.home import HISTORY, home

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from pipelines.cli.load import tell_dagster
 from pipelines.cli.run import Study
 from pipelines.cli.tables import print_text
+from pipelines.cli.warehouse import tell_dagster
 from warehouse.home import CHECKOUT, home
 
 if TYPE_CHECKING:
@@ -127,11 +127,11 @@ def reproduce_external(
 
     Example: stepcast reproduce-external ~/public-measurements
     """
-    from pipelines import public_files
+    from pipelines import reproduction
     from warehouse.warehouse import Warehouse
 
     place = home()
-    for line in public_files.judge(data, Warehouse(place)):
+    for line in reproduction.judge_public_files(data, Warehouse(place)):
         print_text(line)
     print_leaderboard(place, "external.json")
 

@@ -1,5 +1,6 @@
-"""`stepcast warehouse …`: is the history sound, copies of it, its space, its schema version."""
+"""`stepcast warehouse …`, `load`, `push`, `import`: upkeep of the history, and what comes in."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,16 @@ import typer
 
 from pipelines.cli.tables import print_text
 from warehouse.home import home
+from warehouse.loader import LoadReport
+from warehouse.prefixes import PREFIX, configured_prefix, prefix_of
+from warehouse.records import BadInput, Purpose
+from warehouse.recovery import recover
+from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.seal import FOLDER
+from warehouse.sets import sets_below
+from warehouse.sites import ReceiveReport, receive
+from warehouse.sites import push as push_runs
+from warehouse.warehouse import Warehouse
 
 app = typer.Typer(
     name="warehouse",
@@ -92,3 +103,156 @@ def migrate() -> None:
 
 def _megabytes(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:.1f} MB"
+
+
+def load(
+    place: Annotated[
+        str | None,
+        typer.Argument(help="Runs to be copied first: a folder of runs or sets, or s3://…"),
+    ] = None,
+) -> None:
+    """Load landed runs; loading a run twice changes nothing.
+
+    A run that cannot be loaded is set aside with its reason, and the others still load. Of a
+    place, it is copied again only if it is put there again. Symbolic links are not followed: a run
+    that holds one is not copied. Of a folder of sets (`stepcast export`), or of folders of sets,
+    all runs come or none, and the forecasts that were published with them (`stepcast seal`) come
+    too.
+
+    A warehouse.duckdb that is damaged is set aside first, and built again of landing/ and journal/;
+    one that is not there too.
+
+    Example: stepcast load /media/usb/landing
+
+    Example: stepcast load data/reference
+
+    Example: stepcast load data/public
+
+    Example: stepcast load s3://lab/runs
+    """
+    for line in recover(home()):
+        print_text(line)
+    warehouse = Warehouse(home())
+    wrong: list[str] = []
+    sets = sets_below(Path(place)) if place else []
+    if sets:
+        found = {folder: [run.run_id for run in kept_runs(folder)] for folder in sets}
+        copied = sum(copy_kept_runs(one, warehouse.landing, ids) for one, ids in found.items())
+        print_text(f"copied {copied} runs from {place}")
+    elif place:
+        received = receive(prefix_of(place), warehouse.landing)
+        print_text(f"copied {len(received.copied)} runs from {place}")
+        if known := received.known_bad:
+            print_text(f"set aside before and not changed since: {len(known)}, first {known[0]}")
+        wrong = not_copied(received)
+    report = warehouse.load(verify=True)
+    print_text(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
+    if sealed := sum(warehouse.load_sealed(folder / FOLDER) for folder in sets):
+        print_text(f"loaded {sealed:,} published forecasts")
+    tell_dagster(warehouse.home)
+    check_all_loaded(report, wrong)
+
+
+def tell_dagster(place: Path) -> None:
+    """Tell Dagster what came into a home, if it was used there before; else `stepcast ui` does."""
+    if (place / "dagster.yaml").exists():
+        from assets.sites import report_landed
+        from pipelines import dagster_history
+
+        with dagster_history.instance(place) as instance:
+            report_landed(instance, place)
+
+
+def push(
+    place: Annotated[
+        str | None, typer.Argument(help=f"A folder or s3://bucket/name; {PREFIX} if none.")
+    ] = None,
+) -> None:
+    """Put landed runs where the warehouse of several sites takes them: a folder, or S3.
+
+    A run is there whole or not at all. What does not go, because the place does not answer or
+    this command is stopped, goes with the next push; pushing a run twice changes nothing.
+
+    Example: stepcast push s3://lab/runs
+    """
+    prefix = prefix_of(place) if place else configured_prefix()
+    if prefix is None:
+        raise BadInput(f"no place to push to; name a folder or s3://bucket/name, or set {PREFIX}")
+    report = push_runs(home() / "landing", prefix)
+    print_text(
+        f"pushed {len(report.pushed)} runs to {prefix.name}, {report.unchanged} were there already"
+    )
+    if report.refused:
+        raise BadInput("; ".join(report.refused))
+
+
+def not_copied(received: ReceiveReport) -> list[str]:
+    """Return a line for each run that was not copied."""
+    return [
+        *(f"run {one.run_id} was not copied: {one.reason}" for one in received.refused),
+        *received.left,
+    ]
+
+
+def check_all_loaded(report: LoadReport, refused: Sequence[str] = ()) -> None:
+    """Say what was not copied, in the lines of `refused`, and what was set aside.
+
+    Raises:
+        BadInput: a run could not be copied or loaded; the others are.
+    """
+    lines = list(refused)
+    if report.quarantined:
+        lines += [f"{one.run_id} was set aside: {one.reason}" for one in report.quarantined]
+        where = sorted({str(one.folder.parent) for one in report.quarantined})
+        lines[-1] += f"; see {' and '.join(where)}"
+        lines.append("to try one again, move its folder back to landing/ and run `stepcast load`")
+    if lines:
+        raise BadInput("; ".join(lines))
+
+
+# `stepcast import`: measurements that others made become runs of backend `imported`.
+
+
+def import_(
+    format_name: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT",
+            help="nccl-tests, iperf3, pcap, kineto, execution-trace, runmetadata, chrome-timeline, "
+            "csv.",
+        ),
+    ],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files, gzipped or not.")],
+    source: Annotated[str | None, typer.Option(help="Who measured it; a mapping may say.")] = None,
+    licence: Annotated[str | None, typer.Option(help="Licence of the data.")] = None,
+    url: Annotated[str | None, typer.Option(help="Where the file is from.")] = None,
+    purpose: Annotated[
+        Purpose, typer.Option(help="Whether fits may see it, or it judges predictions.")
+    ] = "profile",
+    mapping: Annotated[
+        Path | None, typer.Option(help="csv: the columns; else the mapping of the file's name.")
+    ] = None,
+    world_size: Annotated[
+        int | None, typer.Option(min=1, help="nccl-tests: ranks, where the log does not say.")
+    ] = None,
+) -> None:
+    """Bring measurements of others into the history, with their source.
+
+    They are runs of backend `imported`, never mixed with our own. What is kept of each format is
+    in docs/import.md. Importing a file twice changes nothing.
+
+    Example: stepcast import nccl-tests run1.log run2.log --source "our cluster, May 2026"
+    """
+    from pipelines.file_import import Provenance, import_file, land_staged
+    from profilers.readers.contract import ReaderOptions
+    from profilers.readers.formats import find_format
+
+    options = ReaderOptions(world_size=world_size, mapping=mapping)
+    find_format(format_name, options)
+    warehouse = Warehouse(home())
+    with land_staged(warehouse.landing) as staging:
+        given = Provenance(source=source, licence=licence, url=url)
+        lines = [import_file(path, format_name, options, given, purpose, staging) for path in paths]
+    check_all_loaded(warehouse.load())
+    for line in lines:
+        print_text(line)

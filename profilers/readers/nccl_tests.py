@@ -4,13 +4,27 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
+import msgspec
 import polars as pl
 
 from profilers.probe import Setting
-from profilers.readers import nccl_json, nccl_log
-from profilers.readers.contract import ImportedRun, ReaderOptions, open_text
-from profilers.readers.nccl_measured import NcclTime, check_bandwidths
+from profilers.readers import nccl_log
+from profilers.readers.contract import ImportedRun, MemoryCounter, ReaderOptions, open_text
+from profilers.readers.json_stream import convert_value, documents
+from profilers.readers.nccl_measured import (
+    CPU_TIME,
+    ZERO_BYTES,
+    NcclResults,
+    NcclTime,
+    RoundedNumber,
+    check_bandwidths,
+    check_collective,
+    check_row,
+    checked_time,
+    nccl_version,
+)
 from warehouse.records import BadInput
 
 _JSON = re.compile(r'\A\s*(?:\[\s*)?\{|"(?:args|nccl_version|algBw)" ?:')
@@ -35,7 +49,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """
     with open_text(path) as file:
         is_json = _JSON.search(file.read(_HEAD_CHARACTERS))
-    found = (nccl_json if is_json else nccl_log).read(path, options.world_size)
+    found = (_read_json if is_json else nccl_log.read)(path, options.world_size)
     if not found.measured:
         raise BadInput(f"{path}: no row of an all-reduce; expected output of all_reduce_perf")
     check_bandwidths(found.measured)
@@ -85,3 +99,160 @@ def _frame(rows: Sequence[NcclTime]) -> pl.DataFrame:
         pl.lit(1).alias("concurrent"),
         (pl.int_range(pl.len()).over("size_bytes", "in_place")).alias("trial"),
     )
+
+
+# JSON of NVIDIA's nccl-tests (`--output_file`) and of AMD's rccl-tests (`-x FILE -Z json`):
+# NVIDIA's is one object with all results; AMD's has an object for each, behind each other or in a
+# list. Both print six decimals. Sources: src/util.cu there, `Reporter` in src/common.cu here.
+
+
+_EXPONENT = -6
+"""Of the last digit of times and bandwidths."""
+_US = 1e-6
+
+_Count = Annotated[int, msgspec.Meta(ge=1, le=10**6)]
+_Size = Annotated[int, msgspec.Meta(ge=0, lt=10**18)]
+_Number = float | Literal["nan"] | None
+
+
+class _Device(msgspec.Struct):
+    group: int
+    device_info: str
+
+
+class _Config(msgspec.Struct):
+    nthreads: _Count
+    ngpus: _Count
+    devices: Annotated[list[_Device], msgspec.Meta(min_length=1)]
+
+
+class _Timed(msgspec.Struct):
+    time: float | None = None
+    cpu_time: float | None = None
+    alg_bw: _Number = None
+    bus_bw: _Number = None
+    nwrong: _Number = None
+
+
+class _Result(msgspec.Struct):
+    size: _Size
+    type: str
+    redop: str
+    count: _Size | None = None
+    root: int | str | None = None
+    out_of_place: _Timed | None = None
+    in_place: _Timed | None = None
+
+
+class _Nvidia(msgspec.Struct):
+    args: Annotated[list[str | None], msgspec.Meta(min_length=1)]
+    nccl_version: Annotated[int, msgspec.Meta(ge=0, le=10**9)]
+    config: _Config
+    results: list[_Result]
+
+
+class _Amd(msgspec.Struct, rename="camel"):
+    """One result; without MPI, `gpus` are all ranks, else each rank has `gpus_per_rank`."""
+
+    name: str
+    size: _Size
+    type: str
+    redop: str
+    in_place: int
+    time: float
+    alg_bw: float
+    bus_bw: float
+    wrong: str
+    count: _Size | None = None
+    root: int | str | None = None
+    ranks: _Count = 1
+    gpus_per_rank: _Count = 1
+    gpus: _Count = 1
+
+
+def _read_json(path: Path, world_size: int | None) -> NcclResults:
+    """Return what a file of one or several JSON values says.
+
+    `world_size` overrules the ranks that the file gives.
+
+    Raises:
+        BadInput: another collective, values of another kind, or times of the CPU.
+    """
+    found, kept = NcclResults(), MemoryCounter(path)
+    for value, where in documents(path):
+        if isinstance(value, dict) and "algBw" in value:
+            rows = _amd(where, convert_value(value, _Amd, where), world_size, found)
+        else:
+            rows = _nvidia(where, convert_value(value, _Nvidia, where), world_size, found)
+        for row in rows:
+            found.add(row, kept)
+    return found
+
+
+def _nvidia(
+    where: str, report: _Nvidia, world_size: int | None, found: NcclResults
+) -> Iterator[NcclTime]:
+    check_collective(where, Path(report.args[0] or "").name)
+    config = report.config
+    group = min(device.group for device in config.devices)
+    # One device is listed per process, whatever number it drives.
+    processes = sum(device.group == group for device in config.devices)
+    ranks = world_size or processes * config.nthreads * config.ngpus
+    found.devices |= {device.device_info for device in config.devices}
+    found.software["nccl"] = nccl_version(report.nccl_version)
+    for result in report.results:
+        at = f"{where}, size {result.size}"
+        _check_row(at, result)
+        for place, timed in (("out", result.out_of_place), ("in", result.in_place)):
+            if timed is None:
+                continue
+            if result.size == 0:
+                found.left_out[ZERO_BYTES] += 1
+                continue
+            if timed.cpu_time is not None:
+                raise BadInput(f"{at}: {CPU_TIME}")
+            yield NcclTime(
+                at,
+                ranks,
+                result.type,
+                result.redop,
+                result.size,
+                place == "in",
+                checked_time(at, _printed(timed.time), _US),
+                _US,
+                _printed(timed.alg_bw),
+                _printed(timed.bus_bw),
+                wrong=bool(timed.nwrong),
+            )
+
+
+def _amd(
+    where: str, result: _Amd, world_size: int | None, found: NcclResults
+) -> Iterator[NcclTime]:
+    check_collective(where, "all_reduce" if result.name == "AllReduce" else result.name)
+    _check_row(where, result)
+    if result.size == 0:
+        found.left_out[ZERO_BYTES] += 1
+        return
+    yield NcclTime(
+        where,
+        world_size or result.ranks * result.gpus_per_rank * result.gpus,
+        result.type,
+        result.redop,
+        result.size,
+        bool(result.in_place),
+        checked_time(where, _printed(result.time), _US),
+        _US,
+        _printed(result.alg_bw),
+        _printed(result.bus_bw),
+        wrong=result.wrong not in ("0", "N/A"),
+    )
+
+
+def _check_row(where: str, result: _Result | _Amd) -> None:
+    root = None if result.root is None else f"{result.root}"
+    check_row(where, result.size, result.count, result.type, result.redop, root)
+
+
+def _printed(number: _Number) -> RoundedNumber | None:
+    return RoundedNumber.rounded(number, _EXPONENT) if isinstance(number, float | int) else None

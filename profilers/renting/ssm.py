@@ -23,7 +23,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 from pydantic import Field
 
-from profilers.nodes import errand, mailbox, streams
+from profilers.nodes import errand, mailbox
 from profilers.prices.aws import client, explain_errors, list_pages
 from warehouse.records import BadInput, ProbeFailed, Record
 
@@ -39,7 +39,7 @@ SIGNED_S = 3600
 """How long URLs are good for; they are renewed long before."""
 _DELIVERY_S, _START_S = 120, 60
 _ENDED_BADLY = ("Cancelled", "Cancelling", "Failed", "TimedOut", "Undeliverable", "Terminated")
-_PARTS = (errand, mailbox, streams)
+_PARTS = (errand, mailbox)
 T = TypeVar("T")
 
 

@@ -29,10 +29,9 @@ from profilers.probe import (
     one_by_one,
     start_s,
 )
-from profilers.scenarios import trains_pytorch
+from profilers.scenarios import step_or_guess_s, trains_pytorch
 from profilers.steady.host import MeasuredValue, Patience
 from profilers.steady.hostlock import host_lock
-from profilers.step_estimates import step_or_guess_s
 from profilers.windows import half_width
 from warehouse import limits
 from warehouse.fields import Batch, Repeats, Seconds

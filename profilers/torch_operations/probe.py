@@ -33,10 +33,9 @@ from profilers.probe import (
     finished_run,
     one_by_one,
 )
-from profilers.scenarios import trains_pytorch
+from profilers.scenarios import step_or_guess_s, trains_pytorch
 from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
-from profilers.step_estimates import step_or_guess_s
 from profilers.torch_compute.program import ComputeConfig
 from warehouse import limits
 from warehouse.records import ProbeFailed, Record, Scenario

@@ -36,10 +36,9 @@ from profilers.probe import (
     finished_run,
     plan_scenario_runs,
 )
-from profilers.scenarios import same_start, trains_pytorch
+from profilers.scenarios import same_start, step_or_guess_s, trains_pytorch
 from profilers.steady.host import MeasuredValue, Patience
 from profilers.steady.hostlock import host_lock
-from profilers.step_estimates import step_or_guess_s
 from profilers.torch_compute.program import ComputeConfig
 from profilers.torch_throughput.program import DDPConfig
 from profilers.windows import PIECE_STEPS, Goal, Piece, half_width, step_rows

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import optimizer
-from benchmarks.srift_profiles import PRICES, case, catalogue
+from benchmarks.optimizer import PRICES, case, catalogue
 from models.srift import iteration
 from models.srift.performance import Configuration, Performance
 from models.srift.policies import Policy, choose_by_policy

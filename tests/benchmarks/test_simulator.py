@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import simpy_model, simulator
-from benchmarks.inception import inception
+from benchmarks.simulator import inception
 from models.async_sgd.graph import Resource
 from models.async_sgd.simulator import simulate
 from tests.models.async_sgd.graphs import job, options, random_ops

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fleet.profiles import Budget, BudgetExceeded
+from fleet.watch import Budget
+from profilers.renting.cap import BudgetExceeded
 
 
 class Clock:

@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fleet.profiles import findings
 from fleet.schedule import visits
+from fleet.watch import profile_findings
 from tests.fleet.made import NOW, SUNDAY, member, visited
 from warehouse.landing import land
 from warehouse.records import Run
@@ -17,7 +17,7 @@ MEMBER = member(probes=("tf_trace",))
 
 
 def told(*runs: Run, now: datetime = NOW, drifted_at: datetime | None = None) -> list[str]:
-    return list(findings(visits(MEMBER, runs), Path("nowhere"), now, drifted_at))
+    return list(profile_findings(visits(MEMBER, runs), Path("nowhere"), now, drifted_at))
 
 
 def test_new_profiles_are_fine() -> None:
@@ -39,7 +39,7 @@ def test_profiles_are_old_when_a_whole_turn_was_missed_by_a_day() -> None:
 def test_an_unfinished_visit_names_what_it_lacks() -> None:
     of = member(probes=("contention", "tf_trace"))
     runs = [*visited(of, SUNDAY), *visited(of, SUNDAY + DAY, 2, "contention")]
-    assert list(findings(visits(of, runs), Path("nowhere"), NOW, None)) == [
+    assert list(profile_findings(visits(of, runs), Path("nowhere"), NOW, None)) == [
         "its visit 2 is unfinished: tf_trace"
     ]
 
@@ -72,6 +72,6 @@ def test_links_that_are_not_as_shaped_are_told(
         "retransmits": [0],
     }
     land(tmp_path, run, None, {"link": pl.DataFrame(link)})
-    found = list(findings(visits(of, [run]), tmp_path, NOW, None))
+    found = list(profile_findings(visits(of, [run]), tmp_path, NOW, None))
     line = f"uplink, 1 flow(s), trial 1: {mbps} Mb/s on a link shaped to 200 Mb/s"
     assert found == ([line] if is_odd else [])

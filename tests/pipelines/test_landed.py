@@ -10,7 +10,7 @@ from dagster._core.loader import LoadingContextForTest
 
 from assets.sites import report_landed
 from pipelines import dagster_history
-from pipelines.cli.load import tell_dagster
+from pipelines.cli.warehouse import tell_dagster
 from pipelines.execution import resources
 from pipelines.lineage import study_definitions
 from tests.pipelines.ran import Ran

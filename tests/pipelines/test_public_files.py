@@ -9,7 +9,7 @@ import pytest
 
 from forecasting.public_files import PUBLIC_SETS
 from models.systems import SYSTEMS
-from pipelines import public_files
+from pipelines import reproduction
 from warehouse.warehouse import Warehouse, read_only
 
 CMDARE = "path,gpu,n_ps,model,n_workers,n_points,median_global_steps_s,mean_after_warm,"
@@ -48,7 +48,7 @@ def write(folder: Path, factors: Random | None = None) -> Path:
 
 def judged(data: Path, home: Path) -> tuple[list[str], pl.DataFrame]:
     warehouse = Warehouse(home)
-    return list(public_files.judge(data, warehouse)), warehouse.accuracy()
+    return list(reproduction.judge_public_files(data, warehouse)), warehouse.accuracy()
 
 
 def test_forecasts_are_judged_by_what_was_held_out(data: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from networks.figures import figures
 from profilers.clusters.node_types import node_group
 from profilers.probe import STEP_S
-from profilers.step_estimates import step_or_guess_s, step_s
+from profilers.scenarios import step_or_guess_s, step_s
 from profilers.windows import PIECE_STEPS, Goal
 from tests.profilers.torch_jobs import scenario
 from warehouse.records import Scenario

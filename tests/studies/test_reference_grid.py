@@ -6,7 +6,7 @@ from itertools import product
 
 from networks.catalogue import LIBRARY, family
 from networks.figures import table
-from profilers.step_estimates import step_s
+from profilers.scenarios import step_s
 from studies.curve import Curve
 from studies.study import Study, read_study
 from warehouse.home import CHECKOUT

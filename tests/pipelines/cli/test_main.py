@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli import commands
 from pipelines.cli import main as command_line
 from pipelines.cli.main import main
 from tests.pipelines.ran import Stepcast
 from warehouse.home import CHECKOUT
 
 GROUPS = {"bench", "docs", "embedder", "fleet", "node", "prices", "warehouse"}
-COMMANDS = sorted(set(commands.COMMANDS) - GROUPS)
+COMMANDS = sorted(set(command_line.COMMANDS) - GROUPS)
 HEAVY = {"boto3", "dagster", "duckdb", "fastapi", "matplotlib", "numpy", "pandas", "polars"} | {
     "pyarrow", "scipy", "tensorflow", "torch",
 }  # fmt: skip
@@ -65,8 +64,8 @@ def test_every_command_has_help_with_an_example(stepcast: Callable[..., Any], co
 
 
 def test_every_command_stands_under_one_heading() -> None:
-    listed = [name for names in commands.SECTIONS.values() for name in names]
-    assert sorted(listed) == sorted(commands.COMMANDS)
+    listed = [name for names in command_line.SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(command_line.COMMANDS)
 
 
 def test_help_lists_the_commands(stepcast: Callable[..., Any]) -> None:
@@ -89,10 +88,10 @@ def test_help_imports_nothing_that_commands_work_with(arguments: list[str]) -> N
     assert set(answer.stderr.split()) & HEAVY == set()
 
 
-@pytest.mark.parametrize("name", commands.COMMANDS)
+@pytest.mark.parametrize("name", command_line.COMMANDS)
 def test_the_summary_of_a_command_is_the_first_sentence_of_its_help(name: str) -> None:
-    summary = commands.COMMANDS[name].summary
-    assert commands.load_command(name).get_short_help_str(limit=200) == summary
+    summary = command_line.COMMANDS[name].summary
+    assert command_line.load_command(name).get_short_help_str(limit=200) == summary
 
 
 def test_the_version_is_the_projects(stepcast: Callable[..., Any]) -> None:

@@ -14,7 +14,7 @@ from profilers.allreduce import probe as allreduce
 from profilers.clusters import Cluster, Node, open_cluster
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
-from profilers.nodes.streams import WINDOW_BYTES
+from profilers.nodes.mailbox import WINDOW_BYTES
 from profilers.probe import RunContext
 from profilers.renting import ssm
 from profilers.renting.allowance import Allowance, Rate, use_allowance

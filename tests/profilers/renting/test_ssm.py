@@ -128,7 +128,6 @@ def test_a_script_that_is_delivered_twice_starts_one_errand(
     assert {path.name for path in (own / "profilers/nodes").iterdir()} == {
         "errand.py",
         "mailbox.py",
-        "streams.py",
     }
 
 

@@ -1,4 +1,4 @@
-"""The asset of prices as their provider tells them, its job, and what a run may choose."""
+"""Assets of AWS: prices as it tells them, and instances of dead processes that are ended."""
 
 from dagster import (
     AssetsDefinition,
@@ -16,8 +16,10 @@ from assets.metadata import OWNERS, of_table
 from assets.resources import WarehouseResource
 from studies.messages import Progress
 from studies.price_collection import DAYS, collect
+from studies.renting import reap_rented
+from warehouse.records import StepcastError
 
-JOB = "prices"
+PRICES_JOB, REAP_JOB = "prices", "reap"
 
 
 class Prices(Config):
@@ -59,6 +61,38 @@ def price_definitions() -> Definitions:
     """Return the asset and its job."""
     assets: list[AssetsDefinition] = [observed]
     job = define_asset_job(
-        JOB, selection=assets, description="Ask AWS what instance types cost, and keep it."
+        PRICES_JOB, selection=assets, description="Ask AWS what instance types cost, and keep it."
     )
     return Definitions(assets=assets, jobs=[job])
+
+
+@asset(
+    key=["rented", "reaped"],
+    description="Instances of dead processes of this home, found by book and tags, and ended.",
+    group_name="rented",
+    owners=OWNERS,
+    kinds={"aws"},
+    pool="warehouse",
+    metadata=of_table("raw.rented"),
+)
+def reaped(warehouse: WarehouseResource, progress: ResourceParam[Progress]) -> MaterializeResult:
+    """End what is found, land what it cost; fail if something could not be ended.
+
+    Raises:
+        StepcastError: something is left; the next run tries again.
+    """
+    opened = warehouse.open()
+    found = reap_rented(opened.home, progress.warn)
+    opened.load()
+    if found.left:
+        raise StepcastError(f"could not be ended: {', '.join(found.left)}")
+    ended = MetadataValue.text(", ".join(found.ended) or "nothing")
+    return MaterializeResult(metadata={"ended": ended})
+
+
+def reaping_definitions() -> Definitions:
+    """Return the asset and its job."""
+    job = define_asset_job(
+        REAP_JOB, selection=[reaped], description="End what dead processes rented."
+    )
+    return Definitions(assets=[reaped], jobs=[job])

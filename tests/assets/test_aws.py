@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from dagster import ExecuteInProcessResult, materialize
 
-from assets.prices import observed, price_definitions
+from assets.aws import observed, price_definitions
 from assets.resources import WarehouseResource
 from studies.messages import Progress
 from tests.aws import Aws
