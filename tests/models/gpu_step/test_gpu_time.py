@@ -179,3 +179,21 @@ def test_a_fit_is_the_same_when_it_is_read_again() -> None:
 def test_a_gpu_without_a_data_sheet() -> None:
     with pytest.raises(BadInput, match="no data sheet of the GPU 'b9000'; there are a100"):
         device_of("b9000")
+
+
+def test_peaks_are_those_of_cores_that_a_board_has() -> None:
+    """Ada and Ampere of consumers have 128 cores a multiprocessor, each with two operations."""
+    for name in ("a10g", "rtx3090", "l4", "l40s", "rtx4090"):
+        board = device_of(name)
+        clock_hz = board.peak["float32"] / (2 * 128 * board.multiprocessors)
+        assert 1.6e9 < clock_hz < 2.6e9, name
+    # Matrix units of an A10G do twice that in half precision, and in TF32 as much.
+    a10g = device_of("a10g")
+    assert (
+        (a10g.peak["tf32"], a10g.peak["bfloat16"])
+        == (35e12, 70e12)
+        == (
+            a10g.peak["float32"],
+            2 * a10g.peak["float32"],
+        )
+    )
