@@ -35,7 +35,7 @@ def offset_ns() -> int:
     """Return what the wall clock now has ahead of `counted_ns`."""
     # Between two readings others may get the core: what lies closest together counts.
     readings = [(counted_ns(), time.time_ns(), counted_ns()) for _ in range(_TRIES)]
-    before, wall, after = min(readings, key=lambda one: one[2] - one[0])
+    before, wall, after = min(readings, key=lambda reading: reading[2] - reading[0])
     return wall - (before + after) // 2
 
 

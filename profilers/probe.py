@@ -307,7 +307,11 @@ def plan_scenario_runs(
     """
     parts: tuple[tuple[tuple[Scenario, ...], Purpose, bool], ...] = (
         (asked.train, "profile", True),
-        (tuple(one for one in asked.own if one not in asked.train), "profile", False),
+        (
+            tuple(scenario for scenario in asked.own if scenario not in asked.train),
+            "profile",
+            False,
+        ),
         (asked.test, "measurement", False),
     )
     for scenarios, purpose, of_train in parts:

@@ -52,7 +52,7 @@ def fault(error: ValidationError, kind: type[Record], within: Sequence[str] = ()
         within: where in its file it is.
     """
     details = error.errors(include_url=False)
-    causes = [one for one in details if not _follows(one, details)]
+    causes = [detail for detail in details if not _follows(detail, details)]
     first, more = causes[0], len(causes) - 1
     return _explained(first, kind, within) + (f" (and {more} more)" if more else "")
 
@@ -62,9 +62,10 @@ def _follows(detail: ErrorDetails, others: Sequence[ErrorDetails]) -> bool:
     place = detail["loc"]
     if detail["type"] == "missing":
         return any(
-            one["type"] == "extra_forbidden" and one["loc"][:-1] == place[:-1] for one in others
+            other["type"] == "extra_forbidden" and other["loc"][:-1] == place[:-1]
+            for other in others
         )
-    within = (one["loc"][: len(place)] for one in others if len(one["loc"]) > len(place))
+    within = (other["loc"][: len(place)] for other in others if len(other["loc"]) > len(place))
     return detail["type"] == "too_short" and place in within
 
 

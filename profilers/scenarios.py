@@ -57,7 +57,11 @@ def largest(scenarios: Iterable[Scenario]) -> Scenario:
         ValueError: there is none.
     """
     found = sorted(
-        scenarios, key=lambda one: (one.strategy.workers, sum(group.count for group in one.nodes))
+        scenarios,
+        key=lambda scenario: (
+            scenario.strategy.workers,
+            sum(group.count for group in scenario.nodes),
+        ),
     )
     if not found:
         raise ValueError("the largest of no scenarios")

@@ -177,9 +177,9 @@ class BucketPrefix:
         with self._told("list it"):
             pages = self._client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=start):
-                for one in page.get("Contents", ()):
-                    if one["Key"].endswith(_JSON):
-                        yield one["Key"].removeprefix(start).removesuffix(_JSON)
+                for item in page.get("Contents", ()):
+                    if item["Key"].endswith(_JSON):
+                        yield item["Key"].removeprefix(start).removesuffix(_JSON)
 
     def edition(self, run_id: str) -> str:
         """Return the entity tag of the manifest, which says when it was pushed."""
@@ -229,20 +229,20 @@ class BucketPrefix:
             text = answer["Body"].read(limits.MANIFEST_BYTES + 1)
         return read_manifest(text, run_id)
 
-    def _fetch(self, key: str, one: ManifestFile, target: Path) -> None:
-        answer = self._get(key, one.name)
-        if answer["ContentLength"] != one.size_bytes:
+    def _fetch(self, key: str, file: ManifestFile, target: Path) -> None:
+        answer = self._get(key, file.name)
+        if answer["ContentLength"] != file.size_bytes:
             raise BadInput(
-                f"{one.name} has {answer['ContentLength']:,} bytes, the manifest says "
-                f"{one.size_bytes:,}"
+                f"{file.name} has {answer['ContentLength']:,} bytes, the manifest says "
+                f"{file.size_bytes:,}"
             )
         digest = hashlib.sha256()
         with target.open("xb") as writing:
             for chunk in answer["Body"].iter_chunks(_CHUNK_BYTES):
                 digest.update(chunk)
                 writing.write(chunk)
-        if digest.hexdigest() != one.sha256:
-            raise BadInput(f"{one.name} is not the file that was pushed: its SHA-256 is another")
+        if digest.hexdigest() != file.sha256:
+            raise BadInput(f"{file.name} is not the file that was pushed: its SHA-256 is another")
         sync(target)
 
     def _get(self, key: str, what: str) -> Any:

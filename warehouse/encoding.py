@@ -38,12 +38,16 @@ def smallest(table: pa.Table) -> dict[str, Any]:
         **_ZSTD,
         **_PAGES,
         "use_dictionary": [name for name, encoding in chosen.items() if encoding == _WORDS],
-        "column_encoding": {name: one for name, one in chosen.items() if one != _WORDS},
+        "column_encoding": {
+            name: encoding for name, encoding in chosen.items() if encoding != _WORDS
+        },
     }
 
 
 def _best(column: pa.Table) -> str:
-    return min(_encodings(column.schema.field(0).type), key=lambda one: _size_bytes(column, one))
+    return min(
+        _encodings(column.schema.field(0).type), key=lambda encoding: _size_bytes(column, encoding)
+    )
 
 
 def _encodings(kind: pa.DataType) -> tuple[str, ...]:

@@ -130,10 +130,10 @@ class FolderPrefix:
         folder = self._folder / run_id
         with os.scandir(folder) as entries:
             states = [
-                (one.name, one.stat(follow_symlinks=False))
-                for one in islice(entries, limits.RUN_FILES)
+                (entry.name, entry.stat(follow_symlinks=False))
+                for entry in islice(entries, limits.RUN_FILES)
             ]
-        found = sorted((name, one.st_size, one.st_mtime_ns) for name, one in states)
+        found = sorted((name, entry.st_size, entry.st_mtime_ns) for name, entry in states)
         return content_hash(f"{folder.lstat().st_ctime_ns} {found}")
 
     def fetch(self, run_id: str, target: Path) -> None:
@@ -164,6 +164,6 @@ class FolderPrefix:
 def _changed(folder: Path) -> float:
     """Return when a folder or a thing in it changed last; now if it is gone."""
     try:
-        return max(one.lstat().st_mtime for one in (folder, *folder.rglob("*")))
+        return max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
     except FileNotFoundError:
         return time.time()

@@ -70,7 +70,10 @@ def _put_aside(home: Path, patience_s: float) -> list[str]:
 def _bring_back(home: Path, patience_s: float) -> list[str]:
     """Make the warehouse of the journal, or of its copy; a new home gets neither."""
     main, history = home / MAIN, home / HISTORY
-    origin, known = f"{JOURNAL}/", any(isinstance(one, LoggedEntry) for one in read(home / JOURNAL))
+    origin, known = (
+        f"{JOURNAL}/",
+        any(isinstance(entry, LoggedEntry) for entry in read(home / JOURNAL)),
+    )
     if not known and history.exists() and not _damage(history, patience_s):
         origin, known = HISTORY, True
         with scratch(home) as fresh:

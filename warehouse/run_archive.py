@@ -56,7 +56,7 @@ def copy_kept_runs(
 def _opened(folder: Path) -> Sets:
     """Open sets, once as long as they do not change: that reads all of their bytes."""
     found = [(path, path.stat()) for path in sorted(folder.glob(f"*/{SUMS}"))]
-    state = tuple((str(path), one.st_mtime_ns, one.st_ino) for path, one in found)
+    state = tuple((str(path), status.st_mtime_ns, status.st_ino) for path, status in found)
     return _of_state(folder, state)
 
 

@@ -48,7 +48,7 @@ def sets_below(folder: Path) -> list[Path]:
     """Return the folders of sets that a folder of them is or holds; of anything else none."""
     if is_sets(folder):
         return [folder]
-    return sorted(one for one in folder.iterdir() if is_sets(one)) if folder.is_dir() else []
+    return sorted(path for path in folder.iterdir() if is_sets(path)) if folder.is_dir() else []
 
 
 class Sets:
@@ -101,10 +101,12 @@ class Sets:
             BadInput: as `tables`.
             StepcastError: they could not be written.
         """
-        wanted = sorted({one for one in run_ids if not (landing / one).exists()})
+        wanted = sorted({run_id for run_id in run_ids if not (landing / run_id).exists()})
         days = sorted({self._day(run_id) for run_id in wanted})
         return sum(
-            self._unpack(day, landing, [one for one in wanted if self._days[one] == day], durable)
+            self._unpack(
+                day, landing, [run_id for run_id in wanted if self._days[run_id] == day], durable
+            )
             for day in days
         )
 
@@ -161,7 +163,7 @@ def without_rows(file: Path) -> list[str]:
     with explain_damage(file):
         metadata = pq.read_schema(file).metadata or {}
         found = json.loads(metadata.get(WITHOUT_ROWS, b"[]"))
-        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
             raise ValueError(f"{WITHOUT_ROWS.decode()} is no list of runs")
         return found
 
@@ -178,7 +180,7 @@ def _is_day(path: Path) -> bool:
 
 
 def _days(folder: Path) -> list[Path]:
-    paths = sorted(one for one in folder.iterdir() if (one / "run.parquet").exists())
+    paths = sorted(path for path in folder.iterdir() if (path / "run.parquet").exists())
     days = [path for path in paths if _is_day(path) and not path.name.startswith(REPLACED)]
     for path in paths:
         name = path.name.removeprefix(REPLACED)
@@ -325,7 +327,7 @@ def _checked(run: Path, artefacts: bool) -> str:
         if artefacts and (run / ARTEFACTS).exists():
             raise BadInput(f"it has raw artefacts, which sets do not hold; see {run / ARTEFACTS}")
         extra = sorted(
-            one.name for one in run.iterdir() if one.is_dir() and one.name not in (ARTEFACTS,)
+            path.name for path in run.iterdir() if path.is_dir() and path.name not in (ARTEFACTS,)
         )
         if extra:
             raise BadInput(f"{extra[0]} is neither a table nor {RECEIVED}")

@@ -193,10 +193,12 @@ def stream(file: Path, run_ids: Collection[str] | None = None) -> Iterator[pa.Ta
         source = pa.OSFile(str(file))
         metadata = pq.ParquetFile(source, pre_buffer=False).metadata
         found = [
-            one for one in metadata.schema.to_arrow_schema() if one.name in SCHEMAS[name].names
+            column
+            for column in metadata.schema.to_arrow_schema()
+            if column.name in SCHEMAS[name].names
         ]
         _check_sizes(metadata, found, file.name)
-        columns = [one.name for one in found]
+        columns = [column.name for column in found]
         # Texts stay words of a dictionary until it is known how long they become.
         with (
             source,

@@ -222,7 +222,7 @@ def reconcile(connection: duckdb.DuckDBPyConnection, home: Path) -> JournalRepla
     folder, known = home / JOURNAL, journal.position(connection)
     if journal.size_bytes(folder) == known.size_bytes and known.number:
         return JournalReplay()
-    entries = [one.position for one in journal.read(folder) if isinstance(one, LoggedEntry)]
+    entries = [entry.position for entry in journal.read(folder) if isinstance(entry, LoggedEntry)]
     if not entries or entries[-1].number < known.number:
         rewrite_journal(connection, home, f"it ended before {MAIN} did")
         return JournalReplay()
@@ -247,7 +247,7 @@ def rewrite_damaged_journal(connection: duckdb.DuckDBPyConnection, home: Path) -
     Raises:
         StepcastError: it could not be written.
     """
-    faults = tuple(one for one in journal.read(home / JOURNAL) if isinstance(one, str))
+    faults = tuple(entry for entry in journal.read(home / JOURNAL) if isinstance(entry, str))
     if faults or journal.size_bytes(home / JOURNAL) != journal.position(connection).size_bytes:
         rewrite_journal(connection, home, "; ".join(faults[:10]) or "a part of it was gone")
     return faults
@@ -304,15 +304,15 @@ def set_aside(home: Path, paths: list[Path], why: str) -> Path:
 def _replay(connection: duckdb.DuckDBPyConnection, folder: Path, known: Position) -> int:
     """Write the entries after `known`, each in a transaction; cut what is no entry at the end."""
     count, newest = 0, known
-    for one in journal.read(folder):
-        if isinstance(one, str) or one.position.number <= known.number:
+    for entry in journal.read(folder):
+        if isinstance(entry, str) or entry.position.number <= known.number:
             continue
         with transaction(connection):
-            for table, columns in one.rows:
+            for table, columns in entry.rows:
                 _insert(connection, table, columns)
-            _move_head(connection, one)
-            journal.remember(connection, one.position)
-        count, newest = count + 1, one.position
+            _move_head(connection, entry)
+            journal.remember(connection, entry.position)
+        count, newest = count + 1, entry.position
     journal.cut(folder, newest)
     return count
 

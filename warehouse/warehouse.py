@@ -287,8 +287,8 @@ def record_scenarios(connection: duckdb.DuckDBPyConnection, scenarios: Sequence[
         scenario.scenario_id: scenario for scenario in scenarios if scenario.scenario_id not in seen
     }
     rows = [
-        {"scenario_id": key, "label": one.label, "canonical": one.canonical_json()}
-        for key, one in new.items()
+        {"scenario_id": key, "label": scenario.label, "canonical": scenario.canonical_json()}
+        for key, scenario in new.items()
     ]
     with journal.entry(connection) as entry:
         entry.insert("pred.asked_scenario", pa.Table.from_pylist(rows))

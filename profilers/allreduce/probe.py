@@ -273,9 +273,11 @@ class Settings(Record):
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each world size on each speed of links, types of nodes, and devices of a node."""
     told = settings.model_dump(exclude={"world_sizes"})
-    for key in dict.fromkeys(_cluster_of(one) for one in asked.cluster):
+    for key in dict.fromkeys(_cluster_of(scenario) for scenario in asked.cluster):
         speed, worker, each = key
-        scenario = largest(one for one in asked.cluster if _cluster_of(one) == key)
+        scenario = largest(
+            candidate for candidate in asked.cluster if _cluster_of(candidate) == key
+        )
         most = scenario.strategy.workers * each
         worlds = settings.world_sizes or _powers_of_two(most)
         nodes = turns(scenario.nodes, -(-max(worlds) // each))

@@ -80,8 +80,8 @@ class AllreduceRank:
 
         What was connected before is not any more: it would slow down whatever comes after it.
         """
-        for one in self._groups():
-            self._dist.destroy_process_group(one)
+        for group in self._groups():
+            self._dist.destroy_process_group(group)
         self.control = self._dist.new_group(members, backend="gloo")
         self.groups = [
             self._dist.new_group(members, backend=self._library) for _ in range(concurrent)
@@ -94,7 +94,7 @@ class AllreduceRank:
     def _groups(self) -> list[Any]:
         """Return the groups of which this rank is a member."""
         none = (None, self._dist.GroupMember.NON_GROUP_MEMBER)
-        return [one for one in (self.control, *self.groups) if one not in none]
+        return [group for group in (self.control, *self.groups) if group not in none]
 
     def barrier(self) -> None:
         """Wait until the device has settled, and then for the other members."""
@@ -187,7 +187,7 @@ def clock_offset_ns(exchanges: Sequence[tuple[int, int, int]]) -> int:
         exchanges: when the other was asked, what it said, when that came. Of the quickest, the
             answer is taken to have been given half-way.
     """
-    asked, told, came = min(exchanges, key=lambda one: one[2] - one[0])
+    asked, told, came = min(exchanges, key=lambda exchange: exchange[2] - exchange[0])
     return told - (asked + came) // 2
 
 

@@ -209,7 +209,7 @@ class Cluster(ABC):
 
     def next_indices(self, group: NodeGroup) -> range:
         """Return the indices of the nodes of one more group, beside those of its role."""
-        first = 1 + max((one.index for one in self.of_role(group.role)), default=-1)
+        first = 1 + max((node.index for node in self.of_role(group.role)), default=-1)
         return range(first, first + group.count)
 
     def of_role(self, role: Role) -> tuple[Node, ...]:

@@ -82,7 +82,7 @@ class Ec2Cluster(SshCluster):
             return self._notice
         with suppress(ProbeFailed):
             seen = self._provider.seen(self._rented).values()
-            ended = [one.id for one in seen if one.state in ("ending", "ended")]
+            ended = [instance.id for instance in seen if instance.state in ("ending", "ended")]
             if ended:
                 return f"{', '.join(ended)} ended: its hours were over, or EC2 took it back"
         return None
@@ -127,10 +127,10 @@ class Ec2Cluster(SshCluster):
                 owner.keep_lock()
         except BaseException:
             owner.keep_lock()
-            ours = {one.token for one in mine}
+            ours = {intent.token for intent in mine}
             living = self._book.read().living.items()
             with suppress(ProbeFailed):
-                self._provider.terminate([id_ for id_, one in living if one.token in ours])
+                self._provider.terminate([id_ for id_, intent in living if intent.token in ours])
             raise
 
     def _market(self, spot: bool | None) -> Market:
@@ -150,7 +150,7 @@ class Ec2Cluster(SshCluster):
             for name, number in counts.items():
                 launched[name] = self._launched(places[name], number, hours)
         except BaseException:
-            self._end([self._boots.pop(one).id for one in {*self._boots} - before])
+            self._end([self._boots.pop(address).id for address in {*self._boots} - before])
             raise
         return [launched[group.node_type].pop() for group in groups]
 
@@ -179,12 +179,14 @@ class Ec2Cluster(SshCluster):
             self._end(ids)
             raise
         machines = []
-        for one in seen:
-            assert one.private is not None
-            known_hosts = owner.folder() / f"known_hosts-{one.id}"
-            self._boots[one.private] = Boot(one.id, intent, known_hosts, usd_per_hour)
-            host = one.public if self._launch.public else None
-            machines.append(Machine(node_type=intent.node_type, address=one.private, host=host))
+        for instance in seen:
+            assert instance.private is not None
+            known_hosts = owner.folder() / f"known_hosts-{instance.id}"
+            self._boots[instance.private] = Boot(instance.id, intent, known_hosts, usd_per_hour)
+            host = instance.public if self._launch.public else None
+            machines.append(
+                Machine(node_type=intent.node_type, address=instance.private, host=host)
+            )
         return machines
 
     def _check_tools(self) -> None:

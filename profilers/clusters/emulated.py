@@ -67,7 +67,7 @@ class EmulatedCluster(Cluster):
 
     def remove(self, node: Node) -> None:
         """Kill what runs on the node, delete its groups and its namespace."""
-        self.nodes = tuple(one for one in self.nodes if one != node)
+        self.nodes = tuple(other for other in self.nodes if other != node)
         name = self._network.namespace(node.name)
         for process in self._killed([node]):
             process.wait()
@@ -226,7 +226,7 @@ class Pacer:
                 f"the program that paces steady cores has ended (exit {self._program.returncode}); "
                 "what was measured since is of no steady speed: run it again"
             )
-        gflops = [one for at, one in self._read.copy() if at >= since]
+        gflops = [speed for at, speed in self._read.copy() if at >= since]
         return fmean(gflops) if gflops else None
 
     def stop(self) -> None:

@@ -44,7 +44,7 @@ class LoopbackCluster(Cluster):
 
     def remove(self, node: Node) -> None:
         """Kill what was started on the node."""
-        self.nodes = tuple(one for one in self.nodes if one != node)
+        self.nodes = tuple(other for other in self.nodes if other != node)
         for process in self._killed([node]):
             process.wait()
 

@@ -101,7 +101,7 @@ class SshCluster(Cluster):
 
     def remove(self, node: Node) -> None:
         """Kill what runs on the machine, and let it go."""
-        self.nodes = tuple(one for one in self.nodes if one != node)
+        self.nodes = tuple(other for other in self.nodes if other != node)
         for process in self._killed([node]):
             process.wait()
         if (watch := self._watches.pop(node.name, None)) is not None:
@@ -195,7 +195,7 @@ class SshCluster(Cluster):
             Node(f"{role}{index}", role, index, machine.address, group)
             for (role, index, group), machine in zip(plan, taken, strict=True)
         )
-        self._machines |= {node.name: one for node, one in zip(nodes, taken, strict=True)}
+        self._machines |= {node.name: machine for node, machine in zip(nodes, taken, strict=True)}
         try:
             with ThreadPoolExecutor(len(nodes)) as together:
                 list(together.map(self._prepare, nodes))

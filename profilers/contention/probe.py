@@ -165,12 +165,15 @@ class Settings(Record):
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each speed and type of workers once, on the nodes of the largest scenario with both."""
     for speed, worker in dict.fromkeys(
-        (one.link_mbps, group.node_type) for one in asked.cluster for group in one.worker_groups
+        (scenario.link_mbps, group.node_type)
+        for scenario in asked.cluster
+        for group in scenario.worker_groups
     ):
         scenario = largest(
-            one
-            for one in asked.cluster
-            if one.link_mbps == speed and worker in {group.node_type for group in one.worker_groups}
+            candidate
+            for candidate in asked.cluster
+            if candidate.link_mbps == speed
+            and worker in {group.node_type for group in candidate.worker_groups}
         )
         if not settings.flows and scenario.strategy.workers < 2:
             continue  # nobody to share a link with

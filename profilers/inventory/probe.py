@@ -107,10 +107,13 @@ def issue_times(networks: Sequence[Mapping[str, Any]]) -> Mapping[str, float]:
     from scipy.optimize import nnls
 
     counts = np.array(
-        [[one["kinds"].get(kind, kind == "step") for kind in ISSUE_KINDS] for one in networks],
+        [
+            [network["kinds"].get(kind, kind == "step") for kind in ISSUE_KINDS]
+            for network in networks
+        ],
         float,
     )
-    walls_s = np.array([one["wall_s"] for one in networks])
+    walls_s = np.array([network["wall_s"] for network in networks])
     found, _ = nnls(counts / walls_s[:, None], np.ones(len(networks)))
     return dict(zip(ISSUE_KINDS, found.tolist(), strict=True))
 
@@ -194,7 +197,9 @@ class Settings(Record):
 
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each type of workers once."""
-    groups = {group.node_type: group for one in asked.cluster for group in one.worker_groups}
+    groups = {
+        group.node_type: group for scenario in asked.cluster for group in scenario.worker_groups
+    }
     for node_type, group in groups.items():
         for precision in settings.precisions:
             if lacks := lacks_precision(node_type, precision):

@@ -205,8 +205,8 @@ class Settings(Record):
 
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each speed of links once, between the nodes of the largest scenario that has it."""
-    for speed in dict.fromkeys(one.link_mbps for one in asked.cluster):
-        scenario = largest(one for one in asked.cluster if one.link_mbps == speed)
+    for speed in dict.fromkeys(scenario.link_mbps for scenario in asked.cluster):
+        scenario = largest(candidate for candidate in asked.cluster if candidate.link_mbps == speed)
         flows = settings.flows or tuple(sorted({1, scenario.strategy.workers}))
         seconds = 2 * len(flows) * settings.trials * (settings.seconds + _OVERHEAD_S)
         yield PlannedRun(
@@ -227,7 +227,7 @@ def check_flows(asked: RequestedScenarios, needs: Sequence[PlannedRun]) -> None:
     """
     for need in needs:
         speed, flows = need.subject.link_mbps, max(need.settings["flows"])
-        most = largest(one for one in asked.cluster if one.link_mbps == speed)
+        most = largest(candidate for candidate in asked.cluster if candidate.link_mbps == speed)
         if flows > most.strategy.workers:
             raise BadInput(
                 f"flows: {flows} simultaneous flows, but {most.workload.dnn} on links of "

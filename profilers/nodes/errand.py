@@ -79,7 +79,7 @@ def _relay(exchange: Exchange, program: "subprocess.Popen[bytes]", deadline_s: f
         if time.monotonic() > deadline_s:
             return
         code = program.poll()
-        if code is not None and all(one.ended for one in exchange.outgoing.values()):
+        if code is not None and all(stream.ended for stream in exchange.outgoing.values()):
             exchange.said["code"] = code
         try:
             exchange.turn()
@@ -102,8 +102,8 @@ def _end(exchange: Exchange, program: "subprocess.Popen[bytes]") -> None:
     code = program.wait()
     if "code" not in exchange.said:
         exchange.said["code"] = code
-        for one in exchange.outgoing.values():
-            one.join(_LAST_WORDS_S)
+        for stream in exchange.outgoing.values():
+            stream.join(_LAST_WORDS_S)
         with suppress(OSError):
             exchange.post()
 

@@ -132,7 +132,9 @@ class Exchange:
         is_new = bool(head.get("beat") != self.heard.get("beat"))
         if is_new:
             self.heard, self.heard_at_s = head, time.monotonic()
-        given = [one.give(*streams[name]) for name, one in self.incoming.items() if name in streams]
+        given = [
+            stream.give(*streams[name]) for name, stream in self.incoming.items() if name in streams
+        ]
         # What a pipe had no room for is read again.
         self._tag = tag if all(given) else ""
         taken = head.get("taken")
@@ -143,8 +145,11 @@ class Exchange:
 
     def post(self) -> bool:
         """Write our object if it says something new, or it is time for a word; tell whether."""
-        head = {**self.said, "taken": {name: one.taken for name, one in self.incoming.items()}}
-        streams = {name: one.state for name, one in self.outgoing.items()}
+        head = {
+            **self.said,
+            "taken": {name: stream.taken for name, stream in self.incoming.items()},
+        }
+        streams = {name: stream.state for name, stream in self.outgoing.items()}
         ends = {name: (first + len(piece), over) for name, (first, piece, over) in streams.items()}
         # What is confirmed is no news: the other side may have removed the objects after it.
         said, now_s = repr((head, ends)), time.monotonic()

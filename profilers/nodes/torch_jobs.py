@@ -138,7 +138,7 @@ class Ranks:
             programs.start(name, node, module, config(node, device), environment(cluster, node))
         ready = programs.expect(self._nodes, "ready", START_TIMEOUT_S)
         self.facts = {name: Facts.of(ready[name]) for name in self._nodes}
-        gpus = all(len(one.devices) >= devices_per_node for one in self.facts.values())
+        gpus = all(len(facts.devices) >= devices_per_node for facts in self.facts.values())
         self.library = "nccl" if gpus else "gloo"
         store = {"address": nodes[0].address, "port": cluster.free_port(nodes[0])}
         for rank, name in enumerate(self._nodes):

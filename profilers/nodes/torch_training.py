@@ -153,7 +153,7 @@ def _optimizer(network: "nn.Module", name: str) -> Any:
     """Return an optimizer of PyTorch with its defaults; SGD has no default of its rate."""
     import torch
 
-    parameters = [one for one in network.parameters() if one.requires_grad]
+    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     match name:
         case "sgd":
             return torch.optim.SGD(parameters, lr=LEARNING_RATE)
@@ -292,7 +292,7 @@ class Trainer:
             sum(clock.seconds(start, forward) for start, forward, _ in passes),
             sum(clock.seconds(forward, backward) for _, forward, backward in passes),
             clock.seconds(exchanged, update),
-            [None if one is None else clock.seconds(forward, one) / last_s for one in ready],
+            [None if event is None else clock.seconds(forward, event) / last_s for event in ready],
         )
 
     def _batch(self, batch_size: int) -> "Batch":

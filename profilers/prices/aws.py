@@ -192,7 +192,7 @@ def _refusal(where: str, error: exceptions.ClientError) -> StepcastError:
 def _said(what: object) -> str:
     """Return the beginning of a message on one line, without control characters."""
     line = " ".join(str(what).split())
-    return "".join(one if one.isprintable() else "?" for one in line)[:_SAID_CHARACTERS]
+    return "".join(char if char.isprintable() else "?" for char in line)[:_SAID_CHARACTERS]
 
 
 def _sender(endpoint: str, session: Session) -> Callable[..., AWSResponse]:
@@ -376,10 +376,12 @@ def records(kind: type[_Kind], told: Iterator[Any], operation: str) -> Iterator[
     Raises:
         ProbeFailed: something in it cannot be.
     """
-    for number, one in enumerate(told, start=1):
+    for number, entry in enumerate(told, start=1):
         try:
             yield (
-                kind.model_validate_json(one) if isinstance(one, str) else kind.model_validate(one)
+                kind.model_validate_json(entry)
+                if isinstance(entry, str)
+                else kind.model_validate(entry)
             )
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]

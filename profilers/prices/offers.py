@@ -132,16 +132,16 @@ def _machines(ec2: Any, region: str, types: Collection[str]) -> list[InstanceTyp
     return [found[name] for name in sorted(found)]
 
 
-def _described(one: InstanceTypeInfo, region: str, seen_at: datetime) -> _Row:
-    gpu = one.gpus.kinds[0] if one.gpus else None
+def _described(info: InstanceTypeInfo, region: str, seen_at: datetime) -> _Row:
+    gpu = info.gpus.kinds[0] if info.gpus else None
     return (
-        *(PROVIDER, one.name, region, one.processors.count, one.memory.mebibytes * _MEBIBYTE),
+        *(PROVIDER, info.name, region, info.processors.count, info.memory.mebibytes * _MEBIBYTE),
         gpu.count if gpu else 0,
         f"{gpu.maker} {gpu.name}" if gpu else None,
         gpu.memory.mebibytes * _MEBIBYTE if gpu else None,
-        one.network.words,
-        _together([card.always_gbps for card in one.network.cards]),
-        _together([card.peak_gbps for card in one.network.cards]),
+        info.network.words,
+        _together([card.always_gbps for card in info.network.cards]),
+        _together([card.peak_gbps for card in info.network.cards]),
         *(seen_at, "AWS EC2 DescribeInstanceTypes"),
     )
 
@@ -171,7 +171,7 @@ def _on_demand(
             for usd_per_hour in _usd_per_hour(record, wanted)
         }
         if len(found) > 1:
-            several = ", ".join(f"${one:g}" for one in sorted(found))
+            several = ", ".join(f"${usd:g}" for usd in sorted(found))
             raise ProbeFailed(f"get_products: {name} in {region} has several prices: {several}")
         for usd_per_hour in found:
             yield (
@@ -180,19 +180,19 @@ def _on_demand(
             )
 
 
-def _usd_per_hour(one: PriceListEntry, wanted: Mapping[str, str]) -> Iterator[float]:
+def _usd_per_hour(entry: PriceListEntry, wanted: Mapping[str, str]) -> Iterator[float]:
     """Yield the prices of a product that is rented by the hour, in US dollars.
 
     Raises:
         ProbeFailed: it is not what was asked for, or the price is not one for an hour.
     """
-    told = one.product.attributes.model_dump(by_alias=True)
+    told = entry.product.attributes.model_dump(by_alias=True)
     for field, value in wanted.items():
         if told[field] != value:
             raise ProbeFailed(f"get_products: asked for {field} {value}, found {told[field]}")
-    if one.product.attributes.market != "OnDemand":
+    if entry.product.attributes.market != "OnDemand":
         return
-    for term in one.terms.on_demand.values():
+    for term in entry.terms.on_demand.values():
         for part in term.dimensions.values():
             usd = part.of_unit.get("USD")
             if usd is None or part.unit != "Hrs":

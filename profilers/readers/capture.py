@@ -89,24 +89,26 @@ def read(
             `limits.CONNECTIONS`.
     """
     begin_us = next((packet.time_us for packet in packets(file)), 0)
-    before = takewhile(lambda one: one.time_us < begin_us, packets(control))
+    before = takewhile(lambda packet: packet.time_us < begin_us, packets(control))
     seen = PacketCounts()
     assembly = _Assembly(transfers, CaptureMemory(file, seen))
     with _copy(control, keep_in) as copy:
         assembly.add(before, ["SETTINGS"], copy)
     with _copy(file, keep_in) as copy:
         assembly.add(packets(file, seen), TYPES, copy)
-    connections = [one for one in assembly.connections.values() if one.between is not None]
+    connections = [
+        connection for connection in assembly.connections.values() if connection.between is not None
+    ]
     rows = []
     for connection in connections:
         assert connection.between is not None
-        for number, one in connection.streams().items():
-            operation = one.operation
+        for number, flow in connection.streams().items():
+            operation = flow.operation
             if operation is not None:
-                extra = one.size_bytes - sizes_bytes[operation]
+                extra = flow.size_bytes - sizes_bytes[operation]
                 operation = operation if 0 <= extra <= FRAMING_BYTES else None
-            step = _step_at(one.asked_us, step_times_us)
-            carried = operation, one.size_bytes, one.first_us, one.last_us, one.segments
+            step = _step_at(flow.asked_us, step_times_us)
+            carried = operation, flow.size_bytes, flow.first_us, flow.last_us, flow.segments
             rows.append((step, *connection.between, number, *carried))
     stream = pl.DataFrame(rows, schema=STREAMS, orient="row").sort("first_us", "direction")
     return Capture(stream, _frame_table(connections))

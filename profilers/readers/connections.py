@@ -174,16 +174,16 @@ def _connections(senders: Sequence[Sender]) -> Iterator[CapturedConnection]:
             yield _connection(sender, silent)
 
 
-def _connection(one: Sender, other: Sender) -> CapturedConnection:
-    for client, server in ((one, other), (other, one)):
+def _connection(sender: Sender, other: Sender) -> CapturedConnection:
+    for client, server in ((sender, other), (other, sender)):
         if client.framing.preface:
             return CapturedConnection((client, server), is_http2=True)
-    both = one.asked_us.keys() & other.asked_us.keys()
+    both = sender.asked_us.keys() & other.asked_us.keys()
     if not both:
-        return CapturedConnection((one, other), is_http2=False)
-    asked = min(both, key=lambda stream: min(one.asked_us[stream], other.asked_us[stream]))
-    first = one.asked_us[asked] <= other.asked_us[asked]
-    return CapturedConnection((one, other) if first else (other, one), is_http2=True)
+        return CapturedConnection((sender, other), is_http2=False)
+    asked = min(both, key=lambda stream: min(sender.asked_us[stream], other.asked_us[stream]))
+    first = sender.asked_us[asked] <= other.asked_us[asked]
+    return CapturedConnection((sender, other) if first else (other, sender), is_http2=True)
 
 
 # HTTP/2 frames of one connection of a traced job → which stream carried which tensor.
@@ -257,7 +257,7 @@ class TracedConnection:
         """Streams that carried data from the end that sends tensors, by number."""
         found: dict[int, TracedStream] = {}
         served = 0
-        for frame in sorted(self.frames, key=lambda one: one.first_us):
+        for frame in sorted(self.frames, key=lambda arrived: arrived.first_us):
             if frame.type == "HEADERS" and frame.sender != self.sends_tensors:
                 found.setdefault(frame.stream, TracedStream(frame.first_us))
             stream = found.get(frame.stream)

@@ -47,7 +47,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """
     said, left_out = dict[str, str](), OmissionCounter()
     outermost, steps = _outermost(path, said, left_out)
-    calls = sorted(_calls(path, outermost), key=lambda one: one.number)
+    calls = sorted(_calls(path, outermost), key=lambda call: call.number)
     if not calls:
         raise BadInput(
             f"{path}: no operator among its nodes; expected what "
@@ -171,8 +171,8 @@ def _operations(calls: Sequence[OperatorCall]) -> pl.DataFrame:
             "type": [call.name for call in calls],
             "resource": ["worker"] * len(calls),
             "device": [_device(call) for call in calls],
-            "input_bytes": [sum(one.size_bytes for one in call.reads) for call in calls],
-            "output_bytes": [sum(one.size_bytes for one in call.returns) for call in calls],
+            "input_bytes": [sum(tensor.size_bytes for tensor in call.reads) for call in calls],
+            "output_bytes": [sum(tensor.size_bytes for tensor in call.returns) for call in calls],
         },
         schema_overrides={"device": pl.String},
     )
@@ -180,7 +180,7 @@ def _operations(calls: Sequence[OperatorCall]) -> pl.DataFrame:
 
 def _device(call: OperatorCall) -> str | None:
     """Return gpu if a tensor of the call is there, host if all are on the CPU."""
-    devices = {one.device.partition(":")[0] for one in (*call.reads, *call.returns)}
+    devices = {tensor.device.partition(":")[0] for tensor in (*call.reads, *call.returns)}
     if "cuda" in devices:
         return "gpu"
     return "host" if devices == {"cpu"} else None
@@ -190,7 +190,7 @@ def _edges(calls: Sequence[OperatorCall]) -> pl.DataFrame:
     writer: dict[tuple[int, ...], int] = {}
     edges: set[tuple[int, int]] = set()
     for target, call in enumerate(calls):
-        sources = {writer.get(one.identity) for one in call.reads}
+        sources = {writer.get(tensor.identity) for tensor in call.reads}
         edges |= {(source, target) for source in sources if source is not None}
         writer |= {write.identity: target for write in call.writes}
     return pl.DataFrame(

@@ -116,11 +116,11 @@ def has_tensors(node: Any) -> bool:
 
 def _attribute(node: CallTreeNode, name: str, where: object) -> str:
     """Return a text among the attributes of a node, or nothing."""
-    for one in convert_value(node.attrs or [], list[_Attribute], where):
-        if one.name == name:
-            if not isinstance(one.value, str):
+    for attribute in convert_value(node.attrs or [], list[_Attribute], where):
+        if attribute.name == name:
+            if not isinstance(attribute.value, str):
                 raise BadInput(f"{where}: the {name} of node {node.id} is no text")
-            return one.value
+            return attribute.value
     return node.op_schema if name == "op_schema" else ""
 
 
@@ -182,9 +182,9 @@ def _tensors(value: Any, kind: str, where: object) -> list[Tensor]:
     found: list[Tensor] = []
     level = convert_value(value, list[Any], where)
     for _ in range(limits.DEPTH):
-        found += [convert_value(one, Tensor, where) for one in level if _is_tensor(one)]
-        lists = (one for one in level if isinstance(one, list) and not _is_tensor(one))
-        level = [inner for one in lists for inner in one]
+        found += [convert_value(value, Tensor, where) for value in level if _is_tensor(value)]
+        lists = (value for value in level if isinstance(value, list) and not _is_tensor(value))
+        level = [inner for value in lists for inner in value]
         if not level:
             return found
     raise BadInput(f"{where}: lists of tensors inside each other deeper than {limits.DEPTH}")
@@ -207,4 +207,4 @@ def _arguments(schema: str) -> list[str]:
             break
     else:
         found.append(text[begins:])
-    return [one.strip() for one in found if one.strip() not in ("*", "")]
+    return [name.strip() for name in found if name.strip() not in ("*", "")]

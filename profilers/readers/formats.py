@@ -90,7 +90,7 @@ def find_format(name: str, options: ReaderOptions) -> Format:
         raise BadInput(f"unknown format {name!r}; {meant}The formats are {', '.join(FORMATS)}")
     for option in (field.name for field in fields(options)):
         if getattr(options, option) is not None and option not in FORMATS[name].options:
-            users = [other for other, one in FORMATS.items() if option in one.options]
+            users = [other for other, known in FORMATS.items() if option in known.options]
             raise BadInput(
                 f"--{option.replace('_', '-')} is for {', '.join(users)}; {name} has no use for it"
             )

@@ -233,7 +233,7 @@ def _seconds(where: str, received: _Receiver) -> float:
         allowed = bps * (_MICROSECOND_S + _SINGLE * seconds) + _half_digit(bps) * seconds
         if abs(received.bytes * 8 - bps * seconds) <= allowed:
             return seconds
-    found = ", ".join(f"{one:g}" for one in given if one is not None)
+    found = ", ".join(f"{value:g}" for value in given if value is not None)
     raise BadInput(
         f"{where}: {received.bytes:,} bytes are not {received.bits_per_second:,.0f} bit/s in any "
         f"of the seconds given ({found}); was the report altered?"

@@ -128,9 +128,9 @@ def check_depth(value: object, where: object) -> None:
     for _ in range(limits.DEPTH + 1):
         level = [
             inner
-            for one in level
-            if isinstance(one, list | dict)
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for value in level
+            if isinstance(value, list | dict)
+            for inner in (value.values() if isinstance(value, dict) else value)
         ]
         if not level:
             return

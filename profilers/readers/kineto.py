@@ -83,7 +83,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
         tables["step"] = _step_frame(steps, base_us, job.rank or 0)
     outside = found.height - inside.height
     events.left_out.add("operations outside of the steps", count=outside)
-    devices = sorted({clean(one.name) for one in about.deviceProperties or [] if one.name})
+    devices = sorted({clean(device.name) for device in about.deviceProperties or [] if device.name})
     yield ImportedRun(
         tables,
         {

@@ -131,8 +131,8 @@ def read(path: Path, world_size: int | None) -> NcclResults:
         line = line.removeprefix(log.prefix).lstrip()
         if log.columns and _is_row(line, log.columns):
             found.devices |= set(log.ranks.values()) if log.rows == 0 else set()
-            for one in _row(where, line.split(), log, world_size, found):
-                found.add(one, log.kept)
+            for row in _row(where, line.split(), log, world_size, found):
+                found.add(row, log.kept)
             log.rows += 1
         elif _ROW_WITHIN.search(line):
             unread = unread or f"{where}: `{raw.strip():.60}`"

@@ -100,16 +100,16 @@ class NcclResults:
     software: dict[str, str] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
 
-    def add(self, one: NcclTime, kept: MemoryCounter) -> None:
+    def add(self, row: NcclTime, kept: MemoryCounter) -> None:
         """Keep a time.
 
         Raises:
             BadInput: as `MemoryCounter`.
         """
         kept.event()
-        for text in (one.where, one.kind, one.operation):
+        for text in (row.where, row.kind, row.operation):
             kept.text(text)
-        self.measured.append(one)
+        self.measured.append(row)
 
 
 def checked_time(where: str, time: RoundedNumber | None, unit_s: float) -> RoundedNumber:
@@ -187,33 +187,33 @@ def check_bandwidths(measured: Sequence[NcclTime]) -> None:
     Raises:
         BadInput: the message names the line, and how many ranks would have such bandwidths.
     """
-    for one in measured:
-        _check_ratio(one)
-        if one.algorithm_GBps and not is_size_over_time(
-            one.size_bytes, one.time, one.unit_s, one.algorithm_GBps
+    for row in measured:
+        _check_ratio(row)
+        if row.algorithm_GBps and not is_size_over_time(
+            row.size_bytes, row.time, row.unit_s, row.algorithm_GBps
         ):
             is_GBps, printed_GBps = _distinct(
-                one.size_bytes / one.seconds / 1e9, one.algorithm_GBps.value, "g"
+                row.size_bytes / row.seconds / 1e9, row.algorithm_GBps.value, "g"
             )
             raise BadInput(
-                f"{one.where}: {one.size_bytes} bytes in {one.seconds:g} s are {is_GBps} GB/s, but "
+                f"{row.where}: {row.size_bytes} bytes in {row.seconds:g} s are {is_GBps} GB/s, but "
                 f"the algorithm bandwidth is {printed_GBps}; is the time that of the CPU alone "
                 "(-C), or was the line altered?"
             )
-    by_ranks = sorted(measured, key=lambda one: one.world_size)
-    for world_size, group in itertools.groupby(by_ranks, lambda one: one.world_size):
+    by_ranks = sorted(measured, key=lambda row: row.world_size)
+    for world_size, group in itertools.groupby(by_ranks, lambda row: row.world_size):
         _check_ranks(world_size, list(group))
 
 
-def _check_ratio(one: NcclTime) -> None:
+def _check_ratio(row: NcclTime) -> None:
     """Refuse bandwidths that all-reduces of no number of ranks have: their ratio is at most 2."""
-    ratio = _ratio(one)
+    ratio = _ratio(row)
     if ratio is None or ratio[0] <= 2 * (1 + _SLACK):
         return
-    assert one.bus_GBps and one.algorithm_GBps
-    found, _ = _distinct(one.bus_GBps.value / one.algorithm_GBps.value, 2, "f")
+    assert row.bus_GBps and row.algorithm_GBps
+    found, _ = _distinct(row.bus_GBps.value / row.algorithm_GBps.value, 2, "f")
     raise BadInput(
-        f"{one.where}: bus / algorithm bandwidth is {found}, which no number of ranks gives (at "
+        f"{row.where}: bus / algorithm bandwidth is {found}, which no number of ranks gives (at "
         "most 2); is it another collective, or was the line altered?"
     )
 
@@ -238,7 +238,7 @@ def _check_ranks(world_size: int, rows: Sequence[NcclTime]) -> None:
     if not wrong:
         return
     # The largest bandwidth has the most digits.
-    first = max(wrong, key=lambda one: one.bus_GBps.value if one.bus_GBps else 0)
+    first = max(wrong, key=lambda row: row.bus_GBps.value if row.bus_GBps else 0)
     assert first.bus_GBps and first.algorithm_GBps
     shown, expected_shown = _distinct(
         first.bus_GBps.value / first.algorithm_GBps.value, expected, "f"
@@ -249,12 +249,12 @@ def _check_ranks(world_size: int, rows: Sequence[NcclTime]) -> None:
     )
 
 
-def _ratio(one: NcclTime) -> tuple[float, float] | None:
+def _ratio(row: NcclTime) -> tuple[float, float] | None:
     """Return between which values bus / algorithm bandwidth is; None where it tells nothing."""
-    if one.algorithm_GBps is None or one.bus_GBps is None or one.algorithm_GBps.low <= 0:
+    if row.algorithm_GBps is None or row.bus_GBps is None or row.algorithm_GBps.low <= 0:
         return None
-    low = one.bus_GBps.low / one.algorithm_GBps.high
-    return low, one.bus_GBps.high / one.algorithm_GBps.low
+    low = row.bus_GBps.low / row.algorithm_GBps.high
+    return low, row.bus_GBps.high / row.algorithm_GBps.low
 
 
 def _ranks_told(ratios: Iterable[tuple[float, float]]) -> str:

@@ -58,8 +58,8 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     if wrong == len(found.measured):
         raise BadInput(f"{path}: all {wrong} results are wrong, so no time is worth anything")
 
-    def setting(one: NcclTime) -> tuple[int, str, str]:
-        return one.world_size, one.kind, one.operation
+    def setting(row: NcclTime) -> tuple[int, str, str]:
+        return row.world_size, row.kind, row.operation
 
     host = {"gpu": ", ".join(sorted(found.devices))} if found.devices else {}
     for (world_size, kind, operation), group in itertools.groupby(

@@ -84,10 +84,10 @@ def _notes(seen: PacketCounts, missing: int) -> tuple[str, ...]:
 
 def _stream_table(connections: Sequence[CapturedConnection]) -> pl.DataFrame:
     rows = [
-        (None, direction, *ends, number, None, *one.figures)
+        (None, direction, *ends, number, None, *stream.figures)
         for connection, ends in _numbered(connections)
         for sender, direction in zip(connection.ends, (_UPLINK, _DOWNLINK), strict=True)
-        for number, one in sender.streams.items()
+        for number, stream in sender.streams.items()
     ]
     return pl.DataFrame(rows, schema=STREAMS, orient="row").sort("first_us", "direction")
 
@@ -97,7 +97,8 @@ def _frame_table(connections: Sequence[CapturedConnection]) -> pl.DataFrame:
     senders, ends = [], []
     for connection, (worker, server) in _numbered(connections):
         up, down = (
-            sum(one.size_bytes for one in sender.streams.values()) for sender in connection.ends
+            sum(stream.size_bytes for stream in sender.streams.values())
+            for sender in connection.ends
         )
         direction = _UPLINK if up > down else _DOWNLINK
         for sender, name in zip(connection.ends, ("worker", "server"), strict=True):
@@ -146,16 +147,16 @@ def _external_table(connections: Sequence[CapturedConnection]) -> pl.DataFrame:
     rows = []
     repeats: dict[Flow, int] = {}
     directions = [end for connection in connections for end in connection.ends if end.size_bytes]
-    for row_number, one in enumerate(directions, start=1):
-        repeats[one.flow] = repeat = repeats.get(one.flow, 0) + 1
-        source, target = (_text(end) for end in one.flow)
+    for row_number, sender in enumerate(directions, start=1):
+        repeats[sender.flow] = repeat = repeats.get(sender.flow, 0) + 1
+        source, target = (_text(end) for end in sender.flow)
         subject = json.dumps({"from": source, "to": target}, sort_keys=True, separators=(",", ":"))
-        seconds = (one.last_us - one.first_us) / 1e6
+        seconds = (sender.last_us - sender.first_us) / 1e6
         for metric, unit, value in (
-            ("payload_bytes", "B", one.size_bytes),
-            ("missing_bytes", "B", one.reassembly.missing_bytes),
+            ("payload_bytes", "B", sender.size_bytes),
+            ("missing_bytes", "B", sender.reassembly.missing_bytes),
             ("transfer_s", "s", seconds),
-            ("goodput_Bps", "B/s", one.size_bytes / seconds if seconds else None),
+            ("goodput_Bps", "B/s", sender.size_bytes / seconds if seconds else None),
         ):
             rows.append((row_number, subject, metric, unit, value, repeat))
     return pl.DataFrame(rows, schema=_EXTERNAL, orient="row")

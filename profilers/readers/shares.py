@@ -140,7 +140,7 @@ def _stretches(carried: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.intp], l
         if len(workers) == 1:
             inner = inner[inner - met[workers[0], inner] <= MET_SLICES]
         if workers and inner.size:
-            yield inner, sorted(workers, key=lambda one: since[one, start])
+            yield inner, sorted(workers, key=lambda worker: since[worker, start])
 
 
 def _since(active: NDArray[np.bool_]) -> NDArray[np.int64]:

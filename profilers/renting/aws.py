@@ -98,14 +98,16 @@ class Ec2:
 
     def find(self, token: str) -> Sequence[str]:
         """Return the ids that a client token launched; see `Provider.find`."""
-        return [one["InstanceId"] for one in self._described(("client-token", [token]))]
+        return [instance["InstanceId"] for instance in self._described(("client-token", [token]))]
 
     def seen(self, ids: Collection[str]) -> Mapping[str, InstanceStatus]:
         """Return the instances of these ids that EC2 knows; see `Provider.seen`."""
         found = {}
         for some in _parts(ids):
-            for one in self._described(("instance-id", some)):
-                found[str(one["InstanceId"])] = requests.instance_status(one, self._answered_at)
+            for instance in self._described(("instance-id", some)):
+                found[str(instance["InstanceId"])] = requests.instance_status(
+                    instance, self._answered_at
+                )
         return found
 
     def terminate(self, ids: Collection[str]) -> None:
@@ -122,10 +124,10 @@ class Ec2:
         """
         ours = (f"tag:{HOME_TAG}", [home_token]), ("instance-state-name", list(_ALIVE))
         return {
-            str(one["InstanceId"]): next(
-                (tag["Value"] for tag in one.get("Tags", ()) if tag["Key"] == TAG), ""
+            str(instance["InstanceId"]): next(
+                (tag["Value"] for tag in instance.get("Tags", ()) if tag["Key"] == TAG), ""
             )
-            for one in self._described(*ours)
+            for instance in self._described(*ours)
         }
 
     def console(self, id_: str) -> str:
@@ -174,7 +176,7 @@ class Ec2:
             raise ProbeFailed(f"{self._where} cannot be reached: {error}") from None
         except (exceptions.ConnectionError, exceptions.HTTPClientError, ProbeFailed) as error:
             raise OutcomeUnknown(f"{self._where}: no answer to a launch: {error}") from None
-        return [str(one["InstanceId"]) for one in answer["Instances"]]
+        return [str(instance["InstanceId"]) for instance in answer["Instances"]]
 
     def _refusal(self, error: exceptions.ClientError) -> Exception:
         code, told = _code(error), str(error.response["Error"].get("Message", ""))[:300]

@@ -111,28 +111,28 @@ class Entries:
     @cached_property
     def intents(self) -> Mapping[str, LaunchIntent]:
         """All launches by token."""
-        return {one.token: one for one in self.all if isinstance(one, LaunchIntent)}
+        return {entry.token: entry for entry in self.all if isinstance(entry, LaunchIntent)}
 
     @cached_property
     def launched(self) -> Mapping[str, LaunchResult]:
         """What launches brought, by token: all that was found of each, at one time or another."""
         found: dict[str, LaunchResult] = {}
-        for one in self.all:
-            if isinstance(one, LaunchResult):
-                before = found[one.token].ids if one.token in found else ()
-                ids = tuple(dict.fromkeys((*before, *one.ids)))
-                found[one.token] = one.model_copy(update={"ids": ids})
+        for entry in self.all:
+            if isinstance(entry, LaunchResult):
+                before = found[entry.token].ids if entry.token in found else ()
+                ids = tuple(dict.fromkeys((*before, *entry.ids)))
+                found[entry.token] = entry.model_copy(update={"ids": ids})
         return found
 
     @cached_property
     def refused(self) -> Mapping[str, LaunchRefusal]:
         """Launches that brought nothing, by token."""
-        return {one.token: one for one in self.all if isinstance(one, LaunchRefusal)}
+        return {entry.token: entry for entry in self.all if isinstance(entry, LaunchRefusal)}
 
     @cached_property
     def ended(self) -> Mapping[str, InstanceEnd]:
         """Instances that have ended, by id."""
-        return {one.id: one for one in self.all if isinstance(one, InstanceEnd)}
+        return {entry.id: entry for entry in self.all if isinstance(entry, InstanceEnd)}
 
     def ids(self, token: str) -> tuple[str, ...]:
         """Return the instances of a launch that are known."""
@@ -142,9 +142,9 @@ class Entries:
     def unanswered(self) -> tuple[LaunchIntent, ...]:
         """Launches of which nobody knows yet all that they brought."""
         return tuple(
-            one
-            for token, one in self.intents.items()
-            if token not in self.refused and len(self.ids(token)) < one.count
+            intent
+            for token, intent in self.intents.items()
+            if token not in self.refused and len(self.ids(token)) < intent.count
         )
 
     @cached_property
@@ -152,21 +152,21 @@ class Entries:
         """Instances that have not ended as far as the book says, with their launches."""
         return {
             id_: self.intents[token]
-            for token, one in self.launched.items()
+            for token, result in self.launched.items()
             if token in self.intents
-            for id_ in one.ids
+            for id_ in result.ids
             if id_ not in self.ended
         }
 
     def of(self, account: str) -> "Entries":
         """Return what counts against an account's cap."""
-        tokens = {token for token, one in self.intents.items() if one.account == account}
+        tokens = {token for token, intent in self.intents.items() if intent.account == account}
         ids = {id_ for token in tokens for id_ in self.ids(token)}
         return Entries(
             tuple(
-                one
-                for one in self.all
-                if (one.id in ids if isinstance(one, InstanceEnd) else one.token in tokens)
+                entry
+                for entry in self.all
+                if (entry.id in ids if isinstance(entry, InstanceEnd) else entry.token in tokens)
             )
         )
 

@@ -38,11 +38,15 @@ def wait_until_running(
             seen = provider.seen(ids)
         except ProbeFailed as error:
             seen, why = {}, str(error)
-        up = [one for one in seen.values() if one.state == "running" and one.private]
+        up = [
+            instance
+            for instance in seen.values()
+            if instance.state == "running" and instance.private
+        ]
         if len(up) == len(ids):
             return [seen[id_] for id_ in ids]
-        states = ", ".join(f"{id_} is {one.state}" for id_, one in seen.items())
-        if any(one.state in ("ending", "ended") for one in seen.values()):
+        states = ", ".join(f"{id_} is {instance.state}" for id_, instance in seen.items())
+        if any(instance.state in ("ending", "ended") for instance in seen.values()):
             raise ProbeFailed(f"instances ended while they came up: {states}")
         if time.monotonic() > deadline_s:
             raise ProbeFailed(f"instances do not run after {within_s:g} s: {states or why}")

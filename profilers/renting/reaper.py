@@ -38,8 +38,8 @@ class ReapReport:
 def dead_launches(book: Book) -> tuple[LaunchIntent, ...]:
     """Return launches of dead processes of this home that may have brought what still lives."""
     entries = book.read()
-    open_ = {one.token: one for one in (*entries.unanswered, *entries.living.values())}
-    return tuple(one for one in open_.values() if owner.is_orphan(f"{one.owner}-"))
+    open_ = {intent.token: intent for intent in (*entries.unanswered, *entries.living.values())}
+    return tuple(intent for intent in open_.values() if owner.is_orphan(f"{intent.owner}-"))
 
 
 def settle_dead(

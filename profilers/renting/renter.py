@@ -88,7 +88,7 @@ class InstanceTerminator:
                 break
             self.pause(pause_s)
             pause_s = min(2 * pause_s, MOST_PAUSE_S)
-        left = *sorted(alive), *unknown, *(one.token for one in sought)
+        left = *sorted(alive), *unknown, *(intent.token for intent in sought)
         if alive:
             self._told(f"COULD NOT END {', '.join(sorted(alive))}: they end by themselves in time")
         if tokens := left[len(alive) :]:
@@ -117,7 +117,9 @@ class InstanceTerminator:
             self._told(f"nobody knows yet whether instances end: {error}")
             return set()
         launches = self.book.read().living
-        ended = {id_: one for id_, one in seen.items() if one.state in ("ending", "ended")}
+        ended = {
+            id_: instance for id_, instance in seen.items() if instance.state in ("ending", "ended")
+        }
         # The wall clock alone would not do: what has just been launched may not be known yet.
         for id_ in set(ids) - seen.keys():
             if asked_s >= KNOWN_S and id_ in launches and self._is_over(launches[id_]):
@@ -126,9 +128,9 @@ class InstanceTerminator:
             self.book.write(
                 *(
                     InstanceEnd(
-                        id=id_, seconds=min(one.seconds, life_s(launches[id_])), at=self.now()
+                        id=id_, seconds=min(instance.seconds, life_s(launches[id_])), at=self.now()
                     )
-                    for id_, one in ended.items()
+                    for id_, instance in ended.items()
                     if id_ in launches
                 )
             )
@@ -266,8 +268,8 @@ class Renter:
     def settle(self, intents: Iterable[LaunchIntent], within_s: float = END_S) -> tuple[str, ...]:
         """Find what launches brought, and end it; return ids, and tokens, that are left."""
         tokens, entries = {intent.token for intent in intents}, self.book.read()
-        ids = [id_ for id_, one in entries.living.items() if one.token in tokens]
-        sought = [one for one in entries.unanswered if one.token in tokens]
+        ids = [id_ for id_, intent in entries.living.items() if intent.token in tokens]
+        sought = [intent for intent in entries.unanswered if intent.token in tokens]
         return self._ending.insist(ids, sought, within_s)
 
     @property

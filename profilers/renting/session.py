@@ -103,8 +103,8 @@ def _run(ssm: Ssm, reach: Reach, token: str, command: str, watcher: int) -> int:
     exchange.said["stop"] = True
     with suppress(OSError):
         exchange.post()
-    for one in exchange.incoming.values():
-        one.close(within_s=reach.life_s)
+    for stream in exchange.incoming.values():
+        stream.close(within_s=reach.life_s)
     _removed(urls)
     return code
 
@@ -162,7 +162,7 @@ def _relayed(ssm: Ssm, reach: Reach, token: str, exchange: Exchange) -> int:
             is_refused = isinstance(error, urllib.error.HTTPError) and error.code in (400, 403)
             renew_at_s = 0.0 if is_refused else renew_at_s
         code = exchange.heard.get("code")
-        if type(code) is int and all(one.is_over for one in exchange.incoming.values()):
+        if type(code) is int and all(stream.is_over for stream in exchange.incoming.values()):
             return code
         if exchange.is_silent:
             raise ProbeFailed(f"nothing heard for {reach.silence_s:g} s: {why}")

@@ -89,7 +89,11 @@ class Ssm:
             told = list_pages(
                 self._client, "describe_instance_information", listed, {"Filters": wanted}
             )
-            return {str(one["InstanceId"]) for one in told if one.get("PingStatus") == "Online"}
+            return {
+                str(instance["InstanceId"])
+                for instance in told
+                if instance.get("PingStatus") == "Online"
+            }
 
         return self._asked(ask)
 

@@ -174,7 +174,7 @@ class _MeasuredSteps:
         self.alone.reduce_s.extend(reduced.value)
         self.beside.steps.extend(both.value.steps)
         self.beside.reduce_s.extend(both.value.reduce_s)
-        self.stolen.extend(one.stolen for one in (trained, at_once, reduced, both))
+        self.stolen.extend(piece.stolen for piece in (trained, at_once, reduced, both))
 
 
 def samples(alone: Times, beside: Times, together: Sequence[Together]) -> pl.DataFrame:
@@ -205,7 +205,7 @@ def straggling_share(together: Sequence[Together]) -> float:
     """
     at_once = [values for piece in together for values in zip(*piece, strict=True)]
     in_a_row = [pair for piece in together for row in piece for pair in pairwise(row)]
-    successive = sum((one - before) ** 2 / 2 for before, one in in_a_row)
+    successive = sum((value - before) ** 2 / 2 for before, value in in_a_row)
     if not successive:
         return 1.0
     return min(sqrt(fmean(map(variance, at_once)) * len(in_a_row) / successive), 1.0)
@@ -252,7 +252,9 @@ def _overlap(ranks: Ranks, command: Mapping[str, int], size_bytes: int) -> Times
     fields = {**command, "size_bytes": size_bytes}
     replies = _ask(ranks, "overlapped", command["steps"], do="overlap", **fields)
     steps = [step for reply in replies for step in _steps(reply)[WARM_UPS:]]
-    reduce_s = [one for reply in replies for one in cast(list[float], reply["reduce_s"])[1:]]
+    reduce_s = [
+        seconds for reply in replies for seconds in cast(list[float], reply["reduce_s"])[1:]
+    ]
     return Times(steps, reduce_s)
 
 

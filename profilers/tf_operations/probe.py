@@ -147,7 +147,7 @@ def _steps(
     job.confine()
     job.run(1, WARM_UP_STEPS)
     held = patience.pieces(lambda steps: job.run(1, steps)[0], untraced, PIECE_STEPS)
-    stolen = [*(piece.stolen for piece in pieces), *(one.stolen for one in held)]
+    stolen = [*(piece.stolen for piece in pieces), *(piece.stolen for piece in held)]
     return _Steps(
         shapes,
         [piece.value for piece in pieces],

@@ -117,7 +117,7 @@ def _train(job: SyncJob, world_size: int, asked: Windows) -> _SyncWindows:
     patience = Patience(job.cluster.cpu_times, PATIENCE_S)
     window = partial(_window, job, world_size, steps)
     measured: list[MeasuredValue[_Window]] = []
-    while not asked.are_enough([step_s(one.value.replicas) for one in measured]):
+    while not asked.are_enough([step_s(window.value.replicas) for window in measured]):
         measured.append(patience.quietly(window))
     return _SyncWindows(discarded, measured)
 
@@ -145,11 +145,11 @@ def _result(
     run = finished_run("tf_sync", cluster, scenario, context, started_at, settings)
     samples: list[tuple[str, str, int | None, float]] = [
         row
-        for number, one in enumerate(trained.windows)
+        for number, window in enumerate(trained.windows)
         for row in (
-            ("step_time_s", "s", number, step_s(one.value.replicas)),
-            ("idle_cpu_fraction", "1", number, one.idle),
-            ("stolen_cpu_fraction", "1", number, one.stolen),
+            ("step_time_s", "s", number, step_s(window.value.replicas)),
+            ("idle_cpu_fraction", "1", number, window.idle),
+            ("stolen_cpu_fraction", "1", number, window.stolen),
         )
     ]
     steps = sum(len(window[0]) for window in replicas)

@@ -93,7 +93,11 @@ class TensorFlowReplica(Stepper):
         found = step_operations(self._session.graph, self._train_step.name)
         self._say(
             event="shapes",
-            operations=[[getattr(one, name) for name in _DESCRIBED] for one in found if one.known],
+            operations=[
+                [getattr(operation, name) for name in _DESCRIBED]
+                for operation in found
+                if operation.known
+            ],
             parameter_count=sum(variable.shape.num_elements() for variable in self._variables),
         )
 
@@ -165,7 +169,7 @@ def _averages(tensors: Sequence[Any]) -> Callable[[int, int], list[Any]]:
             communication_hint="ring",
         )
         parts = tf.split(mean, sizes)
-        return [tf.reshape(part, one.shape) for part, one in zip(parts, tensors, strict=True)]
+        return [tf.reshape(part, tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
     return average
 

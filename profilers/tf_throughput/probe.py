@@ -127,10 +127,10 @@ class Recorder:
     @property
     def counted(self) -> list[MeasuredValue[Window]]:
         """The windows that count, in order of time: where too many are disturbed, the least so."""
-        undisturbed = sum(not one.disturbed for one in self.measured)
+        undisturbed = sum(not window.disturbed for window in self.measured)
         count = max(self._asked.windows, undisturbed)
-        least = sorted(self.measured, key=lambda one: max(one.stolen, MOST_STOLEN))[:count]
-        return sorted(least, key=lambda one: one.value.start_us)
+        least = sorted(self.measured, key=lambda window: max(window.stolen, MOST_STOLEN))[:count]
+        return sorted(least, key=lambda window: window.value.start_us)
 
     def until(self, worker: int, step: StepTime) -> bool:
         """Take in a step; true when all windows are measured.
@@ -162,11 +162,11 @@ class Recorder:
         if self._judged == len(self.measured):
             return self.measured
         until_us = min(steps[-1].end_us for steps in self.series.values())
-        return [one for one in self.measured if one.value.end_us <= until_us]
+        return [window for window in self.measured if window.value.end_us <= until_us]
 
     def _are_enough(self, known: Sequence[MeasuredValue[Window]]) -> bool:
-        quiet = [one for one in known if not one.disturbed]
-        if self._asked.are_enough([steps_per_s(self.series, one.value) for one in quiet]):
+        quiet = [window for window in known if not window.disturbed]
+        if self._asked.are_enough([steps_per_s(self.series, window.value) for window in quiet]):
             return True
         disturbed_s = (len(known) - len(quiet)) * self._asked.window_s
         return len(known) >= self._asked.windows and disturbed_s >= PATIENCE_S
@@ -199,11 +199,16 @@ def _result(
     run = finished_run("tf_throughput", cluster, scenario, context, started_at, settings)
     samples: list[tuple[str, str, int | None, float]] = [
         row
-        for number, one in enumerate(recorder.counted)
+        for number, window in enumerate(recorder.counted)
         for row in (
-            ("throughput_steps_per_s", "step/s", number, steps_per_s(recorder.series, one.value)),
-            ("idle_cpu_fraction", "1", number, one.idle),
-            ("stolen_cpu_fraction", "1", number, one.stolen),
+            (
+                "throughput_steps_per_s",
+                "step/s",
+                number,
+                steps_per_s(recorder.series, window.value),
+            ),
+            ("idle_cpu_fraction", "1", number, window.idle),
+            ("stolen_cpu_fraction", "1", number, window.stolen),
         )
     ]
     steps = sum(map(len, recorder.series.values()))
@@ -222,7 +227,7 @@ def _result(
 
 
 def _step_frame(recorder: Recorder) -> pl.DataFrame:
-    windows = [one.value for one in recorder.counted]
+    windows = [window.value for window in recorder.counted]
     rows = [
         (worker, number, _window_of(step, windows), False, step.start_us, step.end_us)
         for worker, steps in recorder.series.items()

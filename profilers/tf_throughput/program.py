@@ -217,7 +217,7 @@ def _needed(by_name: Mapping[str, Any], target: str) -> list[Any]:
             found[name] = None
         elif name not in found:
             stack.append((name, True))
-            stack += [(_operation(one), False) for one in by_name[name].input]
+            stack += [(_operation(source), False) for source in by_name[name].input]
     return [by_name[name] for name in found]
 
 

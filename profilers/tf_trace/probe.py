@@ -120,7 +120,7 @@ def profile(
         ("client_gap_s", "s", _client_gap_s(trace.timing, untraced)),
         ("stolen_cpu_fraction", "1", statistics.fmean(disturbances)),
         *(
-            (f"{role}_cpu_s_per_step", "s", sum(one[role] for one in cpu_s) / len(untraced))
+            (f"{role}_cpu_s_per_step", "s", sum(times[role] for times in cpu_s) / len(untraced))
             for role in ROLES
         ),
         *captured.samples,

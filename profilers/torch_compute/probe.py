@@ -156,7 +156,7 @@ def compute_rows(timed: dict[int, list[Step]]) -> pl.DataFrame:
 
 def layer_rows(layers: Sequence[Layer]) -> pl.DataFrame:
     """Return table layer of a network's layers, in order."""
-    return pl.DataFrame([{"layer": index, **asdict(one)} for index, one in enumerate(layers)])
+    return pl.DataFrame([{"layer": index, **asdict(layer)} for index, layer in enumerate(layers)])
 
 
 def layer_time_rows(watched: dict[int, list[Step]]) -> pl.DataFrame:

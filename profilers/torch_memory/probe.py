@@ -171,10 +171,10 @@ class Settings(Record):
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield a search of each network on each node type: the batch of the scenario plays no part."""
     searched: dict[Scenario, None] = {}
-    for one in asked.own:
-        load = one.workload.model_copy(update={"batch_size": settings.most})
-        nodes = tuple(group.model_copy(update={"batch_size": None}) for group in one.nodes)
-        searched[one.model_copy(update={"workload": load, "nodes": nodes})] = None
+    for scenario in asked.own:
+        load = scenario.workload.model_copy(update={"batch_size": settings.most})
+        nodes = tuple(group.model_copy(update={"batch_size": None}) for group in scenario.nodes)
+        searched[scenario.model_copy(update={"workload": load, "nodes": nodes})] = None
     for scenario in searched:
         yield PlannedRun(
             Subject("torch_memory", scenario, None),

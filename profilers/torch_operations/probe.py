@@ -102,16 +102,16 @@ def profile(
     }
     run = finished_run("torch_operations", cluster, scenario, context, started_at, settings)
     found = [piece.value for piece in pieces]
-    times_us = [us for one in found for us in one.times_us]
-    stolen = [*(piece.stolen for piece in pieces), *(one.stolen for one in held)]
+    times_us = [us for piece in found for us in piece.times_us]
+    stolen = [*(piece.stolen for piece in pieces), *(piece.stolen for piece in held)]
     tables = {
         **operator_tables(found[0].operators),
         "operation_time": operation_time([_durations(times_us)]),
         "dnn": dnn_row(scenario, job.parameter_count),
         "cluster_node": job.cluster_node,
         "sample": step_samples(
-            statistics.fmean(step_s for one in held for step_s in one.value),
-            statistics.fmean(step_s for one in found for step_s in one.free_s),
+            statistics.fmean(step_s for piece in held for step_s in piece.value),
+            statistics.fmean(step_s for piece in found for step_s in piece.free_s),
             statistics.fmean(map(sum, times_us)) / 1e6,
             statistics.fmean(stolen),
         ),

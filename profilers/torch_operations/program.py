@@ -32,7 +32,7 @@ class OperatorTimer:
     def train(self, steps: int) -> None:
         """Train steps; report the seconds of each."""
         done = (self._trainer.step(self._batch_size) for _ in range(steps))
-        self._say("trained", seconds=[one.seconds for one in done])
+        self._say("trained", seconds=[step.seconds for step in done])
 
     def time_operators(self, steps: int) -> None:
         """Train steps; report their operators, and the microseconds of each in each step."""
@@ -46,9 +46,11 @@ class OperatorTimer:
             found.append(operators)
             times_us.append(us)
         # Scalars of Adam, which corrects its moments for the number of steps, differ in each step.
-        shapes = [[replace(one, attributes="") for one in operators] for operators in found]
-        same = all(one == shapes[0] for one in shapes)
-        rows = [asdict(one) for one in found[0]] if same else []
+        shapes = [
+            [replace(operator, attributes="") for operator in operators] for operators in found
+        ]
+        same = all(operator == shapes[0] for operator in shapes)
+        rows = [asdict(operator) for operator in found[0]] if same else []
         self._say("timed", operators=rows, times_us=times_us)
 
 

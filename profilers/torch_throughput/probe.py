@@ -166,11 +166,11 @@ def _result(
     run = finished_run("torch_throughput", cluster, scenario, context, started_at, settings)
     samples = [
         row
-        for window, one in enumerate(trained.pieces)
+        for window, piece in enumerate(trained.pieces)
         for row in (
-            ("step_time_s", "s", window, fmean(one.value.steps_s)),
-            ("idle_cpu_fraction", "1", window, one.idle),
-            ("stolen_cpu_fraction", "1", window, one.stolen),
+            ("step_time_s", "s", window, fmean(piece.value.steps_s)),
+            ("idle_cpu_fraction", "1", window, piece.idle),
+            ("stolen_cpu_fraction", "1", window, piece.stolen),
         )
     ]
     tables = {

@@ -172,7 +172,7 @@ def measure(
             copied = patience.quietly(partial(_copied, job, memory_s, beside))
             host = _host_speed(cluster, begun_at)
             flows = patience.quietly(partial(_both_ways, cluster, node, links_s))
-            stolen = fmean(one.stolen for one in (trained, copied, flows))
+            stolen = fmean(piece.stolen for piece in (trained, copied, flows))
             found = {**trained.value, **copied.value, **flows.value, **host}
             windows.append({**found, "stolen_cpu_fraction": stolen})
     settings: dict[str, Setting] = {"worker": node.group.node_type, "turns": turns}
@@ -245,9 +245,9 @@ class Settings(Record):
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each type of workers once on each speed of links that it trains on."""
     groups = {
-        (group.node_type, one.link_mbps): group
-        for one in asked.cluster
-        for group in one.worker_groups
+        (group.node_type, scenario.link_mbps): group
+        for scenario in asked.cluster
+        for group in scenario.worker_groups
     }
     each_s = settings.compute_s + settings.memory_s + 2 * (settings.links_s + _OVERHEAD_S / 2)
     for (node_type, speed), group in groups.items():
