@@ -1,4 +1,4 @@
-"""Everything that a report shows of a round, computed; fits that the history keeps are loaded."""
+"""All that pages show of a round, computed: of its study, and of papers; kept fits are loaded."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +92,7 @@ class OperationEvaluation:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A round: how its predictions did, why, and what its runs show. None, or empty: nothing.
+    """A round: how its predictions did, and why. None, or empty: nothing.
 
     Attributes:
         about: the round, and its runs.
@@ -105,19 +105,7 @@ class Evaluation:
         published: how wrong forecasts were that had been published: see query `sealed`.
         decisions: what would have been rented by forecasts: see query `decisions`.
         board: all systems of the study where all forecast (query `board`); None: not asked.
-        reuse: how one model does for networks that never ran.
         largest_errors: what they are due to: see `forecasting.findings.errors`.
-        comparisons: curves that differ in one thing.
-        errors: by network and batch size.
-        step_times: errors by node types and number of nodes.
-        data_parallel: all-reduces and passes.
-        components: errors of parts of a predictor.
-        by_operations: operations, devices, unseen DNNs, and what to rent for them.
-        traced_steps: when resources are at work.
-        convergence: how workers drift apart.
-        servers: how variables are divided.
-        captures: what packets show.
-        links: their goodput: see `forecasting.findings.srift`.
     """
 
     about: RoundDescription
@@ -129,19 +117,42 @@ class Evaluation:
     published: pl.DataFrame | None
     decisions: pl.DataFrame | None
     board: pl.DataFrame | None
-    reuse: Reuse | None
     largest_errors: pl.DataFrame | None
-    comparisons: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True)
+class PaperEvaluation:
+    """What papers show, of the runs and forecasts of a round. None, or empty: nothing.
+
+    Attributes:
+        about: the round, and its runs.
+        errors: by network and batch size.
+        comparisons: curves that differ in one thing.
+        traced_steps: when resources are at work.
+        convergence: how workers drift apart.
+        servers: how variables are divided.
+        captures: what packets show.
+        links: their goodput: see `forecasting.findings.srift`.
+        step_times: errors by node types and number of nodes.
+        data_parallel: all-reduces and passes.
+        components: errors of parts of a predictor.
+        by_operations: operations, devices, unseen DNNs, and what to rent for them.
+        reuse: how one model does for networks that never ran.
+    """
+
+    about: RoundDescription
     errors: RoundErrors | None
-    step_times: StepTimes | None
-    data_parallel: DataParallel | None
-    components: Components | None
-    by_operations: OperationEvaluation | None
+    comparisons: tuple[Comparison, ...]
     traced_steps: tuple[TracedSteps, ...]
     convergence: Convergence | None
     servers: tuple[ServerPlacement, ...]
     captures: Captures
     links: pl.DataFrame | None
+    step_times: StepTimes | None
+    data_parallel: DataParallel | None
+    components: Components | None
+    by_operations: OperationEvaluation | None
+    reuse: Reuse | None
 
 
 def evaluate(round_: Round, warehouse: Warehouse) -> Evaluation:
@@ -149,8 +160,7 @@ def evaluate(round_: Round, warehouse: Warehouse) -> Evaluation:
     accuracy = warehouse.accuracy()
     rows = with_pending(round_, outcome(round_, accuracy), warehouse)
     systems = by_system(round_, accuracy)
-    judged = judged_forecasts(round_, accuracy)
-    return evaluate_rows(round_, rows, systems, warehouse.landing, warehouse, judged)
+    return evaluate_rows(round_, rows, systems, warehouse.landing, warehouse)
 
 
 def evaluate_rows(
@@ -159,7 +169,6 @@ def evaluate_rows(
     systems: pl.DataFrame,
     landing: Path,
     warehouse: Warehouse | None = None,
-    judged: pl.DataFrame | None = None,
 ) -> Evaluation:
     """Return the evaluation of a round whose predictions did so.
 
@@ -169,42 +178,52 @@ def evaluate_rows(
         systems: as `forecasting.results.by_system` returns them.
         landing: where the runs of the round landed.
         warehouse: where fits are kept; None: nowhere.
-        judged: as `forecasting.findings.study.judged_forecasts` returns it; None: nothing was.
     """
-    figures, models = summary(rows), FittedModels(round_, landing, warehouse)
-    name = f"{round_.study.name}.{round_.repeat}.{round_.backend}.{round_.host_id}"
-    store = Store(None if warehouse is None else warehouse.home, name)
-    passes = round_.runs_of("torch_compute")
+    study = round_.study.name
     return Evaluation(
         about=describe_round(round_),
         rows=rows,
         systems=systems,
-        summary=figures,
+        summary=summary(rows),
         opening=opening_figures(rows),
         per_dollar=per_dollar(round_, rows),
-        published=warehouse.query("sealed", study=round_.study.name) if warehouse else None,
-        decisions=warehouse.query("decisions", study=round_.study.name) if warehouse else None,
+        published=warehouse.query("sealed", study=study) if warehouse else None,
+        decisions=warehouse.query("decisions", study=study) if warehouse else None,
         board=None if warehouse is None else board(round_, warehouse),
-        reuse=None
-        if judged is None or warehouse is None
-        else reuse(round_, judged, landing, warehouse, store),
-        largest_errors=largest_errors(round_, rows, landing, models),
-        comparisons=comparisons(round_.study, rows),
-        errors=errors(round_.study, rows),
-        step_times=step_times(round_.study, rows) if passes else None,
-        data_parallel=data_parallel(round_, landing),
-        components=components(round_, landing, warehouse, store),
-        by_operations=_by_operations(round_, figures, landing, warehouse),
+        largest_errors=largest_errors(
+            round_, rows, landing, FittedModels(round_, landing, warehouse)
+        ),
+    )
+
+
+def evaluate_papers(round_: Round, warehouse: Warehouse) -> PaperEvaluation:
+    """Return what papers show of a round, from what the history says of its predictions."""
+    accuracy = warehouse.accuracy()
+    rows = with_pending(round_, outcome(round_, accuracy), warehouse)
+    judged = judged_forecasts(round_, accuracy)
+    landing, study = warehouse.landing, round_.study
+    models = FittedModels(round_, landing, warehouse)
+    name = f"{study.name}.{round_.repeat}.{round_.backend}.{round_.host_id}"
+    store = Store(warehouse.home, name)
+    return PaperEvaluation(
+        about=describe_round(round_),
+        errors=errors(study, rows),
+        comparisons=comparisons(study, rows),
         traced_steps=traced_steps(round_, landing),
         convergence=convergence(round_, landing, models),
         servers=servers(round_, landing, models),
         captures=_captures(round_, landing, models),
         links=goodput(round_, landing),
+        step_times=step_times(study, rows) if round_.runs_of("torch_compute") else None,
+        data_parallel=data_parallel(round_, landing),
+        components=components(round_, landing, warehouse, store),
+        by_operations=_by_operations(round_, summary(rows), landing, warehouse),
+        reuse=reuse(round_, judged, landing, warehouse, store),
     )
 
 
 def _by_operations(
-    round_: Round, figures: Summary, landing: Path, warehouse: Warehouse | None
+    round_: Round, figures: Summary, landing: Path, warehouse: Warehouse
 ) -> OperationEvaluation | None:
     measured = ceer_study.read_measurements(round_, landing)
     if measured is None:

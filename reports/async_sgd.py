@@ -1,11 +1,12 @@
-"""Sections of the report on asynchronous SGD: tables and figures of the ICPE'20 paper."""
+"""Sections of the papers' page on asynchronous SGD: tables and figures of the ICPE'20 paper."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 import polars as pl
 
+from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.async_sgd import (
     BIN_US,
     FACTORS,
@@ -25,11 +26,33 @@ from forecasting.findings.async_sgd import (
     TracedSteps,
     Varied,
 )
-from forecasting.findings.errors import RoundErrors
 from models.async_sgd.overhead import Overhead
 from reports import study_plots
 from reports.html import Cell, caption_figure, grid, table
-from reports.wording import DASH, link_speed, number, percent, share
+from reports.wording import DASH, number, percent, share
+
+TITLE = "Li et al., asynchronous SGD in TensorFlow (ICPE 2020)"
+BESIDE: Mapping[str, str] = {
+    "Errors by network and batch size": r"Fig\. (13|14|17|20|21)\b",
+    "Other orders of transfers": r"Fig\. 1[89]\b",
+    "Other numbers of servers": r"Fig\. 25\b",
+}
+"""Sections by title, and what of the paper's own figures stands there: place and quantity."""
+
+
+def sections(found: PaperEvaluation) -> Iterator[str]:
+    """Yield the sections of a round in the order of the paper; some are empty."""
+    captures = found.captures
+    yield comparisons_section(found.comparisons)
+    yield http2_section(captures.http2)
+    yield traced_steps_section(found.traced_steps)
+    yield overhead_section(captures.overheads)
+    yield end_times_section(captures.end_times)
+    yield windows_section(captures.windows)
+    yield order_section(captures.orders)
+    yield convergence_section(found.convergence)
+    yield servers_section(found.servers)
+
 
 # Overhead of received tensors (section 3.2.1, Fig. 10 of the ICPE'20 paper).
 
@@ -422,75 +445,3 @@ def _servers_row(placed: ServerPlacement) -> list[Cell]:
 
 def _rule(placed: ServerPlacement) -> str:
     return placed.placement.replace("_", " ")
-
-
-# Error by network, batch size and workers (Figs. 13, 14 and 17 of the ICPE'20 paper).
-
-
-_ERRORS_HEAD = (
-    "network",
-    "batch size",
-    "scenarios",
-    "mean error",
-    "mean absolute error",
-    "largest",
-)
-
-
-def errors_section(errors: RoundErrors | None) -> str:
-    """Return a table by network and batch size, and a figure of each network with a curve.
-
-    Nothing if nothing was judged. Scenarios with one worker are in the figures alone.
-    """
-    if errors is None:
-        return ""
-    body = [
-        [
-            Cell(row["dnn"], is_number=False),
-            Cell(str(row["batch_size"])),
-            Cell(str(row["n"])),
-            Cell(percent(row["mean"], signed=True)),
-            Cell(percent(row["absolute"])),
-            Cell(percent(row["largest"])),
-        ]
-        for row in errors.by_batch.to_dicts()
-    ]
-    drawn = [
-        (
-            dnn,
-            caption_figure(
-                study_plots.errors(curves),
-                f"Error of predicted throughput by number of workers, {dnn}",
-                "Band: ±10 %.",
-            ),
-        )
-        for dnn, curves in errors.by_network.items()
-    ]
-    return (
-        "<h2>Errors by network and batch size</h2><p>The table is of two or more workers; what was "
-        "measured while the host was busy is not in it.</p>"
-        f"{table(_ERRORS_HEAD, body)}<p></p>{grid(drawn)}"
-    )
-
-
-# How much links carry.
-
-
-_GOODPUT_HEAD = ("shaped to", "direction", "flows", "goodput", "trials")
-
-
-def goodput_section(rows: pl.DataFrame | None) -> str:
-    """Return a table of goodput; `rows` are what `forecasting.findings.srift` returns."""
-    if rows is None:
-        return "<p>No links were probed.</p>"
-    body = [
-        [
-            Cell(link_speed(row["link_mbps"]), is_number=False),
-            Cell(row["direction"], is_number=False),
-            Cell(str(row["flows"])),
-            Cell(f"{row['mbps']:.1f} Mb/s"),
-            Cell(str(row["trials"])),
-        ]
-        for row in rows.to_dicts()
-    ]
-    return table(_GOODPUT_HEAD, body)

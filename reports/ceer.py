@@ -1,12 +1,13 @@
-"""Sections of the report on Ceer: operations, devices, unseen DNNs, chosen instances."""
+"""Sections of the papers' page on Ceer: operations, devices, unseen DNNs, chosen instances."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isinf
 
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.ceer import (
     Devices,
     HeavyRegressions,
@@ -21,6 +22,26 @@ from models.ceer.recommendation import InstanceCandidate
 from reports.html import Cell, caption_figure, grid, table
 from reports.plots import LINEAR, SERIES, blank, styled
 from reports.wording import DASH, percent, share, span
+
+TITLE = "Hafeez and Gandhi, Ceer"
+BESIDE: Mapping[str, str] = {
+    "Time of single operations": r"section III-A|section IV-B: R squared",
+    "Several devices in a node": r"section III-D|section IV-C",
+    "Steps of unseen DNNs": r"Fig\. 8\b|section IV-B: training time error",
+    "Operations of unseen DNNs": "section IV-B: mean error of one operation type",
+    "What to rent for unseen DNNs": r"Fig\. (9|10|11|12)\b|section V: market price",
+}
+"""Sections by title, and what of the paper's own figures stands there: place and quantity."""
+
+
+def sections(found: PaperEvaluation) -> Iterator[str]:
+    """Yield the sections of a round in the order of the paper; some are empty."""
+    if (shown := found.by_operations) is not None:
+        yield operations_section(shown.operations)
+        yield devices_section(shown.devices)
+        yield unseen_section(shown.unseen)
+        yield choices_section(shown.choices)
+
 
 # What operations take, cost, and by how much they vary (section III of Ceer, Figs. 2 to 5).
 

@@ -2,18 +2,21 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from itertools import groupby
 from pathlib import Path
 from string import Template
+from typing import Any
 
+import polars as pl
 from matplotlib.figure import Figure
 
 from reports.plots import to_svg
 from reports.svg import shared_styles
+from reports.wording import DASH
 
 MOST_ROWS = 1000
 """Of a table; the rest is counted, so that no page grows with its study."""
@@ -30,6 +33,56 @@ class Cell:
     is_number: bool = True
     wraps: bool = False
     value: float | None = None
+
+
+def _plain(value: object) -> str:
+    """Return a value as it is; a dash where it is not known."""
+    return DASH if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, declared: its title, the field of a row that it shows, and its format.
+
+    Attributes:
+        title: its head.
+        field: an item or an attribute of a row by name, or what a function makes of the row.
+        format: returns what is read; as it is, or a dash, if none.
+        is_number, wraps: as of `Cell`.
+        sorted_by: the field that rows are sorted by, where units differ; None: what is read.
+    """
+
+    title: str
+    field: str | Callable[[Any], Any]
+    format: Callable[[Any], str] = _plain
+    is_number: bool = True
+    wraps: bool = False
+    sorted_by: str | None = None
+
+    def cell(self, row: Any) -> Cell:
+        """Return the cell of a row."""
+        value = None if self.sorted_by is None else _field(row, self.sorted_by)
+        return Cell(self.format(_field(row, self.field)), self.is_number, self.wraps, value)
+
+
+def text_column(
+    title: str, field: str | Callable[[Any], Any], format: Callable[[Any], str] = _plain
+) -> Column:
+    """Return a column of text."""
+    return Column(title, field, format, is_number=False)
+
+
+def _field(row: Any, field: str | Callable[[Any], Any]) -> Any:
+    if callable(field):
+        return field(row)
+    return row[field] if isinstance(row, Mapping) else getattr(row, field)
+
+
+def declared_table(columns: Sequence[Column], rows: pl.DataFrame | Iterable[Any]) -> str:
+    """Return the table of these columns, a row for each of a frame, or for each record."""
+    records = rows.to_dicts() if isinstance(rows, pl.DataFrame) else rows
+    body = [[column.cell(record) for column in columns] for record in records]
+    return table([column.title for column in columns], body)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:

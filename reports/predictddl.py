@@ -1,10 +1,11 @@
-"""Sections of the report on PredictDDL: one model reused, regressions, collection time."""
+"""Sections of the papers' page on PredictDDL: one model reused, regressions, collection time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
+from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.cross_validation import (
     EPOCH_IMAGES,
     FAMILIES,
@@ -17,6 +18,22 @@ from reports import predictddl_figures
 from reports.html import Cell, caption_figure, grid, table
 from reports.predictddl_figures import HEAD, figures, judged_by, noise, ratios_of, select_drawn
 from reports.wording import DASH, percent
+
+TITLE = "Assogba et al., PredictDDL (2023)"
+BESIDE: Mapping[str, str] = {
+    "Which networks were measured": "section IV-A2",
+    "Errors by network, beside Ernest": "section IV-B1",
+    "Errors by number of servers": "section IV-B4",
+    "Time before an answer": "section IV-B5",
+}
+"""Sections by title, and what of the paper's own figures stands there: place and quantity."""
+
+
+def sections(found: PaperEvaluation) -> Iterator[str]:
+    """Yield the sections of a round by the paper's questions; some are empty."""
+    yield reuse_section(found.reuse)
+    yield regressions_section(found.reuse)
+
 
 # One model reused for networks that never ran (Figs. 9, 12, 13, Tables I, II of PredictDDL).
 
@@ -98,7 +115,7 @@ def _questions(found: Reuse) -> str:
         ),
         (
             "What do batches of workloads take?",
-            TITLE,
+            _WAITING_TITLE,
             in_short(found.waiting, found.compared),
         ),
     )
@@ -345,7 +362,7 @@ def _table(contest: Contest) -> str:
 # How long systems have others measure before they can answer (Fig. 13 of PredictDDL).
 
 
-TITLE = "Time before an answer"
+_WAITING_TITLE = "Time before an answer"
 _COUNTS = {2: "2.6 x", 4: "5.1 x", 6: "7.7 x", 8: "10.3 x"}
 """Numbers of workloads in the paper's Fig. 13, and Ernest's time over PredictDDL's there."""
 _WAITING = (
@@ -371,10 +388,10 @@ def waiting_section(waiting: pl.DataFrame, compared: pl.DataFrame) -> str:
         compared: rows of `forecasting.findings.collection_time`.
     """
     if waiting.is_empty():
-        return f"<h2>{TITLE}</h2><p>No system rests on runs of this round.</p>"
+        return f"<h2>{_WAITING_TITLE}</h2><p>No system rests on runs of this round.</p>"
     ratios = f"{_COMPARED}{_ratios(compared)}" if compared.height else ""
     figures = grid([_measuring(waiting, compared), _collection_errors(waiting)])
-    return f"<h2>{TITLE}</h2>{_WAITING}{_waited(waiting)}{ratios}<p></p>{figures}"
+    return f"<h2>{_WAITING_TITLE}</h2>{_WAITING}{_waited(waiting)}{ratios}<p></p>{figures}"
 
 
 def in_short(waiting: pl.DataFrame, compared: pl.DataFrame) -> str:

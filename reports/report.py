@@ -9,7 +9,7 @@ import polars as pl
 from forecasting.evaluation import Evaluation
 from forecasting.findings.study import RoundDescription
 from forecasting.results import Summary, has_several, scaling
-from reports import async_sgd, ceer, first_screen, html, plots, predictddl, srift, study_sections
+from reports import first_screen, html, plots, study_sections
 from reports.html import MOST_FIGURES, MOST_ROWS, Cell, caption_figure, grid, table
 from reports.svg import MOST_POINTS
 from reports.wording import floor, number, percent
@@ -24,10 +24,6 @@ _BOUNDED = (
 _SYSTEMS = (
     "Mean absolute error over scenarios with two or more workers, by network, of each system, the "
     "smallest first; for one worker the mean error with its sign."
-)
-_LINKS = (
-    "<p>Goodput of simultaneous flows between the server and as many workers, as iperf3's "
-    "receivers counted it; all flows together, mean over trials.</p>"
 )
 _BOUND = " The line rate is a bound: it says nothing about few workers."
 
@@ -60,20 +56,10 @@ def _groups(found: Evaluation) -> Mapping[str, Iterable[str]]:
     """Return all sections by the question they answer; each has its heading, or is empty."""
     return {
         "How far off are the forecasts?": _accuracy(found),
-        "What should be rented?": [
-            study_sections.decisions_section(found.decisions),
-            *(
-                []
-                if found.by_operations is None
-                else [ceer.choices_section(found.by_operations.choices)]
-            ),
+        "Which part of a forecast is wrong?": [
+            study_sections.largest_errors_section(found.largest_errors)
         ],
-        "How do forecasts of networks that never ran do?": [
-            predictddl.reuse_section(found.reuse),
-            predictddl.regressions_section(found.reuse),
-        ],
-        "Which part of a forecast is wrong?": _parts(found),
-        "What was seen in the training?": _seen(found),
+        "What should be rented?": [study_sections.decisions_section(found.decisions)],
         "Where do the figures come from?": [
             f"<h2>How the figures were judged</h2>{_judged(found.summary)}",
             f"<h2>Hosts, nodes and runs</h2>{study_sections.provenance_section(found.about)}",
@@ -92,34 +78,6 @@ def _accuracy(found: Evaluation) -> Iterator[str]:
     yield study_sections.published_section(found.published)
     yield _systems(found.systems)
     yield study_sections.board_section(found.board)
-    yield async_sgd.errors_section(found.errors)
-    yield srift.step_times_section(found.step_times)
-
-
-def _parts(found: Evaluation) -> Iterator[str]:
-    """Yield where errors come from, and how wrong parts of forecasts are by themselves."""
-    yield study_sections.largest_errors_section(found.largest_errors)
-    yield srift.components_section(found.components)
-    if found.by_operations is not None:
-        yield ceer.unseen_section(found.by_operations.unseen)
-    yield async_sgd.end_times_section(found.captures.end_times)
-    yield async_sgd.windows_section(found.captures.windows)
-
-
-def _seen(found: Evaluation) -> Iterator[str]:
-    """Yield what profiles, probes and packets show, whatever was forecast."""
-    yield async_sgd.comparisons_section(found.comparisons)
-    yield srift.data_parallel_section(found.data_parallel)
-    if (by_operations := found.by_operations) is not None:
-        yield ceer.operations_section(by_operations.operations)
-        yield ceer.devices_section(by_operations.devices)
-    yield async_sgd.traced_steps_section(found.traced_steps)
-    yield async_sgd.convergence_section(found.convergence)
-    yield async_sgd.servers_section(found.servers)
-    yield f"<h2>Speed of the links</h2>{_LINKS}{async_sgd.goodput_section(found.links)}"
-    yield async_sgd.overhead_section(found.captures.overheads)
-    yield async_sgd.http2_section(found.captures.http2)
-    yield async_sgd.order_section(found.captures.orders)
 
 
 def _warning(about: RoundDescription, rows: pl.DataFrame) -> str:

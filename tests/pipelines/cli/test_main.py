@@ -36,6 +36,7 @@ def test_there_is_a_command_for_everything() -> None:
         "networks",
         "node-types",
         "noise",
+        "papers",
         "plan",
         "predict",
         "profile",

@@ -23,7 +23,7 @@ from warehouse.home import CHECKOUT, HISTORY, MAIN
 from warehouse.publication import versions
 
 READS = (
-    "sql query accuracy compare history noise show report predict plan",
+    "sql query accuracy compare history noise show report papers predict plan",
     "doctor networks node-types warehouse:check prices:show fleet:list fleet:status embedder:list",
     "docs:data",
 )
@@ -69,6 +69,7 @@ def arguments_of(home: Path, study: Path, folder: Path) -> dict[str, list[str]]:
         "noise": [str(study)],
         "show": [run.name],
         "report": [str(study), "--to", str(folder / "report.html")],
+        "papers": [str(study), "--to", str(folder / "papers.html")],
         "predict": [
             *("--dnn", "small_cnn", "--image-size", "16", "--batch-size", "4", "--workers", "2"),
             *("--worker", "emu.native.s25", "--server", "emu.server", "--link-mbps", "200"),

@@ -140,6 +140,25 @@ def test_a_report_of_nothing_is_refused(stepcast: Stepcast, home: Path, study_fi
     assert "nothing of study paper has run on loopback" in early.err
 
 
+def test_papers_are_of_the_studies_that_have_run(
+    stepcast: Stepcast, finished: Ran, study_file: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(study_file.read_text().replace("name: paper", "name: other"))
+    page = finished.home / "papers.html"
+    assert stepcast("papers", str(finished.study), str(other)).out == f"{page}\n"
+    text = page.read_text()
+    groups = set(re.findall(r'<p class="group">[^<]*: study (\w+), round (\d)</p>', text))
+    assert groups == {("paper", "1")}
+    assert "Errors by network and batch size" in text
+    report = (finished.home / "report.html").read_text()
+    assert "Errors by network and batch size" not in report
+    none = stepcast("papers", str(other))
+    assert none.code == 2
+    assert "nothing of these studies has run in" in none.err
+    assert "Traceback" not in none.err
+
+
 def test_a_report_can_be_written_again(stepcast: Stepcast, finished: Ran) -> None:
     report = finished.home / "report.html"
     before = report.read_text()

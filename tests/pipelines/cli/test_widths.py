@@ -89,7 +89,8 @@ WITHOUT_TABLES = {
         "fleet on",
     ),
     *("fleet page", "fleet pause", "fleet remove", "fleet resume", "fleet run", "import"),
-    *("node join", "prices collect", "profile", "push", "reap", "report", "seal", "serve"),
+    *("node join", "papers", "prices collect", "profile", "push", "reap", "report", "seal"),
+    "serve",
     *("train", "ui", "warehouse backup", "warehouse compact", "warehouse migrate"),
 }
 Table = tuple[Sequence[tables.TableColumn], Sequence[Sequence[str]]]
