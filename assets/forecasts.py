@@ -50,7 +50,7 @@ def fit_asset(of: StudyLineage, system: System) -> AssetsDefinition:
     def fits(
         rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
-        round_, house = rounds.latest(of.path), warehouse.open()
+        round_, house = rounds.to_forecast(of.path), warehouse.open()
         fitted = fit_curves(system, round_, house, progress)
         house.record_fit(*(fit.record for fit in fitted))
         progress.finished(fit_name(system.name))
@@ -87,7 +87,7 @@ def prediction_asset(of: StudyLineage, system: System) -> AssetsDefinition:
     def predictions(
         rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
-        round_ = rounds.latest(of.path)
+        round_ = rounds.to_forecast(of.path)
         ledger = predict_missing(system, round_, warehouse.open(), progress)
         rows = forecasts(round_, ledger, system.name).drop_nulls("predicted")
         label = round_.study.metric.in_words

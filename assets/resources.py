@@ -13,6 +13,7 @@ from assets.home_lock import OWNER_TAG, free_dead_runs, owner_tag, turn
 from forecasting.study_checks import load_study, load_unchecked
 from profilers.clusters import host_id
 from studies.messages import Progress
+from studies.planned_runs import required_runs
 from studies.renting import renting
 from studies.rounds import (
     Round,
@@ -124,6 +125,18 @@ class RoundsResource(ConfigurableResource):
         if host != here:
             get_dagster_logger().info(f"nothing of it has run on this host; shown is host {host}")
         return found
+
+    def to_forecast(self, path: Path) -> Round:
+        """Return the round whose forecasts are to be made.
+
+        Where no probe profiles anything for a study, its forecasts open the round.
+
+        Raises:
+            BadInput: as `latest`.
+        """
+        one = load_unchecked(path, self.backend)
+        needed = required_runs(one.study, one.backend, one.asking)
+        return self.latest(path) if any(need.profiles for need in needed) else self.opened(path)
 
     def latest_here(self, path: Path) -> Round:
         """Return the same, to go on with: kept runs of another host are not gone on with.

@@ -16,7 +16,7 @@ import polars as pl
 
 from models.gpu_step import gpu_time
 from models.gpu_step.device import boards
-from models.gpu_step.gpu_time import GpuTime, Timing, roofline_us
+from models.gpu_step.gpu_time import GpuTime, roofline_us
 from models.gpu_step.measurements import (
     MeasuredPasses,
     MeasuredStep,
@@ -26,14 +26,15 @@ from models.gpu_step.measurements import (
 )
 from models.gpu_step.memory import peak_memory
 from models.gpu_step.system import (
+    Forecasts,
     JudgedStep,
     fit_host,
     half_width,
+    judged_devices,
     judged_families,
     passes_us,
     simulated,
     times_of,
-    without_device,
     without_families,
 )
 from warehouse.records import BadInput
@@ -135,12 +136,13 @@ def figures(
         [exp(one.error) - 1 for one in judged_families(only)],
         "15 %",
     )
-    yield from _device_left_out(measured)
-    by_device = _left_out(measured, lambda one: one.device.name, without_device)
-    by_model = _left_out(
-        measured, lambda one: one.family, lambda timings, name: without_families(timings, [name])
+    by_device, steps = judged_devices(measured)
+    yield from _device_left_out([one for one in steps if one.measured.device.name == "h100"])
+    yield _figure(
+        "each device left out, as `predict` quotes of data sheets: passes and steps",
+        [us / one.passes_us - 1 for one, us in by_device] + [exp(one.error) - 1 for one in steps],
     )
-    yield from _passes(by_device, by_model)
+    yield from _passes(by_device, _model_left_out(measured))
     yield from _speedups(measured.speedups, times)
     yield _memory(measured.steps)
     yield from _intervals(families, by_device)
@@ -209,52 +211,38 @@ def _is_busy(one: JudgedStep) -> bool:
     return busy_us is not None and busy_us >= _BUSY * one.measured.step_us
 
 
-def _device_left_out(measured: Measurements) -> Iterator[Figure]:
+def _device_left_out(steps: Sequence[JudgedStep]) -> Iterator[Figure]:
     """Yield the H100 by its data sheet alone; the host's times are those of its machine."""
-    steps = [one for one in measured.steps if one.device.name == "h100"]
-    times = gpu_time.fit(without_device(measured.timings, "h100"))
-    us = times_of(steps, times)
-    host = fit_host(steps, us)
     for precision in ("float32", "bfloat16"):
         for what in ("transformers", "CNNs"):
-            at = [
-                place
-                for place, one in enumerate(steps)
-                if (one.family in _CNNS) == (what == "CNNs") and one.precision == precision
+            ours = [
+                one
+                for one in steps
+                if (one.measured.family in _CNNS) == (what == "CNNs")
+                and one.measured.precision == precision
             ]
-            profiled = [place for place in at if steps[place].gpu_us]
-            total = [float(us[i] @ steps[i].work.calls) for i in profiled]
-            sizes = [steps[i].gpu_us or 1.0 for i in profiled]
-            plain = [_roofline(steps[i]) / (steps[i].gpu_us or 1.0) - 1 for i in profiled]
+            profiled = [(one, us) for one in ours if (us := one.measured.gpu_us)]
+            plain = [_roofline(one.measured) / us - 1 for one, us in profiled]
             goal = "20 %" if what == "transformers" else ""
             yield _figure(
                 f"H100 left out: GPU time of {what}, {precision}",
-                [one / size - 1 for one, size in zip(total, sizes, strict=True)],
+                [one.step.gpu_us / us - 1 for one, us in profiled],
                 goal,
                 beside=f"roofline {_mean(plain):.1f} %",
             )
-            made = [simulated(steps[i].work, us[i], host).step_us for i in at]
             yield _figure(
                 f"H100 left out: step of {what}, {precision}",
-                [one / steps[i].step_us - 1 for one, i in zip(made, at, strict=True)],
+                [exp(one.error) - 1 for one in ours],
                 goal,
             )
 
 
-Forecasts = Sequence[tuple[MeasuredPasses, float]]
-"""Passes that were measured, and microseconds as forecast without what was left out."""
-
-
-def _left_out(
-    measured: Measurements,
-    group_of: Callable[[MeasuredPasses], str],
-    without: Callable[[Sequence[Timing], str], list[Timing]],
-) -> Forecasts:
-    """Return passes, each as forecast by a fit without the timings of its group."""
+def _model_left_out(measured: Measurements) -> Forecasts:
+    """Return passes, each as forecast by a fit without the timings of its family."""
     found = []
-    for name in sorted(set(map(group_of, measured.passes))):
-        times = gpu_time.fit(without(measured.timings, name))
-        ours = [one for one in measured.passes if group_of(one) == name]
+    for name in sorted({one.family for one in measured.passes}):
+        times = gpu_time.fit(without_families(measured.timings, [name]))
+        ours = [one for one in measured.passes if one.family == name]
         found += [(one, passes_us(one, times)) for one in ours]
     return found
 

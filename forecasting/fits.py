@@ -12,10 +12,12 @@ from typing import Any
 import polars as pl
 
 from forecasting.code import code_digest
+from forecasting.history_scope import public_runs
 from forecasting.inputs import (
     InputRuns,
     foreign_input_runs,
     input_probes,
+    rests_on_public,
     round_input_runs,
     round_input_runs_by_scenario,
 )
@@ -347,6 +349,9 @@ def _fit(
     if system.pooled:
         shown = [curve for curve in round_.study.curves if _asked_of(system, round_, curve)]
     seen = {curve: tuple(run.run_id for run in _seen(system, round_, curve)) for curve in shown}
+    if public := {one for one in shown if rests_on_public(system, one, round_.backend)}:
+        by_others = tuple(run.run_id for run in public_runs(warehouse))
+        seen = {one: (*ids, *by_others) if one in public else ids for one, ids in seen.items()}
     if system.pooled:
         everything = tuple(dict.fromkeys(chain(*seen.values())))
         seen = {curve: everything for curve in curves}
@@ -377,6 +382,8 @@ def _fit(
 def _seen(system: System, round_: Round, curve: Curve) -> list[Run]:
     """Return the runs that a system sees to predict a curve: profiles, links, and so on.
 
+    Public measurements are of no round, and come beside these.
+
     Raises:
         BadInput: one of them has not landed in this round, or it rests on none.
     """
@@ -385,7 +392,8 @@ def _seen(system: System, round_: Round, curve: Curve) -> list[Run]:
     learned = foreign_input_runs(system, round_, curve)
     if system.travels and round_.study.learns_from:
         _check_learned(system, round_, curve, learned)
-    if not (needed or learned) or len(found) < len(needed):
+    rests = needed or learned or rests_on_public(system, curve, round_.backend)
+    if not rests or len(found) < len(needed):
         probes = " and ".join(dict.fromkeys(need.probe for need in needed)) or "profile"
         raise BadInput(
             f"{system.name} cannot be fitted to {curve.profiled(round_.backend).label}: round "

@@ -75,8 +75,8 @@ def input_runs_by_system(
 ) -> dict[System, tuple[PlannedRun, ...]]:
     """Return all of a study that each system's forecasts rest on.
 
-    Systems that refuse all test scenarios are left out; those that only learn from other studies
-    rest on nothing of this one.
+    Systems that refuse all test scenarios are left out; those that only learn from other studies,
+    or from public measurements, rest on nothing of this one.
     """
     judged = [curve for curve in study.curves if curve.is_judged]
     found = {}
@@ -85,9 +85,18 @@ def input_runs_by_system(
             input_runs_of_curve(system, one, needed, backend, study.learns_from) for one in judged
         )
         all_of_it = _in_order(ours, needed)
-        if all_of_it or (system.travels and study.learns_from):
+        learns = system.travels and study.learns_from
+        if all_of_it or learns or any(rests_on_public(system, one, backend) for one in judged):
             found[system] = all_of_it
     return found
+
+
+def rests_on_public(system: System, curve: Curve, backend: Backend) -> bool:
+    """Tell whether a system's forecasts of a curve rest on public measurements."""
+    asks = map(system.rests_on, curve.scenarios(backend))
+    return any(
+        ask.whose == "public" for some in asks if not isinstance(some, Refusal) for ask in some
+    )
 
 
 def round_input_runs_by_scenario(round_: Round, system: System, curve: Curve) -> InputRuns:
@@ -167,10 +176,7 @@ def _select_planned_runs(
 ) -> list[PlannedRun] | Refusal:
     """Return the runs that meet an ask, in a study that profiles a curve on links of its own."""
     if ask.whose == "public":
-        return Refusal(
-            "it rests on public measurements, which are of no study; ask `stepcast predict`",
-            foreign=True,
-        )
+        return []  # They are of no study: fits read what the history has (`forecasting.fits`).
     asks = resolve_input(ask, curve, backend)
     if ask.on_its_link and (reason := refusal(asks[0].scenario, ask.scenario)):
         return Refusal(reason)

@@ -326,18 +326,19 @@ def _answer(
         return rests
     system, curve, scenario = key
     group = _group_of(key, groups)
-    split = history.split_of(group, scenario)
+    split, fit = history.split_of(group, scenario), fits[group]
+    fitted = fit.fitted() if system.tells and isinstance(fit, GroupFit) else None
+    if isinstance(fitted, FittedWithDetail):
+        split = fitted.split(scenario) or split
     case = find_nearest_cases(history.judged, system.name, curve.metric.name, scenario, split)
     if case.far is not None and not far_out:
         return ForecastRefusal(scenario, system, f"far out: {case.far}; {_SHOWN}")
-    fit = fits[group]
     if isinstance(fit, BadInput):
         return ForecastRefusal(scenario, system, str(fit))
     try:
         known = _known(fit, key, history)
         value, low, high, unknown = known or _figures(fit, scenario)
         answered_by = _answered_by(fit, scenario) if system.falls_back else None
-        fitted = fit.fitted() if system.tells else None
         detail = fitted.detail(scenario) if isinstance(fitted, FittedWithDetail) else None
     except BadInput as error:
         return ForecastRefusal(scenario, system, str(error))

@@ -66,6 +66,9 @@ class FittedWithDetail(FittedSystem, Protocol):
     def detail(self, scenario: Scenario) -> Mapping[str, Any]:
         """Return what a forecast consists of; names and units are the system's, for JSON."""
 
+    def split(self, scenario: Scenario) -> str | None:
+        """Return how far a scenario is from what the fit saw; None: its runs tell that."""
+
 
 @dataclass(frozen=True)
 class System:

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from forecasting.fits import fit_curves, predict_missing
-from forecasting.inputs import inputs_of_study, profiled_curves, systems_of
+from forecasting.inputs import inputs_of_study, profiled_curves, rests_on_public, systems_of
 from forecasting.public_files import PUBLIC_SETS, Contender, FittedRows, PublicSet
 from pipelines.file_import import Part, Provenance, host_id, import_file, land_staged
 from profilers.readers import csv_mapping, csv_table
@@ -28,9 +28,11 @@ from warehouse.ledger import FitRecord, RegisteredSystem
 from warehouse.records import BadInput, Prediction, Purpose, Run, content_hash
 from warehouse.run_archive import copy_kept_runs, kept_runs
 from warehouse.seal import FOLDER
+from warehouse.sets import sets_below
 from warehouse.warehouse import Warehouse
 
 STUDIES = CHECKOUT / "studies"
+PUBLIC = CHECKOUT / "data" / "public"
 
 
 def reproduce(
@@ -41,7 +43,7 @@ def reproduce(
     `reference` is a folder of sets or of landed runs.
 
     Only `studies` are rebuilt, by their names or files (*.yaml); if none is given, all of ours.
-    What they learn from comes along.
+    What they learn from comes along, and public measurements where forecasts rest on them.
 
     Raises:
         BadInput: there is no such study, the folder holds no run of one or bad sets, or the
@@ -61,6 +63,10 @@ def reproduce(
     warehouse = Warehouse(home)
     if any(run_folders(warehouse.landing)):
         raise BadInput(f"{home} holds runs already; set STEPCAST_HOME to a new folder")
+    if any(map(_rests_on_public, rounds)):
+        progress.say("load public measurements")
+        for folder in sets_below(PUBLIC):
+            _load(folder, kept_runs(folder), "profile", warehouse)
     for number, round_ in enumerate(rounds, start=1):
         progress.say(f"predict {round_.study.name}, round {round_.repeat} ({number}/{len(rounds)})")
         _load(reference, (*round_.runs, *round_.learned), "profile", warehouse)
@@ -73,6 +79,15 @@ def reproduce(
     _load(reference, runs, "measurement", warehouse)
     warehouse.load_sealed(reference / FOLDER)
     return rounds
+
+
+def _rests_on_public(round_: Round) -> bool:
+    return any(
+        rests_on_public(system, curve, round_.backend)
+        for system in systems_of(round_.study)
+        for curve in round_.study.curves
+        if curve.is_judged
+    )
 
 
 def _load(reference: Path, runs: Iterable[Run], purpose: Purpose, warehouse: Warehouse) -> None:

@@ -201,6 +201,11 @@ class GpuStepModel:
             "costliest": self._costliest(work, scenario),
         }
 
+    def split(self, scenario: Scenario) -> str | None:
+        """Return `held_out_device` of a GPU that is known by its data sheet alone, else None."""
+        is_timed = self._is_timed(_device(scenario), scenario.workload.precision)
+        return None if is_timed else "held_out_device"
+
     def parameters_json(self) -> str:
         """Return the fit as JSON."""
         fields = {
@@ -208,6 +213,7 @@ class GpuStepModel:
             "host": asdict(self._host),
             "widths": asdict(self._widths),
             "timed": {name: list(dtypes) for name, dtypes in self._timed.items()},
+            "timed_nodes": self._timed_nodes(),
             "hosts": {name: asdict(one) for name, one in self._hosts.items()},
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
@@ -223,6 +229,19 @@ class GpuStepModel:
             fields["timed"],
             {name: HostTime(**one) for name, one in fields["hosts"].items()},
         )
+
+    def _timed_nodes(self) -> list[str]:
+        """Return node types, or families of them, whose GPU was timed in half precision or full.
+
+        By these, forecasts of the ledger are told apart (`report.split_of`).
+        """
+        found = []
+        for device in boards():
+            names = [f"gpu.{name}" for name in (device.name, *device.aliases)]
+            for units, precision in (("full", "float32"), ("half", "float16")):
+                if self._is_timed(device, precision):
+                    found += [f"{name} {units}" for name in (*names, *device.instances)]
+        return sorted(found)
 
     def _is_timed(self, device: Device, precision: str) -> bool:
         dtypes = self._timed.get(device.name, ())
@@ -341,20 +360,34 @@ def family_errors(measured: Measurements) -> list[float]:
 
 def device_errors(measured: Measurements) -> list[float]:
     """Return the same of passes and steps, each by a fit without its device."""
-    found = []
+    passes, steps = judged_devices(measured)
+    return [log(us / one.passes_us) for one, us in passes] + [one.error for one in steps]
+
+
+Forecasts = Sequence[tuple[MeasuredPasses, float]]
+"""Passes that were measured, and microseconds as forecast without what was left out."""
+
+
+def judged_devices(measured: Measurements) -> tuple[Forecasts, list["JudgedStep"]]:
+    """Return passes and steps, each as forecast by a fit that knows its device by data sheet alone.
+
+    The host's times are those of the machine that has the device.
+    """
+    judged_passes: list[tuple[MeasuredPasses, float]] = []
+    judged_steps: list[JudgedStep] = []
     for name in sorted({one.device.name for one in measured.timings}):
         passes = [one for one in measured.passes if one.device.name == name]
         steps = [one for one in measured.steps if one.device.name == name]
         if not passes and not steps:
             continue
         times = gpu_time.fit(without_device(measured.timings, name))
-        found += [log(passes_us(one, times) / one.passes_us) for one in passes]
-        if steps:
-            step_us = times_of(steps, times)
-            host = fit_host(steps, step_us)
-            for step, us in zip(steps, step_us, strict=True):
-                found.append(log(simulated(step.work, us, host).step_us / step.step_us))
-    return found
+        judged_passes += [(one, passes_us(one, times)) for one in passes]
+        step_us = times_of(steps, times)
+        host = fit_host(steps, step_us) if steps else None
+        for step, us in zip(steps, step_us, strict=True):
+            if host is not None:
+                judged_steps.append(JudgedStep(step, simulated(step.work, us, host)))
+    return judged_passes, judged_steps
 
 
 def passes_us(passes: MeasuredPasses, times: GpuTime) -> float:
@@ -437,6 +470,8 @@ def _inputs(scenario: Scenario) -> tuple[Input, ...] | Refusal:
         Input("csv", "public", scenario),
         # What its host needs to issue a step; all that are known, so that one fit does for all.
         Input("inventory", "train", scenario, optional=True),
+        # A study that names the probe has it measured on its own nodes.
+        Input("inventory", "cluster", scenario, optional=True, any_link=True),
     )
 
 

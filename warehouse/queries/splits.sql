@@ -10,9 +10,10 @@ WITH given AS (
     ) AS one
 ),
 asked AS (
-    SELECT one.key, one.canonical, one.host_id, one.run_ids FROM given
+    SELECT one.key, one.canonical, one.host_id, one.run_ids, NULL AS devices FROM given
     UNION ALL
-    SELECT prediction_id, canonical, prediction.host_id, run_ids
+    SELECT
+        prediction_id, canonical, prediction.host_id, run_ids, report.devices_of(row_filter, parameters)
     FROM pred.ledger AS prediction
     JOIN pred.asked_scenario AS scenario ON scenario_id = subject_id
     JOIN fit.fit USING (fit_id)
@@ -30,7 +31,8 @@ subject AS (
                 lambda node: node.node_type
             ))), '+'
         ) AS node_type,
-        (canonical ->> '$.strategy.workers')::INTEGER AS world_size
+        (canonical ->> '$.strategy.workers')::INTEGER AS world_size,
+        report.device(node_type, coalesce(canonical ->> '$.workload.precision', 'float32')) AS device, devices
     FROM asked
 ),
 fitted AS (
@@ -52,7 +54,8 @@ SELECT
     key, subject.subject_id, dnn, subject.node_type, subject.world_size,
     report.split_of(
         fitted.subject_ids, fitted.dnns, fitted.families, fitted.node_types, fitted.world_sizes,
-        subject.subject_id, dnn, named.family, subject.node_type, subject.world_size
+        subject.subject_id, dnn, named.family, subject.node_type, subject.world_size,
+        subject.devices, subject.device
     ) AS split
 FROM subject
 LEFT JOIN fitted USING (key)

@@ -213,21 +213,29 @@ COMMENT ON COLUMN report.scenario.sequence_length IS 'Words of a sample; NULL: i
 COMMENT ON COLUMN report.scenario.recipe IS 'How the network is trained, in words; empty: in float32, by plain SGD, one pass a step. None stands for another';
 COMMENT ON COLUMN report.scenario.label IS 'Short name for tables';
 
+-- Units of a GPU that compute in half precision are others than those that do in full.
+CREATE MACRO report.device(node_type, "precision") AS
+    node_type || CASE WHEN "precision" IN ('bfloat16', 'float16') THEN ' half' ELSE ' full' END;
+
+-- The devices that a fit to measurements of others has operators of, as its parameters tell; NULL: it tells of none.
+CREATE MACRO report.devices_of(row_filter, parameters) AS
+    CASE WHEN contains(row_filter, 'external') THEN (parameters -> '$.timed_nodes')::VARCHAR[] END;
+
 CREATE VIEW report.subject AS
 WITH known AS (
     SELECT
         'scenario' AS subject_kind, scenario_id AS subject_id, label, dnn, NULL AS family,
-        worker_node_type AS node_type, workers AS world_size
+        worker_node_type AS node_type, workers AS world_size, report.device(worker_node_type, "precision") AS device
     FROM report.scenario
     UNION ALL
     SELECT
         'external', sha256(subject)[:16], subject, subject ->> '$.dnn', subject ->> '$.family',
-        subject ->> '$.node_type', try_cast(subject ->> '$.world_size' AS INTEGER)
+        subject ->> '$.node_type', try_cast(subject ->> '$.world_size' AS INTEGER), NULL
     FROM (SELECT DISTINCT subject::VARCHAR AS subject FROM raw.external)
 )
 SELECT
     subject_kind, subject_id, label, dnn, coalesce(known.family, named.family) AS family, node_type,
-    world_size
+    world_size, device
 FROM known LEFT JOIN report.dnn_family AS named USING (dnn);
 COMMENT ON VIEW report.subject IS 'What predictions are of and fits see: scenarios, and subjects of imported files';
 COMMENT ON COLUMN report.subject.subject_kind IS 'scenario or external';
@@ -237,6 +245,7 @@ COMMENT ON COLUMN report.subject.dnn IS 'Network; NULL: the subject names none';
 COMMENT ON COLUMN report.subject.family IS 'Networks of one design; NULL: not known';
 COMMENT ON COLUMN report.subject.node_type IS 'Node type of the workers, several joined by +; NULL: the subject names none';
 COMMENT ON COLUMN report.subject.world_size IS 'Number of workers; NULL: the subject names none';
+COMMENT ON COLUMN report.subject.device IS 'Node type of the workers, and whether it computes in half precision or in full: gpu.h100 half; NULL: the subject is no scenario';
 
 -- The noise floor of report.noise, one level down: each window is forecast by the mean of the run's others.
 CREATE VIEW report.noise_within_run AS
@@ -380,11 +389,16 @@ CREATE MACRO report.type_on(node_type, measured_on, asked_of) AS
     CASE WHEN measured_on <> asked_of THEN node_type || '@' || measured_on[:8] ELSE node_type END;
 
 -- A host with few steps learns from others and corrects that (models.predictddl.fit): a split of its own.
+-- So is a device that fits to measurements of others know by its data sheet alone.
 
 CREATE MACRO report.split_of(
-    subject_ids, dnns, families, node_types, world_sizes, subject, dnn, family, node_type, world_size
+    subject_ids, dnns, families, node_types, world_sizes, subject, dnn, family, node_type, world_size, devices, device
 ) AS
     CASE
+        WHEN NOT (
+            list_contains(devices, device) OR list_contains(devices, regexp_replace(device, '\.\S*', ''))
+        )
+            THEN 'held_out_device'
         WHEN len(node_types) > 0 AND list_bool_and(list_transform(node_types, lambda one: regexp_matches(one, '@[^@ ]{1,8}$')))
             THEN 'held_out_host'
         WHEN list_contains(subject_ids, subject) THEN 'seen'

@@ -70,9 +70,11 @@ SELECT
     coalesce(list(DISTINCT dnn), []) AS dnns,
     CASE WHEN bool_and(family IS NOT NULL) THEN list(DISTINCT family) END AS families,
     coalesce(list(DISTINCT report.type_on(node_type, measured_on, asked_of)), []) AS node_types,
-    coalesce(list(DISTINCT world_size), []) AS world_sizes
+    coalesce(list(DISTINCT world_size), []) AS world_sizes,
+    any_value(report.devices_of(row_filter, parameters)) AS devices
 FROM seen
 JOIN report.subject USING (subject_kind, subject_id)
+JOIN (SELECT fit_id, row_filter, parameters FROM fit.fit) USING (fit_id)
 GROUP BY fit_id;
 COMMENT ON VIEW report.fitted IS 'What each fit saw, one row per fit that saw a scenario or a subject of an imported file';
 COMMENT ON COLUMN report.fitted.fit_id IS 'The fit';
@@ -82,6 +84,7 @@ COMMENT ON COLUMN report.fitted.dnns IS 'Their networks';
 COMMENT ON COLUMN report.fitted.families IS 'Families of those networks; NULL: the family of one is not known';
 COMMENT ON COLUMN report.fitted.node_types IS 'Their worker node types; type@host where it is not the host of the fit';
 COMMENT ON COLUMN report.fitted.world_sizes IS 'Their numbers of workers';
+COMMENT ON COLUMN report.fitted.devices IS 'Devices whose operators it saw, of fits to measurements of others: node types, or families of them, each with half or full; NULL: it is no such fit';
 
 CREATE MACRO report.verdict(merely_asked) AS TABLE
     WITH verdict AS (
@@ -115,7 +118,8 @@ CREATE MACRO report.verdict(merely_asked) AS TABLE
         time_error_percent, spread_percent, inside_interval, runs, host_busy,
         report.split_of(
             fitted.subject_ids, fitted.dnns, fitted.families, fitted.node_types, fitted.world_sizes,
-            subject_id, subject.dnn, subject.family, subject.node_type, subject.world_size
+            subject_id, subject.dnn, subject.family, subject.node_type, subject.world_size,
+            fitted.devices, subject.device
         ) AS split,
         noise_floor_percent, noise_runs, prediction_id, fit_id, model_version, study, repeat, made_at
     FROM compared
@@ -155,7 +159,7 @@ COMMENT ON COLUMN report.accuracy.study IS 'Study that asked for the prediction'
 COMMENT ON COLUMN report.accuracy.repeat IS 'Round of the study it was made in';
 COMMENT ON COLUMN report.accuracy.made_at IS 'When it was made, UTC';
 COMMENT ON COLUMN report.accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host';
-COMMENT ON COLUMN report.accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if it saw steps of other hosts and of this one';
+COMMENT ON COLUMN report.accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if it saw steps of other hosts and of this one; held_out_device if it knows the GPU by its data sheet alone';
 
 -- A subject counts once, however many rounds judged it, by those in which the host was not busy.
 CREATE VIEW report.leaderboard AS
@@ -235,7 +239,7 @@ COMMENT ON COLUMN report.asked_accuracy.fit_id IS 'The fit it rests on';
 COMMENT ON COLUMN report.asked_accuracy.model_version IS 'Version of the model code';
 COMMENT ON COLUMN report.asked_accuracy.made_at IS 'When it was made, UTC';
 COMMENT ON COLUMN report.asked_accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host';
-COMMENT ON COLUMN report.asked_accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if it saw steps of other hosts and of this one';
+COMMENT ON COLUMN report.asked_accuracy.split IS 'How far the subject is from what the fit saw: seen, held_out_scenario, held_out_world_size, held_out_node_type, held_out_dnn, or held_out_family where families are known; held_out_host if no step on this host, few_on_host if it saw steps of other hosts and of this one; held_out_device if it knows the GPU by its data sheet alone';
 
 CREATE VIEW report.time_ratio AS
 WITH paired AS (
@@ -276,7 +280,8 @@ SELECT
     paired.system, paired.backend, paired.host_id, paired.scenario_id, paired.metric,
     report.split_of(
         fitted.subject_ids, fitted.dnns, fitted.families, fitted.node_types, fitted.world_sizes,
-        paired.scenario_id, subject.dnn, subject.family, subject.node_type, subject.world_size
+        paired.scenario_id, subject.dnn, subject.family, subject.node_type, subject.world_size,
+        fitted.devices, subject.device
     ) AS split,
     CASE WHEN paired.metric LIKE '%\_per\_s' ESCAPE '\' THEN predicted / measured ELSE measured / predicted END
         AS ratio,
@@ -334,17 +339,24 @@ fitted AS (
     JOIN report.subject AS known ON known.subject_kind = 'scenario' AND known.subject_id = run.scenario_id
     GROUP BY fit_id
 ),
+-- A fit of another home to the same measurements of others is the same fit.
+timed AS (
+    SELECT system, list_sort(run_ids) AS run_ids, any_value(report.devices_of(row_filter, parameters)) AS devices
+    FROM fit.fit GROUP BY ALL
+),
 split AS (
     SELECT
         sealed.prediction_id, sealed.file, sealed.scenario_id,
         CASE
-            WHEN fitted.fit_id IS NOT NULL THEN report.split_of(
+            WHEN fitted.fit_id IS NOT NULL OR timed.devices IS NOT NULL THEN report.split_of(
                 fitted.subject_ids, fitted.dnns, fitted.families, fitted.node_types, fitted.world_sizes,
-                sealed.scenario_id, subject.dnn, subject.family, subject.node_type, subject.world_size
+                sealed.scenario_id, subject.dnn, subject.family, subject.node_type, subject.world_size,
+                timed.devices, subject.device
             )
         END AS own
     FROM pred.sealed AS sealed
     LEFT JOIN fitted USING (fit_id)
+    LEFT JOIN timed ON timed.system = sealed.system AND timed.run_ids = list_sort(sealed.run_ids)
     LEFT JOIN report.subject AS subject
         ON subject.subject_kind = 'scenario' AND subject.subject_id = sealed.scenario_id
 ),

@@ -1,0 +1,169 @@
+"""Studies whose forecasts rest on public measurements: sealed, judged, and told apart by device."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from assets.study_lineage import read_lineage
+from forecasting.fits import check_predicted, fit_curves, predict_missing
+from forecasting.inputs import inputs_of_study, systems_of
+from forecasting.study_checks import check_forecasts
+from models.gpu_step import system
+from studies.messages import Progress
+from studies.rounds import Round, open_round
+from studies.study import read_study
+from tests import my_history
+from tests.models.gpu_step.public import PUBLIC, made_up_steps, public_tables
+from warehouse.landing import land, landed_runs
+from warehouse.records import BadInput
+from warehouse.run_archive import kept_runs
+from warehouse.warehouse import Warehouse
+
+THERE = "5e1f5e1f5e1f5e1f"
+STUDY = """
+name: gpus
+backend: loopback
+systems: [gpu_step]
+probes:
+  torch_throughput: {iterations: 20}
+test:
+  - {dnn: small_cnn, framework: pytorch, strategy: single, image_size: 32, batch_size: [64, 128],
+     worker: gpu.h100, optimizer: adamw}
+  - {dnn: small_cnn, framework: pytorch, strategy: single, image_size: 32, batch_size: 64,
+     worker: gpu.l4, precision: bfloat16}
+"""
+
+
+@pytest.fixture(autouse=True)
+def steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "gpu_steps", made_up_steps)
+
+
+class Told(Progress):
+    """Keeps warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def load_public(home: Path) -> None:
+    """Load a part of the public measurements."""
+    tables = public_tables()
+    for name in sorted({file.parts[-3] for file in PUBLIC.glob("*/*/run.parquet")}):
+        for run in kept_runs(PUBLIC / name):
+            ours = {
+                table: tables[table].filter(run_id=run.run_id).drop("run_id")
+                for table in ("source", "external")
+            }
+            if ours["external"].height:
+                land(home / "landing", run, None, ours)
+    Warehouse(home).load()
+
+
+def opened(home: Path, folder: Path) -> Round:
+    """Return the round of a host with GPUs, as landed."""
+    file = folder / "gpus.yaml"
+    file.write_text(STUDY)
+    study = read_study(file)
+    runs = landed_runs(home / "landing")
+    return open_round(study, inputs_of_study(study), "loopback", THERE, runs)
+
+
+def measure(home: Path, round_: Round, slower: float = 1.25) -> None:
+    """Land what judges forecasts: steps that take so many times as long as forecast."""
+    values = dict(Warehouse(home).predictions("gpus", 1).select("subject_id", "value").iter_rows())
+    for place, need in enumerate(round_.missing):
+        step_s = slower * values[need.scenario.scenario_id]
+        rows = [("step_time_s", "s", window, step_s) for window in range(3)]
+        schema = {"metric": pl.String, "unit": pl.String, "window": pl.Int16, "value": pl.Float64}
+        run = my_history.of_host(need.probe, f"step-{place}", {}, need.scenario, THERE, "gpus")
+        later = {"purpose": "measurement", "started_at": run.started_at + timedelta(days=9000)}
+        later["ended_at"] = later["started_at"]
+        land(
+            home / "landing",
+            run.model_copy(update=later),
+            need.scenario,
+            {"sample": pl.DataFrame(rows, schema, orient="row")},
+        )
+    Warehouse(home).load()
+
+
+def forecast(home: Path, round_: Round, progress: Progress) -> pl.DataFrame:
+    (gpu_step,) = systems_of(round_.study)
+    warehouse = Warehouse(home)
+    fits = fit_curves(gpu_step, round_, warehouse, progress)
+    warehouse.record_fit(*(fit.record for fit in fits))
+    return predict_missing(gpu_step, round_, warehouse, progress, fits)
+
+
+def test_a_study_forecasts_single_gpus_and_judges_that(tmp_path: Path) -> None:
+    """Steps take 1.25 times as long as forecast: forecasts are 20 % too short."""
+    home = tmp_path / "home"
+    load_public(home)
+    round_ = opened(home, tmp_path)
+    assert {(need.probe, need.purpose) for need in round_.missing} == {
+        ("torch_throughput", "measurement")
+    }
+    told = Told()
+    ledger = forecast(home, round_, told)
+    assert told.warnings == []
+    assert ledger.height == 3 and (ledger["low"] < ledger["value"]).all()
+    check_predicted(round_, ledger)
+    warehouse = Warehouse(home)
+    saw = warehouse.query("fit_inputs", fit_id=None, system="gpu_step")
+    assert set(saw["run_id"]) == set(warehouse.visible_runs_with("external"))
+    path, count = warehouse.seal(
+        "gpus", 1, [need.scenario for need in round_.missing], tmp_path, datetime.now(UTC)
+    )
+    assert count == 3 and path.name == "gpus.1.parquet"
+
+    measure(home, round_)
+    judged = warehouse.accuracy().filter(system="gpu_step").sort("predicted")
+    assert judged["error_percent"].to_list() == [pytest.approx(-20)] * 3
+    assert dict(judged.select("label", "split").iter_rows()) == {
+        "small_cnn 32px b64, adamw, single (1 gpu.h100)": "held_out_dnn",
+        "small_cnn 32px b128, adamw, single (1 gpu.h100)": "held_out_dnn",
+        "small_cnn 32px b64, bfloat16, single (1 gpu.l4)": "held_out_device",
+    }
+    board = warehouse.leaderboard().filter(system="gpu_step")
+    assert dict(board.select("split", "n").iter_rows()) == {"held_out_dnn": 2, "held_out_device": 1}
+    warehouse.load_sealed(tmp_path)
+    sealed = warehouse.query("sealed")
+    assert dict(sealed.select("split", "n").iter_rows()) == {
+        "held_out_dnn": 2,
+        "held_out_device": 1,
+    }
+
+
+def test_without_public_measurements_nothing_is_measured(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    round_ = opened(home, tmp_path)
+    told = Told()
+    Warehouse(home).load()
+    ledger = forecast(home, round_, told)
+    assert ledger.is_empty()
+    (warning,) = told.warnings
+    assert "gpu_step is left out" in warning and "`stepcast load data/public`" in warning
+    with pytest.raises(BadInput, match="no prediction of it for round 1 of gpus"):
+        check_predicted(round_, ledger)
+
+
+def test_a_host_without_the_gpu_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "gpus.yaml"
+    file.write_text(STUDY)
+    with pytest.raises(BadInput, match=r"node type 'gpu\.h100' .*this host") as refused:
+        check_forecasts(read_study(file), file, "loopback")
+    assert "\n" not in str(refused.value)
+
+
+def test_lineage_shows_fits_that_rest_on_nothing_of_the_study(tmp_path: Path) -> None:
+    file = tmp_path / "gpus.yaml"
+    file.write_text(STUDY)
+    of = read_lineage(file, "loopback")
+    assert [one.name for one in of.systems] == ["gpu_step"]
+    assert (of.profiling, of.measuring) == ((), ("torch_throughput",))
