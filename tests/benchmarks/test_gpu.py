@@ -1,5 +1,6 @@
 """The judging of forecasts on GPUs, on a part of the public measurements."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def test_every_figure_says_how_many_and_how_wrong(few: Measurements) -> None:
     assert memory.n == len(few.steps) and memory.error < 10 and memory.largest < 25
     published = by_name["neusight, each device left out: inference"]
     assert published.n == 25 and "NeuSight's own" in published.beside
+    assert re.search(r"\(n = 25; ours is nearer in \d+ rows\)", published.beside)
     assert found.to_dict()["answered"] == len(few.steps)
 
 

@@ -60,8 +60,8 @@ def predicted_first(home: Path) -> bool:
     return order["predicted_first"].to_list() == [True]
 
 
-def judged_by_operations(home: Path, system: str) -> None:
-    """Check the forecasts of a system that adds up operations, and of it as published."""
+def judged_by_operations(home: Path, study: Path, system: str) -> None:
+    """Check the forecasts of a system that adds up operations, of it as published, their page."""
     assert predicted_first(home)
     rows = read_only(
         home,
@@ -70,7 +70,9 @@ def judged_by_operations(home: Path, system: str) -> None:
     ).rows()
     assert [row[:2] for row in rows] == [(system, rows[0][1]), (f"{system}_paper", rows[0][1])]
     assert 0 < rows[0][2] < 10 * rows[0][3]
-    assert "<h2>Time of single operations</h2>" in (home / "report.html").read_text()
+    page = stepcast("papers", str(study))
+    assert page.out.splitlines()[-1] == str(home / "papers.html"), page.err
+    assert "<h2>Time of single operations</h2>" in (home / "papers.html").read_text()
 
 
 @pytest.mark.exhaustive
@@ -85,7 +87,7 @@ def test_steps_are_forecast_from_operations_and_judged(
         ("tf_sync", "measurement"),
         ("tf_sync", "profile"),
     ]
-    judged_by_operations(home, "ceer")
+    judged_by_operations(home, tmp_path / "tiny.yaml", "ceer")
 
 
 def test_srift_and_ceer_are_judged_by_one_measurement(
@@ -106,7 +108,7 @@ def test_srift_and_ceer_are_judged_by_one_measurement(
         ("torch_throughput", "measurement"),
         ("torch_throughput", "profile"),
     ]
-    judged_by_operations(home, "ceer_pytorch")
+    judged_by_operations(home, tmp_path / "tiny.yaml", "ceer_pytorch")
     judged = read_only(home, "SELECT system, scenario_id, measured FROM report.accuracy")
     assert sorted(judged["system"]) == [
         "ceer_pytorch",
