@@ -57,3 +57,6 @@ def test_the_page_is_followed(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
         assert "Other systems have no forecast; --explain says why." in lines
         assert "ideal_scaling" not in answer.out
         assert "Quota and availability are not checked." in answer.out.replace("\n  ", " ")
+        again = stepcast(*given)
+        assert again.code == 0, again.err
+        assert [firsts(lines), again.err] == [firsts(again.out.splitlines()), ""]

@@ -12,11 +12,11 @@ WITH given AS (
 asked AS (
     SELECT one.key, one.canonical, one.host_id, one.run_ids, NULL AS devices FROM given
     UNION ALL
-    SELECT
-        prediction_id, canonical, prediction.host_id, run_ids, report.devices_of(row_filter, parameters)
+    SELECT prediction_id, canonical, prediction.host_id, run_ids, devices
     FROM pred.ledger AS prediction
     JOIN pred.asked_scenario AS scenario ON scenario_id = subject_id
     JOIN fit.fit USING (fit_id)
+    LEFT JOIN report.fit_devices USING (fit_id)
     WHERE $asked::VARCHAR IS NULL AND study IS NULL
 ),
 subject AS (

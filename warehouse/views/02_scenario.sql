@@ -217,9 +217,14 @@ COMMENT ON COLUMN report.scenario.label IS 'Short name for tables';
 CREATE MACRO report.device(node_type, "precision") AS
     node_type || CASE WHEN "precision" IN ('bfloat16', 'float16') THEN ' half' ELSE ' full' END;
 
--- The devices that a fit to measurements of others has operators of, as its parameters tell; NULL: it tells of none.
-CREATE MACRO report.devices_of(row_filter, parameters) AS
-    CASE WHEN contains(row_filter, 'external') THEN (parameters -> '$.timed_nodes')::VARCHAR[] END;
+-- One row a fit: its parameters may have a megabyte, so nothing that has a row for each thing it saw joins them.
+CREATE VIEW report.fit_devices AS
+SELECT fit_id, (parameters -> '$.timed_nodes')::VARCHAR[] AS devices
+FROM fit.fit
+WHERE contains(row_filter, 'external');
+COMMENT ON VIEW report.fit_devices IS 'Devices whose operators fits to measurements of others saw, as their parameters tell, one row per such fit';
+COMMENT ON COLUMN report.fit_devices.fit_id IS 'The fit';
+COMMENT ON COLUMN report.fit_devices.devices IS 'Node types, or families of them, each with half or full; NULL: its parameters tell of none';
 
 CREATE VIEW report.subject AS
 WITH known AS (

@@ -63,19 +63,20 @@ seen AS (
     UNION ALL
     SELECT DISTINCT fit_id, backend, 'external', sha256(subject::VARCHAR)[:16], host_id, host_id
     FROM saw JOIN raw.external USING (run_id)
+),
+fitted AS (
+    SELECT
+        fit_id, any_value(backend) AS backend,
+        coalesce(list(DISTINCT subject_id) FILTER (measured_on IS NOT DISTINCT FROM asked_of), []) AS subject_ids,
+        coalesce(list(DISTINCT dnn), []) AS dnns,
+        CASE WHEN bool_and(family IS NOT NULL) THEN list(DISTINCT family) END AS families,
+        coalesce(list(DISTINCT report.type_on(node_type, measured_on, asked_of)), []) AS node_types,
+        coalesce(list(DISTINCT world_size), []) AS world_sizes
+    FROM seen
+    JOIN report.subject USING (subject_kind, subject_id)
+    GROUP BY fit_id
 )
-SELECT
-    fit_id, any_value(backend) AS backend,
-    coalesce(list(DISTINCT subject_id) FILTER (measured_on IS NOT DISTINCT FROM asked_of), []) AS subject_ids,
-    coalesce(list(DISTINCT dnn), []) AS dnns,
-    CASE WHEN bool_and(family IS NOT NULL) THEN list(DISTINCT family) END AS families,
-    coalesce(list(DISTINCT report.type_on(node_type, measured_on, asked_of)), []) AS node_types,
-    coalesce(list(DISTINCT world_size), []) AS world_sizes,
-    any_value(report.devices_of(row_filter, parameters)) AS devices
-FROM seen
-JOIN report.subject USING (subject_kind, subject_id)
-JOIN (SELECT fit_id, row_filter, parameters FROM fit.fit) USING (fit_id)
-GROUP BY fit_id;
+FROM fitted LEFT JOIN report.fit_devices USING (fit_id);
 COMMENT ON VIEW report.fitted IS 'What each fit saw, one row per fit that saw a scenario or a subject of an imported file';
 COMMENT ON COLUMN report.fitted.fit_id IS 'The fit';
 COMMENT ON COLUMN report.fitted.backend IS 'Backend the rows it saw came from';
@@ -341,8 +342,9 @@ fitted AS (
 ),
 -- A fit of another home to the same measurements of others is the same fit.
 timed AS (
-    SELECT system, list_sort(run_ids) AS run_ids, any_value(report.devices_of(row_filter, parameters)) AS devices
-    FROM fit.fit GROUP BY ALL
+    SELECT system, list_sort(run_ids) AS run_ids, any_value(devices) AS devices
+    FROM fit.fit JOIN report.fit_devices USING (fit_id)
+    GROUP BY ALL
 ),
 split AS (
     SELECT
