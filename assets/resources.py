@@ -134,8 +134,8 @@ class RoundsResource(ConfigurableResource):
         Raises:
             BadInput: as `latest`.
         """
-        one = load_unchecked(path, self.backend)
-        needed = required_runs(one.study, one.backend, one.asking)
+        loaded = load_unchecked(path, self.backend)
+        needed = required_runs(loaded.study, loaded.backend, loaded.asking)
         return self.latest(path) if any(need.profiles for need in needed) else self.opened(path)
 
     def latest_here(self, path: Path) -> Round:

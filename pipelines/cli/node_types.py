@@ -103,13 +103,12 @@ def _with_gpu(
     Raises:
         BadInput: none has; the GPUs that there are stand in the line.
     """
-    name = gpu.lower().replace(" ", "-")
     known = {
-        one: device.name
-        for one, kind in kinds.items()
-        if kind.gpu is not None and (device := _device(one, kind)) is not None
+        name: _slug(kind.gpu) if (device := _device(name, kind)) is None else device.name
+        for name, kind in kinds.items()
+        if kind.gpu is not None
     }
-    found = {one: kinds[one] for one, device in known.items() if _is(device, name)}
+    found = {name: kinds[name] for name, device in known.items() if _is(device, _slug(gpu))}
     if not found:
         raise BadInput(
             f"--gpu {gpu}: no node type has it; there are {', '.join(sorted(set(known.values())))}"
@@ -119,14 +118,19 @@ def _with_gpu(
 
 def _is(device: str, name: str) -> bool:
     """Tell whether a device is what is asked for, or one of its variants: a100-sxm4-80gb, a100."""
-    return device == name or device.startswith(f"{name}-")
+    return device.replace("-", "") == name.replace("-", "") or device.startswith(f"{name}-")
 
 
 def _device(name: str, kind: "NodeType | FleetType") -> "Device | None":
     """Return the data sheet of a node type's GPU."""
     from models.gpu_step.device import device_of_node, devices
 
-    return device_of_node(name) or devices().get((kind.gpu or "").lower().replace(" ", "-"))
+    return device_of_node(name) or devices().get(_slug(kind.gpu or ""))
+
+
+def _slug(gpu: str) -> str:
+    """Return the words of a GPU as data sheets are named: of A100 80GB, a100-80gb."""
+    return gpu.lower().replace(" ", "-")
 
 
 def _hardware(kind: "NodeType | FleetType") -> dict[str, Any]:

@@ -210,7 +210,7 @@ def predict(
     )
     if chrome_trace is not None:
         from forecasting.simulations import trace_of
-        from pipelines.cli.options import write
+        from pipelines.cli.pictures import write
 
         write(chrome_trace, trace_of(answer).encode(), told=not as_json)
     if loader_samples_per_s is not None:

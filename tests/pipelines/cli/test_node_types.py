@@ -58,6 +58,12 @@ def test_own_runs_go_first(finished: Ran, stepcast: Stepcast) -> None:
     assert types["emu.native.c25"]["runs"] > 0
 
 
+def test_a_gpu_without_a_data_sheet_is_found_too(stepcast: Stepcast, home: Path) -> None:
+    (b200,) = listed(stepcast, "--gpu", "B200").values()
+    assert (b200["node_type"], b200["evidence"]) == ("p6-b200.48xlarge", None)
+    assert list(listed(stepcast, "--gpu", "RTX 4090")) == ["gpu.rtx4090"]
+
+
 def test_a_gpu_that_no_type_has(stepcast: Stepcast) -> None:
     answer = stepcast("node-types", "--gpu", "k80")
     assert answer.code == 2
