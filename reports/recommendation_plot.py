@@ -1,10 +1,14 @@
 """What a recommendation chose from, as a picture: time against cost."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+from matplotlib.transforms import Bbox
 
 from forecasting.decisions.answer import DecisionAnswer
 from models.choice.candidates import Candidate
@@ -15,6 +19,20 @@ from reports.plots import LINEAR, MEASURED, PREDICTED, SERIES, WARNING, styled
 _INCHES = (8.0, 5.0)
 _RING, _WIDER = 10.0, 4.0
 """Points across: of the mark of the first rule of thumb, and how much wider the next ones are."""
+_MARK = 8.0
+"""Pixels across: what a name may not cover of a mark."""
+_BATCH = re.compile(r"@\d+")
+_PLACES: Sequence[tuple[float, float, str, str]] = (
+    (9, 7, "left", "bottom"),
+    (-9, -7, "right", "top"),
+    (9, -7, "left", "top"),
+    (-9, 7, "right", "bottom"),
+    (0, 13, "center", "bottom"),
+    (0, -13, "center", "top"),
+    (18, 18, "left", "bottom"),
+    (-18, -18, "right", "top"),
+)
+"""Where a name may stand beside its mark: points to the right and up, and how it is aligned."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +44,19 @@ class _Point:
     usd: Span
 
 
-def of_all_systems(found: DecisionAnswer) -> Figure:
-    """Plot one answer of all systems, with every way to run the job that one of them forecasts."""
+def of_all_systems(found: DecisionAnswer, name: str | None = None) -> Figure:
+    """Plot one answer of all systems, with every way to run the job that one of them forecasts.
+
+    Of a whole catalogue, times and costs differ by orders of magnitude: axes are logarithmic, the
+    front is named, and what is not on it has no bars.
+
+    Args:
+        found: the answer.
+        name: of the network; None: as the question calls it.
+    """
     asked, choice, at = found.question, found.decision.choice, found.level
     return _time_against_cost(
-        f"{asked.samples:,} samples of {asked.dnn}: least {asked.minimize}",
+        f"{asked.samples:,} samples of {name or asked.dnn}: least {asked.minimize}",
         found.aim.limits,
         others=[_of_candidate(candidate, at) for candidate in found.candidates],
         front=[_of_candidate(one, at) for one in found.front],
@@ -39,6 +65,7 @@ def of_all_systems(found: DecisionAnswer) -> Figure:
         },
         choice=None if choice is None else _of_candidate(choice, at),
         chooser="choice",
+        is_of_catalogue=found.is_of_catalogue,
     )
 
 
@@ -56,6 +83,7 @@ def _time_against_cost(
     rules: Mapping[str, _Point],
     choice: _Point | None,
     chooser: str,
+    is_of_catalogue: bool = False,
 ) -> Figure:
     """Plot the Pareto front, the choice, rules of thumb, all with intervals, and the limits.
 
@@ -64,8 +92,15 @@ def _time_against_cost(
     figure = Figure(figsize=_INCHES, layout="constrained")
     figure.suptitle(title, fontsize=12)
     axes = figure.subplots()
+    if is_of_catalogue:
+        axes.set(xscale="log", yscale="log")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.set_minor_locator(NullLocator())
     if others := [one for one in others if one not in front]:
-        _draw(axes, others, "o", 3, LINEAR, "other ways to run it")
+        bars = not is_of_catalogue
+        _draw(axes, others, "o", 3, LINEAR, "other ways to run it", has_bars=bars)
     if front:
         places = _places(front)
         axes.plot(*places, "-", lw=1, color=PREDICTED)
@@ -86,10 +121,53 @@ def _time_against_cost(
         axes.axhline(usd, color=WARNING, ls=":", lw=1.5, label=f"budget: ${usd:g}")
     axes.set_xlabel("hours")
     axes.set_ylabel("cost, $")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    figure.legend(loc="outside lower left", ncols=2, title="Bars: intervals of time and cost")
+    if not is_of_catalogue:
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+    figure.legend(
+        loc="outside lower left",
+        ncols=2,
+        title="Bars: intervals of time and cost",
+        labelspacing=1.0 if is_of_catalogue else None,
+    )
+    if is_of_catalogue:
+        _name_points(figure, axes, front)
     return figure
+
+
+def _name_points(figure: Figure, axes: Axes, points: Sequence[_Point]) -> None:
+    """Write names beside marks, where none covers another, a mark or the frame.
+
+    Those without such a place stay without a name: `stepcast recommend --front` lists all.
+    """
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw_without_rendering()
+    frame = axes.get_window_extent(renderer)
+    marks = [
+        Bbox.from_bounds(x - _MARK / 2, y - _MARK / 2, _MARK, _MARK)
+        for x, y in axes.transData.transform(list(zip(*_places(points), strict=True)))
+    ]
+    taken = list(marks)
+    for point, mark in zip(points, marks, strict=True):
+        for right, up, across, along in _PLACES:
+            name = axes.annotate(
+                _BATCH.sub("", point.label),
+                (point.hours.value, point.usd.value),
+                xytext=(right, up),
+                textcoords="offset points",
+                ha=across,
+                va=along,
+                fontsize=8,
+                in_layout=False,
+            )
+            box = name.get_window_extent(renderer)
+            others = (one for one in taken if one is not mark)
+            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1
+            inside = inside and frame.y0 <= box.y0 and box.y1 <= frame.y1
+            if inside and not any(box.overlaps(other) for other in others):
+                taken.append(box)
+                break
+            name.remove()
 
 
 def _alike(rules: Mapping[str, _Point]) -> Iterator[tuple[_Point, list[str]]]:
@@ -109,8 +187,12 @@ def _draw(
     label: str,
     *,
     is_ring: bool = False,
+    has_bars: bool = True,
 ) -> None:
     """Draw points with the intervals that are known."""
+    if not has_bars:
+        axes.plot(*_places(points), mark, ms=size, mew=0, color=colour, label=label)
+        return
     known = [[_ends(point.hours), _ends(point.usd)] for point in points]
     hours, usd = ([[one[axis][side] for one in known] for side in range(2)] for axis in range(2))
     axes.errorbar(

@@ -32,7 +32,7 @@ def test_the_page_is_followed(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     commands, measured = list(followed()), ""
-    assert [words[0] for words, _ in commands] == ["load", "node-types", "predict"]
+    assert [words[0] for words, _ in commands] == ["load", "node-types", "predict", "recommend"]
     for words, shown in commands:
         given = [word.replace("data/public", str(CHECKOUT / "data" / "public")) for word in words]
         answer = stepcast(*given)
@@ -42,6 +42,15 @@ def test_the_page_is_followed(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
             (measured,) = re.findall(r"loaded (\d+ runs)", answer.out)
         if words[0] == "node-types":
             assert [line for line in lines if line][: len(shown)] == shown
+        if words[0] == "recommend":
+            assert answer.err == "", "it rests on the fit that the forecasts above made"
+            assert all(len(line) <= 80 for line in lines)
+            said = " ".join(answer.out.split())
+            assert "18 of 294 ways to run it have forecasts; none or too few have been" in said
+            roles = [line.split("  ")[0] for line in shown if line.startswith(("choice", "fast"))]
+            assert roles == ["choice", "fastest"]
+            assert set(roles) <= {line.split("  ")[0] for line in lines}
+            assert "1 g5.xlarge" in (tmp_path / "front.svg").read_text()
         if words[0] != "predict":
             continue
         runs = int(measured.split()[0]) - 1  # the list of prices is no measurement

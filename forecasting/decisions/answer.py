@@ -9,16 +9,18 @@ from functools import partial
 from forecasting.decisions.candidates import (
     Ranked,
     candidates_of,
+    errors_of_fit,
+    has_room,
     interval_level,
     most_trusted,
     read_evidence,
 )
-from forecasting.decisions.offers import RegionOffers, read_offers
+from forecasting.decisions.offers import GpuOffers, RegionOffers, read_offers
 from forecasting.decisions.question import JobQuestion, ProfileFacts, curves_of, profile_facts
 from forecasting.decisions.search import proposed_curves
 from forecasting.fits import registered_of
 from forecasting.history_scope import public_runs, visible_runs
-from forecasting.question import ForecastAnswer, predict_curves
+from forecasting.question import ForecastAnswer, ScenarioForecast, predict_curves
 from models.choice.candidates import Candidate
 from models.choice.choice import (
     Aim,
@@ -26,6 +28,7 @@ from models.choice.choice import (
     MeasurementWorth,
     best,
     decide,
+    decide_among_types,
     rules_of_thumb,
     worth_measuring,
 )
@@ -119,6 +122,7 @@ class Coverage:
         is_judged: whether enough forecasts of the systems that count were judged on this backend
             to say how wrong they are.
         has_evidence: whether past errors, here or elsewhere, say how wrong any of them may be.
+        is_of_fits: whether these are errors on public measurements that the fits had not seen.
     """
 
     asked: int
@@ -126,6 +130,7 @@ class Coverage:
     counted: int
     is_judged: bool
     has_evidence: bool
+    is_of_fits: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,9 @@ class DecisionAnswer:
         offered: prices, and how often spot nodes are taken away.
         coverage: how much of what was asked about is known.
         recommendation_id: in the ledger.
+        without_room: forecasts of nodes that lack the memory for a step.
+        left_out: of the whole catalogue of GPUs, node types that were not asked about, with the
+            reason; None: node types were named.
     """
 
     question: JobQuestion
@@ -160,6 +168,13 @@ class DecisionAnswer:
     offered: RegionOffers
     coverage: Coverage
     recommendation_id: str
+    without_room: Sequence[ScenarioForecast] = ()
+    left_out: Mapping[str, str] | None = None
+
+    @property
+    def is_of_catalogue(self) -> bool:
+        """Whether all node types with GPUs were asked about, not some that were named."""
+        return self.left_out is not None
 
     @property
     def level(self) -> float:
@@ -183,6 +198,7 @@ def answer(
     as_of: datetime | None = None,
     backend: Backend | None = None,
     host: str | None = None,
+    catalogue: GpuOffers | None = None,
     keeps_forecasts: bool = True,
     say: Say = lambda _: None,
 ) -> DecisionAnswer:
@@ -199,6 +215,7 @@ def answer(
         as_of: what was measured, judged and priced later does not count; None: now.
         backend: whose profiles count; None: as `forecasting.history_scope.select_host` chooses.
         host: the same, of hosts.
+        catalogue: that `capacity` is of, with the prices that count; None: all prices do.
         keeps_forecasts: whether the ledger keeps the forecasts too; it keeps the fits behind them.
         say: told what takes long.
 
@@ -216,7 +233,8 @@ def answer(
         raise BadInput(f"nothing had been profiled by {when:%Y-%m-%d}; run a study first")
     known = profile_facts(question, runs)
     curves = curves_of(question, known, capacity)
-    prices = read_offers(warehouse, question, capacity, market, when)
+    observed = None if catalogue is None else catalogue.prices
+    prices = read_offers(warehouse, question, capacity, market, when, observed)
     ask = partial(
         predict_curves,
         warehouse,
@@ -236,7 +254,7 @@ def answer(
     if not everything:
         raise BadInput(_nothing(found, question))
     chosen = most_trusted(everything)
-    decision = decide(chosen, question.aim)
+    decision = (decide if catalogue is None else decide_among_types)(chosen, question.aim)
     rules = rules_of_thumb(chosen, question.aim)
     scenarios = {forecast.scenario.scenario_id: forecast.scenario for forecast in found.forecasts}
     chooser = registered_of(systems[0]) if len(systems) == 1 else _REGISTERED
@@ -260,6 +278,8 @@ def answer(
         offered=prices,
         coverage=_coverage(found, everything, chosen),
         recommendation_id=warehouse.record_recommendation(record),
+        without_room=[one for one in found.forecasts if not has_room(one)],
+        left_out=None if catalogue is None else catalogue.left_out,
     )
 
 
@@ -268,12 +288,15 @@ def _coverage(
 ) -> Coverage:
     scenarios = {forecast.scenario.scenario_id for forecast in found.forecasts}
     scenarios |= {one.scenario.scenario_id for one in found.refused if not one.foreign}
+    by_fit = {forecast.system.name for forecast in found.forecasts if errors_of_fit(forecast)}
     return Coverage(
         asked=len(scenarios),
         forecast=len({one.scenario_id for _, one in everything}),
         counted=len({one.scenario_id for one in chosen}),
         is_judged=not all(rank[0] for rank, _ in everything),
         has_evidence=any(one.has_evidence for one in chosen),
+        is_of_fits=all(rank[0] for rank, _ in everything)
+        and by_fit >= {one.system for one in chosen},
     )
 
 
@@ -301,6 +324,12 @@ def count_refusals(found: ForecastAnswer) -> Counter[str]:
 
 def _nothing(found: ForecastAnswer, question: JobQuestion) -> str:
     """Say why there is no forecast: what most scenarios lack."""
+    if crowded := [one.detail for one in found.forecasts if one.detail and not has_room(one)]:
+        least = min(crowded, key=lambda one: one["needed_bytes"] / one["memory_bytes"])
+        largest = max(one["largest_batch_size"] for one in crowded)
+        needs = f"{least['needed_bytes'] / 2**30:.1f} of {least['memory_bytes'] / 2**30:.1f} GiB"
+        instead = f"a batch of about {largest} does" if largest else "no batch does"
+        return f"{question.dnn} has no room on any of these nodes: it needs {needs}; {instead}"
     reasons = count_refusals(found) or Counter(one.in_words for one in found.refused)
     told = "; ".join(text for text, _ in reasons.most_common(2))
     return (

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from math import pi, sqrt
+from math import log, pi, sqrt
+from statistics import NormalDist
 
 import polars as pl
 
@@ -13,6 +14,8 @@ from forecasting.decisions.question import JobQuestion
 from forecasting.question import ScenarioForecast
 from models.choice.candidates import Candidate, Ratios, fewest_ratios, normal_ratios, widen_ratios
 from models.choice.overheads import expected_duration
+from models.gpu_step.device import device_of_node
+from models.gpu_step.system import COVERED
 from models.system import System
 from warehouse.records import Backend, BadInput, Market, Scenario
 from warehouse.warehouse import Warehouse
@@ -95,6 +98,28 @@ class Evidence:
         return fewest_ratios(self.late or _LEVEL)
 
 
+def errors_of_fit(one: ScenarioForecast) -> PastSystemErrors | None:
+    """Return what a forecast's own interval says; None: nothing was left out to judge its fit.
+
+    Errors are those of public measurements that its fit had not seen: logarithms of ratios are
+    normal, and as wide as the interval.
+    """
+    detail = one.detail or {}
+    percent, past_n = detail.get("past_error_percent"), detail.get("past_n")
+    if percent is None or not one.value or one.high is None:
+        return None
+    left_out = "GPUs" if detail["rests_on"] == "data sheet" else "networks"
+    sigma = log(one.high / one.value) / NormalDist().inv_cdf((1 + COVERED) / 2)
+    basis = f"{left_out} left out of its fit, {percent:.0f} %, n = {past_n}"
+    ratios = normal_ratios(sigma, basis)
+    return PastSystemErrors(ratios, (True, ratios.spread))
+
+
+def has_room(one: ScenarioForecast) -> bool:
+    """Tell whether a step fits into memory, as far as the system tells."""
+    return one.detail is None or bool(one.detail.get("fits", True))
+
+
 def read_evidence(
     warehouse: Warehouse, backend: Backend, late: float | None, known_by: datetime
 ) -> Evidence:
@@ -126,7 +151,8 @@ def candidates_of(
 ) -> list[Ranked]:
     """Return a candidate for each forecast and market that has prices, with its system's rank.
 
-    Spot nodes that are lost too often to end the job are no candidates.
+    Nodes without the memory for a step, and spot nodes that are lost too often to end the job, are
+    no candidates.
 
     Raises:
         BadInput: there is no candidate for that reason.
@@ -135,9 +161,11 @@ def candidates_of(
     found: list[Ranked] = []
     endless: BadInput | None = None
     for forecast in forecasts:
-        if forecast.value is None or not forecast.value > 0:
+        if forecast.value is None or not forecast.value > 0 or not has_room(forecast):
             continue
         errors = evidence.errors(forecast.system.name, forecast.split, forecast.metric.name)
+        if errors.rank[0]:
+            errors = errors_of_fit(forecast) or errors
         rank = *errors.rank, places[forecast.system.name]
         for market in prices.markets:
             try:
@@ -175,6 +203,7 @@ def _candidate(
         label += " (TensorFlow)"
     if market == "spot" or len(prices.markets) > 1:
         label += f" {market.replace('_', ' ')}"
+    devices = [device_of_node(group.node_type) for group in groups]
     return Candidate(
         key=f"{scenario.scenario_id} {market}",
         label=label,
@@ -190,6 +219,7 @@ def _candidate(
             question.overheads, prices.preemptions_per_hour(scenario, market)
         ),
         ratios=ratios,
+        gpu_announced=max((device.announced for device in devices if device), default=None),
     )
 
 

@@ -12,7 +12,9 @@ import polars as pl
 from forecasting.costs import nodes_by_type
 from forecasting.decisions.question import JobQuestion
 from models.choice.offers import Markets, prices_in_one_region
-from warehouse.records import Market, Price, Scenario
+from models.gpu_step.device import device_of_node
+from profilers.clusters.node_types import GPU, node_types
+from warehouse.records import BadInput, Market, Price, Scenario
 from warehouse.warehouse import Warehouse
 
 
@@ -54,14 +56,78 @@ class RegionOffers:
         )
 
 
+@dataclass(frozen=True)
+class GpuOffers:
+    """All node types with GPUs that can be rented, by what anybody has observed.
+
+    Attributes:
+        capacity: how many nodes of each type there may be.
+        left_out: node types that are not on offer, with the reason.
+        prices: rows of query prices_as_of, without what papers print.
+    """
+
+    capacity: Mapping[str, int]
+    left_out: Mapping[str, str]
+    prices: pl.DataFrame
+
+
+def read_gpu_offers(warehouse: Warehouse, market: Markets, as_of: datetime, most: int) -> GpuOffers:
+    """Return every node type with GPUs that has a data sheet, and a price where most of them do.
+
+    Raises:
+        BadInput: none has a price.
+    """
+    sheets = {
+        name: device_of_node(name) is not None
+        for name, kind in node_types().items()
+        if kind.gpu is not None
+    }
+    known = warehouse.query("prices_as_of", as_of=as_of.isoformat()).filter("observed")
+    if market != "any":
+        known = known.filter(market=market)
+    known = known.filter(pl.col("node_type").is_in([name for name in sheets if sheets[name]]))
+    if known.is_empty():
+        wanted = "" if market == "any" else f"{market.replace('_', '-')} "
+        raise BadInput(
+            f"no {wanted}price of a node type with GPUs had been observed by {as_of:%Y-%m-%d}: "
+            "`stepcast load data/public` brings those of a day on demand, `stepcast prices "
+            "collect` asks AWS; or give --capacity TYPE=COUNT"
+        )
+    region, priced = _widest(known)
+    left_out = {
+        name: "no data sheet of its GPU" if not has_sheet else f"no price in {region}"
+        for name, has_sheet in sheets.items()
+        if name not in priced and not name.startswith(GPU)
+    }
+    return GpuOffers(
+        dict.fromkeys((name for name in sheets if name in priced), most), left_out, known
+    )
+
+
+def _widest(prices: pl.DataFrame) -> tuple[str, set[str]]:
+    """Return the region with prices of most node types, the first by name of equals, and these."""
+    anywhere = set(prices.filter(pl.col("region").is_null())["node_type"])
+    there = {
+        region: anywhere | set(prices.filter(region=region)["node_type"])
+        for region in sorted(prices["region"].drop_nulls().unique())
+    }
+    if not there:
+        return "any region", anywhere
+    region = max(there, key=lambda name: len(there[name]))
+    return region, there[region]
+
+
 def read_offers(
     warehouse: Warehouse,
     question: JobQuestion,
     capacity: Mapping[str, int],
     market: Markets,
     as_of: datetime,
+    known: pl.DataFrame | None = None,
 ) -> RegionOffers:
     """Return the prices of all node types, of the region where they cost least together.
+
+    `known`: rows of query prices_as_of; None: all of them.
 
     Raises:
         BadInput: a type has no price.
@@ -69,7 +135,8 @@ def read_offers(
     wanted = dict(capacity)
     if question.server is not None:
         wanted[question.server] = wanted.get(question.server, 0) + question.servers
-    known = warehouse.query("prices_as_of", as_of=as_of.isoformat())
+    if known is None:
+        known = warehouse.query("prices_as_of", as_of=as_of.isoformat())
     prices = prices_in_one_region(known, wanted, market, as_of)
     return RegionOffers(prices, dict(_preemptions(warehouse, question, prices, known, as_of)))
 

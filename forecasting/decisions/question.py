@@ -18,6 +18,8 @@ from warehouse.fields import Optimizer, Passes, Precision, Words
 from warehouse.records import BadInput, MemoryFormat, Record
 
 _RECIPE = ("precision", "optimizer", "accumulate", "memory_format", "sequence_length")
+_LATER = (*_RECIPE, "all_gpus")
+"""Fields that questions have not always had."""
 
 
 class JobQuestion(Record):
@@ -30,7 +32,7 @@ class JobQuestion(Record):
         image_size: pixels, 0: it takes no images; None: the size at which it was profiled.
         global_batch: samples of a synchronous step of all devices together.
         batch_size: samples of a step of each device, however many there are.
-        devices_per_node: of each worker.
+        devices_per_node: of each worker, unless `all_gpus`.
         server: the node type of parameter servers; None: no asynchronous training.
         servers: how many there may be, from 1.
         minimize: time or cost.
@@ -40,6 +42,7 @@ class JobQuestion(Record):
         preemptions_per_node_hour: of spot nodes; None: as the history of prices says.
         precision: it and the three below say how PyTorch trains, as in `TrainingWorkload`.
         sequence_length: words of a sample of text.
+        all_gpus: every worker trains on all GPUs that its node type has.
     """
 
     dnn: str
@@ -64,6 +67,7 @@ class JobQuestion(Record):
     accumulate: Passes = 1
     memory_format: MemoryFormat = "contiguous"
     sequence_length: Words | None = None
+    all_gpus: bool = False
 
     @model_serializer(mode="wrap")
     def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -72,8 +76,12 @@ class JobQuestion(Record):
         return {
             name: value
             for name, value in fields.items()
-            if name not in _RECIPE or value != type(self).model_fields[name].default
+            if name not in _LATER or value != type(self).model_fields[name].default
         }
+
+    def devices_of(self, node_type: str) -> int:
+        """Return on how many devices a worker of a type trains."""
+        return max(gpus(node_type), 1) if self.all_gpus else self.devices_per_node
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -173,7 +181,10 @@ def curves_of(
     curves = [
         curve
         for node_type, most in capacity.items()
-        for fields in (*_fields(question, known, most), *_alone(question, known, node_type))
+        for fields in (
+            *_fields(question, known, node_type, most),
+            *_alone(question, known, node_type),
+        )
         for curve in [_curve(fields | {"worker": node_type})]
     ]
     if curves:
@@ -188,7 +199,9 @@ def _undivided(question: JobQuestion) -> BadInput:
     )
 
 
-def _fields(question: JobQuestion, known: ProfileFacts, most: int) -> Iterator[dict[str, Any]]:
+def _fields(
+    question: JobQuestion, known: ProfileFacts, node_type: str, most: int
+) -> Iterator[dict[str, Any]]:
     """Yield what curves of up to so many workers have, but for the type of these."""
     common = {
         "dnn": question.dnn,
@@ -196,12 +209,14 @@ def _fields(question: JobQuestion, known: ProfileFacts, most: int) -> Iterator[d
         "link_mbps": known.link_mbps,
         **question.recipe,
     }
-    each = question.devices_per_node
+    each = question.devices_of(node_type)
+    # Of a whole node with one GPU `_alone` is the one way to train.
+    counts = [n for n in node_counts(most) if not (question.all_gpus and n * each == 1)]
     # TensorFlow knows one recipe, and refuses others where there is nothing else to ask about.
     able = [one for one in known.frameworks if one == "pytorch" or not question.recipe]
     for framework in able or known.frameworks:
         step = {**common, "framework": framework, "strategy": "all_reduce"}
-        for batch_size, workers in _divided(question, node_counts(most), each):
+        for batch_size, workers in _divided(question, counts, each):
             size = {"batch_size": batch_size, "workers": workers, "devices_per_node": each}
             yield step | size
     if question.server and question.batch_size and "tensorflow" in known.frameworks:
@@ -215,7 +230,8 @@ def _fields(question: JobQuestion, known: ProfileFacts, most: int) -> Iterator[d
 
 def _alone(question: JobQuestion, known: ProfileFacts, node_type: str) -> Iterator[dict[str, Any]]:
     """Yield one GPU by itself beside it as the only replica: other systems know each of them."""
-    if question.devices_per_node > 1 or "pytorch" not in known.frameworks or not gpus(node_type):
+    is_one = question.devices_of(node_type) == 1 and gpus(node_type)
+    if not is_one or "pytorch" not in known.frameworks:
         return
     for batch_size, _ in _divided(question, (1,), 1):
         yield {
@@ -233,7 +249,7 @@ def _divided(
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield batch sizes of a device, each with the numbers of workers that have it."""
     if question.global_batch is None:
-        if question.batch_size is not None:
+        if question.batch_size is not None and workers:
             yield question.batch_size, tuple(workers)
         return
     for count in workers:
@@ -247,11 +263,10 @@ def batch_sizes_of(question: JobQuestion, capacity: Mapping[str, int]) -> tuple[
     Raises:
         BadInput: as `curves_of`: nothing divides the global batch.
     """
-    each = question.devices_per_node
     found = (
         size
-        for most in capacity.values()
-        for size, _ in _divided(question, node_counts(most), each)
+        for node_type, most in capacity.items()
+        for size, _ in _divided(question, node_counts(most), question.devices_of(node_type))
     )
     if sizes := tuple(dict.fromkeys(found)):
         return sizes

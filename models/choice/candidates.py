@@ -111,6 +111,7 @@ class Candidate:
         train_s: seconds that training takes, as forecast.
         expected: what comes to that.
         ratios: how much longer training took than was forecast; None: what it takes is known.
+        gpu_announced: year and month of its GPUs, 2022-03; None: it has none that is known.
     """
 
     key: str
@@ -125,6 +126,7 @@ class Candidate:
     train_s: float
     expected: ExpectedDuration
     ratios: Ratios | None
+    gpu_announced: str | None = None
 
     @property
     def scenario_id(self) -> str:

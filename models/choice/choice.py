@@ -1,7 +1,7 @@
 """The best of many candidates for a job, and which measurement would change that choice."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, floor, isfinite, log10
 
 from models.choice.candidates import Candidate, thin_ratios
@@ -55,11 +55,15 @@ class Aim:
 
 @dataclass(frozen=True)
 class Decision:
-    """The best candidate, None: none keeps the limits; the next best; and what to relax then."""
+    """The best candidate, None: none keeps the limits; the next best; and what to relax then.
+
+    `roles` says by key why an alternative stands there that is not the next best.
+    """
 
     choice: Candidate | None
     alternatives: tuple[Candidate, ...] = ()
     relaxations: tuple[str, ...] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,10 @@ def best(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:
     )
 
 
-def decide(candidates: Sequence[Candidate], aim: Aim, keep: int = 2) -> Decision:
+_KEEP = 2
+
+
+def decide(candidates: Sequence[Candidate], aim: Aim, keep: int = _KEEP) -> Decision:
     """Return the best candidate with `keep` alternatives: the next best, then the least risky."""
     admitted = sorted(
         (candidate for candidate in candidates if aim.admits(candidate)), key=aim.order
@@ -91,6 +98,40 @@ def decide(candidates: Sequence[Candidate], aim: Aim, keep: int = 2) -> Decision
     if not admitted:
         return Decision(None, tuple(others[:keep]), tuple(_relaxed(candidates, aim)))
     return Decision(admitted[0], (*admitted[1:], *others)[:keep])
+
+
+def decide_among_types(candidates: Sequence[Candidate], aim: Aim) -> Decision:
+    """Return the best candidate, with what is best by another measure: at most two.
+
+    Of many node types the next best is the same GPU in a larger machine. Instead of it stand the
+    cheapest and the fastest that keep the limits, and the surest: the one least likely to break
+    them, of these the one with the smallest past errors.
+    """
+    admitted = [candidate for candidate in candidates if aim.admits(candidate)]
+    plain = decide(candidates, aim)
+    if plain.choice is None:
+        return plain
+    ends = {
+        "cheapest": min(admitted, key=replace(aim, minimize="cost").order),
+        "fastest": min(admitted, key=replace(aim, minimize="time").order),
+        "surest": min(
+            admitted,
+            key=lambda one: (
+                aim.risk(one),
+                one.ratios.spread if one.ratios else 0.0,
+                *aim.order(one),
+            ),
+        ),
+    }
+    roles: dict[str, str] = {}
+    for role, candidate in ends.items():
+        if candidate.key == plain.choice.key:
+            continue
+        known = roles.get(candidate.key)
+        roles[candidate.key] = role if known is None else f"{known}, {role}"
+    named = {candidate.key: candidate for candidate in ends.values() if candidate.key in roles}
+    alternatives = [*named.values(), *(one for one in plain.alternatives if one.key not in named)]
+    return Decision(plain.choice, tuple(alternatives[:_KEEP]), (), roles)
 
 
 def _relaxed(candidates: Sequence[Candidate], aim: Aim) -> list[str]:
@@ -120,6 +161,7 @@ def rules_of_thumb(candidates: Sequence[Candidate], aim: Aim) -> Mapping[str, Ca
     """Return what rules take that need no forecast of several nodes: no mix of node types.
 
     `cheapest`: the least an hour. `most powerful`: as many as there are of the dearest type.
+    `newest GPU`, where it is known of some: of these, the least an hour with the latest of them.
     `linear scaling`: the best if n nodes were n times as fast as one of their type; None where no
     single node was forecast.
     """
@@ -130,11 +172,18 @@ def rules_of_thumb(candidates: Sequence[Candidate], aim: Aim) -> Mapping[str, Ca
         candidates,
         key=lambda one: (one.usd_per_worker_hour, one.workers, one.usd_per_hour, one.key),
     )
+    newest = max((one.gpu_announced for one in candidates if one.gpu_announced), default=None)
+    with_newest = [one for one in candidates if one.gpu_announced == newest]
     return {
-        "cheapest": min(candidates, key=lambda one: (one.usd_per_hour, one.key)),
+        "cheapest": _least_an_hour(candidates),
+        **({} if newest is None else {"newest GPU": _least_an_hour(with_newest)}),
         "most powerful": powerful,
         "linear scaling": _linear(candidates, aim),
     }
+
+
+def _least_an_hour(candidates: Sequence[Candidate]) -> Candidate:
+    return min(candidates, key=lambda one: (one.usd_per_hour, one.key))
 
 
 def _linear(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:

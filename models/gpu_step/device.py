@@ -33,7 +33,7 @@ class Device:
     """A GPU: peaks (operations/s by precision), bandwidth (bytes/s), L2 (bytes), power (W).
 
     `peak` has `float32`, and of `tf32`, `bfloat16`, `float16` those that its matrix units have.
-    `instances` are families of EC2 that have it.
+    `instances` are families of EC2 that have it; `announced` the year and month, 2022-03.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Device:
     memory_bytes: float
     watts: float
     architecture: str
+    announced: str
     source: str
     aliases: tuple[str, ...] = field(default=())
     instances: tuple[str, ...] = field(default=())
@@ -93,6 +94,7 @@ def devices() -> Mapping[str, Device]:
             memory_bytes=sheet["memory_gib"] * 2**30,
             watts=sheet["watts"],
             architecture=sheet["architecture"],
+            announced=sheet["announced"],
             source=sheet["source"],
             aliases=tuple(sheet.get("aliases", ())),
             instances=tuple(sheet.get("instances", ())),

@@ -39,7 +39,8 @@ from networks.gpu_steps import GpuStep, StepKey, gpu_steps
 from warehouse.inputs import Input, Refusal
 from warehouse.records import BadInput, Scenario
 
-_COVERED = 0.9
+COVERED = 0.9
+"""Part of what is measured that an interval should hold."""
 _UNKNOWN = log(3.0)
 """How far operators that nobody timed may be off."""
 _COSTLIEST = 10
@@ -74,11 +75,11 @@ class Widths:
 
 
 def half_width(errors: Iterable[float]) -> float:
-    """Return how far on either side `_COVERED` of errors are, of which the next is one more."""
+    """Return how far on either side `COVERED` of errors are, of which the next is one more."""
     sizes = sorted(abs(one) for one in errors)
     if not sizes:
         return _UNKNOWN
-    return sizes[min(ceil(_COVERED * (len(sizes) + 1)), len(sizes)) - 1]
+    return sizes[min(ceil(COVERED * (len(sizes) + 1)), len(sizes)) - 1]
 
 
 def launches(work: StepWork) -> tuple[float, float]:

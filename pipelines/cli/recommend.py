@@ -11,6 +11,7 @@ import typer
 from pipelines.cli.options import MemoryFormat, Optimizer, SequenceLength
 from pipelines.cli.tables import print_text
 from warehouse import limits
+from warehouse.home import home
 from warehouse.records import Backend, BadInput
 
 if TYPE_CHECKING:
@@ -26,14 +27,19 @@ Framework = Literal["tensorflow", "pytorch"]
 Job = tuple[int | None, int | None, float | None, int | None]
 """Samples, steps, epochs, and samples of an epoch."""
 _UNSURE = 0.1
+_MAX_NODES = 64
 _NETWORK = "a network (`stepcast networks` lists them)"
 
 
 @dataclass(frozen=True)
 class RentalOptions:
-    """What can be rented, and as of when, None: now; on which backend, None: any."""
+    """What can be rented, and as of when, None: now; on which backend, None: any.
+
+    Without capacity: every GPU that has a price, up to `max_nodes` nodes of a type.
+    """
 
     capacity: Mapping[str, int]
+    max_nodes: int
     market: Markets
     as_of: datetime | None
     backend: Backend | None
@@ -57,8 +63,16 @@ def recommend(
         ),
     ],
     capacity: Annotated[
-        list[str], typer.Option(help="Nodes there are, as TYPE=COUNT; may be repeated.")
-    ],
+        list[str] | None,
+        typer.Option(
+            help="Nodes there are, as TYPE=COUNT; may be repeated. If not given: every node type "
+            "with GPUs that has a data sheet and an observed price (`stepcast node-types`)."
+        ),
+    ] = None,
+    max_nodes: Annotated[
+        int | None,
+        typer.Option(help="Nodes of a type at most, where no --capacity is given; 64.", min=1),
+    ] = None,
     systems: Annotated[
         str | None, typer.Option(help="Systems that are asked, a,b; all if not given.")
     ] = None,
@@ -92,7 +106,10 @@ def recommend(
     server: Annotated[
         str | None, typer.Option(help="Parameter servers there are, as TYPE or TYPE=COUNT.")
     ] = None,
-    devices_per_node: Annotated[int | None, typer.Option(help="Devices of a worker; 1.")] = None,
+    devices_per_node: Annotated[
+        int | None,
+        typer.Option(help="Devices of a worker; if not given, all GPUs of its node, else 1."),
+    ] = None,
     launch_min: Annotated[
         float | None, typer.Option(help="Minutes until nodes train; 2.5, as Srift expects.")
     ] = None,
@@ -107,8 +124,12 @@ def recommend(
         float | None, typer.Option(help="How often an hour a spot node is lost; as prices say.")
     ] = None,
     market: Annotated[
-        Markets, typer.Option(help="Whose prices count; any: both markets are on offer.")
-    ] = "on_demand",
+        Markets | None,
+        typer.Option(
+            help="Whose prices count; any: both markets are on offer. If not given, on_demand with "
+            "--capacity, else any."
+        ),
+    ] = None,
     as_of: Annotated[
         datetime | None, typer.Option(help="As of this date, UTC; now if not given.")
     ] = None,
@@ -147,11 +168,17 @@ def recommend(
 ) -> None:
     """Recommend nodes for a job, and write the recommendation to the ledger.
 
+    Without --capacity the choice is among all GPUs that EC2 rents: nodes of one type, each with all
+    of its GPUs. With it, it is among the nodes that it names.
+
     Every system that can tell is asked about each type and number of nodes, and about mixes of
     types that srift proposes for a --global-batch. For each of them, the forecast of the system
     that has erred least counts. Prints the choice, two alternatives, rules
     of thumb, how surely limits are kept, whether the systems agree, and which measurement might
     change the answer. Nothing feasible: what to relax, and by how much.
+
+    Example: stepcast recommend --model hf:gpt2 --batch-size 8 --sequence-length 1024 --precision
+    bf16 --optimizer adamw --epochs 3 --dataset-samples 100000 --max-hours 24 --picture front.svg
 
     Example: stepcast recommend --model small_cnn --batch-size 8 --epochs 10 --dataset-samples
     50000 --max-hours 2 --late 0.1 --capacity emu.avx512.s15=8 --capacity emu.sse41.s15=8
@@ -215,7 +242,16 @@ def recommend(
     }
     job = (samples, iterations, epochs, dataset_samples)
     when = None if as_of is None else as_of.replace(tzinfo=UTC)
-    rented = RentalOptions(_capacity(capacity), market, when, backend)
+    named = _capacity(capacity or [])
+    if named and max_nodes is not None:
+        raise BadInput("--max-nodes: --capacity says how many nodes there are; leave one out")
+    rented = RentalOptions(
+        capacity=named,
+        max_nodes=_MAX_NODES if max_nodes is None else max_nodes,
+        market=market or ("on_demand" if named else "any"),
+        as_of=when,
+        backend=backend,
+    )
     shown = OutputOptions(as_json, front, picture)
     _answer(options, of_answers, job, rented, shown)
 
@@ -233,28 +269,43 @@ def _answer(
         BadInput: as `forecasting.decisions.answer.answer`, or options contradict each other.
     """
     from forecasting.decisions.answer import answer
+    from forecasting.decisions.offers import read_gpu_offers
     from forecasting.inputs import systems_named
+    from networks.kept_graphs import keep_beside
     from pipelines.cli.pictures import check_picture, write_picture
     from pipelines.cli.query import warehouse_here
     from pipelines.cli.recommend_output import print_decision, print_json
     from pipelines.cli.workload import as_json, in_words
 
     check_picture(shown.picture)
-    _check_capacity(rented.capacity)
     if of_answers["--preemptions"] is not None and rented.market == "on_demand":
         raise BadInput("--preemptions: nodes on demand are not taken away; give --market spot, any")
     names = of_answers["--systems"]
     systems = systems_named([] if names is None else [one.strip() for one in names.split(",")])
-    question, model = _with_model(_question(options, of_answers, job), rented, of_answers)
+    question, catalogue = _question(options, of_answers, job), None
+    warehouse = warehouse_here()
+    if not rented.capacity:
+        _check_gpus_alone(question)
+        when = rented.as_of or datetime.now(UTC)
+        catalogue = read_gpu_offers(warehouse, rented.market, when, rented.max_nodes)
+        question = question.model_copy(update={"framework": "pytorch"})
+    capacity = rented.capacity if catalogue is None else catalogue.capacity
+    _check_capacity(capacity)
+    if of_answers["--devices-per-node"] is None and (catalogue or _have_several_gpus(capacity)):
+        question = question.model_copy(update={"all_gpus": True})
+    keep_beside(home())
+    question, model = _with_model(question, capacity, of_answers)
     found = answer(
-        warehouse_here(),
+        warehouse,
         question,
-        rented.capacity,
+        capacity,
         rented.market,
         systems,
         as_of=rented.as_of,
-        backend=rented.backend,
+        # What is measured of GPUs is measured on the machines themselves.
+        backend=rented.backend or ("loopback" if catalogue else None),
         host=of_answers["--host"],
+        catalogue=catalogue,
         say=_say,
     )
     target = options["dnn"]
@@ -263,14 +314,31 @@ def _answer(
     else:
         if model is not None:
             print_text(in_words(target, model))
-        print_decision(found, with_front=shown.front)
+        print_decision(found, with_front=shown.front, target=target if model else None)
 
     def drawn() -> "Figure":
         from reports.recommendation_plot import of_all_systems
 
-        return of_all_systems(found)
+        return of_all_systems(found, target if model is not None else None)
 
     write_picture(shown.picture, drawn, told=not shown.as_json)
+
+
+def _check_gpus_alone(question: "JobQuestion") -> None:
+    """Refuse what no GPU of the catalogue is asked about.
+
+    Raises:
+        BadInput: naming the option.
+    """
+    if question.framework == "tensorflow" or question.server is not None:
+        given = "--server" if question.server is not None else "--framework tensorflow"
+        raise BadInput(f"{given}: of GPUs only PyTorch is known; say with --capacity what there is")
+
+
+def _have_several_gpus(capacity: Mapping[str, int]) -> bool:
+    from profilers.clusters.node_types import gpus
+
+    return any(gpus(name) > 1 for name in capacity)
 
 
 def _question(options: Mapping[str, Any], of_answers: Mapping[str, Any], job: Job) -> "JobQuestion":
@@ -305,7 +373,7 @@ def _question(options: Mapping[str, Any], of_answers: Mapping[str, Any], job: Jo
 
 
 def _with_model(
-    question: "JobQuestion", rented: RentalOptions, of_answers: Mapping[str, Any]
+    question: "JobQuestion", capacity: Mapping[str, int], of_answers: Mapping[str, Any]
 ) -> "tuple[JobQuestion, OwnModel | None]":
     """Return the question about a network that is known by its name from now on.
 
@@ -324,8 +392,8 @@ def _with_model(
     size = None if question.image_size is None else f"{question.image_size}"
     told = {"framework": question.framework, "server": question.server, "image_size": size}
     check_options(target, told, sequence_length)
-    batch_sizes = batch_sizes_of(question, rented.capacity)
-    on_gpus = any(device_of_node(name) is not None for name in rented.capacity)
+    batch_sizes = batch_sizes_of(question, capacity)
+    on_gpus = any(device_of_node(name) is not None for name in capacity)
     precisions = [autocast_of(question.precision)] if on_gpus else []
     model = build_own_model(target, batch_sizes, told, sequence_length, precisions)
     known = {

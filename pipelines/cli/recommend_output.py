@@ -1,6 +1,7 @@
 """What `stepcast recommend` prints: one answer of all systems, in words and for programs."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
@@ -14,13 +15,16 @@ from forecasting.decisions.answer import (
     SystemChoice,
     count_refusals,
 )
+from forecasting.question import ScenarioForecast
 from models.choice.candidates import Candidate
 from models.choice.limits import LIMITS, Limit, Limits
+from models.choice.offers import Span
 from pipelines.cli import evidence
 from pipelines.cli.predict_output import refusal_as_json
 from pipelines.cli.prices import prices_in_words
 from pipelines.cli.tables import TableColumn, print_rows, print_text
-from studies.messages import count
+from pipelines.cli.workload import profile_command
+from studies.messages import count, name_some
 from warehouse.records import on_images
 
 _SAID: Mapping[Limit, str] = {
@@ -37,20 +41,41 @@ _COLUMNS = (
     TableColumn("limits"),
     TableColumn("past errors"),
 )
+_OF_CATALOGUE = (
+    *(TableColumn(title, is_key=True) for title in ("by", "nodes")),
+    *(TableColumn(title, is_key=True, is_number=True) for title in ("hours", "cost")),
+    TableColumn("limits", is_key=True),
+    TableColumn("past errors"),
+)
+"""Of many node types: short, for one system alone forecasts most of them."""
+_GIB = 2**30
 _MOST_REASONS = 3
 """How many reasons of refusals are told; JSON has all."""
 
 
-def print_decision(found: DecisionAnswer, *, with_front: bool) -> None:
-    """Print choice, alternatives and rules of thumb, then how surely, and what would change it."""
+def print_decision(found: DecisionAnswer, *, with_front: bool, target: str | None = None) -> None:
+    """Print choice, alternatives and rules of thumb, then how surely, and what would change it.
+
+    Args:
+        found: the answer.
+        with_front: whether the Pareto front is listed.
+        target: what builds the user's own model; None: it is a network of ours.
+    """
     for line in _question(found):
         print_text(line)
-    print_rows(_COLUMNS, _cells(found, list(_rows(found))))
+    _print_candidates(found, list(_rows(found)))
     if with_front:
         print_text("What more money buys: nothing else within the limits is faster and cheaper")
-        print_rows(_COLUMNS, _cells(found, [("", one) for one in found.front]))
-    for lines in (_agreement, _measurements, _overheads, _origin, _refusals):
-        for line in lines(found):
+        _print_candidates(found, [("", one) for one in found.front])
+    for lines in (
+        _rooms(found),
+        _agreement(found),
+        _measurements(found, target),
+        _overheads(found),
+        _origin(found),
+        _refusals(found),
+    ):
+        for line in lines:
             print_text(line)
 
 
@@ -75,10 +100,16 @@ def _known(found: DecisionAnswer) -> str:
     known, on = found.coverage, f"on backend {found.answer.place.backend}"
     told = f"{known.counted} of {count(known.asked, 'way')} to run it"
     told += " has a forecast" if known.counted == 1 else " have forecasts"
+    crowded = {one.scenario.scenario_id for one in found.without_room}
+    if crowded := crowded - {candidate.scenario_id for candidate in found.candidates}:
+        told += f"; {len(crowded)} more lack memory"
     if known.is_judged:
         told += f" of systems that have been judged {on}"
         if (more := known.forecast - known.counted) > 0:
             told += f"; {more} more only of systems that nobody judged there, so not counted"
+    elif known.is_of_fits:
+        told += f"; none or too few have been judged {on}: intervals and probabilities are as wide "
+        told += "as errors on public measurements that fits had not seen, after the fact"
     elif known.has_evidence:
         told += f"; none or too few of their systems' forecasts have been judged {on}: intervals "
         told += "and probabilities are guesses"
@@ -103,9 +134,33 @@ def _rows(found: DecisionAnswer) -> Iterator[tuple[str, Candidate | None]]:
     if found.decision.choice is not None:
         yield "choice", found.decision.choice
     for alternative in found.decision.alternatives:
-        yield "next best" if found.aim.admits(alternative) else "nearest", alternative
+        plain = "next best" if found.aim.admits(alternative) else "nearest"
+        yield found.decision.roles.get(alternative.key, plain), alternative
     for rule, taken in found.rules.items():
         yield ("cheapest an hour" if rule == "cheapest" else rule), taken
+
+
+def _print_candidates(found: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]]) -> None:
+    cells = _cells(found, rows)
+    if not found.is_of_catalogue:
+        print_rows(_COLUMNS, cells)
+        return
+    at = found.level
+    for row, (_, one) in zip(cells, rows, strict=True):
+        if one is not None:
+            row[2] = _short(one.span("time_s", at).times(1 / 3600), "")
+            row[3] = _short(one.span("cost_usd", at), "$")
+            row[6] = f"{one.system}, {row[6]}"
+        del row[4]
+    print_rows(_OF_CATALOGUE, cells)
+
+
+def _short(span: Span, unit: str) -> str:
+    """Return a value with its interval behind it, of two digits."""
+    value = f"{unit}{span.value:.3g}"
+    if span.low is None or span.high is None:
+        return value
+    return f"{value} ({span.low:.2g}–{span.high:.2g})"
 
 
 def _cells(found: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]]) -> list[list[str]]:
@@ -190,12 +245,32 @@ def _chosen(one: SystemChoice) -> str:
     return "nothing" if one.choice is None else one.choice.label
 
 
-def _measurements(found: DecisionAnswer) -> Iterator[str]:
+def _rooms(found: DecisionAnswer) -> Iterator[str]:
+    """Yield how much memory is lacking, one line for each GPU."""
+    lacking: dict[tuple[str, str], dict[str, None]] = {}
+    for one in found.without_room:
+        told = one.detail or {}
+        needed, there = told["needed_bytes"] / _GIB, told["memory_bytes"] / _GIB
+        largest = told["largest_batch_size"]
+        does = f"a batch of about {largest} does" if largest else "no batch does"
+        batch_size = one.scenario.workload.batch_size
+        key = (
+            f"a batch of {batch_size} on {told['device']}",
+            f"needs {needed:.1f} of {there:.1f} GiB; {does}",
+        )
+        types = lacking.setdefault(key, {})
+        types.update(dict.fromkeys(group.node_type for group in one.scenario.worker_groups))
+    for (what, needs), types in lacking.items():
+        yield f"No room for {what} ({name_some(list(types))}): {needs}."
+
+
+def _measurements(found: DecisionAnswer, target: str | None) -> Iterator[str]:
     """Yield which measurement might change the choice, and what it is worth."""
     if not found.measurements:
         if all(candidate.has_evidence for candidate in found.candidates):
             yield "No measurement of a single one of these would change the choice."
         return
+    scenarios = {one.scenario.scenario_id: one.scenario for one in found.answer.forecasts}
     yield "What would change the choice:"
     by_cost = found.question.minimize == "cost"
     for measurement in found.measurements:
@@ -207,6 +282,12 @@ def _measurements(found: DecisionAnswer) -> Iterator[str]:
             f"probability of {100 * measurement.worth.chance:.0f} %"
             + (f", better by {saved} in the mean" if saving > 0 else "")
         )
+        if target is not None and measurement.candidate.gpu_announced is not None:
+            scenario = scenarios[measurement.candidate.scenario_id]
+            if scenario.strategy.kind == "single":
+                (name,), batch_size = measurement.candidate.node_types, scenario.workload.batch_size
+                command = profile_command(target, name, batch_size, found.question.recipe)
+                yield f"    on one of them: `{command}`"
 
 
 def _overheads(found: DecisionAnswer) -> Iterator[str]:
@@ -226,10 +307,12 @@ def _overheads(found: DecisionAnswer) -> Iterator[str]:
 
 def _origin(found: DecisionAnswer) -> Iterator[str]:
     yield from found.answer.place.in_words()
-    yield f"Prices: {prices_in_words(found.offered.prices)}."
+    yield from _prices(found)
     scenarios = {forecast.scenario for forecast in found.answer.forecasts}
     unsaid = found.coverage.asked - len(scenarios)
     lacking = f"; no system forecasts {unsaid} more" if unsaid else ""
+    if unsaid and found.question.all_gpus and unsaid == _several_gpus(found):
+        lacking += ", all of several GPUs"
     yield (
         f"{count(len(scenarios), 'scenario')}, {count(len(found.answer.forecasts), 'forecast')} of "
         f"{count(len(found.says), 'system')}{lacking}."
@@ -244,9 +327,50 @@ def _origin(found: DecisionAnswer) -> Iterator[str]:
     yield f"Recommendation {found.recommendation_id}, by {count(len(_fits(found)), 'fit')}."
 
 
+def _prices(found: DecisionAnswer) -> Iterator[str]:
+    """Yield the prices; of a whole catalogue only those of what is shown, and what has none."""
+    offered = found.offered
+    prices = offered.prices
+    if not found.is_of_catalogue:
+        yield f"Prices: {prices_in_words(prices)}."
+        return
+    shown = {name for _, one in _rows(found) if one is not None for name in one.node_types}
+    prices = [price for price in prices if price.node_type in shown]
+    more = len({price.node_type for price in offered.prices} - shown)
+    yield f"Prices: {prices_in_words(prices)}{f'; {more} more in --json' if more else ''}."
+    if "spot" not in offered.markets:
+        yield "Spot prices of these: none was observed; `stepcast prices collect` asks AWS."
+    reasons: dict[str, list[str]] = {}
+    for name, reason in (found.left_out or {}).items():
+        reasons.setdefault(reason, []).append(name)
+    if reasons:
+        told = (f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+        yield f"Not on offer: {'; '.join(told)}. Quota and availability are not checked."
+
+
+def _several_gpus(found: DecisionAnswer) -> int:
+    """Return how many scenarios of several GPUs have no forecast."""
+    known = {one.scenario.scenario_id for one in found.answer.forecasts}
+    return len(
+        {
+            one.scenario.scenario_id
+            for one in found.answer.refused
+            if not one.foreign and one.scenario.strategy.kind != "single"
+        }
+        - known
+    )
+
+
 def _refusals(found: DecisionAnswer) -> Iterator[str]:
     """Yield the most common reasons why systems forecast nothing, and how many others there are."""
     refused = count_refusals(found.answer)
+    if found.is_of_catalogue:
+        # Most systems know processors alone; those that know some of these GPUs say the most.
+        able = {one.system.name for one in found.answer.forecasts}
+        refused = (
+            Counter(one.in_words for one in found.answer.refused if one.system.name in able)
+            or refused
+        )
     for reason, scenarios in refused.most_common(_MOST_REASONS):
         yield f"{reason} ({count(scenarios, 'scenario')})"
     if (more := len(refused) - _MOST_REASONS) > 0:
@@ -293,6 +417,8 @@ def print_json(found: DecisionAnswer, model: Mapping[str, object] | None) -> Non
             for name, (rate, basis) in found.offered.preemptions.items()
         },
         "cautions": list(evidence.evidence_lines(found.answer)),
+        "without_room": [_crowded_as_json(one) for one in found.without_room],
+        "left_out": dict(found.left_out or {}),
         "refused": [refusal_as_json(one) for one in found.answer.refused],
         "backend": place.backend,
         "host_id": place.host_id,
@@ -324,6 +450,19 @@ def _candidate_as_json(found: DecisionAnswer, one: Candidate | None) -> Json | N
         "keeps_limits": found.aim.admits(one),
         "checkpoint_every_s": one.expected.checkpoint_every_s,
         "past_errors": one.ratios.basis if one.ratios else None,
+    }
+
+
+def _crowded_as_json(one: ScenarioForecast) -> Json:
+    """Return nodes that lack memory for a step."""
+    told = one.detail or {}
+    names = ("device", "needed_bytes", "memory_bytes", "largest_batch_size")
+    return {
+        "scenario_id": one.scenario.scenario_id,
+        "node_type": " + ".join(group.node_type for group in one.scenario.worker_groups),
+        "workers": one.scenario.strategy.workers,
+        "system": one.system.name,
+        **{name: told.get(name) for name in names},
     }
 
 

@@ -331,6 +331,16 @@ def profile_commands(answer: "ForecastAnswer", own: OwnWorkload) -> Iterator[str
     yield from advice(answer)
 
 
+def profile_command(
+    target: str, node_type: str, batch_size: int, recipe: Mapping[str, object]
+) -> str:
+    """Return the command that times passes of one's own model on one device of a node."""
+    given = {"worker": node_type, "batch_size": batch_size, **recipe}
+    if not target.startswith(PREFIX):
+        given.pop("sequence_length", None)  # its example batch has the words
+    return f"stepcast profile {target}{_words(given)}"
+
+
 def advice(answer: "ForecastAnswer") -> Iterator[str]:
     """Yield what to do about systems that learn from other networks, and about nodes."""
     if any(needed.of_train for one in answer.refused for needed in one.lacking):

@@ -19,12 +19,9 @@ import pytest
 
 from warehouse import loader
 from warehouse.check import check
-from warehouse.home import DAMAGED
 from warehouse.landed_files import SUMS, seal
 from warehouse.landing import read_tables
-from warehouse.loader import LoadReport
-from warehouse.records import BadInput, DamagedFile, StepcastError
-from warehouse.recovery import recover
+from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:
@@ -79,27 +76,13 @@ def ledger(make: "Maker") -> set[tuple[object, ...]]:
 
 def assert_all_there(make: "Maker", runs: int) -> None:
     """Load, and find every run once, the files tidy and nothing broken."""
-    report = load(make)
+    report = make.warehouse.load()
     assert len(report.loaded) + report.unchanged == runs
     assert report.quarantined == ()
     assert counts(make) == (runs, runs, ROWS * runs, runs)
     assert check(make.home).findings == ()
     names = {path.name for path in make.home.iterdir()}
-    assert names - {DAMAGED} == {"warehouse.duckdb", "history.duckdb", "landing", "journal"}
-
-
-def load(make: "Maker") -> LoadReport:
-    """Load, mending a damaged warehouse first as `stepcast load` does.
-
-    DuckDB writes anew into blocks that hold metadata in use, so a process that is killed in the
-    middle of such a write leaves, rarely, a block that does not match its checksum.
-    """
-    try:
-        return make.warehouse.load()
-    except DamagedFile as error:
-        assert "nothing is lost: `stepcast load` sets it aside" in str(error)
-        assert recover(make.home)
-        return make.warehouse.load()
+    assert names == {"warehouse.duckdb", "history.duckdb", "landing", "journal"}
 
 
 def test_killed_at_any_moment(fresh: "Maker", children: Children) -> None:

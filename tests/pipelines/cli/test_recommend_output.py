@@ -100,6 +100,7 @@ def test_the_answer_for_programs_and_as_a_picture(
         "counted": 3,
         "is_judged": False,
         "has_evidence": True,
+        "is_of_fits": False,
     }
     assert {one["system"] for one in answer["systems"]} == {"async_sgd", "linear"}
     assert answer["front"][-1] == choice["key"]

@@ -1,0 +1,202 @@
+"""`stepcast recommend` among all GPUs that EC2 rents, on a part of the public measurements."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+from models.gpu_step import system
+from tests.forecasting.test_public_fits import load_public
+from tests.models.gpu_step.public import PUBLIC, made_up_steps
+from tests.pipelines.cli.test_recommend import land_prices
+from tests.pipelines.ran import Stepcast
+from tests.pipelines.ran import stepcast as stepcast_of
+
+ASKED = {
+    "--model": "small_cnn",
+    "--image-size": "32",
+    "--batch-size": "64",
+    "--precision": "fp16",
+    "--optimizer": "adamw",
+    "--epochs": "3",
+    "--dataset-samples": "10000000",
+    "--max-hours": "24",
+    "--max-nodes": "2",
+}
+TYPES = 42
+"""With a data sheet and a price in us-east-1; p5e and p6 have none."""
+
+
+class Asked:
+    """A home with a fit to public measurements, and the answer to `ASKED`, twice."""
+
+    def __init__(self, home: Path, words: str, answer: dict[str, Any]) -> None:
+        self.home, self.words, self.answer = home, words, answer
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    """Yield a home with public measurements, prices, a fit to them, and its first answer."""
+    folder = tmp_path_factory.mktemp("gpus")
+    home, picture = folder / "home", folder / "front.svg"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(system, "gpu_steps", made_up_steps)
+        patch.setenv("STEPCAST_HOME", str(home))
+        patch.setenv("COLUMNS", "80")
+        load_public(home)
+        assert stepcast_of("load", str(PUBLIC / "aws_on_demand")).code == 0
+        found = stepcast_of(*options("--front", "--picture", str(picture)))
+        assert found.code == 0, found.err
+        yield Asked(home, found.out, answered(stepcast_of))
+
+
+@pytest.fixture
+def home(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of the history that a test may change."""
+    copy = Path(copytree(asked.home, tmp_path / "home"))
+    monkeypatch.setenv("STEPCAST_HOME", str(copy))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(system, "gpu_steps", made_up_steps)
+    return copy
+
+
+def options(*more: str, **changes: str | None) -> list[str]:
+    """Return the command with some options changed, None: left out."""
+    asked = ASKED | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    given = [(name, value) for name, value in asked.items() if value is not None]
+    return ["recommend", *(word for pair in given for word in pair), *more]
+
+
+def answered(stepcast: Stepcast, *more: str, **changes: str | None) -> dict[str, Any]:
+    found = stepcast(*options("--json", *more, **changes))
+    assert found.code == 0, found.err
+    answer: dict[str, Any] = json.loads(found.out)
+    return answer
+
+
+def types_of_single(answer: dict[str, Any]) -> set[str]:
+    return {one["node_type"] for one in answer["candidates"] if " single " in one["training"]}
+
+
+def test_the_whole_catalogue_is_asked_and_the_answer_is_in_words(asked: Asked) -> None:
+    assert all(len(line) <= 80 for line in asked.words.splitlines())
+    out, known = " ".join(asked.words.split()), asked.answer["coverage"]
+    # One GPU on one node is one way to train; of all others there are one node and two.
+    assert known["asked"] == 2 * TYPES
+    assert (known["is_judged"], known["is_of_fits"], known["has_evidence"]) == (False, True, True)
+    assert f"{known['counted']} of {2 * TYPES} ways to run it have forecasts" in out
+    assert "as wide as errors on public measurements that fits had not seen, after the fact." in out
+    assert "Not on offer: p5e.48xlarge (no price in us-east-1); p6-b200.48xlarge, p6-b300" in out
+    assert "Spot prices of these: none was observed; `stepcast prices collect` asks AWS." in out
+    rows = [line.split("  ")[0] for line in asked.words.splitlines()]
+    shown = ("choice", "cheapest an hour", "newest GPU", "most powerful")
+    assert [row for row in rows if row in shown] == list(shown)
+    prices = {one["node_type"]: one["usd_per_hour"] for one in asked.answer["prices"]}
+    assert (len(prices), prices["p5.4xlarge"]) == (TYPES, 6.88)
+
+
+def test_the_picture_names_the_front(asked: Asked) -> None:
+    drawn = (asked.home.parent / "front.svg").read_text()
+    labels = {one["key"]: one["nodes"] for one in asked.answer["candidates"]}
+    front = [labels[key].partition("@")[0] for key in asked.answer["front"]]
+    assert f">{front[-1]}<" in drawn and "newest GPU" in drawn
+
+
+def test_a_node_trains_on_all_of_its_gpus(stepcast: Stepcast, home: Path, asked: Asked) -> None:
+    """One GPU of eight is no way to run it unless that is asked for: all eight are paid for."""
+    single = types_of_single(asked.answer)
+    assert {"g5.xlarge", "p5.4xlarge", "g4dn.16xlarge"} <= single
+    assert not {"p5.48xlarge", "g5.12xlarge", "p3.8xlarge"} & single
+    alone = answered(stepcast, "--devices-per-node", "1")
+    assert {"p5.48xlarge", "g5.12xlarge", "p3.8xlarge"} <= types_of_single(alone)
+
+
+def test_choice_alternatives_and_rules_follow_from_the_candidates(
+    stepcast: Stepcast, home: Path, asked: Asked
+) -> None:
+    answer = asked.answer
+    kept = [one for one in answer["candidates"] if one["keeps_limits"]]
+    assert answer["choice"] == min(kept, key=lambda one: one["cost_usd"]["value"])
+    fastest = min(kept, key=lambda one: (one["time_s"]["value"], one["cost_usd"]["value"]))
+    assert fastest in (answer["choice"], *answer["alternatives"])
+    least = min(one["usd_per_hour"] for one in answer["candidates"])
+    assert answer["rules"]["cheapest"]["usd_per_hour"] == least
+    hurried = answered(stepcast, minimize="time")
+    assert hurried["choice"]["time_s"] == fastest["time_s"]
+    assert answer["choice"]["key"] in [
+        one["key"] for one in (hurried["choice"], *hurried["alternatives"])
+    ]
+    # Logarithms of ratios are normal: an interval is as far below as above.
+    choice = answer["choice"]
+    assert "left out of its fit" in choice["past_errors"]
+    low, high = (choice["time_s"][name] / choice["time_s"]["value"] for name in ("low", "high"))
+    assert low * high == pytest.approx(1, abs=0.05)
+
+
+def test_what_lacks_memory_is_refused_with_what_it_needs(stepcast: Stepcast, home: Path) -> None:
+    """Ten tensors of 1.5 GB each in float16 beside parameters: a T4 has 14.6 GiB."""
+    answer = answered(stepcast, batch_size="12000")
+    crowded = {one["node_type"]: one for one in answer["without_room"]}
+    assert {"g4dn.xlarge", "p3.2xlarge"} <= crowded.keys()
+    t4 = crowded["g4dn.xlarge"]
+    assert t4["needed_bytes"] > 0.95 * t4["memory_bytes"]
+    assert not crowded.keys() & {one["node_type"] for one in answer["candidates"]}
+    words = " ".join(stepcast(*options(batch_size="12000")).out.split())
+    needs = f"{t4['needed_bytes'] / 2**30:.1f} of {t4['memory_bytes'] / 2**30:.1f} GiB"
+    assert "No room for a batch of 12000 on t4 (g4dn.xlarge; g4dn.2xlarge; g4dn.4xl" in words
+    assert f"needs {needs}; a batch of about {t4['largest_batch_size']} does." in words
+    nowhere = stepcast(*options(batch_size="900000"))
+    assert (nowhere.code, nowhere.out) == (2, "")
+    said = " ".join(nowhere.err.split())
+    assert "small_cnn has no room on any of these nodes: it needs" in said
+
+
+def test_spot_nodes_are_on_offer_where_their_prices_were_observed(
+    stepcast: Stepcast, home: Path
+) -> None:
+    """What a paper printed in 2020 of p3.8xlarge is no price of today's."""
+    seen = datetime(2026, 11, 20, tzinfo=UTC)
+    rows = [("g5.xlarge", "us-east-1", "us-east-1a", "spot", 0.4, 19)]
+    rows += [("g5.xlarge", "us-east-1", "us-east-1b", "spot", 0.5, 19)]
+    land_prices(home, "spot", seen, rows)
+    answer = answered(stepcast, "--as-of", "2026-11-29")
+    spot = [one for one in answer["candidates"] if one["market"] == "spot"]
+    assert {(one["node_type"], one["usd_per_hour"] / one["workers"]) for one in spot} == {
+        ("g5.xlarge", 0.4)
+    }
+    alone = answered(stepcast, "--market", "spot", "--as-of", "2026-11-29")
+    assert {one["node_type"] for one in alone["candidates"]} == {"g5.xlarge"}
+    assert alone["left_out"]["g5.2xlarge"] == "no price in us-east-1"
+    before = stepcast(*options("--market", "spot", "--as-of", "2026-11-10"))
+    assert (before.code, before.out) == (2, "")
+    said = " ".join(before.err.split())
+    assert said.startswith("stepcast: no spot price of a node type with GPUs had been observed")
+
+
+def test_nodes_that_are_named_are_the_only_ones(stepcast: Stepcast, home: Path) -> None:
+    named = answered(stepcast, "--capacity", "g5.2xlarge=1", max_nodes=None)
+    assert {one["nodes"] for one in named["candidates"]} == {"1 g5.2xlarge@64"}
+    assert (named["left_out"], "all_gpus" in named["question"]) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"framework": "tensorflow"}, "--framework tensorflow: of GPUs only PyTorch is known;"),
+        ({"server": "emu.server"}, "--server: of GPUs only PyTorch is known; say with --capacity"),
+        ({"capacity": "g5.xlarge=2"}, "--max-nodes: --capacity says how many nodes there are;"),
+        ({"max_nodes": "20000"}, "expected at most 10,000 nodes of a type to rent, found 20,000"),
+        ({"as_of": "2025-01-01"}, "no price of a node type with GPUs had been observed by 2025-"),
+    ],
+)
+def test_bad_input_is_one_clear_line(
+    stepcast: Stepcast, home: Path, changes: dict[str, str | None], said: str
+) -> None:
+    found = stepcast(*options(**changes))
+    assert (found.code, found.out) == (2, "")
+    assert " ".join(found.err.split()).startswith(f"stepcast: {said}")
+    assert found.err.count("stepcast: ") == 1
