@@ -19,7 +19,7 @@ from forecasting.evaluation import evaluate
 from forecasting.findings.study import with_pending
 from forecasting.inputs import baseline_in_words
 from forecasting.results import by_system, outcome, scaling
-from reports import plots, report
+from reports import report, study_plots
 from studies.messages import Progress
 from studies.plan import REPORT_NAME
 
@@ -48,7 +48,7 @@ def table_asset(of: StudyLineage) -> AssetsDefinition:
         rows = with_pending(round_, outcome(round_, accuracy), history)
         metric, baseline = round_.study.metric.in_words, baseline_in_words(round_.study)
         figures = (
-            plots.scaling(curve, metric, curve["dnn"][0], baseline) for curve in scaling(rows)
+            study_plots.scaling(curve, metric, curve["dnn"][0], baseline) for curve in scaling(rows)
         )
         shown = of_frame(rows, round_, figures, comments(warehouse, "report.accuracy"))
         lineage = {"dagster/column_lineage": _lineage(of, measured)}

@@ -21,7 +21,7 @@ from forecasting.packet_captures import (
     overhead_lines,
     overhead_rows,
 )
-from reports import study_plots
+from reports import async_sgd
 from studies.rounds import Round
 from warehouse.home import code_version
 from warehouse.ledger import FitRecord, RegisteredSystem
@@ -64,7 +64,7 @@ def _overhead(of: StudyLineage) -> AssetsDefinition:
             house.record_fit(record)
         fitted, rows = overhead_lines(profiles), overhead_rows(profiles)
         figures = [
-            study_plots.overhead(rows[key], line, f"{line.node_type} as {line.role}")
+            async_sgd.overhead_plot(rows[key], line, f"{line.node_type} as {line.role}")
             for key, line in fitted.items()
         ]
         frame = pl.DataFrame([line.model_dump() for line in fitted.values()])
@@ -84,7 +84,7 @@ def _http2(of: StudyLineage) -> AssetsDefinition:
             for profile in profiles
             if (rows := announced_windows(profile, "downlink")).height
         }
-        figures = [study_plots.windows(sizes, "downlink")] if sizes else []
+        figures = [async_sgd.windows_plot(sizes, "downlink")] if sizes else []
         return MaterializeResult(metadata=of_frame(behaviours(profiles), round_, figures))
 
     return http2

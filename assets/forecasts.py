@@ -24,7 +24,8 @@ from models.choice.overheads import Overheads
 from models.srift.system import SRIFT
 from models.system import System
 from profilers.probe import PlannedRun
-from reports import study_plots, timeline_plot
+from reports import study_plots
+from reports.timelines import worker_plot
 from studies.messages import Progress, name_some
 from studies.plan import fit_name
 from studies.rounds import Round
@@ -133,7 +134,7 @@ def _timelines(of: StudyLineage) -> AssetsDefinition:
                 found.setdefault(curve.dnn, (curve.scenarios(round_.backend)[-1], model))
         for scenario, model in found.values():
             shown, steps_per_s = simulate_timeline(model, scenario, STEPS)
-            figures.append(timeline_plot.timelines(shown, scenario.label))
+            figures.append(worker_plot(shown, scenario.label))
             rows.append((scenario.label, steps_per_s, shown.intervals.height))
         schema = ["label", "throughput_steps_per_s", "intervals"]
         frame = pl.DataFrame(rows, schema, orient="row")

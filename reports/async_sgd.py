@@ -1,10 +1,11 @@
-"""Sections of the papers' page on asynchronous SGD: tables and figures of the ICPE'20 paper."""
+"""What ICPE'20 shows of asynchronous SGD: tables and figures of the papers' page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 import polars as pl
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.async_sgd import (
@@ -17,9 +18,7 @@ from forecasting.findings.async_sgd import (
     CapturedStep,
     Comparison,
     Convergence,
-    Drift,
     Http2,
-    LinkUse,
     OverheadLine,
     Sensitivity,
     ServerPlacement,
@@ -27,9 +26,10 @@ from forecasting.findings.async_sgd import (
     Varied,
 )
 from models.async_sgd.overhead import Overhead
-from reports import study_plots
-from reports.html import Cell, caption_figure, grid, table
-from reports.wording import DASH, number, percent, share
+from reports.html import Column, TableSection, caption_figure, grid, table, text_column
+from reports.plots import LINEAR, MEASURED, PREDICTED, RESOURCES, blank, coloured, styled
+from reports.study_plots import worker_ticks
+from reports.wording import DASH, number, share, signed, spaced
 
 TITLE = "Li et al., asynchronous SGD in TensorFlow (ICPE 2020)"
 BESIDE: Mapping[str, str] = {
@@ -47,9 +47,9 @@ def sections(found: PaperEvaluation) -> Iterator[str]:
     yield http2_section(captures.http2)
     yield traced_steps_section(found.traced_steps)
     yield overhead_section(captures.overheads)
-    yield end_times_section(captures.end_times)
+    yield END_TIMES.html(captures.end_times)
     yield windows_section(captures.windows)
-    yield order_section(captures.orders)
+    yield ORDERS.html(captures.orders)
     yield convergence_section(found.convergence)
     yield servers_section(found.servers)
 
@@ -57,65 +57,74 @@ def sections(found: PaperEvaluation) -> Iterator[str]:
 # Overhead of received tensors (section 3.2.1, Fig. 10 of the ICPE'20 paper).
 
 
-_HEAD = ("received by", "node type", "α, ns/B", "95 %", "β, ms", "95 %", "R²", "transfers")
+_OVERHEAD = (
+    text_column("received by", "role"),
+    text_column("node type", "node_type"),
+    Column("α, ns/B", lambda line: f"{1e9 * line.alpha_s_per_byte:.2f}"),
+    Column("95 %", lambda line: f"{1e9 * line.alpha_low:.2f} to {1e9 * line.alpha_high:.2f}"),
+    Column("β, ms", lambda line: f"{1e3 * line.beta_s:.2f}"),
+    Column("95 %", lambda line: f"{1e3 * line.beta_low:.2f} to {1e3 * line.beta_high:.2f}"),
+    Column("R²", "r_squared", "{:.3f}".format),
+    Column("transfers", "n", "{:,}".format),
+)
 
 
 def overhead_section(received: Sequence[OverheadLine]) -> str:
     """Return the fitted lines and a figure of each, nothing if there are none."""
     if not received:
         return ""
-    figures = []
-    for one in received:
-        drawn = study_plots.overhead(one.rows, one.line)
-        said = caption_figure(drawn, _described(one.line), "Bars: 10 to 90 % of a size.")
-        figures.append((f"{one.line.node_type} as {one.line.role}", said))
+    figures = [
+        (
+            f"{fitted.line.node_type} as {fitted.line.role}",
+            caption_figure(
+                overhead_plot(fitted.rows, fitted.line),
+                f"Overhead by size of tensor, {fitted.line.node_type} as {fitted.line.role}. "
+                f"{1e9 * fitted.line.alpha_s_per_byte:.2f} ns/B, "
+                f"{1e3 * fitted.line.beta_s:.2f} ms",
+                "Bars: 10 to 90 % of a size.",
+            ),
+        )
+        for fitted in received
+    ]
     return (
         "<h2>What receiving a tensor takes beside its bytes</h2>"
         "<p>Recorded end of a transfer less its last packet, α × size + β by ordinary least "
         "squares over all captured profiles of the round. Intervals take residuals for "
         "independent and normal, which waits for a share of the processor are not: read them "
         "beside R².</p>"
-        f"{table(_HEAD, [_row(one.line) for one in received])}<p></p>{grid(figures)}"
-    )
-
-
-def _row(line: Overhead) -> list[Cell]:
-    return [
-        Cell(line.role, is_number=False),
-        Cell(line.node_type, is_number=False),
-        Cell(f"{1e9 * line.alpha_s_per_byte:.2f}"),
-        Cell(f"{1e9 * line.alpha_low:.2f} to {1e9 * line.alpha_high:.2f}"),
-        Cell(f"{1e3 * line.beta_s:.2f}"),
-        Cell(f"{1e3 * line.beta_low:.2f} to {1e3 * line.beta_high:.2f}"),
-        Cell(f"{line.r_squared:.3f}"),
-        Cell(f"{line.n:,}"),
-    ]
-
-
-def _described(line: Overhead) -> str:
-    return (
-        f"Overhead by size of tensor, {line.node_type} as {line.role}. "
-        f"{1e9 * line.alpha_s_per_byte:.2f} ns/B, {1e3 * line.beta_s:.2f} ms"
+        f"{table(_OVERHEAD, [fitted.line for fitted in received])}<p></p>{grid(figures)}"
     )
 
 
 # HTTP/2 behaviour of gRPC (section 3.2.2, Figs. 3(a), 11 and 12 of the ICPE'20 paper).
 
 
-_HTTP2_HEAD = (
-    "profile",
-    "direction",
-    "WIN, first to last",
-    "largest tensor",
-    "streams",
-    "longer than WIN",
-    "suspended",
-    "after, median",
-    "rule holds",
-    "rule holds, longer",
-    "in order of requests",
-    "in order of starts",
-    "most open",
+def _size(size_bytes: float | None) -> str:
+    if size_bytes is None:
+        return DASH
+    return f"{size_bytes / 2**20:.3g} MiB" if size_bytes >= 2**15 else f"{size_bytes:.0f} B"
+
+
+def _window(row: Mapping[str, float]) -> str:
+    """Return WIN, first to last."""
+    first, last = _size(row["first_window_bytes"]), _size(row["window_bytes"])
+    return first if first == last else f"{first} to {last}"
+
+
+_HTTP2 = (
+    text_column("profile", "title"),
+    text_column("direction"),
+    Column("WIN, first to last", _window, sorted_by="first_window_bytes"),
+    Column("largest tensor", "largest_bytes", _size, sorted_by="largest_bytes"),
+    Column("streams"),
+    Column("longer than WIN", "longer"),
+    Column("suspended"),
+    Column("after, median", "first_service_bytes", _size, sorted_by="first_service_bytes"),
+    Column("rule holds", "rule_holds", share),
+    Column("rule holds, longer", "rule_holds_longer", share),
+    Column("in order of requests", "in_order_of_requests", share),
+    Column("in order of starts", "in_order_of_starts", share),
+    Column("most open", "most_open"),
 )
 
 
@@ -129,43 +138,18 @@ def http2_section(found: Http2 | None) -> str:
         "paper's: a stream is suspended once, after WIN, if it is longer and others wait, and then "
         "sent to its end. In order: share of neighbours that came in the order in which they were "
         "asked for, and in which their records start.</p>"
-        f"{table(_HTTP2_HEAD, [_http2_row(row) for row in found.behaviours.to_dicts()])}<p></p>"
+        f"{table(_HTTP2, found.behaviours)}<p></p>"
         f"{grid([*_windows(found.announced), *_step(found.step)])}"
     )
-
-
-def _http2_row(row: dict[str, Any]) -> list[Cell]:
-    first, last = _size(row["first_window_bytes"]), _size(row["window_bytes"])
-    shares = ("rule_holds", "rule_holds_longer", "in_order_of_requests", "in_order_of_starts")
-    return [
-        Cell(row["title"], is_number=False),
-        Cell(row["direction"], is_number=False),
-        Cell(first if first == last else f"{first} to {last}", value=row["first_window_bytes"]),
-        _sized(row["largest_bytes"]),
-        *(Cell(str(row[name])) for name in ("streams", "longer", "suspended")),
-        _sized(row["first_service_bytes"]),
-        *(Cell(share(row[name])) for name in shares),
-        Cell(str(row["most_open"])),
-    ]
-
-
-def _sized(size_bytes: float | None) -> Cell:
-    return Cell(_size(size_bytes), value=size_bytes)
-
-
-def _size(size_bytes: float | None) -> str:
-    if size_bytes is None:
-        return DASH
-    return f"{size_bytes / 2**20:.3g} MiB" if size_bytes >= 2**15 else f"{size_bytes:.0f} B"
 
 
 def _windows(announced: Mapping[str, pl.DataFrame]) -> list[tuple[str, str]]:
     """Return WIN over time, by network."""
     if not announced:
         return []
-    figure = study_plots.windows(announced)
     described = "Flow-control window of the downlink by seconds since its first announcement"
-    return [("WIN as the worker announced it", caption_figure(figure, described, "Downlink."))]
+    figure = caption_figure(windows_plot(announced), described, "Downlink.")
+    return [("WIN as the worker announced it", figure)]
 
 
 def _step(captured: CapturedStep | None) -> list[tuple[str, str]]:
@@ -178,7 +162,7 @@ def _step(captured: CapturedStep | None) -> list[tuple[str, str]]:
         (
             f"Streams of one downlink, {captured.title}",
             caption_figure(
-                study_plots.multiplexing(down),
+                multiplexing_plot(down),
                 f"When each of {streams} streams was sent in traced step {step}; "
                 f"{down.height - streams} interruptions",
                 f"Traced step {step}: the one with most pieces.",
@@ -187,7 +171,7 @@ def _step(captured: CapturedStep | None) -> list[tuple[str, str]]:
         (
             f"What the link carried in a step, {captured.title}",
             caption_figure(
-                study_plots.link_use(captured.carried, BIN_US),
+                link_use_plot(captured.carried, BIN_US),
                 f"Megabits per second on the worker's link during traced step {step}",
                 f"Traced step {step}, over {BIN_US // 1000} ms at a time.",
             ),
@@ -195,35 +179,24 @@ def _step(captured: CapturedStep | None) -> list[tuple[str, str]]:
     ]
 
 
-# Table 1 of the ICPE'20 paper.
+# How wrong predicted ends of downlink streams are (Table 1 of the ICPE'20 paper).
 
 
-_END_TIMES_HEAD = ("network", "average", "median", "95th percentile", "maximum", "streams")
-_STATISTICS = ("mean", "median", "p95", "maximum")
-
-
-def end_times_section(rows: pl.DataFrame) -> str:
-    """Return how wrong predicted ends of downlink streams are, nothing if none was captured.
-
-    `rows` are what `forecasting.packet_captures.end_time_errors` returns.
-    """
-    if rows.is_empty():
-        return ""
-    body = [
-        [
-            Cell(row["dnn"], is_number=False),
-            *(Cell(share(row[name])) for name in _STATISTICS),
-            Cell(f"{row['n']:,}"),
-        ]
-        for row in rows.to_dicts()
-    ]
-    return (
-        "<h2>When tensors had arrived, forecast and captured</h2>"
-        "<p>From the recorded starts of a step's transfers, a link that sends one stream after the "
-        "other at the goodput of one flow ends each of them at some moment. |that − its last "
-        "packet| / (time of its last packet since the step's start), as in Table 1 of the paper."
-        f"</p>{table(_END_TIMES_HEAD, body)}"
-    )
+END_TIMES = TableSection(
+    "When tensors had arrived, forecast and captured",
+    "From the recorded starts of a step's transfers, a link that sends one stream after the "
+    "other at the goodput of one flow ends each of them at some moment. |that − its last "
+    "packet| / (time of its last packet since the step's start), as in Table 1 of the paper.",
+    (
+        text_column("network", "dnn"),
+        Column("average", "mean", share),
+        Column("median", format=share),
+        Column("95th percentile", "p95", share),
+        Column("maximum", format=share),
+        Column("streams", "n", "{:,}".format),
+    ),
+)
+"""Of rows of `forecasting.packet_captures.end_time_errors`."""
 
 
 # When each resource is at work in traced steps (Figs. 3(b) and 4 of the ICPE'20 paper).
@@ -233,7 +206,14 @@ def traced_steps_section(traced: Sequence[TracedSteps]) -> str:
     """Return the first traced steps of each network, nothing without profiles."""
     if not traced:
         return ""
-    figures = [(one.dnn, _figure(one)) for one in traced]
+    said = f"When downlink, worker, uplink and server were at work in {SHOWN_STEPS} traced steps"
+    figures = [
+        (
+            steps.dnn,
+            caption_figure(busy_plot(steps.rows), f"{said}, {steps.label}", steps.label),
+        )
+        for steps in traced
+    ]
     return (
         "<h2>What a profiled step consists of</h2>"
         "<p>One worker's traced steps, as TensorFlow recorded them: a "
@@ -242,87 +222,61 @@ def traced_steps_section(traced: Sequence[TracedSteps]) -> str:
     )
 
 
-def _figure(traced: TracedSteps) -> str:
-    described = (
-        f"When downlink, worker, uplink and server were at work in {SHOWN_STEPS} traced steps, "
-        f"{traced.label}"
-    )
-    return caption_figure(study_plots.busy(traced.rows), described, traced.label)
-
-
 # Sensitivity of predictions to WIN ± 50 % (section 3.2.2 of the ICPE'20 paper).
 
 
-_WINDOWS_HEAD = (
-    "profile",
-    "WIN",
-    "W",
-    "not suspended, steps/s",
-    *(f"WIN × {factor:g}" for factor in FACTORS),
+_CHANGED = [f"WIN × {factor:g}" for factor in FACTORS]
+_WINDOWS = TableSection(
+    "What another flow-control window would change",
+    "Predictions let no stream be suspended. What they would be under the paper's rule, "
+    "with the window that the worker announced first (or 1 MiB, hypothetical, where every "
+    "tensor is shorter), and half of it more or less; change against the first column. Nothing "
+    "here is in the ledger.",
+    (
+        text_column("profile", "title"),
+        text_column("WIN", lambda row: f"{row['window_bytes'] / 2**20:g} MiB, {row['window']}"),
+        Column("W", "workers"),
+        Column("not suspended, steps/s", "value", number),
+        *(Column(name, format=signed) for name in _CHANGED),
+    ),
 )
 
 
 def windows_section(found: Sequence[Sensitivity]) -> str:
     """Return predictions under the paper's rule; nothing if no packets were captured."""
-    if not found:
-        return ""
-    body = [row for one in found for row in _rows(one)]
-    return (
-        "<h2>What another flow-control window would change</h2>"
-        "<p>Predictions let no stream be suspended. What they would be under the paper's rule, "
-        "with the window that the worker announced first (or 1 MiB, hypothetical, where every "
-        "tensor is shorter), and half of it more or less; change against the first column. Nothing "
-        f"here is in the ledger.</p>{table(_WINDOWS_HEAD, body)}"
-    )
+    return _WINDOWS.html([row for sensitivity in found for row in _by_workers(sensitivity)])
 
 
-def _rows(sensitivity: Sensitivity) -> list[list[Cell]]:
-    rows = []
-    for one in sensitivity.rows.partition_by("workers", maintain_order=True):
-        changed = one.filter(pl.col("window") != "none")
-        window, window_bytes = changed.select("window", "window_bytes").row(0)
-        rows.append(
-            [
-                Cell(sensitivity.title, is_number=False),
-                Cell(f"{window_bytes / 2**20:g} MiB, {window}", is_number=False),
-                Cell(str(one["workers"][0])),
-                Cell(number(one["value"][0])),
-                *(Cell(percent(change, signed=True)) for change in changed["change_percent"]),
-            ]
-        )
-    return rows
+def _by_workers(sensitivity: Sensitivity) -> Iterator[Mapping[str, object]]:
+    """Yield a number of workers, its forecast, and by how much each window changes it."""
+    for rows in sensitivity.rows.partition_by("workers", maintain_order=True):
+        changed = rows.filter(pl.col("window") != "none")
+        yield {
+            "title": sensitivity.title,
+            **changed.select("window", "window_bytes").row(0, named=True),
+            **rows.select("workers", "value").row(0, named=True),
+            **dict(zip(_CHANGED, changed["change_percent"], strict=True)),
+        }
 
 
 # Which orders of transfers were kept (sections 3.3 and 4.2, Figs. 18 and 19).
 
 
-_ORDER_HEAD = ("profile", "order", "kept", "pairs enforced", "as asked for", "steps")
-
-
-def order_section(rows: pl.DataFrame) -> str:
-    """Return the share of pairs in order of each profile, nothing if none was captured.
-
-    `rows` are what `forecasting.packet_captures.kept_orders` returns.
-    """
-    if rows.is_empty():
-        return ""
-    body = [
-        [
-            Cell(row["title"], is_number=False),
-            Cell(row["order"], is_number=False),
-            Cell(share(row["kept"])),
-            Cell(f"{row['pairs']:,}"),
-            Cell(share(row["as_requested"])),
-            Cell(str(row["steps"])),
-        ]
-        for row in rows.to_dicts()
-    ]
-    return (
-        "<h2>In which order tensors were sent</h2>"
-        "<p>Share of the pairs of a step's downlink transfers whose first packets came in the "
-        "order that was enforced, and in the order in which the worker asked for them; chance is "
-        f"50 %. The framework enforces none.</p>{table(_ORDER_HEAD, body)}"
-    )
+ORDERS = TableSection(
+    "In which order tensors were sent",
+    "Share of the pairs of a step's downlink transfers whose first packets came in the "
+    "order that was enforced, and in the order in which the worker asked for them; chance is "
+    "50 %. The framework enforces none.",
+    (
+        text_column("profile", "title"),
+        text_column("order"),
+        Column("kept", format=share),
+        Column("pairs enforced", "pairs", "{:,}".format),
+        Column("as asked for", "as_requested", share),
+        Column("steps"),
+    ),
+)
+"""Of rows of `forecasting.packet_captures.kept_orders`."""
 
 
 # Curves that differ in one thing: batch (Fig. 2), order (18), link speed, servers (25).
@@ -339,23 +293,23 @@ _TITLES: Mapping[Varied, str] = {
 
 def comparisons_section(comparisons: Sequence[Comparison]) -> str:
     """Return a figure of each group of curves; nothing without any."""
-    return "".join(
-        _of([comparison for comparison in comparisons if comparison.varied == varied], title)
+    figures = {
+        title: [
+            (
+                comparison.shared,
+                caption_figure(
+                    comparison_plot(comparison.curves),
+                    f"Examples per second by number of workers, {comparison.shared}, "
+                    f"{title.lower()}",
+                    "Examples/s of all workers.",
+                ),
+            )
+            for comparison in comparisons
+            if comparison.varied == varied
+        ]
         for varied, title in _TITLES.items()
-    )
-
-
-def _of(comparisons: Sequence[Comparison], title: str) -> str:
-    figures = []
-    for comparison in comparisons:
-        described = (
-            f"Examples per second by number of workers, {comparison.shared}, {title.lower()}"
-        )
-        drawn = study_plots.comparison(comparison.curves)
-        figures.append(
-            (comparison.shared, caption_figure(drawn, described, "Examples/s of all workers."))
-        )
-    return f"<h2>{title}</h2>{grid(figures)}" if figures else ""
+    }
+    return "".join(f"<h2>{title}</h2>{grid(drawn)}" for title, drawn in figures.items() if drawn)
 
 
 # Throughput out of the initial synchronisation, and links in use (Figs. 9, 16 and 24).
@@ -365,40 +319,53 @@ def convergence_section(convergence: Convergence | None) -> str:
     """Return measured and simulated throughput by steps; nothing if it is not known."""
     if convergence is None:
         return ""
+    drifts = [
+        (
+            drift.dnn,
+            caption_figure(
+                convergence_plot(drift.measured, drift.simulated),
+                f"Steps per second of all workers by steps since the start, {drift.label}",
+                drift.label,
+            ),
+        )
+        for drift in convergence.drifts
+    ]
+    links = [
+        (
+            f"{'First steps' if use.first else 'Later steps'}, {use.label}",
+            caption_figure(
+                active_links_plot(use.rows),
+                f"When each connection had data under way, {use.label}",
+                "Simulated.",
+            ),
+        )
+        for use in convergence.links
+    ]
     return (
         "<h2>How workers drift apart after the start</h2>"
         "<p>All workers start at a barrier, in the simulation too, and drift apart. Steps per "
         f"second over {WINDOW_STEPS} steps of each worker at a time; neither predictions nor "
-        f"measurements count the first ones. Simulated: mean of {SEEDS} seeds.</p>"
-        f"{grid([_drift(drift) for drift in convergence.drifts])}"
+        f"measurements count the first ones. Simulated: mean of {SEEDS} seeds.</p>{grid(drifts)}"
         f"<h2>When links are in use</h2><p>Simulated: the first steps, and later ones.</p>"
-        f"{grid([_links(link) for link in convergence.links])}"
+        f"{grid(links)}"
     )
-
-
-def _drift(drift: Drift) -> tuple[str, str]:
-    described = f"Steps per second of all workers by steps since the start, {drift.label}"
-    drawn = study_plots.convergence(drift.measured, drift.simulated)
-    return drift.dnn, caption_figure(drawn, described, drift.label)
-
-
-def _links(use: LinkUse) -> tuple[str, str]:
-    described = f"When each connection had data under way, {use.label}"
-    title = "First steps" if use.first else "Later steps"
-    drawn = study_plots.active_links(use.rows)
-    return f"{title}, {use.label}", caption_figure(drawn, described, "Simulated.")
 
 
 # How variables are divided among servers (section 5, Fig. 23 of the ICPE'20 paper).
 
 
-_SERVERS_HEAD = (
-    "network",
-    "variables",
-    "servers",
-    "placement",
-    "fullest server",
-    "share of the fullest",
+def _share_of_fullest(placed: ServerPlacement) -> str:
+    total = sum(placed.held_bytes)
+    return share(max(placed.held_bytes) / total if total else None)
+
+
+_SERVERS = (
+    text_column("network", "dnn"),
+    Column("variables"),
+    Column("servers", lambda placed: len(placed.held_bytes)),
+    text_column("placement", format=spaced),
+    Column("fullest server", lambda placed: f"{max(placed.held_bytes) / 1e6:.2f} MB"),
+    Column("share of the fullest", _share_of_fullest),
 )
 
 
@@ -407,41 +374,202 @@ def servers_section(placed: Sequence[ServerPlacement]) -> str:
     if not placed:
         return ""
     figures = [
-        (dnn, _balance_figure(dnn, list(found)))
-        for dnn, found in groupby(placed, lambda one: one.dnn)
+        (dnn, _balance_figure(dnn, list(placements)))
+        for dnn, placements in groupby(placed, lambda placement: placement.dnn)
     ]
     return (
         "<h2>How variables are divided among servers</h2>"
         "<p>In turn, as TensorFlow places them, and each on the server that holds fewest bytes so "
         "far. As transferred: what no step sends counts as none.</p>"
-        f"{table(_SERVERS_HEAD, [_servers_row(one) for one in placed])}<p></p>{grid(figures)}"
+        f"{table(_SERVERS, placed)}<p></p>{grid(figures)}"
     )
 
 
-def _balance_figure(dnn: str, placed: Sequence[ServerPlacement]) -> str:
-    most = max(SERVERS)
+def _balance_figure(dnn: str, placements: Sequence[ServerPlacement]) -> str:
     held = {
-        f"M={len(one.held_bytes)}, {_rule(one)}": (
-            *one.held_bytes,
-            *[0] * (most - len(one.held_bytes)),
+        f"M={len(placed.held_bytes)}, {spaced(placed.placement)}": (
+            *placed.held_bytes,
+            *[0] * (max(SERVERS) - len(placed.held_bytes)),
         )
-        for one in placed
+        for placed in placements
     }
     described = f"Bytes of variables on each server, {dnn}"
-    return caption_figure(study_plots.balance(held), described, "Variables alone.")
+    return caption_figure(balance_plot(held), described, "Variables alone.")
 
 
-def _servers_row(placed: ServerPlacement) -> list[Cell]:
-    held, fullest = placed.held_bytes, max(placed.held_bytes)
-    return [
-        Cell(placed.dnn, is_number=False),
-        Cell(str(placed.variables)),
-        Cell(str(len(held))),
-        Cell(_rule(placed), is_number=False),
-        Cell(f"{fullest / 1e6:.2f} MB"),
-        Cell(share(fullest / sum(held) if sum(held) else None)),
-    ]
+# Figures: curves, convergence, links, balance.
 
 
-def _rule(placed: ServerPlacement) -> str:
-    return placed.placement.replace("_", " ")
+@styled
+def comparison_plot(curves: Mapping[str, pl.DataFrame]) -> Figure:
+    """Plot examples per second by workers: predicted as lines, measured as squares.
+
+    Frames by label have workers, predicted and measured (NULL: not known), examples per second.
+    """
+    figure, axes = blank()
+    for color, (label, rows) in coloured(curves.items()):
+        axes.plot(rows["workers"], rows["predicted"], "-o", ms=3, color=color, label=label)
+        known = rows.filter(pl.col("measured").is_not_null())
+        axes.plot(known["workers"], known["measured"], "s", ms=7, mfc="none", color=color)
+    ticks = worker_ticks(curves.values())
+    axes.set(xlabel="workers", ylabel="examples/s of all workers", xticks=ticks)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="best", title="line predicted, square measured", title_fontsize="small")
+    return figure
+
+
+@styled
+def convergence_plot(measured: pl.DataFrame, simulated: pl.DataFrame) -> Figure:
+    """Plot throughput by steps since the start; frames have step and steps_per_s."""
+    figure, axes = blank()
+    kinds = ((simulated, PREDICTED, "-", "simulated"), (measured, MEASURED, "-s", "measured"))
+    for rows, color, style, label in kinds:
+        axes.plot(rows["step"], rows["steps_per_s"], style, ms=5, color=color, label=label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(xlabel="steps of each worker since the start", ylabel="steps/s of all workers")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="lower right")
+    return figure
+
+
+@styled
+def active_links_plot(rows: pl.DataFrame) -> Figure:
+    """Plot when each connection had data under way, over how many did in its direction.
+
+    `rows` has resource, worker, server, start_s and end_s.
+    """
+    figure, axes = blank()
+    connections = rows.select("resource", "server", "worker").unique().sort(pl.all())
+    labels = []
+    for place, (resource, server, worker) in enumerate(connections.iter_rows()):
+        bars = rows.filter(resource=resource, server=server, worker=worker)
+        spans = bars.select("start_s", pl.col("end_s") - pl.col("start_s")).rows()
+        axes.broken_barh(spans, (place - 0.35, 0.7), color=RESOURCES[resource])
+        labels.append(f"{resource}, server {server + 1}, worker {worker + 1}")
+    axes.set_yticks(range(len(labels)), labels=labels)
+    axes.invert_yaxis()
+    axes.set(xlabel="seconds")
+    return figure
+
+
+@styled
+def busy_plot(rows: pl.DataFrame) -> Figure:
+    """Plot when each resource was at work in some steps, laid end to end.
+
+    `rows` has step, resource, start_us and end_us.
+    """
+    figure, axes = blank()
+    for place, (resource, color) in enumerate(RESOURCES.items()):
+        bars = rows.filter(resource=resource)
+        spans = bars.select(
+            pl.col("start_us") / 1e3, (pl.col("end_us") - pl.col("start_us")) / 1e3
+        ).rows()
+        axes.broken_barh(spans, (place - 0.35, 0.7), color=color)
+    for start_us in rows.group_by("step").agg(pl.col("start_us").min())["start_us"].sort()[1:]:
+        axes.axvline(start_us / 1e3, color=LINEAR, ls=":", lw=1)
+    axes.set_yticks(range(len(RESOURCES)), labels=list(RESOURCES))
+    axes.invert_yaxis()
+    axes.set(xlabel="milliseconds since the first step's start")
+    return figure
+
+
+@styled
+def balance_plot(held: Mapping[str, Sequence[int]]) -> Figure:
+    """Plot the bytes of variables on each server, one bar per label, stacked by server."""
+    figure, axes = blank()
+    lefts = [0.0] * len(held)
+    for color, (server, sizes_bytes) in coloured(enumerate(zip(*held.values(), strict=True), 1)):
+        widths = [size_bytes / 1e6 for size_bytes in sizes_bytes]
+        axes.barh(list(held), widths, left=lefts, color=color, label=f"server {server}")
+        lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
+    axes.invert_yaxis()
+    axes.set(xlabel="variables, MB")
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+# Figures of captured packets: overhead by size, windows over time, streams of a step.
+
+
+@styled
+def overhead_plot(rows: pl.DataFrame, line: Overhead, title: str = "") -> Figure:
+    """Plot overhead against size: median and 10 to 90 % of each size, and the fitted line.
+
+    `rows` has size_bytes and overhead_s.
+    """
+    figure, axes = blank(title)
+    sizes = (
+        rows.group_by("size_bytes")
+        .agg(
+            low=pl.col("overhead_s").quantile(0.1),
+            median=pl.col("overhead_s").median(),
+            high=pl.col("overhead_s").quantile(0.9),
+        )
+        .with_columns(mb=pl.col("size_bytes") / 1e6)
+        .sort("mb")
+    )
+    axes.vlines(sizes["mb"], sizes["low"] * 1e3, sizes["high"] * 1e3, color=LINEAR, alpha=0.6)
+    axes.plot(sizes["mb"], sizes["median"] * 1e3, "o", ms=4, color=MEASURED, label="median")
+    ends = [0.0, float(sizes["mb"][-1])]
+    fitted = [1e3 * (line.alpha_s_per_byte * 1e6 * mb + line.beta_s) for mb in ends]
+    axes.plot(ends, fitted, color=PREDICTED, label="fitted line")
+    axes.set(xlabel="tensor, MB", ylabel="overhead, ms")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left")
+    return figure
+
+
+@styled
+def windows_plot(announced: Mapping[str, pl.DataFrame], title: str = "") -> Figure:
+    """Plot WIN as announced over time; frames by label have seconds and window_bytes."""
+    figure, axes = blank(title)
+    latest = max((float(rows["seconds"][-1]) for rows in announced.values()), default=0.0)
+    for color, (label, rows) in coloured(announced.items()):
+        seconds = [*rows["seconds"], latest]
+        windows_bytes = (*rows["window_bytes"], rows["window_bytes"][-1])
+        mib = [window_bytes / 2**20 for window_bytes in windows_bytes]
+        axes.step(seconds, mib, where="post", color=color, label=label)
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set(xlabel="seconds since the first SETTINGS", ylabel="WIN, MiB")
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+@styled
+def multiplexing_plot(pieces: pl.DataFrame) -> Figure:
+    """Plot which stream was sent when, a row per stream in the order of their first packets.
+
+    `pieces` is what `models.async_sgd.http2` returns; streams sent in several pieces stand out.
+    """
+    figure, axes = blank()
+    streams = pieces.select("server", "stream").unique(maintain_order=True).with_row_index("row")
+    rows = pieces.join(streams, on=["server", "stream"]).with_columns(
+        suspended=pl.len().over("row") > 1
+    )
+    kinds = ((False, PREDICTED, "in one piece"), (True, MEASURED, "in several"))
+    for suspended, color, label in kinds:
+        part = rows.filter(suspended=suspended)
+        start_ms = part["start_us"] / 1e3
+        axes.barh(
+            part["row"], (part["end_us"] - part["start_us"]) / 1e3, left=start_ms, color=color,
+            label=f"{label} ({part['row'].n_unique()})",
+        )  # fmt: skip
+    axes.invert_yaxis()
+    axes.set(xlabel="milliseconds since the step's start", ylabel="stream, by first packet")
+    axes.legend(loc="lower left")
+    return figure
+
+
+@styled
+def link_use_plot(carried: Mapping[str, pl.DataFrame], bin_us: int) -> Figure:
+    """Plot what a link carried during one step; by direction start_us of each bin, and Bps."""
+    figure, axes = blank()
+    for direction, rows in carried.items():
+        axes.bar(
+            rows["start_us"] / 1e3, rows["Bps"] * 8e-6, width=bin_us / 1e3, align="edge",
+            color=RESOURCES[direction], alpha=0.6, label=direction,
+        )  # fmt: skip
+    axes.set(xlabel="milliseconds since the step's start", ylabel="Mb/s")
+    axes.legend(loc="best")
+    return figure

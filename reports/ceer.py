@@ -1,6 +1,7 @@
 """Sections of the papers' page on Ceer: operations, devices, unseen DNNs, chosen instances."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import cycle
 from math import isinf
 
 import numpy as np
@@ -10,8 +11,6 @@ from matplotlib.figure import Figure
 from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.ceer import (
     Devices,
-    HeavyRegressions,
-    InstanceChoice,
     Operations,
     StepErrors,
     StepOverhead,
@@ -19,9 +18,9 @@ from forecasting.findings.ceer import (
     UnseenErrors,
 )
 from models.ceer.recommendation import InstanceCandidate
-from reports.html import Cell, caption_figure, grid, table
-from reports.plots import LINEAR, SERIES, blank, styled
-from reports.wording import DASH, percent, share, span
+from reports.html import Column, TableSection, caption_figure, grid, table, text_column
+from reports.plots import LINEAR, blank, series, styled
+from reports.wording import DASH, share, signed_share, spaced, span
 
 TITLE = "Hafeez and Gandhi, Ceer"
 BESIDE: Mapping[str, str] = {
@@ -40,7 +39,7 @@ def sections(found: PaperEvaluation) -> Iterator[str]:
         yield operations_section(shown.operations)
         yield devices_section(shown.devices)
         yield unseen_section(shown.unseen)
-        yield choices_section(shown.choices)
+        yield CHOICES.html(shown.choices)
 
 
 # What operations take, cost, and by how much they vary (section III of Ceer, Figs. 2 to 5).
@@ -66,10 +65,10 @@ def operations_section(found: Operations) -> str:
     if found.times["usd"].is_not_null().any():
         figures.append(("Cost of heavy operations", _costs(found.times)))
     figures.append(("How much they vary", _deviations(found.deviations)))
-    figures += [(f"{one.type} by input", _by_input(one)) for one in found.by_input]
+    figures += [(f"{times.type} by input", _by_input(times)) for times in found.by_input]
     return (
         f"<h2>Time of single operations</h2>{grid(figures)}{said}{_shares(found.shares)}"
-        f"{_REGRESSIONS}{_regressions(found.regressions)}"
+        f"{_REGRESSIONS}{table(_REGRESSION_COLUMNS, found.regressions)}"
     )
 
 
@@ -118,33 +117,25 @@ def _by_input(found: TimeByInput) -> str:
     )
 
 
-def _shares(found: pl.DataFrame) -> str:
-    head = ("DNN", "node type", "heavy", "light", "CPU")
-    body = [
-        [
-            Cell(str(dnn), is_number=False),
-            Cell(str(node_type), is_number=False),
-            *(
-                Cell(share(dict(one.select("class", "share").iter_rows()).get(name, 0.0)))
-                for name in ("heavy", "light", "cpu")
-            ),
-        ]
-        for (dnn, node_type), one in found.group_by("dnn", "node_type", maintain_order=True)
-    ]
-    return table(head, body)
+_SHARES = (
+    text_column("DNN", "dnn"),
+    text_column("node type", "node_type"),
+    Column("heavy", lambda row: row.get("heavy") or 0.0, share),
+    Column("light", lambda row: row.get("light") or 0.0, share),
+    Column("CPU", lambda row: row.get("cpu") or 0.0, share),
+)
+_REGRESSION_COLUMNS = (
+    text_column("type"),
+    text_column("forms", format=", ".join),
+    text_column("R²", "r_squared", lambda values: span(values, "{:.2f}")),
+    text_column("error of the sum", "sum_error", lambda values: span(values, "{:.1%}")),
+    Column("operations", "points"),
+)
 
 
-def _regressions(found: Sequence[HeavyRegressions]) -> str:
-    body = []
-    for one in found:
-        cells = (
-            ", ".join(one.forms),
-            span(one.r_squared, "{:.2f}"),
-            span(one.sum_error, "{:.1%}"),
-        )
-        names = (Cell(text, is_number=False) for text in (one.type, *cells))
-        body.append([*names, Cell(str(one.points))])
-    return table(("type", "forms", "R²", "error of the sum", "operations"), body)
+def _shares(rows: pl.DataFrame) -> str:
+    wide = rows.pivot("class", index=["dnn", "node_type"], values="share", maintain_order=True)
+    return table(_SHARES, wide)
 
 
 # Several devices: how much shorter epochs are, and S (sections III-D and IV-C, Figs. 6 and 7).
@@ -155,8 +146,8 @@ def devices_section(devices: Devices | None) -> str:
     if devices is None:
         return ""
     figures = [
-        *((f"{dnn} on several devices", _scaling(one)) for dnn, one in devices.relative.items()),
-        *((_title(one), _overheads(one)) for one in devices.beside),
+        *((f"{dnn} on several devices", _scaling(rows)) for dnn, rows in devices.relative.items()),
+        *((_title(overhead), _overheads(overhead)) for overhead in devices.beside),
     ]
     return f"<h2>Several devices in a node</h2>{grid(figures)}"
 
@@ -212,39 +203,10 @@ _RANKINGS = (
 )
 
 
-def unseen_section(unseen: UnseenErrors | None) -> str:
-    """Return tables of errors on the test set; nothing where none of it was profiled."""
-    if unseen is None:
-        return ""
-    parts = (
-        ("Steps", _STEPS, _steps(unseen.steps)),
-        ("Operations", _OPERATIONS, _operations(unseen.operations)),
-        (
-            "Order of node types",
-            _RANKINGS.format(noise=share(unseen.noise or 0.0)),
-            _order(unseen.rankings),
-        ),
-    )
-    return "".join(f"<h2>{title} of unseen DNNs</h2>{said}{shown}" for title, said, shown in parts)
-
-
-def _steps(errors: Sequence[StepErrors]) -> str:
-    """Return errors of the test set, whole and ablated, then of each DNN, with n."""
-    head = ("left out", "mean error", "with sign", "largest", "steps", "not known")
-    return table(head, [_errors(error) for error in errors])
-
-
-def _errors(errors: StepErrors) -> list[Cell]:
-    whole = f"test set, {_WORDS[errors.without]}"
-    mean, signed, largest = (
-        None if value is None else 100 * value
-        for value in (errors.mean, errors.signed, errors.largest)
-    )
-    return [
-        Cell(whole if errors.dnn is None else f"{errors.dnn} by itself", is_number=False),
-        *(Cell(percent(mean)), Cell(percent(signed, signed=True)), Cell(percent(largest))),
-        *(Cell(str(errors.n)), Cell(_not_known(errors))),
-    ]
+def _left_out(errors: StepErrors) -> str:
+    if errors.dnn is not None:
+        return f"{errors.dnn} by itself"
+    return f"test set, {_WORDS[errors.without]}"
 
 
 def _not_known(errors: StepErrors) -> str:
@@ -254,56 +216,44 @@ def _not_known(errors: StepErrors) -> str:
     return f"{errors.unknown} ({names})" if types else "0"
 
 
-def _operations(heavy: pl.DataFrame) -> str:
-    body = [
-        [
-            Cell(row["type"], is_number=False),
-            Cell(str(row["n"])),
-            Cell(share(row["error"])),
-            Cell(percent(100 * row["sum_error"], signed=True)),
-            Cell(share(row["share"])),
-        ]
-        for row in heavy.iter_rows(named=True)
-    ]
-    return table(("type", "operations", "mean error", "error of the sum", "share"), body)
+_STEP_COLUMNS = (
+    text_column("left out", _left_out),
+    Column("mean error", "mean", share),
+    Column("with sign", "signed", signed_share),
+    Column("largest", format=share),
+    Column("steps", "n"),
+    Column("not known", _not_known),
+)
+_OPERATION_COLUMNS = (
+    text_column("type"),
+    Column("operations", "n"),
+    Column("mean error", "error", share),
+    Column("error of the sum", "sum_error", signed_share),
+    Column("share", format=share),
+)
+_RANKING_COLUMNS = (
+    text_column("DNN", "dnn"),
+    Column("pairs"),
+    Column("right"),
+    Column("left out", "close"),
+)
 
 
-def _order(rankings: pl.DataFrame) -> str:
-    body = [
-        [Cell(str(dnn), is_number=False), *(Cell(str(number)) for number in counts)]
-        for dnn, *counts in rankings.iter_rows()
-    ]
-    return table(("DNN", "pairs", "right", "left out"), body)
+def unseen_section(unseen: UnseenErrors | None) -> str:
+    """Return tables of errors on the test set; nothing where none of it was profiled."""
+    if unseen is None:
+        return ""
+    rankings = _RANKINGS.format(noise=share(unseen.noise or 0.0))
+    return (
+        f"<h2>Steps of unseen DNNs</h2>{_STEPS}{table(_STEP_COLUMNS, unseen.steps)}"
+        f"<h2>Operations of unseen DNNs</h2>{_OPERATIONS}"
+        f"{table(_OPERATION_COLUMNS, unseen.operations)}"
+        f"<h2>Order of node types of unseen DNNs</h2>{rankings}"
+        f"{table(_RANKING_COLUMNS, unseen.rankings)}"
+    )
 
 
 # What Ceer, and rules of thumb, would have rented, judged by what was measured.
-
-
-_SAID = (
-    "<p>An epoch of 1.2 million samples on k nodes of a type, at k times its price. Budgets are "
-    "the median price an hour of all offers, and the median of what epochs are forecast to cost; "
-    "at market prices a share of a core costs the same whatever its instruction set. A choice's "
-    "<em>regret</em> is by how much it is above the best that was measured; <em>too dear</em>: it "
-    "exceeds the budget.</p>"
-)
-_HEAD = ("scenario", "DNN", "choice", "best", "regret", "of the cheapest", "of the most powerful")
-
-
-def choices_section(choices: Sequence[InstanceChoice]) -> str:
-    """Return a table of choices for each DNN of the test set; nothing without any."""
-    if not choices:
-        return ""
-    body = [_line(choice) for choice in choices]
-    return f"<h2>What to rent for unseen DNNs</h2>{_SAID}{table(_HEAD, body)}"
-
-
-def _line(choice: InstanceChoice) -> list[Cell]:
-    names = choice.objective.replace("_", " "), choice.dnn
-    rented = _named(choice.chosen), _named(choice.best)
-    return [
-        *(Cell(name, is_number=False) for name in (*names, *rented)),
-        *(Cell(_regret(regret)) for regret in choice.regrets),
-    ]
 
 
 def _named(choice: InstanceCandidate | None) -> str:
@@ -311,9 +261,27 @@ def _named(choice: InstanceCandidate | None) -> str:
 
 
 def _regret(value: float | None) -> str:
-    if value is not None and isinf(value):
-        return "too dear"
-    return percent(None if value is None else 100 * value)
+    return "too dear" if value is not None and isinf(value) else share(value)
+
+
+CHOICES = TableSection(
+    "What to rent for unseen DNNs",
+    "An epoch of 1.2 million samples on k nodes of a type, at k times its price. Budgets are "
+    "the median price an hour of all offers, and the median of what epochs are forecast to cost; "
+    "at market prices a share of a core costs the same whatever its instruction set. A choice's "
+    "<em>regret</em> is by how much it is above the best that was measured; <em>too dear</em>: it "
+    "exceeds the budget.",
+    (
+        text_column("scenario", "objective", spaced),
+        text_column("DNN", "dnn"),
+        text_column("choice", "chosen", _named),
+        text_column("best", format=_named),
+        Column("regret", lambda choice: _regret(choice.regrets[0])),
+        Column("of the cheapest", lambda choice: _regret(choice.regrets[1])),
+        Column("of the most powerful", lambda choice: _regret(choice.regrets[2])),
+    ),
+)
+"""Of `forecasting.findings.ceer.InstanceChoice` of the test set."""
 
 
 # Figures of operations, devices and S (Figs. 2 to 7 of Ceer).
@@ -324,18 +292,18 @@ _MARKS = "osD^vP*"
 
 
 @styled
-def by_type(rows: pl.DataFrame, column: str, label: str, title: str = "") -> Figure:
+def by_type(rows: pl.DataFrame, column: str, label: str) -> Figure:
     """Plot a figure of each type of operation, a mark for each node type (Figs. 2 and 3).
 
     `rows` has type, node_type and `column`, which is drawn on a logarithmic scale.
     """
-    figure, axes = blank(title)
+    figure, axes = blank()
     types = rows.group_by("type").agg(pl.col(column).mean()).sort(column)["type"].to_list()
     places = {name: place for place, name in enumerate(types)}
     figure.set_figheight(1.2 + _INCHES_A_TYPE * len(types))
-    for (color, mark), (name, one) in zip(_looks(), _series(rows), strict=False):
-        heights = [places[kind] for kind in one["type"]]
-        axes.plot(one[column], heights, mark, ms=5, color=color, label=name)
+    for color, mark, name, part in _by_node_type(rows):
+        heights = [places[kind] for kind in part["type"]]
+        axes.plot(part[column], heights, mark, ms=5, color=color, label=name)
     axes.set(xscale="log", xlabel=label, yticks=range(len(types)), yticklabels=types)
     axes.legend(loc="lower right")
     return figure
@@ -348,11 +316,11 @@ def by_input(points: pl.DataFrame, lines: Mapping[str, tuple[float, float]]) -> 
     `points` has node_type, input (megabytes) and mean_us; `lines` what an operation takes, and what
     a megabyte more does, in microseconds.
     """
-    figure, axes = blank("")
-    for (color, mark), (name, one) in zip(_looks(), _series(points), strict=False):
-        axes.plot(one["input"], one["mean_us"] / 1e3, mark, ms=3, color=color, label=name)
+    figure, axes = blank()
+    for color, mark, name, part in _by_node_type(points):
+        axes.plot(part["input"], part["mean_us"] / 1e3, mark, ms=3, color=color, label=name)
         constant_us, us_per_mb = lines[name]
-        ends = np.array([0.0, one["input"].max()])
+        ends = np.array([0.0, part["input"].max()])
         axes.plot(ends, (constant_us + us_per_mb * ends) / 1e3, "-", lw=1, color=color)
     axes.set(xlabel="input, MB", ylabel="ms")
     axes.set_xlim(left=0)
@@ -367,9 +335,9 @@ def deviations(rows: pl.DataFrame) -> Figure:
 
     `rows` has node_type, deviation (standard deviation over mean) and share.
     """
-    figure, axes = blank("")
-    for (color, _), (name, one) in zip(_looks(), _series(rows), strict=False):
-        axes.step(one["deviation"], one["share"], where="post", color=color, label=name)
+    figure, axes = blank()
+    for color, _, name, part in _by_node_type(rows):
+        axes.step(part["deviation"], part["share"], where="post", color=color, label=name)
     axes.set(xscale="log", xlabel="standard deviation / mean", ylabel="share of operations")
     axes.set_ylim(0, 1)
     axes.legend(loc="upper left")
@@ -382,9 +350,9 @@ def scaling(rows: pl.DataFrame) -> Figure:
 
     `rows` has node_type, devices and relative_time.
     """
-    figure, axes = blank("")
-    for (color, mark), (name, one) in zip(_looks(), _series(rows), strict=False):
-        line = one.sort("devices")
+    figure, axes = blank()
+    for color, mark, name, part in _by_node_type(rows):
+        line = part.sort("devices")
         axes.plot(line["devices"], line["relative_time"], f"-{mark}", color=color, label=name)
     devices = rows["devices"].unique().sort().to_list()
     axes.plot(devices, [1 / k for k in devices], ":", color=LINEAR, label="ideal")
@@ -401,11 +369,11 @@ def overheads(rows: pl.DataFrame, lines: Mapping[str, tuple[float, float]]) -> F
     `rows` has node_type, parameter_count and overhead_s; `lines` seconds without parameters, and of
     each.
     """
-    figure, axes = blank("")
-    for (color, mark), (name, one) in zip(_looks(), _series(rows), strict=False):
-        axes.plot(one["parameter_count"] / 1e6, one["overhead_s"], mark, color=color, label=name)
+    figure, axes = blank()
+    for color, mark, name, part in _by_node_type(rows):
+        axes.plot(part["parameter_count"] / 1e6, part["overhead_s"], mark, color=color, label=name)
         intercept_s, per_parameter_s = lines[name]
-        ends = np.array([0.0, one["parameter_count"].max()])
+        ends = np.array([0.0, part["parameter_count"].max()])
         axes.plot(ends / 1e6, intercept_s + per_parameter_s * ends, "-", lw=1, color=color)
     axes.set(xlabel="millions of parameters", ylabel="S, seconds")
     axes.set_xlim(left=0)
@@ -413,10 +381,8 @@ def overheads(rows: pl.DataFrame, lines: Mapping[str, tuple[float, float]]) -> F
     return figure
 
 
-def _series(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    parts = rows.sort("node_type", maintain_order=True).group_by("node_type", maintain_order=True)
-    return [(str(name), one) for (name,), one in parts]
-
-
-def _looks() -> list[tuple[str, str]]:
-    return list(zip(SERIES, _MARKS, strict=True))
+def _by_node_type(rows: pl.DataFrame) -> Iterator[tuple[str, str, str, pl.DataFrame]]:
+    """Yield colour, mark, name and rows of each node type."""
+    ordered = rows.sort("node_type", maintain_order=True)
+    for mark, (color, name, part) in zip(cycle(_MARKS), series(ordered, "node_type"), strict=False):
+        yield color, mark, name, part

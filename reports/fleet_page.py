@@ -1,6 +1,6 @@
 """The fleet's page: tables and plots in one HTML file, to be read without a network."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from html import escape
 from pathlib import Path
@@ -12,10 +12,9 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
 from fleet.page import DAYS, FleetPage
-from reports.html import Cell, caption_figure, fill_template, grid, table
-from reports.plots import SERIES, blank, styled
-from reports.svg import INK, in_page
-from reports.wording import DASH, percent, span
+from reports.html import Column, caption_figure, fill_template, grid, table, text_column
+from reports.plots import INK, blank, coloured, in_page, styled
+from reports.wording import formatted, percent, signed, span
 from studies.messages import count
 from warehouse.durable_files import write_text
 
@@ -25,148 +24,126 @@ from warehouse.durable_files import write_text
 MOST_ROWS = 50
 """Rows of a table that grows; the rest is counted, and a command lists it."""
 _NOTHING = '<p class="soft">{}</p>'
-_Row = Mapping[str, Any]
+_TIME = "{:%Y-%m-%d %H:%M}".format
+
+
+_STATUS = (
+    text_column("node type", "node_type"),
+    text_column("last profiled", "last_profiled"),
+    text_column("drift"),
+    text_column("next visit", "next"),
+    Column("minutes", "month_minutes", "{:.1f}".format),
+    Column("dollars", "month_usd", formatted("{:.4f}")),
+    text_column("state"),
+)
+_ALARMS = (
+    text_column("node type", "name"),
+    text_column("when", "watched_at", _TIME),
+    text_column("what"),
+    text_column("how", "outcome", lambda outcome: "as before" if outcome == "ended" else outcome),
+    Column("change", "change_percent", signed),
+    Column("z", "robust_z", lambda z: formatted("{:+.1f}")(z).replace("-", "−")),
+    text_column("confirmed", format=lambda is_confirmed: "yes" if is_confirmed else "no"),
+    text_column(
+        "probe, second probe",
+        lambda row: "\n".join(filter(None, (row["watched"], row["confirmed_by"]))),
+    ),
+)
+_STALE = (
+    text_column("node type", "name"),
+    text_column("changed", "stale_since", _TIME),
+    text_column("what"),
+    Column("change", "change_percent", signed),
+    Column("stale runs", "runs"),
+    Column("stale fits", "fits"),
+    text_column("what mends it", "mends"),
+)
+_STALE_RUNS = (
+    text_column("node type", "name"),
+    text_column("measured", "started_at", _TIME),
+    text_column("probe"),
+    text_column("study"),
+    text_column("run", "run_id"),
+)
+_STALE_FITS = (
+    text_column("node type", "name"),
+    text_column("fitted", "created_at", _TIME),
+    text_column("system"),
+    Column("of them stale runs", "stale_runs"),
+    text_column("fit", "fit_id"),
+)
 
 
 def status(rows: pl.DataFrame) -> str:
     """Return the table of members, as `stepcast fleet status` prints it."""
-    head = ("node type", "last profiled", "drift", "next visit", "minutes", "dollars", "state")
-    body = [
-        [
-            *(_text(row[name]) for name in ("node_type", "last_profiled", "drift", "next")),
-            Cell(f"{row['month_minutes']:.1f}"),
-            Cell(DASH if row["month_usd"] is None else f"{row['month_usd']:.4f}"),
-            _text(row["state"]),
-        ]
-        for row in rows.to_dicts()
-    ]
     note = '<p class="soft">Minutes and dollars are those of this month.</p>'
-    return table(head, body) + note if body else ""
+    return "" if rows.is_empty() else table(_STATUS, rows) + note
 
 
 def alarms(rows: pl.DataFrame) -> str:
     """Return the table of alarms, the newest first."""
     if rows.is_empty():
         return _NOTHING.format("None has been raised.")
-    head = ("node type", "when", "what", "how", "change", "z", "confirmed", "probe, second probe")
-    body = [
-        [
-            _text(row["name"]),
-            _time(row["watched_at"]),
-            _text(row["what"]),
-            _text("as before" if row["outcome"] == "ended" else row["outcome"]),
-            Cell(percent(row["change_percent"], signed=True)),
-            Cell(DASH if row["robust_z"] is None else f"{row['robust_z']:+.1f}".replace("-", "−")),
-            _text("yes" if row["confirmed"] else "no"),
-            _text("\n".join(filter(None, (row["watched"], row["confirmed_by"])))),
-        ]
-        for row in rows.head(MOST_ROWS).to_dicts()
-    ]
-    shown = (
+    return (
         "<p>Change: how much worse than expected. z: the same in standard deviations. "
         "<code>stepcast show RUN</code> shows a probe: its command, settings, host and price.</p>"
+        f"{table(_ALARMS, rows.head(MOST_ROWS))}{_rest(rows.height, 'alarm', 'alarms')}"
     )
-    return shown + table(head, body) + _rest(rows.height, "alarm", "stepcast query alarms")
 
 
 def probes_table(rows: pl.DataFrame, metrics: Sequence[str]) -> str:
     """Return a table of the probes in a picture, the newest first, folded away."""
-    known = [metric for metric in metrics if metric in rows["what"]]
-    body = [
-        [
-            _time(at),
-            _text(run_id),
-            *(Cell(percent(of.get(metric), signed=True)) for metric in known),
-        ]
-        for at, run_id, of in _by_probe(rows)
-    ]
-    title = f"{count(len(body), 'probe')}: runs, and the change of each metric"
-    shown = table(("when", "run", *known), body[::-1])
-    return f"<details><summary>{title}</summary>{shown}</details>"
+    probes = _by_probe(rows)
+    columns = (
+        text_column("when", "watched_at", _TIME),
+        text_column("run"),
+        *(Column(metric, format=signed) for metric in metrics if metric in rows["what"]),
+    )
+    title = f"{count(len(probes), 'probe')}: runs, and the change of each metric"
+    return f"<details><summary>{title}</summary>{table(columns, probes[::-1])}</details>"
 
 
-def _by_probe(rows: pl.DataFrame) -> list[tuple[datetime, str, Mapping[str, float | None]]]:
-    found: dict[str, tuple[datetime, str, dict[str, float | None]]] = {}
-    columns = ("watched_at", "watched", "what", "change_percent")
-    for at, run_id, what, change in rows.select(columns).iter_rows():
-        found.setdefault(run_id, (at, run_id, {}))[2][what] = change
-    return list(found.values())
+def _by_probe(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return the time and run of each probe, and the change of each metric by its name."""
+    changes = rows.pivot(
+        "what",
+        index=["watched_at", "watched"],
+        values="change_percent",
+        aggregate_function="last",
+        maintain_order=True,
+    )
+    return changes.rename({"watched": "run"}).to_dicts()
 
 
 def stale_section(page: FleetPage) -> str:
     """Return what is from before its type changed, and what mends that."""
     if page.stale.is_empty():
         return _NOTHING.format("Nothing: no type has changed after it was profiled.")
-    head = ("node type", "changed", "what", "change", "stale runs", "stale fits", "what mends it")
-    body = [
-        [
-            _text(row["name"]),
-            _time(row["stale_since"]),
-            _text(row["what"]),
-            Cell(percent(row["change_percent"], signed=True)),
-            Cell(str(row["runs"])),
-            Cell(str(row["fits"])),
-            _text(row["mends"]),
-        ]
-        for row in page.stale.to_dicts()
-    ]
-    note = (
+    return (
         "<p>Runs and fits from before a type changed. They stay on record as they were measured; "
         "profiling the type anew, and forecasting anew, replaces them.</p>"
+        f"{table(_STALE, page.stale)}"
+        f"{_folded(page.stale_runs, 'run', 'run_id', _STALE_RUNS)}"
+        f"{_folded(page.stale_fits, 'fit', 'fit_id', _STALE_FITS)}"
     )
-    return note + table(head, body) + _stale_runs(page.stale_runs) + _stale_fits(page.stale_fits)
 
 
-def _stale_runs(rows: pl.DataFrame) -> str:
-    body = [
-        [
-            _text(row["name"]),
-            _time(row["started_at"]),
-            _text(row["probe"]),
-            _text(row["study"]),
-            _text(row["run_id"]),
-        ]
-        for row in rows.head(MOST_ROWS).to_dicts()
-    ]
-    shown = table(("node type", "measured", "probe", "study", "run"), body)
-    rest = _rest(rows.height, "run", "stepcast query stale_runs")
-    title = count(rows["run_id"].n_unique(), "stale run")
-    return f"<details><summary>{title}</summary>{shown}{rest}</details>"
-
-
-def _stale_fits(rows: pl.DataFrame) -> str:
+def _folded(rows: pl.DataFrame, what: str, key: str, columns: Sequence[Column]) -> str:
+    """Return a table of stale runs or fits, folded away; nothing without any."""
     if rows.is_empty():
         return ""
-    body = [
-        [
-            _text(row["name"]),
-            _time(row["created_at"]),
-            _text(row["system"]),
-            Cell(str(row["stale_runs"])),
-            _text(row["fit_id"]),
-        ]
-        for row in rows.head(MOST_ROWS).to_dicts()
-    ]
-    shown = table(("node type", "fitted", "system", "of them stale runs", "fit"), body)
-    rest = _rest(rows.height, "fit", "stepcast query stale_fits")
-    title = count(rows["fit_id"].n_unique(), "stale fit")
+    title = count(rows[key].n_unique(), f"stale {what}")
+    shown = table(columns, rows.head(MOST_ROWS))
+    rest = _rest(rows.height, what, f"stale_{what}s")
     return f"<details><summary>{title}</summary>{shown}{rest}</details>"
 
 
-def _rest(rows: int, what: str, command: str) -> str:
-    """Return how many rows are not shown, and what lists them."""
+def _rest(rows: int, what: str, query: str) -> str:
+    """Return how many rows are not shown, and the query that lists them."""
     if rows <= MOST_ROWS:
         return ""
     more = count(rows - MOST_ROWS, f"older {what}")
-    return f'<p class="soft">And {more}: <code>{command}</code></p>'
-
-
-def _text(value: str | None) -> Cell:
-    return Cell(DASH if value is None else value, is_number=False)
-
-
-def _time(at: datetime) -> Cell:
-    return Cell(f"{at:%Y-%m-%d %H:%M}", is_number=False)
+    return f'<p class="soft">And {more}: <code>stepcast query {query}</code></p>'
 
 
 # How a node type's watched metrics changed over time, beside what was expected of each.
@@ -193,7 +170,7 @@ def changes(
         metrics: all there are, in the order of their colours.
         span: of time, for all pictures of a page.
     """
-    figure, axes = blank("")
+    figure, axes = blank()
     figure.set_size_inches(6.0, 2.8)
     axes.axhline(0, color=INK, alpha=0.35, linewidth=0.8)
     for metric, colour in colours(metrics).items():
@@ -217,7 +194,7 @@ def changes(
 
 def colours(metrics: Sequence[str]) -> dict[str, str]:
     """Return the colour of each metric."""
-    return {metric: SERIES[place % len(SERIES)] for place, metric in enumerate(metrics)}
+    return {metric: colour for colour, metric in coloured(metrics)}
 
 
 def change_times(probes: pl.DataFrame) -> Iterator[tuple[datetime, str]]:
@@ -255,7 +232,7 @@ def _mark_turn(axes: Axes, at: datetime, words: str, place: int, span: Span) -> 
 
 
 def _set_limits(axes: Axes, changes_percent: pl.Series, span: Span) -> None:
-    known = [one for one in changes_percent if one is not None]
+    known = changes_percent.drop_nulls()
     low, high = min([-CALM_PERCENT, *known]), max([CALM_PERCENT, *known])
     axes.set_ylim(low * 1.15, high * _HEADROOM)
     margin = (span[1] - span[0]) * 0.03

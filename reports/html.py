@@ -14,30 +14,11 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
-from reports.plots import to_svg
-from reports.svg import shared_styles
-from reports.wording import DASH
+from reports.plots import shared_styles, to_svg
+from reports.wording import known
 
 MOST_ROWS = 1000
 """Of a table; the rest is counted, so that no page grows with its study."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A table cell; numbers are set to the right, `wraps` lets long text break.
-
-    Pages sort numbers by what their text begins with; `value` is by what else, where units differ.
-    """
-
-    text: str
-    is_number: bool = True
-    wraps: bool = False
-    value: float | None = None
-
-
-def _plain(value: object) -> str:
-    """Return a value as it is; a dash where it is not known."""
-    return DASH if value is None else str(value)
 
 
 @dataclass(frozen=True)
@@ -45,31 +26,50 @@ class Column:
     """A column of a table, declared: its title, the field of a row that it shows, and its format.
 
     Attributes:
-        title: its head.
-        field: an item or an attribute of a row by name, or what a function makes of the row.
+        title: its head, which may break at `_`.
+        field: an item or an attribute of a row by name, or what a function makes of the row; the
+            title's if none.
         format: returns what is read; as it is, or a dash, if none.
-        is_number, wraps: as of `Cell`.
+        is_number: whether it is set to the right; pages sort by what its text begins with.
+        wraps: whether long text may break.
         sorted_by: the field that rows are sorted by, where units differ; None: what is read.
     """
 
     title: str
-    field: str | Callable[[Any], Any]
-    format: Callable[[Any], str] = _plain
+    field: str | Callable[[Any], Any] = ""
+    format: Callable[[Any], str] = known
     is_number: bool = True
     wraps: bool = False
     sorted_by: str | None = None
 
-    def cell(self, row: Any) -> Cell:
-        """Return the cell of a row."""
+    @property
+    def head(self) -> str:
+        """Its `<th>`."""
+        return f'<th scope="col"{self._kind}>{escape(self.title).replace("_", "_<wbr>")}</th>'
+
+    def cell(self, row: Any) -> str:
+        """Return its `<td>` of a row."""
+        text = self.format(_field(row, self.field or self.title))
         value = None if self.sorted_by is None else _field(row, self.sorted_by)
-        return Cell(self.format(_field(row, self.field)), self.is_number, self.wraps, value)
+        sorted_by = "" if value is None else f' data-v="{value!r}"'
+        return f"<td{self._kind}{sorted_by}>{escape(text)}</td>"
+
+    @property
+    def _kind(self) -> str:
+        if self.is_number:
+            return ' class="n"'
+        return ' class="wrap"' if self.wraps else ""
 
 
 def text_column(
-    title: str, field: str | Callable[[Any], Any], format: Callable[[Any], str] = _plain
+    title: str,
+    field: str | Callable[[Any], Any] = "",
+    format: Callable[[Any], str] = known,
+    *,
+    wraps: bool = False,
 ) -> Column:
     """Return a column of text."""
-    return Column(title, field, format, is_number=False)
+    return Column(title, field, format, is_number=False, wraps=wraps)
 
 
 def _field(row: Any, field: str | Callable[[Any], Any]) -> Any:
@@ -78,25 +78,33 @@ def _field(row: Any, field: str | Callable[[Any], Any]) -> Any:
     return row[field] if isinstance(row, Mapping) else getattr(row, field)
 
 
-def declared_table(columns: Sequence[Column], rows: pl.DataFrame | Iterable[Any]) -> str:
-    """Return the table of these columns, a row for each of a frame, or for each record."""
-    records = rows.to_dicts() if isinstance(rows, pl.DataFrame) else rows
-    body = [[column.cell(record) for column in columns] for record in records]
-    return table([column.title for column in columns], body)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """Return an HTML table; a column's head is aligned as its first cell, and may break at `_`."""
-    kinds = [_kind(cell) for cell in rows[0]] if rows else ["" for _ in head]
-    top = "".join(
-        f'<th scope="col"{kind}>{escape(title).replace("_", "_<wbr>")}</th>'
-        for title, kind in zip(head, kinds, strict=True)
+def table(columns: Sequence[Column], rows: pl.DataFrame | Iterable[Any]) -> str:
+    """Return the HTML table of these columns, a row for each of a frame, or for each record."""
+    records = rows.to_dicts() if isinstance(rows, pl.DataFrame) else list(rows)
+    body = "\n".join(
+        f"<tr>{''.join(column.cell(record) for column in columns)}</tr>"
+        for record in records[:MOST_ROWS]
     )
-    body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MOST_ROWS])
     return (
-        f'<div class="wide" tabindex="0"><table><thead><tr>{top}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>{_rest(len(rows))}"
+        '<div class="wide" tabindex="0"><table><thead>'
+        f"<tr>{''.join(column.head for column in columns)}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>{_rest(len(records))}"
     )
+
+
+@dataclass(frozen=True)
+class TableSection:
+    """A section that is a table: its title, what is said of it (HTML), and its columns."""
+
+    title: str
+    said: str
+    columns: Sequence[Column]
+
+    def html(self, rows: pl.DataFrame | Sequence[Any] | None) -> str:
+        """Return a heading, what is said, and the table; nothing without rows."""
+        if rows is None or not len(rows):
+            return ""
+        return f"<h2>{self.title}</h2><p>{self.said}</p>{table(self.columns, rows)}"
 
 
 def _rest(rows: int) -> str:
@@ -104,17 +112,6 @@ def _rest(rows: int) -> str:
         return ""
     more = f"And {rows - MOST_ROWS:,} more rows, which the history has"
     return f'<p class="soft">{more}: <code>stepcast query</code></p>'
-
-
-def _cell(cell: Cell) -> str:
-    value = "" if cell.value is None else f' data-v="{cell.value!r}"'
-    return f"<td{_kind(cell)}{value}>{escape(cell.text)}</td>"
-
-
-def _kind(cell: Cell) -> str:
-    if cell.is_number:
-        return ' class="n"'
-    return ' class="wrap"' if cell.wraps else ""
 
 
 # Figures in HTML.

@@ -5,12 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
+from matplotlib.figure import Figure
 
 from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.errors import RoundErrors
-from reports import async_sgd, ceer, html, predictddl, srift, study_plots
-from reports.html import Column, caption_figure, declared_table, grid, text_column
-from reports.wording import link_speed, percent
+from reports import async_sgd, ceer, html, predictddl, srift
+from reports.html import Column, TableSection, caption_figure, grid, table, text_column
+from reports.plots import LINEAR, SIGNED, blank, coloured, legend_below, styled
+from reports.study_plots import NamedCurves, worker_ticks
+from reports.wording import link_speed, percent, signed
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ PAPERS: Mapping[str, Paper] = {
 _BOUNDS = {None: "", "at_most": "≤ ", "at_least": "≥ ", "about": "about "}
 _UNITS = {"percent": " %", "1": ""}
 _PRINTED = (
-    text_column("place", "place"),
-    text_column("quantity", "quantity"),
+    text_column("place"),
+    text_column("quantity"),
     text_column("of", "subject"),
     Column("in the paper", lambda row: row, lambda row: _in_words(row), sorted_by="value"),
 )
@@ -53,7 +56,7 @@ def render(rounds: Sequence[PaperEvaluation], printed: pl.DataFrame) -> str:
     papers: dict[str, str] = {}
     for name, paper in PAPERS.items():
         own = printed.filter(paper=name)
-        groups[paper.title] = [f"<h2>All that it prints</h2>{declared_table(_PRINTED, own)}"]
+        groups[paper.title] = [f"<h2>All that it prints</h2>{table(_PRINTED, own)}"]
         for found in rounds:
             group = f"{paper.title}: study {found.about.study}, round {found.about.repeat}"
             groups[group], papers[group] = _sections(name, found), name
@@ -76,8 +79,8 @@ def _sections(name: str, found: PaperEvaluation) -> Iterator[str]:
     if name == _followed(found):
         yield errors_section(found.errors)
     yield from PAPERS[name].sections(found)
-    if name == _followed(found) and found.links is not None:
-        yield links_section(found.links)
+    if name == _followed(found):
+        yield LINKS.html(found.links)
 
 
 def _followed(found: PaperEvaluation) -> str:
@@ -97,7 +100,7 @@ def _beside(name: str, title: str, printed: pl.DataFrame) -> str:
     rows = printed.filter(
         pl.col("paper") == name, pl.format("{}: {}", "place", "quantity").str.contains(pattern)
     )
-    return f"<h3>In the paper</h3>{declared_table(_PRINTED, rows)}" if rows.height else ""
+    return f"<h3>In the paper</h3>{table(_PRINTED, rows)}" if rows.height else ""
 
 
 def _in_words(row: Mapping[str, Any]) -> str:
@@ -112,9 +115,9 @@ _ERRORS = (
     text_column("network", "dnn"),
     Column("batch size", "batch_size"),
     Column("scenarios", "n"),
-    Column("mean error", "mean", lambda value: percent(value, signed=True)),
+    Column("mean error", "mean", signed),
     Column("mean absolute error", "absolute", percent),
-    Column("largest", "largest", percent),
+    Column("largest", format=percent),
 )
 
 
@@ -129,7 +132,7 @@ def errors_section(errors: RoundErrors | None) -> str:
         (
             dnn,
             caption_figure(
-                study_plots.errors(curves),
+                errors_plot(curves),
                 f"Error of predicted throughput by number of workers, {dnn}",
                 "Band: ±10 %.",
             ),
@@ -139,26 +142,36 @@ def errors_section(errors: RoundErrors | None) -> str:
     return (
         "<h2>Errors by network and batch size</h2><p>The table is of two or more workers; what was "
         "measured while the host was busy is not in it.</p>"
-        f"{declared_table(_ERRORS, errors.by_batch)}<p></p>{grid(drawn)}"
+        f"{table(_ERRORS, errors.by_batch)}<p></p>{grid(drawn)}"
     )
+
+
+@styled
+def errors_plot(curves: NamedCurves) -> Figure:
+    """Plot the error of predictions by workers; frames by label have workers, error_percent."""
+    figure, axes = blank()
+    axes.axhspan(-10, 10, color=LINEAR, alpha=0.15, lw=0)
+    axes.axhline(0, color=LINEAR, lw=1)
+    for color, (label, rows) in coloured(curves):
+        axes.plot(rows["workers"], rows["error_percent"], "-o", ms=5, color=color, label=label)
+    axes.set(xlabel="workers", ylabel=SIGNED, xticks=worker_ticks(rows for _, rows in curves))
+    legend_below(figure, axes)
+    return figure
 
 
 # How much links carry.
 
 
-_LINKS = (
-    text_column("shaped to", "link_mbps", link_speed),
-    text_column("direction", "direction"),
-    Column("flows", "flows"),
-    Column("goodput", "mbps", "{:.1f} Mb/s".format),
-    Column("trials", "trials"),
+LINKS = TableSection(
+    "Speed of the links",
+    "Goodput of simultaneous flows between the server and as many workers, as iperf3's receivers "
+    "counted it; all flows together, mean over trials.",
+    (
+        text_column("shaped to", "link_mbps", link_speed),
+        text_column("direction"),
+        Column("flows"),
+        Column("goodput", "mbps", "{:.1f} Mb/s".format),
+        Column("trials"),
+    ),
 )
-
-
-def links_section(rows: pl.DataFrame) -> str:
-    """Return a table of goodput; `rows` are what `forecasting.findings.srift.goodput` returns."""
-    return (
-        "<h2>Speed of the links</h2><p>Goodput of simultaneous flows between the server and as "
-        "many workers, as iperf3's receivers counted it; all flows together, mean over trials.</p>"
-        f"{declared_table(_LINKS, rows)}"
-    )
+"""Of rows of `forecasting.findings.srift.goodput`."""

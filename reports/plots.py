@@ -1,16 +1,31 @@
-"""Figures for the report (SVG) and for Dagster's metadata (PNG)."""
+"""Figures of pages: their style; SVG whose colours follow the page, PNG for Dagster and files."""
 
 import io
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import cycle
+from typing import Any, TypeVar
 
 import matplotlib as mpl
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports.svg import INK, PALETTE, of_page, rasterize_long
-
+INK = "#123456"
+"""A colour no figure uses: in SVG it becomes the text colour of the page around it."""
+PALETTE = {
+    "blue": "#3b7dd8",
+    "orange": "#e0662b",
+    "green": "#2f9e6e",
+    "violet": "#9b6bd3",
+    "yellow": "#c2a01f",
+    "pink": "#d1478f",
+    "teal": "#4aa8b8",
+    "grey": "#8a8f98",
+    "red": "#c0392b",
+}
+"""Colours of figures on white; `style.css` has those of dark pages, by the same names."""
 PREDICTED, MEASURED, LINEAR = PALETTE["blue"], PALETTE["orange"], PALETTE["grey"]
 SERIES = tuple(PALETTE[name] for name in PALETTE if name not in ("grey", "red"))
 """Colours of what has no colour of its own."""
@@ -36,12 +51,11 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
 }
 styled = mpl.rc_context(_STYLE)
+_T = TypeVar("_T")
 _INCHES_A_NAME = 0.2
 _MOST_NAMES = 24
 _LONGEST_OF_TWO = 36
 """Characters of names of which two stand side by side under a figure."""
-_ABOVE_LEGEND = 24
-_ABOVE_POINTS = 1.08
 
 
 @styled
@@ -70,132 +84,6 @@ def _lay_out(figure: Figure) -> None:
         figure.set_layout_engine(None)
 
 
-@styled
-def scaling(
-    rows: pl.DataFrame, label: str, title: str = "", baseline: str = "linear scaling"
-) -> Figure:
-    """Plot one curve's metric by number of workers: predicted, baseline, and measured if known.
-
-    `rows` has workers, predicted, low, high, linear, measured and spread_percent.
-    """
-    figure, axes = blank(title)
-    workers = rows["workers"].to_list()
-    axes.fill_between(workers, rows["low"], rows["high"], color=PREDICTED, alpha=0.2, lw=0)
-    axes.plot(workers, rows["predicted"], "-o", ms=4, color=PREDICTED, label="predicted")
-    axes.plot(workers, rows["linear"], "--", color=LINEAR, label=baseline)
-    known = rows.filter(pl.col("measured").is_not_null())
-    if known.height:
-        halves = known["measured"] * known["spread_percent"].fill_null(0) / 200
-        axes.errorbar(
-            known["workers"],
-            known["measured"],
-            yerr=halves,
-            fmt="s",
-            ms=6,
-            capsize=3,
-            color=MEASURED,
-            label="measured",
-        )
-    axes.set(xlabel="workers", ylabel=label, xticks=workers)
-    # Whole marks below the upper end, however close to each other all points are.
-    axes.set_ylim(0, _ABOVE_POINTS * axes.get_ylim()[1])
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0)
-    axes.set_title(title, fontsize=11, pad=_ABOVE_LEGEND if title else None)
-    return figure
-
-
-@styled
-def goodput(links: pl.DataFrame, title: str = "") -> Figure:
-    """Plot the goodput of links by direction and number of simultaneous flows.
-
-    `links` has direction, flows, flow, trial and bandwidth_Bps; points are trials, all flows
-    together.
-    """
-    figure, axes = blank(title)
-    totals = links.group_by("direction", "flows", "trial").agg(
-        mbps=pl.col("bandwidth_Bps").sum() * 8e-6
-    )
-    for offset, direction in ((-0.06, "downlink"), (0.06, "uplink")):
-        points = totals.filter(pl.col("direction") == direction)
-        axes.plot(
-            points["flows"] + offset,
-            points["mbps"],
-            "o",
-            label=direction,
-            color=RESOURCES[direction],
-        )
-    flows = links["flows"].unique().sort().to_list()
-    axes.set(xlabel="simultaneous flows", ylabel="goodput of all flows, Mb/s", xticks=flows)
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="lower left")
-    return figure
-
-
-@styled
-def contention(rows: pl.DataFrame, title: str = "") -> Figure:
-    """Plot what each of n simultaneous transfers got of a link, by how long it had been at it.
-
-    `rows` has direction, flows, place, seconds and bytes; those of a place are added up.
-    """
-    figure, axes = blank(title)
-    totals = rows.group_by("direction", "flows", "place").agg(pl.sum("bytes", "seconds"))
-    got = totals.with_columns(mbps=pl.col("bytes") / pl.col("seconds") * 8e-6)
-    for offset, direction in ((-0.08, "downlink"), (0.08, "uplink")):
-        part = got.filter(pl.col("direction") == direction)
-        axes.plot(
-            part["flows"] + offset, part["mbps"], "_", label=direction, color=RESOURCES[direction]
-        )
-        for flows, place, mbps in part.select("flows", "place", "mbps").iter_rows():
-            axes.annotate(
-                str(place + 1),
-                (flows + offset, mbps),
-                fontsize=7,
-                xytext=(5, -2),
-                textcoords="offset points",
-            )
-    ticks = rows["flows"].unique().sort().to_list()
-    label = "Mb/s of each; 1: at it for the longest"
-    axes.set(xlabel="simultaneous transfers", ylabel=label, xticks=ticks)
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="upper right")
-    return figure
-
-
-@styled
-def step_timeline(timings: pl.DataFrame, title: str = "") -> Figure:
-    """Plot when each resource was at work in the first traced step.
-
-    `timings` has step, resource, start_us and duration_us.
-    """
-    figure, axes = blank(title)
-    step = timings.filter(pl.col("step") == pl.col("step").min())
-    spans = step.select("resource", pl.col("start_us") / 1e3, pl.col("duration_us") / 1e3)
-    for row, resource in enumerate(RESOURCES):
-        bars = spans.filter(pl.col("resource") == resource).select("start_us", "duration_us")
-        axes.broken_barh(bars.rows(), (row - 0.35, 0.7), color=RESOURCES[resource], alpha=0.5)
-    axes.set_yticks(range(len(RESOURCES)), labels=list(RESOURCES))
-    axes.invert_yaxis()
-    axes.set(xlabel="milliseconds since the step's start")
-    return figure
-
-
-@styled
-def windows(samples: pl.DataFrame, names: Sequence[str], label: str, title: str = "") -> Figure:
-    """Plot what was measured in each window of each run, under an axis with this label.
-
-    `samples` has name and value; `names` orders them.
-    """
-    figure, axes = blank(title)
-    points = samples.filter(pl.col("name").is_in(names))
-    order = {name: row for row, name in enumerate(names)}
-    axes.plot(points["value"], [order[name] for name in points["name"]], "o", color=MEASURED)
-    axes.set_yticks(range(len(names)), labels=list(names))
-    axes.invert_yaxis()
-    axes.set(xlabel=label)
-    axes.set_xlim(left=0)
-    return figure
-
-
 def legend_below(figure: Figure, axes: Axes) -> None:
     """Put a legend of names that would not fit among the data under it, and make room.
 
@@ -209,9 +97,104 @@ def legend_below(figure: Figure, axes: Axes) -> None:
     figure.legend(handles, names, loc="outside lower left", ncols=columns, fontsize="small")
 
 
-def blank(title: str) -> tuple[Figure, Axes]:
+def blank(title: str = "") -> tuple[Figure, Axes]:
     """Return an empty figure, as all of them begin; to be called by what is `styled`."""
     figure = Figure(figsize=(6.0, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.set_title(title, fontsize=11)
     return figure, axes
+
+
+def coloured(items: Iterable[_T]) -> Iterator[tuple[str, _T]]:
+    """Yield items, each after the colour of its place."""
+    return zip(cycle(SERIES), items, strict=False)
+
+
+def series(rows: pl.DataFrame, by: str) -> Iterator[tuple[str, str, pl.DataFrame]]:
+    """Yield colour, name and rows of each value of a column, in the order of the rows."""
+    for colour, ((name,), part) in coloured(rows.group_by(by, maintain_order=True)):
+        yield colour, str(name), part
+
+
+# SVG for pages: colours follow the page, and what no eye can see is left out.
+
+
+MOST_POINTS = 500
+"""Of a line in a figure; one with more is drawn as pixels, so that figures stay small."""
+_SMALL = 10.0
+_METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
+_FONTS = re.compile(r"font-family: [^;\"]*")
+_PLACES = re.compile(r' (?:d|x|y|transform|points)="[^"]*"')
+_BETWEEN = re.compile(r">\s+<")
+_NUMBER = re.compile(r"-?\d+\.\d+")
+_LETTER = r"\1"
+_AROUND_LETTERS = re.compile(r"\s*([A-Zz])\s*")
+_UNTURNED = re.compile(r' transform="rotate\(-?0(?: [^"]*)?\)"')
+_GROUP_ID = re.compile(r'<g id="[\w.]+_\d+"')
+"""What matplotlib calls groups itself; names that we give do not end with a number."""
+_BARE_GROUP = re.compile(r"<g>((?:(?!</?g[ >]).)*)</g>", re.DOTALL)
+_FIGURE = re.compile(r"<svg .*?</svg>", re.DOTALL)
+_OWN_STYLE = re.compile(r"<defs><style[^>]*>[^<]*</style></defs>")
+_STYLES = re.compile(r' style="([^"]*)"')
+
+
+def rasterize_long(figure: Figure) -> None:
+    """Let lines of more than `MOST_POINTS` be drawn as pixels."""
+    for axes in figure.axes:
+        for line in axes.lines:
+            if len(line.get_xydata()) > MOST_POINTS:  # type: ignore[arg-type]
+                line.set_rasterized(True)
+
+
+def of_page(svg: str) -> str:
+    """Return what matplotlib drew as an element whose colours and letters are the page's.
+
+    Without a page around it, an SVG keeps the colours it was drawn in. Places are rounded to a
+    tenth of a point, those of marks to a hundredth.
+    """
+    svg = _BETWEEN.sub("><", _METADATA.sub("", svg[svg.index("<svg") :]))
+    svg = _FONTS.sub("font-family: system-ui, sans-serif", svg)
+    svg = _UNTURNED.sub("", _GROUP_ID.sub("<g", svg))
+    svg = _PLACES.sub(lambda found: _places(found.group()), svg)
+    outer = ""
+    while outer != svg:
+        outer, svg = svg, _BARE_GROUP.sub(r"\1", svg)
+    svg = svg.replace(INK, "currentColor")
+    for colour in PALETTE.values():
+        svg = svg.replace(colour, in_page(colour))
+    return svg
+
+
+def shared_styles(html: str) -> tuple[str, str]:
+    """Return a page whose figures say by classes how they look, and the CSS of these classes.
+
+    What several elements have in common is said once: it is a third of all bytes otherwise.
+    """
+    times = Counter(style for svg in _FIGURE.findall(html) for style in _STYLES.findall(svg))
+    names = {style: f"f{place}" for place, (style, n) in enumerate(times.most_common()) if n > 1}
+
+    def classed(found: re.Match[str]) -> str:
+        name = names.get(found.group(1))
+        return f' class="{name}"' if name else found.group()
+
+    page = _FIGURE.sub(lambda svg: _STYLES.sub(classed, _OWN_STYLE.sub("", svg.group())), html)
+    return page, "\n".join(f".{name} {{ {style} }}" for style, name in names.items())
+
+
+def _places(attribute: str) -> str:
+    name, _, value = attribute.partition("=")
+    value = _NUMBER.sub(_rounded, value)
+    return f"{name}={_AROUND_LETTERS.sub(_LETTER, value) if name == ' d' else value}"
+
+
+def _rounded(found: re.Match[str]) -> str:
+    """Return a number with as many digits as an eye can see; marks are small, and near 0."""
+    value = float(found.group())
+    text = f"{value:.{2 if abs(value) < _SMALL else 1}f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def in_page(colour: str) -> str:
+    """Return what CSS calls a colour of the palette: the page's own, by its name."""
+    name = next(name for name, one in PALETTE.items() if one == colour)
+    return f"var(--{name}, {colour})"

@@ -4,6 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.cross_validation import (
@@ -14,10 +17,9 @@ from forecasting.findings.cross_validation import (
     errors_by_servers,
 )
 from forecasting.findings.predictddl import ABOUT, OTHERS, PartialRegressions, Reuse
-from reports import predictddl_figures
-from reports.html import Cell, caption_figure, grid, table
-from reports.predictddl_figures import HEAD, figures, judged_by, noise, ratios_of, select_drawn
-from reports.wording import DASH, percent
+from reports.html import Column, caption_figure, grid, table, text_column
+from reports.plots import LINEAR, blank, legend_below, series, styled
+from reports.wording import DASH, formatted, percent
 
 TITLE = "Assogba et al., PredictDDL (2023)"
 BESIDE: Mapping[str, str] = {
@@ -33,6 +35,55 @@ def sections(found: PaperEvaluation) -> Iterator[str]:
     """Yield the sections of a round by the paper's questions; some are empty."""
     yield reuse_section(found.reuse)
     yield regressions_section(found.reuse)
+
+
+# How forecasts of reused models read in tables, and look network by network.
+#
+# The paper's measure is predicted / actual: closer to 1 is better.
+
+
+DRAWN = ("predictddl", "predictddl_paper", "log_linear", "ernest_pooled", "ernest")
+"""Systems whose forecasts are drawn; tables have all."""
+_JUDGED_BY = {
+    RANDOM: "random parts, left out in turn",
+    FAMILIES: "families, left out in turn",
+}
+
+
+def _judged_by(split: str) -> str:
+    """Return what a forecast had not seen, in words."""
+    return _JUDGED_BY.get(split, split)
+
+
+def _noise(found: Reuse) -> str:
+    """Return the sentence about the noise floor."""
+    floor = percent(found.noise_floor) if found.noise_n else DASH
+    n = f"n = {found.noise_n} scenarios in several rounds"
+    return f"Noise floor of what was judged: {floor} ({n})."
+
+
+def select_drawn(rows: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Return the rows of `DRAWN` in its order, so that colours are the same in all figures.
+
+    Args:
+        rows: with systems.
+        by: the column that has them.
+    """
+    place = pl.col(by).replace_strict(DRAWN, range(len(DRAWN)), return_dtype=pl.Int32)
+    return rows.filter(pl.col(by).is_in(DRAWN)).sort(place, maintain_order=True)
+
+
+def ratios_figure(rows: pl.DataFrame, where: str) -> str:
+    """Return predicted / actual of each network as a figure; `where` says what was not seen."""
+    described = f"Predicted over actual epochs by network, {where}"
+    beyond = rows.filter(~pl.col("ratio").is_between(1 / MOST_RATIO, MOST_RATIO)).height
+    at_edge = (
+        f" At the edge stand {beyond} beyond {MOST_RATIO:g} times or a {MOST_RATIO:g}th."
+        if beyond
+        else ""
+    )
+    said = f"Mean of each network. Closer to 1 is better.{at_edge}"
+    return caption_figure(ratios_plot(rows), described, said)
 
 
 # One model reused for networks that never ran (Figs. 9, 12, 13, Tables I, II of PredictDDL).
@@ -78,14 +129,20 @@ def reuse_section(found: Reuse | None) -> str:
     """Return how reused models did; nothing where none was judged."""
     if found is None:
         return ""
-    parts = (
-        ("What reuse answers, by the paper's questions", "", _questions(found)),
-        ("Which networks were measured", "", _workloads(found.workloads)),
-        ("Errors by network, beside Ernest", _BESIDE, _beside(found)),
-        ("Errors by number of servers", _SERVERS, _servers(found)),
+    return (
+        f"<h2>What reuse answers, by the paper's questions</h2>{_questions(found)}"
+        f"<h2>Which networks were measured</h2>{table(_WORKLOADS, found.workloads)}"
+        f"<h2>Errors by network, beside Ernest</h2>{_BESIDE}{_beside(found)}"
+        f"<h2>Errors by number of servers</h2>{_SERVERS}{_servers(found)}"
+        f"{waiting_section(found.waiting, found.compared)}"
     )
-    shown = "".join(f"<h2>{title}</h2>{said}{shown}" for title, said, shown in parts)
-    return f"{shown}{waiting_section(found.waiting, found.compared)}"
+
+
+_QUESTIONS = (
+    text_column("question", wraps=True),
+    text_column("section", wraps=True),
+    text_column("mean absolute errors, or seconds", "answer", wraps=True),
+)
 
 
 def _questions(found: Reuse) -> str:
@@ -95,33 +152,20 @@ def _questions(found: Reuse) -> str:
         f"{row['of']}, {row['split']}: {percent(row['error_percent'])} (n = {row['n']})"
         for row in rows.iter_rows(named=True)
     )
-    tell = found.regressions
-    asked = (
+    kinds = amounts = ""
+    if found.regressions is not None:
+        kinds = _errors(found.regressions.kinds.overall.filter(split=RANDOM))
+        amounts = _errors(found.regressions.amounts.overall)
+    waited = in_short(found.waiting, found.compared)
+    questions = (
         ("How accurate is it?", "Networks beside Ernest", accurate),
-        (
-            "What do kinds of regressors matter?",
-            "Kinds of regressors",
-            "" if tell is None else _errors(tell.kinds.overall.filter(split=RANDOM)),
-        ),
-        (
-            "How much data does it need?",
-            "Amounts of data",
-            "" if tell is None else _errors(tell.amounts.overall),
-        ),
-        (
-            "Does the size of the cluster matter?",
-            "Numbers of servers",
-            _by_size(found.judged),
-        ),
-        (
-            "What do batches of workloads take?",
-            _WAITING_TITLE,
-            in_short(found.waiting, found.compared),
-        ),
+        ("What do kinds of regressors matter?", "Kinds of regressors", kinds),
+        ("How much data does it need?", "Amounts of data", amounts),
+        ("Does the size of the cluster matter?", "Numbers of servers", _by_size(found.judged)),
+        ("What do batches of workloads take?", _WAITING_TITLE, waited),
     )
-    body = [[Cell(one, is_number=False, wraps=True) for one in row] for row in asked]
-    head = ("question", "section", "mean absolute errors, or seconds")
-    return f"{table(head, body)}<p>{noise(found)}</p>"
+    asked = [dict(zip(("question", "section", "answer"), row, strict=True)) for row in questions]
+    return f"{table(_QUESTIONS, asked)}<p>{_noise(found)}</p>"
 
 
 def _errors(rows: pl.DataFrame) -> str:
@@ -142,46 +186,46 @@ def _by_size(judged: Contest) -> str:
     return f"{OTHERS}, {said}" if said else ""
 
 
-def _workloads(workloads: pl.DataFrame) -> str:
-    body = [
-        [
-            Cell(row["dnn"], is_number=False),
-            Cell(row["family"], is_number=False),
-            Cell(_KNOWN[row["known"]], is_number=False),
-            Cell(str(row["runs"])),
-            Cell(str(row["judged"])),
-        ]
-        for row in workloads.iter_rows(named=True)
-    ]
-    return table(("network", "family", "known", "scenarios measured", "judged"), body)
+_WORKLOADS = (
+    text_column("network", "dnn"),
+    text_column("family"),
+    text_column("known", format=_KNOWN.__getitem__),
+    Column("scenarios measured", "runs"),
+    Column("judged"),
+)
+_SCORES = (
+    Column("n"),
+    Column("predicted / actual", "ratio", "{:.2f}".format),
+    Column("mean absolute error", "error_percent", percent),
+)
+"""Of rows of `forecasting.findings.cross_validation.Contest`: the paper's measure beside ours."""
+_FORECASTS = (
+    text_column("by", "of"),
+    text_column("judged by", "split", _judged_by),
+    text_column("forecast by", "origin"),
+    *_SCORES,
+)
 
 
 def _beside(found: Reuse) -> str:
     """Return errors of systems and of the paper's split, and predicted / actual by network."""
-    several = [("the ledger, before it was measured", found.judged)]
+    contests = {"the ledger, before it was measured": found.judged}
     if found.regressions is not None:
-        several.append(("a fit to other runs, after the fact", found.regressions.beside))
-    body = [
-        [
-            Cell(row["of"], is_number=False),
-            Cell(judged_by(row["split"]), is_number=False),
-            Cell(origin, is_number=False),
-            *figures(row),
-        ]
-        for origin, one in several
-        for row in one.overall.sort("split", "error_percent").iter_rows(named=True)
-    ]
+        contests["a fit to other runs, after the fact"] = found.regressions.beside
+    errors = pl.concat(
+        contest.overall.sort("split", "error_percent").with_columns(origin=pl.lit(origin))
+        for origin, contest in contests.items()
+    )
     rows = select_drawn(found.judged.by_network, "of")
-    shown = [
-        (f"In the ledger: {split}", ratios_of(rows.filter(split=split), split))
+    figures = [
+        (f"In the ledger: {split}", ratios_figure(rows.filter(split=split), split))
         for split in rows["split"].unique().sort().to_list()
     ]
     if found.regressions is not None:
         rows = found.regressions.beside.by_network.filter(split=RANDOM)
-        shown.append(("Random fifths", ratios_of(rows, judged_by(RANDOM))))
-    errors = table(("by", "judged by", "forecast by", *HEAD), body)
+        figures.append(("Random fifths", ratios_figure(rows, _judged_by(RANDOM))))
     chosen = "".join(_chosen(row) for row in found.regressors.iter_rows(named=True))
-    return f"{errors}<p>{noise(found)}</p>{chosen}{grid(shown)}"
+    return f"{table(_FORECASTS, errors)}<p>{_noise(found)}</p>{chosen}{grid(figures)}"
 
 
 def _chosen(row: Mapping[str, Any]) -> str:
@@ -200,45 +244,38 @@ def _chosen(row: Mapping[str, Any]) -> str:
     )
 
 
+_BY_SERVERS = (
+    text_column("by", "of"),
+    text_column("of", "split"),
+    Column("servers", "workers"),
+    Column("networks"),
+    Column("n"),
+    Column(
+        "predicted / actual of networks", lambda row: f"{row['lowest']:.2f} to {row['highest']:.2f}"
+    ),
+    Column("mean absolute error", "error_percent", percent),
+    Column(
+        "of networks", lambda row: f"{row['least_percent']:.1f} to {percent(row['most_percent'])}"
+    ),
+)
+
+
 def _servers(found: Reuse) -> str:
     judged = found.judged.by_servers.filter(pl.col("of").is_in(ABOUT))
-    body = [
-        [
-            Cell(row["of"], is_number=False),
-            Cell(row["split"], is_number=False),
-            Cell(str(row["workers"])),
-            Cell(str(row["networks"])),
-            Cell(str(row["n"])),
-            Cell(f"{row['lowest']:.2f} to {row['highest']:.2f}"),
-            Cell(percent(row["error_percent"])),
-            Cell(f"{row['least_percent']:.1f} to {percent(row['most_percent'])}"),
-        ]
-        for row in errors_by_servers(judged).iter_rows(named=True)
-    ]
-    shown = [
+    figures = [
         (
             split,
             caption_figure(
-                predictddl_figures.by_servers(judged.filter(split=split)),
+                servers_plot(judged.filter(split=split)),
                 f"Mean absolute errors of networks by number of servers, {split}",
                 "A mark for each network, a bar from the least to the greatest, and a line through "
-                f"means of networks. Below {predictddl_figures.LEAST_PERCENT:g} % they stand at "
-                "the edge.",
+                f"means of networks. Below {LEAST_PERCENT:g} % they stand at the edge.",
             ),
         )
         for split in judged["split"].unique().sort().to_list()
     ]
-    head = (
-        "by",
-        "of",
-        "servers",
-        "networks",
-        "n",
-        "predicted / actual of networks",
-        "mean absolute error",
-        "of networks",
-    )
-    return f"{table(head, body)}<p>{noise(found)}</p>{grid(shown)}"
+    errors = table(_BY_SERVERS, errors_by_servers(judged))
+    return f"{errors}<p>{_noise(found)}</p>{grid(figures)}"
 
 
 # What regressions on features of networks tell (Figs. 1, 2, 6, 10 and 11 of PredictDDL).
@@ -277,31 +314,42 @@ def regressions_section(found: Reuse | None) -> str:
     """Return what regressions tell; nothing where no reused model was judged."""
     if found is None or (tell := found.regressions) is None:
         return ""
-    parts = (
-        ("Whether sizes of a network help: black box and gray box", _BOXES, _boxes(tell)),
-        ("What features of a network are worth", _FEATURES, _contest(tell.features)),
-        ("Which kind of regressor does best", _KINDS, _contest(tell.kinds)),
-        ("Whether more data helps", _AMOUNTS, _amounts(tell.amounts)),
+    noise = f"<p>{_noise(found)}</p>"
+    return (
+        "<h2>Whether sizes of a network help: black box and gray box</h2>"
+        f"{_BOXES}{_boxes(tell)}{noise}"
+        f"<h2>What features of a network are worth</h2>{_FEATURES}{_contest(tell.features)}{noise}"
+        f"<h2>Which kind of regressor does best</h2>{_KINDS}{_contest(tell.kinds)}{noise}"
+        f"<h2>Whether more data helps</h2>{_AMOUNTS}{_amounts(tell.amounts)}{noise}"
     )
-    noted = f"<p>{noise(found)}</p>"
-    return "".join(f"<h2>{title}</h2>{said}{shown}{noted}" for title, said, shown in parts)
+
+
+_SECONDS = formatted("{:,.0f} s")
+_CONTEST = (
+    text_column("by", "of"),
+    text_column("judged by", "split", _judged_by),
+    *_SCORES,
+    Column("RMSE of epochs", "rmse_s", _SECONDS),
+)
 
 
 def _boxes(tell: PartialRegressions) -> str:
     """Return errors of boxes, and by number of servers, for what was and was not seen."""
     several = tell.of_two["workers"].n_unique() > 1
     splits = (RANDOM, FAMILIES) if several else ()
-    drawn = [(judged_by(split), _by_servers(tell, split)) for split in splits]
-    return f"{_table(tell.boxes)}<p></p>{_by_network(tell.boxes)}<p></p>{grid(drawn)}"
+    drawn = [(_judged_by(split), _by_servers(tell, split)) for split in splits]
+    return (
+        f"{table(_CONTEST, tell.boxes.overall)}<p></p>{_by_network(tell.boxes)}<p></p>{grid(drawn)}"
+    )
 
 
 def _by_servers(tell: PartialRegressions, split: str) -> str:
     """Return errors of two networks by number of servers."""
     rows = tell.of_two.sort("dnn", maintain_order=True).filter(split=split)
-    drawn = predictddl_figures.plot_panels(rows, "dnn", "rmse_s", "RMSE, seconds of an epoch")
+    drawn = panels_plot(rows, "dnn", "rmse_s", "RMSE, seconds of an epoch")
     return caption_figure(
         drawn,
-        f"Root mean square error of epochs by number of servers, {judged_by(split)}",
+        f"Root mean square error of epochs by number of servers, {_judged_by(split)}",
         "Two networks, each on a scale of its own: those that the paper shows where they were "
         "measured, else those on most numbers of servers. Where boxes agree, one line covers the "
         "other.",
@@ -311,52 +359,26 @@ def _by_servers(tell: PartialRegressions, split: str) -> str:
 def _by_network(boxes: Contest) -> str:
     """Return root mean square errors network by network, random fifths being left out."""
     rows = boxes.by_network.filter(split=RANDOM)
-    wide = rows.pivot("of", index=["dnn", "n"], values="rmse_s", maintain_order=True)
+    wide = rows.pivot("of", index=["dnn", "n"], values="rmse_s", maintain_order=True).sort("dnn")
     names = boxes.overall["of"].unique(maintain_order=True).to_list()
-    body = [
-        [
-            Cell(row["dnn"], is_number=False),
-            Cell(str(row["n"])),
-            *(Cell(_seconds(row[name])) for name in names),
-        ]
-        for row in wide.sort("dnn").iter_rows(named=True)
-    ]
-    return table(("network", "runs", *(f"RMSE, {name}" for name in names)), body)
-
-
-def _seconds(value: float) -> str:
-    """Return seconds of an epoch."""
-    return f"{value:,.0f} s"
+    errors = (Column(f"RMSE, {name}", name, _SECONDS) for name in names)
+    return table((text_column("network", "dnn"), Column("runs", "n"), *errors), wide)
 
 
 def _contest(contest: Contest) -> str:
-    drawn = [
+    figures = [
         (
-            judged_by(split),
-            ratios_of(contest.by_network.filter(split=split), judged_by(split)),
+            _judged_by(split),
+            ratios_figure(contest.by_network.filter(split=split), _judged_by(split)),
         )
         for split in (RANDOM, FAMILIES)
     ]
-    return f"{_table(contest)}<p></p>{grid(drawn)}"
+    return f"{table(_CONTEST, contest.overall)}<p></p>{grid(figures)}"
 
 
 def _amounts(contest: Contest) -> str:
-    drawn = [("Random splits", ratios_of(contest.by_network, "random splits"))]
-    return f"{_table(contest)}<p></p>{grid(drawn)}"
-
-
-def _table(contest: Contest) -> str:
-    head = ("by", "judged by", *HEAD, "RMSE of epochs")
-    body = [
-        [
-            Cell(row["of"], is_number=False),
-            Cell(judged_by(row["split"]), is_number=False),
-            *figures(row),
-            Cell(_seconds(row["rmse_s"])),
-        ]
-        for row in contest.overall.iter_rows(named=True)
-    ]
-    return table(head, body)
+    figures = [("Random splits", ratios_figure(contest.by_network, "random splits"))]
+    return f"{table(_CONTEST, contest.overall)}<p></p>{grid(figures)}"
 
 
 # How long systems have others measure before they can answer (Fig. 13 of PredictDDL).
@@ -429,17 +451,17 @@ def _measuring(waiting: pl.DataFrame, compared: pl.DataFrame) -> tuple[str, str]
         "workloads", measuring_s="answering_s", of=pl.lit("predictddl: fit and forecasts only")
     )
     lines = pl.concat(
-        one.select("of", "workloads", "measuring_s")
-        for one in (names.explode("workloads", "measuring_s"), ours)
+        rows.select("of", "workloads", "measuring_s")
+        for rows in (names.explode("workloads", "measuring_s"), ours)
     )
-    figure = predictddl_figures.by_workloads(lines, "measuring_s", "seconds before an answer")
+    figure = workloads_plot(lines, "measuring_s", "seconds before an answer")
     said = "Seconds before an answer by number of workloads"
     return "Measuring", caption_figure(figure, said, "Fewer are better. *: expected by a plan.")
 
 
 def _collection_errors(waiting: pl.DataFrame) -> tuple[str, str]:
     rows = select_drawn(waiting, "system").rename({"system": "of"})
-    figure = predictddl_figures.by_workloads(rows, "error_percent", "mean absolute error, %")
+    figure = workloads_plot(rows, "error_percent", "mean absolute error, %")
     said = "Mean absolute error by number of workloads"
     return "Errors", caption_figure(figure, said, "Of all judged scenarios of so many workloads.")
 
@@ -451,49 +473,166 @@ def _shown(counts: pl.Series) -> list[int]:
 
 
 def _waited(waiting: pl.DataFrame) -> str:
-    shown = _shown(waiting["workloads"])
-    body = []
-    for (name,), one in waiting.group_by("system", maintain_order=True):
-        seconds = dict(one.select("workloads", "measuring_s").iter_rows())
-        star = " *" if one["expected"].any() else ""
-        last = one.tail(1).row(0, named=True)
-        body.append(
-            [
-                Cell(f"{name}{star}", is_number=False),
-                *(Cell(f"{seconds[n]:,.0f} s" if n in seconds else DASH) for n in shown),
-                Cell(percent(last["error_percent"])),
-                Cell(str(last["n"])),
-            ]
+    shown = {n: f"{n} workloads" for n in _shown(waiting["workloads"])}
+    rows = []
+    for (name,), part in waiting.group_by("system", maintain_order=True):
+        seconds = dict(part.select("workloads", "measuring_s").iter_rows())
+        rows.append(
+            {
+                **part.row(-1, named=True),
+                "system": f"{name}{' *' if part['expected'].any() else ''}",
+                **{title: seconds.get(n) for n, title in shown.items()},
+            }
         )
-    head = ("system", *(f"{n} workloads" for n in shown), "error, all of these", "n")
-    return table(head, body)
-
-
-def _ratios(compared: pl.DataFrame) -> str:
-    shown = _shown(compared["workloads"])
-    body = [
-        [
-            Cell(str(row["workloads"])),
-            Cell(f"{row['ernest_s']:,.0f} s"),
-            Cell(f"{row['answering_s']:,.1f} s"),
-            Cell(f"{row['learning_s']:,.0f} s"),
-            Cell(_times(row["ratio"])),
-            Cell(_times(row["ratio_with_runs"])),
-            Cell(_COUNTS.get(row["workloads"], DASH)),
-        ]
-        for row in compared.filter(pl.col("workloads").is_in(shown)).iter_rows(named=True)
-    ]
-    head = (
-        "workloads",
-        "Ernest's own runs",
-        "PredictDDL's fit and forecasts",
-        "runs it learns from",
-        "Ernest over fit and forecasts",
-        "over these and the runs",
-        "in the paper",
-    )
-    return table(head, body)
+    columns = (Column(title, format=_SECONDS) for title in shown.values())
+    error = Column("error, all of these", "error_percent", percent)
+    return table((text_column("system"), *columns, error, Column("n")), rows)
 
 
 def _times(ratio: float) -> str:
     return f"{ratio:,.0f} x" if ratio >= 10 else f"{ratio:.2f} x"
+
+
+_RATIOS = (
+    Column("workloads"),
+    Column("Ernest's own runs", "ernest_s", _SECONDS),
+    Column("PredictDDL's fit and forecasts", "answering_s", "{:,.1f} s".format),
+    Column("runs it learns from", "learning_s", _SECONDS),
+    Column("Ernest over fit and forecasts", "ratio", _times),
+    Column("over these and the runs", "ratio_with_runs", _times),
+    Column("in the paper", lambda row: _COUNTS.get(row["workloads"])),
+)
+
+
+def _ratios(compared: pl.DataFrame) -> str:
+    shown = _shown(compared["workloads"])
+    return table(_RATIOS, compared.filter(pl.col("workloads").is_in(shown)))
+
+
+# Figures: ratios, errors by number of servers and of workloads (Figs. 1, 2, 6, 9 to 13).
+
+
+MOST_RATIO = 100.0
+"""Predicted / actual, or its inverse, that is drawn; else what errs little could not be told."""
+LEAST_PERCENT = 0.1
+"""Of errors by number of servers; the scale is one of logarithms."""
+_APART = 0.15
+"""How far kinds of forecasts stand beside each other, in servers."""
+_INCHES_A_ROW = 0.22
+_SHORT = 5.0
+"""An axis whose upper end is less than so many times the lower one may have one of 1, 2 and 5."""
+_MANY_DECADES = 3.5
+"""Of an axis, on which 2 and 5 would be too much."""
+
+
+@styled
+def ratios_plot(rows: pl.DataFrame) -> Figure:
+    """Plot predicted / actual, a row for each network and a mark for each kind of forecast.
+
+    `rows` has of, dnn and ratio; what is beyond `MOST_RATIO` times either way stands at the edge.
+    """
+    figure, axes = blank()
+    names = rows["dnn"].unique(maintain_order=True).to_list()
+    figure.set_figheight(1.2 + _INCHES_A_ROW * len(names))
+    axes.axvline(1, color=LINEAR, lw=1)
+    for color, name, part in series(rows, "of"):
+        places = [names.index(dnn) for dnn in part["dnn"]]
+        shown = part["ratio"].clip(1 / MOST_RATIO, MOST_RATIO)
+        axes.plot(shown, places, "o", ms=5, alpha=0.8, color=color, label=name)
+    axes.set_yticks(range(len(names)), labels=names)
+    axes.set(xlabel="predicted / actual", xscale="log", ylim=(len(names) - 0.5, -0.5))
+    _plain_logarithms(axes.xaxis)
+    legend_below(figure, axes)
+    return figure
+
+
+@styled
+def servers_plot(rows: pl.DataFrame) -> Figure:
+    """Plot absolute errors by number of servers: a mark for each network, a bar over all of them.
+
+    `rows` has of, dnn, workers and error_percent; a line for each kind of forecast goes through
+    means of networks. What is below `LEAST_PERCENT` stands at the edge.
+    """
+    figure, axes = blank()
+    kinds = list(series(rows, "of"))
+    for place, (color, name, part) in enumerate(kinds):
+        beside = _APART * (place - (len(kinds) - 1) / 2)
+        errors = part.with_columns(pl.col("error_percent").clip(lower_bound=LEAST_PERCENT))
+        axes.plot(
+            errors["workers"] + beside,
+            errors["error_percent"],
+            "o",
+            ms=4,
+            alpha=0.6,
+            color=color,
+            label=name,
+        )
+        of_all = (
+            errors.group_by("workers")
+            .agg(
+                mean=pl.col("error_percent").mean(),
+                least=pl.col("error_percent").min(),
+                most=pl.col("error_percent").max(),
+            )
+            .sort("workers")
+        )
+        at = of_all["workers"] + beside
+        axes.vlines(at, of_all["least"], of_all["most"], color=color, lw=1)
+        axes.plot(at, of_all["mean"], "-", lw=1, color=color)
+    servers = rows["workers"].unique().sort().to_list()
+    axes.set(xlabel="servers", ylabel="mean absolute error, %", yscale="log", xticks=servers)
+    axes.set_xlim(servers[0] - 0.5, servers[-1] + 0.5)
+    _plain_logarithms(axes.yaxis)
+    legend_below(figure, axes)
+    return figure
+
+
+@styled
+def panels_plot(rows: pl.DataFrame, of: str, what: str, label: str) -> Figure:
+    """Plot a figure by number of servers in panels side by side, a line for each kind of forecast.
+
+    `rows` has of, workers and the columns `of`, which tells panels apart, and `what`.
+    """
+    names = rows[of].unique(maintain_order=True).to_list()
+    figure = Figure(figsize=(6.0, 2.8), layout="constrained")
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for axes, panel in zip(panels, names, strict=True):
+        for place, (color, name, part) in enumerate(series(rows.filter(pl.col(of) == panel), "of")):
+            # Later lines are thinner, so that equal ones show.
+            width = max(3.0 - 1.5 * place, 1.0)
+            axes.plot(part["workers"], part[what], "-o", ms=4, lw=width, color=color, label=name)
+        axes.set(xlabel="servers", xticks=rows["workers"].unique().sort().to_list())
+        axes.set_title(panel, fontsize=9)
+        axes.set_ylim(bottom=0)
+    panels[0].set_ylabel(label)
+    legend_below(figure, panels[0])
+    return figure
+
+
+@styled
+def workloads_plot(rows: pl.DataFrame, what: str, label: str) -> Figure:
+    """Plot a figure by number of workloads on a scale of logarithms, a line for each system.
+
+    `rows` has of, workloads and the column `what`; where it is NULL there is no point.
+    """
+    figure, axes = blank()
+    for color, name, part in series(rows.drop_nulls(what), "of"):
+        axes.plot(part["workloads"], part[what], "-o", ms=4, color=color, label=name)
+    axes.set(xlabel="workloads", ylabel=label, yscale="log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _plain_logarithms(axes.yaxis)
+    legend_below(figure, axes)
+    return figure
+
+
+def _plain_logarithms(axis: Axis) -> None:
+    """Mark 1, 2, 5, 10 … on an axis of logarithms; fewer on a long one, and more on a short one."""
+    low, high = axis.get_view_interval()
+    subs: tuple[float, ...] = (1.0, 2.0, 5.0)
+    if high < low * _SHORT:
+        subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    elif high >= low * 10**_MANY_DECADES:
+        subs = (1.0,)
+    axis.set_major_locator(LogLocator(subs=subs, numticks=20))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

@@ -5,14 +5,23 @@ from html import escape
 from pathlib import Path
 
 import polars as pl
+from matplotlib.figure import Figure
 
 from forecasting.evaluation import Evaluation
-from forecasting.findings.study import RoundDescription
+from forecasting.findings.study import OpeningFigures, RoundDescription
 from forecasting.results import Summary, has_several, scaling
-from reports import first_screen, html, plots, study_sections
-from reports.html import MOST_FIGURES, MOST_ROWS, Cell, caption_figure, grid, table
-from reports.svg import MOST_POINTS
-from reports.wording import floor, number, percent
+from reports import html, study_plots, study_sections
+from reports.html import (
+    MOST_FIGURES,
+    MOST_ROWS,
+    Column,
+    TableSection,
+    caption_figure,
+    grid,
+    text_column,
+)
+from reports.plots import INK, LINEAR, MOST_POINTS, PREDICTED, SIGNED, blank, styled
+from reports.wording import baseline_clause, floor, held_intervals, number, percent, signed
 from studies.messages import count
 from warehouse.durable_files import write_text
 
@@ -43,10 +52,10 @@ def render(evaluation: Evaluation) -> str:
         name=escape(about.study),
         repeat=str(about.repeat),
         description=escape(about.description),
-        sentence=escape(first_screen.sentence(evaluation)),
+        sentence=escape(sentence(evaluation)),
         warning=_warning(about, rows),
-        picture=first_screen.picture(evaluation),
-        figures=first_screen.figures(evaluation),
+        picture=picture(evaluation),
+        figures=figures(evaluation),
         contents=html.contents_list(found),
         sections=html.fold_sections(found),
     )
@@ -59,7 +68,7 @@ def _groups(found: Evaluation) -> Mapping[str, Iterable[str]]:
         "Which part of a forecast is wrong?": [
             study_sections.largest_errors_section(found.largest_errors)
         ],
-        "What should be rented?": [study_sections.decisions_section(found.decisions)],
+        "What should be rented?": [study_sections.DECISIONS.html(found.decisions)],
         "Where do the figures come from?": [
             f"<h2>How the figures were judged</h2>{_judged(found.summary)}",
             f"<h2>Hosts, nodes and runs</h2>{study_sections.provenance_section(found.about)}",
@@ -75,7 +84,7 @@ def _accuracy(found: Evaluation) -> Iterator[str]:
     yield study_sections.scenarios_section(found.rows, about, found.per_dollar)
     if curves:
         yield f"<h2>Forecast and measured, by number of workers</h2>{grid(drawn, len(curves))}"
-    yield study_sections.published_section(found.published)
+    yield study_sections.PUBLISHED.html(found.published)
     yield _systems(found.systems)
     yield study_sections.board_section(found.board)
 
@@ -100,20 +109,17 @@ def _systems(systems: pl.DataFrame) -> str:
     whole = [systems.row(by_predicate=_whole(name), named=True) for name in names]
     errors = {(row["dnn"], row["system"]): row["mean_ape_percent"] for row in systems.to_dicts()}
     dnns = [*systems["dnn"].drop_nulls().unique().sort(), None]
-    body = [
-        [
-            Cell(dnn or "all", is_number=False),
-            *(Cell(percent(errors.get((dnn, name)))) for name in names),
-        ]
+    rows: list[dict[str, object]] = [
+        {"network": dnn or "all"} | {name: percent(errors.get((dnn, name))) for name in names}
         for dnn in dnns
     ]
-    apart = {
-        "scenarios": [str(one["n"]) for one in whole],
-        "one worker": [percent(one["w1_error_percent"], signed=True) for one in whole],
-    }
-    body += [[Cell(what, is_number=False), *map(Cell, of)] for what, of in apart.items()]
-    shown = table(["network", *names], body)
-    return f"<h2>All systems, by network</h2><p>{_SYSTEMS}{bound}</p>{shown}"
+    rows += [
+        {"network": "scenarios"} | {row["system"]: row["n"] for row in whole},
+        {"network": "one worker"}
+        | {row["system"]: signed(row["w1_error_percent"]) for row in whole},
+    ]
+    columns = (text_column("network"), *map(Column, names))
+    return TableSection("All systems, by network", f"{_SYSTEMS}{bound}", columns).html(rows)
 
 
 def _whole(system: str) -> pl.Expr:
@@ -131,7 +137,7 @@ def _curve(rows: pl.DataFrame, about: RoundDescription) -> tuple[str, str]:
     )
     described = f"{about.metric} by number of workers, {title}. {said}"
     caption = "Band: prediction interval. Bars: spread between the windows of the run."
-    drawn = plots.scaling(rows, about.metric, baseline=about.baseline)
+    drawn = study_plots.scaling(rows, about.metric, baseline=about.baseline)
     return title, caption_figure(drawn, described, caption)
 
 
@@ -148,6 +154,171 @@ def _judged(result: Summary) -> str:
         "repetition. The <em>noise floor</em> is the mean absolute error of forecasting each run "
         "by the mean of its runs in other "
         f"rounds, on re-created clusters: {floor(result)}. Judged with two or more workers: "
-        f"{count(result.n, 'scenario')}{first_screen.uncounted_sentence(result)}.</p>"
+        f"{count(result.n, 'scenario')}{uncounted_sentence(result)}.</p>"
         f"<p>{_BOUNDED}</p>"
     )
+
+
+# The first screen of a report: one sentence, one picture of errors, three numbers.
+
+
+def sentence(found: Evaluation) -> str:
+    """Return what the report answers, in numbers."""
+    result, baseline = found.summary, found.about.baseline
+    scenarios = count(found.rows.height, "scenario")
+    if result.error is None:
+        known = int(found.rows["predicted"].is_not_null().sum())
+        some = "none with several workers" if result.several else "none"
+        return f"{known} of {scenarios} are forecast; {some} has been judged."
+    by = f" by {' and '.join(found.opening.systems)}" if found.opening.systems else ""
+    whose = "With several workers, forecasts" if result.several else "Forecasts"
+    beside = baseline_clause(result, f"; {baseline} is off by")
+    return f"{whose}{by} are off by {percent(result.error)} in the mean{beside}."
+
+
+def figures(found: Evaluation) -> str:
+    """Return three numbers, each with how many it is of, the noise floor, and when it was made."""
+    result, opening = found.summary, found.opening
+    noise, when = f"noise floor {floor(result)}", sealed_sentence(opening)
+    of = f"n = {result.n}; {noise}"
+    mean = f"Mean absolute error{', W ≥ 2' if result.several else ''}"
+    cards = (
+        (mean, percent(result.error), (of, *left_out_lines(found.rows, result), when)),
+        ("Nine of ten are off by at most", percent(opening.nine_of_ten), (of, when)),
+        ("Measured inside the 90 % interval", *_inside(opening, when)),
+    )
+    return "\n".join(_card(*card) for card in cards)
+
+
+def _inside(opening: OpeningFigures, when: str) -> tuple[str, tuple[str, ...]]:
+    """Return how many measurements were inside, and whether so many can judge intervals."""
+    if not opening.inside_n:
+        return percent(None), ("n = 0", when)
+    value, said = held_intervals(opening.inside_count, opening.inside_n)
+    return value, (said, when)
+
+
+def left_out_lines(rows: pl.DataFrame, result: Summary) -> Iterator[str]:
+    """Yield which judged scenarios the mean leaves out and why, and what it would be with them."""
+    known = rows.filter(pl.col("error_percent").is_not_null())
+    alone = known.height - result.n - result.busy_n
+    reasons = (
+        (alone, f"{alone} of one worker"),
+        (result.busy_n, f"{result.busy_n} measured while the host was busy"),
+    )
+    if told := [said for n, said in reasons if n]:
+        mean = percent(_number(known["error_percent"].abs().mean()))
+        yield f"left out: {' and '.join(told)}; with these {mean}, n = {known.height}"
+
+
+def sealed_sentence(opening: OpeningFigures) -> str:
+    """Return how many of the judged forecasts were sealed, and when the others were made."""
+    known = [
+        (n, words)
+        for n, words in (
+            (opening.sealed, "published before measuring"),
+            (opening.before, "made before the run, not published"),
+            (opening.after, "made after the fact, from profiles"),
+        )
+        if n
+    ]
+    if not known:
+        return "nothing judged"
+    if len(known) == 1:
+        return f"forecasts {known[0][1]}"
+    return "forecasts: " + "; ".join(f"{n} {words}" for n, words in known)
+
+
+def uncounted_sentence(result: Summary) -> str:
+    """Return how many scenarios do not count because the host was busy."""
+    return f", and {result.busy_n} not counted, the host being busy" if result.busy_n else ""
+
+
+def picture(found: Evaluation) -> str:
+    """Return errors by number of workers; where nothing was judged, the first curve."""
+    points, about = found.opening.points, found.about
+    if points.is_empty():
+        curve = found.rows.filter(curve=found.rows["curve"].min())
+        if curve["predicted"].is_null().all():
+            return ""
+        drawn = study_plots.scaling(curve, about.metric, baseline=about.baseline)
+        title = str(curve["title"][0])
+        return caption_figure(drawn, f"{about.metric} by number of workers, {title}", title)
+    has_baseline = points["linear_error_percent"].is_not_null().any()
+    beside, grey = (
+        (f", beside {about.baseline}", f" Grey: {about.baseline}.") if has_baseline else ("", "")
+    )
+    described = [f"Error of each scenario by number of workers{beside}"]
+    for (workers,), rows in points.sort("workers").group_by("workers", maintain_order=True):
+        ours, theirs = (rows[name].abs().mean() for name in points.columns[1:])
+        said = percent(_number(ours))
+        if has_baseline:
+            said += f", {about.baseline} {percent(_number(theirs))}"
+        described.append(f"{count(int(str(workers)), 'worker')}: {said}")
+    caption = (
+        f"How far {about.metric} are from what was measured, scenario by scenario. "
+        f"Blue: forecast.{grey} Band: ±10 %."
+    )
+    return caption_figure(errors_plot(points, about.baseline), ". ".join(described), caption)
+
+
+def _card(title: str, value: str, notes: Iterable[str]) -> str:
+    said = "".join(f"<small>{escape(note)}</small>" for note in notes)
+    return f"<div><dt>{escape(title)}</dt><dd>{value}{said}</dd></div>"
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+# The picture of the first screen: how wrong forecasts were, beside a rule of thumb.
+
+
+_ASIDE = 0.16
+"""Of a worker, to the left and to the right, so that both can be seen."""
+_NEAR_PERCENT = 10
+_MOST_PERCENT = 150
+"""A rule of thumb errs by so much that forecasts could not be told apart; it is cut off here."""
+
+
+@styled
+def errors_plot(points: pl.DataFrame, baseline: str) -> Figure:
+    """Plot the error of each judged scenario by workers, forecast and baseline side by side.
+
+    `points` has workers, error_percent and linear_error_percent, NULL where there is no baseline;
+    one outside of ±150 % is drawn as a triangle at the edge.
+    """
+    figure, axes = blank()
+    axes.axhspan(-_NEAR_PERCENT, _NEAR_PERCENT, color=PREDICTED, alpha=0.12, lw=0)
+    axes.axhline(0, color=INK, alpha=0.5, lw=0.8)
+    kinds = (
+        ("linear_error_percent", _ASIDE, LINEAR, baseline),
+        ("error_percent", -_ASIDE, PREDICTED, "forecast"),
+    )
+    places = {workers: place for place, workers in enumerate(sorted(set(points["workers"])))}
+    for column, aside, colour, label in kinds:
+        known = points.filter(pl.col(column).is_not_null()).select("workers", error=pl.col(column))
+        if known.is_empty():
+            continue
+        x = [places[workers] + aside for workers in known["workers"]]
+        inside = known["error"].clip(-_MOST_PERCENT, _MOST_PERCENT)
+        is_out = (known["error"].abs() > _MOST_PERCENT).to_list()
+        for out, sign in ((False, "o"), (True, "^")):
+            chosen = [place for place, beyond in enumerate(is_out) if beyond == out]
+            axes.plot(
+                [x[place] for place in chosen],
+                [inside[place] for place in chosen],
+                sign,
+                ms=5,
+                alpha=0.65,
+                mew=0,
+                color=colour,
+                label=label if not out else None,
+            )
+    axes.set_xticks(range(len(places)), labels=[str(place) for place in places])
+    axes.set_xlim(-0.6, len(places) - 0.4)
+    axes.set(xlabel="workers", ylabel=SIGNED)
+    axes.margins(y=0.12)
+    handles, names = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], names[::-1], loc="best")
+    return figure

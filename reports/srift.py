@@ -7,10 +7,9 @@ from matplotlib.figure import Figure
 
 from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.srift import UNDERESTIMATED, Components, DataParallel, StepTimes
-from reports import study_plots
-from reports.html import Cell, caption_figure, grid, table
-from reports.plots import SERIES, blank, styled
-from reports.wording import percent
+from reports.html import Column, TableSection, caption_figure, grid, table, text_column
+from reports.plots import LINEAR, PREDICTED, blank, coloured, series, styled
+from reports.wording import percent, signed
 
 TITLE = "Luo et al., Srift (2022)"
 BESIDE: Mapping[str, str] = {
@@ -34,10 +33,13 @@ def sections(found: PaperEvaluation) -> Iterator[str]:
 # Errors of step times of data-parallel training (Table 5 and Fig. 7 of Srift).
 
 
-_HEAD = ("", "scenarios", "mean error", "mean absolute error", "largest", "underestimated by")
-_SAID = (
-    "<p>Of two or more nodes. In 90 % of the scenarios step times are <em>underestimated by</em> "
-    "at most that much. Scenarios of one image on each node, where latency counts, are apart.</p>"
+_STEP_TIMES = (
+    text_column("", "name"),
+    Column("scenarios", "n"),
+    Column("mean error", "mean", signed),
+    Column("mean absolute error", "absolute", percent),
+    Column("largest", format=percent),
+    Column("underestimated by", "under", percent),
 )
 
 
@@ -48,22 +50,16 @@ def step_times_section(found: StepTimes | None) -> str:
     """
     if found is None:
         return ""
-    body = [
-        [
-            Cell(row["name"], is_number=False),
-            Cell(str(row["n"])),
-            Cell(percent(row["mean"], signed=True)),
-            *(Cell(percent(row[what])) for what in ("absolute", "largest", "under")),
-        ]
-        for row in found.groups.to_dicts()
-    ]
     figure = caption_figure(
-        study_plots.underestimation(found.error_percent, UNDERESTIMATED),
+        underestimation_plot(found.error_percent, UNDERESTIMATED),
         "Share of scenarios by how much their step times are underestimated",
         "Dotted: 90 % of the scenarios.",
     )
     return (
-        f"<h2>Errors by node types and number of nodes</h2>{_SAID}{table(_HEAD, body)}"
+        "<h2>Errors by node types and number of nodes</h2>"
+        "<p>Of two or more nodes. In 90 % of the scenarios step times are <em>underestimated by"
+        "</em> at most that much. Scenarios of one image on each node, where latency counts, are "
+        f"apart.</p>{table(_STEP_TIMES, found.groups)}"
         f"<h2>How far step times were underestimated</h2>{figure}"
     )
 
@@ -80,10 +76,7 @@ def data_parallel_section(found: DataParallel | None) -> str:
     if found is None:
         return ""
     reduced = [
-        (
-            name,
-            caption_figure(bus_bandwidth(rows), f"Bus bandwidth by size, {name}", _MEDIAN),
-        )
+        (name, caption_figure(bus_bandwidth(rows), f"Bus bandwidth by size, {name}", _MEDIAN))
         for name, rows in found.allreduces.items()
     ]
     passes = [
@@ -97,19 +90,6 @@ def data_parallel_section(found: DataParallel | None) -> str:
 # How much the parts of Srift err on what they were not fitted to (Table 6; section 5.3).
 
 
-_PASSES = (
-    "<p>Each batch size but the outermost is left out in turn, and forecast from the others. Means "
-    "of absolute errors; the <em>floor</em> is the mean standard error of what was measured.</p>"
-)
-_HELD_OUT = (
-    "<p>Batch sizes that were timed apart, after predictions, and forecast from the profile.</p>"
-)
-_ALLREDUCES = (
-    "<p>Bus bandwidth of all-reduces, a tenth left out at a time: whole <em>configurations</em> "
-    "(size, world, node types), or <em>rows</em>, as in the paper's 9/1 split. The <em>noise floor"
-    "</em> is the error of forecasting each by the mean time of the other repeats of its "
-    "configuration; <em>at least</em> that of the bandwidth that errs least for all of them.</p>"
-)
 _WORDS = {
     "small": "up to the MTU",
     "large": "above the MTU",
@@ -117,17 +97,40 @@ _WORDS = {
     "trees": "trees",
     "rated": "rated",
 }
-_PASS_ERRORS = ("forward_percent", "backward_percent", "both_percent", "floor_percent")
-_PASS_HEAD = ("profile", "forward", "backward", "both", "floor", "batch sizes")
-_ALLREDUCE_ERRORS = ("mape_percent", "noise_floor_percent", "least_percent")
-_ALLREDUCE_HEAD = (
-    "buffers",
-    "left out",
-    "model",
-    "mean error",
-    "noise floor",
-    "at least",
-    "all-reduces",
+_PASS_COLUMNS = (
+    text_column("profile", "name"),
+    Column("forward", "forward_percent", percent),
+    Column("backward", "backward_percent", percent),
+    Column("both", "both_percent", percent),
+    Column("floor", "floor_percent", percent),
+    Column("batch sizes", "n"),
+)
+PASSES = TableSection(
+    "Passes that fits did not see",
+    "Each batch size but the outermost is left out in turn, and forecast from the others. Means "
+    "of absolute errors; the <em>floor</em> is the mean standard error of what was measured.",
+    _PASS_COLUMNS,
+)
+HELD_OUT = TableSection(
+    "Batch sizes that fits did not see",
+    "Batch sizes that were timed apart, after predictions, and forecast from the profile.",
+    _PASS_COLUMNS,
+)
+ALLREDUCES = TableSection(
+    "All-reduces that fits did not see",
+    "Bus bandwidth of all-reduces, a tenth left out at a time: whole <em>configurations</em> "
+    "(size, world, node types), or <em>rows</em>, as in the paper's 9/1 split. The <em>noise floor"
+    "</em> is the error of forecasting each by the mean time of the other repeats of its "
+    "configuration; <em>at least</em> that of the bandwidth that errs least for all of them.",
+    (
+        text_column("buffers", "side", _WORDS.__getitem__),
+        text_column("left out", "split"),
+        text_column("model", format=_WORDS.__getitem__),
+        Column("mean error", "mape_percent", percent),
+        Column("noise floor", "noise_floor_percent", percent),
+        Column("at least", "least_percent", percent),
+        Column("all-reduces", "n"),
+    ),
 )
 
 
@@ -135,49 +138,33 @@ def components_section(components: Components | None) -> str:
     """Return tables of errors of passes and of all-reduces; nothing where neither was probed."""
     if components is None:
         return ""
-    parts = (
-        ("Passes", _PASSES, _passes(components.passes)),
-        ("Batch sizes", _HELD_OUT, _passes(components.held_out)),
-        ("All-reduces", _ALLREDUCES, _allreduces(components.allreduces)),
+    return (
+        PASSES.html(components.passes)
+        + HELD_OUT.html(components.held_out)
+        + ALLREDUCES.html(components.allreduces)
     )
-    return "".join(
-        f"<h2>{title} that fits did not see</h2>{said}{shown}"
-        for title, said, shown in parts
-        if shown
-    )
-
-
-def _passes(errors: pl.DataFrame | None) -> str:
-    if errors is None:
-        return ""
-    body = [
-        [
-            Cell(row["name"], is_number=False),
-            *(Cell(percent(row[name])) for name in _PASS_ERRORS),
-            Cell(str(row["n"])),
-        ]
-        for row in errors.to_dicts()
-    ]
-    return table(_PASS_HEAD, body)
-
-
-def _allreduces(errors: pl.DataFrame | None) -> str:
-    if errors is None:
-        return ""
-    body = [
-        [
-            Cell(_WORDS[row["side"]], is_number=False),
-            Cell(row["split"], is_number=False),
-            Cell(_WORDS[row["model"]], is_number=False),
-            *(Cell(percent(row[name])) for name in _ALLREDUCE_ERRORS),
-            Cell(str(row["n"])),
-        ]
-        for row in errors.to_dicts()
-    ]
-    return table(_ALLREDUCE_HEAD, body)
 
 
 # Figures of data-parallel training: all-reduces and passes (Figs. 2, 3, 6 and 7 of Srift).
+
+
+@styled
+def underestimation_plot(error_percent: pl.Series, marked: float) -> Figure:
+    """Plot which part of the scenarios is underestimated by at most so much; one part is marked.
+
+    What is overestimated is underestimated by 0. `error_percent`: forecast over measured, below 0
+    where the forecast was too small.
+
+    Source: Srift, Figure 7.
+    """
+    figure, axes = blank()
+    under = (-error_percent).clip(lower_bound=0).sort()
+    shares = [(i + 1) / len(under) for i in range(len(under))]
+    axes.step([0.0, *under], [0.0, *shares], where="post", color=PREDICTED)
+    axes.axhline(marked, color=LINEAR, ls=":", lw=1)
+    axes.set(xlabel="underestimated by, %", ylabel="share of scenarios", ylim=(0, 1.02))
+    axes.set_xlim(left=0)
+    return figure
 
 
 @styled
@@ -192,9 +179,9 @@ def bus_bandwidth(rows: pl.DataFrame, title: str = "") -> Figure:
         .agg(mbps=pl.col("bus_bandwidth_Bps").median() * 8e-6)
         .sort("concurrent", "size_bytes")
     )
-    for place, ((count,), one) in enumerate(medians.group_by("concurrent", maintain_order=True)):
-        color = SERIES[place % len(SERIES)]
-        axes.plot(one["size_bytes"], one["mbps"], "-o", ms=3, color=color, label=f"{count} at once")
+    for color, count, part in series(medians, "concurrent"):
+        label = f"{count} at once"
+        axes.plot(part["size_bytes"], part["mbps"], "-o", ms=3, color=color, label=label)
     axes.set(xscale="log", xlabel="bytes", ylabel="bus bandwidth of each, Mb/s")
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left")
@@ -209,7 +196,7 @@ def passes_plot(rows: pl.DataFrame, title: str = "") -> Figure:
     """
     figure, axes = blank(title)
     means = rows.group_by("batch_size").agg(pl.col("forward_s", "backward_s").mean())
-    for color, name in zip(SERIES, ("forward", "backward"), strict=False):
+    for color, name in coloured(("forward", "backward")):
         column = f"{name}_s"
         axes.plot(rows["batch_size"], rows[column], "o", ms=2, alpha=0.4, color=color)
         line = means.sort("batch_size")

@@ -1,6 +1,6 @@
 """How figures read in tables: a missing one is a dash, never 0."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import exp, lgamma, log, log1p
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,26 @@ def percent(value: float | None, *, signed: bool = False) -> str:
     if value is None:
         return DASH
     return f"{value:{'+' if signed else ''}.1f} %".replace("-", "−")
+
+
+def signed(value: float | None) -> str:
+    """Return a percentage with its sign."""
+    return percent(value, signed=True)
+
+
+def known(value: object) -> str:
+    """Return a value as it is, and a dash where it is not known."""
+    return DASH if value is None else str(value)
+
+
+def formatted(form: str) -> Callable[[object], str]:
+    """Return what writes values in a form of `str.format`, and a dash where none is known."""
+    return lambda value: DASH if value is None else form.format(value)
+
+
+def spaced(name: str | None) -> str:
+    """Return a name whose words are apart."""
+    return DASH if name is None else name.replace("_", " ")
 
 
 def held_intervals(inside: int, n: int) -> tuple[str, str]:
@@ -72,6 +92,11 @@ def by_chance(n: int, part: float = 0.9, level: float = 0.95) -> tuple[int, int]
 def share(part: float | None) -> str:
     """Return a part of 1 as a percentage."""
     return percent(None if part is None else 100 * part)
+
+
+def signed_share(part: float | None) -> str:
+    """Return a part of 1 as a percentage with its sign."""
+    return signed(None if part is None else 100 * part)
 
 
 def span(values: Iterable[float | None], form: str) -> str:

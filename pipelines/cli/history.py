@@ -138,14 +138,14 @@ def _drawn(series: list[pl.DataFrame]) -> "Figure":
     Raises:
         BadInput: they are too many for a picture.
     """
-    from reports.history_plot import Series, over_time
+    from reports.timelines import FigureHistory, history_plot
 
     if len(series) > _MOST_PANELS:
         raise BadInput(
             f"--picture: {len(series)} figures are too many, {_MOST_PANELS} are drawn at most; "
             "narrow them down with more words, --metric or --type"
         )
-    return over_time([Series(_title(one), one["unit"][0], one) for one in series])
+    return history_plot([FigureHistory(_title(rows), rows["unit"][0], rows) for rows in series])
 
 
 def show(

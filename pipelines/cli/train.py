@@ -74,9 +74,9 @@ def train(
 
     def drawn() -> "Figure":
         from pipelines.runtime.event_log import frame
-        from reports import runtime_plot
+        from reports import timelines
 
-        return runtime_plot.timeline(frame(story), f"job {given.name}")
+        return timelines.job_plot(frame(story), f"job {given.name}")
 
     write_picture(picture, drawn)
     if error is not None:

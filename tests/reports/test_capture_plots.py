@@ -6,7 +6,7 @@ import pytest
 
 from models.async_sgd.http2 import rate
 from models.async_sgd.overhead import Overhead
-from reports import plots, study_plots
+from reports import async_sgd, plots
 
 LINE = Overhead(
     node_type="small",
@@ -30,7 +30,7 @@ PIECES = pl.DataFrame(
 
 def test_overhead_is_summed_up_by_size() -> None:
     rows = pl.DataFrame({"size_bytes": [10**6, 10**6, 3 * 10**6], "overhead_s": [2e-3, 4e-3, 5e-3]})
-    (axes,) = study_plots.overhead(rows, LINE, "title").axes
+    (axes,) = async_sgd.overhead_plot(rows, LINE, "title").axes
     points, line = axes.lines
     assert np.asarray(points.get_xydata()) == pytest.approx(np.array([[1, 3], [3, 5]]))
     assert np.asarray(line.get_xydata()) == pytest.approx(np.array([[0, 2], [3, 5]]))
@@ -39,14 +39,14 @@ def test_overhead_is_summed_up_by_size() -> None:
 def test_windows_last_until_all_have_ended() -> None:
     short = pl.DataFrame({"seconds": [0.0], "window_bytes": [2**22]})
     long = pl.DataFrame({"seconds": [0.0, 5.0], "window_bytes": [2**22, 2**24]})
-    (axes,) = study_plots.windows({"a": short, "b": long}).axes
+    (axes,) = async_sgd.windows_plot({"a": short, "b": long}).axes
     short_line, long_line = (np.asarray(line.get_data()).tolist() for line in axes.lines)
     assert short_line == [[0, 5], [4, 4]]
     assert long_line == [[0, 5, 5], [4, 16, 16]]
 
 
 def test_suspended_streams_stand_out() -> None:
-    (axes,) = study_plots.multiplexing(PIECES).axes
+    (axes,) = async_sgd.multiplexing_plot(PIECES).axes
     svg = plots.to_svg(axes.figure)  # type: ignore[arg-type]
     assert "in one piece (2)" in svg
     assert "in several (1)" in svg
@@ -59,6 +59,6 @@ def test_use_of_the_link_is_bytes_by_time() -> None:
     carried = {
         name: rate(rows, 10_000) for name, rows in (("downlink", sent), ("uplink", sent[:0]))
     }
-    (axes,) = study_plots.link_use(carried, 10_000).axes
+    (axes,) = async_sgd.link_use_plot(carried, 10_000).axes
     heights = [patch.get_height() for patch in axes.patches]  # type: ignore[attr-defined]
     assert heights == pytest.approx([4, 4, 4])

@@ -120,7 +120,7 @@ def test_steps_without_a_forecast_say_which_operations_no_other_dnn_has(
 
 
 def test_choices_are_judged_by_what_was_measured(lawful: CeerMeasurements) -> None:
-    found = lines(ceer.choices_section(chosen(lawful)))
+    found = lines(ceer.CHOICES.html(chosen(lawful)))
     assert [line[0] for line in found[::2]] == [
         "hourly budget",
         "total budget",
@@ -136,7 +136,7 @@ def test_choices_are_judged_by_what_was_measured(lawful: CeerMeasurements) -> No
     unpriced = replace(
         lawful, operations=lawful.operations.with_columns(node_type=pl.lit("p3.2xlarge"))
     )
-    assert ceer.choices_section(chosen(unpriced)) == ""
+    assert ceer.CHOICES.html(chosen(unpriced)) == ""
 
 
 @pytest.mark.exhaustive
@@ -152,4 +152,12 @@ def test_the_reference_is_shown(reference: Round) -> None:
         + ceer.devices_section(several(found))
     )
     assert "nan" not in html
-    assert len(lines(ceer.choices_section(chosen(found)))) == 4 * len(found.unseen)
+    assert len(lines(ceer.CHOICES.html(chosen(found)))) == 4 * len(found.unseen)
+
+
+def test_every_node_type_is_drawn() -> None:
+    rows = pl.DataFrame(
+        [{"node_type": f"type {place}", "devices": 1, "relative_time": 1.0} for place in range(9)]
+    )
+    (axes,) = ceer.scaling(rows).axes
+    assert len(axes.lines) == 9 + 1, "and the ideal"

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from reports.study_sections import decisions_section
+from reports.study_sections import DECISIONS
 from tests.reports.pages import cells, headings
 
 ROW = {
@@ -22,7 +22,7 @@ ROW = {
 
 
 def test_decisions_are_shown_as_they_were_judged() -> None:
-    html = decisions_section(pl.DataFrame([ROW, ROW | {"late": None, "mean_regret_percent": None}]))
+    html = DECISIONS.html(pl.DataFrame([ROW, ROW | {"late": None, "mean_regret_percent": None}]))
     assert headings(html) == ["Who decides best what to rent"]
     assert cells(html)[1] == [
         "recommend", "cost", "10.0 %", "9", "2", "1", "0", "5", "1.5 %", "4.0 %",
@@ -31,5 +31,5 @@ def test_decisions_are_shown_as_they_were_judged() -> None:
 
 
 def test_where_nobody_decided_there_is_no_section() -> None:
-    assert decisions_section(None) == ""
-    assert decisions_section(pl.DataFrame([ROW]).clear()) == ""
+    assert DECISIONS.html(None) == ""
+    assert DECISIONS.html(pl.DataFrame([ROW]).clear()) == ""

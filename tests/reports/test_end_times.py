@@ -6,11 +6,11 @@ from tests.reports.pages import cells
 
 
 def test_nothing_captured_is_no_section() -> None:
-    assert async_sgd.end_times_section(end_time_errors([])) == ""
+    assert async_sgd.END_TIMES.html(end_time_errors([])) == ""
 
 
 def test_each_network_has_a_row(captured: list[CapturedProfile]) -> None:
-    assert cells(async_sgd.end_times_section(end_time_errors(captured)))[1] == [
+    assert cells(async_sgd.END_TIMES.html(end_time_errors(captured)))[1] == [
         "small_cnn",
         *["6.2 %"] * 4,
         "4",

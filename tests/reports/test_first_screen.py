@@ -5,7 +5,7 @@ import pytest
 
 from forecasting.findings.study import OpeningFigures
 from forecasting.results import summary
-from reports.first_screen import left_out_lines, sealed_sentence
+from reports.report import left_out_lines, sealed_sentence
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ import polars as pl
 import pytest
 from matplotlib.lines import Line2D
 
-from reports.history_plot import Series, over_time
+from reports.timelines import FigureHistory, history_plot
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def series(title: str, values: list[float]) -> Series:
+def series(title: str, values: list[float]) -> FigureHistory:
     times = [BEGAN + timedelta(days=day) for day in range(len(values))]
-    return Series(title, "s", pl.DataFrame({"started_at": times, "value": values}))
+    return FigureHistory(title, "s", pl.DataFrame({"started_at": times, "value": values}))
 
 
 def ys(line: Line2D) -> list[float]:
@@ -22,7 +22,7 @@ def ys(line: Line2D) -> list[float]:
 
 
 def test_each_figure_has_a_panel_with_its_median() -> None:
-    figure = over_time([series("steps", [1.0, 2.0, 6.0]), series("passes", [4.0])])
+    figure = history_plot([series("steps", [1.0, 2.0, 6.0]), series("passes", [4.0])])
     steps, passes = figure.axes
     assert [axes.get_title("left") for axes in (steps, passes)] == ["steps", "passes"]
     median, points = steps.lines
@@ -38,5 +38,5 @@ def test_each_figure_has_a_panel_with_its_median() -> None:
 
 @pytest.mark.parametrize(("runs", "numbered"), [(40, 40), (41, 0)])
 def test_many_points_have_no_numbers(runs: int, numbered: int) -> None:
-    (axes,) = over_time([series("steps", [1.0] * runs)]).axes
+    (axes,) = history_plot([series("steps", [1.0] * runs)]).axes
     assert len(axes.texts) == numbered

@@ -5,7 +5,7 @@ import polars as pl
 from matplotlib.lines import Line2D
 
 from reports import plots
-from reports.first_screen import errors
+from reports.report import errors_plot
 
 POINTS = pl.DataFrame(
     {
@@ -22,7 +22,7 @@ def heights(line: Line2D) -> list[float]:
 
 
 def test_each_scenario_is_a_point_where_its_error_is() -> None:
-    (axes,) = errors(POINTS, "linear scaling").axes
+    (axes,) = errors_plot(POINTS, "linear scaling").axes
     _, theirs, _, ours, beyond = axes.lines
     assert heights(ours) == [-4.0, 5.0]
     assert heights(theirs) == [30.0, -60.0]
@@ -36,13 +36,13 @@ def test_each_scenario_is_a_point_where_its_error_is() -> None:
 
 def test_a_baseline_that_was_not_judged_is_not_named() -> None:
     without = POINTS.with_columns(linear_error_percent=pl.lit(None, pl.Float64))
-    (axes,) = errors(without, "linear scaling").axes
+    (axes,) = errors_plot(without, "linear scaling").axes
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["forecast"]
 
 
 def test_it_can_be_drawn() -> None:
-    svg = plots.to_svg(errors(POINTS, "linear scaling"))
+    svg = plots.to_svg(errors_plot(POINTS, "linear scaling"))
     assert "var(--blue" in svg
     assert "var(--grey" in svg

@@ -6,10 +6,10 @@ from tests.reports.pages import cells
 
 
 def test_nothing_captured_is_no_section() -> None:
-    assert async_sgd.order_section(kept_orders([])) == ""
+    assert async_sgd.ORDERS.html(kept_orders([])) == ""
 
 
 def test_one_transfer_a_step_has_no_order(captured: list[CapturedProfile]) -> None:
-    assert cells(async_sgd.order_section(kept_orders(captured)))[2] == [
+    assert cells(async_sgd.ORDERS.html(kept_orders(captured)))[2] == [
         *["alexnet 64px b4, unshaped", "framework", "—", "0", "—", "4"]
     ]

@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 from matplotlib.axes import Axes
 
-from reports import predictddl_figures
+from reports import predictddl
 from reports.plots import to_png
-from reports.predictddl_figures import ratios_of, select_drawn
+from reports.predictddl import ratios_figure, select_drawn
 
 ROWS = pl.DataFrame(
     {
@@ -27,7 +27,7 @@ def numbers(axes: Axes) -> list[str]:
 
 
 def test_panels_stand_beside_each_other_and_equal_lines_show() -> None:
-    figure = predictddl_figures.plot_panels(ROWS, "dnn", "rmse_s", "RMSE")
+    figure = predictddl.panels_plot(ROWS, "dnn", "rmse_s", "RMSE")
     assert [axes.get_title() for axes in figure.axes] == ["ant", "bee"]
     assert [axes.get_ylabel() for axes in figure.axes] == ["RMSE", ""]
     for axes in figure.axes:
@@ -50,13 +50,13 @@ def test_ratios_stand_at_the_edge_where_they_are_beyond_it(
     ratios: tuple[float, float], told: list[str]
 ) -> None:
     rows = pl.DataFrame({"of": ["a", "a"], "dnn": ["ant", "bee"], "ratio": ratios})
-    figure = predictddl_figures.ratios(rows)
+    figure = predictddl.ratios_plot(rows)
     to_png(figure)
     (axes,) = figure.axes
     _, points = axes.lines
     assert list(points.get_xdata()) == [max(ratios[0], 0.01), ratios[1]]  # type: ignore[arg-type]
     assert numbers(axes) == told
-    beyond = "At the edge stand 1 beyond 100 times or a 100th." in ratios_of(rows, "families")
+    beyond = "At the edge stand 1 beyond 100 times or a 100th." in ratios_figure(rows, "families")
     assert beyond == (ratios[0] < 0.01)
 
 
@@ -69,12 +69,12 @@ def test_each_network_has_a_mark_and_all_of_them_a_bar() -> None:
             "error_percent": [10.0, 50.0, 0.0],
         }
     )
-    figure = predictddl_figures.by_servers(rows)
+    figure = predictddl.servers_plot(rows)
     to_png(figure)
     (axes,) = figure.axes
     marks, means = axes.lines
-    assert list(marks.get_ydata()) == [10, 50, predictddl_figures.LEAST_PERCENT]  # type: ignore[arg-type]
-    assert list(means.get_ydata()) == [30, predictddl_figures.LEAST_PERCENT]  # type: ignore[arg-type]
+    assert list(marks.get_ydata()) == [10, 50, predictddl.LEAST_PERCENT]  # type: ignore[arg-type]
+    assert list(means.get_ydata()) == [30, predictddl.LEAST_PERCENT]  # type: ignore[arg-type]
     (bars,) = axes.collections
     ends = [np.asarray(path.vertices)[:, 1].tolist() for path in bars.get_paths()]
     assert ends == [[10, 50], [0.1, 0.1]]
@@ -82,7 +82,7 @@ def test_each_network_has_a_mark_and_all_of_them_a_bar() -> None:
 
 def test_workloads_are_whole_numbers() -> None:
     rows = pl.DataFrame({"of": ["a"] * 3, "workloads": [1, 2, 3], "s": [20.0, 40.0, None]})
-    (axes,) = predictddl_figures.by_workloads(rows, "s", "seconds").axes
+    (axes,) = predictddl.workloads_plot(rows, "s", "seconds").axes
     assert all(tick == round(tick) for tick in axes.get_xticks())
     (line,) = axes.lines
     assert list(line.get_ydata()) == [20.0, 40.0]  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from reports.study_sections import published_section
+from reports.study_sections import PUBLISHED
 from tests.reports.pages import cells, headings
 
 ROW = {
@@ -26,7 +26,7 @@ ROW = {
 
 
 def test_published_forecasts_are_shown_as_they_were_judged() -> None:
-    html = published_section(pl.DataFrame([ROW, ROW | {"split": None}]))
+    html = PUBLISHED.html(pl.DataFrame([ROW, ROW | {"split": None}]))
     assert headings(html) == ["Forecasts that were published before measuring"]
     assert cells(html)[1] == [
         "srift", "held out dnn", "4.2 %", "3.0 %", "9.0 %", "—", "2.0 %", "12",
@@ -36,5 +36,5 @@ def test_published_forecasts_are_shown_as_they_were_judged() -> None:
 
 
 def test_without_any_there_is_no_section() -> None:
-    assert published_section(None) == ""
-    assert published_section(pl.DataFrame([ROW]).clear()) == ""
+    assert PUBLISHED.html(None) == ""
+    assert PUBLISHED.html(pl.DataFrame([ROW]).clear()) == ""

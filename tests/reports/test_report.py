@@ -15,7 +15,7 @@ from forecasting.evaluation import Evaluation, evaluate_rows
 from forecasting.findings.study import STANDING
 from forecasting.results import JUDGED, titles
 from reports import report
-from reports.svg import PALETTE
+from reports.plots import PALETTE
 from studies.rounds import Round
 from tests.reports.pages import cells
 from tests.synthetic import STUDY, PaperProbes

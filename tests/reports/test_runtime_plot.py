@@ -5,8 +5,8 @@ import json
 import numpy as np
 import polars as pl
 
-from reports import plots, runtime_plot
-from reports.runtime_plot import NodeLifetime
+from reports import plots, timelines
+from reports.timelines import NodeLifetime
 
 PLAN = {"configuration": "2 fast@4", "iterations": 20, "train_s": 10.0, "finish_s": 15.0}
 ROWS = [
@@ -36,7 +36,7 @@ EVENTS = pl.DataFrame(
 
 
 def test_nodes_stay_until_they_are_lost_released_or_left_alone() -> None:
-    assert runtime_plot.node_lifetimes(EVENTS) == [
+    assert timelines.node_lifetimes(EVENTS) == [
         NodeLifetime("node0", "fast", 0.0, 4.0, 8.5, "notice"),
         NodeLifetime("node1", "fast", 0.0, 5.0, 10.0, "controller gone"),
         NodeLifetime("node2", "slow", 9.0, None, 10.0, "controller gone"),
@@ -45,7 +45,7 @@ def test_nodes_stay_until_they_are_lost_released_or_left_alone() -> None:
 
 
 def test_progress_plans_and_the_last_deadline_are_drawn() -> None:
-    figure = runtime_plot.timeline(EVENTS, "a job")
+    figure = timelines.job_plot(EVENTS, "a job")
     above, below = figure.axes
     done, plan, loss, deadline = above.get_lines()
     assert np.asarray(done.get_ydata()).tolist() == [0, 6, 6, 20]

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
-from reports import plots, study_plots
+from reports import async_sgd, papers, plots, srift, study_plots
 
 CURVE = pl.DataFrame(
     {
@@ -24,7 +24,7 @@ def named(figure: Figure) -> list[str]:
 
 
 def test_comparisons_show_what_was_measured() -> None:
-    (axes,) = study_plots.comparison({"a": CURVE, "b": CURVE.head(1)}).axes
+    (axes,) = async_sgd.comparison_plot({"a": CURVE, "b": CURVE.head(1)}).axes
     assert [len(line.get_xdata()) for line in axes.lines] == [2, 1, 1, 1]  # type: ignore[arg-type]
     assert axes.get_xticks().tolist() == [1, 2]
     assert axes.lines[0].get_color() == axes.lines[1].get_color() != axes.lines[2].get_color()
@@ -40,7 +40,7 @@ def test_forecasts_have_a_line_for_each_job() -> None:
 def test_underestimation_reaches_every_scenario() -> None:
     """Two of four are overestimated: half of them are underestimated by nothing."""
     errors = pl.Series("error_percent", [5.0, -8.0, 1.0, -2.0])
-    (axes,) = study_plots.underestimation(errors, 0.9).axes
+    (axes,) = srift.underestimation_plot(errors, 0.9).axes
     curve, marked = axes.lines
     assert list(curve.get_xdata()) == [0, 0, 0, 2, 8]  # type: ignore[arg-type]
     assert list(curve.get_ydata()) == [0, 0.25, 0.5, 0.75, 1]  # type: ignore[arg-type]
@@ -48,15 +48,15 @@ def test_underestimation_reaches_every_scenario() -> None:
 
 
 def test_errors_have_a_line_for_each_job() -> None:
-    figure = study_plots.errors([("a", CURVE), ("b", CURVE)])
+    figure = papers.errors_plot([("a", CURVE), ("b", CURVE)])
     assert named(figure) == ["a", "b"]
-    assert named(study_plots.errors([("a", CURVE), ("a", CURVE)])) == ["a", "a"]
+    assert named(papers.errors_plot([("a", CURVE), ("a", CURVE)])) == ["a", "a"]
 
 
 def test_long_names_are_not_cut_off() -> None:
     name = "efficientnet_b0 64px b4, 500 Mb/s, all-reduce, W=8 (8 emu.avx2.s15)"
     for figure in (
-        study_plots.errors([(name, CURVE)] * 8),
+        papers.errors_plot([(name, CURVE)] * 8),
         study_plots.forecasts([(name, CURVE)] * 8, "steps/s"),
     ):
         plots.to_svg(figure)
@@ -65,11 +65,11 @@ def test_long_names_are_not_cut_off() -> None:
 
 
 def test_more_lines_than_colours_tell_apart_have_no_legend() -> None:
-    assert study_plots.errors([(f"{place}", CURVE) for place in range(104)]).legends == []
+    assert papers.errors_plot([(f"{place}", CURVE) for place in range(104)]).legends == []
 
 
 def test_convergence_has_both_series() -> None:
-    svg = plots.to_svg(study_plots.convergence(SERIES, SERIES))
+    svg = plots.to_svg(async_sgd.convergence_plot(SERIES, SERIES))
     assert "measured" in svg
     assert "simulated" in svg
 
@@ -80,7 +80,7 @@ def test_every_connection_has_a_row() -> None:
         schema=["resource", "worker", "server", "start_s", "end_s"],
         orient="row",
     )
-    (axes,) = study_plots.active_links(rows).axes
+    (axes,) = async_sgd.active_links_plot(rows).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "downlink, server 1, worker 2",
         "downlink, server 2, worker 2",
@@ -89,7 +89,7 @@ def test_every_connection_has_a_row() -> None:
 
 
 def test_balance_stacks_servers() -> None:
-    (axes,) = study_plots.balance({"in turn": (3_000_000, 1_000_000), "greedy": (2, 2)}).axes
+    (axes,) = async_sgd.balance_plot({"in turn": (3_000_000, 1_000_000), "greedy": (2, 2)}).axes
     first, second = axes.containers
     assert first[0].get_width() == pytest.approx(3)
     assert second[0].get_x() == pytest.approx(3)
@@ -101,5 +101,5 @@ def test_steps_are_parted_by_lines() -> None:
         schema=["step", "resource", "start_us", "end_us"],
         orient="row",
     )
-    (axes,) = study_plots.busy(rows).axes
+    (axes,) = async_sgd.busy_plot(rows).axes
     assert [line.get_xdata() for line in axes.lines] == [[5.0, 5.0]]

@@ -5,8 +5,7 @@ import re
 import pytest
 from matplotlib.figure import Figure
 
-from reports.plots import to_svg
-from reports.svg import MOST_POINTS, PALETTE, in_page, of_page, shared_styles
+from reports.plots import MOST_POINTS, PALETTE, in_page, of_page, shared_styles, to_svg
 
 
 def points(count: int) -> str:

@@ -4,7 +4,7 @@ import polars as pl
 
 from models.async_sgd.timeline import INTERVALS, STEPS, Timeline
 from reports import plots
-from reports.timeline_plot import timelines
+from reports.timelines import worker_plot
 
 STEPS_OF_TWO = pl.DataFrame(
     [(0, 50, 0, 9_000), (0, 51, 9_500, 20_000), (1, 49, 4_000, 15_000)], schema=STEPS, orient="row"
@@ -23,14 +23,14 @@ SIMULATED = Timeline(STEPS_OF_TWO, RAN)
 
 
 def test_each_worker_has_a_row_of_steps_and_one_of_each_resource_in_use() -> None:
-    (axes,) = timelines(SIMULATED, "title").axes
+    (axes,) = worker_plot(SIMULATED, "title").axes
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "worker 0: steps", "downlink", "compute", "worker 1: steps", "downlink", "compute",
     ]  # fmt: skip
 
 
 def test_bars_are_where_things_ran() -> None:
-    (axes,) = timelines(SIMULATED).axes
+    (axes,) = worker_plot(SIMULATED).axes
     bars = [
         [(path.get_extents().x0, path.get_extents().x1) for path in row.get_paths()]
         for row in axes.collections
@@ -42,6 +42,6 @@ def test_bars_are_where_things_ran() -> None:
 
 
 def test_it_can_be_drawn() -> None:
-    figure = timelines(SIMULATED)
+    figure = worker_plot(SIMULATED)
     assert plots.to_png(figure, dpi=50).startswith(b"\x89PNG")
     assert "worker 1" in plots.to_svg(figure)

@@ -19,7 +19,7 @@ from pipelines.runtime.samples import consumed_samples, read_sample_logs
 from pipelines.runtime.state import JobState
 from profilers.clusters import host_id, owner
 from profilers.clusters.fleet import VARIABLE
-from reports import plots, runtime_plot
+from reports import plots, timelines
 from tests.leftovers import left_behind
 from tests.pipelines.runtime.jobs import FAST, GLOBAL_BATCH, SAMPLES, SLOW, profile, write_job
 from tests.profilers.clusters.machines import machines
@@ -211,7 +211,7 @@ def test_what_happened_lands_and_can_be_drawn(killed: Trained) -> None:
         "began", "planned", "training", "lost", "saving", "planned", "training",
         "released", "released", "released", "finished",
     ]  # fmt: skip
-    nodes = runtime_plot.node_lifetimes(frame(killed.story))
+    nodes = timelines.node_lifetimes(frame(killed.story))
     assert [node.reason for node in nodes] == ["ended", None, None, None]
-    picture = plots.to_svg(runtime_plot.timeline(frame(killed.story)))
+    picture = plots.to_svg(timelines.job_plot(frame(killed.story)))
     assert f"1 {FAST}@4 + 2 {SLOW}@2" in picture

@@ -14,7 +14,7 @@ from pipelines.runtime.job_file import Interruption
 from pipelines.runtime.plan import Infeasible, LimitRelaxation, Planner
 from pipelines.runtime.rehearsal import PlannedLoss, Rehearsal
 from pipelines.runtime.state import JobState
-from reports import plots, runtime_plot
+from reports import plots, timelines
 from tests.pipelines.runtime import jobs, section_5_4
 
 LAUNCHED_S, AGAIN_S, DETACHED_S = 138.0, 95.0, 4.0
@@ -88,12 +88,12 @@ def test_it_finishes_when_the_paper_does(scenario: Rehearsal) -> None:
 
 
 def test_its_picture_is_figure_8(scenario: Rehearsal, tmp_path: Path) -> None:
-    figure = runtime_plot.timeline(frame(scenario.story), "section 5.4")
+    figure = timelines.job_plot(frame(scenario.story), "section 5.4")
     above, below = figure.axes
     at_s, steps = above.get_lines()[0].get_data()
     assert np.asarray(at_s)[-1] == pytest.approx(419)
     assert np.asarray(steps)[-1] == 400
-    nodes = runtime_plot.node_lifetimes(frame(scenario.story))
+    nodes = timelines.node_lifetimes(frame(scenario.story))
     assert [node.node_type for node in nodes] == ["p3.8xlarge"] * 2 + ["g3.8xlarge"] * 8
     assert len(below.get_yticklabels()) == 10
     (tmp_path / "section_5_4.png").write_bytes(plots.to_png(figure))
@@ -154,7 +154,7 @@ def test_whatever_is_lost_the_job_ends_and_its_books_are_right(
     state = rehearsal.run(losses)
     assert state.over
     assert state.nodes == ()
-    nodes = runtime_plot.node_lifetimes(frame(rehearsal.story))
+    nodes = timelines.node_lifetimes(frame(rehearsal.story))
     hours = [(node.gone_s - node.up_s, node.node_type) for node in nodes if node.up_s is not None]
     bill = sum(seconds * jobs.PRICES[name] / 3600 for seconds, name in hours)
     assert state.spent_usd == pytest.approx(bill)

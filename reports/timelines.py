@@ -1,0 +1,282 @@
+"""Pictures of what happened when: to workers in a forecast, to the nodes of a job, to a history."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+
+from models.async_sgd.timeline import Timeline
+from reports.plots import LINEAR, MEASURED, PREDICTED, RESOURCES, WARNING, coloured, styled
+
+_WIDTH_INCHES = 9.0
+
+# What workers are predicted to do when, as Figures 4 and 15 of ICPE'20.
+
+
+_NAMES = {"downlink": "downlink", "worker": "compute", "uplink": "uplink", "ps": "server"}
+_ROW_INCHES, _FRAME_INCHES, _TIMELINE_INCHES = 0.21, 0.75, 11.0
+
+
+@styled
+def worker_plot(timeline: Timeline, title: str = "") -> Figure:
+    """Plot what workers are predicted to do when.
+
+    Each worker has a row of steps and one for each resource in use, darker where more runs at once.
+    """
+    rows = _rows(timeline)
+    inches = len(rows) * _ROW_INCHES + _FRAME_INCHES
+    figure = Figure(figsize=(_TIMELINE_INCHES, inches + 0.4), layout="constrained")
+    figure.suptitle(title, fontsize=12)
+    axes = figure.subplots()
+    axes.set_title("predicted", fontsize=10, loc="left")
+    _draw(axes, timeline, rows)
+    axes.set_xlabel("milliseconds")
+    axes.set_xlim(left=0)
+    return figure
+
+
+Row = tuple[int, str | None]
+"""A worker and a resource; None are its steps."""
+
+
+def _rows(timeline: Timeline) -> list[Row]:
+    used = set(timeline.intervals["resource"])
+    resources = [resource for resource in RESOURCES if resource in used]
+    return [(worker, row) for worker in timeline.workers for row in (None, *resources)]
+
+
+def _draw(axes: Axes, timeline: Timeline, rows: list[Row]) -> None:
+    for place, (worker, resource) in enumerate(rows):
+        if resource is None:
+            _draw_steps(axes, timeline, worker, place)
+            continue
+        spans = timeline.intervals.filter(
+            pl.col("worker") == worker, pl.col("resource") == resource
+        )
+        axes.broken_barh(
+            _bars(spans), (place - 0.4, 0.8), color=RESOURCES[resource], alpha=0.5, lw=0
+        )
+    axes.set_yticks(range(len(rows)), labels=[_label(row) for row in rows], fontsize=8)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+
+
+def _draw_steps(axes: Axes, timeline: Timeline, worker: int, place: int) -> None:
+    steps = timeline.steps.filter(pl.col("worker") == worker).sort("start_us")
+    axes.broken_barh(_bars(steps), (place - 0.4, 0.8), facecolor=PREDICTED, edgecolor="white", lw=1)
+    for step, start_us, end_us in steps.select("step", "start_us", "end_us").iter_rows():
+        axes.text(
+            (start_us + end_us) / 2e3,
+            place,
+            str(step),
+            ha="center",
+            va="center",
+            fontsize=7,
+            color="white",
+        )
+
+
+def _bars(spans: pl.DataFrame) -> list[tuple[float, float]]:
+    """Return (start, length) in milliseconds of spans that take time."""
+    length_us = pl.col("end_us") - pl.col("start_us")
+    bars = spans.filter(length_us > 0).select(pl.col("start_us") / 1e3, length_ms=length_us / 1e3)
+    return [(start, length) for start, length in bars.iter_rows()]
+
+
+def _label(row: Row) -> str:
+    worker, resource = row
+    return f"worker {worker}: steps" if resource is None else _NAMES[resource]
+
+
+# What happened to a training job: Figure 8 of Srift, of any job.
+
+
+_NODE_INCHES, _PROGRESS_INCHES = 0.24, 2.6
+_PROGRESS = ("training", "progress", "saved", "finished", "aborted", "stopped")
+
+
+@dataclass(frozen=True)
+class NodeLifetime:
+    """A node, from its launch until it was lost or given back; `up_s` is None if it never was."""
+
+    node: str
+    node_type: str
+    launch_s: float
+    up_s: float | None
+    gone_s: float
+    reason: str | None
+
+
+def node_lifetimes(events: pl.DataFrame) -> list[NodeLifetime]:
+    """Return the nodes of a story (columns of table runtime_event), in the order of launch."""
+    end_s = float(events["at_s"].to_numpy().max(initial=0.0))
+    rows = events.with_row_index("row").with_columns(before_s=pl.col("at_s").shift(1))
+    # A controller that comes back finds all nodes gone, since the last that was known of them.
+    backs = rows.filter(event="resumed")
+    nodes = []
+    for launch in rows.filter(event="launch").iter_rows(named=True):
+        later = rows.filter(pl.col("row") > launch["row"], node=launch["node"])
+        up = later.filter(event="launched")
+        gone = later.filter(pl.col("event").is_in(["lost", "released"]))
+        back = backs.filter(pl.col("row") > launch["row"])
+        ends = [(row["at_s"], _detail(row).get("reason")) for row in gone.iter_rows(named=True)]
+        ends += [(at_s, "controller gone") for at_s in back["before_s"].to_list()]
+        gone_s, reason = min(ends, key=itemgetter(0), default=(end_s, None))
+        up_s = float(up["at_s"][0]) if up.height else None
+        nodes.append(
+            NodeLifetime(launch["node"], launch["node_type"], launch["at_s"], up_s, gone_s, reason)
+        )
+    return nodes
+
+
+@styled
+def job_plot(events: pl.DataFrame, title: str = "") -> Figure:
+    """Plot iterations done, plans and the deadline over the nodes that were there.
+
+    `events` has the columns of table runtime_event.
+
+    Source: Srift, Figure 8.
+    """
+    nodes = node_lifetimes(events)
+    inches = [_PROGRESS_INCHES, len(nodes) * _NODE_INCHES + 0.7]
+    figure = Figure(figsize=(_WIDTH_INCHES, sum(inches)), layout="constrained")
+    figure.suptitle(title, fontsize=12)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=inches)
+    _draw_progress(above, events)
+    _draw_nodes(below, nodes)
+    below.set_xlabel("seconds since the job began")
+    below.set_xlim(left=0)
+    return figure
+
+
+def _draw_progress(axes: Axes, events: pl.DataFrame) -> None:
+    done = events.filter(pl.col("event").is_in(_PROGRESS), pl.col("step").is_not_null())
+    axes.plot(done["at_s"], done["step"], color=MEASURED, lw=2, label="iterations done")
+    for number, plan in enumerate(_plans(events)):
+        label = None if number else "expected by each plan"
+        finish_s, began_s = plan["finish_s"], plan["finish_s"] - plan["train_s"]
+        axes.plot(
+            [began_s, finish_s],
+            [plan["step"], plan["step"] + plan["iterations"]],
+            "--",
+            color=PREDICTED,
+            label=label,
+        )
+        axes.annotate(
+            str(plan["configuration"]),
+            (began_s, plan["step"]),
+            xytext=(8, 2),
+            textcoords="offset points",
+            fontsize=7,
+        )
+    for at_s in events.filter(event="lost")["at_s"].unique().to_list():
+        axes.axvline(at_s, color=LINEAR, lw=1, ls=":")
+    deadline_s = _deadline_s(events)
+    if deadline_s is not None:
+        axes.axvline(deadline_s, color=WARNING, lw=1.5, label="deadline")
+    axes.set(ylabel="iterations")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper left", fontsize=8)
+
+
+def _draw_nodes(axes: Axes, nodes: list[NodeLifetime]) -> None:
+    types = sorted({node.node_type for node in nodes})
+    colours = {name: colour for colour, name in coloured(types)}
+    labels = {name: name for name in types}
+    for place, node in enumerate(nodes):
+        up_s = node.gone_s if node.up_s is None else node.up_s
+        colour = colours[node.node_type]
+        bar: dict[str, Any] = {"height": 0.7, "color": colour, "edgecolor": colour}
+        axes.barh(place, up_s - node.launch_s, left=node.launch_s, alpha=0.25, hatch="///", **bar)
+        label = labels.pop(node.node_type, None)
+        axes.barh(place, node.gone_s - up_s, left=up_s, label=label, **bar)
+        if node.reason is not None:
+            axes.plot(node.gone_s, place, "x", color=WARNING, ms=8, mew=2)
+            axes.annotate(
+                node.reason,
+                (node.gone_s, place),
+                xytext=(7, -3),
+                textcoords="offset points",
+                fontsize=7,
+            )
+    axes.set_yticks(range(len(nodes)), labels=[node.node for node in nodes], fontsize=8)
+    if nodes:
+        axes.legend(loc="lower left", fontsize=8, title="launching, then up", title_fontsize=8)
+    axes.set_ylim(len(nodes) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+
+
+def _plans(events: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield what each plan expected, and the iteration from which it counted."""
+    for row in events.filter(event="planned").iter_rows(named=True):
+        yield {**_detail(row), "step": row["step"]}
+
+
+def _deadline_s(events: pl.DataFrame) -> float | None:
+    """Return the deadline, as it was in the end."""
+    details = [_detail(row) for row in events.iter_rows(named=True)]
+    known = [detail["deadline_s"] for detail in details if "deadline_s" in detail]
+    return known[-1] if known else None
+
+
+def _detail(row: dict[str, Any]) -> dict[str, Any]:
+    detail: dict[str, Any] = json.loads(row["detail"])
+    return detail
+
+
+# What configurations gave over time: a panel for each figure, a numbered point for each run.
+
+
+_PANEL_INCHES = 2.1
+_MOST_NUMBERED = 40
+
+
+@dataclass(frozen=True)
+class FigureHistory:
+    """One figure of one configuration: its name, unit, and rows with started_at and value."""
+
+    title: str
+    unit: str
+    rows: pl.DataFrame
+
+
+@styled
+def history_plot(histories: Sequence[FigureHistory]) -> Figure:
+    """Plot figures over time, one panel each, with the median and the median absolute deviation.
+
+    Points are numbered in the order of time, as the table beside the picture numbers runs.
+    """
+    figure = Figure(
+        figsize=(_WIDTH_INCHES, _PANEL_INCHES * len(histories) + 0.4), layout="constrained"
+    )
+    panels = figure.subplots(len(histories), 1, squeeze=False)
+    for axes, history in zip(panels[:, 0], histories, strict=True):
+        times, values = history.rows["started_at"].to_list(), history.rows["value"]
+        median = values.median()
+        assert isinstance(median, float)
+        spread = (values - median).abs().median()
+        assert isinstance(spread, float)
+        axes.axhspan(median - spread, median + spread, color=MEASURED, alpha=0.12, linewidth=0)
+        axes.axhline(median, color=MEASURED, alpha=0.5, linewidth=1)
+        axes.plot(times, values, "o-", color=MEASURED, markersize=4, linewidth=0.8)
+        if len(values) <= _MOST_NUMBERED:
+            for number, (time, value) in enumerate(zip(times, values, strict=True), start=1):
+                axes.annotate(
+                    str(number), (time, value), xytext=(0, 4), textcoords="offset points",
+                    ha="center", fontsize=7,
+                )  # fmt: skip
+        axes.margins(y=0.25)
+        axes.set_title(history.title, fontsize=9, loc="left")
+        axes.set_ylabel(history.unit)
+        locator = AutoDateLocator()
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    panels[-1, 0].set_xlabel("UTC; line and band: median and median absolute deviation")
+    return figure
