@@ -57,7 +57,7 @@ def test_the_page_is_followed(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
         assert f"fit gpu_step to {runs} runs\n" in answer.err
         assert all(len(line) <= 80 for line in lines)
         assert firsts(lines) == firsts(shown)
-        assert "own-34267cb4 128 words b64, bfloat16, adamw, single" in lines
+        assert "own-34267cb4 128 words b64, bfloat16, adamw" in lines
         titles = next(line for line in lines if line.startswith("node type"))
         assert titles.split() == "node type step 90 % in samples/s epoch $/epoch GiB binds".split()
         rests = [line for line in lines if line.startswith("  rests on ")]
