@@ -7,7 +7,6 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.async_sgd import (
     BIN_US,
     FACTORS,
@@ -15,6 +14,7 @@ from forecasting.findings.async_sgd import (
     SERVERS,
     SHOWN_STEPS,
     WINDOW_STEPS,
+    AsyncSGDFindings,
     CapturedStep,
     Comparison,
     Convergence,
@@ -40,16 +40,15 @@ BESIDE: Mapping[str, str] = {
 """Sections by title, and what of the paper's own figures stands there: place and quantity."""
 
 
-def sections(found: PaperEvaluation) -> Iterator[str]:
+def sections(found: AsyncSGDFindings) -> Iterator[str]:
     """Yield the sections of a round in the order of the paper; some are empty."""
-    captures = found.captures
     yield comparisons_section(found.comparisons)
-    yield http2_section(captures.http2)
+    yield http2_section(found.http2)
     yield traced_steps_section(found.traced_steps)
-    yield overhead_section(captures.overheads)
-    yield END_TIMES.html(captures.end_times)
-    yield windows_section(captures.windows)
-    yield ORDERS.html(captures.orders)
+    yield overhead_section(found.overheads)
+    yield END_TIMES.html(found.end_times)
+    yield windows_section(found.windows)
+    yield ORDERS.html(found.orders)
     yield convergence_section(found.convergence)
     yield servers_section(found.servers)
 
@@ -196,7 +195,7 @@ END_TIMES = TableSection(
         Column("streams", "n", "{:,}".format),
     ),
 )
-"""Of rows of `forecasting.packet_captures.end_time_errors`."""
+"""Of rows of `forecasting.packet_found.end_time_errors`."""
 
 
 # When each resource is at work in traced steps (Figs. 3(b) and 4 of the ICPE'20 paper).
@@ -276,7 +275,7 @@ ORDERS = TableSection(
         Column("steps"),
     ),
 )
-"""Of rows of `forecasting.packet_captures.kept_orders`."""
+"""Of rows of `forecasting.packet_found.kept_orders`."""
 
 
 # Curves that differ in one thing: batch (Fig. 2), order (18), link speed, servers (25).

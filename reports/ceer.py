@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.ceer import (
+    CeerFindings,
     Devices,
     Operations,
     StepErrors,
@@ -33,13 +33,12 @@ BESIDE: Mapping[str, str] = {
 """Sections by title, and what of the paper's own figures stands there: place and quantity."""
 
 
-def sections(found: PaperEvaluation) -> Iterator[str]:
+def sections(found: CeerFindings) -> Iterator[str]:
     """Yield the sections of a round in the order of the paper; some are empty."""
-    if (shown := found.by_operations) is not None:
-        yield operations_section(shown.operations)
-        yield devices_section(shown.devices)
-        yield unseen_section(shown.unseen)
-        yield CHOICES.html(shown.choices)
+    yield operations_section(found.operations)
+    yield devices_section(found.devices)
+    yield unseen_section(found.unseen)
+    yield CHOICES.html(found.choices)
 
 
 # What operations take, cost, and by how much they vary (section III of Ceer, Figs. 2 to 5).

@@ -8,7 +8,6 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.cross_validation import (
     EPOCH_IMAGES,
     FAMILIES,
@@ -31,10 +30,10 @@ BESIDE: Mapping[str, str] = {
 """Sections by title, and what of the paper's own figures stands there: place and quantity."""
 
 
-def sections(found: PaperEvaluation) -> Iterator[str]:
+def sections(found: Reuse) -> Iterator[str]:
     """Yield the sections of a round by the paper's questions; some are empty."""
-    yield reuse_section(found.reuse)
-    yield regressions_section(found.reuse)
+    yield reuse_section(found)
+    yield regressions_section(found)
 
 
 # How forecasts of reused models read in tables, and look network by network.
@@ -125,10 +124,8 @@ _SERVERS = (
 )
 
 
-def reuse_section(found: Reuse | None) -> str:
-    """Return how reused models did; nothing where none was judged."""
-    if found is None:
-        return ""
+def reuse_section(found: Reuse) -> str:
+    """Return how reused models did."""
     return (
         f"<h2>What reuse answers, by the paper's questions</h2>{_questions(found)}"
         f"<h2>Which networks were measured</h2>{table(_WORKLOADS, found.workloads)}"
@@ -310,9 +307,9 @@ _AMOUNTS = (
 )
 
 
-def regressions_section(found: Reuse | None) -> str:
-    """Return what regressions tell; nothing where no reused model was judged."""
-    if found is None or (tell := found.regressions) is None:
+def regressions_section(found: Reuse) -> str:
+    """Return what regressions tell; nothing where too few networks were measured."""
+    if (tell := found.regressions) is None:
         return ""
     noise = f"<p>{_noise(found)}</p>"
     return (

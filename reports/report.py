@@ -47,18 +47,13 @@ def render(evaluation: Evaluation) -> str:
     """Return the report of an evaluated round as HTML."""
     about, rows = evaluation.about, evaluation.rows
     found = html.group_sections(_groups(evaluation))
-    return html.fill_template(
-        "report.html",
-        name=escape(about.study),
-        repeat=str(about.repeat),
-        description=escape(about.description),
-        sentence=escape(sentence(evaluation)),
-        warning=_warning(about, rows),
-        picture=picture(evaluation),
-        figures=figures(evaluation),
-        contents=html.contents_list(found),
-        sections=html.fold_sections(found),
+    header = (
+        f"<h1>{escape(sentence(evaluation))}</h1>\n"
+        f'<p class="soft">{escape(about.description)}</p>\n{_warning(about, rows)}\n'
+        f'<div class="first">\n{picture(evaluation)}\n'
+        f'<dl class="figures">\n{figures(evaluation)}\n</dl>\n</div>'
     )
+    return html.page(f"{about.study}, round {about.repeat}", header, folded=found)
 
 
 def _groups(found: Evaluation) -> Mapping[str, Iterable[str]]:

@@ -5,8 +5,13 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 from matplotlib.figure import Figure
 
-from forecasting.evaluation import PaperEvaluation
-from forecasting.findings.srift import UNDERESTIMATED, Components, DataParallel, StepTimes
+from forecasting.findings.srift import (
+    UNDERESTIMATED,
+    Components,
+    DataParallel,
+    SriftFindings,
+    StepTimes,
+)
 from reports.html import Column, TableSection, caption_figure, grid, table, text_column
 from reports.plots import LINEAR, PREDICTED, blank, coloured, series, styled
 from reports.wording import percent, signed
@@ -23,7 +28,7 @@ BESIDE: Mapping[str, str] = {
 """Sections by title, and what of the paper's own figures stands there: place and quantity."""
 
 
-def sections(found: PaperEvaluation) -> Iterator[str]:
+def sections(found: SriftFindings) -> Iterator[str]:
     """Yield the sections of a round in the order of the paper; some are empty."""
     yield data_parallel_section(found.data_parallel)
     yield step_times_section(found.step_times)

@@ -11,6 +11,9 @@ from forecasting.packet_captures import (
     CapturedProfile,
     announced_windows,
     behaviours,
+    captured_profiles,
+    end_time_errors,
+    kept_orders,
     overhead_lines,
     overhead_rows,
 )
@@ -427,3 +430,64 @@ def _variables(
             except BadInput:
                 continue
     return found
+
+
+# All that the paper shows, of a round.
+
+
+@dataclass(frozen=True)
+class AsyncSGDFindings:
+    """What the paper shows, of a round; None, or empty: nothing.
+
+    Attributes:
+        comparisons: curves that differ in one thing.
+        overheads: of received tensors, captured.
+        http2: how streams were served, captured.
+        end_times: rows of `forecasting.packet_captures.end_time_errors`.
+        orders: rows of `forecasting.packet_captures.kept_orders`.
+        windows: predictions with other flow-control windows than those captured.
+        traced_steps: when resources are at work.
+        convergence: how workers drift apart.
+        servers: how variables are divided.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    overheads: tuple[OverheadLine, ...]
+    http2: Http2 | None
+    end_times: pl.DataFrame
+    orders: pl.DataFrame
+    windows: tuple[Sensitivity, ...]
+    traced_steps: tuple[TracedSteps, ...]
+    convergence: Convergence | None
+    servers: tuple[ServerPlacement, ...]
+
+
+def async_sgd_findings(
+    round_: Round, rows: pl.DataFrame, landing: Path, models: FittedModels
+) -> AsyncSGDFindings:
+    """Return what the paper shows, of a round.
+
+    Args:
+        round_: that has landed.
+        rows: as `forecasting.results.outcome` returns them.
+        landing: where.
+        models: fitted to its profiles.
+    """
+    profiles = captured_profiles(round_, landing)
+    captured = {profile.run.run_id for profile in profiles}
+    by_run = {
+        run.run_id: models[need]
+        for need, run in round_.runs_of("tf_trace").items()
+        if run.run_id in captured
+    }
+    return AsyncSGDFindings(
+        comparisons=comparisons(round_.study, rows),
+        overheads=overheads(profiles),
+        http2=http2(profiles),
+        end_times=end_time_errors(profiles),
+        orders=kept_orders(profiles),
+        windows=windows(profiles, by_run),
+        traced_steps=traced_steps(round_, landing),
+        convergence=convergence(round_, landing, models),
+        servers=servers(round_, landing, models),
+    )

@@ -2,10 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
-from forecasting.ceer_study import CeerMeasurements, usd_per_hour
+from forecasting.ceer_study import (
+    CeerMeasurements,
+    fitted_model,
+    read_measurements,
+    usd_per_hour,
+)
 from models.ceer import overhead
 from models.ceer.classes import Classes, deviations, scaling, shares, type_times
 from models.ceer.evaluation import leave_out, operation_errors, rankings
@@ -24,6 +30,8 @@ from models.ceer.recommendation import (
 )
 from models.ceer.regression import fit
 from profilers.clusters.node_types import node_types
+from studies.rounds import Round
+from warehouse.warehouse import Warehouse
 
 # What operations take, cost, and by how much they vary (section III of Ceer, Figs. 2 to 5).
 
@@ -404,3 +412,39 @@ def _by_share(prices: Mapping[str, float]) -> Mapping[str, float]:
     shares = {name: known[name].cpu_share or 1.0 for name in prices}
     dearest = max(prices, key=lambda name: (prices[name], name))
     return {name: prices[dearest] * share / shares[dearest] for name, share in shares.items()}
+
+
+# All that Ceer shows, of a round.
+
+
+@dataclass(frozen=True)
+class CeerFindings:
+    """What operations and steps of training by operations show; None: nothing."""
+
+    operations: Operations
+    devices: Devices | None
+    unseen: UnseenErrors | None
+    choices: tuple[InstanceChoice, ...]
+
+
+def ceer_findings(
+    round_: Round, noise: float | None, landing: Path, warehouse: Warehouse
+) -> CeerFindings | None:
+    """Return what Ceer shows, of a round; None where no operations were profiled.
+
+    Args:
+        round_: that has landed.
+        noise: relative difference up to which two measured steps count as equal.
+        landing: where.
+        warehouse: where fits are kept.
+    """
+    measured = read_measurements(round_, landing)
+    model = None if measured is None else fitted_model(round_, landing, warehouse)
+    if measured is None or model is None:
+        return None
+    return CeerFindings(
+        operations(measured, model),
+        devices(measured),
+        unseen_errors(measured, model, noise),
+        choices(measured),
+    )

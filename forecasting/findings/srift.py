@@ -260,3 +260,26 @@ def goodput(round_: Round, landing: Path) -> pl.DataFrame | None:
         .agg(pl.col("mbps").mean(), trials=pl.len())
         .sort("link_mbps", "direction", "flows")
     )
+
+
+# All that Srift shows, of a round.
+
+
+@dataclass(frozen=True)
+class SriftFindings:
+    """What step times, all-reduces and passes show; None: nothing."""
+
+    step_times: StepTimes | None
+    data_parallel: DataParallel | None
+    components: Components | None
+
+
+def srift_findings(
+    round_: Round, rows: pl.DataFrame, landing: Path, warehouse: Warehouse, store: Store
+) -> SriftFindings:
+    """Return what Srift shows, of a round; for the arguments, see `step_times`, `components`."""
+    return SriftFindings(
+        step_times(round_.study, rows) if round_.runs_of("torch_compute") else None,
+        data_parallel(round_, landing),
+        components(round_, landing, warehouse, store),
+    )
