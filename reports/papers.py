@@ -74,8 +74,8 @@ def render(rounds: Sequence[PaperEvaluation], printed: pl.DataFrame) -> str:
         "<h1>What four papers show, here and in print</h1>\n"
         '<p class="soft">Figures and tables of the papers whose methods Stepcast forecasts with, '
         f"of what this\nhistory has, by study: {studies}. The papers' nodes were machines and "
-        "GPUs, ours are mostly emulated,\nso pairs of numbers are no race. An error with a sign is above "
-        "0 where the forecast was too high.</p>"
+        "GPUs, ours are mostly emulated,\nso pairs of numbers are no race. An error with a sign "
+        "is above 0 where the forecast was too high.</p>"
     )
     return html.page("papers", header, folded=shown)
 
