@@ -240,7 +240,11 @@ def inputs_of_systems(systems: Sequence[System]) -> SystemInputs:
 
 
 def inputs_of_study(study: Study) -> SystemInputs:
-    """Return what tells what the systems of a study ask for."""
+    """Return what tells what the systems of a study ask for.
+
+    Raises:
+        BadInput: as `systems_of`.
+    """
     return inputs_of_systems(systems_of(study))
 
 

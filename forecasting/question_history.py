@@ -152,10 +152,13 @@ def read_history(
     of = read_fits(warehouse, groups, place)
     splits = _splits(warehouse, groups, place) if groups else {}
     ledger = warehouse.query("forecasts_of_fits")
-    past = _past(warehouse, place.backend)
+    is_judged = warehouse.has_runs_on(place.backend)
+    past = _past(warehouse, place.backend) if is_judged else {}
     changed = _changed(warehouse)
     prices = warehouse.query("prices_as_of", market="on_demand")
-    judged = JudgedScenarios.read(warehouse, place.backend, known_by)
+    judged = JudgedScenarios({})
+    if is_judged:
+        judged = JudgedScenarios.read(warehouse, place.backend, known_by)
     return ForecastHistory(
         of.tables, of.kept, of.fits, splits, groups, past, ledger, changed, prices, judged
     )

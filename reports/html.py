@@ -163,47 +163,63 @@ class Section:
     key: str
     title: str
     body: str
-    group: str
+    group: str = ""
 
 
-def group_sections(groups: Mapping[str, Iterable[str]]) -> list[Section]:
-    """Return the sections of some HTML, in order, by what each group is called; empty parts: none.
+def sections(parts: Iterable[str]) -> list[Section]:
+    """Return the sections of some HTML, in order; empty parts have none.
 
     Raises:
         ValueError: a part does not begin with a heading.
     """
-    folded: dict[str, Section] = {}
-    for group, parts in groups.items():
-        for title, body in (split for part in parts if part.strip() for split in _split(part)):
-            name = _NOT_IN_IDS.sub("-", title.lower()).strip("-") or "section"
-            key, place = name, 1
-            while key in folded:
-                place += 1
-                key = f"{name}-{place}"
-            folded[key] = Section(key, title, body, group)
-    return list(folded.values())
+    return group_sections({"": parts})
 
 
-def fold_sections(folded: Iterable[Section]) -> str:
+def group_sections(groups: Mapping[str, Iterable[str]]) -> list[Section]:
+    """Return the same of several groups, by what each is called.
+
+    Raises:
+        ValueError: a part does not begin with a heading.
+    """
+    found: list[Section] = []
+    taken: set[str] = set()
+    for group, title, body in (
+        (group, *one)
+        for group, parts in groups.items()
+        for part in parts
+        if part.strip()
+        for one in _split(part)
+    ):
+        name = _NOT_IN_IDS.sub("-", title.lower()).strip("-") or "section"
+        key, place = name, 1
+        while key in taken:
+            place += 1
+            key = f"{name}-{place}"
+        taken.add(key)
+        found.append(Section(key, title, body, group))
+    return found
+
+
+def fold_sections(found: Iterable[Section]) -> str:
     """Return sections that open at their headings; on paper they are open."""
     return "\n".join(
         _named(group)
         + "\n".join(
-            f'<details class="section"><summary><h2>{section.title}</h2></summary>'
-            f'<div id="{section.key}">{section.body}</div></details>'
-            for section in sections
+            f'<details class="section"><summary><h2>{one.title}</h2></summary>'
+            f'<div id="{one.key}">{one.body}</div></details>'
+            for one in its
         )
-        for group, sections in groupby(folded, lambda section: section.group)
+        for group, its in groupby(found, lambda one: one.group)
     )
 
 
-def contents_list(folded: Iterable[Section]) -> str:
+def contents_list(found: Iterable[Section]) -> str:
     """Return links to sections, as a list for each group."""
     return "".join(
         f"{_named(group)}<ul>"
-        + "".join(f'<li><a href="#{section.key}">{section.title}</a></li>' for section in sections)
+        + "".join(f'<li><a href="#{one.key}">{one.title}</a></li>' for one in its)
         + "</ul>"
-        for group, sections in groupby(folded, lambda section: section.group)
+        for group, its in groupby(found, lambda one: one.group)
     )
 
 
@@ -222,7 +238,7 @@ def _split(part: str) -> Iterator[tuple[str, str]]:
 
 
 _HERE = Path(__file__).parent
-_FRAME, _STYLE, _SCRIPT = _HERE / "page.html", _HERE / "style.css", _HERE / "page.js"
+_STYLE, _SCRIPT = _HERE / "style.css", _HERE / "page.js"
 _STYLES = "$style"
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
@@ -230,30 +246,15 @@ _POLICY = (
 )
 
 
-def page(title: str, header: str, main: str = "", folded: Iterable[Section] = ()) -> str:
-    """Return a page.
+def fill_template(template: str, **parts: str) -> str:
+    """Return a page from a template of this folder; `parts` are HTML.
 
-    A browser that opens it loads nothing, from anywhere, and runs no script but ours.
-
-    Args:
-        title: in words.
-        header: its first heading and what stands below it, as HTML.
-        main: what follows, as HTML.
-        folded: sections after that, which open at their headings; a list leads to them.
+    A browser that opens the page loads nothing, from anywhere, and runs no script but ours.
     """
-    script, shown = _SCRIPT.read_text(), list(folded)
-    contents = (
-        '<nav aria-label="Contents">\n<p>What else is here <span data-tools></span></p>\n'
-        f"{contents_list(shown)}\n</nav>\n"
+    script = _SCRIPT.read_text()
+    told = b64encode(sha256(script.encode()).digest()).decode()
+    page = Template((_HERE / template).read_text()).safe_substitute(
+        script=script, policy=_POLICY.format(told), **parts
     )
-    html, classes = shared_styles(
-        Template(_FRAME.read_text()).safe_substitute(
-            title=escape(title),
-            header=header,
-            contents=contents if shown else "",
-            main=main + fold_sections(shown),
-            script=script,
-            policy=_POLICY.format(b64encode(sha256(script.encode()).digest()).decode()),
-        )
-    )
+    html, classes = shared_styles(page)
     return html.replace(_STYLES, f"{_STYLE.read_text()}{classes}\n", 1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.path import Path
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 from matplotlib.transforms import Bbox
 
@@ -16,23 +17,21 @@ from models.choice.limits import Limits
 from models.choice.offers import Span
 from reports.plots import LINEAR, MEASURED, PREDICTED, SERIES, WARNING, styled
 
-_INCHES = (8.0, 5.0)
+_INCHES, _INCHES_OF_CATALOGUE = (8.0, 5.0), (8.0, 6.5)
 _RING, _WIDER = 10.0, 4.0
 """Points across: of the mark of the first rule of thumb, and how much wider the next ones are."""
 _MARK = 8.0
 """Pixels across: what a name may not cover of a mark."""
 _BATCH = re.compile(r"@\d+")
 _PLACES: Sequence[tuple[float, float, str, str]] = (
-    (9, 7, "left", "bottom"),
-    (-9, -7, "right", "top"),
-    (9, -7, "left", "top"),
-    (-9, 7, "right", "bottom"),
-    (0, 13, "center", "bottom"),
-    (0, -13, "center", "top"),
-    (18, 18, "left", "bottom"),
-    (-18, -18, "right", "top"),
+    (-8, -6, "right", "top"),
+    (-10, 0, "right", "center"),
+    (0, -12, "center", "top"),
 )
-"""Where a name may stand beside its mark: points to the right and up, and how it is aligned."""
+"""Where a name may stand beside its mark: points to the right and up, and how it is aligned.
+
+Below the front there is nothing: nothing is both faster and cheaper.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def of_all_systems(found: DecisionAnswer, name: str | None = None) -> Figure:
     """Plot one answer of all systems, with every way to run the job that one of them forecasts.
 
     Of a whole catalogue, times and costs differ by orders of magnitude: axes are logarithmic, the
-    front is named, and what is not on it has no bars.
+    front is named, and only the choice and what rules of thumb take have bars.
 
     Args:
         found: the answer.
@@ -89,22 +88,24 @@ def _time_against_cost(
 
     Rules that take the same are one mark, a ring around what lies below it.
     """
-    figure = Figure(figsize=_INCHES, layout="constrained")
+    inches = _INCHES_OF_CATALOGUE if is_of_catalogue else _INCHES
+    figure = Figure(figsize=inches, layout="constrained")
     figure.suptitle(title, fontsize=12)
     axes = figure.subplots()
     if is_of_catalogue:
         axes.set(xscale="log", yscale="log")
+        axes.margins(0.16, 0.12)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter(StrMethodFormatter("{x:g}"))
             axis.set_minor_locator(NullLocator())
+    bars = not is_of_catalogue
     if others := [one for one in others if one not in front]:
-        bars = not is_of_catalogue
         _draw(axes, others, "o", 3, LINEAR, "other ways to run it", has_bars=bars)
     if front:
         places = _places(front)
         axes.plot(*places, "-", lw=1, color=PREDICTED)
-        _draw(axes, front, "o", 4, PREDICTED, "Pareto front")
+        _draw(axes, front, "o", 4, PREDICTED, "Pareto front", has_bars=bars)
     if choice is not None:
         _draw(axes, [choice], "*", 13, MEASURED, f"{chooser}: {choice.label}")
     colours = iter(SERIES[2:])
@@ -130,23 +131,22 @@ def _time_against_cost(
         title="Bars: intervals of time and cost",
         labelspacing=1.0 if is_of_catalogue else None,
     )
-    if is_of_catalogue:
+    if is_of_catalogue and front:
         _name_points(figure, axes, front)
     return figure
 
 
 def _name_points(figure: Figure, axes: Axes, points: Sequence[_Point]) -> None:
-    """Write names beside marks, where none covers another, a mark or the frame.
+    """Write names beside marks, where none covers another, a mark, their line or the frame.
 
     Those without such a place stay without a name: `stepcast recommend --front` lists all.
     """
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw_without_rendering()
     frame = axes.get_window_extent(renderer)
-    marks = [
-        Bbox.from_bounds(x - _MARK / 2, y - _MARK / 2, _MARK, _MARK)
-        for x, y in axes.transData.transform(list(zip(*_places(points), strict=True)))
-    ]
+    places = axes.transData.transform(list(zip(*_places(points), strict=True)))
+    line = Path(places)
+    marks = [Bbox.from_bounds(x - _MARK / 2, y - _MARK / 2, _MARK, _MARK) for x, y in places]
     taken = list(marks)
     for point, mark in zip(points, marks, strict=True):
         for right, up, across, along in _PLACES:
@@ -159,12 +159,14 @@ def _name_points(figure: Figure, axes: Axes, points: Sequence[_Point]) -> None:
                 va=along,
                 fontsize=8,
                 in_layout=False,
+                zorder=5,
             )
             box = name.get_window_extent(renderer)
             others = (one for one in taken if one is not mark)
             inside = frame.x0 <= box.x0 and box.x1 <= frame.x1
             inside = inside and frame.y0 <= box.y0 and box.y1 <= frame.y1
-            if inside and not any(box.overlaps(other) for other in others):
+            crosses = line.intersects_bbox(box, filled=False)
+            if inside and not crosses and not any(box.overlaps(other) for other in others):
                 taken.append(box)
                 break
             name.remove()

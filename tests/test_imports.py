@@ -58,8 +58,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "warehouse.home",
         *_WORDS,
     ),
-    # What nodes are is declared there: how many GPUs, how they are linked, which network.
-    "models": ("networks", "profilers.clusters.node_types", "warehouse.inputs", *_WORDS),
+    "models": ("networks", "warehouse.inputs", *_WORDS),
     "studies": _STUDIES,
     "forecasting": _FORECASTING,
     "fleet": _FLEET,

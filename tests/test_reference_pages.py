@@ -1,4 +1,4 @@
-"""The page that is made from the commands' help is what this says now."""
+"""Pages that are made from the commands' help and the catalogue are what these say now."""
 
 import importlib.util
 from types import ModuleType
@@ -24,6 +24,12 @@ def test_the_page_of_commands_is_current(pages: ModuleType) -> None:
     assert pages.CLI.read_text() == pages.cli_page(), AGAIN
 
 
+def test_the_page_of_the_catalogue_is_current(pages: ModuleType) -> None:
+    text = pages.catalogue_page()
+    assert pages.CATALOGUE.read_text() == text, AGAIN
+    assert "| `p5.48xlarge` | 8 H100 | NVSwitch | 3200 | 192 | 2048 | h100 | 55.04 |\n" in text
+
+
 def test_every_command_has_a_place_and_an_example_or_a_sentence(pages: ModuleType) -> None:
     text = pages.cli_page()
     names = [name for name, _ in pages.commands()]
@@ -34,4 +40,5 @@ def test_every_command_has_a_place_and_an_example_or_a_sentence(pages: ModuleTyp
 
 
 def test_lines_are_short(pages: ModuleType) -> None:
-    assert max(map(len, pages.cli_page().splitlines())) < 120
+    for text in (pages.cli_page(), pages.catalogue_page()):
+        assert max(map(len, text.splitlines())) < 120

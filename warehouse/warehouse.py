@@ -26,7 +26,7 @@ from warehouse.landing import SCHEMAS
 from warehouse.ledger import FitRecord, RegisteredSystem
 from warehouse.loader import LoadReport
 from warehouse.publication import ensure_warehouse, open_published, publish
-from warehouse.records import BadInput, Prediction, Price, Recommendation, Scenario
+from warehouse.records import Backend, BadInput, Prediction, Price, Recommendation, Scenario
 from warehouse.upkeep import bring_up_to_date, drop_spilled
 
 QUERIES = Path(__file__).parent / "queries"
@@ -84,6 +84,12 @@ class Warehouse:
         with self._open() as connection:
             rows = connection.execute(f'SELECT DISTINCT run_id FROM visible."{table}"').fetchall()
         return frozenset(run_id for (run_id,) in rows)
+
+    def has_runs_on(self, backend: Backend) -> bool:
+        """Tell whether anything ran on a backend: nothing was judged where nothing did."""
+        with self._open() as connection:
+            found = connection.execute("FROM raw.run WHERE backend = ? LIMIT 1", [backend])
+            return found.fetchone() is not None
 
     def record_fit(self, *fits: FitRecord) -> None:
         """Write fits, unless they are there already."""

@@ -33,6 +33,11 @@ WIDENED = 2.8
 srift's 11.3 % over the 4.1 % of reference_ddp with profiles of the same day."""
 _ELSEWHERE = frozenset({"held_out_host", "few_on_host"})
 """The splits of forecasts from steps of other hosts: this one has none, or few."""
+_RATIOS = {
+    **dict.fromkeys(("system", "metric", "split"), pl.String),
+    **dict.fromkeys(("ratio", "hours_apart"), pl.Float64),
+}
+"""Columns of query time_ratios that count here."""
 _LEVEL = 0.1
 """An answer has the interval of this level on either side, unless --late asks for another."""
 
@@ -124,6 +129,8 @@ def read_evidence(
     warehouse: Warehouse, backend: Backend, late: float | None, known_by: datetime
 ) -> Evidence:
     """Read all past errors on a backend that were known at a time."""
+    if not warehouse.has_runs_on(backend):
+        return Evidence(pl.DataFrame(schema=_RATIOS), late)
     rows = warehouse.query("time_ratios", backend=backend, known_by=known_by.isoformat())
     return Evidence(rows, late)
 

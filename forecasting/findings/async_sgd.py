@@ -11,9 +11,6 @@ from forecasting.packet_captures import (
     CapturedProfile,
     announced_windows,
     behaviours,
-    captured_profiles,
-    end_time_errors,
-    kept_orders,
     overhead_lines,
     overhead_rows,
 )
@@ -147,14 +144,14 @@ class TracedSteps:
 
 def traced_steps(round_: Round, landing: Path) -> tuple[TracedSteps, ...]:
     """Return the first `SHOWN_STEPS` of each network's first profile."""
-    by_dnn: dict[str, TracedSteps] = {}
+    found: dict[str, TracedSteps] = {}
     for need, run in round_.runs_of("tf_trace").items():
         dnn = need.scenario.workload.dnn
-        if dnn not in by_dnn:
+        if dnn not in found:
             tables = run_tables.tables(landing, run)
             rows = busy_intervals(tables["operation"], tables["timing"], SHOWN_STEPS)
-            by_dnn[dnn] = TracedSteps(dnn, need.scenario.label, rows)
-    return tuple(by_dnn.values())
+            found[dnn] = TracedSteps(dnn, need.scenario.label, rows)
+    return tuple(found.values())
 
 
 # How much predictions depend on WIN, ± 50 % (section 3.2.2 of the ICPE'20 paper).
@@ -255,16 +252,16 @@ def curves(
 
     `rows` has curve, workers, predicted and measured, in steps/s.
     """
-    by_label = {}
+    found = {}
     for place in sorted(group, key=lambda place: getattr(study.curves[place], varied)):
         curve = study.curves[place]
         label = _NAMES[varied].format(getattr(curve, varied))
         if varied == "link_mbps" and curve.profiled_at_mbps not in (None, curve.link_mbps):
             label += f", profiled at {curve.profiled_at_mbps:g}"
-        by_label[label] = rows.filter(curve=place).select(
+        found[label] = rows.filter(curve=place).select(
             "workers", pl.col("predicted", "measured") * curve.batch_size
         )
-    return by_label
+    return found
 
 
 def shared_title(curve: Curve, varied: Varied) -> str:
@@ -336,19 +333,19 @@ def convergence(round_: Round, landing: Path, models: FittedModels) -> Convergen
     drifts = []
     for need in _shown(round_).values():
         model = models.of_curve(round_.study.curve_of(need.scenario, round_.backend))
-        if model is not None and (drift := _drift(need, round_, landing, model)):
-            drifts.append(drift)
+        if model is not None and (found := _drift(need, round_, landing, model)):
+            drifts.append(found)
     return Convergence(tuple(drifts), tuple(_links(models))) if drifts else None
 
 
 def _shown(round_: Round) -> dict[str, PlannedRun]:
     """Return the measured run of each network with most like the paper's workers, two or more."""
-    by_dnn: dict[str, PlannedRun] = {}
+    found: dict[str, PlannedRun] = {}
     for need in round_.runs_of("tf_throughput"):
-        best = by_dnn.get(need.scenario.workload.dnn)
+        best = found.get(need.scenario.workload.dnn)
         if _workers(need) > 1 and (best is None or _distance(need) < _distance(best)):
-            by_dnn[need.scenario.workload.dnn] = need
-    return by_dnn
+            found[need.scenario.workload.dnn] = need
+    return found
 
 
 def _distance(need: PlannedRun) -> int:
@@ -421,73 +418,12 @@ def _variables(
     round_: Round, landing: Path, models: Mapping[PlannedRun, AsyncSGD]
 ) -> dict[str, tuple[int, ...]]:
     """Return the sizes of the variables of each network, from its first profile that has them."""
-    by_dnn: dict[str, tuple[int, ...]] = {}
+    found: dict[str, tuple[int, ...]] = {}
     for need, run in round_.runs_of("tf_trace").items():
-        if need.scenario.workload.dnn not in by_dnn:
+        if need.scenario.workload.dnn not in found:
             operations, profile = run_tables.table(landing, run, "operation"), models[need].profile
             try:
-                by_dnn[need.scenario.workload.dnn] = variable_bytes(profile, operations)
+                found[need.scenario.workload.dnn] = variable_bytes(profile, operations)
             except BadInput:
                 continue
-    return by_dnn
-
-
-# All that the paper shows, of a round.
-
-
-@dataclass(frozen=True)
-class AsyncSGDFindings:
-    """What the paper shows, of a round; None, or empty: nothing.
-
-    Attributes:
-        comparisons: curves that differ in one thing.
-        overheads: of received tensors, captured.
-        http2: how streams were served, captured.
-        end_times: rows of `forecasting.packet_captures.end_time_errors`.
-        orders: rows of `forecasting.packet_captures.kept_orders`.
-        windows: predictions with other flow-control windows than those captured.
-        traced_steps: when resources are at work.
-        convergence: how workers drift apart.
-        servers: how variables are divided.
-    """
-
-    comparisons: tuple[Comparison, ...]
-    overheads: tuple[OverheadLine, ...]
-    http2: Http2 | None
-    end_times: pl.DataFrame
-    orders: pl.DataFrame
-    windows: tuple[Sensitivity, ...]
-    traced_steps: tuple[TracedSteps, ...]
-    convergence: Convergence | None
-    servers: tuple[ServerPlacement, ...]
-
-
-def async_sgd_findings(
-    round_: Round, rows: pl.DataFrame, landing: Path, models: FittedModels
-) -> AsyncSGDFindings:
-    """Return what the paper shows, of a round.
-
-    Args:
-        round_: that has landed.
-        rows: as `forecasting.results.outcome` returns them.
-        landing: where.
-        models: fitted to its profiles.
-    """
-    profiles = captured_profiles(round_, landing)
-    captured = {profile.run.run_id for profile in profiles}
-    by_run = {
-        run.run_id: models[need]
-        for need, run in round_.runs_of("tf_trace").items()
-        if run.run_id in captured
-    }
-    return AsyncSGDFindings(
-        comparisons=comparisons(round_.study, rows),
-        overheads=overheads(profiles),
-        http2=http2(profiles),
-        end_times=end_time_errors(profiles),
-        orders=kept_orders(profiles),
-        windows=windows(profiles, by_run),
-        traced_steps=traced_steps(round_, landing),
-        convergence=convergence(round_, landing, models),
-        servers=servers(round_, landing, models),
-    )
+    return found

@@ -44,6 +44,12 @@ class Aim:
         """Return the larger probability of a candidate's to exceed deadline or budget, 0 to 1."""
         return max(one.chance_of_exceeding(self.limits, limit) for limit in LIMITS)
 
+    def excess(self, one: Candidate) -> float:
+        """Return how many times a limit what a candidate needs is, of the limit it exceeds most."""
+        needs = zip(LIMITS, one.outcome, strict=True)
+        limits = ((self.limits.of(limit), needed) for limit, needed in needs)
+        return max((needed / most for most, needed in limits if most), default=0.0)
+
     def value(self, outcome: Outcome) -> float:
         """Return what is minimised, seconds or US dollars."""
         return outcome.time_s if self.minimize == "time" else outcome.cost_usd
@@ -105,12 +111,14 @@ def decide_among_types(candidates: Sequence[Candidate], aim: Aim) -> Decision:
 
     Of many node types the next best is the same GPU in a larger machine. Instead of it stand the
     cheapest and the fastest that keep the limits, and the surest: the one least likely to break
-    them, of these the one with the smallest past errors.
+    them, of these the one with the smallest past errors. Where none keeps them, the alternatives
+    are those that exceed them least.
     """
     admitted = [candidate for candidate in candidates if aim.admits(candidate)]
     plain = decide(candidates, aim)
     if plain.choice is None:
-        return plain
+        nearest = sorted(candidates, key=lambda one: (aim.risk(one), aim.excess(one)))
+        return replace(plain, alternatives=tuple(nearest[:_KEEP]))
     ends = {
         "cheapest": min(admitted, key=replace(aim, minimize="cost").order),
         "fastest": min(admitted, key=replace(aim, minimize="time").order),

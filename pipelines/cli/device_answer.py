@@ -1,4 +1,4 @@
-"""What `stepcast predict` prints of GPUs: a row for each choice of nodes, and what it rests on."""
+"""What `stepcast predict` prints of single GPUs: a row for each node type, and what it rests on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -75,10 +75,8 @@ def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | N
     """Print a table, and under each of its rows what it rests on, and what waits for what."""
     of_epoch = dataset_samples is not None
     several = len({one.system.name for one in forecasts}) > 1
-    exchanging = any(_detail(one)["gpus"] > 1 for one in forecasts)
     columns = [
-        TableColumn("nodes" if exchanging else "node type", is_key=True),
-        *([TableColumn("GPUs", is_key=True, is_number=True)] if exchanging else []),
+        TableColumn("node type", is_key=True),
         *([TableColumn("system", is_key=True)] if several else []),
         TableColumn("step", is_key=True, is_number=True),
         TableColumn("90 % in", is_key=True, is_number=True),
@@ -90,8 +88,7 @@ def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | N
     ]
     rows = [
         [
-            _nodes(one),
-            *([str(_detail(one)["gpus"])] if exchanging else []),
+            one.scenario.nodes[0].node_type,
             *([one.system.name] if several else []),
             *_cells(one, _detail(one), dataset_samples),
         ]
@@ -148,13 +145,6 @@ def _under(one: ScenarioForecast, told: Mapping[str, Any]) -> Iterator[str]:
     if told["binds"] == "host" and told["fits"] and (free := told["free_batch_size"]):
         words.append(f"larger batches are free until {free}")
     yield "; ".join(words)
-    if told["exchange_s"]:
-        percent, n = told["scaling_percent"], told["scaling_n"]
-        past = "never judged" if percent is None else f"past error {percent:.0f} %, n = {n}"
-        yield (
-            f"a GPU alone {_time(told['alone_s'])}, exchanges {_time(told['exchange_s'])}: scaling "
-            f"{100 * told['alone_s'] / (one.value or 1):.0f} %; {past}"
-        )
 
 
 def _hosts(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
@@ -190,13 +180,8 @@ def _detail(one: ScenarioForecast) -> Mapping[str, Any]:
 
 
 def _workload(one: ScenarioForecast) -> str:
-    return one.scenario.workload.label
-
-
-def _nodes(one: ScenarioForecast) -> str:
-    """Return how many nodes of which type, and of how many GPUs where that is not all of one."""
-    strategy, name = one.scenario.strategy, one.scenario.nodes[0].node_type
-    return name if strategy.workers == 1 else f"{strategy.workers} × {name}"
+    """Return the label of a scenario without its nodes, of which rows tell."""
+    return one.scenario.label.rpartition(" (")[0]
 
 
 def _release(package: str) -> str | None:

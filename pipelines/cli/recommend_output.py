@@ -64,7 +64,7 @@ def print_decision(found: DecisionAnswer, *, with_front: bool, target: str | Non
     for line in _question(found):
         print_text(line)
     _print_candidates(found, list(_rows(found)))
-    if with_front:
+    if with_front and found.front:
         print_text("What more money buys: nothing else within the limits is faster and cheaper")
         _print_candidates(found, [("", one) for one in found.front])
     for lines in (
@@ -157,16 +157,24 @@ def _print_candidates(found: DecisionAnswer, rows: Sequence[tuple[str, Candidate
 
 def _short(span: Span, unit: str) -> str:
     """Return a value with its interval behind it, of two digits."""
-    value = f"{unit}{span.value:.3g}"
+    value = f"{unit}{_digits(span.value, 3)}"
     if span.low is None or span.high is None:
         return value
-    return f"{value} ({span.low:.2g}–{span.high:.2g})"
+    return f"{value} ({_digits(span.low, 2)}–{_digits(span.high, 2)})"
+
+
+def _digits(value: float, digits: int) -> str:
+    """Return a number of so many digits, and of all that stand before its point."""
+    shown = float(f"{value:.{digits}g}")
+    return f"{shown:,.0f}" if shown >= 100 else f"{shown:g}"
 
 
 def _cells(found: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]]) -> list[list[str]]:
     at = found.level
+    is_one_known = any(candidate.workers == 1 for candidate in found.candidates)
+    nothing = "none keeps the limits" if is_one_known else "no forecast of one node"
     return [
-        [name, "no forecast of one node", "", "", "", "", ""]
+        [name, nothing, "", "", "", "", ""]
         if one is None
         else [
             name,

@@ -26,8 +26,7 @@ class NodeType(Record):
     everything else accordingly (`profilers.steady.core_quota`), whatever the host does now
     (None: of the host's). `usd_per_hour`: None: not declared. `gpu`: words of the name that the
     driver gives each of its GPUs, `gpus` how many it has, and `gpu_link` what joins them.
-    `memory_gib`: of the machine, as its provider says; nothing enforces it. `efa`: it has the
-    Elastic Fabric Adapter of EC2, over which NCCL needs no TCP.
+    `memory_gib`: of the machine, as its provider says; nothing enforces it.
 
     With a single inter-op thread, chance at start-up decides whether a gradient is sent at once or
     behind the rest of the backward pass, and starts of one job differ by a tenth in throughput;
@@ -46,7 +45,6 @@ class NodeType(Record):
     gpus: int = Field(default=1, ge=1)
     gpu_link: Literal["PCIe", "NVLink", "NVSwitch"] | None = None
     memory_gib: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    efa: bool = False
 
 
 GPU = "gpu."
@@ -63,7 +61,7 @@ def node_types() -> dict[str, NodeType]:
     Raises:
         BadInput: the home's file is wrong, or has a name of ours.
     """
-    ours, path = _ours(), home() / OWN
+    ours, path = shipped_node_types(), home() / OWN
     if not path.is_file():
         return ours
     theirs = _read(path, path.stat().st_mtime_ns)
@@ -73,7 +71,8 @@ def node_types() -> dict[str, NodeType]:
 
 
 @cache
-def _ours() -> dict[str, NodeType]:
+def shipped_node_types() -> dict[str, NodeType]:
+    """Node types of Stepcast alone, by name."""
     return _read(Path(__file__).parent / "node_types.yaml", 0)
 
 

@@ -1,5 +1,6 @@
 """Studies whose forecasts rest on public measurements: sealed, judged, and told apart by device."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,9 +9,13 @@ import pytest
 
 from assets.study_lineage import read_lineage
 from forecasting.fits import check_predicted, fit_curves, predict_missing
+from forecasting.history_scope import SelectedRuns, host_here, public_runs
 from forecasting.inputs import inputs_of_study, systems_of
+from forecasting.question import _rests
 from forecasting.study_checks import check_forecasts
 from models.gpu_step import system
+from models.gpu_step.system import GPU_STEP
+from studies.curve import Curve
 from studies.messages import Progress
 from studies.rounds import Round, open_round
 from studies.study import read_study
@@ -167,3 +172,28 @@ def test_lineage_shows_fits_that_rest_on_nothing_of_the_study(tmp_path: Path) ->
     of = read_lineage(file, "loopback")
     assert [one.name for one in of.systems] == ["gpu_step"]
     assert (of.profiling, of.measuring) == ((), ("torch_throughput",))
+
+
+def test_a_fit_to_public_measurements_needs_no_exchange_of_ours(tmp_path: Path) -> None:
+    """What other systems learn of exchanges is from runs of several devices; it has none here."""
+    home = tmp_path / "home"
+    load_public(home)
+    warehouse = Warehouse(home)
+    curve = Curve.model_validate(
+        {
+            "dnn": "small_cnn",
+            "framework": "pytorch",
+            "strategy": "all_reduce",
+            "image_size": 32,
+            "batch_size": 8,
+            "worker": "g5.xlarge",
+            "workers": 2,
+            "link_mbps": 1000,
+        }
+    )
+    (asked,) = curve.scenarios("loopback")
+    alone = curve.model_copy(update={"strategy": "single"}).scenario(1, "loopback")
+    inputs = GPU_STEP.inputs(alone)
+    able = replace(GPU_STEP, inputs=lambda _: inputs)
+    rests = _rests(able, curve, asked, public_runs(warehouse), [], host_here())
+    assert isinstance(rests, SelectedRuns) and len(rests.runs) == len(public_runs(warehouse))

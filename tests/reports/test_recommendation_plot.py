@@ -1,6 +1,10 @@
 """A recommendation as a picture: nothing hides behind anything, and all of it is named."""
 
+from itertools import combinations
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.container import ErrorbarContainer
+from matplotlib.text import Annotation
 
 from models.choice.limits import Limits
 from models.choice.offers import Span
@@ -55,3 +59,28 @@ def test_all_that_is_drawn_is_named_and_has_its_interval() -> None:
             "5 with bars",
         ]
     )
+
+
+def test_names_of_a_catalogues_front_cover_neither_each_other_nor_a_mark() -> None:
+    """Sixteen points as near to each other as those of real clusters are: some stay unnamed."""
+    front = [point(f"{64 >> n} p4de.24xlarge@8", 0.3 * 1.3**n, 900 / 1.12**n) for n in range(16)]
+    figure = recommendation_plot._time_against_cost(  # noqa: SLF001
+        "a job",
+        Limits(deadline_s=86_400),
+        others=[point("1 dear", 5.0, 9000.0)],
+        front=front,
+        rules={"cheapest": front[-1]},
+        choice=front[-1],
+        chooser="choice",
+        is_of_catalogue=True,
+    )
+    figure.draw_without_rendering()
+    axes, renderer = figure.axes[0], FigureCanvasAgg(figure).get_renderer()
+    names = [one for one in axes.texts if isinstance(one, Annotation)]
+    assert 4 <= len(names) < len(front)
+    assert all("@" not in name.get_text() for name in names)
+    boxes = [name.get_window_extent(renderer) for name in names]
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    marks = axes.transData.transform([(one.hours.value, one.usd.value) for one in front])
+    assert not any(box.contains(x, y) for box in boxes for x, y in marks)
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")

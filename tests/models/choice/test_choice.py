@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.choice.candidates import Candidate, Ratios
-from models.choice.choice import Aim, best, decide, rules_of_thumb, worth_measuring
+from models.choice.choice import (
+    Aim,
+    best,
+    decide,
+    decide_among_types,
+    rules_of_thumb,
+    worth_measuring,
+)
 from models.choice.limits import Limits
 from models.choice.overheads import ExpectedDuration
 
@@ -161,3 +168,41 @@ def test_a_relaxed_limit_has_a_choice(candidates: list[Candidate], aim: Aim) -> 
     for text in found.relaxations:
         loose = aim.limits.but("deadline_s" if "--max-hours" in text else "budget_usd", None)
         assert best(candidates, replace(aim, limits=loose)) is not None
+
+
+def test_of_many_types_the_alternatives_are_the_best_by_another_measure() -> None:
+    """The next best of the slow one is the same in a larger machine; the sure one errs by 1 %."""
+    larger = candidate("larger", 3600, 1.1)
+    sure = candidate("sure", 3000, 2.0, ratios=Ratios(values=(0.99,) * 20 + (1.01,), basis="few"))
+    all_types = [SLOW, larger, sure, FAST]
+    limits = Limits(deadline_s=8 * 3600)
+    found = decide_among_types(all_types, Aim("cost", limits, late=0.1))
+    assert found.choice == SLOW
+    assert found.alternatives == (FAST, sure)
+    assert found.roles == {"fast": "fastest", "sure": "surest"}
+    hurried = decide_among_types(all_types, Aim("time", limits, late=0.1))
+    assert (hurried.choice, hurried.alternatives) == (FAST, (SLOW, sure))
+    assert hurried.roles == {"slow": "cheapest", "sure": "surest"}
+
+
+def test_where_no_type_keeps_the_limits_the_nearest_are_told() -> None:
+    """All are late by all that is known: the fast one by the least, though it costs the most."""
+    aim = Aim("cost", Limits(deadline_s=60), late=0.1)
+    found = decide_among_types([SLOW, FAST], aim)
+    assert (found.choice, found.alternatives, found.roles) == (None, (FAST, SLOW), {})
+    assert found.relaxations == decide([SLOW, FAST], aim).relaxations
+    assert decide([SLOW, FAST], aim).alternatives == (SLOW, FAST)
+
+
+def test_the_newest_gpu_is_a_rule_where_gpus_are_known() -> None:
+    """Of nodes with the latest GPU the least an hour, whatever it takes."""
+    old = replace(SLOW, gpu_announced="2018-09")
+    new, dearer = (
+        replace(candidate(name, 9000, usd), gpu_announced="2023-11")
+        for name, usd in (("new", 5.0), ("dearer", 6.0))
+    )
+    aim = Aim("cost", Limits())
+    rules = rules_of_thumb([dearer, old, new, FAST], aim)
+    assert (rules["newest GPU"], rules["cheapest"]) == (new, old)
+    assert list(rules) == ["cheapest", "newest GPU", "most powerful", "linear scaling"]
+    assert "newest GPU" not in rules_of_thumb([SLOW, FAST], aim)

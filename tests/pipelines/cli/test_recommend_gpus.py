@@ -177,6 +177,17 @@ def test_spot_nodes_are_on_offer_where_their_prices_were_observed(
     assert said.startswith("stepcast: no spot price of a node type with GPUs had been observed")
 
 
+def test_a_deadline_that_none_keeps_says_what_to_raise_and_what_is_nearest(
+    stepcast: Stepcast, home: Path
+) -> None:
+    answer = answered(stepcast, max_hours="0.06")
+    assert answer["choice"] is None
+    (relaxed,) = answer["relaxations"]
+    assert relaxed.startswith("raise --max-hours from 0.06 to ")
+    least = min(one["time_s"]["value"] for one in answer["candidates"])
+    assert answer["alternatives"][0]["time_s"]["value"] == least
+
+
 def test_nodes_that_are_named_are_the_only_ones(stepcast: Stepcast, home: Path) -> None:
     named = answered(stepcast, "--capacity", "g5.2xlarge=1", max_nodes=None)
     assert {one["nodes"] for one in named["candidates"]} == {"1 g5.2xlarge@64"}
