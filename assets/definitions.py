@@ -27,9 +27,6 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
     """Return what Dagster is to know of a study: only the probes and systems that it concerns.
 
     Which these are may depend on the backend: one whose links are as they are has one speed.
-
-    Raises:
-        BadInput: as `studied`.
     """
     of = read_lineage(path, backend)
     predicted = [of.key("predictions", system.name) for system in of.systems]

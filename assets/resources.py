@@ -130,20 +130,13 @@ class RoundsResource(ConfigurableResource):
         """Return the round whose forecasts are to be made.
 
         Where no probe profiles anything for a study, its forecasts open the round.
-
-        Raises:
-            BadInput: as `latest`.
         """
         loaded = load_unchecked(path, self.backend)
         needed = required_runs(loaded.study, loaded.backend, loaded.asking)
         return self.latest(path) if any(need.profiles for need in needed) else self.opened(path)
 
     def latest_here(self, path: Path) -> Round:
-        """Return the same, to go on with: kept runs of another host are not gone on with.
-
-        Raises:
-            BadInput: as `latest`.
-        """
+        """Return the same, to go on with: kept runs of another host are not gone on with."""
         found = self.latest(path)
         if found.host_id != host_id(found.backend):
             raise BadInput(

@@ -130,7 +130,7 @@ def figures(
     yield from _gpu_time(families, "10 %")
     yield from _steps(families)
     alone = [one for one in measured.timings if one.device.name == "h100"]
-    only = Measurements(tuple(alone), measured.steps, (), ())
+    only = Measurements(tuple(alone), measured.steps, ())
     yield _figure(
         "the same, fits to the H100's timings alone: step",
         [exp(one.error) - 1 for one in judged_families(only)],

@@ -325,9 +325,6 @@ def select_host_of_types(
         speeds: of links that are asked about.
         backend: as `select_host`.
         host: as `select_host`.
-
-    Raises:
-        BadInput: as `select_host`.
     """
     if not runs:
         raise BadInput("nothing has been profiled yet; run a study first, such as `make demo`")

@@ -240,11 +240,7 @@ def inputs_of_systems(systems: Sequence[System]) -> SystemInputs:
 
 
 def inputs_of_study(study: Study) -> SystemInputs:
-    """Return what tells what the systems of a study ask for.
-
-    Raises:
-        BadInput: as `systems_of`.
-    """
+    """Return what tells what the systems of a study ask for."""
     return inputs_of_systems(systems_of(study))
 
 

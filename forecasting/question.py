@@ -273,9 +273,7 @@ def _rests(
         found = select_by_inventory(resolved_asks, found, runs, elsewhere)
     if not found.lacking:
         several = scenario.strategy.workers * scenario.strategy.devices_per_node > 1
-        # A fit to public measurements knows exchanges from these.
-        whose = {ask.whose for ask in asks}
-        learns = "train" in whose and "public" not in whose
+        learns = any(ask.whose == "train" and not ask.optional for ask in asks)
         if several and learns and not any(run.exchanges for run in found.runs):
             return ForecastRefusal(
                 scenario, system, "no steps of several devices, so no exchange is known"

@@ -7,7 +7,6 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.async_sgd import (
     BIN_US,
     FACTORS,
@@ -15,6 +14,7 @@ from forecasting.findings.async_sgd import (
     SERVERS,
     SHOWN_STEPS,
     WINDOW_STEPS,
+    AsyncSGDFindings,
     CapturedStep,
     Comparison,
     Convergence,
@@ -40,18 +40,17 @@ BESIDE: Mapping[str, str] = {
 """Sections by title, and what of the paper's own figures stands there: place and quantity."""
 
 
-def sections(found: PaperEvaluation) -> Iterator[str]:
+def sections(findings: AsyncSGDFindings) -> Iterator[str]:
     """Yield the sections of a round in the order of the paper; some are empty."""
-    captures = found.captures
-    yield comparisons_section(found.comparisons)
-    yield http2_section(captures.http2)
-    yield traced_steps_section(found.traced_steps)
-    yield overhead_section(captures.overheads)
-    yield END_TIMES.html(captures.end_times)
-    yield windows_section(captures.windows)
-    yield ORDERS.html(captures.orders)
-    yield convergence_section(found.convergence)
-    yield servers_section(found.servers)
+    yield comparisons_section(findings.comparisons)
+    yield http2_section(findings.http2)
+    yield traced_steps_section(findings.traced_steps)
+    yield overhead_section(findings.overheads)
+    yield END_TIMES.html(findings.end_times)
+    yield windows_section(findings.windows)
+    yield ORDERS.html(findings.orders)
+    yield convergence_section(findings.convergence)
+    yield servers_section(findings.servers)
 
 
 # Overhead of received tensors (section 3.2.1, Fig. 10 of the ICPE'20 paper).
@@ -128,9 +127,9 @@ _HTTP2 = (
 )
 
 
-def http2_section(found: Http2 | None) -> str:
+def http2_section(http2: Http2 | None) -> str:
     """Return what the streams of each captured profile did, nothing if none was captured."""
-    if found is None:
+    if http2 is None:
         return ""
     return (
         "<h2>How gRPC sent the tensors</h2>"
@@ -138,8 +137,8 @@ def http2_section(found: Http2 | None) -> str:
         "paper's: a stream is suspended once, after WIN, if it is longer and others wait, and then "
         "sent to its end. In order: share of neighbours that came in the order in which they were "
         "asked for, and in which their records start.</p>"
-        f"{table(_HTTP2, found.behaviours)}<p></p>"
-        f"{grid([*_windows(found.announced), *_step(found.step)])}"
+        f"{table(_HTTP2, http2.behaviours)}<p></p>"
+        f"{grid([*_windows(http2.announced), *_step(http2.step)])}"
     )
 
 
@@ -196,7 +195,7 @@ END_TIMES = TableSection(
         Column("streams", "n", "{:,}".format),
     ),
 )
-"""Of rows of `forecasting.packet_captures.end_time_errors`."""
+"""Of rows of `forecasting.packet_found.end_time_errors`."""
 
 
 # When each resource is at work in traced steps (Figs. 3(b) and 4 of the ICPE'20 paper).
@@ -242,9 +241,9 @@ _WINDOWS = TableSection(
 )
 
 
-def windows_section(found: Sequence[Sensitivity]) -> str:
+def windows_section(sensitivities: Sequence[Sensitivity]) -> str:
     """Return predictions under the paper's rule; nothing if no packets were captured."""
-    return _WINDOWS.html([row for sensitivity in found for row in _by_workers(sensitivity)])
+    return _WINDOWS.html([row for sensitivity in sensitivities for row in _by_workers(sensitivity)])
 
 
 def _by_workers(sensitivity: Sensitivity) -> Iterator[Mapping[str, object]]:
@@ -276,7 +275,7 @@ ORDERS = TableSection(
         Column("steps"),
     ),
 )
-"""Of rows of `forecasting.packet_captures.kept_orders`."""
+"""Of rows of `forecasting.packet_found.kept_orders`."""
 
 
 # Curves that differ in one thing: batch (Fig. 2), order (18), link speed, servers (25).

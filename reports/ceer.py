@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
-from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.ceer import (
+    CeerFindings,
     Devices,
     Operations,
     StepErrors,
@@ -33,13 +33,12 @@ BESIDE: Mapping[str, str] = {
 """Sections by title, and what of the paper's own figures stands there: place and quantity."""
 
 
-def sections(found: PaperEvaluation) -> Iterator[str]:
+def sections(findings: CeerFindings) -> Iterator[str]:
     """Yield the sections of a round in the order of the paper; some are empty."""
-    if (shown := found.by_operations) is not None:
-        yield operations_section(shown.operations)
-        yield devices_section(shown.devices)
-        yield unseen_section(shown.unseen)
-        yield CHOICES.html(shown.choices)
+    yield operations_section(findings.operations)
+    yield devices_section(findings.devices)
+    yield unseen_section(findings.unseen)
+    yield CHOICES.html(findings.choices)
 
 
 # What operations take, cost, and by how much they vary (section III of Ceer, Figs. 2 to 5).
@@ -56,19 +55,21 @@ _REGRESSIONS = (
 )
 
 
-def operations_section(found: Operations) -> str:
+def operations_section(operations: Operations) -> str:
     """Return figures and shares of the operations of DNNs that predictors saw."""
-    said = _CLASSES.format(threshold=found.threshold_us / 1e3, slowest=found.slowest)
-    if not found.regressions:
-        return f"<h2>Time of single operations</h2>{said}{_NONE_IS_HEAVY}{_shares(found.shares)}"
-    figures = [("Time of heavy operations", _times(found.times))]
-    if found.times["usd"].is_not_null().any():
-        figures.append(("Cost of heavy operations", _costs(found.times)))
-    figures.append(("How much they vary", _deviations(found.deviations)))
-    figures += [(f"{times.type} by input", _by_input(times)) for times in found.by_input]
+    said = _CLASSES.format(threshold=operations.threshold_us / 1e3, slowest=operations.slowest)
+    if not operations.regressions:
+        return (
+            f"<h2>Time of single operations</h2>{said}{_NONE_IS_HEAVY}{_shares(operations.shares)}"
+        )
+    figures = [("Time of heavy operations", _times(operations.times))]
+    if operations.times["usd"].is_not_null().any():
+        figures.append(("Cost of heavy operations", _costs(operations.times)))
+    figures.append(("How much they vary", _deviations(operations.deviations)))
+    figures += [(f"{times.type} by input", _by_input(times)) for times in operations.by_input]
     return (
-        f"<h2>Time of single operations</h2>{grid(figures)}{said}{_shares(found.shares)}"
-        f"{_REGRESSIONS}{table(_REGRESSION_COLUMNS, found.regressions)}"
+        f"<h2>Time of single operations</h2>{grid(figures)}{said}{_shares(operations.shares)}"
+        f"{_REGRESSIONS}{table(_REGRESSION_COLUMNS, operations.regressions)}"
     )
 
 
@@ -107,11 +108,11 @@ def _deviations(heavy: pl.DataFrame) -> str:
     )
 
 
-def _by_input(found: TimeByInput) -> str:
-    said = f"R² {span(found.r_squared, '{:.2f}')}"
+def _by_input(times: TimeByInput) -> str:
+    said = f"R² {span(times.r_squared, '{:.2f}')}"
     return caption_figure(
-        by_input(found.points, found.lines),
-        f"Time of {found.type} by size of input; {said}",
+        by_input(times.points, times.lines),
+        f"Time of {times.type} by size of input; {said}",
         f"Lines of least squares in the input alone, as in the paper's figure: {said}. "
         "What is fitted may see filters, outputs and multiplications too.",
     )

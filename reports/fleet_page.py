@@ -12,7 +12,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 
 from fleet.page import DAYS, FleetPage
-from reports.html import Column, caption_figure, fill_template, grid, table, text_column
+from reports.html import Column, caption_figure, grid, page, table, text_column
 from reports.plots import INK, blank, coloured, in_page, styled
 from reports.wording import formatted, percent, signed, span
 from studies.messages import count
@@ -115,16 +115,16 @@ def _by_probe(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return changes.rename({"watched": "run"}).to_dicts()
 
 
-def stale_section(page: FleetPage) -> str:
+def stale_section(fleet: FleetPage) -> str:
     """Return what is from before its type changed, and what mends that."""
-    if page.stale.is_empty():
+    if fleet.stale.is_empty():
         return _NOTHING.format("Nothing: no type has changed after it was profiled.")
     return (
         "<p>Runs and fits from before a type changed. They stay on record as they were measured; "
         "profiling the type anew, and forecasting anew, replaces them.</p>"
-        f"{table(_STALE, page.stale)}"
-        f"{_folded(page.stale_runs, 'run', 'run_id', _STALE_RUNS)}"
-        f"{_folded(page.stale_fits, 'fit', 'fit_id', _STALE_FITS)}"
+        f"{table(_STALE, fleet.stale)}"
+        f"{_folded(fleet.stale_runs, 'run', 'run_id', _STALE_RUNS)}"
+        f"{_folded(fleet.stale_fits, 'fit', 'fit_id', _STALE_FITS)}"
     )
 
 
@@ -255,47 +255,51 @@ _SIGNS = (
 )
 
 
-def write(page: FleetPage, path: Path) -> Path:
+def write(fleet: FleetPage, path: Path) -> Path:
     """Write the page, whole or not at all, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, render(page))
+    write_text(path, render(fleet))
     return path
 
 
-def render(page: FleetPage) -> str:
+def render(fleet: FleetPage) -> str:
     """Return the page as HTML."""
-    return fill_template(
-        "fleet.html",
-        sentence=escape(sentence(page)),
-        at=f"{page.at:%Y-%m-%d %H:%M}",
-        status=status(page.status),
-        days=str(DAYS),
-        legend=_legend(page),
-        pictures=grid([(name, _picture(name, page)) for name in page.names]),
-        alarms=alarms(page.alarms),
-        stale=stale_section(page),
+    header = (
+        f'<h1>The fleet</h1>\n<p class="lead">{escape(sentence(fleet))}</p>\n'
+        f'<p class="soft">As of {fleet.at:%Y-%m-%d %H:%M}. All times are UTC. '
+        "<code>stepcast fleet page</code> draws this page again; so does each watch and each "
+        "visit.</p>"
     )
+    main = (
+        f"{status(fleet.status)}\n<h2>How each type changed</h2>\n"
+        "<p>By how much each watched figure was worse than expected, relative to the speed of the "
+        f"host: above 0 is slower. The last {DAYS} days.</p>\n{_legend(fleet)}\n"
+        f"{grid([(name, _picture(name, fleet)) for name in fleet.names])}\n"
+        f'<h2>Alarms</h2>\n<div class="lines">{alarms(fleet.alarms)}</div>\n'
+        f"<h2>What is stale</h2>\n{stale_section(fleet)}"
+    )
+    return page("the fleet", header, main)
 
 
-def sentence(page: FleetPage) -> str:
+def sentence(fleet: FleetPage) -> str:
     """Return how many members there are, how many have changed, and what is due."""
-    if page.status.is_empty():
+    if fleet.status.is_empty():
         return "The fleet has no members; `stepcast fleet add` adds one."
-    since = "has changed since it was" if page.changed == 1 else "have changed since they were"
-    visits = count(page.visits_due, "visit")
-    watches = f"{page.watches_due} watch{'' if page.watches_due == 1 else 'es'}"
-    due = [*([visits] if page.visits_due else []), *([watches] if page.watches_due else [])]
-    verb = "is" if page.visits_due + page.watches_due == 1 else "are"
+    since = "has changed since it was" if fleet.changed == 1 else "have changed since they were"
+    visits = count(fleet.visits_due, "visit")
+    watches = f"{fleet.watches_due} watch{'' if fleet.watches_due == 1 else 'es'}"
+    due = [*([visits] if fleet.visits_due else []), *([watches] if fleet.watches_due else [])]
+    verb = "is" if fleet.visits_due + fleet.watches_due == 1 else "are"
     told = f"{' and '.join(due)} {verb}" if due else "nothing is"
-    members = count(page.status.height, "node type")
-    return f"{members}; {page.changed or 'none'} {since} profiled; {told} due."
+    members = count(fleet.status.height, "node type")
+    return f"{members}; {fleet.changed or 'none'} {since} profiled; {told} due."
 
 
-def _legend(page: FleetPage) -> str:
+def _legend(fleet: FleetPage) -> str:
     """Return what colours and signs of the pictures mean."""
     lines = [
         (f'<path d="M0 6H22" style="stroke: {in_page(colour)}" stroke-width="3"/>', metric)
-        for metric, colour in colours(page.metrics).items()
+        for metric, colour in colours(fleet.metrics).items()
     ]
     items = (
         '<li><svg width="22" height="12" viewBox="0 0 22 12" aria-hidden="true">'
@@ -305,32 +309,32 @@ def _legend(page: FleetPage) -> str:
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
-def _picture(name: str, page: FleetPage) -> str:
+def _picture(name: str, fleet: FleetPage) -> str:
     """Return the picture of a type with its probes in a table, or why there is none."""
-    probes = page.probes.filter(pl.col("name") == name)
+    probes = fleet.probes.filter(pl.col("name") == name)
     if probes.is_empty():
         return f'<p class="soft">It has not been watched in these {DAYS} days.</p>'
-    points = probes_table(probes, page.metrics)
+    points = probes_table(probes, fleet.metrics)
     if probes["change_percent"].is_null().all():
         watched = count(probes["watched"].n_unique(), "probe")
         return f'<p class="soft">{watched}: too few to judge by as yet.</p>{points}'
-    profiled = page.profiled.filter(pl.col("name") == name)["profiled_at"].to_list()
-    drawn = changes(probes, profiled, page.metrics, _span(page))
-    described = "; ".join(_described(name, probes, len(profiled), page))
+    profiled = fleet.profiled.filter(pl.col("name") == name)["profiled_at"].to_list()
+    drawn = changes(probes, profiled, fleet.metrics, _span(fleet))
+    described = "; ".join(_described(name, probes, len(profiled), fleet))
     return caption_figure(drawn, described, "") + points
 
 
-def _span(page: FleetPage) -> Span:
+def _span(fleet: FleetPage) -> Span:
     """Return the time that all pictures show, so that they can be compared."""
-    times = [*page.probes["watched_at"], *page.profiled["profiled_at"], page.at]
+    times = [*fleet.probes["watched_at"], *fleet.profiled["profiled_at"], fleet.at]
     return min(times), max(times)
 
 
-def _described(name: str, probes: pl.DataFrame, profiled: int, page: FleetPage) -> Iterator[str]:
+def _described(name: str, probes: pl.DataFrame, profiled: int, fleet: FleetPage) -> Iterator[str]:
     """Yield what a picture shows, for those who cannot see it."""
     yield f"By how much each metric of {name} was worse than expected, over time"
     yield f"{count(probes['watched'].n_unique(), 'probe')}, {count(profiled, 'visit')}"
-    for metric in page.metrics:
+    for metric in fleet.metrics:
         of = probes.filter(pl.col("what") == metric)["change_percent"].drop_nulls()
         if len(of):
             ends = span(of, "{:+.1f}")

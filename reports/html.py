@@ -163,63 +163,47 @@ class Section:
     key: str
     title: str
     body: str
-    group: str = ""
-
-
-def sections(parts: Iterable[str]) -> list[Section]:
-    """Return the sections of some HTML, in order; empty parts have none.
-
-    Raises:
-        ValueError: a part does not begin with a heading.
-    """
-    return group_sections({"": parts})
+    group: str
 
 
 def group_sections(groups: Mapping[str, Iterable[str]]) -> list[Section]:
-    """Return the same of several groups, by what each is called.
+    """Return the sections of some HTML, in order, by what each group is called; empty parts: none.
 
     Raises:
         ValueError: a part does not begin with a heading.
     """
-    found: list[Section] = []
-    taken: set[str] = set()
-    for group, title, body in (
-        (group, *one)
-        for group, parts in groups.items()
-        for part in parts
-        if part.strip()
-        for one in _split(part)
-    ):
-        name = _NOT_IN_IDS.sub("-", title.lower()).strip("-") or "section"
-        key, place = name, 1
-        while key in taken:
-            place += 1
-            key = f"{name}-{place}"
-        taken.add(key)
-        found.append(Section(key, title, body, group))
-    return found
+    folded: dict[str, Section] = {}
+    for group, parts in groups.items():
+        for title, body in (split for part in parts if part.strip() for split in _split(part)):
+            name = _NOT_IN_IDS.sub("-", title.lower()).strip("-") or "section"
+            key, place = name, 1
+            while key in folded:
+                place += 1
+                key = f"{name}-{place}"
+            folded[key] = Section(key, title, body, group)
+    return list(folded.values())
 
 
-def fold_sections(found: Iterable[Section]) -> str:
+def fold_sections(folded: Iterable[Section]) -> str:
     """Return sections that open at their headings; on paper they are open."""
     return "\n".join(
         _named(group)
         + "\n".join(
-            f'<details class="section"><summary><h2>{one.title}</h2></summary>'
-            f'<div id="{one.key}">{one.body}</div></details>'
-            for one in its
+            f'<details class="section"><summary><h2>{section.title}</h2></summary>'
+            f'<div id="{section.key}">{section.body}</div></details>'
+            for section in sections
         )
-        for group, its in groupby(found, lambda one: one.group)
+        for group, sections in groupby(folded, lambda section: section.group)
     )
 
 
-def contents_list(found: Iterable[Section]) -> str:
+def contents_list(folded: Iterable[Section]) -> str:
     """Return links to sections, as a list for each group."""
     return "".join(
         f"{_named(group)}<ul>"
-        + "".join(f'<li><a href="#{one.key}">{one.title}</a></li>' for one in its)
+        + "".join(f'<li><a href="#{section.key}">{section.title}</a></li>' for section in sections)
         + "</ul>"
-        for group, its in groupby(found, lambda one: one.group)
+        for group, sections in groupby(folded, lambda section: section.group)
     )
 
 
@@ -238,7 +222,7 @@ def _split(part: str) -> Iterator[tuple[str, str]]:
 
 
 _HERE = Path(__file__).parent
-_STYLE, _SCRIPT = _HERE / "style.css", _HERE / "page.js"
+_FRAME, _STYLE, _SCRIPT = _HERE / "page.html", _HERE / "style.css", _HERE / "page.js"
 _STYLES = "$style"
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
@@ -246,15 +230,30 @@ _POLICY = (
 )
 
 
-def fill_template(template: str, **parts: str) -> str:
-    """Return a page from a template of this folder; `parts` are HTML.
+def page(title: str, header: str, main: str = "", folded: Iterable[Section] = ()) -> str:
+    """Return a page.
 
-    A browser that opens the page loads nothing, from anywhere, and runs no script but ours.
+    A browser that opens it loads nothing, from anywhere, and runs no script but ours.
+
+    Args:
+        title: in words.
+        header: its first heading and what stands below it, as HTML.
+        main: what follows, as HTML.
+        folded: sections after that, which open at their headings; a list leads to them.
     """
-    script = _SCRIPT.read_text()
-    told = b64encode(sha256(script.encode()).digest()).decode()
-    page = Template((_HERE / template).read_text()).safe_substitute(
-        script=script, policy=_POLICY.format(told), **parts
+    script, shown = _SCRIPT.read_text(), list(folded)
+    contents = (
+        '<nav aria-label="Contents">\n<p>What else is here <span data-tools></span></p>\n'
+        f"{contents_list(shown)}\n</nav>\n"
     )
-    html, classes = shared_styles(page)
+    html, classes = shared_styles(
+        Template(_FRAME.read_text()).safe_substitute(
+            title=escape(title),
+            header=header,
+            contents=contents if shown else "",
+            main=main + fold_sections(shown),
+            script=script,
+            policy=_POLICY.format(b64encode(sha256(script.encode()).digest()).decode()),
+        )
+    )
     return html.replace(_STYLES, f"{_STYLE.read_text()}{classes}\n", 1)

@@ -20,11 +20,12 @@ from reports.wording import link_speed, percent, signed
 class Paper:
     """A paper: its title, its sections of a round, and which of its own figures stand in them.
 
-    `beside` has patterns of place and quantity by the title of a section.
+    `sections` take what `PaperEvaluation` has of the paper; `beside` has patterns of place and
+    quantity by the title of a section.
     """
 
     title: str
-    sections: Callable[[PaperEvaluation], Iterable[str]]
+    sections: Callable[[Any], Iterable[str]]
     beside: Mapping[str, str]
 
 
@@ -34,7 +35,7 @@ PAPERS: Mapping[str, Paper] = {
     "ceer": Paper(ceer.TITLE, ceer.sections, ceer.BESIDE),
     "predictddl": Paper(predictddl.TITLE, predictddl.sections, predictddl.BESIDE),
 }
-"""By the names that the history gives them."""
+"""By the names that the history, and `PaperEvaluation`, give them."""
 _BOUNDS = {None: "", "at_most": "≤ ", "at_least": "≥ ", "about": "about "}
 _UNITS = {"percent": " %", "1": ""}
 _PRINTED = (
@@ -57,39 +58,48 @@ def render(rounds: Sequence[PaperEvaluation], printed: pl.DataFrame) -> str:
     for name, paper in PAPERS.items():
         own = printed.filter(paper=name)
         groups[paper.title] = [f"<h2>All that it prints</h2>{table(_PRINTED, own)}"]
-        for found in rounds:
-            group = f"{paper.title}: study {found.about.study}, round {found.about.repeat}"
-            groups[group], papers[group] = _sections(name, found), name
+        for evaluation in rounds:
+            group = (
+                f"{paper.title}: study {evaluation.about.study}, round {evaluation.about.repeat}"
+            )
+            groups[group], papers[group] = _sections(name, evaluation), name
     shown = [
         replace(section, body=section.body + _beside(papers[section.group], section.title, printed))
         if section.group in papers
         else section
         for section in html.group_sections(groups)
     ]
-    return html.fill_template(
-        "papers.html",
-        studies=", ".join(found.about.study for found in rounds),
-        contents=html.contents_list(shown),
-        sections=html.fold_sections(shown),
+    studies = ", ".join(evaluation.about.study for evaluation in rounds)
+    header = (
+        "<h1>What four papers show, here and in print</h1>\n"
+        '<p class="soft">Figures and tables of the papers whose methods Stepcast forecasts with, '
+        f"of what this\nhistory has, by study: {studies}. The papers' nodes were machines and "
+        "GPUs, ours are mostly emulated,\nso pairs of numbers are no race. An error with a sign "
+        "is above 0 where the forecast was too high.</p>"
     )
+    return html.page("papers", header, folded=shown)
 
 
-def _sections(name: str, found: PaperEvaluation) -> Iterator[str]:
+def _sections(name: str, evaluation: PaperEvaluation) -> Iterator[str]:
     """Yield what a paper shows of a round; errors and links, where the round follows the paper."""
-    if name == _followed(found):
-        yield errors_section(found.errors)
-    yield from PAPERS[name].sections(found)
-    if name == _followed(found):
-        yield LINKS.html(found.links)
+    if name == _followed(evaluation):
+        yield errors_section(evaluation.errors)
+    if (findings := getattr(evaluation, name)) is not None:
+        yield from PAPERS[name].sections(findings)
+    if name == _followed(evaluation):
+        yield LINKS.html(evaluation.links)
 
 
-def _followed(found: PaperEvaluation) -> str:
+def _followed(evaluation: PaperEvaluation) -> str:
     """Return the paper whose method a round is about."""
-    if found.reuse is not None:
+    if evaluation.predictddl is not None:
         return "predictddl"
-    if found.by_operations is not None:
+    if evaluation.ceer is not None:
         return "ceer"
-    return "async_sgd" if found.step_times is None and found.data_parallel is None else "srift"
+    is_parallel = (
+        evaluation.srift.step_times is not None or evaluation.srift.data_parallel is not None
+    )
+    return "srift" if is_parallel else "async_sgd"
 
 
 def _beside(name: str, title: str, printed: pl.DataFrame) -> str:

@@ -155,7 +155,7 @@ def of_page(svg: str) -> str:
     svg = _BETWEEN.sub("><", _METADATA.sub("", svg[svg.index("<svg") :]))
     svg = _FONTS.sub("font-family: system-ui, sans-serif", svg)
     svg = _UNTURNED.sub("", _GROUP_ID.sub("<g", svg))
-    svg = _PLACES.sub(lambda found: _places(found.group()), svg)
+    svg = _PLACES.sub(lambda match: _places(match.group()), svg)
     outer = ""
     while outer != svg:
         outer, svg = svg, _BARE_GROUP.sub(r"\1", svg)
@@ -173,9 +173,9 @@ def shared_styles(html: str) -> tuple[str, str]:
     times = Counter(style for svg in _FIGURE.findall(html) for style in _STYLES.findall(svg))
     names = {style: f"f{place}" for place, (style, n) in enumerate(times.most_common()) if n > 1}
 
-    def classed(found: re.Match[str]) -> str:
-        name = names.get(found.group(1))
-        return f' class="{name}"' if name else found.group()
+    def classed(match: re.Match[str]) -> str:
+        name = names.get(match.group(1))
+        return f' class="{name}"' if name else match.group()
 
     page = _FIGURE.sub(lambda svg: _STYLES.sub(classed, _OWN_STYLE.sub("", svg.group())), html)
     return page, "\n".join(f".{name} {{ {style} }}" for style, name in names.items())
@@ -187,14 +187,14 @@ def _places(attribute: str) -> str:
     return f"{name}={_AROUND_LETTERS.sub(_LETTER, value) if name == ' d' else value}"
 
 
-def _rounded(found: re.Match[str]) -> str:
+def _rounded(match: re.Match[str]) -> str:
     """Return a number with as many digits as an eye can see; marks are small, and near 0."""
-    value = float(found.group())
+    value = float(match.group())
     text = f"{value:.{2 if abs(value) < _SMALL else 1}f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
 
 def in_page(colour: str) -> str:
     """Return what CSS calls a colour of the palette: the page's own, by its name."""
-    name = next(name for name, one in PALETTE.items() if one == colour)
+    name = next(name for name, value in PALETTE.items() if value == colour)
     return f"var(--{name}, {colour})"

@@ -8,7 +8,6 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from forecasting.evaluation import PaperEvaluation
 from forecasting.findings.cross_validation import (
     EPOCH_IMAGES,
     FAMILIES,
@@ -31,10 +30,10 @@ BESIDE: Mapping[str, str] = {
 """Sections by title, and what of the paper's own figures stands there: place and quantity."""
 
 
-def sections(found: PaperEvaluation) -> Iterator[str]:
+def sections(reuse: Reuse) -> Iterator[str]:
     """Yield the sections of a round by the paper's questions; some are empty."""
-    yield reuse_section(found.reuse)
-    yield regressions_section(found.reuse)
+    yield reuse_section(reuse)
+    yield regressions_section(reuse)
 
 
 # How forecasts of reused models read in tables, and look network by network.
@@ -55,10 +54,10 @@ def _judged_by(split: str) -> str:
     return _JUDGED_BY.get(split, split)
 
 
-def _noise(found: Reuse) -> str:
+def _noise(reuse: Reuse) -> str:
     """Return the sentence about the noise floor."""
-    floor = percent(found.noise_floor) if found.noise_n else DASH
-    n = f"n = {found.noise_n} scenarios in several rounds"
+    floor = percent(reuse.noise_floor) if reuse.noise_n else DASH
+    n = f"n = {reuse.noise_n} scenarios in several rounds"
     return f"Noise floor of what was judged: {floor} ({n})."
 
 
@@ -125,16 +124,14 @@ _SERVERS = (
 )
 
 
-def reuse_section(found: Reuse | None) -> str:
-    """Return how reused models did; nothing where none was judged."""
-    if found is None:
-        return ""
+def reuse_section(reuse: Reuse) -> str:
+    """Return how reused models did."""
     return (
-        f"<h2>What reuse answers, by the paper's questions</h2>{_questions(found)}"
-        f"<h2>Which networks were measured</h2>{table(_WORKLOADS, found.workloads)}"
-        f"<h2>Errors by network, beside Ernest</h2>{_BESIDE}{_beside(found)}"
-        f"<h2>Errors by number of servers</h2>{_SERVERS}{_servers(found)}"
-        f"{waiting_section(found.waiting, found.compared)}"
+        f"<h2>What reuse answers, by the paper's questions</h2>{_questions(reuse)}"
+        f"<h2>Which networks were measured</h2>{table(_WORKLOADS, reuse.workloads)}"
+        f"<h2>Errors by network, beside Ernest</h2>{_BESIDE}{_beside(reuse)}"
+        f"<h2>Errors by number of servers</h2>{_SERVERS}{_servers(reuse)}"
+        f"{waiting_section(reuse.waiting, reuse.compared)}"
     )
 
 
@@ -145,27 +142,27 @@ _QUESTIONS = (
 )
 
 
-def _questions(found: Reuse) -> str:
+def _questions(reuse: Reuse) -> str:
     """Return the paper's questions (Table I), where they are answered, and what comes out."""
-    rows = found.judged.overall.filter(pl.col("of").is_in(ABOUT))
+    rows = reuse.judged.overall.filter(pl.col("of").is_in(ABOUT))
     accurate = "; ".join(
         f"{row['of']}, {row['split']}: {percent(row['error_percent'])} (n = {row['n']})"
         for row in rows.iter_rows(named=True)
     )
     kinds = amounts = ""
-    if found.regressions is not None:
-        kinds = _errors(found.regressions.kinds.overall.filter(split=RANDOM))
-        amounts = _errors(found.regressions.amounts.overall)
-    waited = in_short(found.waiting, found.compared)
+    if reuse.regressions is not None:
+        kinds = _errors(reuse.regressions.kinds.overall.filter(split=RANDOM))
+        amounts = _errors(reuse.regressions.amounts.overall)
+    waited = in_short(reuse.waiting, reuse.compared)
     questions = (
         ("How accurate is it?", "Networks beside Ernest", accurate),
         ("What do kinds of regressors matter?", "Kinds of regressors", kinds),
         ("How much data does it need?", "Amounts of data", amounts),
-        ("Does the size of the cluster matter?", "Numbers of servers", _by_size(found.judged)),
+        ("Does the size of the cluster matter?", "Numbers of servers", _by_size(reuse.judged)),
         ("What do batches of workloads take?", _WAITING_TITLE, waited),
     )
     asked = [dict(zip(("question", "section", "answer"), row, strict=True)) for row in questions]
-    return f"{table(_QUESTIONS, asked)}<p>{_noise(found)}</p>"
+    return f"{table(_QUESTIONS, asked)}<p>{_noise(reuse)}</p>"
 
 
 def _errors(rows: pl.DataFrame) -> str:
@@ -207,25 +204,25 @@ _FORECASTS = (
 )
 
 
-def _beside(found: Reuse) -> str:
+def _beside(reuse: Reuse) -> str:
     """Return errors of systems and of the paper's split, and predicted / actual by network."""
-    contests = {"the ledger, before it was measured": found.judged}
-    if found.regressions is not None:
-        contests["a fit to other runs, after the fact"] = found.regressions.beside
+    contests = {"the ledger, before it was measured": reuse.judged}
+    if reuse.regressions is not None:
+        contests["a fit to other runs, after the fact"] = reuse.regressions.beside
     errors = pl.concat(
         contest.overall.sort("split", "error_percent").with_columns(origin=pl.lit(origin))
         for origin, contest in contests.items()
     )
-    rows = select_drawn(found.judged.by_network, "of")
+    rows = select_drawn(reuse.judged.by_network, "of")
     figures = [
         (f"In the ledger: {split}", ratios_figure(rows.filter(split=split), split))
         for split in rows["split"].unique().sort().to_list()
     ]
-    if found.regressions is not None:
-        rows = found.regressions.beside.by_network.filter(split=RANDOM)
+    if reuse.regressions is not None:
+        rows = reuse.regressions.beside.by_network.filter(split=RANDOM)
         figures.append(("Random fifths", ratios_figure(rows, _judged_by(RANDOM))))
-    chosen = "".join(_chosen(row) for row in found.regressors.iter_rows(named=True))
-    return f"{table(_FORECASTS, errors)}<p>{_noise(found)}</p>{chosen}{grid(figures)}"
+    chosen = "".join(_chosen(row) for row in reuse.regressors.iter_rows(named=True))
+    return f"{table(_FORECASTS, errors)}<p>{_noise(reuse)}</p>{chosen}{grid(figures)}"
 
 
 def _chosen(row: Mapping[str, Any]) -> str:
@@ -260,8 +257,8 @@ _BY_SERVERS = (
 )
 
 
-def _servers(found: Reuse) -> str:
-    judged = found.judged.by_servers.filter(pl.col("of").is_in(ABOUT))
+def _servers(reuse: Reuse) -> str:
+    judged = reuse.judged.by_servers.filter(pl.col("of").is_in(ABOUT))
     figures = [
         (
             split,
@@ -275,7 +272,7 @@ def _servers(found: Reuse) -> str:
         for split in judged["split"].unique().sort().to_list()
     ]
     errors = table(_BY_SERVERS, errors_by_servers(judged))
-    return f"{errors}<p>{_noise(found)}</p>{grid(figures)}"
+    return f"{errors}<p>{_noise(reuse)}</p>{grid(figures)}"
 
 
 # What regressions on features of networks tell (Figs. 1, 2, 6, 10 and 11 of PredictDDL).
@@ -310,17 +307,18 @@ _AMOUNTS = (
 )
 
 
-def regressions_section(found: Reuse | None) -> str:
-    """Return what regressions tell; nothing where no reused model was judged."""
-    if found is None or (tell := found.regressions) is None:
+def regressions_section(reuse: Reuse) -> str:
+    """Return what regressions tell; nothing where too few networks were measured."""
+    if (regressions := reuse.regressions) is None:
         return ""
-    noise = f"<p>{_noise(found)}</p>"
+    noise = f"<p>{_noise(reuse)}</p>"
     return (
         "<h2>Whether sizes of a network help: black box and gray box</h2>"
-        f"{_BOXES}{_boxes(tell)}{noise}"
-        f"<h2>What features of a network are worth</h2>{_FEATURES}{_contest(tell.features)}{noise}"
-        f"<h2>Which kind of regressor does best</h2>{_KINDS}{_contest(tell.kinds)}{noise}"
-        f"<h2>Whether more data helps</h2>{_AMOUNTS}{_amounts(tell.amounts)}{noise}"
+        f"{_BOXES}{_boxes(regressions)}{noise}"
+        "<h2>What features of a network are worth</h2>"
+        f"{_FEATURES}{_contest(regressions.features)}{noise}"
+        f"<h2>Which kind of regressor does best</h2>{_KINDS}{_contest(regressions.kinds)}{noise}"
+        f"<h2>Whether more data helps</h2>{_AMOUNTS}{_amounts(regressions.amounts)}{noise}"
     )
 
 
@@ -333,19 +331,20 @@ _CONTEST = (
 )
 
 
-def _boxes(tell: PartialRegressions) -> str:
+def _boxes(regressions: PartialRegressions) -> str:
     """Return errors of boxes, and by number of servers, for what was and was not seen."""
-    several = tell.of_two["workers"].n_unique() > 1
+    several = regressions.of_two["workers"].n_unique() > 1
     splits = (RANDOM, FAMILIES) if several else ()
-    drawn = [(_judged_by(split), _by_servers(tell, split)) for split in splits]
+    drawn = [(_judged_by(split), _by_servers(regressions, split)) for split in splits]
     return (
-        f"{table(_CONTEST, tell.boxes.overall)}<p></p>{_by_network(tell.boxes)}<p></p>{grid(drawn)}"
+        f"{table(_CONTEST, regressions.boxes.overall)}<p></p>"
+        f"{_by_network(regressions.boxes)}<p></p>{grid(drawn)}"
     )
 
 
-def _by_servers(tell: PartialRegressions, split: str) -> str:
+def _by_servers(regressions: PartialRegressions, split: str) -> str:
     """Return errors of two networks by number of servers."""
-    rows = tell.of_two.sort("dnn", maintain_order=True).filter(split=split)
+    rows = regressions.of_two.sort("dnn", maintain_order=True).filter(split=split)
     drawn = panels_plot(rows, "dnn", "rmse_s", "RMSE, seconds of an epoch")
     return caption_figure(
         drawn,

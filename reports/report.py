@@ -46,47 +46,42 @@ def write(evaluation: Evaluation, path: Path) -> Path:
 def render(evaluation: Evaluation) -> str:
     """Return the report of an evaluated round as HTML."""
     about, rows = evaluation.about, evaluation.rows
-    found = html.group_sections(_groups(evaluation))
-    return html.fill_template(
-        "report.html",
-        name=escape(about.study),
-        repeat=str(about.repeat),
-        description=escape(about.description),
-        sentence=escape(sentence(evaluation)),
-        warning=_warning(about, rows),
-        picture=picture(evaluation),
-        figures=figures(evaluation),
-        contents=html.contents_list(found),
-        sections=html.fold_sections(found),
+    folded = html.group_sections(_groups(evaluation))
+    header = (
+        f"<h1>{escape(sentence(evaluation))}</h1>\n"
+        f'<p class="soft">{escape(about.description)}</p>\n{_warning(about, rows)}\n'
+        f'<div class="first">\n{picture(evaluation)}\n'
+        f'<dl class="figures">\n{figures(evaluation)}\n</dl>\n</div>'
     )
+    return html.page(f"{about.study}, round {about.repeat}", header, folded=folded)
 
 
-def _groups(found: Evaluation) -> Mapping[str, Iterable[str]]:
+def _groups(evaluation: Evaluation) -> Mapping[str, Iterable[str]]:
     """Return all sections by the question they answer; each has its heading, or is empty."""
     return {
-        "How far off are the forecasts?": _accuracy(found),
+        "How far off are the forecasts?": _accuracy(evaluation),
         "Which part of a forecast is wrong?": [
-            study_sections.largest_errors_section(found.largest_errors)
+            study_sections.largest_errors_section(evaluation.largest_errors)
         ],
-        "What should be rented?": [study_sections.DECISIONS.html(found.decisions)],
+        "What should be rented?": [study_sections.DECISIONS.html(evaluation.decisions)],
         "Where do the figures come from?": [
-            f"<h2>How the figures were judged</h2>{_judged(found.summary)}",
-            f"<h2>Hosts, nodes and runs</h2>{study_sections.provenance_section(found.about)}",
+            f"<h2>How the figures were judged</h2>{_judged(evaluation.summary)}",
+            f"<h2>Hosts, nodes and runs</h2>{study_sections.provenance_section(evaluation.about)}",
         ],
     }
 
 
-def _accuracy(found: Evaluation) -> Iterator[str]:
+def _accuracy(evaluation: Evaluation) -> Iterator[str]:
     """Yield how wrong forecasts were, of scenarios, systems, networks and curves."""
-    about = found.about
-    curves = scaling(found.rows)
+    about = evaluation.about
+    curves = scaling(evaluation.rows)
     drawn = [_curve(curve, about) for curve in curves[:MOST_FIGURES]]
-    yield study_sections.scenarios_section(found.rows, about, found.per_dollar)
+    yield study_sections.scenarios_section(evaluation.rows, about, evaluation.per_dollar)
     if curves:
         yield f"<h2>Forecast and measured, by number of workers</h2>{grid(drawn, len(curves))}"
-    yield study_sections.PUBLISHED.html(found.published)
-    yield _systems(found.systems)
-    yield study_sections.board_section(found.board)
+    yield study_sections.PUBLISHED.html(evaluation.published)
+    yield _systems(evaluation.systems)
+    yield study_sections.board_section(evaluation.board)
 
 
 def _warning(about: RoundDescription, rows: pl.DataFrame) -> str:
@@ -162,28 +157,28 @@ def _judged(result: Summary) -> str:
 # The first screen of a report: one sentence, one picture of errors, three numbers.
 
 
-def sentence(found: Evaluation) -> str:
+def sentence(evaluation: Evaluation) -> str:
     """Return what the report answers, in numbers."""
-    result, baseline = found.summary, found.about.baseline
-    scenarios = count(found.rows.height, "scenario")
+    result, baseline = evaluation.summary, evaluation.about.baseline
+    scenarios = count(evaluation.rows.height, "scenario")
     if result.error is None:
-        known = int(found.rows["predicted"].is_not_null().sum())
+        known = int(evaluation.rows["predicted"].is_not_null().sum())
         some = "none with several workers" if result.several else "none"
         return f"{known} of {scenarios} are forecast; {some} has been judged."
-    by = f" by {' and '.join(found.opening.systems)}" if found.opening.systems else ""
+    by = f" by {' and '.join(evaluation.opening.systems)}" if evaluation.opening.systems else ""
     whose = "With several workers, forecasts" if result.several else "Forecasts"
     beside = baseline_clause(result, f"; {baseline} is off by")
     return f"{whose}{by} are off by {percent(result.error)} in the mean{beside}."
 
 
-def figures(found: Evaluation) -> str:
+def figures(evaluation: Evaluation) -> str:
     """Return three numbers, each with how many it is of, the noise floor, and when it was made."""
-    result, opening = found.summary, found.opening
+    result, opening = evaluation.summary, evaluation.opening
     noise, when = f"noise floor {floor(result)}", sealed_sentence(opening)
     of = f"n = {result.n}; {noise}"
     mean = f"Mean absolute error{', W ≥ 2' if result.several else ''}"
     cards = (
-        (mean, percent(result.error), (of, *left_out_lines(found.rows, result), when)),
+        (mean, percent(result.error), (of, *left_out_lines(evaluation.rows, result), when)),
         ("Nine of ten are off by at most", percent(opening.nine_of_ten), (of, when)),
         ("Measured inside the 90 % interval", *_inside(opening, when)),
     )
@@ -206,9 +201,9 @@ def left_out_lines(rows: pl.DataFrame, result: Summary) -> Iterator[str]:
         (alone, f"{alone} of one worker"),
         (result.busy_n, f"{result.busy_n} measured while the host was busy"),
     )
-    if told := [said for n, said in reasons if n]:
+    if left_out := [said for n, said in reasons if n]:
         mean = percent(_number(known["error_percent"].abs().mean()))
-        yield f"left out: {' and '.join(told)}; with these {mean}, n = {known.height}"
+        yield f"left out: {' and '.join(left_out)}; with these {mean}, n = {known.height}"
 
 
 def sealed_sentence(opening: OpeningFigures) -> str:
@@ -234,11 +229,11 @@ def uncounted_sentence(result: Summary) -> str:
     return f", and {result.busy_n} not counted, the host being busy" if result.busy_n else ""
 
 
-def picture(found: Evaluation) -> str:
+def picture(evaluation: Evaluation) -> str:
     """Return errors by number of workers; where nothing was judged, the first curve."""
-    points, about = found.opening.points, found.about
+    points, about = evaluation.opening.points, evaluation.about
     if points.is_empty():
-        curve = found.rows.filter(curve=found.rows["curve"].min())
+        curve = evaluation.rows.filter(curve=evaluation.rows["curve"].min())
         if curve["predicted"].is_null().all():
             return ""
         drawn = study_plots.scaling(curve, about.metric, baseline=about.baseline)

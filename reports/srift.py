@@ -5,8 +5,13 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 from matplotlib.figure import Figure
 
-from forecasting.evaluation import PaperEvaluation
-from forecasting.findings.srift import UNDERESTIMATED, Components, DataParallel, StepTimes
+from forecasting.findings.srift import (
+    UNDERESTIMATED,
+    Components,
+    DataParallel,
+    SriftFindings,
+    StepTimes,
+)
 from reports.html import Column, TableSection, caption_figure, grid, table, text_column
 from reports.plots import LINEAR, PREDICTED, blank, coloured, series, styled
 from reports.wording import percent, signed
@@ -23,11 +28,11 @@ BESIDE: Mapping[str, str] = {
 """Sections by title, and what of the paper's own figures stands there: place and quantity."""
 
 
-def sections(found: PaperEvaluation) -> Iterator[str]:
+def sections(findings: SriftFindings) -> Iterator[str]:
     """Yield the sections of a round in the order of the paper; some are empty."""
-    yield data_parallel_section(found.data_parallel)
-    yield step_times_section(found.step_times)
-    yield components_section(found.components)
+    yield data_parallel_section(findings.data_parallel)
+    yield step_times_section(findings.step_times)
+    yield components_section(findings.components)
 
 
 # Errors of step times of data-parallel training (Table 5 and Fig. 7 of Srift).
@@ -43,15 +48,15 @@ _STEP_TIMES = (
 )
 
 
-def step_times_section(found: StepTimes | None) -> str:
+def step_times_section(times: StepTimes | None) -> str:
     """Return errors by node types, nodes and batch, and the distribution of underestimation.
 
     Nothing if nothing was judged.
     """
-    if found is None:
+    if times is None:
         return ""
     figure = caption_figure(
-        underestimation_plot(found.error_percent, UNDERESTIMATED),
+        underestimation_plot(times.error_percent, UNDERESTIMATED),
         "Share of scenarios by how much their step times are underestimated",
         "Dotted: 90 % of the scenarios.",
     )
@@ -59,7 +64,7 @@ def step_times_section(found: StepTimes | None) -> str:
         "<h2>Errors by node types and number of nodes</h2>"
         "<p>Of two or more nodes. In 90 % of the scenarios step times are <em>underestimated by"
         "</em> at most that much. Scenarios of one image on each node, where latency counts, are "
-        f"apart.</p>{table(_STEP_TIMES, found.groups)}"
+        f"apart.</p>{table(_STEP_TIMES, times.groups)}"
         f"<h2>How far step times were underestimated</h2>{figure}"
     )
 
@@ -71,17 +76,17 @@ _MEDIAN = "Lines go through the medians of all ranks and trials."
 _MEAN = "Lines go through means; a point is a step."
 
 
-def data_parallel_section(found: DataParallel | None) -> str:
+def data_parallel_section(probed: DataParallel | None) -> str:
     """Return figures of bus bandwidth and of passes; nothing where neither was probed."""
-    if found is None:
+    if probed is None:
         return ""
     reduced = [
         (name, caption_figure(bus_bandwidth(rows), f"Bus bandwidth by size, {name}", _MEDIAN))
-        for name, rows in found.allreduces.items()
+        for name, rows in probed.allreduces.items()
     ]
     passes = [
         (name, caption_figure(passes_plot(rows), f"Seconds of passes by batch, {name}", _MEAN))
-        for name, rows in found.passes.items()
+        for name, rows in probed.passes.items()
     ]
     parts = (("All-reduces", reduced), ("Passes of one node", passes))
     return "".join(f"<h2>{title}</h2>{grid(figures)}" for title, figures in parts if figures)

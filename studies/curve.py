@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from profilers.clusters.node_types import lacks_precision, node_group
+from profilers.clusters.node_types import gpus, lacks_precision, node_group
 from profilers.probe import Metric
 from profilers.probes import measuring_probe
 from profilers.scenarios import take_turns
@@ -177,7 +177,9 @@ class Curve(Record):
         alone = {*self.workers, self.devices_per_node} == {1}
         if self.strategy == "single":
             self._check_single(alone)
-        if self.link_mbps is None and not (alone and self.strategy != "async_parameter_server"):
+        serverless = self.strategy != "async_parameter_server"
+        rated = all(map(gpus, self.worker))  # the catalogue says which network such nodes have
+        if self.link_mbps is None and not (serverless and (alone or rated)):
             raise ValueError(
                 "link_mbps: missing, and it has no default where devices exchange gradients"
             )

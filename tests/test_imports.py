@@ -58,7 +58,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "warehouse.home",
         *_WORDS,
     ),
-    "models": ("networks", "warehouse.inputs", *_WORDS),
+    # What nodes are is declared there: how many GPUs, how they are linked, which network.
+    "models": ("networks", "profilers.clusters.node_types", "warehouse.inputs", *_WORDS),
     "studies": _STUDIES,
     "forecasting": _FORECASTING,
     "fleet": _FLEET,

@@ -129,6 +129,13 @@ class TrainingWorkload(Record):
         )
         return ", ".join(filter(None, words))
 
+    @property
+    def label(self) -> str:
+        """Short human name: the network, what it is given, and how it is trained."""
+        words = "" if self.sequence_length is None else f" {self.sequence_length} words"
+        network = f"{on_images(self.dnn, self.image_size)}{words} b{self.batch_size}"
+        return ", ".join(filter(None, (network, self.recipe)))
+
 
 _SERVERLESS = (True, "framework", "round_robin")
 
@@ -300,19 +307,16 @@ class Scenario(Record):
     @property
     def label(self) -> str:
         """Short human name, as tables print it."""
-        load, link, strategy = self.workload, self.link_mbps, self.strategy
-        words = "" if load.sequence_length is None else f" {load.sequence_length} words"
-        network = f"{on_images(load.dnn, load.image_size)}{words} b{load.batch_size}"
+        load, link, strategy = self.workload.label, self.link_mbps, self.strategy
         if strategy.kind == "single":
-            return ", ".join(filter(None, (network, load.recipe, f"single{self._kinds}")))
+            return f"{load}, single{self._kinds}"
         placed = f" {strategy.placement}" if strategy.placement != "round_robin" else ""
         servers = f"M={strategy.servers}{placed}" if strategy.servers > 1 else ""
         if strategy.kind == "all_reduce":
             each = strategy.devices_per_node
             servers = f"all-reduce{f' of {each} devices each' if each > 1 else ''}"
         parts = (
-            network,
-            load.recipe,
+            load,
             "unshaped" if link is None else f"{link:g} Mb/s",
             f"{self.cross_traffic:.0%} cross traffic" if self.cross_traffic else "",
             strategy.order if strategy.order != "framework" else "",

@@ -11,6 +11,9 @@ from forecasting.packet_captures import (
     CapturedProfile,
     announced_windows,
     behaviours,
+    captured_profiles,
+    end_time_errors,
+    kept_orders,
     overhead_lines,
     overhead_rows,
 )
@@ -144,14 +147,14 @@ class TracedSteps:
 
 def traced_steps(round_: Round, landing: Path) -> tuple[TracedSteps, ...]:
     """Return the first `SHOWN_STEPS` of each network's first profile."""
-    found: dict[str, TracedSteps] = {}
+    by_dnn: dict[str, TracedSteps] = {}
     for need, run in round_.runs_of("tf_trace").items():
         dnn = need.scenario.workload.dnn
-        if dnn not in found:
+        if dnn not in by_dnn:
             tables = run_tables.tables(landing, run)
             rows = busy_intervals(tables["operation"], tables["timing"], SHOWN_STEPS)
-            found[dnn] = TracedSteps(dnn, need.scenario.label, rows)
-    return tuple(found.values())
+            by_dnn[dnn] = TracedSteps(dnn, need.scenario.label, rows)
+    return tuple(by_dnn.values())
 
 
 # How much predictions depend on WIN, ± 50 % (section 3.2.2 of the ICPE'20 paper).
@@ -252,16 +255,16 @@ def curves(
 
     `rows` has curve, workers, predicted and measured, in steps/s.
     """
-    found = {}
+    by_label = {}
     for place in sorted(group, key=lambda place: getattr(study.curves[place], varied)):
         curve = study.curves[place]
         label = _NAMES[varied].format(getattr(curve, varied))
         if varied == "link_mbps" and curve.profiled_at_mbps not in (None, curve.link_mbps):
             label += f", profiled at {curve.profiled_at_mbps:g}"
-        found[label] = rows.filter(curve=place).select(
+        by_label[label] = rows.filter(curve=place).select(
             "workers", pl.col("predicted", "measured") * curve.batch_size
         )
-    return found
+    return by_label
 
 
 def shared_title(curve: Curve, varied: Varied) -> str:
@@ -333,19 +336,19 @@ def convergence(round_: Round, landing: Path, models: FittedModels) -> Convergen
     drifts = []
     for need in _shown(round_).values():
         model = models.of_curve(round_.study.curve_of(need.scenario, round_.backend))
-        if model is not None and (found := _drift(need, round_, landing, model)):
-            drifts.append(found)
+        if model is not None and (drift := _drift(need, round_, landing, model)):
+            drifts.append(drift)
     return Convergence(tuple(drifts), tuple(_links(models))) if drifts else None
 
 
 def _shown(round_: Round) -> dict[str, PlannedRun]:
     """Return the measured run of each network with most like the paper's workers, two or more."""
-    found: dict[str, PlannedRun] = {}
+    by_dnn: dict[str, PlannedRun] = {}
     for need in round_.runs_of("tf_throughput"):
-        best = found.get(need.scenario.workload.dnn)
+        best = by_dnn.get(need.scenario.workload.dnn)
         if _workers(need) > 1 and (best is None or _distance(need) < _distance(best)):
-            found[need.scenario.workload.dnn] = need
-    return found
+            by_dnn[need.scenario.workload.dnn] = need
+    return by_dnn
 
 
 def _distance(need: PlannedRun) -> int:
@@ -418,12 +421,73 @@ def _variables(
     round_: Round, landing: Path, models: Mapping[PlannedRun, AsyncSGD]
 ) -> dict[str, tuple[int, ...]]:
     """Return the sizes of the variables of each network, from its first profile that has them."""
-    found: dict[str, tuple[int, ...]] = {}
+    by_dnn: dict[str, tuple[int, ...]] = {}
     for need, run in round_.runs_of("tf_trace").items():
-        if need.scenario.workload.dnn not in found:
+        if need.scenario.workload.dnn not in by_dnn:
             operations, profile = run_tables.table(landing, run, "operation"), models[need].profile
             try:
-                found[need.scenario.workload.dnn] = variable_bytes(profile, operations)
+                by_dnn[need.scenario.workload.dnn] = variable_bytes(profile, operations)
             except BadInput:
                 continue
-    return found
+    return by_dnn
+
+
+# All that the paper shows, of a round.
+
+
+@dataclass(frozen=True)
+class AsyncSGDFindings:
+    """What the paper shows, of a round; None, or empty: nothing.
+
+    Attributes:
+        comparisons: curves that differ in one thing.
+        overheads: of received tensors, captured.
+        http2: how streams were served, captured.
+        end_times: rows of `forecasting.packet_captures.end_time_errors`.
+        orders: rows of `forecasting.packet_captures.kept_orders`.
+        windows: predictions with other flow-control windows than those captured.
+        traced_steps: when resources are at work.
+        convergence: how workers drift apart.
+        servers: how variables are divided.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    overheads: tuple[OverheadLine, ...]
+    http2: Http2 | None
+    end_times: pl.DataFrame
+    orders: pl.DataFrame
+    windows: tuple[Sensitivity, ...]
+    traced_steps: tuple[TracedSteps, ...]
+    convergence: Convergence | None
+    servers: tuple[ServerPlacement, ...]
+
+
+def async_sgd_findings(
+    round_: Round, rows: pl.DataFrame, landing: Path, models: FittedModels
+) -> AsyncSGDFindings:
+    """Return what the paper shows, of a round.
+
+    Args:
+        round_: that has landed.
+        rows: as `forecasting.results.outcome` returns them.
+        landing: where.
+        models: fitted to its profiles.
+    """
+    profiles = captured_profiles(round_, landing)
+    captured = {profile.run.run_id for profile in profiles}
+    by_run = {
+        run.run_id: models[need]
+        for need, run in round_.runs_of("tf_trace").items()
+        if run.run_id in captured
+    }
+    return AsyncSGDFindings(
+        comparisons=comparisons(round_.study, rows),
+        overheads=overheads(profiles),
+        http2=http2(profiles),
+        end_times=end_time_errors(profiles),
+        orders=kept_orders(profiles),
+        windows=windows(profiles, by_run),
+        traced_steps=traced_steps(round_, landing),
+        convergence=convergence(round_, landing, models),
+        servers=servers(round_, landing, models),
+    )

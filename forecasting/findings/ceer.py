@@ -2,10 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
-from forecasting.ceer_study import CeerMeasurements, usd_per_hour
+from forecasting.ceer_study import (
+    CeerMeasurements,
+    fitted_model,
+    read_measurements,
+    usd_per_hour,
+)
 from models.ceer import overhead
 from models.ceer.classes import Classes, deviations, scaling, shares, type_times
 from models.ceer.evaluation import leave_out, operation_errors, rankings
@@ -24,6 +30,8 @@ from models.ceer.recommendation import (
 )
 from models.ceer.regression import fit
 from profilers.clusters.node_types import node_types
+from studies.rounds import Round
+from warehouse.warehouse import Warehouse
 
 # What operations take, cost, and by how much they vary (section III of Ceer, Figs. 2 to 5).
 
@@ -118,11 +126,13 @@ def _by_input(rows: pl.DataFrame, kind: str) -> TimeByInput:
     mine = rows.filter(pl.col("type") == kind)
     points = pl.concat([mine, sizes(mine)], how="horizontal")
     lines, explained = {}, []
-    for (name,), one in points.sort("node_type").group_by("node_type", maintain_order=True):
-        found = fit(one, operation_type=kind, node_type=str(name), forms=_FORM, weights="equal")
-        by = dict(zip(found.terms, found.coefficients_us, strict=True))
+    for (name,), part in points.sort("node_type").group_by("node_type", maintain_order=True):
+        regression = fit(
+            part, operation_type=kind, node_type=str(name), forms=_FORM, weights="equal"
+        )
+        by = dict(zip(regression.terms, regression.coefficients_us, strict=True))
         lines[str(name)] = by.get("1", 0.0), by.get("input", 0.0)
-        explained.append(found.r_squared)
+        explained.append(regression.r_squared)
     return TimeByInput(
         kind, points.select("node_type", "input", "mean_us"), lines, tuple(explained)
     )
@@ -135,10 +145,10 @@ def _regressions(model: Ceer) -> Iterator[HeavyRegressions]:
         ]
         yield HeavyRegressions(
             type=kind,
-            forms=tuple(sorted({one.form for one in mine})),
-            r_squared=tuple(one.r_squared for one in mine),
-            sum_error=tuple(one.sum_error for one in mine),
-            points=max(one.points for one in mine),
+            forms=tuple(sorted({regression.form for regression in mine})),
+            r_squared=tuple(regression.r_squared for regression in mine),
+            sum_error=tuple(regression.sum_error for regression in mine),
+            points=max(regression.points for regression in mine),
         )
 
 
@@ -187,7 +197,7 @@ def devices(measured: CeerMeasurements) -> Devices | None:
     if steps.is_empty():
         return None
     several = scaling(steps).filter(pl.col("devices").max().over("dnn") > 1)
-    relative = {str(dnn): one for (dnn,), one in several.group_by("dnn", maintain_order=True)}
+    relative = {str(dnn): rows for (dnn,), rows in several.group_by("dnn", maintain_order=True)}
     rows = overhead.overheads(steps, operations)
     setups = rows.sort(_SETUP).partition_by(_SETUP, maintain_order=True)
     return Devices(relative, tuple(_beside(setup) for setup in setups))
@@ -200,8 +210,8 @@ def _beside(rows: pl.DataFrame) -> StepOverhead:
         devices=count,
         link_mbps=link_mbps,
         rows=rows,
-        lines={one.node_type: (one.intercept_s, one.per_parameter_s) for one in fits},
-        r_squared=tuple(one.r_squared for one in fits),
+        lines={line.node_type: (line.intercept_s, line.per_parameter_s) for line in fits},
+        r_squared=tuple(line.r_squared for line in fits),
     )
 
 
@@ -278,8 +288,8 @@ def _steps(measured: CeerMeasurements) -> tuple[StepErrors, ...]:
     together = measured.forecasts.group_by(without, maintain_order=True)
     each = leave_out(measured.operations, measured.steps).group_by("dnn", maintain_order=True)
     return (
-        *(_errors(None, one) for _, one in together),
-        *(_errors(str(dnn), one) for (dnn,), one in each),
+        *(_errors(None, rows) for _, rows in together),
+        *(_errors(str(dnn), rows) for (dnn,), rows in each),
     )
 
 
@@ -321,8 +331,8 @@ def _heavy(errors: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rankings(judged: pl.DataFrame, noise: float) -> pl.DataFrame:
-    found = rankings(judged, noise)
-    return found.group_by("dnn", maintain_order=True).agg(pl.col("pairs", "right", "close").sum())
+    pairs = rankings(judged, noise)
+    return pairs.group_by("dnn", maintain_order=True).agg(pl.col("pairs", "right", "close").sum())
 
 
 # What Ceer, and rules of thumb, would have rented, judged by what was measured (Figs. 9 to 12).
@@ -357,20 +367,20 @@ def choices(measured: CeerMeasurements) -> tuple[InstanceChoice, ...]:
     if not measured.unseen or set(prices) != set(measured.operations["node_type"]):
         return ()
     steps = measured.whole_forecasts.filter(pl.col("step_s").is_not_null())
-    found = [
+    of_dnns = [
         choice
-        for one in steps.partition_by("dnn", "image_size", "batch_size", maintain_order=True)
-        for choice in _of_dnn(one, prices)
+        for part in steps.partition_by("dnn", "image_size", "batch_size", maintain_order=True)
+        for choice in _of_dnn(part, prices)
     ]
     order: list[str] = list(scenarios())
-    return tuple(sorted(found, key=lambda choice: order.index(choice.objective)))
+    return tuple(sorted(of_dnns, key=lambda choice: order.index(choice.objective)))
 
 
 def _of_dnn(steps: pl.DataFrame, prices: Mapping[str, float]) -> Iterator[InstanceChoice]:
     most = steps["devices"].max()
     assert isinstance(most, int)
     bought = market_prices(prices, most)
-    hourly = pl.Series([one.usd_per_hour for one in bought]).median()
+    hourly = pl.Series([offer.usd_per_hour for offer in bought]).median()
     cost = _priced(steps, "step_s", bought)["cost_usd"].median()
     assert isinstance(hourly, float) and isinstance(cost, float)
     for objective in scenarios(hourly, cost).values():
@@ -404,3 +414,39 @@ def _by_share(prices: Mapping[str, float]) -> Mapping[str, float]:
     shares = {name: known[name].cpu_share or 1.0 for name in prices}
     dearest = max(prices, key=lambda name: (prices[name], name))
     return {name: prices[dearest] * share / shares[dearest] for name, share in shares.items()}
+
+
+# All that Ceer shows, of a round.
+
+
+@dataclass(frozen=True)
+class CeerFindings:
+    """What operations and steps of training by operations show; None: nothing."""
+
+    operations: Operations
+    devices: Devices | None
+    unseen: UnseenErrors | None
+    choices: tuple[InstanceChoice, ...]
+
+
+def ceer_findings(
+    round_: Round, noise: float | None, landing: Path, warehouse: Warehouse
+) -> CeerFindings | None:
+    """Return what Ceer shows, of a round; None where no operations were profiled.
+
+    Args:
+        round_: that has landed.
+        noise: relative difference up to which two measured steps count as equal.
+        landing: where.
+        warehouse: where fits are kept.
+    """
+    measured = read_measurements(round_, landing)
+    model = None if measured is None else fitted_model(round_, landing, warehouse)
+    if measured is None or model is None:
+        return None
+    return CeerFindings(
+        operations(measured, model),
+        devices(measured),
+        unseen_errors(measured, model, noise),
+        choices(measured),
+    )

@@ -85,7 +85,7 @@ def workloads_of(round_: Round, judged: pl.DataFrame) -> Workloads:
     """Return the judged scenarios of each network, in the order of the study; of Ernest if any."""
     of_ernest = judged.filter(system=ERNEST.name)
     counting = set((judged if of_ernest.is_empty() else of_ernest)["scenario_id"])
-    found: dict[str, list[tuple[Curve, list[Scenario]]]] = {}
+    workloads: dict[str, list[tuple[Curve, list[Scenario]]]] = {}
     for curve in round_.study.curves:
         if not curve.is_judged:
             continue
@@ -95,8 +95,8 @@ def workloads_of(round_: Round, judged: pl.DataFrame) -> Workloads:
             if scenario.scenario_id in counting
         ]
         if ours:
-            found.setdefault(curve.dnn, []).append((curve, ours))
-    return found
+            workloads.setdefault(curve.dnn, []).append((curve, ours))
+    return workloads
 
 
 def _own_runs(round_: Round, runs: Iterable[Run]) -> Mapping[str | None, Run]:
@@ -118,8 +118,8 @@ def _of_system(
     own: Mapping[str | None, Run],
 ) -> Iterator[tuple[str, int, float, bool, int, float | None]]:
     waited, errors = _CollectionTime(), list[float]()
-    for count, some in enumerate(workloads.values(), start=1):
-        for curve, scenarios in some:
+    for count, curves in enumerate(workloads.values(), start=1):
+        for curve, scenarios in curves:
             if system.name == ERNEST.name:
                 _wait_for_own(curve, scenarios, round_, own, waited)
             else:
@@ -163,8 +163,8 @@ def _wait_for_own(
     for scenario in scenarios:
         if isinstance(asks := ERNEST.rests_on(scenario), Refusal):
             continue
-        found = [one for ask in asks for one in resolve_input(ask, curve, round_.backend)]
-        asked = RequestedScenarios(own=tuple(one.scenario for one in found))
+        inputs = [input_ for ask in asks for input_ in resolve_input(ask, curve, round_.backend)]
+        asked = RequestedScenarios(own=tuple(input_.scenario for input_ in inputs))
         for need in probe.needs(asked, probe.settings()):
             if run := own.get(need.scenario.scenario_id):
                 waited.landed_s[run.run_id] = run.took_s
@@ -208,22 +208,25 @@ def answering_s(
         workloads: in their order.
         store: keeps the seconds; None: they are measured.
     """
-    batches = [[one for _, some in of for one in some] for of in workloads.values()]
-    asked = (" ".join(one.scenario_id for one in batch) for batch in batches)
-    found = (store or Store()).frame(
+    batches = [
+        [scenario for _, scenarios in curves for scenario in scenarios]
+        for curves in workloads.values()
+    ]
+    asked = (" ".join(scenario.scenario_id for scenario in batch) for batch in batches)
+    kept = (store or Store()).frame(
         "answering",
         __name__,
         digest(known_digest(known), *asked),
         lambda: pl.DataFrame({"seconds": _measured_s(known, batches)}, {"seconds": pl.Float64}),
     )
-    return found["seconds"].to_list()
+    return kept["seconds"].to_list()
 
 
 def _measured_s(known: TrainingSet, batches: Sequence[Sequence[Scenario]]) -> list[float]:
-    known.graphs([key_of(one) for batch in batches for one in batch])
+    known.graphs([key_of(scenario) for batch in batches for scenario in batch])
     # Of others, embeddings may be at hand.
     fresh = TrainingSet(known.runs, known.measured, known.graphs, known.embedder)
-    found = []
+    seconds = []
     with one_thread():
         began_s = process_time()
         try:
@@ -231,11 +234,11 @@ def _measured_s(known: TrainingSet, batches: Sequence[Sequence[Scenario]]) -> li
         except BadInput:
             return []
         for batch in batches:
-            for one in batch:
+            for scenario in batch:
                 with suppress(NotCovered):
-                    fitted.predict([one])
-            found.append(process_time() - began_s)
-    return found
+                    fitted.predict([scenario])
+            seconds.append(process_time() - began_s)
+    return seconds
 
 
 def compare_with_ernest(waiting: pl.DataFrame, answering: Sequence[float]) -> pl.DataFrame:

@@ -72,13 +72,13 @@ def score_forecasts(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
     """Return figures of each group of forecasts, in the order of rows; workers ascend."""
     ratio = pl.col("predicted_s") / pl.col("measured_s")
     left = pl.col("predicted_s") - pl.col("measured_s")
-    found = rows.group_by("of", "split", *by, maintain_order=True).agg(
+    scores = rows.group_by("of", "split", *by, maintain_order=True).agg(
         n=pl.len(),
         ratio=ratio.mean(),
         error_percent=100 * (ratio - 1).abs().mean(),
         rmse_s=(left**2).mean().sqrt(),
     )
-    return found.sort("workers", maintain_order=True) if "workers" in by else found
+    return scores.sort("workers", maintain_order=True) if "workers" in by else scores
 
 
 def errors_by_servers(by_servers: pl.DataFrame) -> pl.DataFrame:
@@ -92,7 +92,7 @@ def errors_by_servers(by_servers: pl.DataFrame) -> pl.DataFrame:
         and of predicted / actual, lowest and highest.
     """
     error, ratio = pl.col("error_percent"), pl.col("ratio")
-    found = by_servers.group_by("of", "split", "workers", maintain_order=True).agg(
+    errors = by_servers.group_by("of", "split", "workers", maintain_order=True).agg(
         networks=pl.len(),
         n=pl.col("n").sum(),
         error_percent=(error * pl.col("n")).sum() / pl.col("n").sum(),
@@ -101,14 +101,14 @@ def errors_by_servers(by_servers: pl.DataFrame) -> pl.DataFrame:
         lowest=ratio.min(),
         highest=ratio.max(),
     )
-    return found.sort("of", "split", "workers", maintain_order=True)
+    return errors.sort("of", "split", "workers", maintain_order=True)
 
 
 def random_parts(count: int, parts: int) -> Parts:
     """Return the part of each of so many runs: as large as can be alike, and drawn by a seed."""
-    found = [place % parts for place in range(count)]
-    Random(_SEED).shuffle(found)
-    return found
+    drawn = [place % parts for place in range(count)]
+    Random(_SEED).shuffle(drawn)
+    return drawn
 
 
 def family_parts(known: TrainingSet) -> Parts:
@@ -130,9 +130,9 @@ def contest(
     """
     fifths, families = random_parts(len(known.runs), 5), family_parts(known)
     return pl.concat(
-        forecasts(known, name, one, parts, split)
+        forecasts(known, name, fit, parts, split)
         for name, fitting in fittings.items()
-        for split, parts, one in (
+        for split, parts, fit in (
             (RANDOM, fifths, fitting),
             (FAMILIES, families, (of_families or {}).get(name, fitting)),
         )
@@ -153,18 +153,18 @@ def forecasts(
     """
     rows: list[tuple[str, str, str, int, float, float]] = []
     for part in dict.fromkeys(parts):
-        out = [one for one, its in zip(known.runs, parts, strict=True) if its == part]
+        out = [step for step, its in zip(known.runs, parts, strict=True) if its == part]
         left = set(map(id, out))
         if len(left) == len(known.runs):
             continue
-        rest = known.without(lambda one, left=left: id(one) in left)  # type: ignore[misc]
+        rest = known.without(lambda step, left=left: id(step) in left)  # type: ignore[misc]
         # As everywhere here: on a busy host, threads on small matrices take fifty times as long.
         with one_thread():
             try:
-                found = fitting(rest)([one.scenario for one in out])
+                steps_s = fitting(rest)([step.scenario for step in out])
             except BadInput:
                 continue
-        rows += [_row(name, split, one, float(s)) for one, s in zip(out, found, strict=True)]
+        rows += [_row(name, split, step, float(s)) for step, s in zip(out, steps_s, strict=True)]
     return pl.DataFrame(rows, schema=ROWS, orient="row")
 
 
@@ -194,7 +194,7 @@ def fit_best_by_quarters(known: TrainingSet, *kinds: str) -> Fitting:
         quarter = names.index(out) % _QUARTERS
         if quarter not in chosen:
             left = set(names[quarter::_QUARTERS])
-            others = known.without(lambda one: family(one.scenario.workload.dnn) in left)
+            others = known.without(lambda step: family(step.scenario.workload.dnn) in left)
             chosen[quarter] = PublishedRegressors.fit(others, embedding, kinds=kinds).parameters
         return PublishedRegressors(rest, embedding, named=False, parameters=chosen[quarter]).steps_s
 
@@ -223,8 +223,8 @@ def fit_ernest(known: TrainingSet) -> StepForecaster:
 
 def embedding(known: TrainingSet, graph: PrimitiveGraph) -> Sequence[float]:
     """Return the embedding of a graph, made once."""
-    found: Sequence[float] = known.embedding((graph.dnn, graph.image_size), graph).tolist()
-    return found
+    values: Sequence[float] = known.embedding((graph.dnn, graph.image_size), graph).tolist()
+    return values
 
 
 def layers(known: TrainingSet, graph: PrimitiveGraph) -> Sequence[float]:
@@ -243,14 +243,14 @@ def everything(known: TrainingSet, graph: PrimitiveGraph) -> Sequence[float]:
 
 
 def _row(
-    name: str, split: str, one: ObservedStep, predicted_s: float
+    name: str, split: str, step: ObservedStep, predicted_s: float
 ) -> tuple[str, str, str, int, float, float]:
-    scenario = one.scenario
+    scenario = step.scenario
     return (
         name,
         split,
         scenario.workload.dnn,
         scenario.strategy.workers,
         as_published.epoch_s(scenario, predicted_s),
-        as_published.epoch_s(scenario, one.step_s),
+        as_published.epoch_s(scenario, step.step_s),
     )

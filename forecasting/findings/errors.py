@@ -61,8 +61,8 @@ def _curves(rows: pl.DataFrame) -> tuple[tuple[str, pl.DataFrame], ...]:
     curves = rows.partition_by("curve", maintain_order=True)
     names = distinct_parts([curve["title"][0].removeprefix(f"{dnn} ") for curve in curves])
     return tuple(
-        (name, one.select("workers", "error_percent"))
-        for name, one in zip(names, curves, strict=True)
+        (name, curve.select("workers", "error_percent"))
+        for name, curve in zip(names, curves, strict=True)
     )
 
 

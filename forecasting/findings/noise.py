@@ -72,7 +72,7 @@ def floors(visits: pl.DataFrame, rounds: int = 2) -> pl.DataFrame:
 
 def _floor(values: Values) -> float:
     """Return half of what two visits differ by in the mean, as percent of their mean."""
-    return 50 * fmean(abs(one - other) / ((one + other) / 2) for one, other in _pairs(values))
+    return 50 * fmean(abs(value - other) / ((value + other) / 2) for value, other in _pairs(values))
 
 
 def _pairs(values: Values) -> list[tuple[float, float]]:
@@ -80,15 +80,15 @@ def _pairs(values: Values) -> list[tuple[float, float]]:
 
 
 def _checked(visits: pl.DataFrame) -> dict[str, Values]:
-    found: dict[str, Values] = {}
+    by_scenario: dict[str, Values] = {}
     for visit, scenario, value in visits.select(*VISITS).iter_rows():
-        of = found.setdefault(scenario, {})
+        of = by_scenario.setdefault(scenario, {})
         if visit in of:
             raise BadInput(f"{scenario}: expected one value of visit {visit}, found two")
         if not value > 0:
             raise BadInput(f"{scenario}, visit {visit}: expected more than 0, found {value!r}")
         of[visit] = value
-    return found
+    return by_scenario
 
 
 def _mean(sample: pl.DataFrame, metric: str) -> float | None:

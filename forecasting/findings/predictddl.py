@@ -130,7 +130,7 @@ def regressions(
 def select_two_networks(rows: pl.DataFrame) -> list[str]:
     """Return two networks: the paper's, then those on most numbers of servers, with most runs."""
     counts = rows.group_by("dnn").agg(
-        shown=pl.any_horizontal(pl.col("dnn").first().str.starts_with(one) for one in _SHOWN),
+        shown=pl.any_horizontal(pl.col("dnn").first().str.starts_with(prefix) for prefix in _SHOWN),
         servers=pl.col("workers").n_unique(),
         runs=pl.len(),
     )
@@ -264,13 +264,13 @@ class RoundSteps:
     @cached_property
     def scenarios(self) -> Mapping[str, Scenario]:
         """What judges, by id."""
-        found = [
+        scenarios = [
             scenario
             for curve in self._round.study.curves
             if curve.is_judged
             for scenario in curve.scenarios(self._round.backend)
         ]
-        return {one.scenario_id: one for one in found}
+        return {scenario.scenario_id: scenario for scenario in scenarios}
 
     @cached_property
     def known(self) -> TrainingSet:
@@ -278,9 +278,9 @@ class RoundSteps:
         names = ("run", "scenario", "sample")
         runs = list(self._round.runs_of(*_PROBES).values())
         runs += [run for run in self._round.learned if run.probe in _PROBES]
-        found = [run_tables.tables(self._landing, run) for run in runs]
+        landed = [run_tables.tables(self._landing, run) for run in runs]
         tables = {
-            name: pl.concat([one[name] for one in found if name in one], how="diagonal")
+            name: pl.concat([of_run[name] for of_run in landed if name in of_run], how="diagonal")
             for name in names
         }
         return training_set_of(
@@ -295,7 +295,7 @@ class RoundSteps:
             scenarios = curve.scenarios(self._round.backend)
             ids[curve.is_judged] |= {scenario.scenario_id for scenario in scenarios}
         hidden = ids[True] - ids[False]
-        return self.known.without(lambda one: one.scenario.scenario_id in hidden)
+        return self.known.without(lambda step: step.scenario.scenario_id in hidden)
 
 
 def rows_of(judged: pl.DataFrame, data: RoundSteps) -> pl.DataFrame:
@@ -306,7 +306,9 @@ def rows_of(judged: pl.DataFrame, data: RoundSteps) -> pl.DataFrame:
         data: what fits may have seen.
     """
     points = {name: data.scenarios[name] for name in judged["scenario_id"].unique()}
-    types = {name: {group.node_type for group in one.worker_groups} for name, one in points.items()}
+    types = {
+        name: {group.node_type for group in point.worker_groups} for name, point in points.items()
+    }
     with_steps = {name for name, its in types.items() if its <= data.learned.node_types}
 
     def split(name: str) -> str:
@@ -327,8 +329,8 @@ def rows_of(judged: pl.DataFrame, data: RoundSteps) -> pl.DataFrame:
             "system", "scenario_id", "predicted", "measured"
         ).iter_rows()
     ]
-    found = pl.DataFrame(rows, schema=ROWS, orient="row")
-    return found.sort("of", "split", "dnn", "workers", maintain_order=True)
+    forecasts = pl.DataFrame(rows, schema=ROWS, orient="row")
+    return forecasts.sort("of", "split", "dnn", "workers", maintain_order=True)
 
 
 def _regressors(chosen: pl.DataFrame) -> tuple[str, str]:
@@ -390,11 +392,11 @@ def regressors(judged: pl.DataFrame, warehouse: Warehouse) -> pl.DataFrame:
         if fit_id not in counts:
             continue
         try:
-            one = Parameters.model_validate_json(text)
+            fitted = Parameters.model_validate_json(text)
         except ValidationError:
             continue  # Of another version.
-        errors = [one.left_out.get(name) for name in ("predictddl", "log_linear", "histogram")]
-        rows.append((counts[fit_id], one.seen, one.unseen, one.answers, *errors))
+        errors = [fitted.left_out.get(name) for name in ("predictddl", "log_linear", "histogram")]
+        rows.append((counts[fit_id], fitted.seen, fitted.unseen, fitted.answers, *errors))
     return pl.DataFrame(rows, schema=COLUMNS, orient="row").sort(
         "n", "seen", "unseen", descending=True
     )

@@ -160,15 +160,15 @@ def _network(need: PlannedRun) -> tuple[object, ...]:
 
 def _means(errors: Mapping[str, pl.DataFrame]) -> pl.DataFrame | None:
     """Return mean absolute errors of each name that has some, and of all together."""
-    found = {name: one for name, one in errors.items() if one.height}
-    if not found:
+    parts = {name: part for name, part in errors.items() if part.height}
+    if not parts:
         return None
-    found["all"] = pl.concat(found.values())
+    parts["all"] = pl.concat(parts.values())
     return pl.concat(
-        one.select(
+        part.select(
             pl.lit(name).alias("name"), pl.exclude("batch_size").abs().mean(), pl.len().alias("n")
         )
-        for name, one in found.items()
+        for name, part in parts.items()
     )
 
 
@@ -178,9 +178,10 @@ def _allreduces(
     probed = round_.runs_of("allreduce").values()
     if not probed:
         return None
-    found = [run_tables.tables(landing, run) for run in probed]
+    landed = [run_tables.tables(landing, run) for run in probed]
     rows, runs, clusters = (
-        pl.concat([one[name] for one in found]) for name in ("allreduce", "run", "cluster_node")
+        pl.concat([of_run[name] for of_run in landed])
+        for name in ("allreduce", "run", "cluster_node")
     )
 
     def judged() -> pl.DataFrame:
@@ -211,8 +212,8 @@ def _kept(
     if not {run.run_id for run in probed} <= {run.run_id for run in seen}:
         return None
     tables = landed_tables(SRIFT, seen, landing)
-    found = load_kept(SRIFT, [run.run_id for run in seen], tables, warehouse)
-    known = isinstance(found, Srift) and found.parameters.bandwidth
+    kept = load_kept(SRIFT, [run.run_id for run in seen], tables, warehouse)
+    known = isinstance(kept, Srift) and kept.parameters.bandwidth
     return known if isinstance(known, LearnedBandwidth) else None
 
 
@@ -237,7 +238,7 @@ def data_parallel(round_: Round, landing: Path) -> DataParallel | None:
 
 
 def _named(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    return {str(name): one for (name,), one in run_tables.by_name(rows)}
+    return {str(name): part for (name,), part in run_tables.by_name(rows)}
 
 
 # How much the links of a round carry.
@@ -259,4 +260,27 @@ def goodput(round_: Round, landing: Path) -> pl.DataFrame | None:
         totals.group_by("link_mbps", "direction", "flows")
         .agg(pl.col("mbps").mean(), trials=pl.len())
         .sort("link_mbps", "direction", "flows")
+    )
+
+
+# All that Srift shows, of a round.
+
+
+@dataclass(frozen=True)
+class SriftFindings:
+    """What step times, all-reduces and passes show; None: nothing."""
+
+    step_times: StepTimes | None
+    data_parallel: DataParallel | None
+    components: Components | None
+
+
+def srift_findings(
+    round_: Round, rows: pl.DataFrame, landing: Path, warehouse: Warehouse, store: Store
+) -> SriftFindings:
+    """Return what Srift shows, of a round; for the arguments, see `step_times`, `components`."""
+    return SriftFindings(
+        step_times(round_.study, rows) if round_.runs_of("torch_compute") else None,
+        data_parallel(round_, landing),
+        components(round_, landing, warehouse, store),
     )

@@ -58,8 +58,8 @@ def describe_round(round_: Round) -> RoundDescription:
 
 def board(round_: Round, warehouse: Warehouse) -> pl.DataFrame:
     """Return rows of query `board` about the study of a round, on its backend; of all rounds."""
-    found = warehouse.query("board", study=round_.study.name)
-    return found.filter(backend=round_.backend)
+    systems = warehouse.query("board", study=round_.study.name)
+    return systems.filter(backend=round_.backend)
 
 
 # What systems forecast of the scenarios of a round, beside what was measured after it.
@@ -223,14 +223,14 @@ def per_dollar(round_: Round, rows: pl.DataFrame) -> pl.DataFrame | None:
         for need, run in round_.runs_of(*judges).items()
         if not need.profiles
     }
-    found = {
+    about = {
         scenario.scenario_id: (_usd_per_hour(scenario, paid), examples_per_step(scenario), is_rate)
         for curve in round_.study.curves
         if curve.is_judged
         for is_rate in [curve.metric.name.endswith("_per_s")]
         for scenario in curve.scenarios(round_.backend)
     }
-    priced = [(one, *about) for one, about in found.items() if about[0]]
+    priced = [(scenario_id, *of) for scenario_id, of in about.items() if of[0]]
     if not priced:
         return None
     columns = ["scenario_id", "usd_per_hour", "examples", "is_rate"]

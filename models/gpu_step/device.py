@@ -28,6 +28,16 @@ _JOULES_PER_OPERATION: Mapping[str, float] = {
 }
 
 
+_PCIE_BPS: Mapping[str, float] = {
+    **dict.fromkeys(("pascal", "volta", "turing"), 16e9),
+    **dict.fromkeys(("ampere", "ampere-a100", "ada"), 32e9),
+    "hopper": 64e9,
+}
+"""Of 16 lanes in each direction: generation 3, 4 and 5 (PCI-SIG)."""
+_THROUGH_HOST = 0.5
+"""GPUs of a node without NVLink reach each other through the host's memory: in and out."""
+
+
 @dataclass(frozen=True)
 class Device:
     """A GPU: peaks (operations/s by precision), bandwidth (bytes/s), L2 (bytes), power (W).
@@ -46,6 +56,7 @@ class Device:
     architecture: str
     announced: str
     source: str
+    nvlink_bps: float | None = None
     aliases: tuple[str, ...] = field(default=())
     instances: tuple[str, ...] = field(default=())
 
@@ -58,6 +69,12 @@ class Device:
         """
         needed_w = self.peak["float32"] * _JOULES_PER_OPERATION[self.architecture]
         return max(1.0, needed_w / self.watts)
+
+    def link_bps(self, link: str | None) -> float:
+        """Return rated bytes/s to others of the node, each way, over NVLink, NVSwitch or PCIe."""
+        if link in ("NVLink", "NVSwitch") and self.nvlink_bps is not None:
+            return self.nvlink_bps
+        return _PCIE_BPS[self.architecture] * _THROUGH_HOST
 
     def peak_of(self, work: Work) -> tuple[float, str]:
         """Return operations/s at most, and the precision of the units that do it.
@@ -96,6 +113,7 @@ def devices() -> Mapping[str, Device]:
             architecture=sheet["architecture"],
             announced=sheet["announced"],
             source=sheet["source"],
+            nvlink_bps=1e9 * sheet["nvlink_gb_per_s"] if "nvlink_gb_per_s" in sheet else None,
             aliases=tuple(sheet.get("aliases", ())),
             instances=tuple(sheet.get("instances", ())),
         )

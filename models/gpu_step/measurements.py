@@ -8,13 +8,16 @@ where several calls of a row differ in type, its time is shared in proportion to
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
+
+import polars as pl
 
 from models.gpu_step.device import Device, devices
 from models.gpu_step.gpu_time import FLOOR_US, Timing, roofline_us
 from models.gpu_step.operators import Work, common_name, work_of
+from models.gpu_step.scaling import Scaling, read_collectives, read_scalings
 from models.gpu_step.step import StepWork, step_work
 from models.system import Tables
 from networks.gpu_steps import GpuStep, Operator, Tensor
@@ -27,6 +30,10 @@ _SETS = {
     "neusight": "sitar-lab/NeuSight",
     "transformers": "DebarghaG/estimate-train-time",
     "nvidia": "NVIDIA/DeepLearningExamples",
+    "sia": "Pollux and Sia artifacts",
+    "lambda": "lambdal/lambda-tensorflow-benchmark",
+    "mpt": "mosaicml/llm-foundry",
+    "nccl_tests_aws": "aws-samples/awsome-distributed-training",
 }
 """How sources of the sets begin."""
 _REPEATS = "Activity Buffer Request"
@@ -106,7 +113,9 @@ class Measurements:
     timings: tuple[Timing, ...]
     steps: tuple[MeasuredStep, ...]
     passes: tuple[MeasuredPasses, ...]
-    speedups: tuple[Speedup, ...]
+    speedups: tuple[Speedup, ...] = ()
+    collectives: pl.DataFrame = field(default_factory=pl.DataFrame)
+    scalings: tuple[Scaling, ...] = ()
 
 
 def read_measurements(tables: Tables) -> Measurements:
@@ -121,7 +130,14 @@ def read_measurements(tables: Tables) -> Measurements:
         *_thinned(_benchmarks(rows["neusight", "operation_benchmarks"]), _DRAWN),
         *_thinned(_transformer_operators(rows), _OF_LAYERS),
     )
-    return Measurements(timings, steps, passes, tuple(_speedups(rows)))
+    return Measurements(
+        timings,
+        steps,
+        passes,
+        tuple(_speedups(rows)),
+        read_collectives(rows),
+        read_scalings(rows),
+    )
 
 
 def _thinned(timings: Iterable[Timing], most: int) -> Iterator[Timing]:
@@ -539,8 +555,8 @@ def _backward(forward: Sequence[Operator]) -> Iterator[Operator]:
 def _transformer_operators(
     rows: Mapping[tuple[str, str], list[dict[str, Any]]],
 ) -> Iterator[Timing]:
-    for (name, _), ours in sorted(rows.items()):
-        if name != "transformers":
+    for (name, mapping), ours in sorted(rows.items()):
+        if name != "transformers" or not mapping.startswith("operator_"):
             continue
         keys = sorted(ours[0].keys() - {"metric", "value"})
         for values, times in _by_subject(ours, *keys).items():

@@ -46,7 +46,13 @@ class Memory:
         return most - self.allocated_bytes
 
 
-def peak_memory(parameters_bytes: Sequence[int], traced_bytes: int, optimizer: Optimizer) -> Memory:
+def peak_memory(
+    parameters_bytes: Sequence[int],
+    traced_bytes: int,
+    optimizer: Optimizer,
+    *,
+    distributed: bool = False,
+) -> Memory:
     """Return the most memory of a step.
 
     Args:
@@ -54,11 +60,12 @@ def peak_memory(parameters_bytes: Sequence[int], traced_bytes: int, optimizer: O
         traced_bytes: most bytes alive in forward and backward: parameters, buffers, inputs,
             gradients and activations (`networks.gpu_steps.GpuStep.peak_bytes`).
         optimizer: which keeps state, and makes temporary copies in its step.
+        distributed: DistributedDataParallel has buckets beside the gradients, as large as they are.
     """
     parameters = sum(map(rounded, parameters_bytes))
     # In the optimizer's step activations are gone, gradients and temporary copies are there.
     step = parameters * (2 + TEMPORARY_COPIES[optimizer])
-    state = STATE_COPIES[optimizer] * parameters
+    state = (STATE_COPIES[optimizer] + distributed) * parameters
     return Memory(max(traced_bytes, step) + state)
 
 

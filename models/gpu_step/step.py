@@ -44,6 +44,8 @@ class StepWork:
     order: NDArray[np.int64]
     waits: tuple[int, ...]
     parameters: int = 0
+    first_of_optimizer: int | None = None
+    """Place in `works` from which on they are the optimizer's; None: nothing is."""
 
     @cached_property
     def calls(self) -> NDArray[np.float64]:
@@ -90,11 +92,12 @@ def step_work(
         waits.append(len(order))
         order.append(len(works))
         works.append(work_of(Operator(_WAITS, (Tensor((), "float32"),), ())))
+    first = len(works)
     for name, lists in _GROUPS[optimizer]:
         order.append(len(works))
         outputs = parameters if name == "sqrt" else ()
         works.append(work_of(Operator(f"_foreach_{name}", parameters * lists, outputs)))
-    return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters))
+    return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters), first)
 
 
 def _in_tf32(work: Work) -> Work:

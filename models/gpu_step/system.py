@@ -1,4 +1,4 @@
-"""System `gpu_step`: a training step of one GPU from its operators, and what binds it.
+"""System `gpu_step`: a training step of GPUs from its operators, and what binds it.
 
 GPU time is the sum of regressions of its operators (`gpu_time`), host time so much for each launch
 (`host_time`), of the node type where probe `inventory` measured it, else of the machine with the
@@ -6,13 +6,17 @@ H100; the step is two queues (`queues`). Fits rest on public measurements (`data
 sheets. Intervals are as wide as past errors were of families of networks that a fit had
 not seen, or, on devices that nobody timed, of devices that it had not seen; and wider by the share
 of operators that nobody timed.
+
+Several GPUs exchange gradients beside their passes (`data_parallel`), over links and networks as
+the catalogue of node types rates them (`collectives`); intervals are wider by how wrong scaling was
+of sources that were left out (`scaling`).
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import ceil, exp, log
+from math import ceil, exp, hypot, log
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any, Self
@@ -20,7 +24,9 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
-from models.gpu_step import gpu_time, host_time
+from models.gpu_step import collectives, gpu_time, host_time, scaling
+from models.gpu_step.collectives import Collectives, Topology
+from models.gpu_step.data_parallel import Exchange, Interference, Passes, distributed_s
 from models.gpu_step.device import Device, boards, device_of_node
 from models.gpu_step.gpu_time import GpuTime, Timing, Vector
 from models.gpu_step.host_time import HostTime, StepTiming, measured_hosts
@@ -36,6 +42,7 @@ from models.gpu_step.queues import Step, simulate
 from models.gpu_step.step import StepWork, autocast_of, step_work
 from models.system import NotCovered, System
 from networks.gpu_steps import GpuStep, StepKey, gpu_steps
+from profilers.clusters.node_types import node_types
 from warehouse.inputs import Input, Refusal
 from warehouse.records import BadInput, Scenario
 
@@ -119,6 +126,73 @@ def times_of(steps: Sequence[MeasuredStep], times: GpuTime) -> list[Vector]:
 
 
 @dataclass(frozen=True)
+class Parallel:
+    """What several GPUs need beyond a step of each.
+
+    `widths`: half-widths of intervals of logarithms, `within` a node and `across` nodes; beside
+    each how wrong scaling was, a mean in percent, and how many.
+    """
+
+    collectives: Collectives
+    interference: Interference
+    widths: Mapping[str, float]
+    past_percent: Mapping[str, float | None]
+    past_n: Mapping[str, int]
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fit for JSON."""
+        return asdict(self) | {"collectives": self.collectives.fields()}
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the fit of JSON."""
+        return cls(
+            **{
+                **fields,
+                "collectives": Collectives.of(fields["collectives"]),
+                "interference": Interference(**fields["interference"]),
+            }
+        )
+
+    @classmethod
+    def fitted(cls, measured: Measurements) -> Self:
+        """Return what public measurements tell; widths are of sources that were left out."""
+        timed = measured.collectives
+        known = collectives.fit(timed.filter(collective="all_reduce") if len(timed) else timed)
+        judged = scaling.judged_sources(measured.scalings, known)
+        errors = {
+            where: [one.error for one in judged if (one.scaling.more.nodes > 1) == is_across]
+            for where, is_across in (("within", False), ("across", True))
+        }
+        widths = {where: Widths.of(ours, ()) for where, ours in errors.items()}
+        return cls(
+            known,
+            scaling.fit_interference(measured.scalings, known),
+            {where: one.timed for where, one in widths.items()},
+            {where: one.timed_percent for where, one in widths.items()},
+            {where: one.timed_n for where, one in widths.items()},
+        )
+
+
+@dataclass(frozen=True)
+class StepForecast:
+    """A step of a GPU alone, and of all together; seconds of what is exchanged, None: nothing."""
+
+    work: StepWork
+    alone: Step
+    unknown_share: float
+    step_s: float
+    exchange_s: float | None = None
+
+    @property
+    def binds(self) -> str:
+        """`gpu`, `host`, or `exchange` where most of a step is not the passes of a GPU alone."""
+        if self.exchange_s is not None and self.step_s > 2e-6 * self.alone.step_us:
+            return "exchange"
+        return self.alone.binds
+
+
+@dataclass(frozen=True)
 class TimedWork:
     """Works of a step, microseconds of each on each board, and which of them nobody timed."""
 
@@ -137,6 +211,7 @@ class GpuStepModel:
         widths: Widths,
         timed: Mapping[str, Sequence[str]],
         hosts: Mapping[str, HostTime],
+        parallel: Parallel,
     ) -> None:
         """Take what was fitted.
 
@@ -146,44 +221,55 @@ class GpuStepModel:
             widths: of intervals.
             timed: types in which operators were timed, by device.
             hosts: those that were measured, by node type; `host` is that of others.
+            parallel: of several GPUs.
         """
         self._times, self._host, self._widths, self._timed = times, host, widths, timed
-        self._hosts = hosts
+        self._hosts, self._parallel = hosts, parallel
         self._known: dict[tuple[StepKey, str], TimedWork] = {}
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return the seconds of a step, with an interval."""
         rows = []
         for scenario in scenarios:
-            _, step, unknown = self._step(scenario)
-            device, load = _device(scenario), scenario.workload
-            is_timed = self._is_timed(device, load.precision)
+            step = self._step(scenario)
+            is_timed = self._is_timed(_device(scenario), scenario.workload.precision)
             width = self._widths.timed if is_timed else self._widths.untimed
-            width += _UNKNOWN * unknown
-            value = step.step_us * 1e-6
+            width += _UNKNOWN * step.unknown_share
+            if (where := _where(scenario)) is not None:
+                width = hypot(width, self._parallel.widths[where])
+            value = step.step_s
             rows.append((scenario.scenario_id, value, value / exp(width), value * exp(width)))
         return pl.DataFrame(rows, ["scenario_id", "value", "low", "high"], orient="row")
 
     def detail(self, scenario: Scenario) -> Mapping[str, Any]:
         """Return what a forecast consists of.
 
-        `binds` (gpu or host), `gpu_s` and `host_s` of a step, whether that host is one of the node
-        type that was `measured` or the one of the `public` steps (`host_rests_on`), `idle_share` of
-        the other,
+        `binds` (gpu, host or exchange), `gpu_s` and `host_s` of a step of one GPU, `gpus` of all,
+        `alone_s` of a step of a GPU alone, `exchange_s` of all collectives (None: there are none),
+        how wrong scaling was of sources that were left out (`scaling_percent`, `scaling_n`),
+        whether that host is one of the node type that was `measured` or the one of the `public`
+        steps (`host_rests_on`), `idle_share` of the other,
         `free_batch_size` (to which batches cost nothing, where the host binds), `peak_bytes` that
         PyTorch allocates, `needed_bytes` with fragmentation and context, `memory_bytes` of the GPU,
         whether it `fits`, about the `largest_batch_size` that does, `unknown_share` of the GPU's
         time, what it `rests_on`, how wrong forecasts were of families (else devices) that were left
         out of the fit (`past_error_percent`, `past_n`), and the `costliest` operators.
         """
-        work, step, unknown = self._step(scenario)
+        forecast = self._step(scenario)
+        step = forecast.alone
         device, load = _device(scenario), scenario.workload
         memory, largest = _memory(scenario, device)
         free = int(load.batch_size * step.host_us / step.gpu_us) if step.binds == "host" else None
+        where = _where(scenario)
         is_timed, widths = self._is_timed(device, load.precision), self._widths
         return {
             "device": device.name,
-            "binds": step.binds,
+            "binds": forecast.binds,
+            "gpus": _ranks(scenario),
+            "alone_s": step.step_us * 1e-6,
+            "exchange_s": forecast.exchange_s,
+            "scaling_percent": None if where is None else self._parallel.past_percent[where],
+            "scaling_n": None if where is None else self._parallel.past_n[where],
             "gpu_s": step.gpu_us * 1e-6,
             "host_s": step.host_us * 1e-6,
             "host_rests_on": "measured" if _node_type(scenario) in self._hosts else "public",
@@ -194,12 +280,12 @@ class GpuStepModel:
             "memory_bytes": int(device.memory_bytes),
             "fits": memory.fits(device),
             "largest_batch_size": largest,
-            "unknown_share": unknown,
+            "unknown_share": forecast.unknown_share,
             "rests_on": "public" if is_timed else "data sheet",
             "past_error_percent": widths.timed_percent if is_timed else widths.untimed_percent,
             "past_n": widths.timed_n if is_timed else widths.untimed_n,
             "data_sheet": device.source,
-            "costliest": self._costliest(work, scenario),
+            "costliest": self._costliest(forecast.work, scenario),
         }
 
     def split(self, scenario: Scenario) -> str | None:
@@ -216,6 +302,7 @@ class GpuStepModel:
             "timed": {name: list(dtypes) for name, dtypes in self._timed.items()},
             "timed_nodes": self._timed_nodes(),
             "hosts": {name: asdict(one) for name, one in self._hosts.items()},
+            "parallel": self._parallel.fields(),
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
@@ -229,6 +316,7 @@ class GpuStepModel:
             Widths(**fields["widths"]),
             fields["timed"],
             {name: HostTime(**one) for name, one in fields["hosts"].items()},
+            Parallel.of(fields["parallel"]),
         )
 
     def _timed_nodes(self) -> list[str]:
@@ -248,14 +336,27 @@ class GpuStepModel:
         dtypes = self._timed.get(device.name, ())
         return any((one in HALF) == (precision in HALF) for one in dtypes)
 
-    def _step(self, scenario: Scenario) -> tuple[StepWork, Step, float]:
-        """Return works, the simulated step, and the share of GPU time that nobody timed."""
+    def _step(self, scenario: Scenario) -> StepForecast:
+        """Return the step of a scenario, and of a GPU of it alone."""
         timed, us = self._us(scenario)
         spent = us * timed.work.calls
         total = float(spent.sum())
         share = float(spent @ timed.unknown) / total if total else 0.0
         host = self._hosts.get(_node_type(scenario), self._host)
-        return timed.work, simulated(timed.work, us, host), share
+        alone = simulated(timed.work, us, host)
+        alone_s = alone.step_us * 1e-6
+        if scenario.strategy.kind == "single":
+            return StepForecast(timed.work, alone, share, alone_s)
+        optimizer_us = float(spent[timed.work.first_of_optimizer :].sum())
+        optimizer_s = alone_s * optimizer_us / total if total else 0.0
+        accumulate = scenario.workload.accumulate
+        passes = Passes((alone_s - optimizer_s) / accumulate, optimizer_s, accumulate)
+        sizes = tuple(4.0 * size for size in _trace(scenario).parameters)
+        exchange = Exchange(sizes, self._parallel.collectives, _topology(scenario))
+        step_s = distributed_s(passes, exchange, self._parallel.interference)
+        return StepForecast(
+            timed.work, alone, share, step_s, sum(one for _, one in exchange.reductions)
+        )
 
     def _us(self, scenario: Scenario) -> tuple[TimedWork, Vector]:
         """Return works and microseconds of each; those of all boards are forecast at once."""
@@ -283,6 +384,29 @@ class GpuStepModel:
 
 def _node_type(scenario: Scenario) -> str:
     return scenario.nodes[0].node_type
+
+
+def _ranks(scenario: Scenario) -> int:
+    return scenario.strategy.workers * scenario.strategy.devices_per_node
+
+
+def _where(scenario: Scenario) -> str | None:
+    """Return whether GPUs exchange `within` a node or `across` nodes; None: there is one."""
+    if _ranks(scenario) == 1:
+        return None
+    return "across" if scenario.strategy.workers > 1 else "within"
+
+
+def _topology(scenario: Scenario) -> Topology:
+    """Return the links of a scenario's GPUs; the network is as fast as it says, else as rated."""
+    kind, device = node_types()[_node_type(scenario)], _device(scenario)
+    network_bps = (scenario.link_mbps or kind.bandwidth_mbps) * 1e6 / 8
+    is_rented = _node_type(scenario).partition(".")[0] in device.instances
+    if is_rented and not kind.efa:
+        network_bps = min(network_bps, scaling.TCP_BPS)
+    strategy = scenario.strategy
+    link_bps = device.link_bps(kind.gpu_link)
+    return Topology(strategy.devices_per_node, strategy.workers, link_bps, network_bps)
 
 
 def _device(scenario: Scenario) -> Device:
@@ -316,8 +440,9 @@ def _memory(scenario: Scenario, device: Device) -> tuple[Memory, int]:
     """
     load, trace = scenario.workload, _trace(scenario)
     sizes = [4 * size for size in trace.parameters]
-    memory = peak_memory(sizes, trace.peak_bytes, load.optimizer)
-    empty = peak_memory(sizes, 0, load.optimizer)
+    distributed = scenario.strategy.kind != "single"
+    memory = peak_memory(sizes, trace.peak_bytes, load.optimizer, distributed=distributed)
+    empty = peak_memory(sizes, 0, load.optimizer, distributed=distributed)
     each = max(memory.allocated_bytes - empty.allocated_bytes, 1) / load.batch_size
     return memory, max(int(empty.room(device) / each), 0)
 
@@ -346,7 +471,7 @@ def fit_model(
     host = fit_host(measured.steps, times_of(measured.steps, times))
     widths = Widths.of(family_errors(measured), device_errors(measured))
     dtypes = {name: tuple(sorted(found)) for name, found in timed.items()}
-    return GpuStepModel(times, host, widths, dtypes, hosts)
+    return GpuStepModel(times, host, widths, dtypes, hosts, Parallel.fitted(measured))
 
 
 def family_errors(measured: Measurements) -> list[float]:
@@ -455,14 +580,19 @@ def _plain(family: str) -> str:
 
 
 def _inputs(scenario: Scenario) -> tuple[Input, ...] | Refusal:
-    load, strategy = scenario.workload, scenario.strategy
-    if (load.framework, strategy.kind) != ("pytorch", "single"):
-        reason = f"it is about one GPU of pytorch, not {strategy.kind} of {load.framework}"
+    load, strategy, name = scenario.workload, scenario.strategy, _node_type(scenario)
+    if load.framework != "pytorch" or strategy.has_servers:
+        reason = f"it is about GPUs of pytorch, not {strategy.kind} of {load.framework}"
         return Refusal(reason, foreign=True)
-    name = _node_type(scenario)
     device = device_of_node(name)
     if device is None:
         return Refusal(f"no data sheet of a GPU of {name}", foreign=not name.startswith("gpu."))
+    if len({node.node_type for node in scenario.nodes}) > 1:
+        return Refusal("it knows GPUs of one type together, not mixed ones")
+    kind = node_types().get(name)
+    if kind is None or strategy.devices_per_node > kind.gpus:
+        has = "no" if kind is None else str(kind.gpus)
+        return Refusal(f"{strategy.devices_per_node} devices a node, but {name} has {has}")
     if load.precision in HALF and load.precision not in device.peak:
         others = [precision for precision in device.peak if precision != "float32"]
         instead = f"; it has some for {' and '.join(others)}" if others else ""
@@ -486,8 +616,8 @@ def _prepare(scenarios: Sequence[Scenario]) -> None:
 
 GPU_STEP = System(
     name="gpu_step",
-    version="2",
-    what="Steps of one GPU from the times of their operators and launches; names what binds.",
+    version="3",
+    what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "source", "external", "sample"),
     inputs=_inputs,

@@ -31,33 +31,33 @@ def ingest(
     from benchmarks.ingest import measure
     from pipelines.cli.tables import print_table
 
-    found = measure(rows, lambda line: typer.echo(line, err=True))
+    measured = measure(rows, lambda line: typer.echo(line, err=True))
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(measured.to_dict()))
         return
     print_table(
         pl.DataFrame(
             [
                 (
                     "RunMetadata to Parquet",
-                    f"{found.runmetadata_operations:,}",
-                    f"{found.runmetadata_ops_per_s:,.0f} operations/s",
-                    f"{found.runmetadata_vs_tensorflow:.2f} x TensorFlow's classes",
-                    f"{found.runmetadata_peak_mb:.0f} MB",
+                    f"{measured.runmetadata_operations:,}",
+                    f"{measured.runmetadata_ops_per_s:,.0f} operations/s",
+                    f"{measured.runmetadata_vs_tensorflow:.2f} x TensorFlow's classes",
+                    f"{measured.runmetadata_peak_mb:.0f} MB",
                 ),
                 (
                     "Parquet to DuckDB",
-                    f"{found.load_rows:,}",
-                    f"{found.load_rows_per_s:,.0f} rows/s",
-                    f"{found.load_vs_pyarrow:.2f} x whole tables by pyarrow, unchecked",
-                    f"{found.load_peak_mb:.0f} MB",
+                    f"{measured.load_rows:,}",
+                    f"{measured.load_rows_per_s:,.0f} rows/s",
+                    f"{measured.load_vs_pyarrow:.2f} x whole tables by pyarrow, unchecked",
+                    f"{measured.load_peak_mb:.0f} MB",
                 ),
                 (
                     "top operations",
-                    f"{found.query_rows:,}",
-                    f"{found.query_100m_s:.3f} s",
-                    f"{found.query_vs_all_timings:.1f} x reading all timings",
-                    f"{found.query_peak_mb:.0f} MB",
+                    f"{measured.query_rows:,}",
+                    f"{measured.query_100m_s:.3f} s",
+                    f"{measured.query_vs_all_timings:.1f} x reading all timings",
+                    f"{measured.query_peak_mb:.0f} MB",
                 ),
             ],
             schema=["part", "rows", "speed", "as fast as its peer", "peak memory"],
@@ -83,19 +83,19 @@ def ceer(
     from benchmarks.ceer import measure
     from pipelines.cli.tables import print_table
 
-    found = measure(rows, lambda line: typer.echo(line, err=True))
+    measured = measure(rows, lambda line: typer.echo(line, err=True))
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(measured.to_dict()))
         return
     print_table(
         pl.DataFrame(
             [
-                ("operations fitted", f"{found.fit_rows:,} of {found.fit_types} types"),
-                ("history to saved fit", f"{found.fit_s:.1f} s"),
-                ("peak memory", f"{found.fit_peak_mb:.0f} MB"),
+                ("operations fitted", f"{measured.fit_rows:,} of {measured.fit_types} types"),
+                ("history to saved fit", f"{measured.fit_s:.1f} s"),
+                ("peak memory", f"{measured.fit_peak_mb:.0f} MB"),
                 (
-                    f"a network on {found.predict_node_types} node types",
-                    f"{found.predict_ms:.1f} ms",
+                    f"a network on {measured.predict_node_types} node types",
+                    f"{measured.predict_ms:.1f} ms",
                 ),
             ],
             schema=["Ceer", "figure"],
@@ -119,18 +119,18 @@ def simulator(
     from benchmarks.simulator import measure
     from pipelines.cli.tables import print_table
 
-    found = measure(progress=lambda line: typer.echo(line, err=True))
+    measured = measure(progress=lambda line: typer.echo(line, err=True))
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(measured.to_dict()))
         return
     print_table(
         pl.DataFrame(
             [
-                ("compiled", f"{found.events_per_s:,.0f} events/s"),
-                ("SimPy", f"{found.simpy_events_per_s:,.0f} events/s"),
-                ("compiled, compared with SimPy", f"{found.ratio_to_simpy:,.0f} x"),
-                ("2 to 10 workers, 1,000 steps each", f"{found.inception_w2_10_s:.1f} s"),
-                ("peak memory, 1,000 workers", f"{found.peak_mb:.0f} MB"),
+                ("compiled", f"{measured.events_per_s:,.0f} events/s"),
+                ("SimPy", f"{measured.simpy_events_per_s:,.0f} events/s"),
+                ("compiled, compared with SimPy", f"{measured.ratio_to_simpy:,.0f} x"),
+                ("2 to 10 workers, 1,000 steps each", f"{measured.inception_w2_10_s:.1f} s"),
+                ("peak memory, 1,000 workers", f"{measured.peak_mb:.0f} MB"),
             ],
             schema=["simulator of asynchronous SGD", "figure"],
             orient="row",
@@ -153,17 +153,17 @@ def optimizer(
     from benchmarks.optimizer import measure
     from pipelines.cli.tables import print_table
 
-    found = measure(progress=lambda line: typer.echo(line, err=True))
+    measured = measure(progress=lambda line: typer.echo(line, err=True))
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(measured.to_dict()))
         return
-    names = ("case 1", "case 2", "case 3", f"{found.catalogue_configurations:,} configurations")
-    times_s = (found.case1_s, found.case2_s, found.case3_s, found.catalogue_s)
+    names = ("case 1", "case 2", "case 3", f"{measured.catalogue_configurations:,} configurations")
+    times_s = (measured.case1_s, measured.case2_s, measured.case3_s, measured.catalogue_s)
     print_table(
         pl.DataFrame(
             [
                 (name, f"{time_s:.3f} s", choice)
-                for name, time_s, choice in zip(names, times_s, found.choices, strict=True)
+                for name, time_s, choice in zip(names, times_s, measured.choices, strict=True)
             ],
             schema=["search", "time", "choice"],
             orient="row",
@@ -190,21 +190,21 @@ def predictddl(
     from benchmarks.predictddl import measure
     from pipelines.cli.tables import print_table
 
-    found = measure(progress=lambda line: typer.echo(line, err=True))
+    measured = measure(progress=lambda line: typer.echo(line, err=True))
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(measured.to_dict()))
         return
     print_table(
         pl.DataFrame(
             [
-                ("embedding of 500 nodes", f"{found.embed_ms:.1f} ms"),
-                ("graph of ResNet-50", f"{found.trace_ms:.0f} ms"),
-                ("100 forecasts", f"{found.batch100_s:.2f} s"),
-                ("eight workloads, Ernest's time over ours", f"{found.ratio_to_ernest:,.0f} x"),
-                ("the same without Ernest's runs", f"{found.ratio_without_probes:.4f} x"),
+                ("embedding of 500 nodes", f"{measured.embed_ms:.1f} ms"),
+                ("graph of ResNet-50", f"{measured.trace_ms:.0f} ms"),
+                ("100 forecasts", f"{measured.batch100_s:.2f} s"),
+                ("eight workloads, Ernest's time over ours", f"{measured.ratio_to_ernest:,.0f} x"),
+                ("the same without Ernest's runs", f"{measured.ratio_without_probes:.4f} x"),
                 (
                     "the same with runs of both: Ernest's, and those we learn from",
-                    f"{found.ratio_with_training_runs:.2f} x",
+                    f"{measured.ratio_with_training_runs:.2f} x",
                 ),
             ],
             schema=["PredictDDL", "figure"],
@@ -234,31 +234,31 @@ def gpu(
     from benchmarks.gpu import measure
     from pipelines.cli.tables import print_table, print_text
 
-    found = measure(folder, progress=lambda line: typer.echo(line, err=True))
+    measured = measure(folder, progress=lambda line: typer.echo(line, err=True))
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(measured.to_dict()))
         return
     print_table(
         pl.DataFrame(
             [
                 (
-                    one.judged,
-                    str(one.n),
-                    f"{one.error:.1f} %",
-                    f"{one.median:.1f} %",
-                    f"{one.largest:.1f} %",
-                    one.goal,
-                    "" if one.floor is None else f"{one.floor:.1f} %",
-                    one.beside,
+                    figure.judged,
+                    str(figure.n),
+                    f"{figure.error:.1f} %",
+                    f"{figure.median:.1f} %",
+                    f"{figure.largest:.1f} %",
+                    figure.goal,
+                    "" if figure.floor is None else f"{figure.floor:.1f} %",
+                    figure.beside,
                 )
-                for one in found.figures
+                for figure in measured.figures
             ],
             ["judged on", "n", "error", "median", "largest", "goal", "floor", "beside it"],
             orient="row",
         )
     )
-    print_text(f"{found.answered} of {found.asked} steps of gpu_h100 have a forecast.")
-    print_text(f"One of the largest network, on 20 devices, takes {found.forecast_ms:.0f} ms.")
+    print_text(f"{measured.answered} of {measured.asked} steps of gpu_h100 have a forecast.")
+    print_text(f"One of the largest network, on 20 devices, takes {measured.forecast_ms:.0f} ms.")
 
 
 @bench.command()
@@ -277,22 +277,22 @@ def predict(
     from pipelines.cli.predict_bench import measure
     from pipelines.cli.tables import print_table
 
-    found = measure(progress=lambda line: typer.echo(line, err=True))
+    measured = measure(progress=lambda line: typer.echo(line, err=True))
     if as_json:
-        typer.echo(json.dumps(found.to_dict()))
+        typer.echo(json.dumps(measured.to_dict()))
         return
     print_table(
         pl.DataFrame(
             [
-                ("imports", f"{found.imports_s:.2f} s"),
-                ("tracing the model", f"{found.trace_s:.2f} s"),
-                ("opening the history", f"{found.open_s:.2f} s"),
-                ("rows that fits rest on", f"{found.rows_s:.2f} s"),
-                ("views", f"{found.views_s:.2f} s"),
-                ("loading kept fits", f"{found.fits_s:.2f} s"),
-                ("forecasting", f"{found.forecast_s:.2f} s"),
-                ("the command", f"{found.command_s:.2f} s"),
-                ("the command, compared with tracing", f"{found.ratio_to_trace:.2f} x"),
+                ("imports", f"{measured.imports_s:.2f} s"),
+                ("tracing the model", f"{measured.trace_s:.2f} s"),
+                ("opening the history", f"{measured.open_s:.2f} s"),
+                ("rows that fits rest on", f"{measured.rows_s:.2f} s"),
+                ("views", f"{measured.views_s:.2f} s"),
+                ("loading kept fits", f"{measured.fits_s:.2f} s"),
+                ("forecasting", f"{measured.forecast_s:.2f} s"),
+                ("the command", f"{measured.command_s:.2f} s"),
+                ("the command, compared with tracing", f"{measured.ratio_to_trace:.2f} x"),
             ],
             schema=["answer about an own model", "figure"],
             orient="row",

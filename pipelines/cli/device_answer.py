@@ -1,4 +1,4 @@
-"""What `stepcast predict` prints of single GPUs: a row for each node type, and what it rests on."""
+"""What `stepcast predict` prints of GPUs: a row for each choice of nodes, and what it rests on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -75,8 +75,10 @@ def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | N
     """Print a table, and under each of its rows what it rests on, and what waits for what."""
     of_epoch = dataset_samples is not None
     several = len({one.system.name for one in forecasts}) > 1
+    exchanging = any(_detail(one)["gpus"] > 1 for one in forecasts)
     columns = [
-        TableColumn("node type", is_key=True),
+        TableColumn("nodes" if exchanging else "node type", is_key=True),
+        *([TableColumn("GPUs", is_key=True, is_number=True)] if exchanging else []),
         *([TableColumn("system", is_key=True)] if several else []),
         TableColumn("step", is_key=True, is_number=True),
         TableColumn("90 % in", is_key=True, is_number=True),
@@ -88,7 +90,8 @@ def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | N
     ]
     rows = [
         [
-            one.scenario.nodes[0].node_type,
+            _nodes(one),
+            *([str(_detail(one)["gpus"])] if exchanging else []),
             *([one.system.name] if several else []),
             *_cells(one, _detail(one), dataset_samples),
         ]
@@ -145,6 +148,13 @@ def _under(one: ScenarioForecast, told: Mapping[str, Any]) -> Iterator[str]:
     if told["binds"] == "host" and told["fits"] and (free := told["free_batch_size"]):
         words.append(f"larger batches are free until {free}")
     yield "; ".join(words)
+    if told["exchange_s"]:
+        percent, n = told["scaling_percent"], told["scaling_n"]
+        past = "never judged" if percent is None else f"past error {percent:.0f} %, n = {n}"
+        yield (
+            f"a GPU alone {_time(told['alone_s'])}, exchanges {_time(told['exchange_s'])}: scaling "
+            f"{100 * told['alone_s'] / (one.value or 1):.0f} %; {past}"
+        )
 
 
 def _hosts(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
@@ -180,8 +190,13 @@ def _detail(one: ScenarioForecast) -> Mapping[str, Any]:
 
 
 def _workload(one: ScenarioForecast) -> str:
-    """Return the label of a scenario without its nodes, of which rows tell."""
-    return one.scenario.label.rpartition(" (")[0]
+    return one.scenario.workload.label
+
+
+def _nodes(one: ScenarioForecast) -> str:
+    """Return how many nodes of which type, and of how many GPUs where that is not all of one."""
+    strategy, name = one.scenario.strategy, one.scenario.nodes[0].node_type
+    return name if strategy.workers == 1 else f"{strategy.workers} × {name}"
 
 
 def _release(package: str) -> str | None:

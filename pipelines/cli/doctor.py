@@ -113,8 +113,8 @@ def version_differences(lock: str, installed: Callable[[str], str | None]) -> li
     version, None if absent.
     """
     pins = re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)
-    found = {name: (installed(name) or "absent").partition("+")[0] for name, _ in pins}
-    return [f"{name} {found[name]}, not {pin}" for name, pin in pins if found[name] != pin]
+    versions = {name: (installed(name) or "absent").partition("+")[0] for name, _ in pins}
+    return [f"{name} {versions[name]}, not {pin}" for name, pin in pins if versions[name] != pin]
 
 
 def _python() -> HostFinding:

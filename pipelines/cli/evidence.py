@@ -12,32 +12,36 @@ _NAMED = 3
 """How many of the nearest are named; JSON has all."""
 
 
-def label(one: ScenarioForecast | ForecastRefusal) -> str:
+def label(forecast: ScenarioForecast | ForecastRefusal) -> str:
     """Return the label of a scenario, with the type of its workers where that lacks it."""
-    text = one.scenario.label
-    types = dict.fromkeys(group.node_type for group in one.scenario.worker_groups)
+    text = forecast.scenario.label
+    types = dict.fromkeys(group.node_type for group in forecast.scenario.worker_groups)
     return text if all(name in text for name in types) else f"{text} ({' + '.join(types)})"
 
 
-def at_split(one: ScenarioForecast) -> str:
+def at_split(forecast: ScenarioForecast) -> str:
     """Return how wrong a system has been at this split."""
-    if one.corrected_by is not None:
+    if forecast.corrected_by is not None:
         return "corrected"
-    return "never judged" if one.past is None else f"{one.past.mape:.1f} %, n = {one.past.n}"
+    return (
+        "never judged"
+        if forecast.past is None
+        else f"{forecast.past.mape:.1f} %, n = {forecast.past.n}"
+    )
 
 
-def noise(one: ScenarioForecast) -> str:
+def noise(forecast: ScenarioForecast) -> str:
     """Return how much repeats differ of what a system has been judged by."""
-    if one.corrected_by is not None or one.past is None:
+    if forecast.corrected_by is not None or forecast.past is None:
         return ""
-    floor = one.past.noise_floor
-    return "not known" if floor is None else f"{floor:.1f} %, n = {one.past.noise_n}"
+    floor = forecast.past.noise_floor
+    return "not known" if floor is None else f"{floor:.1f} %, n = {forecast.past.noise_n}"
 
 
-def of_nearest(one: ScenarioForecast) -> str:
+def of_nearest(forecast: ScenarioForecast) -> str:
     """Return how wrong a system has been of the nearest scenarios."""
-    case = one.case
-    if one.corrected_by is not None or case.error is None:
+    case = forecast.case
+    if forecast.corrected_by is not None or case.error is None:
         return ""
     inside = f", {case.inside} of {case.intervals} inside" if case.intervals else ""
     return f"{case.error:.1f} %, n = {len(case.nearest)}{inside}"
@@ -45,12 +49,12 @@ def of_nearest(one: ScenarioForecast) -> str:
 
 def nearest_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
     """Yield a line for each scenario: the nearest that were judged, and for which systems."""
-    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    systems_of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for forecast in forecasts:
         if forecast.case.nearest and forecast.corrected_by is None:
             near = tuple(_named(near) for near in forecast.case.nearest[:_NAMED])
-            found.setdefault((forecast.scenario.label, near), []).append(forecast.system.name)
-    for (label, near), systems in found.items():
+            systems_of.setdefault((forecast.scenario.label, near), []).append(forecast.system.name)
+    for (label, near), systems in systems_of.items():
         yield f"Nearest to {label} ({', '.join(systems)}): {'; '.join(near)}."
 
 
@@ -67,19 +71,19 @@ def correction_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
 
 def far_out_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
     """Yield a line for each way in which forecasts are farther out than any that was judged."""
-    found: dict[tuple[str, str], list[str]] = {}
+    systems_of: dict[tuple[str, str], list[str]] = {}
     for forecast in forecasts:
         if forecast.case.far is not None and forecast.corrected_by is None:
-            found.setdefault((forecast.scenario.label, forecast.case.far), []).append(
+            systems_of.setdefault((forecast.scenario.label, forecast.case.far), []).append(
                 forecast.system.name
             )
-    for (label, far), systems in found.items():
+    for (label, far), systems in systems_of.items():
         yield f"Far out, {label} ({', '.join(systems)}): {far}."
 
 
-def as_json(one: ScenarioForecast) -> dict[str, Any]:
+def as_json(forecast: ScenarioForecast) -> dict[str, Any]:
     """Return the same for programs."""
-    case = one.case
+    case = forecast.case
     return {
         "nearest": [
             {
@@ -95,7 +99,7 @@ def as_json(one: ScenarioForecast) -> dict[str, Any]:
         "nearest_inside": case.inside,
         "nearest_intervals": case.intervals,
         "far_out": case.far,
-        "corrected_by": one.corrected_by,
+        "corrected_by": forecast.corrected_by,
     }
 
 
@@ -116,14 +120,14 @@ def evidence_lines(answer: ForecastAnswer) -> Iterator[str]:
 def foreign_step_lines(answer: ForecastAnswer) -> Iterator[str]:
     """Yield a line for the systems whose forecasts rest on steps of other hosts."""
     here = answer.place.host_id
-    found: dict[tuple[int, tuple[str, ...]], dict[str, None]] = {}
+    systems_of: dict[tuple[int, tuple[str, ...]], dict[str, None]] = {}
     for forecast in answer.forecasts:
         ours = [run for run in forecast.fit.runs if run.backend != "imported"]
         hosts = {run.host_id for run in ours} - {here}
         if hosts:
             steps = sum(run.host_id == here and run.subject.scenario is not None for run in ours)
-            found.setdefault((steps, tuple(sorted(hosts))), {})[forecast.system.name] = None
-    for (steps, others), systems in found.items():
+            systems_of.setdefault((steps, tuple(sorted(hosts))), {})[forecast.system.name] = None
+    for (steps, others), systems in systems_of.items():
         known = f"no step of host {here} is known"
         if steps:
             known = f"host {here} has only {count(steps, 'run')}"
@@ -135,13 +139,13 @@ def foreign_step_lines(answer: ForecastAnswer) -> Iterator[str]:
 
 def fallback_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
     """Yield a line for each system that gave another's forecasts."""
-    found: dict[tuple[str, str], list[str]] = {}
+    labels_of: dict[tuple[str, str], list[str]] = {}
     for forecast in forecasts:
         if forecast.answered_by is not None:
-            found.setdefault((forecast.system.name, forecast.answered_by), []).append(
+            labels_of.setdefault((forecast.system.name, forecast.answered_by), []).append(
                 label(forecast)
             )
-    for (system, other), labels in found.items():
+    for (system, other), labels in labels_of.items():
         yield (
             f"{system}: of {name_some(labels)} the forecast is that of {other}, because on "
             f"families of networks left out {system} was not better with confidence."

@@ -55,12 +55,12 @@ def history(
     rows = warehouse.query("figures", words=configuration, metric=metric, node_type=node_type)
     if rows.is_empty():
         raise BadInput(_nothing(warehouse, configuration, metric, node_type))
-    series = [one for _, one in rows.group_by(_KEYS, maintain_order=True)]
+    series = [figure for _, figure in rows.group_by(_KEYS, maintain_order=True)]
     if form != "table":
         print_frame(rows, form)
     else:
-        for one in series[:most]:
-            _print(one)
+        for figure in series[:most]:
+            _print(figure)
         print_text(f"{count(len(series), 'figure')} of {count(_runs(rows), 'run')}")
         if len(series) > most:
             print_text(f"{len(series) - most} more: --most {len(series)}, or more words")
@@ -96,18 +96,18 @@ def _listed(names: list[str]) -> str:
     return "; ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _title(one: pl.DataFrame) -> str:
-    row = one.row(0, named=True)
+def _title(rows: pl.DataFrame) -> str:
+    row = rows.row(0, named=True)
     parts = [row["label"], row["point"], row["metric"]]
     if row["node_type"] is not None and row["node_type"] not in row["label"]:
         parts.insert(1, row["node_type"])
     return ", ".join(filter(None, parts))
 
 
-def _print(one: pl.DataFrame) -> None:
-    unit, key = one["unit"][0], one["comparable_id"][0]
-    median: float = one.select(pl.col("value").median()).item()
-    print_text(f"{_title(one)} ({key}): median {median:.4g} {unit}")
+def _print(figure: pl.DataFrame) -> None:
+    unit, key = figure["unit"][0], figure["comparable_id"][0]
+    median: float = figure.select(pl.col("value").median()).item()
+    print_text(f"{_title(figure)} ({key}): median {median:.4g} {unit}")
     columns = [
         TableColumn("", is_number=True),
         TableColumn(f"value, {unit}", is_key=True, is_number=True),
@@ -127,7 +127,7 @@ def _print(one: pl.DataFrame) -> None:
             f"{row['study']}/{row['repeat']}",
             row["run_id"],
         ]
-        for number, row in enumerate(one.to_dicts(), start=1)
+        for number, row in enumerate(figure.to_dicts(), start=1)
     ]
     print_rows(columns, rows)
 
@@ -157,20 +157,22 @@ def show(
     """
     warehouse = history_here()
     runs = warehouse.query("runs")["run_id"]
-    found = [run for run in runs if run == run_id] or [run for run in runs if run.endswith(run_id)]
-    if len(found) != 1:
-        what = "no run is" if not found else f"{len(found)} runs are"
-        near = list(_near(run_id, runs.to_list())) if not found else found
+    matching = [run for run in runs if run == run_id] or [
+        run for run in runs if run.endswith(run_id)
+    ]
+    if len(matching) != 1:
+        what = "no run is" if not matching else f"{len(matching)} runs are"
+        near = list(_near(run_id, runs.to_list())) if not matching else matching
         raise BadInput(f"{what} {run_id}; there is {_listed(near)}")
-    for line in lines_of(warehouse, found[0]):
+    for line in lines_of(warehouse, matching[0]):
         print_text(line)
 
 
 def _near(run_id: str, runs: list[str]) -> Iterator[str]:
     """Yield runs whose id has a part in common with this one, or else the newest."""
     parts = [part for part in run_id.split("-") if part]
-    found = [run for run in runs if any(part in run for part in parts)]
-    yield from found[-_LISTED:] or runs[-3:]
+    alike = [run for run in runs if any(part in run for part in parts)]
+    yield from alike[-_LISTED:] or runs[-3:]
 
 
 # What `stepcast show` prints of a run.
@@ -202,9 +204,9 @@ def lines_of(warehouse: Warehouse, run_id: str) -> Iterator[str]:
         yield f"over time: stepcast history {row['comparable_id']}"
 
 
-def _figure(one: _Row) -> tuple[str, str]:
-    name = ", ".join(filter(None, (one["metric"], one["point"])))
-    return name, f"{one['value']:.6g} {one['unit']}"
+def _figure(row: _Row) -> tuple[str, str]:
+    name = ", ".join(filter(None, (row["metric"], row["point"])))
+    return name, f"{row['value']:.6g} {row['unit']}"
 
 
 def _about(row: _Row) -> Iterator[str]:

@@ -26,7 +26,8 @@ class NodeType(Record):
     everything else accordingly (`profilers.steady.core_quota`), whatever the host does now
     (None: of the host's). `usd_per_hour`: None: not declared. `gpu`: words of the name that the
     driver gives each of its GPUs, `gpus` how many it has, and `gpu_link` what joins them.
-    `memory_gib`: of the machine, as its provider says; nothing enforces it.
+    `memory_gib`: of the machine, as its provider says; nothing enforces it. `efa`: it has the
+    Elastic Fabric Adapter of EC2, over which NCCL needs no TCP.
 
     With a single inter-op thread, chance at start-up decides whether a gradient is sent at once or
     behind the rest of the backward pass, and starts of one job differ by a tenth in throughput;
@@ -45,6 +46,7 @@ class NodeType(Record):
     gpus: int = Field(default=1, ge=1)
     gpu_link: Literal["PCIe", "NVLink", "NVSwitch"] | None = None
     memory_gib: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    efa: bool = False
 
 
 GPU = "gpu."

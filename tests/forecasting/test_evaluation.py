@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from forecasting.evaluation import PaperEvaluation, evaluate, evaluate_papers
+from forecasting.findings.srift import SriftFindings
 from studies.rounds import Round
 from tests.reference import REFERENCE, first_round
 from tests.synthetic import CAPTURING, STUDY
@@ -44,24 +45,27 @@ def test_a_round_has_its_scenarios_whether_or_not_they_were_judged(
 def test_a_round_of_traces_is_about_traces(evaluation: Callable[[str], PaperEvaluation]) -> None:
     found = evaluation(STUDY)
     assert (found.about.study, found.about.repeat) == ("paper", 1)
-    assert [traced_step.dnn for traced_step in found.traced_steps] == ["small_cnn", "alexnet"]
-    assert found.convergence is not None
+    assert [steps.dnn for steps in found.async_sgd.traced_steps] == [
+        "small_cnn",
+        "alexnet",
+    ]
+    assert found.async_sgd.convergence is not None
     assert found.links is not None
-    assert {server.dnn for server in found.servers} == {"small_cnn", "alexnet"}
-    none = (found.step_times, found.data_parallel, found.components, found.by_operations)
-    assert none == (None,) * 4
+    assert {server.dnn for server in found.async_sgd.servers} == {"small_cnn", "alexnet"}
+    assert found.srift == SriftFindings(None, None, None)
+    assert found.ceer is None
     assert found.errors is None, "nothing was judged"
-    assert found.reuse is None
-    assert found.captures.http2 is None
-    assert not found.captures.overheads
-    assert not found.captures.windows
+    assert found.predictddl is None
+    assert found.async_sgd.http2 is None
+    assert not found.async_sgd.overheads
+    assert not found.async_sgd.windows
 
 
 @pytest.mark.exhaustive
 def test_captures_are_in_it_if_packets_were_captured(
     evaluation: Callable[[str], PaperEvaluation],
 ) -> None:
-    captures = evaluation(CAPTURING).captures
+    captures = evaluation(CAPTURING).async_sgd
     assert captures.http2 is not None and captures.http2.step is not None
     assert len(captures.windows) == captures.end_times.height == captures.orders.height == 2
 
@@ -72,9 +76,10 @@ def test_a_round_of_all_reduces_is_about_all_reduces(home: Path) -> None:
     copy_kept_runs(REFERENCE, warehouse.landing, [run.run_id for run in bare.runs])
     assert evaluate(bare, warehouse).largest_errors is None
     found = evaluate_papers(bare, warehouse)
-    assert found.data_parallel is not None and found.components is not None
-    assert not found.data_parallel.allreduces
-    assert found.components.allreduces is None
-    none = (found.convergence, found.by_operations, found.step_times)
-    assert none == (None,) * 3
-    assert not any((found.comparisons, found.traced_steps, found.servers))
+    assert found.srift.data_parallel is not None and found.srift.components is not None
+    assert not found.srift.data_parallel.allreduces
+    assert found.srift.components.allreduces is None
+    assert found.srift.step_times is None and found.ceer is None
+    traced = found.async_sgd
+    assert traced.convergence is None
+    assert not any((traced.comparisons, traced.traced_steps, traced.servers))

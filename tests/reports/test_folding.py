@@ -2,14 +2,14 @@
 
 import pytest
 
-from reports.html import contents_list, fold_sections, group_sections, sections
+from reports.html import contents_list, fold_sections, group_sections
 from tests.reports.pages import Balanced
 
 PARTS = ("<h2>Links &amp; more</h2><p>a</p><h2>S</h2>b", "", "<h2>Links &amp; more</h2>c")
 
 
 def test_a_part_may_hold_several_sections() -> None:
-    found = sections(PARTS)
+    found = group_sections({"": PARTS})
     assert [one.title for one in found] == ["Links &amp; more", "S", "Links &amp; more"]
     assert [one.key for one in found] == ["links-amp-more", "s", "links-amp-more-2"]
     assert [one.body for one in found] == ["<p>a</p>", "b", "c"]
@@ -17,18 +17,16 @@ def test_a_part_may_hold_several_sections() -> None:
 
 def test_what_has_no_heading_is_refused() -> None:
     with pytest.raises(ValueError, match="begins with its <h2>, this one with '<p>stray"):
-        sections(["<p>stray</p><h2>S</h2>"])
+        group_sections({"": ["<p>stray</p><h2>S</h2>"]})
 
 
 def test_a_title_without_letters_has_a_key() -> None:
-    assert [section.key for section in sections(["<h2>β</h2>", "<h2>α</h2>"])] == [
-        "section",
-        "section-2",
-    ]
+    found = group_sections({"": ["<h2>β</h2>", "<h2>α</h2>"]})
+    assert [section.key for section in found] == ["section", "section-2"]
 
 
 def test_links_lead_into_what_is_folded() -> None:
-    found = sections(PARTS)
+    found = group_sections({"": PARTS})
     html = contents_list(found) + fold_sections(found)
     assert Balanced(html).open == []
     for one in found:

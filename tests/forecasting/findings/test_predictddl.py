@@ -319,4 +319,3 @@ def test_without_a_reused_model_there_is_nothing(made: tuple[Round, Path]) -> No
     warehouse = Warehouse(folder.parent)
     assert reuse(round_, none, folder, warehouse) is None
     assert reuse(round_, judged(round_, {"ernest_pooled": 1.0}), folder, warehouse) is None
-    assert section.reuse_section(None) == predictddl.regressions_section(None) == ""

@@ -30,7 +30,7 @@ from tests.models.gpu_step.public import (
     scenario,
 )
 from warehouse.inputs import Refusal
-from warehouse.records import BadInput
+from warehouse.records import BadInput, NodeGroup, Scenario, Strategy
 
 
 @cache
@@ -144,6 +144,41 @@ def test_what_it_says_nothing_of() -> None:
     assert "no data sheet of a GPU of gpu.mine" in unknown.reason
     processor = GPU_STEP.rests_on(scenario("emu.avx2.1c"))
     assert isinstance(processor, Refusal) and processor.foreign
+
+
+def several(node_type: str, workers: int, devices: int, **load: Any) -> Scenario:
+    strategy = Strategy(kind="all_reduce", workers=workers, devices_per_node=devices)
+    group = NodeGroup(role="worker", node_type=node_type, count=workers)
+    one = scenario(node_type, **{"dnn": "large", "batch_size": 64, **load})
+    return one.model_copy(update={"strategy": strategy, "nodes": (group,)})
+
+
+def seconds_of(asked: Scenario) -> float:
+    return float(model().predict([asked])["value"][0])
+
+
+def test_several_gpus_exchange_gradients_over_the_links_of_the_catalogue() -> None:
+    alone = seconds_of(several("p4d.24xlarge", 1, 1))
+    single = model().predict([scenario("p4d.24xlarge", dnn="large", batch_size=64)])["value"][0]
+    assert alone == pytest.approx(single)
+    within, across = (seconds_of(several("p4d.24xlarge", nodes, 8)) for nodes in (1, 4))
+    assert alone < within < across
+    # An instance with the Elastic Fabric Adapter beside one of the same GPU that has TCP alone.
+    assert seconds_of(several("g5.8xlarge", 4, 1)) < seconds_of(several("g5.4xlarge", 4, 1))
+    detail = model().detail(several("g5.4xlarge", 4, 1))
+    assert (detail["gpus"], detail["scaling_n"]) == (4, 0)
+    assert detail["exchange_s"] > 0
+    assert model().detail(scenario("g5.4xlarge"))["exchange_s"] is None
+    # A network as fast as asked is not held to what TCP does.
+    asked = several("g5.8xlarge", 4, 1).model_copy(update={"link_mbps": 100.0})
+    assert seconds_of(asked) > seconds_of(several("g5.8xlarge", 4, 1))
+    assert model().detail(asked)["binds"] == "exchange"
+
+
+def test_buckets_need_memory_beside_gradients() -> None:
+    alone = model().detail(scenario("p4d.24xlarge", dnn="large", batch_size=64))["peak_bytes"]
+    wrapped = model().detail(several("p4d.24xlarge", 1, 8))["peak_bytes"]
+    assert 0 < wrapped - alone <= 4 * 2**20 * 4
 
 
 def test_a_fit_that_is_read_again_forecasts_the_same() -> None:

@@ -12,11 +12,16 @@ from models.gpu_step.system import GPU_STEP
 from pipelines.cli.device_answer import bounded_by_loader, print_devices
 from profilers.probe import STEP_TIME
 from tests.profilers.torch_jobs import single
-from warehouse.records import NodeGroup
+from warehouse.records import NodeGroup, Strategy
 
 GIB = 2**30
 DETAIL: dict[str, Any] = {
     "binds": "host",
+    "gpus": 1,
+    "alone_s": 0.05,
+    "exchange_s": None,
+    "scaling_percent": None,
+    "scaling_n": None,
     "gpu_s": 0.02,
     "host_s": 0.05,
     "host_rests_on": "public",
@@ -112,3 +117,15 @@ def test_a_step_waits_for_its_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert fast == forecast()
     nothing = replace(forecast(), value=None)
     assert bounded_by_loader(nothing, 50.0) == nothing
+
+
+def test_gpus_that_train_together_say_how_they_scale(capsys: pytest.CaptureFixture[str]) -> None:
+    one = forecast(gpus=8, alone_s=0.04, exchange_s=0.02, scaling_percent=7.2, scaling_n=87)
+    strategy = Strategy(kind="all_reduce", workers=2, devices_per_node=4)
+    group = NodeGroup(role="worker", node_type="gpu.mine", count=2)
+    asked = one.scenario.model_copy(update={"strategy": strategy, "nodes": (group,)})
+    _, _, titles, _, row, *under = lines(replace(one, scenario=asked), capsys)
+    assert titles.split()[:3] == ["nodes", "GPUs", "step"]
+    assert row.split()[:5] == ["2", "×", "gpu.mine", "8", "50"]
+    scales = "  a GPU alone 40 ms, exchanges 20 ms: scaling 80 %; past error 7 %, n = 87"
+    assert scales in under

@@ -1,0 +1,154 @@
+"""A step of data-parallel training on several GPUs: passes, and collectives beside them.
+
+`distributed` (DistributedDataParallel): gradients go into buckets in the order in which backward
+makes them, which is that of the parameters reversed; each full bucket is reduced on a stream
+beside the passes, one after the other, and the optimizer waits for the last (Li et al., PyTorch
+Distributed, VLDB 2020, section 3.2). `sharded` (FullyShardedDataParallel, ZeRO-3): each unit of
+layers gathers its parameters before its forward and its backward, the next one beside it, and
+scatters its gradients after (Zhao et al., PyTorch FSDP, VLDB 2023, section 3).
+
+While a collective runs, passes take `contention` times as long; the slowest of all GPUs is waited
+for, so passes take `straggling` more each time that their number doubles (Srift, section 4.3, has
+both as one factor). Micro-steps before the last of an accumulation exchange nothing (`no_sync`);
+sharded ones gather and scatter in each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import log2
+
+import numpy as np
+
+from models.gpu_step.collectives import Collectives, Topology
+
+FIRST_BUCKET_BYTES = 2**20
+BUCKET_BYTES = 25 * 2**20
+_BACKWARD = 2 / 3
+"""Of both passes: as many products for the inputs' gradients, and for the weights', as forward."""
+_UNITS = 32
+"""Units of a sharded network at most: about the blocks of a transformer."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Seconds of one GPU's forward and backward of a micro-step, and of its optimizer's step."""
+
+    passes_s: float
+    optimizer_s: float
+    accumulate: int = 1
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of a step of one GPU alone."""
+        return self.passes_s * self.accumulate + self.optimizer_s
+
+
+@dataclass(frozen=True)
+class Interference:
+    """How much longer passes take beside a collective, and for each doubling of the GPUs.
+
+    Both are shares: 0 is none.
+    """
+
+    contention: float = 0.0
+    straggling: float = 0.0
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What is exchanged: bytes of each parameter's gradient, in order, and how long that takes."""
+
+    sizes_bytes: tuple[float, ...]
+    collectives: Collectives
+    topology: Topology
+    cluster: str = ""
+
+    @cached_property
+    def reductions(self) -> list[tuple[float, float]]:
+        """When each bucket is full, as share of backward, and seconds of its all-reduce."""
+        filled = buckets(self.sizes_bytes)
+        sizes = np.array([size_bytes for _, size_bytes in filled])
+        seconds = self.collectives.all_reduce_s(sizes, self.topology, self.cluster)
+        return [(share, float(one)) for (share, _), one in zip(filled, seconds, strict=True)]
+
+    @cached_property
+    def gathers_s(self) -> list[float]:
+        """Seconds in which the parameters of each unit are gathered, or its gradients scattered."""
+        sizes = np.array(_units(self.sizes_bytes))
+        seconds = self.collectives.all_gather_s(sizes, self.topology, self.cluster)
+        return [float(one) for one in seconds]
+
+
+def distributed_s(passes: Passes, exchange: Exchange, interference: Interference) -> float:
+    """Return seconds of a step of DistributedDataParallel."""
+    slower = _straggling(exchange, interference)
+    forward_s = passes.passes_s * (1 - _BACKWARD) * slower
+    backward_s = passes.passes_s * _BACKWARD * slower
+    clock = reduced = forward_s
+    done_s = 0.0
+    for share, reduction_s in exchange.reductions:
+        work_s = share * backward_s - done_s
+        clock += _beside(work_s, reduced - clock, interference.contention)
+        done_s += work_s
+        reduced = max(clock, reduced) + reduction_s
+    alone_s = (passes.accumulate - 1) * (forward_s + backward_s)
+    return alone_s + max(clock, reduced) + passes.optimizer_s
+
+
+def buckets(sizes_bytes: Sequence[float]) -> list[tuple[float, float]]:
+    """Return when each bucket is full, as share of backward, and its bytes.
+
+    Gradients come in the reverse order of parameters, at even intervals: large matrices of dense
+    layers have as much work for a byte as others only at equal batch and length.
+    """
+    found, filled, limit = list[tuple[float, float]](), 0.0, FIRST_BUCKET_BYTES
+    for place, size_bytes in enumerate(reversed(sizes_bytes), start=1):
+        filled += size_bytes
+        if filled >= limit or place == len(sizes_bytes):
+            found.append((place / len(sizes_bytes), filled))
+            filled, limit = 0.0, BUCKET_BYTES
+    return found
+
+
+def sharded_s(passes: Passes, exchange: Exchange, interference: Interference) -> float:
+    """Return seconds of a step of FullyShardedDataParallel.
+
+    Gathers and scatters share a stream: while a unit works, the next one is gathered.
+    """
+    gathers_s = exchange.gathers_s
+    each_s = passes.passes_s * _straggling(exchange, interference) / len(gathers_s)
+    forward = [(each_s * (1 - _BACKWARD), gather_s, 0.0) for gather_s in gathers_s]
+    backward = [(each_s * _BACKWARD, gather_s, gather_s) for gather_s in reversed(gathers_s)]
+    work = (forward + backward) * passes.accumulate
+    clock, gathered = 0.0, work[0][1]
+    stream = gathered
+    for place, (work_s, _, scattering_s) in enumerate(work):
+        start = max(clock, gathered)
+        if place + 1 < len(work):
+            stream = gathered = max(stream, start) + work[place + 1][1]
+        clock = start + _beside(work_s, stream - start, interference.contention)
+        if scattering_s:
+            stream = max(stream, clock) + scattering_s
+    return max(stream, clock) + passes.optimizer_s / exchange.topology.ranks
+
+
+def _units(sizes_bytes: Sequence[float]) -> list[float]:
+    """Return bytes of units of consecutive parameters, about equally many in each."""
+    count = min(_UNITS, len(sizes_bytes))
+    bounds = [round(unit * len(sizes_bytes) / count) for unit in range(count + 1)]
+    return [sum(sizes_bytes[a:b]) for a, b in pairwise(bounds)]
+
+
+def _straggling(exchange: Exchange, interference: Interference) -> float:
+    return 1 + interference.straggling * log2(exchange.topology.ranks)
+
+
+def _beside(work_s: float, beside_s: float, contention: float) -> float:
+    """Return how long work takes of which the first `beside_s` seconds are beside a collective."""
+    slowed_s = work_s * (1 + contention)
+    if slowed_s <= beside_s:
+        return slowed_s
+    beside_s = max(beside_s, 0.0)
+    return beside_s + work_s - beside_s / (1 + contention)

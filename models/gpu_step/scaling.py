@@ -1,0 +1,327 @@
+"""How training scales: steps of the same batch a GPU on few GPUs and on more, as others timed them.
+
+What one GPU needs is taken from the source itself, so that only the exchange is judged. Parameters
+of networks are those of their papers and model zoos; sources do not tell them. A network whose
+variant is not told (DeepSpeech 2, NCF of `ddp_step_time_sia`) is left out.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from statistics import fmean
+from typing import Any, Literal
+
+import polars as pl
+
+from models.gpu_step.collectives import Collectives, Topology
+from models.gpu_step.data_parallel import (
+    Exchange,
+    Interference,
+    Passes,
+    distributed_s,
+    sharded_s,
+)
+
+Fields = Mapping[str, Any]
+Rows = Mapping[tuple[str, str], list[dict[str, Any]]]
+Kind = Literal["all_reduce", "sharded"]
+TCP_BPS = 5e9 / 8
+"""Of a connection between instances of EC2 without the Elastic Fabric Adapter (AWS, EC2 User Guide,
+network bandwidth: 5 Gb/s a flow): NCCL's ring crosses the network over one of them."""
+_GPUS = 8
+_OPTIMIZER = 0.03
+"""Share of a step of one GPU that is the optimizer's."""
+_HALVINGS = 16
+"""Of the interval in which the time of one GPU is sought."""
+_MOST = 60
+"""Scalings of a source that interference is fitted to."""
+_CONTENTIONS = (0.0, 0.1, 0.2, 0.3)
+_STRAGGLINGS = (0.0, 0.005, 0.01, 0.02, 0.03)
+
+Network = tuple[float, int]
+"""Parameters in millions, and tensors of them, all alike."""
+_SIA: Mapping[str, Network] = {
+    "bert": (109.5, 199),  # BERT-base (Devlin et al.)
+    "imagenet": (25.6, 161),  # ResNet-50 (He et al.)
+    "cifar10": (11.2, 62),  # ResNet-18
+    "yolov3": (61.9, 222),  # Redmon and Farhadi
+}
+_LAMBDA: Mapping[str, Network] = {
+    "resnet50": (25.6, 161),
+    "inception3": (23.8, 190),
+    "inception4": (42.7, 300),
+    "vgg16": (138.4, 32),
+}
+_VGG16_MB = (*[0.01] * 4, *[0.4] * 4, *[1.8] * 6, *[6.3] * 12, 411.0, 0.02, 67.1, 0.02, 16.4, 0.0)
+"""Megabytes of gradients in order: three dense layers are nine tenths of it."""
+_LINKS = (
+    ("A100-SXM4", 300e9),
+    ("V100-SXM3", 150e9),
+    ("A100-PCIE", 16e9),
+    ("RTX_A6000", 16e9),
+    ("GeForce_RTX_30", 16e9),
+    ("RTX_8000", 8e9),
+    ("RTX_2080", 8e9),
+)
+"""Rated bytes/s by a word in a system's name; bridges of NVLink join pairs, so rings cross PCIe."""
+_MPT_LAYERS = {"125m": 12, "350m": 24, "760m": 24, "1b": 24, "3b": 32, "7b": 32}
+_TENSORS_A_LAYER = 10
+_RDMA_BPS = 200e9
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Seconds of a step on the fewest GPUs of a source and on more, with the same batch a GPU."""
+
+    source: str
+    network: str
+    kind: Kind
+    sizes_bytes: tuple[float, ...]
+    accumulate: int
+    fewest: Topology
+    fewest_s: float
+    more: Topology
+    more_s: float
+
+    @property
+    def factor(self) -> float:
+        """How many times as long a step takes: 1 is linear scaling."""
+        return self.more_s / self.fewest_s
+
+
+def read_collectives(rows: Rows) -> pl.DataFrame:
+    """Return timed all-reduces as `collectives.fit` takes them, and all-gathers beside them.
+
+    Columns: collective, cluster, devices, nodes, link_bps, network_bps, size_bytes, seconds. Sizes
+    within a fifth of each other are one row.
+    """
+    timed = []
+    for mapping in (
+        "nccl_allreduce_fp16",
+        "nccl_allreduce_large_fp16",
+        "nccl_allgather_large_fp16",
+    ):
+        for row in rows.get(("transformers", mapping), ()):
+            devices, nodes = int(row["gpus_per_node"]), int(row["nodes"])
+            gathers = row["collective"] == "all_gather"
+            size = 2 * row["elements"] * (devices * nodes if gathers else 1)
+            link = 100e9 if devices == 2 else 300e9  # four of twelve links join a pair of four
+            # Between nodes it is TCP: 10 Gb/s for the card of each GPU.
+            where = ("estimate-train-time", devices, nodes, link, 1.25e9 * devices)
+            timed.append((row["collective"], *where, size, row["value"]))
+    for row in rows.get(("nccl_tests_aws", "allreduce_nccl_tests"), ()):
+        where = ("p4de", int(row["gpus_per_node"]), int(row["nodes"]), 300e9, 50e9)
+        timed.append((row["collective"], *where, row["size_bytes"], row["value"]))
+    columns = {
+        "collective": pl.String,
+        "cluster": pl.String,
+        "devices": pl.Int64,
+        "nodes": pl.Int64,
+        "link_bps": pl.Float64,
+        "network_bps": pl.Float64,
+        "size_bytes": pl.Float64,
+        "seconds": pl.Float64,
+    }
+    frame = pl.DataFrame(timed, schema=columns, orient="row")
+    keys = [name for name in columns if name not in ("size_bytes", "seconds")]
+    near = (4 * pl.col("size_bytes").log(2)).floor().alias("near")
+    return (
+        frame.group_by(*keys, near)
+        .agg(pl.col("size_bytes", "seconds").log().mean().exp())
+        .drop("near")
+        .sort(*keys, "size_bytes")
+    )
+
+
+def read_scalings(rows: Rows) -> tuple[Scaling, ...]:
+    """Return what sources tell of scaling."""
+    return (
+        *_sia(rows.get(("sia", "ddp_step_time_sia"), ())),
+        *_lambda(rows.get(("lambda", "tf_cnn_benchmarks_lambda"), ())),
+        *_mpt(rows.get(("mpt", "mpt_training_a100"), ())),
+    )
+
+
+def _sia(rows: Iterable[Fields]) -> Iterator[Scaling]:
+    """Yield scalings of even placements from one GPU on."""
+    steps = [row for row in rows if row["metric"] == "step_time_s" and row["network"] in _SIA]
+    alone = _means(
+        ((row["network"], row["batch"]), row["value"]) for row in steps if row["gpus"] == 1
+    )
+    keys = ("network", "batch", "gpus", "nodes", "placement")
+    more = _means((tuple(row[key] for key in keys), row["value"]) for row in steps)
+    for (network, batch, gpus, nodes, placement), seconds in more.items():
+        if gpus == 1 or len(set(str(placement))) > 1 or (network, batch) not in alone:
+            continue
+        link_bps, network_bps = 8e9, TCP_BPS
+        yield Scaling(
+            "ddp_step_time_sia",
+            network,
+            "all_reduce",
+            _alike(_SIA[network]),
+            1,
+            Topology(1, 1, link_bps, network_bps),
+            alone[network, batch],
+            Topology(gpus // nodes, nodes, link_bps, network_bps),
+            seconds,
+        )
+
+
+def _lambda(rows: Iterable[Fields]) -> Iterator[Scaling]:
+    keys = ("system", "network", "precision", "distortions", "batch")
+    found = _means(
+        ((*(row[key] for key in keys), row["gpus"]), row["value"])
+        for row in rows
+        if row["network"] in _LAMBDA
+    )
+    for (system, network, *others, gpus), samples_per_s in found.items():
+        link_bps = next((bps for word, bps in _LINKS if word in system), None)
+        alone = found.get((system, network, *others, 1))
+        if gpus == 1 or alone is None or link_bps is None:
+            continue
+        batch = others[-1]
+        megabytes = _VGG16_MB if network == "vgg16" else ()
+        yield Scaling(
+            "tf_cnn_benchmarks_lambda",
+            network,
+            "all_reduce",
+            tuple(1e6 * one for one in megabytes) or _alike(_LAMBDA[network]),
+            1,
+            Topology(1, 1, link_bps, link_bps),
+            batch / alone,
+            Topology(gpus, 1, link_bps, link_bps),
+            batch * gpus / samples_per_s,
+        )
+
+
+def _mpt(rows: Iterable[Fields]) -> Iterator[Scaling]:
+    """Yield scalings without activation checkpointing, from the fewest nodes that are told."""
+    keys = ("device", "network", "sequence_length", "batch", "accumulate", "mode")
+    groups: dict[tuple[Any, ...], list[Fields]] = defaultdict(list)
+    for row in rows:
+        if row["checkpointing"] == "False" and row["network"] in _MPT_LAYERS:
+            groups[tuple(row[key] for key in keys)].append(row)
+    for (_, network, _, _, accumulate, _), group in groups.items():
+        fewest, *others = sorted(group, key=lambda row: int(row["gpus"]))
+        tensors = _MPT_LAYERS[network] * _TENSORS_A_LAYER
+        for row in others:
+            yield Scaling(
+                "mpt_training_a100",
+                network,
+                "sharded",
+                tuple([2.0 * row["parameters"] / tensors] * tensors),
+                accumulate,
+                Topology(_GPUS, fewest["gpus"] // _GPUS, 300e9, _RDMA_BPS),
+                fewest["tokens"] / fewest["value"],
+                Topology(_GPUS, row["gpus"] // _GPUS, 300e9, _RDMA_BPS),
+                row["tokens"] / row["value"],
+            )
+
+
+def _means(values: Iterable[tuple[tuple[Any, ...], float]]) -> dict[tuple[Any, ...], float]:
+    found: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    for key, value in values:
+        found[key].append(value)
+    return {key: fmean(several) for key, several in found.items()}
+
+
+def _alike(network: Network) -> tuple[float, ...]:
+    millions, tensors = network
+    return tuple([4e6 * millions / tensors] * tensors)
+
+
+# Forecasts of it.
+
+
+def forecast_s(scaling: Scaling, collectives: Collectives, interference: Interference) -> float:
+    """Return seconds of a step on more GPUs, from that on the fewest alone."""
+    fewest = Exchange(scaling.sizes_bytes, collectives, scaling.fewest)
+    more = Exchange(scaling.sizes_bytes, collectives, scaling.more)
+    return _forecast_s(scaling, fewest, more, interference)
+
+
+def _forecast_s(
+    scaling: Scaling, fewest: Exchange, more: Exchange, interference: Interference
+) -> float:
+    """Return the same; what a step would take on one GPU is found by halving."""
+    if scaling.fewest.ranks == 1:
+        return _step_s(scaling, scaling.fewest_s, more, interference)
+    low, high = 0.0, scaling.fewest_s
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        step_s = _step_s(scaling, middle, fewest, interference)
+        low, high = (low, middle) if step_s > scaling.fewest_s else (middle, high)
+    return _step_s(scaling, low, more, interference)
+
+
+def _step_s(
+    scaling: Scaling, alone_s: float, exchange: Exchange, interference: Interference
+) -> float:
+    passes_s = alone_s * (1 - _OPTIMIZER) / scaling.accumulate
+    passes = Passes(passes_s, alone_s * _OPTIMIZER, scaling.accumulate)
+    step = sharded_s if scaling.kind == "sharded" else distributed_s
+    return step(passes, exchange, interference)
+
+
+def fit_interference(scalings: Sequence[Scaling], collectives: Collectives) -> Interference:
+    """Return contention and straggling with the least mean error, each source counting alike."""
+    by_source: dict[str, list[Scaling]] = defaultdict(list)
+    for scaling in scalings:
+        by_source[scaling.source].append(scaling)
+    thinned = [
+        [ours[place * len(ours) // count] for place in range(count)]
+        for ours in by_source.values()
+        for count in [min(len(ours), _MOST)]
+    ]
+
+    exchanges = {
+        (one.sizes_bytes, topology): Exchange(one.sizes_bytes, collectives, topology)
+        for ours in thinned
+        for one in ours
+        for topology in (one.fewest, one.more)
+    }
+
+    def error(one: Scaling, interference: Interference) -> float:
+        fewest = exchanges[one.sizes_bytes, one.fewest]
+        more = exchanges[one.sizes_bytes, one.more]
+        return abs(log(_forecast_s(one, fewest, more, interference) / one.more_s))
+
+    def missed(interference: Interference) -> float:
+        return fmean(fmean(error(one, interference) for one in ours) for ours in thinned)
+
+    choices = [
+        Interference(contention, straggling)
+        for contention in _CONTENTIONS
+        for straggling in _STRAGGLINGS
+    ]
+    return min(choices, key=missed) if thinned else Interference()
+
+
+@dataclass(frozen=True)
+class JudgedScaling:
+    """What was measured, and the seconds forecast by a fit that had not seen its source."""
+
+    scaling: Scaling
+    forecast_s: float
+
+    @property
+    def error(self) -> float:
+        """Logarithm of forecast over measured."""
+        return log(self.forecast_s / self.scaling.more_s)
+
+
+def judged_sources(
+    scalings: Sequence[Scaling], collectives: Collectives
+) -> tuple[JudgedScaling, ...]:
+    """Return each scaling as forecast with interference of the other sources."""
+    judged = []
+    for source in sorted({one.source for one in scalings}):
+        others = [one for one in scalings if one.source != source]
+        interference = fit_interference(others, collectives)
+        judged += [
+            JudgedScaling(one, forecast_s(one, collectives, interference))
+            for one in scalings
+            if one.source == source
+        ]
+    return tuple(judged)

@@ -1,0 +1,91 @@
+"""A step of several GPUs: by hand where buckets are few, and at its limits."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from models.gpu_step.collectives import Collectives, Topology, fit
+from models.gpu_step.data_parallel import (
+    BUCKET_BYTES,
+    FIRST_BUCKET_BYTES,
+    Exchange,
+    Interference,
+    Passes,
+    buckets,
+    distributed_s,
+    sharded_s,
+)
+
+NONE = Interference()
+USUAL = fit(pl.DataFrame())
+ALONE = Topology(1, 1, 300e9, 50e9)
+
+
+class Constant(Collectives):
+    """Collectives that take a second each, whatever they move."""
+
+    def all_reduce_s(self, sizes_bytes: object, topology: Topology, cluster: str = "") -> object:  # type: ignore[override]
+        return np.ones(len(sizes_bytes))  # type: ignore[arg-type]
+
+
+def exchange(*sizes_bytes: float, topology: Topology | None = None) -> Exchange:
+    return Exchange(sizes_bytes, Constant(()), topology or Topology(2, 1, 300e9, 50e9))
+
+
+def test_buckets_fill_from_the_last_parameter_on() -> None:
+    sizes = (10.0, float(BUCKET_BYTES), 5.0, float(FIRST_BUCKET_BYTES))
+    assert buckets(sizes) == [
+        (0.25, FIRST_BUCKET_BYTES),
+        (0.75, BUCKET_BYTES + 5.0),
+        (1.0, 10.0),
+    ]
+
+
+def test_reductions_run_beside_backward_and_the_optimizer_waits() -> None:
+    # Forward 4 s, backward 8 s; two buckets are full after half and all of backward.
+    passes = Passes(12.0, 0.5)
+    two = exchange(1.0, float(FIRST_BUCKET_BYTES))
+    assert distributed_s(passes, two, NONE) == pytest.approx(4 + 8 + 1 + 0.5)
+    # Passes that last less than reductions wait for them: 1 s, then two reductions in a row.
+    short = Passes(0.0, 0.5)
+    assert distributed_s(short, two, NONE) == pytest.approx(2.5)
+
+
+def test_passes_are_slower_beside_a_reduction_and_with_every_doubling() -> None:
+    two = exchange(1.0, float(FIRST_BUCKET_BYTES))
+    passes = Passes(12.0, 0.0)
+    # The second half of backward is 4 s; one second of the first reduction does 1 / 1.25 of it.
+    beside = distributed_s(passes, two, Interference(contention=0.25))
+    assert beside == pytest.approx(4 + 4 + (1 + 4 - 0.8) + 1)
+    straggling = distributed_s(passes, two, Interference(straggling=0.1))
+    assert straggling == pytest.approx(1.1 * 12 + 1)
+
+
+def test_only_the_last_pass_of_an_accumulation_exchanges() -> None:
+    two = exchange(1.0, float(FIRST_BUCKET_BYTES))
+    once = distributed_s(Passes(12.0, 0.5), two, NONE)
+    assert distributed_s(Passes(12.0, 0.5, 3), two, NONE) == pytest.approx(once + 24)
+    # A sharded network gathers and scatters in each.
+    sharded = sharded_s(Passes(0.0, 0.0, 3), exchange(1.0), NONE)
+    assert sharded == pytest.approx(3 * sharded_s(Passes(0.0, 0.0), exchange(1.0), NONE))
+
+
+@pytest.mark.parametrize("step", [distributed_s, sharded_s])
+def test_one_gpu_is_as_fast_as_alone(step: "type[object]") -> None:
+    alone = Exchange((4e8,) * 10, USUAL, ALONE)
+    passes = Passes(0.3, 0.02, 2)
+    assert step(passes, alone, Interference(0.3, 0.02)) == pytest.approx(passes.step_s)  # type: ignore[call-arg]
+
+
+def test_a_sharded_unit_is_gathered_twice_and_scattered_once() -> None:
+    # One unit, no work: gather (half a second), gather again for backward, scatter.
+    assert sharded_s(Passes(0.0, 0.0), exchange(1.0), NONE) == pytest.approx(1.5)
+    # Two units of much work: only the first gather and the last scatter are not beside it.
+    two = exchange(1.0, 1.0)
+    assert sharded_s(Passes(60.0, 0.0), two, NONE) == pytest.approx(0.5 + 60 + 0.5)
+
+
+def test_the_optimizer_of_a_sharded_network_has_a_part_of_it() -> None:
+    four = exchange(1.0, topology=Topology(4, 1, 300e9, 50e9))
+    without = sharded_s(Passes(0.0, 0.0), four, NONE)
+    assert sharded_s(Passes(0.0, 1.0), four, NONE) == pytest.approx(without + 0.25)
