@@ -5,7 +5,7 @@ judged. Devices are left out with all boards of their chip.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import exp, log
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from models.gpu_step import gpu_time
+from models.gpu_step import collectives, gpu_time
+from models.gpu_step.collectives import Collectives, Topology
 from models.gpu_step.device import boards
 from models.gpu_step.gpu_time import GpuTime, roofline_us
 from models.gpu_step.measurements import (
@@ -25,6 +26,7 @@ from models.gpu_step.measurements import (
     read_measurements,
 )
 from models.gpu_step.memory import peak_memory
+from models.gpu_step.scaling import Scaling, judged_sources
 from models.gpu_step.system import (
     Forecasts,
     JudgedStep,
@@ -146,6 +148,9 @@ def figures(
     yield from _speedups(measured.speedups, times)
     yield _memory(measured.steps)
     yield from _intervals(families, by_device)
+    if measured.scalings:
+        yield from _collectives(measured.collectives)
+        yield from _scaling(measured)
 
 
 def _figure(
@@ -330,6 +335,89 @@ def _missed(what: str, errors: dict[str, list[float]]) -> Figure:
         n += len(ours)
     share = 100 * outside / n
     return Figure(f"intervals of 90 %, {what}: outside", n, share, share, share, "5 to 15 %")
+
+
+def _collectives(timed: pl.DataFrame) -> Iterator[Figure]:
+    """Yield all-reduces on numbers of nodes that a fit had not seen, and all-gathers."""
+    reductions = timed.filter(collective="all_reduce")
+    several = reductions.group_by("cluster").agg(pl.col("nodes").n_unique())
+    clusters = several.filter(pl.col("nodes") > 1)["cluster"].to_list()
+    errors, rated = list[float](), list[float]()
+    for cluster in clusters:
+        for nodes in sorted(set(reductions.filter(cluster=cluster)["nodes"])):
+            is_left_out = (pl.col("cluster") == cluster) & (pl.col("nodes") == nodes)
+            fitted = collectives.fit(reductions.filter(~is_left_out))
+            for row in reductions.filter(is_left_out).to_dicts():
+                error, by_rating = _collective_errors(row, fitted)
+                errors.append(error)
+                rated.append(by_rating)
+    yield _figure(
+        "all-reduces of estimate-train-time, each number of nodes left out",
+        errors,
+        "15 %",
+        beside=f"rated bandwidth {_mean(rated):.1f} %",
+    )
+    fitted = collectives.fit(reductions)
+    gathers = [
+        _collective_errors(row, fitted)[0]
+        for row in timed.filter(collective="all_gather").to_dicts()
+    ]
+    yield _figure("all-gathers there, as halves of all-reduces", gathers)
+
+
+def _collective_errors(row: Mapping[str, Any], fitted: Collectives) -> tuple[float, float]:
+    """Return relative errors of a forecast, and of bytes over rated bandwidth."""
+    topology = Topology(row["devices"], row["nodes"], row["link_bps"], row["network_bps"])
+    ways = 2 if row["collective"] == "all_reduce" else 1
+    operation = fitted.all_reduce_s if ways == 2 else fitted.all_gather_s
+    sizes_bytes = np.array([row["size_bytes"]])
+    seconds = float(operation(sizes_bytes, topology, row["cluster"])[0])
+    ranks, slowest_bps = topology.ranks, topology.link_bps
+    if topology.nodes > 1:
+        slowest_bps = min(slowest_bps, topology.network_bps)
+    rated_s = ways * (ranks - 1) / ranks * row["size_bytes"] / slowest_bps
+    return seconds / row["seconds"] - 1, rated_s / row["seconds"] - 1
+
+
+_SCALINGS: Mapping[tuple[str, bool], tuple[str, str]] = {
+    ("ddp_step_time_sia", False): ("1 to 4 T4 of a node", "7 %"),
+    ("tf_cnn_benchmarks_lambda", False): ("1 to 8 GPUs of a node, one process for all", "7 %"),
+    ("ddp_step_time_sia", True): ("1 to 16 T4 of 2 to 4 nodes, TCP", "12 %"),
+    ("mpt_training_a100", True): ("sharded, from 16 or 32 to 128 A100", "12 %"),
+}
+"""What sources tell of, within a node and across nodes, and the goal."""
+
+
+def _scaling(measured: Measurements) -> Iterator[Figure]:
+    """Yield how wrong scaling is, of sources that a fit of interference had not seen.
+
+    Beside it: linear scaling, and passes and exchanges one after the other.
+    """
+    known = collectives.fit(measured.collectives.filter(collective="all_reduce"))
+    judged = judged_sources(measured.scalings, known)
+    for (source, is_across), (what, goal) in _SCALINGS.items():
+        ours = [
+            one
+            for one in judged
+            if one.scaling.source == source and (one.scaling.more.nodes > 1) == is_across
+        ]
+        linear = _mean(1 / one.scaling.factor - 1 for one in ours)
+        beside = f"linear {linear:.1f} %"
+        if all(one.scaling.fewest.ranks == 1 for one in ours):
+            beside += f", no overlap {_mean(_one_by_one(one.scaling, known) for one in ours):.1f} %"
+        yield _figure(
+            f"scaling, {source} left out: {what}",
+            [exp(one.error) - 1 for one in ours],
+            goal,
+            beside=beside,
+        )
+
+
+def _one_by_one(scaling: Scaling, known: Collectives) -> float:
+    """Return the error of passes and one exchange of all gradients, one after the other."""
+    sizes_bytes = np.array([sum(scaling.sizes_bytes)])
+    exchange_s = float(known.all_reduce_s(sizes_bytes, scaling.more)[0])
+    return (scaling.fewest_s + exchange_s) / scaling.more_s - 1
 
 
 def forecast_ms(measured: Measurements, times: GpuTime) -> float:

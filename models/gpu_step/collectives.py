@@ -26,12 +26,13 @@ _CONSTANTS = (
     "large_us",
     "large_level_us",
     "ring_step_us",
-    "slowness",
+    "link_slowness",
+    "network_slowness",
 )
 """Of a cluster: microseconds of a small message, more for each level of the tree of nodes and for
 each megabyte; the same of large ones, more for each step of the ring between nodes; and how many
-times as long as at rated bandwidth its bytes take."""
-_EXPECTED = np.log([6.8, 5.0, 1000.0, 100.0, 150.0, 14.0, 1.3])
+times as long as at rated bandwidth bytes take on links of a node, and on the network."""
+_EXPECTED = np.log([6.8, 5.0, 1000.0, 100.0, 150.0, 14.0, 1.3, 1.3])
 """Before anything was timed: NCCL's for networks, but for megabytes of small messages, and for what
 large ones cost on a tree, which takes far longer than NCCL's 14 us a level: ours."""
 _STEP_WITHIN_US = 3.4
@@ -58,11 +59,6 @@ class Topology:
     def ranks(self) -> int:
         """All GPUs."""
         return self.devices * self.nodes
-
-    @property
-    def bus_bps(self) -> float:
-        """Bytes/s of the slowest link of a ring through all GPUs."""
-        return self.link_bps if self.nodes == 1 else min(self.link_bps, self.network_bps)
 
 
 @dataclass(frozen=True)
@@ -137,21 +133,30 @@ def fit(rows: pl.DataFrame) -> Collectives:
     )
 
 
-def _arrays(topologies: list[Topology]) -> tuple[Vector, Vector, Vector]:
+def _arrays(topologies: list[Topology]) -> tuple[Vector, Vector, Vector, Vector]:
+    """Return GPUs of a node, nodes, and seconds of a byte on links and on the network."""
     devices = np.array([one.devices for one in topologies], float)
     nodes = np.array([one.nodes for one in topologies], float)
-    return devices, nodes, np.array([one.bus_bps for one in topologies])
+    link_s = np.array([1 / one.link_bps if one.devices > 1 else 0.0 for one in topologies])
+    network_s = np.array([1 / one.network_bps if one.nodes > 1 else 0.0 for one in topologies])
+    return devices, nodes, link_s, network_s
 
 
 def _us(
-    constants: Vector, size_bytes: Vector, devices: Vector, nodes: Vector, bps: Vector
+    constants: Vector,
+    size_bytes: Vector,
+    devices: Vector,
+    nodes: Vector,
+    link_s: Vector,
+    network_s: Vector,
 ) -> Vector:
     """Return microseconds of all-reduces, each by its row of constants."""
-    small, level, per_mb, large, large_level, step, slowness = np.exp(constants).T
+    small, level, per_mb, large, large_level, step, link, network = np.exp(constants).T
     levels = 2 * np.log2(nodes)  # up the tree and down
     ranks = devices * nodes
     within = 2 * (devices - 1) * _STEP_WITHIN_US
-    bytes_us = 2 * (ranks - 1) / ranks * size_bytes / bps * 1e6 * slowness
+    byte_s = np.maximum(link * link_s, network * network_s)  # of the ring's slowest link
+    bytes_us = 2 * (ranks - 1) / ranks * size_bytes * byte_s * 1e6
     as_small = (
         small + level * levels + per_mb * size_bytes / 1e6 * np.maximum(levels / 2, 1) ** _ROOTS
     )
