@@ -128,6 +128,13 @@ def _allreduces_without(nodes: int) -> PublicSet:
         subject("nodes") != str(nodes),
         (
             Contender("srift_allreduce", "1", allreduces.fit("learned")),
+            Contender(
+                "allreduce_topology",
+                "1",
+                allreduces.fit_collectives,
+                "Latency and bandwidth by protocol and level, held to those of all clusters",
+                "ours, after NCCL and Srift, section 4.2",
+            ),
             Contender("allreduce_alpha_beta", "1", allreduces.fit("alpha_beta")),
             Contender("allreduce_rated", "1", allreduces.fit("rated")),
         ),

@@ -177,6 +177,8 @@ class Curve(Record):
         alone = {*self.workers, self.devices_per_node} == {1}
         if self.strategy == "single":
             self._check_single(alone)
+        if self.strategy == "sharded" and self.framework != "pytorch":
+            raise ValueError("strategy: sharded is of PyTorch; TensorFlow's replicas are whole")
         serverless = self.strategy != "async_parameter_server"
         rated = all(map(gpus, self.worker))  # the catalogue says which network such nodes have
         if self.link_mbps is None and not (serverless and (alone or rated)):
@@ -314,9 +316,9 @@ class Curve(Record):
     def _strategy(self, workers: int) -> Strategy:
         if self.strategy == "single":
             return Strategy(kind="single", workers=1)
-        if self.strategy == "all_reduce":
+        if self.strategy != "async_parameter_server":
             each = self.devices_per_node
-            return Strategy(kind="all_reduce", workers=workers, devices_per_node=each)
+            return Strategy(kind=self.strategy, workers=workers, devices_per_node=each)
         return Strategy(
             workers=workers, servers=self.servers, placement=self.placement, order=self.order
         )

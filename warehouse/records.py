@@ -28,7 +28,7 @@ RunStatus = Literal["ok", "failed"]
 Role = Literal["worker", "server", "neighbour"]
 Order = Literal["framework", "tic", "reverse", "random"]
 Placement = Literal["round_robin", "greedy"]
-StrategyKind = Literal["async_parameter_server", "all_reduce", "single"]
+StrategyKind = Literal["async_parameter_server", "all_reduce", "sharded", "single"]
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
 MemoryFormat = Literal["contiguous", "channels_last"]
@@ -146,7 +146,8 @@ class Strategy(Record):
     `placement` says how variables are divided among several servers. An all-reduce has no servers,
     and nothing of what concerns them; each of its workers (nodes) has `devices_per_node` ranks, and
     PyTorch wraps the network of each in DistributedDataParallel, also where there is only one.
-    `single` is one device without that wrapper.
+    `sharded` is the same with FullyShardedDataParallel, which divides parameters, gradients and the
+    optimizer's state among all ranks. `single` is one device without either wrapper.
     """
 
     kind: StrategyKind = "async_parameter_server"
@@ -160,7 +161,8 @@ class Strategy(Record):
     @model_validator(mode="before")
     @classmethod
     def _servers_by_kind(cls, fields: object) -> object:
-        if isinstance(fields, Mapping) and fields.get("kind") in ("all_reduce", "single"):
+        serverless = ("all_reduce", "sharded", "single")
+        if isinstance(fields, Mapping) and fields.get("kind") in serverless:
             return {
                 "servers": 0,
                 **({"workers": 1} if fields["kind"] == "single" else {}),
@@ -312,9 +314,9 @@ class Scenario(Record):
             return f"{load}, single{self._kinds}"
         placed = f" {strategy.placement}" if strategy.placement != "round_robin" else ""
         servers = f"M={strategy.servers}{placed}" if strategy.servers > 1 else ""
-        if strategy.kind == "all_reduce":
-            each = strategy.devices_per_node
-            servers = f"all-reduce{f' of {each} devices each' if each > 1 else ''}"
+        if not strategy.has_servers:
+            each, kind = strategy.devices_per_node, strategy.kind.replace("_", "-")
+            servers = f"{kind}{f' of {each} devices each' if each > 1 else ''}"
         parts = (
             load,
             "unshaped" if link is None else f"{link:g} Mb/s",

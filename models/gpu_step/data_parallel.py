@@ -22,13 +22,12 @@ from math import log2
 import numpy as np
 
 from models.gpu_step.collectives import Collectives, Topology
+from models.gpu_step.memory import UNITS
 
 FIRST_BUCKET_BYTES = 2**20
 BUCKET_BYTES = 25 * 2**20
 _BACKWARD = 2 / 3
 """Of both passes: as many products for the inputs' gradients, and for the weights', as forward."""
-_UNITS = 32
-"""Units of a sharded network at most: about the blocks of a transformer."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def sharded_s(passes: Passes, exchange: Exchange, interference: Interference) ->
 
 def _units(sizes_bytes: Sequence[float]) -> list[float]:
     """Return bytes of units of consecutive parameters, about equally many in each."""
-    count = min(_UNITS, len(sizes_bytes))
+    count = min(UNITS, len(sizes_bytes))
     bounds = [round(unit * len(sizes_bytes) / count) for unit in range(count + 1)]
     return [sum(sizes_bytes[a:b]) for a, b in pairwise(bounds)]
 

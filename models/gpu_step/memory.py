@@ -19,6 +19,8 @@ _BLOCK_BYTES = 512
 _CONTEXT_BYTES = 500 * 2**20
 _FRAGMENTATION = 0.04
 _SPARE = 0.05
+UNITS = 32
+"""Of a sharded network at most: about the blocks of a transformer."""
 STATE_COPIES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
 """Copies of the parameters that an optimizer keeps."""
 TEMPORARY_COPIES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 0, "adam": 1, "adamw": 1}
@@ -52,6 +54,7 @@ def peak_memory(
     optimizer: Optimizer,
     *,
     distributed: bool = False,
+    shards: int = 1,
 ) -> Memory:
     """Return the most memory of a step.
 
@@ -61,10 +64,16 @@ def peak_memory(
             gradients and activations (`networks.gpu_steps.GpuStep.peak_bytes`).
         optimizer: which keeps state, and makes temporary copies in its step.
         distributed: DistributedDataParallel has buckets beside the gradients, as large as they are.
+        shards: of FullyShardedDataParallel, one on each GPU; two units of layers are whole besides.
+            What is alive beyond the parameters counts as activations, so it is at most that much.
     """
     parameters = sum(map(rounded, parameters_bytes))
     # In the optimizer's step activations are gone, gradients and temporary copies are there.
     step = parameters * (2 + TEMPORARY_COPIES[optimizer])
+    if shards > 1:
+        copies = 2 + TEMPORARY_COPIES[optimizer] + STATE_COPIES[optimizer]
+        whole = 2 * parameters // min(UNITS, len(parameters_bytes))
+        return Memory(copies * parameters // shards + whole + max(traced_bytes - parameters, 0))
     state = (STATE_COPIES[optimizer] + distributed) * parameters
     return Memory(max(traced_bytes, step) + state)
 

@@ -26,7 +26,7 @@ import polars as pl
 
 from models.gpu_step import collectives, gpu_time, host_time, scaling
 from models.gpu_step.collectives import Collectives, Topology
-from models.gpu_step.data_parallel import Exchange, Interference, Passes, distributed_s
+from models.gpu_step.data_parallel import Exchange, Interference, Passes, distributed_s, sharded_s
 from models.gpu_step.device import Device, boards, device_of_node
 from models.gpu_step.gpu_time import GpuTime, Timing, Vector
 from models.gpu_step.host_time import HostTime, StepTiming, measured_hosts
@@ -351,12 +351,19 @@ class GpuStepModel:
         optimizer_s = alone_s * optimizer_us / total if total else 0.0
         accumulate = scenario.workload.accumulate
         passes = Passes((alone_s - optimizer_s) / accumulate, optimizer_s, accumulate)
-        sizes = tuple(4.0 * size for size in _trace(scenario).parameters)
+        is_sharded = scenario.strategy.kind == "sharded"
+        # Autocast leaves gradients in float32; FSDP's mixed precision casts what it exchanges.
+        each_bytes = 2.0 if is_sharded and scenario.workload.precision in HALF else 4.0
+        sizes = tuple(each_bytes * size for size in _trace(scenario).parameters)
         exchange = Exchange(sizes, self._parallel.collectives, _topology(scenario))
-        step_s = distributed_s(passes, exchange, self._parallel.interference)
-        return StepForecast(
-            timed.work, alone, share, step_s, sum(one for _, one in exchange.reductions)
-        )
+        interference = self._parallel.interference
+        if is_sharded:
+            exchange_s = 3 * accumulate * sum(exchange.gathers_s)
+            step_s = sharded_s(passes, exchange, interference)
+        else:
+            exchange_s = sum(one for _, one in exchange.reductions)
+            step_s = distributed_s(passes, exchange, interference)
+        return StepForecast(timed.work, alone, share, step_s, exchange_s)
 
     def _us(self, scenario: Scenario) -> tuple[TimedWork, Vector]:
         """Return works and microseconds of each; those of all boards are forecast at once."""
@@ -440,9 +447,12 @@ def _memory(scenario: Scenario, device: Device) -> tuple[Memory, int]:
     """
     load, trace = scenario.workload, _trace(scenario)
     sizes = [4 * size for size in trace.parameters]
-    distributed = scenario.strategy.kind != "single"
-    memory = peak_memory(sizes, trace.peak_bytes, load.optimizer, distributed=distributed)
-    empty = peak_memory(sizes, 0, load.optimizer, distributed=distributed)
+    kind = scenario.strategy.kind
+    distributed, shards = kind == "all_reduce", _ranks(scenario) if kind == "sharded" else 1
+    memory, empty = (
+        peak_memory(sizes, alive, load.optimizer, distributed=distributed, shards=shards)
+        for alive in (trace.peak_bytes, 0)
+    )
     each = max(memory.allocated_bytes - empty.allocated_bytes, 1) / load.batch_size
     return memory, max(int(empty.room(device) / each), 0)
 

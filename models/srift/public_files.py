@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
+from models.gpu_step import collectives
+from models.gpu_step.collectives import Collectives, Topology
 from models.srift.allreduce import LearnedBandwidth
 from models.srift.allreduce_samples import AlphaBeta, Hardware, RatedBandwidth
 from models.srift.boosting import Across, Grid
@@ -17,6 +19,8 @@ from warehouse.records import BadInput
 
 RATED_GBPS = {"polaris": 400.0, "sirius": 400.0, "sophia": 1600.0, "p4de": 400.0}
 """Of a node's network devices together, by a word in the system's name, as operators print it."""
+NVLINK_BPS = 300e9
+"""Of an A100 in each direction: all of these clusters have them."""
 MTU_BYTES = 9000
 """Logs do not say theirs; so much have the jumbo frames that networks of such clusters carry."""
 Bandwidth = LearnedBandwidth | AlphaBeta | RatedBandwidth
@@ -207,3 +211,65 @@ def _placed(rows: pl.DataFrame) -> pl.DataFrame:
     """Add `place`: how many replicas are on each node, most first."""
     digits = pl.col("placement").cast(pl.String).str.split("").list.sort(descending=True)
     return rows.with_columns(place=digits.list.join(""))
+
+
+# All-reduces by the model of collectives that forecasts of GPUs use.
+
+
+@dataclass(frozen=True)
+class PublicCollectives:
+    """A fitted model of collectives, and the nodes of each cluster that it was fitted to."""
+
+    collectives: Collectives
+    topologies: Mapping[str, Topology]
+
+    def predict(self, subjects: pl.DataFrame) -> pl.DataFrame:
+        """Return subject_id, value (seconds), low and high (NULL) of subjects on known clusters."""
+        rows = _named(subjects).filter(pl.col("place").is_in(list(self.topologies)))
+        values = [
+            float(
+                self.collectives.all_reduce_s(
+                    np.array([float(size_bytes)]),
+                    replace(known := self.topologies[place], nodes=ranks // known.devices),
+                    place,
+                )[0]
+            )
+            for place, ranks, size_bytes in rows.select(
+                "place", "world_size", "size_bytes"
+            ).iter_rows()
+        ]
+        none = pl.lit(None, pl.Float64)
+        return rows.select(
+            "subject_id", value=pl.Series(values, dtype=pl.Float64), low=none, high=none
+        )
+
+    def parameters_json(self) -> str:
+        """Return the fitted model."""
+        return json.dumps(self.collectives.fields(), sort_keys=True)
+
+
+def fit_collectives(rows: pl.DataFrame) -> PublicCollectives:
+    """Return `models.gpu_step.collectives` fitted to the rows that `fit` takes.
+
+    Raises:
+        BadInput: a system whose rated bandwidth nobody has written down.
+    """
+    seen = _named(rows)
+    topologies = {
+        row["place"]: Topology(
+            row["devices_per_node"], 1, NVLINK_BPS, _rated_gbps(row["node_type"]) * 1e9 / 8
+        )
+        for row in seen.unique("place").to_dicts()
+    }
+    timed = seen.select(
+        "size_bytes",
+        cluster="place",
+        devices="devices_per_node",
+        nodes=pl.col("world_size") // pl.col("devices_per_node"),
+        link_bps=pl.lit(NVLINK_BPS),
+        network_bps=pl.col("place").replace_strict(
+            {place: one.network_bps for place, one in topologies.items()}
+        ),
+        seconds=pl.col("value"),
+    )
+    return PublicCollectives(collectives.fit(timed), topologies)

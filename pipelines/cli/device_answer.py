@@ -190,7 +190,9 @@ def _detail(one: ScenarioForecast) -> Mapping[str, Any]:
 
 
 def _workload(one: ScenarioForecast) -> str:
-    return one.scenario.workload.label
+    """Return what a table is about: rows tell nodes, so replicas and single devices share one."""
+    is_sharded = one.scenario.strategy.kind == "sharded"
+    return f"{one.scenario.workload.label}{', sharded' if is_sharded else ''}"
 
 
 def _nodes(one: ScenarioForecast) -> str:

@@ -39,9 +39,9 @@ def predict(
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="async_parameter_server, all_reduce (DistributedDataParallel, also of one worker) "
-            "or single (one device without it): of PyTorch where nothing is said of workers, "
-            "devices and links."
+            help="async_parameter_server, all_reduce (DistributedDataParallel, also of one "
+            "worker), sharded (FullyShardedDataParallel, of GPUs) or single (one device without "
+            "either): of PyTorch where nothing is said of workers, devices and links."
         ),
     ] = None,
     image_size: Annotated[str | None, typer.Option(help="Side of images, pixels.")] = None,

@@ -97,6 +97,11 @@ def check_trains(scenario: Scenario) -> None:
             f"{scenario.label}: expected all_reduce or single with framework pytorch, found {kind} "
             f"with {framework}"
         )
+    if kind == "sharded":
+        raise BadInput(
+            f"{scenario.label}: sharded training is forecast, but no probe measures it yet; train "
+            "by all_reduce"
+        )
     for group in scenario.worker_groups:
         if lacks := lacks_precision(group.node_type, scenario.workload.precision):
             raise BadInput(f"{scenario.label}: {lacks}")

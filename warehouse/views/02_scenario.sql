@@ -177,9 +177,11 @@ SELECT
         format('{:.0f}% cross traffic', 100 * cross_traffic),
         nullif(transfer_order, 'framework'),
         CASE
-            WHEN strategy = 'all_reduce' AND devices_per_node > 1
-            THEN format('all-reduce of {} devices each', devices_per_node)
-            WHEN strategy = 'all_reduce' THEN 'all-reduce'
+            WHEN strategy IN ('all_reduce', 'sharded')
+            THEN concat_ws(
+                ' ', replace(strategy, '_', '-'),
+                CASE WHEN devices_per_node > 1 THEN format('of {} devices each', devices_per_node) END
+            )
             WHEN servers > 1
             THEN concat_ws(' ', format('M={}', servers), nullif(placement, 'round_robin'))
         END,

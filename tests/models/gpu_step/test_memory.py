@@ -28,3 +28,14 @@ def test_fits_with_a_twentieth_to_spare() -> None:
     l4 = device_of("l4")
     assert Memory(19 * 2**30).fits(l4)
     assert not Memory(20 * 2**30).fits(l4)
+
+
+def test_replicas_have_buckets_and_shards_their_part() -> None:
+    sizes = [51_200] * 64
+    parameters = 64 * 51_200
+    whole = peak_memory(sizes, 3 * parameters, "adamw").allocated_bytes
+    buckets = peak_memory(sizes, 3 * parameters, "adamw", distributed=True).allocated_bytes
+    assert buckets == whole + parameters
+    # A quarter of parameters, gradients, state and temporaries; two of 32 units; activations.
+    quarter = peak_memory(sizes, 3 * parameters, "adamw", shards=4).allocated_bytes
+    assert quarter == 5 * parameters // 4 + 2 * parameters // 32 + 2 * parameters

@@ -22,6 +22,7 @@ from models.gpu_step.system import (
     judged_families,
 )
 from models.system import FittedWithDetail
+from models.systems import SYSTEMS
 from networks.gpu_steps import StepKey
 from tests.models.gpu_step.public import (
     inventory_tables,
@@ -173,6 +174,20 @@ def test_several_gpus_exchange_gradients_over_the_links_of_the_catalogue() -> No
     asked = several("g5.8xlarge", 4, 1).model_copy(update={"link_mbps": 100.0})
     assert seconds_of(asked) > seconds_of(several("g5.8xlarge", 4, 1))
     assert model().detail(asked)["binds"] == "exchange"
+
+
+def test_a_sharded_network_exchanges_more_and_needs_less_memory() -> None:
+    whole = several("p4d.24xlarge", 2, 8, optimizer="adamw")
+    strategy = Strategy(kind="sharded", workers=2, devices_per_node=8)
+    sharded = whole.model_copy(update={"strategy": strategy})
+    assert sharded.label.startswith(
+        "large 32px b64, adamw, unshaped, sharded of 8 devices each, W=2"
+    )
+    found, replicated = model().detail(sharded), model().detail(whole)
+    assert found["exchange_s"] > replicated["exchange_s"]
+    assert found["peak_bytes"] < replicated["peak_bytes"]
+    known = [other.rests_on(sharded) for other in SYSTEMS if other is not GPU_STEP]
+    assert known and all(isinstance(one, Refusal) for one in known)
 
 
 def test_buckets_need_memory_beside_gradients() -> None:

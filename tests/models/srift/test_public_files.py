@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.srift.public_files import fit
+from models.srift.public_files import fit, fit_collectives
 from warehouse.records import BadInput
 
 SIZES = [2**exponent for exponent in range(3, 28, 2)]
@@ -45,6 +45,15 @@ def test_trees_are_near_where_the_formula_is_right() -> None:
     truth = logged("env1", 16)
     found = fit("learned")(SEEN).predict(truth.drop("value"))["value"]
     assert np.abs(found.to_numpy() / truth["value"].to_numpy() - 1).max() < 0.1
+
+
+def test_collectives_of_gpus_go_for_other_numbers_of_nodes() -> None:
+    truth = logged("env1", 16)
+    found = fit_collectives(SEEN).predict(truth.drop("value"))
+    assert found.height == 2 * len(SIZES)
+    errors = np.abs(found["value"].to_numpy() / truth["value"].to_numpy() - 1)
+    assert errors.mean() < 0.25
+    assert fit_collectives(SEEN).predict(logged("env2", 16).drop("value")).is_empty()
 
 
 def test_rated_bandwidth_is_printed_by_the_operator() -> None:
