@@ -135,7 +135,7 @@ def test_each_number_of_nodes_is_forecast_from_the_others(tmp_path: Path) -> Non
     (data / "allreduce_nccl_tests.csv").write_text(NCCL + "".join(lines))
     said, accuracy = judged(data, tmp_path / "home")
     assert sum("srift_allreduce saw 28 rows and forecasts" in line for line in said) == 3
-    assert accuracy.height == 3 * 7 * 3
+    assert accuracy.height == 3 * 7 * 4
     assert set(accuracy["study"]) == {
         "allreduce_nccl_tests_2_nodes",
         "allreduce_nccl_tests_8_nodes",
