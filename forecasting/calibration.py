@@ -65,7 +65,7 @@ def check_calibrates(steps: MeasuredSteps, curves: Sequence[Curve]) -> None:
     """
     asked = [scenario for curve in curves for scenario in _anywhere(curve)]
     for step in (_anywhere(curve)[0] for curve in steps.of):
-        if not any(step_covers(step, one) for one in asked):
+        if not any(step_covers(step, scenario) for scenario in asked):
             raise BadInput(
                 f"a measured step of {step.label} corrects no forecast: expected the network, "
                 "images, batch, node types and devices that are asked about, and no more workers"
@@ -85,8 +85,8 @@ def find_calibration_step(
     measured: Sequence[MeasuredStep], scenario: Scenario
 ) -> MeasuredStep | None:
     """Return the step that tells of a scenario, of several that of most workers."""
-    found = [step for step in measured if step_covers(step.scenario, scenario)]
-    return max(found, key=lambda step: step.scenario.strategy.workers, default=None)
+    steps = [step for step in measured if step_covers(step.scenario, scenario)]
+    return max(steps, key=lambda step: step.scenario.strategy.workers, default=None)
 
 
 def step_covers(measured: Scenario, other: Scenario) -> bool:
@@ -181,7 +181,9 @@ def predict_corrected(
         BadInput: as `predict_curves`; a step corrects nothing that is asked about.
     """
     check_calibrates(steps, curves)
-    more = [one for one in steps.of if not any(contains_scenario(curve, one) for curve in curves)]
+    more = [
+        step for step in steps.of if not any(contains_scenario(curve, step) for curve in curves)
+    ]
     answer = predict_curves(
         warehouse,
         [*curves, *more],
@@ -197,9 +199,13 @@ def predict_corrected(
         MeasuredStep(curve.scenarios(place.backend)[0], step_s, steps.run_ids.get(curve))
         for curve, step_s in steps.of.items()
     ]
-    found = correct_forecasts(answer.forecasts, measured, place)
+    corrected = correct_forecasts(answer.forecasts, measured, place)
     asked = {scenario for curve in curves for scenario in curve.scenarios(place.backend)}
-    of = {(one.system.name, one.scenario): one for one in found if one.scenario in asked}
+    of = {
+        (forecast.system.name, forecast.scenario): forecast
+        for forecast in corrected
+        if forecast.scenario in asked
+    }
     shown = [
         each
         for forecast in answer.forecasts
@@ -211,7 +217,7 @@ def predict_corrected(
     return ForecastAnswer(
         place,
         tuple(shown),
-        tuple(one for one in refused if one.scenario in asked),
+        tuple(refusal for refusal in refused if refusal.scenario in asked),
         answer.written + (0 if dry_run else write_forecasts(tuple(of.values()), place, warehouse)),
     )
 
@@ -227,14 +233,14 @@ def correct_forecasts(
         place: whose nodes these are.
     """
     of = {(forecast.system.name, forecast.scenario): forecast for forecast in forecasts}
-    found = []
+    corrected = []
     for forecast in forecasts:
         if (step := find_calibration_step(measured, forecast.scenario)) is None:
             continue
         anchor = of.get((forecast.system.name, step.scenario))
         if anchor is not None and anchor.value and forecast.value:
-            found.append(_corrected(forecast, anchor, step, place))
-    return tuple(found)
+            corrected.append(_corrected(forecast, anchor, step, place))
+    return tuple(corrected)
 
 
 def explain_uncorrected(
@@ -246,7 +252,7 @@ def explain_uncorrected(
         answer: about what is asked and what was measured.
         measured: what was measured.
     """
-    why = {(one.system.name, one.scenario): one.reason for one in answer.refused}
+    why = {(refusal.system.name, refusal.scenario): refusal.reason for refusal in answer.refused}
     why |= {
         (forecast.system.name, forecast.scenario): forecast.unknown or ""
         for forecast in answer.forecasts
@@ -266,31 +272,31 @@ def explain_uncorrected(
 
 
 def _corrected(
-    one: ScenarioForecast, anchor: ScenarioForecast, step: MeasuredStep, place: HostSelection
+    forecast: ScenarioForecast, anchor: ScenarioForecast, step: MeasuredStep, place: HostSelection
 ) -> ScenarioForecast:
-    assert anchor.value and one.value
-    metric = one.metric.name
-    forecast_s = worker_step_s(one.scenario, metric, one.value)
+    assert anchor.value and forecast.value
+    metric = forecast.metric.name
+    forecast_s = worker_step_s(forecast.scenario, metric, forecast.value)
     anchor_s = worker_step_s(anchor.scenario, metric, anchor.value)
     factor = shift_step_s(forecast_s, anchor_s, step.step_s) / forecast_s
     factor = 1 / factor if metric == THROUGHPUT.name else factor
     parameters = CalibrationParameters(
-        fit_id=one.fit.fit_id,
+        fit_id=forecast.fit.fit_id,
         measured=step.scenario.canonical_json(),
         label=step.scenario.label,
         measured_s=step.step_s,
         forecast_s=anchor_s,
         run_id=step.run_id,
     )
-    system = _system(one.system)
-    record = _record(one, system, parameters, place)
-    fit = replace(one.fit, fit_id=record.fit_id, fitted_at=record.created_at, record=record)
+    system = _system(forecast.system)
+    record = _record(forecast, system, parameters, place)
+    fit = replace(forecast.fit, fit_id=record.fit_id, fitted_at=record.created_at, record=record)
     return replace(
-        one,
+        forecast,
         system=system,
-        value=one.value * factor,
-        low=None if one.low is None else one.low * factor,
-        high=None if one.high is None else one.high * factor,
+        value=forecast.value * factor,
+        low=None if forecast.low is None else forecast.low * factor,
+        high=None if forecast.high is None else forecast.high * factor,
         fit=fit,
         past=None,
         is_new=True,
@@ -309,10 +315,13 @@ def _system(of: System) -> System:
 
 
 def _record(
-    one: ScenarioForecast, system: System, parameters: CalibrationParameters, place: HostSelection
+    forecast: ScenarioForecast,
+    system: System,
+    parameters: CalibrationParameters,
+    place: HostSelection,
 ) -> FitRecord:
     """Return what the ledger keeps: the fit that is corrected, and what it was corrected with."""
-    run_ids = [run.run_id for run in reversed(one.fit.runs)]
+    run_ids = [run.run_id for run in reversed(forecast.fit.runs)]
     run_ids += [parameters.run_id] if parameters.run_id else []
     return FitRecord(
         system=system.name,

@@ -138,16 +138,16 @@ def select_runs(asks: Sequence[Input], runs: Sequence[VisibleRun]) -> SelectedRu
     needed = [ask for ask in others if not ask.optional]
     serving = {ask: [run for run in runs if _serves(run, ask)] for ask in dict.fromkeys(asks)}
     rounds = _shared([[run.round for run in serving[ask]] for ask in needed])
-    found: list[VisibleRun] = []
+    selected: list[VisibleRun] = []
     for ask in others:
         ours = serving[ask]
         of_round = rounds[0] if rounds else next((run.round for run in ours), None)
         if rounds or not ask.optional:
-            found += [run for run in ours if run.round == of_round]
+            selected += [run for run in ours if run.round == of_round]
     for ask in anywhere:
-        found += serving[ask]
+        selected += serving[ask]
     lacking = tuple(ask for ask in asks if not ask.optional and not serving[ask])
-    return SelectedRuns(newest_of_each(found), lacking)
+    return SelectedRuns(newest_of_each(selected), lacking)
 
 
 def select_by_inventory(
@@ -219,7 +219,7 @@ def newest_of_each(runs: Iterable[VisibleRun]) -> tuple[VisibleRun, ...]:
 def _shared(rounds: Sequence[Sequence[Round]]) -> list[Round]:
     """Return the rounds that are in every list, in the order of the first."""
     first, *others = rounds or [[]]
-    return [one for one in first if all(one in several for several in others)]
+    return [round_ for round_ in first if all(round_ in several for several in others)]
 
 
 def _age(run: VisibleRun) -> tuple[datetime, str]:
@@ -334,18 +334,18 @@ def select_host_of_types(
     if backend is not None and (backend in BACKENDS) != of_fleet:
         wrong = min(name for name in names if (name in fleet_types()) == of_fleet)
         raise BadInput(f"there are no nodes of type {wrong!r} on backend {backend}")
-    found = [
+    candidates = [
         run
         for run in runs
         if (not names or (run.backend in BACKENDS) == of_fleet) and backend in (None, run.backend)
     ]
-    profiled, links = _profiled(found)
-    places = [one for one in profiled if host in (None, one[1])]
+    profiled, links = _profiled(candidates)
+    places = [place for place in profiled if host in (None, place[1])]
     if not places and host is None:
         there = backend or ("ssh" if of_fleet else "emulated")
         return HostSelection(there, _here(there) or "", True)
     if not places:
-        known = ", ".join(dict.fromkeys(one for _, one in profiled)) or "none"
+        known = ", ".join(dict.fromkeys(place for _, place in profiled)) or "none"
         raise BadInput(f"--host: no runs of host {host!r}; hosts that have some: {known}")
 
     def fits(place: Where) -> tuple[int, bool, int]:
@@ -353,11 +353,13 @@ def select_host_of_types(
 
     chosen = max(places, key=fits)
     elsewhere = (
-        (name, next((one for one, types in profiled.items() if name in types), None))
+        (name, next((place for place, types in profiled.items() if name in types), None))
         for name in sorted(names - profiled[chosen] if host is None else ())
     )
     return HostSelection(
-        *chosen, is_here(chosen), tuple((name, one) for name, one in elsewhere if one is not None)
+        *chosen,
+        is_here(chosen),
+        tuple((name, place) for name, place in elsewhere if place is not None),
     )
 
 
@@ -418,16 +420,16 @@ def group_by_fit(
     A pooled system sees, as in a study, what all scenarios rest on whose runs are of the same
     rounds; any other one the runs of one forecast.
     """
-    found: dict[object, list[tuple[tuple[System, Curve, Scenario], SelectedRuns]]] = {}
+    groups: dict[object, list[tuple[tuple[System, Curve, Scenario], SelectedRuns]]] = {}
     for key, rests in wanted.items():
         system = key[0]
-        one = rests.rounds if system.pooled else frozenset(run.run_id for run in rests.runs)
-        found.setdefault((system.name, one), []).append((key, rests))
+        fitted_to = rests.rounds if system.pooled else frozenset(run.run_id for run in rests.runs)
+        groups.setdefault((system.name, fitted_to), []).append((key, rests))
     return tuple(
         FitGroup(
             members[0][0][0],
             tuple((curve, scenario) for (_, curve, scenario), _ in members),
             newest_of_each(run for _, rests in members for run in rests.runs),
         )
-        for members in found.values()
+        for members in groups.values()
     )

@@ -40,21 +40,21 @@ def input_runs_by_scenario(
     # The scenarios of a curve share most of what they rest on.
     met: dict[Input, list[PlannedRun] | Refusal] = {}
     of_inputs: dict[tuple[Input, ...], tuple[PlannedRun, ...] | Refusal] = {}
-    found: dict[Scenario, tuple[PlannedRun, ...] | Refusal] = {}
+    by_scenario: dict[Scenario, tuple[PlannedRun, ...] | Refusal] = {}
     for scenario in curve.scenarios(backend):
         asks = system.rests_on(scenario)
         if isinstance(asks, Refusal):
-            found[scenario] = asks
+            by_scenario[scenario] = asks
             continue
         if (inputs := tuple(asks)) not in of_inputs:
             for ask in inputs:
                 if ask not in met:
                     met[ask] = _select_planned_runs(ask, curve, profiles, backend, learns)
             ours = [met[ask] for ask in inputs]
-            refused = next((one for one in ours if isinstance(one, Refusal)), None)
+            refused = next((runs for runs in ours if isinstance(runs, Refusal)), None)
             of_inputs[inputs] = refused or _in_order(ours, profiles)
-        found[scenario] = of_inputs[inputs]
-    return found
+        by_scenario[scenario] = of_inputs[inputs]
+    return by_scenario
 
 
 def input_runs_of_curve(
@@ -79,16 +79,17 @@ def input_runs_by_system(
     or from public measurements, rest on nothing of this one.
     """
     judged = [curve for curve in study.curves if curve.is_judged]
-    found = {}
+    by_system = {}
     for system in systems:
         ours = (
-            input_runs_of_curve(system, one, needed, backend, study.learns_from) for one in judged
+            input_runs_of_curve(system, curve, needed, backend, study.learns_from)
+            for curve in judged
         )
         all_of_it = _in_order(ours, needed)
         learns = system.travels and study.learns_from
-        if all_of_it or learns or any(rests_on_public(system, one, backend) for one in judged):
-            found[system] = all_of_it
-    return found
+        if all_of_it or learns or any(rests_on_public(system, curve, backend) for curve in judged):
+            by_system[system] = all_of_it
+    return by_system
 
 
 def rests_on_public(system: System, curve: Curve, backend: Backend) -> bool:
@@ -162,12 +163,12 @@ def _is_profiled(round_: Round, curve: Curve, systems: Sequence[System]) -> bool
 
 
 def _in_order(
-    found: Iterable[Sequence[PlannedRun] | Refusal], needed: Sequence[PlannedRun]
+    selected: Iterable[Sequence[PlannedRun] | Refusal], needed: Sequence[PlannedRun]
 ) -> tuple[PlannedRun, ...]:
     """Return each need once, as needed; refusals rest on nothing. What is found is of `needed`."""
     # By identity: a need is hashed with its whole scenario, and lineage asks for thousands.
-    several = {id(some): some for some in found if not isinstance(some, Refusal)}
-    wanted = {id(need) for some in several.values() for need in some}
+    several = {id(runs): runs for runs in selected if not isinstance(runs, Refusal)}
+    wanted = {id(need) for runs in several.values() for need in runs}
     return tuple(need for need in needed if id(need) in wanted)
 
 
@@ -180,23 +181,23 @@ def _select_planned_runs(
     asks = resolve_input(ask, curve, backend)
     if ask.on_its_link and (reason := refusal(asks[0].scenario, ask.scenario)):
         return Refusal(reason)
-    found = [
+    needs = [
         need
         for need in profiles
         if need.probe == ask.probe
         and any(meets_input(need.subject, ask) for ask in asks)
         and (need.of_train or ask.whose != "train")
     ]
-    if ask.switched_on and not all(need.settings.get(ask.switched_on) for need in found):
+    if ask.switched_on and not all(need.settings.get(ask.switched_on) for need in needs):
         return Refusal(
             f"it rests on {ask.probe}: {{{ask.switched_on}: true}}, and the study has it without"
         )
-    if learns and ask.whose == "cluster" and not found:
+    if learns and ask.whose == "cluster" and not needs:
         return Refusal(
             f"it learns from other hosts, and knows nodes by {ask.probe}; name that under probes"
         )
-    if found or ask.optional or (learns and ask.whose == "train"):
-        return found
+    if needs or ask.optional or (learns and ask.whose == "train"):
+        return needs
     of = "train scenario" if ask.whose == "train" else "run"
     return Refusal(f"the study has no {of} of {ask.probe} that it could learn from", foreign=True)
 

@@ -166,18 +166,18 @@ class NearestCases:
     @property
     def error(self) -> float | None:
         """Mean size of the errors of the nearest, percent; None if there are none."""
-        sizes = [one.neighbour.size for one in self.nearest]
+        sizes = [case.neighbour.size for case in self.nearest]
         return sum(sizes) / len(sizes) if sizes else None
 
     @property
     def inside(self) -> int:
         """How many of their intervals had what was measured."""
-        return sum(one.neighbour.inside for one in self.nearest)
+        return sum(case.neighbour.inside for case in self.nearest)
 
     @property
     def intervals(self) -> int:
         """How many forecasts of them had an interval."""
-        return sum(one.neighbour.intervals for one in self.nearest)
+        return sum(case.neighbour.intervals for case in self.nearest)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class JudgedScenarios:
     @classmethod
     def read(cls, warehouse: Warehouse, backend: Backend, known_by: datetime | None = None) -> Self:
         """Read what had been judged by a time, whether a study asked for the forecast or a user."""
-        found: dict[tuple[str, str], list[Neighbour]] = {}
+        neighbours: dict[tuple[str, str], list[Neighbour]] = {}
         places: dict[str, Coordinates] = {}
         when = None if known_by is None else known_by.isoformat()
         rows = warehouse.query("judged_scenarios", backend=backend, known_by=when)
@@ -197,7 +197,7 @@ class JudgedScenarios:
             key = row["scenario_id"]
             if key not in places:
                 places[key] = coordinates(Scenario.model_validate(json.loads(row["canonical"])))
-            one = Neighbour(
+            neighbour = Neighbour(
                 label=row["label"],
                 scenario_id=key,
                 at=places[key],
@@ -207,8 +207,8 @@ class JudgedScenarios:
                 intervals=row["with_interval"],
                 split=row["split"],
             )
-            found.setdefault((row["system"], row["metric"]), []).append(one)
-        return cls(found)
+            neighbours.setdefault((row["system"], row["metric"]), []).append(neighbour)
+        return cls(neighbours)
 
 
 def find_nearest_cases(
@@ -226,29 +226,33 @@ def find_nearest_cases(
         split: how far it is from what the fit saw; None: not known.
     """
     at = coordinates(scenario)
-    ours = [one for one in judged.of.get((system, metric), ()) if one.at.training == at.training]
+    ours = [
+        neighbour
+        for neighbour in judged.of.get((system, metric), ())
+        if neighbour.at.training == at.training
+    ]
     nearest = sort_by_distance(at, ours, split)[:NEAREST]
-    return NearestCases(tuple(nearest), _far(at, [one.at for one in ours]))
+    return NearestCases(tuple(nearest), _far(at, [neighbour.at for neighbour in ours]))
 
 
 def sort_by_distance(
-    at: Coordinates, some: Iterable[Neighbour], split: str | None
+    at: Coordinates, neighbours: Iterable[Neighbour], split: str | None
 ) -> list[NeighbourDistance]:
     """Return judged scenarios with their distances, those of a split first, the nearest first.
 
     A scenario of which forecasts of several splits were judged is there once.
     """
     ranked = sorted(
-        (NeighbourDistance(one, at.distance(one.at)) for one in some),
-        key=lambda one: (
-            split is not None and one.neighbour.split != split,
-            one.distance,
-            one.neighbour.label,
+        (NeighbourDistance(neighbour, at.distance(neighbour.at)) for neighbour in neighbours),
+        key=lambda case: (
+            split is not None and case.neighbour.split != split,
+            case.distance,
+            case.neighbour.label,
         ),
     )
     first: dict[str, NeighbourDistance] = {}
-    for one in ranked:
-        first.setdefault(one.neighbour.scenario_id, one)
+    for case in ranked:
+        first.setdefault(case.neighbour.scenario_id, case)
     return list(first.values())
 
 
@@ -261,7 +265,7 @@ def _far(at: Coordinates, known: Sequence[Coordinates]) -> str | None:
 def _beyond(at: Coordinates, known: Sequence[Coordinates]) -> Iterator[str]:
     for name, words in NUMBERS.items():
         value = at.numbers.get(name)
-        values = sorted({one.numbers[name] for one in known if name in one.numbers})
+        values = sorted({point.numbers[name] for point in known if name in point.numbers})
         reached = judged_range(values)
         if value is None or reached is None or reached[0] <= value <= reached[1]:
             continue

@@ -1,10 +1,13 @@
 """`stepcast bench`: how fast Stepcast itself is. Each benchmark is one command of the group."""
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 import typer
+
+from pipelines.cli.tables import print_table, print_text
 
 bench = typer.Typer(
     name="bench",
@@ -13,11 +16,33 @@ bench = typer.Typer(
     rich_markup_mode=None,
 )
 
+AsJson = Annotated[bool, typer.Option("--json", help="One object of figures.")]
+
+
+class _Figures(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def _progress(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _print(
+    measured: _Figures, as_json: bool, titles: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    """Print the figures of a benchmark as JSON, or rows of them as a table."""
+    import polars as pl
+
+    if as_json:
+        typer.echo(json.dumps(measured.to_dict()))
+    else:
+        print_table(pl.DataFrame(list(rows), schema=list(titles), orient="row"))
+
 
 @bench.command()
 def ingest(
     rows: Annotated[int, typer.Option(help="Timings in the history that is asked.")] = 100_000_000,
-    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Time RunMetadata to Parquet, Parquet to DuckDB, and questions to a large history.
 
@@ -26,50 +51,43 @@ def ingest(
 
     Example: stepcast bench ingest --rows 10000000 --json
     """
-    import polars as pl
-
     from benchmarks.ingest import measure
-    from pipelines.cli.tables import print_table
 
-    measured = measure(rows, lambda line: typer.echo(line, err=True))
-    if as_json:
-        typer.echo(json.dumps(measured.to_dict()))
-        return
-    print_table(
-        pl.DataFrame(
-            [
-                (
-                    "RunMetadata to Parquet",
-                    f"{measured.runmetadata_operations:,}",
-                    f"{measured.runmetadata_ops_per_s:,.0f} operations/s",
-                    f"{measured.runmetadata_vs_tensorflow:.2f} x TensorFlow's classes",
-                    f"{measured.runmetadata_peak_mb:.0f} MB",
-                ),
-                (
-                    "Parquet to DuckDB",
-                    f"{measured.load_rows:,}",
-                    f"{measured.load_rows_per_s:,.0f} rows/s",
-                    f"{measured.load_vs_pyarrow:.2f} x whole tables by pyarrow, unchecked",
-                    f"{measured.load_peak_mb:.0f} MB",
-                ),
-                (
-                    "top operations",
-                    f"{measured.query_rows:,}",
-                    f"{measured.query_100m_s:.3f} s",
-                    f"{measured.query_vs_all_timings:.1f} x reading all timings",
-                    f"{measured.query_peak_mb:.0f} MB",
-                ),
-            ],
-            schema=["part", "rows", "speed", "as fast as its peer", "peak memory"],
-            orient="row",
-        )
+    measured = measure(rows, _progress)
+    _print(
+        measured,
+        as_json,
+        ["part", "rows", "speed", "as fast as its peer", "peak memory"],
+        [
+            (
+                "RunMetadata to Parquet",
+                f"{measured.runmetadata_operations:,}",
+                f"{measured.runmetadata_ops_per_s:,.0f} operations/s",
+                f"{measured.runmetadata_vs_tensorflow:.2f} x TensorFlow's classes",
+                f"{measured.runmetadata_peak_mb:.0f} MB",
+            ),
+            (
+                "Parquet to DuckDB",
+                f"{measured.load_rows:,}",
+                f"{measured.load_rows_per_s:,.0f} rows/s",
+                f"{measured.load_vs_pyarrow:.2f} x whole tables by pyarrow, unchecked",
+                f"{measured.load_peak_mb:.0f} MB",
+            ),
+            (
+                "top operations",
+                f"{measured.query_rows:,}",
+                f"{measured.query_100m_s:.3f} s",
+                f"{measured.query_vs_all_timings:.1f} x reading all timings",
+                f"{measured.query_peak_mb:.0f} MB",
+            ),
+        ],
     )
 
 
 @bench.command()
 def ceer(
     rows: Annotated[int, typer.Option(help="Profiled operations in the history.")] = 10_000_000,
-    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Time Ceer: from a history of operations to a saved fit, and one network on each node type.
 
@@ -78,35 +96,28 @@ def ceer(
 
     Example: stepcast bench ceer --rows 1000000 --json
     """
-    import polars as pl
-
     from benchmarks.ceer import measure
-    from pipelines.cli.tables import print_table
 
-    measured = measure(rows, lambda line: typer.echo(line, err=True))
-    if as_json:
-        typer.echo(json.dumps(measured.to_dict()))
-        return
-    print_table(
-        pl.DataFrame(
-            [
-                ("operations fitted", f"{measured.fit_rows:,} of {measured.fit_types} types"),
-                ("history to saved fit", f"{measured.fit_s:.1f} s"),
-                ("peak memory", f"{measured.fit_peak_mb:.0f} MB"),
-                (
-                    f"a network on {measured.predict_node_types} node types",
-                    f"{measured.predict_ms:.1f} ms",
-                ),
-            ],
-            schema=["Ceer", "figure"],
-            orient="row",
-        )
+    measured = measure(rows, _progress)
+    _print(
+        measured,
+        as_json,
+        ["Ceer", "figure"],
+        [
+            ("operations fitted", f"{measured.fit_rows:,} of {measured.fit_types} types"),
+            ("history to saved fit", f"{measured.fit_s:.1f} s"),
+            ("peak memory", f"{measured.fit_peak_mb:.0f} MB"),
+            (
+                f"a network on {measured.predict_node_types} node types",
+                f"{measured.predict_ms:.1f} ms",
+            ),
+        ],
     )
 
 
 @bench.command()
 def simulator(
-    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Time the simulator of asynchronous SGD beside the same model in SimPy.
 
@@ -114,33 +125,26 @@ def simulator(
 
     Example: stepcast bench simulator --json
     """
-    import polars as pl
-
     from benchmarks.simulator import measure
-    from pipelines.cli.tables import print_table
 
-    measured = measure(progress=lambda line: typer.echo(line, err=True))
-    if as_json:
-        typer.echo(json.dumps(measured.to_dict()))
-        return
-    print_table(
-        pl.DataFrame(
-            [
-                ("compiled", f"{measured.events_per_s:,.0f} events/s"),
-                ("SimPy", f"{measured.simpy_events_per_s:,.0f} events/s"),
-                ("compiled, compared with SimPy", f"{measured.ratio_to_simpy:,.0f} x"),
-                ("2 to 10 workers, 1,000 steps each", f"{measured.inception_w2_10_s:.1f} s"),
-                ("peak memory, 1,000 workers", f"{measured.peak_mb:.0f} MB"),
-            ],
-            schema=["simulator of asynchronous SGD", "figure"],
-            orient="row",
-        )
+    measured = measure(progress=_progress)
+    _print(
+        measured,
+        as_json,
+        ["simulator of asynchronous SGD", "figure"],
+        [
+            ("compiled", f"{measured.events_per_s:,.0f} events/s"),
+            ("SimPy", f"{measured.simpy_events_per_s:,.0f} events/s"),
+            ("compiled, compared with SimPy", f"{measured.ratio_to_simpy:,.0f} x"),
+            ("2 to 10 workers, 1,000 steps each", f"{measured.inception_w2_10_s:.1f} s"),
+            ("peak memory, 1,000 workers", f"{measured.peak_mb:.0f} MB"),
+        ],
     )
 
 
 @bench.command()
 def optimizer(
-    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Time Srift's optimiser on the paper's case studies and on a catalogue of 40 node types.
 
@@ -148,32 +152,25 @@ def optimizer(
 
     Example: stepcast bench optimizer --json
     """
-    import polars as pl
-
     from benchmarks.optimizer import measure
-    from pipelines.cli.tables import print_table
 
-    measured = measure(progress=lambda line: typer.echo(line, err=True))
-    if as_json:
-        typer.echo(json.dumps(measured.to_dict()))
-        return
+    measured = measure(progress=_progress)
     names = ("case 1", "case 2", "case 3", f"{measured.catalogue_configurations:,} configurations")
     times_s = (measured.case1_s, measured.case2_s, measured.case3_s, measured.catalogue_s)
-    print_table(
-        pl.DataFrame(
-            [
-                (name, f"{time_s:.3f} s", choice)
-                for name, time_s, choice in zip(names, times_s, measured.choices, strict=True)
-            ],
-            schema=["search", "time", "choice"],
-            orient="row",
-        )
+    _print(
+        measured,
+        as_json,
+        ["search", "time", "choice"],
+        [
+            (name, f"{time_s:.3f} s", choice)
+            for name, time_s, choice in zip(names, times_s, measured.choices, strict=True)
+        ],
     )
 
 
 @bench.command()
 def predictddl(
-    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Time PredictDDL: an embedding, a graph, 100 forecasts, and eight workloads beside Ernest.
 
@@ -185,31 +182,24 @@ def predictddl(
 
     Example: stepcast bench predictddl --json
     """
-    import polars as pl
-
     from benchmarks.predictddl import measure
-    from pipelines.cli.tables import print_table
 
-    measured = measure(progress=lambda line: typer.echo(line, err=True))
-    if as_json:
-        typer.echo(json.dumps(measured.to_dict()))
-        return
-    print_table(
-        pl.DataFrame(
-            [
-                ("embedding of 500 nodes", f"{measured.embed_ms:.1f} ms"),
-                ("graph of ResNet-50", f"{measured.trace_ms:.0f} ms"),
-                ("100 forecasts", f"{measured.batch100_s:.2f} s"),
-                ("eight workloads, Ernest's time over ours", f"{measured.ratio_to_ernest:,.0f} x"),
-                ("the same without Ernest's runs", f"{measured.ratio_without_probes:.4f} x"),
-                (
-                    "the same with runs of both: Ernest's, and those we learn from",
-                    f"{measured.ratio_with_training_runs:.2f} x",
-                ),
-            ],
-            schema=["PredictDDL", "figure"],
-            orient="row",
-        )
+    measured = measure(progress=_progress)
+    _print(
+        measured,
+        as_json,
+        ["PredictDDL", "figure"],
+        [
+            ("embedding of 500 nodes", f"{measured.embed_ms:.1f} ms"),
+            ("graph of ResNet-50", f"{measured.trace_ms:.0f} ms"),
+            ("100 forecasts", f"{measured.batch100_s:.2f} s"),
+            ("eight workloads, Ernest's time over ours", f"{measured.ratio_to_ernest:,.0f} x"),
+            ("the same without Ernest's runs", f"{measured.ratio_without_probes:.4f} x"),
+            (
+                "the same with runs of both: Ernest's, and those we learn from",
+                f"{measured.ratio_with_training_runs:.2f} x",
+            ),
+        ],
     )
 
 
@@ -218,7 +208,7 @@ def gpu(
     folder: Annotated[
         Path, typer.Argument(help="Folders of sets with public measurements.")
     ] = Path("data/public"),
-    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Judge forecasts of steps on GPUs by public measurements, each left out of its own fit.
 
@@ -229,41 +219,37 @@ def gpu(
 
     Example: stepcast bench gpu --json
     """
-    import polars as pl
-
     from benchmarks.gpu import measure
-    from pipelines.cli.tables import print_table, print_text
 
-    measured = measure(folder, progress=lambda line: typer.echo(line, err=True))
-    if as_json:
-        typer.echo(json.dumps(measured.to_dict()))
-        return
-    print_table(
-        pl.DataFrame(
-            [
-                (
-                    figure.judged,
-                    str(figure.n),
-                    f"{figure.error:.1f} %",
-                    f"{figure.median:.1f} %",
-                    f"{figure.largest:.1f} %",
-                    figure.goal,
-                    "" if figure.floor is None else f"{figure.floor:.1f} %",
-                    figure.beside,
-                )
-                for figure in measured.figures
-            ],
-            ["judged on", "n", "error", "median", "largest", "goal", "floor", "beside it"],
-            orient="row",
-        )
+    measured = measure(folder, progress=_progress)
+    _print(
+        measured,
+        as_json,
+        ["judged on", "n", "error", "median", "largest", "goal", "floor", "beside it"],
+        [
+            (
+                figure.judged,
+                str(figure.n),
+                f"{figure.error:.1f} %",
+                f"{figure.median:.1f} %",
+                f"{figure.largest:.1f} %",
+                figure.goal,
+                "" if figure.floor is None else f"{figure.floor:.1f} %",
+                figure.beside,
+            )
+            for figure in measured.figures
+        ],
     )
-    print_text(f"{measured.answered} of {measured.asked} steps of gpu_h100 have a forecast.")
-    print_text(f"One of the largest network, on 20 devices, takes {measured.forecast_ms:.0f} ms.")
+    if not as_json:
+        print_text(f"{measured.answered} of {measured.asked} steps of gpu_h100 have a forecast.")
+        print_text(
+            f"One of the largest network, on 20 devices, takes {measured.forecast_ms:.0f} ms."
+        )
 
 
 @bench.command()
 def predict(
-    as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Time the answer about a user's own model, stage by stage, beside tracing it alone.
 
@@ -272,29 +258,22 @@ def predict(
 
     Example: stepcast bench predict --json
     """
-    import polars as pl
-
     from pipelines.cli.predict_bench import measure
-    from pipelines.cli.tables import print_table
 
-    measured = measure(progress=lambda line: typer.echo(line, err=True))
-    if as_json:
-        typer.echo(json.dumps(measured.to_dict()))
-        return
-    print_table(
-        pl.DataFrame(
-            [
-                ("imports", f"{measured.imports_s:.2f} s"),
-                ("tracing the model", f"{measured.trace_s:.2f} s"),
-                ("opening the history", f"{measured.open_s:.2f} s"),
-                ("rows that fits rest on", f"{measured.rows_s:.2f} s"),
-                ("views", f"{measured.views_s:.2f} s"),
-                ("loading kept fits", f"{measured.fits_s:.2f} s"),
-                ("forecasting", f"{measured.forecast_s:.2f} s"),
-                ("the command", f"{measured.command_s:.2f} s"),
-                ("the command, compared with tracing", f"{measured.ratio_to_trace:.2f} x"),
-            ],
-            schema=["answer about an own model", "figure"],
-            orient="row",
-        )
+    measured = measure(progress=_progress)
+    _print(
+        measured,
+        as_json,
+        ["answer about an own model", "figure"],
+        [
+            ("imports", f"{measured.imports_s:.2f} s"),
+            ("tracing the model", f"{measured.trace_s:.2f} s"),
+            ("opening the history", f"{measured.open_s:.2f} s"),
+            ("rows that fits rest on", f"{measured.rows_s:.2f} s"),
+            ("views", f"{measured.views_s:.2f} s"),
+            ("loading kept fits", f"{measured.fits_s:.2f} s"),
+            ("forecasting", f"{measured.forecast_s:.2f} s"),
+            ("the command", f"{measured.command_s:.2f} s"),
+            ("the command, compared with tracing", f"{measured.ratio_to_trace:.2f} x"),
+        ],
     )

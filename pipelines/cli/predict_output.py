@@ -55,8 +55,8 @@ def print_answer(
         print_text(own.in_words)
     for line in answer.place.in_words():
         print_text(line)
-    of_devices = [one for one in answer.forecasts if one.detail is not None]
-    others = [one for one in answer.forecasts if one.detail is None]
+    of_devices = [forecast for forecast in answer.forecasts if forecast.detail is not None]
+    others = [forecast for forecast in answer.forecasts if forecast.detail is None]
     if of_devices:
         print_devices(of_devices, dataset_samples, explain=explain)
     if others:
@@ -71,23 +71,23 @@ def print_answer(
             print_text(f"{name} knows only an interval of {label(forecast)}: {forecast.unknown}")
     for line in (*evidence.foreign_step_lines(answer), *evidence.fallback_lines(answer.forecasts)):
         print_text(line)
-    for told in (
+    for lines_of in (
         evidence.correction_lines,
         evidence.nearest_lines,
         evidence.far_out_lines,
         evidence.change_lines,
     ):
-        for line in told(answer.forecasts):
+        for line in lines_of(answer.forecasts):
             print_text(line)
     answered = {forecast.scenario for forecast in of_devices}
-    left = [one for one in answer.refused if one.scenario not in answered]
+    left = [refusal for refusal in answer.refused if refusal.scenario not in answered]
     if (
         answered
         and not (named or explain or others)
-        and all(_is_alone(one.scenario) for one in left)
+        and all(_is_alone(refusal.scenario) for refusal in left)
     ):
         systems = {forecast.system.name for forecast in of_devices}
-        ours = tuple(one for one in left if one.system.name in systems)
+        ours = tuple(refusal for refusal in left if refusal.system.name in systems)
         for line in _refusals(replace(answer, refused=ours), named=named):
             print_text(line)
         if len(ours) < len(answer.refused):
@@ -95,7 +95,7 @@ def print_answer(
     else:
         for line in _refusals(answer, named=named):
             print_text(line)
-        if not answer.forecasts and any(_is_alone(one.scenario) for one in answer.refused):
+        if not answer.forecasts and any(_is_alone(refusal.scenario) for refusal in answer.refused):
             print_text(_ALONE)
         for line in _to_measure(answer, listed) if own is None else profile_commands(answer, own):
             print_text(line)
@@ -167,21 +167,24 @@ def _refusals(answer: ForecastAnswer, *, named: bool) -> Iterator[str]:
     everything = len({answer.scenario for answer in answers})
     by_reason: dict[tuple[str, str], list[ForecastRefusal]] = {}
     foreign: dict[str, None] = {}
-    for one in answer.refused:
-        if one.foreign and not named:
-            foreign[one.system.name] = None
+    for refusal in answer.refused:
+        if refusal.foreign and not named:
+            foreign[refusal.system.name] = None
         else:
-            by_reason.setdefault((one.system.name, one.reason), []).append(one)
+            by_reason.setdefault((refusal.system.name, refusal.reason), []).append(refusal)
     lines: dict[tuple[str, bool], list[str]] = {}
     for (system, reason), ours in by_reason.items():
         takes = max(
-            (total_minutes(one.lacking) or 0.0 for one in ours if one.lacking), default=None
+            (total_minutes(refusal.lacking) or 0.0 for refusal in ours if refusal.lacking),
+            default=None,
         )
         about = "" if not takes else f"; about {max(takes, 1):.0f} min"
-        about += " for each" if takes and any(one.of_train for one in ours[0].lacking) else ""
+        about += (
+            " for each" if takes and any(missing.of_train for missing in ours[0].lacking) else ""
+        )
         told = len(ours) == everything or ours[0].scenario.label in reason
-        of = "" if told else f" ({name_some([label(one) for one in ours])})"
-        lacks = any(one.lacking for one in ours)
+        of = "" if told else f" ({name_some([label(refusal) for refusal in ours])})"
+        lacks = any(refusal.lacking for refusal in ours)
         lines.setdefault((f"{reason}{about}{of}", lacks), []).append(system)
     for (line, lacks), whose in lines.items():
         together = len(whose) >= _MANY and not lacks
@@ -194,19 +197,19 @@ def _refusals(answer: ForecastAnswer, *, named: bool) -> Iterator[str]:
 def _to_measure(answer: ForecastAnswer, listed: Listed) -> Iterator[str]:
     """Yield a study file that measures what is lacking, as far as the scenarios themselves say."""
     systems = dict.fromkeys(
-        one.system.name
-        for one in answer.refused
-        if one.lacking
-        and not one.system.travels
-        and not any(needed.of_train for needed in one.lacking)
+        refusal.system.name
+        for refusal in answer.refused
+        if refusal.lacking
+        and not refusal.system.travels
+        and not any(needed.of_train for needed in refusal.lacking)
     )
     if systems:
         yield f"To measure that, and then the forecasts, `stepcast run {FILE}`, a file with:"
         yield "  name: asked"
         yield f"  systems: [{', '.join(systems)}]"
         yield "  test:"
-        for one in listed:
-            yield f"  - {_on_one_line(one)}"
+        for template in listed:
+            yield f"  - {_on_one_line(template)}"
     yield from advice(answer)
 
 
@@ -240,37 +243,37 @@ def print_json(
     )
 
 
-def _forecast(one: ScenarioForecast, dataset_samples: int | None) -> dict[str, Any]:
-    oldest, newest = one.fit.runs[-1], one.fit.runs[0]
-    judged = one.past
-    epoch = None if dataset_samples is None else epoch_s(one, dataset_samples)
+def _forecast(forecast: ScenarioForecast, dataset_samples: int | None) -> dict[str, Any]:
+    oldest, newest = forecast.fit.runs[-1], forecast.fit.runs[0]
+    judged = forecast.past
+    epoch = None if dataset_samples is None else epoch_s(forecast, dataset_samples)
     return {
-        **_whose(one),
-        "model_version": one.system.version,
-        "metric": one.metric.name,
-        "unit": one.metric.unit,
-        "value": one.value,
-        "low": one.low,
-        "high": one.high,
-        "unknown": one.unknown,
-        "detail": one.detail,
-        "answered_by": one.answered_by or one.system.name,
+        **_whose(forecast),
+        "model_version": forecast.system.version,
+        "metric": forecast.metric.name,
+        "unit": forecast.metric.unit,
+        "value": forecast.value,
+        "low": forecast.low,
+        "high": forecast.high,
+        "unknown": forecast.unknown,
+        "detail": forecast.detail,
+        "answered_by": forecast.answered_by or forecast.system.name,
         "epoch_s": epoch,
-        "usd_per_hour": one.cost and one.cost.usd_per_hour,
-        "usd_per_million_samples": one.usd_per_million_samples,
-        "price_snapshot": one.cost and one.cost.snapshot,
-        "fit_id": one.fit.fit_id,
-        "fitted_at": one.fit.fitted_at.isoformat(),
-        "runs": len(one.fit.runs),
-        "hosts": sorted({run.host_id for run in one.fit.runs}),
+        "usd_per_hour": forecast.cost and forecast.cost.usd_per_hour,
+        "usd_per_million_samples": forecast.usd_per_million_samples,
+        "price_snapshot": forecast.cost and forecast.cost.snapshot,
+        "fit_id": forecast.fit.fit_id,
+        "fitted_at": forecast.fit.fitted_at.isoformat(),
+        "runs": len(forecast.fit.runs),
+        "hosts": sorted({run.host_id for run in forecast.fit.runs}),
         "oldest_run_at": oldest.started_at.isoformat(),
         "newest_run_at": newest.started_at.isoformat(),
-        "split": one.split,
+        "split": forecast.split,
         "past_mape_percent": judged and judged.mape,
         "past_n": judged.n if judged else 0,
         "noise_floor_percent": judged and judged.noise_floor,
         "noise_n": judged.noise_n if judged else 0,
-        **evidence.as_json(one),
+        **evidence.as_json(forecast),
         "changed_since": [
             {
                 "node_type": change.node_type,
@@ -278,17 +281,17 @@ def _forecast(one: ScenarioForecast, dataset_samples: int | None) -> dict[str, A
                 "metric": change.metric,
                 "percent_worse": change.percent,
             }
-            for change in one.changed
+            for change in forecast.changed
         ],
     }
 
 
-def refusal_as_json(one: ForecastRefusal) -> dict[str, Any]:
+def refusal_as_json(refusal: ForecastRefusal) -> dict[str, Any]:
     """Return a refusal: of what, by whom, why, and what it lacks."""
     return {
-        **_whose(one),
-        "reason": one.reason,
-        "foreign": one.foreign,
+        **_whose(refusal),
+        "reason": refusal.reason,
+        "foreign": refusal.foreign,
         "lacking": [
             {
                 "probe": needed.probe,
@@ -296,16 +299,16 @@ def refusal_as_json(one: ForecastRefusal) -> dict[str, Any]:
                 "minutes": needed.minutes,
                 "of_train": needed.of_train,
             }
-            for needed in one.lacking
+            for needed in refusal.lacking
         ],
     }
 
 
-def _whose(one: ScenarioForecast | ForecastRefusal) -> dict[str, str]:
+def _whose(answer: ScenarioForecast | ForecastRefusal) -> dict[str, str]:
     return {
-        "scenario_id": one.scenario.scenario_id,
-        "scenario": label(one),
-        "system": one.system.name,
+        "scenario_id": answer.scenario.scenario_id,
+        "scenario": label(answer),
+        "system": answer.system.name,
     }
 
 
@@ -325,14 +328,19 @@ def check_samples(samples: int | None) -> None:
         raise BadInput(f"--dataset-samples: expected a number above 0, found {samples}")
 
 
-def epoch_s(one: ScenarioForecast, samples: int) -> tuple[float, float | None, float | None] | None:
+def epoch_s(
+    forecast: ScenarioForecast, samples: int
+) -> tuple[float, float | None, float | None] | None:
     """Return the seconds of an epoch as forecast, at least and at most; None if none is forecast.
 
     Args:
-        one: of the time of a step, or of steps a second.
+        forecast: of the time of a step, or of steps a second.
         samples: of the epoch.
     """
-    value, low, high = (_seconds(one, some, samples) for some in (one.value, one.low, one.high))
+    value, low, high = (
+        _seconds(forecast, amount, samples)
+        for amount in (forecast.value, forecast.low, forecast.high)
+    )
     if value is None:
         return None
     if low is None or high is None:
@@ -340,20 +348,20 @@ def epoch_s(one: ScenarioForecast, samples: int) -> tuple[float, float | None, f
     return value, min(low, high), max(low, high)
 
 
-def in_words(one: ScenarioForecast, samples: int) -> str:
+def in_words(forecast: ScenarioForecast, samples: int) -> str:
     """Return the time of an epoch and its interval, in one unit."""
-    found = epoch_s(one, samples)
-    if found is None:
+    epoch = epoch_s(forecast, samples)
+    if epoch is None:
         return "-"
-    value, low, high = found
+    value, low, high = epoch
     least_s, unit = next(each for each in _UNITS if value >= each[0])
     said = [f"{some / (least_s or 1):.3g}" for some in (value, low, high) if some is not None]
     interval = f" ({said[1]} to {said[2]})" if len(said) > 1 else ""
     return f"{said[0]} {unit}{interval}"
 
 
-def _seconds(one: ScenarioForecast, value: float | None, samples: int) -> float | None:
+def _seconds(forecast: ScenarioForecast, value: float | None, samples: int) -> float | None:
     if value is None or not value > 0:
         return None
-    speed = samples_per_s(one.scenario, one.metric.name, value)
+    speed = samples_per_s(forecast.scenario, forecast.metric.name, value)
     return None if speed is None else samples / speed
