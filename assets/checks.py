@@ -27,29 +27,29 @@ Found = Callable[[Round, WarehouseResource], Sequence[str]]
 
 def checks(of: StudyLineage) -> list[AssetChecksDefinition]:
     """Return the checks of a study's assets."""
-    found = []
+    checks = []
     if "links" in of.profiling:
-        found.append(_check(of, ("profiles", "links"), _links_are_as_shaped, blocking=True))
+        checks.append(_check(of, ("profiles", "links"), _links_are_as_shaped, blocking=True))
     if "tf_trace" in of.profiling:
         key = "profiles", "tf_trace"
-        found.append(_check(of, key, _traces_are_whole, blocking=True))
-        found.append(_check(of, key, _transfers_were_captured))
+        checks.append(_check(of, key, _traces_are_whole, blocking=True))
+        checks.append(_check(of, key, _transfers_were_captured))
     if of.captures:
-        found.append(_check(of, ("analyses", "transfer_order"), _orders_are_kept))
+        checks.append(_check(of, ("analyses", "transfer_order"), _orders_are_kept))
     if ASYNC_SGD in of.rests:
         key = "predictions", ASYNC_SGD.name
-        found.append(_check(of, key, _links_can_carry_it, blocking=True))
+        checks.append(_check(of, key, _links_can_carry_it, blocking=True))
         if LINEAR in of.rests:
             others = [of.key("predictions", LINEAR.name)]
-            found.append(_check(of, key, _not_above_linear, others=others))
-    found += [
+            checks.append(_check(of, key, _not_above_linear, others=others))
+    checks += [
         _check(of, ("measured", probe), _host_was_not_busy(probe))
         for probe in of.measuring
         if PROBES[probe].metric is not None
     ]
     if of.study.test:
-        found.append(_check(of, ("accuracy", "table"), _everything_is_judged, blocking=True))
-    return found
+        checks.append(_check(of, ("accuracy", "table"), _everything_is_judged, blocking=True))
+    return checks
 
 
 def _check(
@@ -77,13 +77,15 @@ def _check(
     return check
 
 
-def _verdict(found: Sequence[str], severity: AssetCheckSeverity) -> AssetCheckResult:
-    description = "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else "")
+def _verdict(faults: Sequence[str], severity: AssetCheckSeverity) -> AssetCheckResult:
+    description = "; ".join(faults[:3]) + (
+        f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
+    )
     return AssetCheckResult(
-        passed=not found,
+        passed=not faults,
         severity=severity,
         description=description or None,
-        metadata={"found": len(found)},
+        metadata={"found": len(faults)},
     )
 
 
@@ -100,14 +102,14 @@ def _links_are_as_shaped(round_: Round, warehouse: WarehouseResource) -> list[st
 
 def _traces_are_whole(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """The steps of every trace have the same operations; with servers, transfers both ways too."""
-    found: list[str] = []
+    faults: list[str] = []
     for need, run in round_.runs_of("tf_trace").items():
         operations = run_tables.table(warehouse.landing, run, "operation")
         timings = run_tables.table(warehouse.landing, run, "timing")
         has_servers = bool(need.scenario.strategy.servers)
         odd = sanity.odd_traces(operations, timings, transfers=has_servers)
-        found += [f"{need.title}: {one}" for one in odd]
-    return found
+        faults += [f"{need.title}: {fault}" for fault in odd]
+    return faults
 
 
 def _transfers_were_captured(round_: Round, warehouse: WarehouseResource) -> list[str]:

@@ -100,20 +100,20 @@ class FleetResource(ConfigurableResource):
         """Return the visits that watch a member, with all that has landed."""
         return watches(self.member(node_type), landed_runs(self.warehouse.landing))
 
-    def renting(self, found: Visits, progress: Progress) -> AbstractContextManager[None]:
+    def renting(self, visits: Visits, progress: Progress) -> AbstractContextManager[None]:
         """Let a visit rent its nodes, where they are rented, up to what its member says."""
-        home, member = Path(self.warehouse.home), found.member
+        home, member = Path(self.warehouse.home), visits.member
         account = f"{self._run_id}-{member.node_type}"
-        return renting(home, found.round_.backend, member.max_usd, account, progress.say)
+        return renting(home, visits.round_.backend, member.max_usd, account, progress.say)
 
-    def budget(self, found: Visits) -> Budget:
+    def budget(self, visits: Visits) -> Budget:
         """Return the time that a visit which begins now may take.
 
         What was measured of it before it was interrupted counts, if that was in the same turn.
         """
-        member = found.member
-        since = period_start(found.every, member.at, self._began)
-        return Budget(60 * member.max_minutes, spent_s(found.round_.runs, since))
+        member = visits.member
+        since = period_start(visits.every, member.at, self._began)
+        return Budget(60 * member.max_minutes, spent_s(visits.round_.runs, since))
 
 
 TYPES = DynamicPartitionsDefinition(name="node_type")
@@ -166,11 +166,11 @@ def condition(
     progress: ResourceParam[Progress],
 ) -> MaterializeResult:
     """Watch a node type; what looks changed is probed a second time at once."""
-    found = fleet.watches(context.partition_key)
-    with fleet.renting(found, progress):
-        rows = watch(found, warehouse.open(), progress)
+    visits = fleet.watches(context.partition_key)
+    with fleet.renting(visits, progress):
+        rows = watch(visits, warehouse.open(), progress)
     send(warehouse, progress)
-    changed = drifted_at(warehouse.open().home).get(found.whose)
+    changed = drifted_at(warehouse.open().home).get(visits.whose)
     version = "as first profiled" if changed is None else f"since {changed.isoformat()}"
     shown = of_rows(rows, comments(warehouse, "raw.judgement")) | draw_page(warehouse, progress)
     return MaterializeResult(data_version=DataVersion(version), metadata=shown)
@@ -201,13 +201,13 @@ def profiles(
     progress: ResourceParam[Progress],
 ) -> Iterator[MaterializeResult]:
     """Profile a node type by its member's probes, as long as its minutes last."""
-    found = fleet.visits(context.partition_key)
-    budget, round_ = fleet.budget(found), found.round_
-    chosen = _chosen(found.member.probes, context)
+    visits = fleet.visits(context.partition_key)
+    budget, round_ = fleet.budget(visits), visits.round_
+    chosen = _chosen(visits.member.probes, context)
     try:
         for probe in chosen:
             try:
-                with fleet.renting(found, progress):
+                with fleet.renting(visits, progress):
                     round_ = profile(round_, probe, warehouse.landing, progress, budget.may_take)
             finally:
                 # A failed run is loaded too: its visit then waits for its turn.
@@ -217,12 +217,12 @@ def profiles(
             metadata = of_frame(shown, round_, figures, described) | loaded
             yield MaterializeResult(asset_key=key(probe), metadata=metadata)
     except BudgetExceeded as error:
-        progress.warn(f"{found.member.node_type}: {error}")
+        progress.warn(f"{visits.member.node_type}: {error}")
     if not chosen:
         load(warehouse, progress)
     if key("loaded") in context.selected_asset_keys:
-        found = fleet.visits(context.partition_key)
-        told = [run.model_dump(include=_SHOWN) for run in found.latest_runs]
+        visits = fleet.visits(context.partition_key)
+        told = [run.model_dump(include=_SHOWN) for run in visits.latest_runs]
         rows = pl.DataFrame(told, infer_schema_length=None)
         yield MaterializeResult(
             asset_key=key("loaded"), metadata=of_rows(rows, comments(warehouse, "raw.run"))
@@ -267,8 +267,8 @@ def forecasts(
     progress: ResourceParam[Progress],
 ) -> MaterializeResult:
     """Fits to the newest profiles of a node type, and what they forecast of its networks."""
-    found = fleet.visits(context.partition_key)
-    rows = refit(found.member, found.round_.backend, warehouse.open(), progress.say)
+    visits = fleet.visits(context.partition_key)
+    rows = refit(visits.member, visits.round_.backend, warehouse.open(), progress.say)
     return MaterializeResult(metadata=of_rows(rows, comments(warehouse, "pred.ledger")))
 
 
@@ -291,12 +291,12 @@ def checks(
     progress: ResourceParam[Progress],
 ) -> MaterializeResult:
     """What is wrong with the profiles of a node type: age, drift, unfinished visits, odd links."""
-    found = fleet.visits(context.partition_key)
-    changed = drifted_at(warehouse.open().home).get(found.whose)
-    wrong = list(profile_findings(found, warehouse.landing, now(), changed))
-    for one in wrong:
-        progress.warn(f"{context.partition_key}: {one}")
-    lines = MetadataValue.md("\n".join(f"* {one}" for one in wrong) or "nothing")
+    visits = fleet.visits(context.partition_key)
+    changed = drifted_at(warehouse.open().home).get(visits.whose)
+    wrong = list(profile_findings(visits, warehouse.landing, now(), changed))
+    for fault in wrong:
+        progress.warn(f"{context.partition_key}: {fault}")
+    lines = MetadataValue.md("\n".join(f"* {fault}" for fault in wrong) or "nothing")
     page = draw_page(warehouse, progress)
     return MaterializeResult(metadata={"passed": not wrong, "wrong": lines, **page})
 

@@ -98,9 +98,9 @@ class RoundsResource(ConfigurableResource):
         """
         runs = landed_runs(self.warehouse.landing)
         if path not in self._opened:
-            found = load_study(path, self.backend)
-            here = host_id(found.backend)
-            self._opened[path] = open_round(found.study, found.asking, found.backend, here, runs)
+            loaded = load_study(path, self.backend)
+            here = host_id(loaded.backend)
+            self._opened[path] = open_round(loaded.study, loaded.asking, loaded.backend, here, runs)
             for change in changed_settings(self._opened[path]):
                 get_dagster_logger().info(f"settings: {change}")
         return refresh_round(self._opened[path], runs)
@@ -116,15 +116,15 @@ class RoundsResource(ConfigurableResource):
         """
         if path in self._opened:
             return self.opened(path)
-        one, runs = load_unchecked(path, self.backend), landed_runs(self.warehouse.landing)
-        here = host_id(one.backend)
-        host = shown_host(one.study, one.backend, here, runs)
-        found = latest_round(one.study, one.asking, one.backend, host, runs)
-        if found is None:
-            raise BadInput(f"nothing of study {one.study.name} has run yet; run it first")
+        loaded, runs = load_unchecked(path, self.backend), landed_runs(self.warehouse.landing)
+        here = host_id(loaded.backend)
+        host = shown_host(loaded.study, loaded.backend, here, runs)
+        round_ = latest_round(loaded.study, loaded.asking, loaded.backend, host, runs)
+        if round_ is None:
+            raise BadInput(f"nothing of study {loaded.study.name} has run yet; run it first")
         if host != here:
             get_dagster_logger().info(f"nothing of it has run on this host; shown is host {host}")
-        return found
+        return round_
 
     def to_forecast(self, path: Path) -> Round:
         """Return the round whose forecasts are to be made.
@@ -137,12 +137,12 @@ class RoundsResource(ConfigurableResource):
 
     def latest_here(self, path: Path) -> Round:
         """Return the same, to go on with: kept runs of another host are not gone on with."""
-        found = self.latest(path)
-        if found.host_id != host_id(found.backend):
+        round_ = self.latest(path)
+        if round_.host_id != host_id(round_.backend):
             raise BadInput(
-                f"nothing of study {found.study.name} has run on this host yet; run it first"
+                f"nothing of study {round_.study.name} has run on this host yet; run it first"
             )
-        return found
+        return round_
 
     def whole(self, path: Path) -> Round:
         """Return the round that stands for the study in its report.

@@ -117,16 +117,20 @@ def confirmed(
     first: Sequence[Judgement], second: Sequence[Judgement], thresholds: Thresholds
 ) -> tuple[str, ...]:
     """Return the metrics of which a second, fresh probe says the same as the first one's alarms."""
-    alarms = {one.metric: one.z for one in first if one.alarm and one.z is not None}
+    alarms = {
+        judgement.metric: judgement.z
+        for judgement in first
+        if judgement.alarm and judgement.z is not None
+    }
     return tuple(
-        one.metric
-        for one in second
-        if one.z is not None
-        and one.change is not None
-        and one.metric in alarms
-        and copysign(one.z, alarms[one.metric]) == one.z
-        and abs(one.z) >= thresholds.confirm_z
-        and abs(one.change) >= thresholds.change
+        judgement.metric
+        for judgement in second
+        if judgement.z is not None
+        and judgement.change is not None
+        and judgement.metric in alarms
+        and copysign(judgement.z, alarms[judgement.metric]) == judgement.z
+        and abs(judgement.z) >= thresholds.confirm_z
+        and abs(judgement.change) >= thresholds.change
     )
 
 
@@ -267,10 +271,10 @@ def _slope(
 
 def _within(values: Floats, boots: Boots) -> Floats:
     """Return values without the median of their start of the host."""
-    found = values.copy()
+    centred = values.copy()
     for boot in set(boots):
-        found[boots == boot] -= np.median(values[boots == boot])
-    return found
+        centred[boots == boot] -= np.median(values[boots == boot])
+    return centred
 
 
 def _scale(values: Floats, boots: Boots, expected: float) -> float:
@@ -278,8 +282,8 @@ def _scale(values: Floats, boots: Boots, expected: float) -> float:
     free = max(len(values) - len(set(boots)), 0)
     squares = _PROBES_BELIEVED * expected**2
     if free:
-        found = _MAD * float(np.median(np.abs(_within(values, boots))))
-        squares += found**2 * len(values)
+        deviation = _MAD * float(np.median(np.abs(_within(values, boots))))
+        squares += deviation**2 * len(values)
     return sqrt(squares / (_PROBES_BELIEVED + free))
 
 
@@ -291,7 +295,7 @@ def _level(
     Each counts by its precision. With some probes of its own, a start hardly hears the others.
     """
     ours, others = rest[boots == boot], sorted({*boots} - {boot})
-    levels = np.array([np.median(rest[boots == one]) for one in others])
+    levels = np.array([np.median(rest[boots == other]) for other in others])
     own = _MEDIAN * scale**2 / max(len(ours), 1)
     if not others:
         return float(np.median(ours)), sqrt(own)

@@ -62,16 +62,16 @@ def regimes(
         changes: by the probe that raised its alarm.
         odd: probes whose alarm was not confirmed: they tell nothing of what is usual.
     """
-    found = [Regime(None)]
+    regimes = [Regime(None)]
     for run_id in probes:
         change = changes.get(run_id)
-        if change is not None and change.ended and len(found) > 1:
-            found.pop()
+        if change is not None and change.ended and len(regimes) > 1:
+            regimes.pop()
         elif change is not None:
-            found.append(Regime(change))
+            regimes.append(Regime(change))
         if run_id not in odd:
-            found[-1].probes.append(run_id)
-    return tuple(found)
+            regimes[-1].probes.append(run_id)
+    return tuple(regimes)
 
 
 def judge_readings(
@@ -93,39 +93,49 @@ def judge_readings(
     history = going_on[-2] if is_young else newest
     # Of a type that has become slower, becoming faster is the end of that.
     speed_ups = thresholds.speed_ups or newest.change is not None
-    found = judge(
+    judgements = judge(
         readings.filter(pl.col("run_id").is_in(history.probes)),
         readings.filter(pl.col("run_id") == fresh),
         replace(thresholds, speed_ups=speed_ups),
     )
-    plain = [MetricFinding(one, one.verdict, one.alarm) for one in found]
+    plain = [
+        MetricFinding(judgement, judgement.verdict, judgement.alarm) for judgement in judgements
+    ]
     if not is_young or newest.change is None:
         return tuple(plain)
     changed = newest.change.metrics
-    over = all(one.outcome == "same" for one in plain if one.judgement.metric in changed)
-    return tuple(_in_change(one, over) if one.judgement.metric in changed else one for one in plain)
+    over = all(
+        finding.outcome == "same" for finding in plain if finding.judgement.metric in changed
+    )
+    return tuple(
+        _in_change(finding, over) if finding.judgement.metric in changed else finding
+        for finding in plain
+    )
 
 
-def _in_change(one: MetricFinding, over: bool) -> MetricFinding:
+def _in_change(finding: MetricFinding, over: bool) -> MetricFinding:
     """Return a finding of a metric that has changed: as it was again, or still as it became."""
-    return replace(one, outcome="ended", alarm=True) if over else replace(one, alarm=False)
+    return replace(finding, outcome="ended", alarm=True) if over else replace(finding, alarm=False)
 
 
 def confirmed(
     first: Sequence[MetricFinding], second: Sequence[MetricFinding], thresholds: Thresholds
 ) -> tuple[str, ...]:
     """Return the metrics of which a second, fresh probe says the same as the first one's alarms."""
-    over = [{one.judgement.metric for one in some if _is_end(one)} for some in (first, second)]
+    over = [
+        {finding.judgement.metric for finding in some if _is_end(finding)}
+        for some in (first, second)
+    ]
     changed = drift.confirmed(
-        [one.judgement for one in first if one.alarm and not _is_end(one)],
-        [one.judgement for one in second],
+        [finding.judgement for finding in first if finding.alarm and not _is_end(finding)],
+        [finding.judgement for finding in second],
         thresholds,
     )
     return (*changed, *sorted(over[0] & over[1]))
 
 
-def _is_end(one: MetricFinding) -> bool:
-    return one.alarm and one.outcome == "ended"
+def _is_end(finding: MetricFinding) -> bool:
+    return finding.alarm and finding.outcome == "ended"
 
 
 NodeTypeKey = tuple[str, Backend, str]
@@ -137,10 +147,10 @@ def runs(home: Path) -> tuple[Run, ...]:
 
     The database is not opened, only its published copy: it is never locked.
     """
-    found = _published(home, "fleet_runs")
+    runs = _published(home, "fleet_runs")
     return tuple(
         Run.model_validate({**row, **{name: json.loads(row[name]) for name in JSON_COLUMNS}})
-        for row in found.to_dicts()
+        for row in runs.to_dicts()
     )
 
 

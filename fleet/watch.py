@@ -28,14 +28,14 @@ JUDGE = "drift"
 THRESHOLDS = Thresholds()
 
 
-def watch(found: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFrame:
+def watch(visits: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFrame:
     """Probe a member, judge it by its history, and probe again at once if it seems to have changed.
 
     A probe that was landed and never judged, because its process died, is judged in place of a new
     one.
 
     Args:
-        found: the visits that watch a member.
+        visits: those that watch a member.
         warehouse: the history; it has what has landed afterwards.
         progress: told what runs.
 
@@ -46,46 +46,46 @@ def watch(found: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFra
         ProbeFailed: a probe failed; its failed run has landed.
     """
     warehouse.load()
-    first = _unjudged(found, warehouse) or _probed(found, warehouse, progress)
-    findings = _judged(found, first, warehouse)
+    first = _unjudged(visits, warehouse) or _probed(visits, warehouse, progress)
+    findings = _judged(visits, first, warehouse)
     second = None
     if any(finding.alarm for finding in findings):
         told = ", ".join(_in_words(finding) for finding in findings if finding.alarm)
-        progress.warn(f"{found.member.node_type} seems to have changed: {told}; probing again")
-        fresh = watches(found.member, landed_runs(warehouse.landing))
+        progress.warn(f"{visits.member.node_type} seems to have changed: {told}; probing again")
+        fresh = watches(visits.member, landed_runs(warehouse.landing))
         second = _probed(fresh, warehouse, progress)
     same: tuple[str, ...] = ()
     if second:
-        again = _judged(found, second, warehouse, but=first)
+        again = _judged(visits, second, warehouse, but=first)
         same = confirmed(findings, again, THRESHOLDS)
-    rows = _rows(found, findings, first, second, same)
+    rows = _rows(visits, findings, first, second, same)
     _land(first, rows, warehouse)
     warehouse.load()
     if same:
         progress.warn(
-            f"{found.member.node_type} has changed: {', '.join(same)}; its profiles are stale"
+            f"{visits.member.node_type} has changed: {', '.join(same)}; its profiles are stale"
         )
     return rows
 
 
-def _probed(found: Visits, warehouse: Warehouse, progress: Progress) -> Run:
+def _probed(visits: Visits, warehouse: Warehouse, progress: Progress) -> Run:
     """Probe a member once, and load it."""
-    round_ = profile(found.round_, WATCH, warehouse.landing, progress)
+    round_ = profile(visits.round_, WATCH, warehouse.landing, progress)
     warehouse.load()
     return max(round_.runs_of(WATCH).values(), key=lambda run: run.started_at)
 
 
-def _unjudged(found: Visits, warehouse: Warehouse) -> Run | None:
+def _unjudged(visits: Visits, warehouse: Warehouse) -> Run | None:
     """Return the last probe if nothing has judged it, or been confirmed by it; None if it has."""
-    last = last_probe(found.runs)
+    last = last_probe(visits.runs)
     return last if last and last.run_id not in judged_probes(warehouse.home).known else None
 
 
 def _judged(
-    found: Visits, fresh: Run, warehouse: Warehouse, but: Run | None = None
+    visits: Visits, fresh: Run, warehouse: Warehouse, but: Run | None = None
 ) -> tuple[MetricFinding, ...]:
     """Judge a probe by those before it, on links of the same speed; the probe `but` is left out."""
-    known = watches(found.member, landed_runs(warehouse.landing)).runs
+    known = watches(visits.member, landed_runs(warehouse.landing)).runs
     earlier = [
         run
         for run in probes(known)
@@ -111,7 +111,7 @@ def _windows(runs: Sequence[Run], warehouse: Warehouse) -> pl.DataFrame:
 
 
 def _rows(
-    found: Visits,
+    visits: Visits,
     findings: Sequence[MetricFinding],
     first: Run,
     second: Run | None,
@@ -119,7 +119,7 @@ def _rows(
 ) -> pl.DataFrame:
     told = [
         {
-            "node_type": found.member.node_type,
+            "node_type": visits.member.node_type,
             "metric": (judgement := finding.judgement).metric,
             "unit": UNITS[judgement.metric],
             "value": judgement.value,
@@ -154,17 +154,17 @@ def _land(first: Run, rows: pl.DataFrame, warehouse: Warehouse) -> None:
     land(warehouse.landing, run, None, {"judgement": rows})
 
 
-def _worse_percent(one: Judgement) -> float | None:
-    if one.expected is None:
+def _worse_percent(judgement: Judgement) -> float | None:
+    if judgement.expected is None:
         return None
-    ratio = one.value / one.expected
-    return 100 * ((ratio if METRICS[one.metric].more_is_slower else 1 / ratio) - 1)
+    ratio = judgement.value / judgement.expected
+    return 100 * ((ratio if METRICS[judgement.metric].more_is_slower else 1 / ratio) - 1)
 
 
-def _in_words(one: MetricFinding) -> str:
-    if one.outcome == "ended":
-        return f"{one.judgement.metric} as it was before its change"
-    return f"{one.judgement.metric} {_worse_percent(one.judgement) or 0:+.0f} % worse"
+def _in_words(finding: MetricFinding) -> str:
+    if finding.outcome == "ended":
+        return f"{finding.judgement.metric} as it was before its change"
+    return f"{finding.judgement.metric} {_worse_percent(finding.judgement) or 0:+.0f} % worse"
 
 
 # A member's profiles: what is wrong with them, and how long a visit may still take.
@@ -175,35 +175,35 @@ _LATE = timedelta(days=1)
 
 
 def profile_findings(
-    found: Visits, landing: Path, now: datetime, drifted_at: datetime | None
+    visits: Visits, landing: Path, now: datetime, drifted_at: datetime | None
 ) -> Iterator[str]:
     """Yield what is wrong: old profiles, unfinished visits, drift, links that are not as shaped.
 
     Args:
-        found: the visits to a member.
+        visits: those to a member.
         landing: where its runs have landed.
         now: UTC.
         drifted_at: when the type was last found to have changed, if it was.
     """
-    yield from _age(found, now)
-    if drifted_at is not None and (found.last_began is None or found.last_began < drifted_at):
+    yield from _age(visits, now)
+    if drifted_at is not None and (visits.last_began is None or visits.last_began < drifted_at):
         yield f"it has changed at {drifted_at:%Y-%m-%d %H:%M}, and its profiles are from before"
-    for need, run in found.latest.runs_of("links").items():
+    for need, run in visits.latest.runs_of("links").items():
         yield from sanity.odd_links(run_tables.table(landing, run, "link"), need.subject.link_mbps)
 
 
-def _age(found: Visits, now: datetime) -> Iterator[str]:
+def _age(visits: Visits, now: datetime) -> Iterator[str]:
     """Yield that profiles are older than two turns, or that the visit under way lacks some."""
-    if found.last_ended is None:
+    if visits.last_ended is None:
         yield "it has never been profiled as a whole"
     else:
-        began = period_start(found.every, found.member.at, now)
-        previous = period_start(found.every, found.member.at, began - timedelta(seconds=1))
-        if found.last_ended < previous - _LATE:
-            yield f"its profiles are of {found.last_ended:%Y-%m-%d}: older than one {found.every}"
-    if found.round_.runs:
-        lacking = ", ".join(dict.fromkeys(need.probe for need in found.round_.missing))
-        yield f"its visit {found.round_.repeat} is unfinished: {lacking}"
+        began = period_start(visits.every, visits.member.at, now)
+        previous = period_start(visits.every, visits.member.at, began - timedelta(seconds=1))
+        if visits.last_ended < previous - _LATE:
+            yield f"its profiles are of {visits.last_ended:%Y-%m-%d}: older than one {visits.every}"
+    if visits.round_.runs:
+        lacking = ", ".join(dict.fromkeys(need.probe for need in visits.round_.missing))
+        yield f"its visit {visits.round_.repeat} is unfinished: {lacking}"
 
 
 class Budget:

@@ -90,8 +90,8 @@ def import_file(
         BadInput: the file cannot be read, has no source, or landed with other options.
     """
     if not path.is_file():
-        found = "a folder" if path.is_dir() else "not there"
-        raise BadInput(f"{path} is {found}; expected a file to import")
+        what = "a folder" if path.is_dir() else "not there"
+        raise BadInput(f"{path} is {what}; expected a file to import")
     provenance = _completed(path, format_name, options, given)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -106,13 +106,13 @@ def import_file(
     notes: list[str] = []
     left_out: Counter[str] = Counter()
     read = _read(path, format_name, options)
-    for runs, one in enumerate(_parts(read, part), start=1):
-        run = _run(f"{stem}-{runs}", format_name, purpose, one, asked, part)
+    for runs, imported in enumerate(_parts(read, part), start=1):
+        run = _run(f"{stem}-{runs}", format_name, purpose, imported, asked, part)
         origin = _origin(format_name, path, sha256, provenance)
-        land(staging.folder, run, None, {**one.tables, "source": origin})
-        notes += one.notes
-        left_out.update(one.left_out)
-        rows.update({name: frame.height for name, frame in one.tables.items()})
+        land(staging.folder, run, None, {**imported.tables, "source": origin})
+        notes += imported.notes
+        left_out.update(imported.left_out)
+        rows.update({name: frame.height for name, frame in imported.tables.items()})
     if not runs:
         return f"{path.name}: none of its rows are for a {purpose}; imported nothing"
     counted = ", ".join(f"{count:,} rows of {name}" for name, count in rows.items())
@@ -123,9 +123,13 @@ def import_file(
     )
 
 
-def host_id(one: ImportedRun) -> str:
+def host_id(imported: ImportedRun) -> str:
     """Return the hash of what a file says of its machine."""
-    return content_hash(json.dumps(dict(one.host), sort_keys=True)) if one.host else _UNKNOWN_HOST
+    return (
+        content_hash(json.dumps(dict(imported.host), sort_keys=True))
+        if imported.host
+        else _UNKNOWN_HOST
+    )
 
 
 def _left_out(counted: Mapping[str, int]) -> str:
@@ -146,11 +150,11 @@ def _read(path: Path, format_name: str, options: ReaderOptions) -> Iterator[Impo
 
 
 def _parts(read: Iterator[ImportedRun], part: Part | None) -> Iterator[ImportedRun]:
-    for one in read:
+    for imported in read:
         if part is None:
-            yield one
-        elif not (rows := one.tables["external"].filter(part.rows)).is_empty():
-            yield replace(one, tables={**one.tables, "external": rows})
+            yield imported
+        elif not (rows := imported.tables["external"].filter(part.rows)).is_empty():
+            yield replace(imported, tables={**imported.tables, "external": rows})
 
 
 def _number(run: Path) -> int:
@@ -208,7 +212,7 @@ def _run(
     run_id: str,
     format_name: str,
     purpose: Purpose,
-    one: ImportedRun,
+    imported: ImportedRun,
     asked: dict[str, Setting],
     part: Part | None,
 ) -> Run:
@@ -222,14 +226,14 @@ def _run(
         scenario_id=None,
         backend="imported",
         status="ok",
-        started_at=one.started_at or now,
-        ended_at=one.started_at or now,
-        host_id=host_id(one),
-        host=dict(one.host),
-        software=dict(one.software),
+        started_at=imported.started_at or now,
+        ended_at=imported.started_at or now,
+        host_id=host_id(imported),
+        host=dict(imported.host),
+        software=dict(imported.software),
         config={
-            **one.config,
-            "left_out": json.dumps(dict(one.left_out), sort_keys=True),
+            **imported.config,
+            "left_out": json.dumps(dict(imported.left_out), sort_keys=True),
             "asked": json.dumps(asked, sort_keys=True),
         },
     )

@@ -53,7 +53,7 @@ def reproduce(
     kept = list(kept_runs(reference))
     runs = [run for run in kept if not studies or run.study in named]
     rounds = list(_rounds(kept, named))
-    if studies and (absent := named.keys() - {one.study.name for one in rounds}):
+    if studies and (absent := named.keys() - {round_.study.name for round_ in rounds}):
         raise BadInput(f"{reference} holds no profile of study {', '.join(sorted(absent))}")
     if not rounds:
         raise BadInput(
@@ -107,16 +107,16 @@ def _rounds(runs: list[Run], named: Mapping[str, Study]) -> Iterator[Round]:
 
 def _studies(asked: Collection[str]) -> dict[str, Study]:
     ours = {study.name: study for study in map(read_study, sorted(STUDIES.glob("*.yaml")))}
-    found = {}
+    by_name = {}
     for name in asked or ours:
         if name.endswith(".yaml"):
             study = read_study(Path(name))
-            found[study.name] = study
+            by_name[study.name] = study
         elif name in ours:
-            found[name] = ours[name]
+            by_name[name] = ours[name]
         else:
             raise BadInput(f"no study {name!r} (there are {', '.join(ours)}); or give its file")
-    return found
+    return by_name
 
 
 # Public measurements: fits to the part they may see, forecasts of the rest, and its judgement. File
@@ -144,7 +144,7 @@ def judge_public_files(data: Path, warehouse: Warehouse) -> Iterator[str]:
     if not any(files.values()):
         raise BadInput(f"{data} holds none of {', '.join(f'{name}.csv' for name in names)}")
     for name, file in files.items():
-        sets = [one for one in PUBLIC_SETS if one.file == name]
+        sets = [public for public in PUBLIC_SETS if public.file == name]
         if file is None:
             yield f"{name}.csv: not in {data}, left out"
         elif not sets:
@@ -158,7 +158,7 @@ def _judged(public: PublicSet, file: Path, warehouse: Warehouse) -> Iterator[str
     held_out = _held_out(public, file)
     if held_out.is_empty():
         return
-    seen, unseen = (Part(public.name, public.rows & one) for one in (public.seen, ~public.seen))
+    seen, unseen = (Part(public.name, public.rows & rows) for rows in (public.seen, ~public.seen))
     yield _imported(file, "profile", warehouse, _options(public, file), seen)
     for contender in public.contenders:
         yield _forecast(public, contender, file, held_out, warehouse)
@@ -243,15 +243,15 @@ def _predictions(fit: FitRecord, public: PublicSet, forecasts: pl.DataFrame) -> 
 def _held_out(public: PublicSet, file: Path) -> pl.DataFrame:
     """Return the subjects that are to be forecast; what was measured of them is dropped unread."""
     subjects, hosts = [], set()
-    for one in csv_table.read(file, _options(public, file)):
-        rows = one.tables["external"].drop("value")
+    for imported in csv_table.read(file, _options(public, file)):
+        rows = imported.tables["external"].drop("value")
         held_out = rows.filter(public.rows & ~public.seen, metric=public.metric)
         subjects.append(held_out.select("subject"))
-        hosts.add(host_id(one))
+        hosts.add(host_id(imported))
     if len(hosts) > 1:
         raise BadInput(f"{file.name} is of several machines; a fit is of one")
-    found = pl.concat(subjects).unique(maintain_order=True)
-    return found if found.is_empty() else _in_columns(found)
+    cases = pl.concat(subjects).unique(maintain_order=True)
+    return cases if cases.is_empty() else _in_columns(cases)
 
 
 def _in_columns(rows: pl.DataFrame) -> pl.DataFrame:
@@ -291,5 +291,5 @@ def _file(data: Path, name: str) -> Path | None:
     """Return the file of a mapping: `data/a_b.csv`, or `data/a/b.csv`, gzipped or not."""
     folder, _, rest = name.partition("_")
     stems = (data / name, data / folder / rest)
-    found = [stem.with_name(f"{stem.name}.csv{end}") for stem in stems for end in ("", ".gz")]
-    return next((file for file in found if file.is_file()), None)
+    files = [stem.with_name(f"{stem.name}.csv{end}") for stem in stems for end in ("", ".gz")]
+    return next((file for file in files if file.is_file()), None)

@@ -88,7 +88,7 @@ def select_side(text: str, runs: pl.DataFrame) -> RunSelection:
     Raises:
         BadInput: it is wrong, or means no run; the message names what there is.
     """
-    kinds, found = [], runs
+    kinds, selected = [], runs
     for part in text.split(","):
         kind, colon, value = part.strip().partition(":")
         if kind not in GRAMMAR or not colon or not value:
@@ -97,12 +97,14 @@ def select_side(text: str, runs: pl.DataFrame) -> RunSelection:
                 "join several by commas"
             )
         kinds.append(kind)
-        chosen = found.filter(_FILTERS[kind](part.strip(), value))
+        chosen = selected.filter(_FILTERS[kind](part.strip(), value))
         if chosen.is_empty():
-            beside = "" if found.height == runs.height else ", of what the parts before it select"
-            raise BadInput(f"no run is of {part.strip()}{beside}; {_what_exists(kind, found)}")
-        found = chosen
-    return RunSelection(text, frozenset(kinds), found)
+            beside = (
+                "" if selected.height == runs.height else ", of what the parts before it select"
+            )
+            raise BadInput(f"no run is of {part.strip()}{beside}; {_what_exists(kind, selected)}")
+        selected = chosen
+    return RunSelection(text, frozenset(kinds), selected)
 
 
 def _of_round(part: str, value: str) -> pl.Expr:
@@ -124,10 +126,10 @@ def _of_date(part: str, value: str) -> pl.Expr:
 
 def _span(part: str, text: str) -> tuple[datetime, datetime]:
     """Return where a year, month or day begins, and where the next one does, UTC."""
-    found = _DAY.fullmatch(text)
-    if found is None:
+    match = _DAY.fullmatch(text)
+    if match is None:
         raise BadInput(f"{part}: {text!r} is no date; write {GRAMMAR['date']}")
-    year, month, day = (None if group is None else int(group) for group in found.groups())
+    year, month, day = (None if group is None else int(group) for group in match.groups())
     try:
         assert year is not None
         first = date(year, month or 1, day or 1)
@@ -139,7 +141,7 @@ def _span(part: str, text: str) -> tuple[datetime, datetime]:
             after = date(year + 1, 1, 1)
     except (ValueError, OverflowError) as error:
         raise BadInput(f"{part}: there is no date {text}: {error}") from error
-    begin, end = (datetime(one.year, one.month, one.day, tzinfo=UTC) for one in (first, after))
+    begin, end = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (first, after))
     return begin, end
 
 
@@ -153,8 +155,8 @@ def _of_software(part: str, value: str) -> pl.Expr:
         raise BadInput(f"{part}: expected {GRAMMAR['software']}")
 
     def is_it(software: str) -> bool:
-        found = str(json.loads(software).get(name, ""))
-        return found == version or found.startswith((f"{version}.", f"{version}+"))
+        installed = str(json.loads(software).get(name, ""))
+        return installed == version or installed.startswith((f"{version}.", f"{version}+"))
 
     return pl.col("software").map_elements(is_it, return_dtype=pl.Boolean)
 
@@ -183,7 +185,9 @@ def _what_exists(kind: str, runs: pl.DataFrame) -> str:
         return f"the newest round of each study is {_listed(names)}"
     if kind == "software":
         told = [json.loads(text) for text in runs["software"].unique()]
-        names = sorted({f"{name}={version}" for one in told for name, version in one.items()})
+        names = sorted(
+            {f"{name}={version}" for software in told for name, version in software.items()}
+        )
         return f"there is {_listed(names)}"
     column, what = {"type": ("node_type", "types"), "code": ("code_version", "versions")}[kind]
     names = sorted(runs[column].drop_nulls().unique())

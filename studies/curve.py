@@ -230,19 +230,19 @@ class Curve(Record):
     @property
     def recipe(self) -> dict[str, Any]:
         """How it is trained, as far as that is not as by default: fields of its workload."""
-        found = {name: getattr(self, name) for name in _RECIPE}
+        recipe = {name: getattr(self, name) for name in _RECIPE}
         return {
             name: value
-            for name, value in found.items()
+            for name, value in recipe.items()
             if value != type(self).model_fields[name].default
         }
 
     @property
     def metric(self) -> Metric:
         """What is predicted and measured of it."""
-        found = measuring_probe(self.scenario(self.workers[0], "loopback")).metric
-        assert found is not None
-        return found
+        metric = measuring_probe(self.scenario(self.workers[0], "loopback")).metric
+        assert metric is not None
+        return metric
 
     @property
     def judge(self) -> str:
@@ -293,10 +293,10 @@ class Curve(Record):
 
         Without servers one worker has nobody to talk to, and its links are not shaped.
         """
-        one = self.scenario(1, backend).model_copy(update={"cross_traffic": None})
+        alone = self.scenario(1, backend).model_copy(update={"cross_traffic": None})
         if self.strategy != "async_parameter_server":
-            return one.model_copy(update={"link_mbps": None})
-        return self.on_profiled_link(one, backend)
+            return alone.model_copy(update={"link_mbps": None})
+        return self.on_profiled_link(alone, backend)
 
     def on_profiled_link(self, scenario: Scenario, backend: Backend) -> Scenario:
         """Return a scenario of one worker on the links that it is profiled on."""
@@ -305,7 +305,7 @@ class Curve(Record):
         return scenario.model_copy(update={"link_mbps": self.link_speeds(backend)[0]})
 
     def _mixed(self) -> tuple[NodeGroup, ...]:
-        groups = [node_group("worker", one.node_type, one.count) for one in self.mix]
+        groups = [node_group("worker", part.node_type, part.count) for part in self.mix]
         return tuple(
             group
             if kind.batch_size == self.batch_size

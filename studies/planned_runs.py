@@ -42,18 +42,18 @@ def required_runs(study: Study, backend: Backend, asking: SystemInputs) -> tuple
         BadInput: settings of a probe cannot work.
     """
     wanted = requested_scenarios(study, backend, asking)
-    found: dict[object, PlannedRun] = {}
+    by_subject: dict[object, PlannedRun] = {}
     for name, asked in wanted.items():
         try:
             for need in PROBES[name].needs(asked, study.settings_of(name)):
                 judges = PROBES[name].metric is not None and not need.profiles
-                there = found.get((need.subject, judges))
+                there = by_subject.get((need.subject, judges))
                 if there is None or (need.of_train and not there.of_train):
-                    found[need.subject, judges] = need
+                    by_subject[need.subject, judges] = need
         except BadInput as error:
             raise BadInput(f"probes.{name}: {error}") from None
     return _with_distinct_titles(
-        sorted(found.values(), key=lambda need: need.purpose == "measurement")
+        sorted(by_subject.values(), key=lambda need: need.purpose == "measurement")
     )
 
 
@@ -63,13 +63,13 @@ def _with_distinct_titles(needed: Sequence[PlannedRun]) -> tuple[PlannedRun, ...
     A run that fits see of a scenario that is also measured is told apart by its purpose.
     """
     titles = [need.title for need in needed]
-    found = [
+    titles = [
         f"{need.title} ({need.probe} on {_in_words(need.nodes)})" if shared else need.title
         for need, shared in zip(needed, _shared(titles), strict=True)
     ]
     return tuple(
         replace(need, title=f"{title}, as a {need.purpose}" if shared else title)
-        for need, title, shared in zip(needed, found, _shared(found), strict=True)
+        for need, title, shared in zip(needed, titles, _shared(titles), strict=True)
     )
 
 
@@ -146,8 +146,10 @@ def requested_scenarios(
                 wanted.of_train |= ask.whose == "train"
                 if ask.whose in ("own", "cluster"):
                     asked = wanted.own if ask.whose == "own" else wanted.cluster
-                    asked |= {one.scenario: None for one in resolve_input(ask, curve, backend)}
-    found = {}
+                    asked |= {
+                        planned.scenario: None for planned in resolve_input(ask, curve, backend)
+                    }
+    requested = {}
     for name, probe in PROBES.items():
         of_probe = probe.concerns if probe.metric is None else partial(_judges, probe)
         test = tuple(filter(of_probe, tests))
@@ -157,21 +159,21 @@ def requested_scenarios(
         if not (judges or wanted.required or is_named):
             continue
         train = tuple(train for train in trains if probe.concerns(train)) if wanted.of_train else ()
-        found[name] = RequestedScenarios(tuple(wanted.own), tuple(wanted.cluster), train, test)
-    return found
+        requested[name] = RequestedScenarios(tuple(wanted.own), tuple(wanted.cluster), train, test)
+    return requested
 
 
 def _all_of(study: Study, backend: Backend, probe: Probe) -> RequestedScenarios:
     """Return all that a probe can tell of train scenarios: what systems could ask it for."""
-    found = [
+    scenarios_of = [
         (curve, scenario)
         for curve in study.curves
         for scenario in curve.scenarios(backend)
         if probe.concerns(scenario)
     ]
-    scenarios = tuple(dict.fromkeys(scenario for _, scenario in found))
+    scenarios = tuple(dict.fromkeys(scenario for _, scenario in scenarios_of))
     # What is measured of whole scenarios is of the ones that are listed, as they are.
-    alike = found if probe.metric is None else ()
+    alike = scenarios_of if probe.metric is None else ()
     own = (one for curve, scenario in alike for one in _own(curve, scenario, backend))
     return RequestedScenarios(own=tuple(dict.fromkeys(own)), cluster=scenarios, train=scenarios)
 

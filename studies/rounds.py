@@ -84,15 +84,15 @@ class Round:
     @cached_property
     def _alike(self) -> dict[tuple[str, Purpose, str | None], list[Run]]:
         """The runs by probe, purpose and scenario; None: those about nodes and links."""
-        found: dict[tuple[str, Purpose, str | None], list[Run]] = {}
+        by_key: dict[tuple[str, Purpose, str | None], list[Run]] = {}
         for run in self.runs:
-            found.setdefault((run.probe, run.purpose, run.scenario_id), []).append(run)
-        return found
+            by_key.setdefault((run.probe, run.purpose, run.scenario_id), []).append(run)
+        return by_key
 
     def runs_of(self, *probes: str) -> dict[PlannedRun, Run]:
         """Return the runs of some probes that landed."""
-        found = {need: self.run_of(need) for need in self.needs if need.probe in probes}
-        return {need: run for need, run in found.items() if run}
+        runs = {need: self.run_of(need) for need in self.needs if need.probe in probes}
+        return {need: run for need, run in runs.items() if run}
 
     def _counts(self, run: Run, need: PlannedRun) -> bool:
         """Tell whether a run is of this round, or of an earlier one that this one goes on with."""
@@ -124,7 +124,7 @@ def open_round(
     rounds = (
         _round(study, asking, backend, host_id, repeat, runs) for repeat in itertools.count(1)
     )
-    return next(one for one in rounds if one.missing)
+    return next(round_ for round_ in rounds if round_.missing)
 
 
 def refresh_round(round_: Round, runs: Iterable[Run]) -> Round:
@@ -186,9 +186,9 @@ def _round(
     runs: Iterable[Run],
 ) -> Round:
     runs = tuple(runs)
-    found = _runs_in(study, repeat, _runs_of(study, backend, host_id, runs))
+    landed = _runs_in(study, repeat, _runs_of(study, backend, host_id, runs))
     learned = tuple(run for run in runs if _is_learned(run, study, backend))
-    return Round(study.in_round(repeat), asking, backend, host_id, repeat, found, learned)
+    return Round(study.in_round(repeat), asking, backend, host_id, repeat, landed, learned)
 
 
 def _is_learned(run: Run, study: Study, backend: Backend) -> bool:
@@ -222,9 +222,9 @@ def changed_settings(round_: Round) -> Iterator[str]:
     again: dict[str, list[str]] = {}
     for run in round_.runs:
         if need := round_.superseded.get(run.run_id):
-            found = differences(run, need.settings) or {}
+            changed = differences(run, need.settings) or {}
             essential = PROBES[need.probe].essential
-            said = ", ".join(text for name, text in found.items() if name in essential)
+            said = ", ".join(text for name, text in changed.items() if name in essential)
             again.setdefault(said, []).append(need.title)
     yield from _lines(again, "measured again, since the study asks for something else")
     as_they_are: dict[str, list[str]] = {}
@@ -245,6 +245,6 @@ def changed_settings(round_: Round) -> Iterator[str]:
         )
 
 
-def _lines(found: Mapping[str, Sequence[str]], then: str) -> Iterator[str]:
-    for said, names in found.items():
+def _lines(names_of: Mapping[str, Sequence[str]], then: str) -> Iterator[str]:
+    for said, names in names_of.items():
         yield f"{name_some(names)}: landed with {said}; {then}"
