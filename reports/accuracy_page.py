@@ -6,6 +6,8 @@ from typing import Any
 
 import polars as pl
 
+from reports.html import Column, text_column
+
 FILE = "accuracy.md"
 _INTRO = """# How wrong were forecasts?
 
@@ -36,6 +38,40 @@ _STUDY = "### [`{study}`](../studies/{study}.yaml)"
 _Row = Mapping[str, Any]
 
 
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _noise(row: _Row) -> str:
+    if row["noise_floor"] is None:
+        return "not known"
+    return f"{_percent(row['noise_floor'])} ({row['noise_n']})"
+
+
+_SYSTEM = text_column("system", format="`{}`".format)
+_ERRORS = (
+    Column("mean", "mape", _percent),
+    Column("median", "median_ape", _percent),
+    Column("largest", "max_ape", _percent),
+)
+_SEALED_TABLE = (
+    text_column("split", format=lambda split: (split or "–").replace("_", " ")),
+    _SYSTEM,
+    Column("n"),
+    *_ERRORS,
+    Column("inside", "inside_percent", _percent),
+    Column("noise floor (n)", _noise),
+)
+_BOARD_TABLE = (
+    _SYSTEM,
+    Column("own n", "covered"),
+    Column("mean", "covered_mape", _percent),
+    Column("common n", "n"),
+    *_ERRORS,
+    Column("noise floor (n)", _noise),
+)
+
+
 def page(sealed: pl.DataFrame, board: pl.DataFrame) -> str:
     """Return the page.
 
@@ -45,18 +81,14 @@ def page(sealed: pl.DataFrame, board: pl.DataFrame) -> str:
     """
     lines = [_INTRO]
     if not sealed.is_empty():
-        head = (
-            "split", "system", "n", "mean", "median", "largest", "inside", "noise floor (n)",
-        )  # fmt: skip
         lines.append(_SEALED)
         for study, rows in _by_study(sealed):
             lines += ["", _STUDY.format(study=study), "", _when(rows), ""]
-            lines += _table(head, 2, map(_sealed_cells, rows))
-    head = ("system", "own n", "mean", "common n", "mean", "median", "largest", "noise floor (n)")
+            lines += _table(_SEALED_TABLE, rows)
     lines.append(_TODAY)
     for study, rows in _by_study(board):
         lines += ["", _STUDY.format(study=study), ""]
-        lines += _table(head, 1, map(_board_cells, rows))
+        lines += _table(_BOARD_TABLE, rows)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
@@ -94,41 +126,9 @@ def rows_of(text: str) -> dict[tuple[str, ...], list[str]]:
     return rows
 
 
-def _table(head: Sequence[str], names: int, rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table whose first columns are names, the others figures."""
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * names}{'---:|' * (len(head) - names)}"
+def _table(columns: Sequence[Column], rows: Iterable[_Row]) -> Iterator[str]:
+    """Yield the lines of a table; figures are set to the right."""
+    yield f"| {' | '.join(column.title for column in columns)} |"
+    yield f"|{''.join('---:|' if column.is_number else '---|' for column in columns)}"
     for row in rows:
-        yield f"| {' | '.join(row)} |"
-
-
-def _sealed_cells(row: _Row) -> list[str]:
-    return [
-        str(row["split"] or "–").replace("_", " "),
-        f"`{row['system']}`",
-        f"{row['n']}",
-        *map(_percent, (row["mape"], row["median_ape"], row["max_ape"])),
-        _percent(row["inside_percent"]),
-        _noise(row),
-    ]
-
-
-def _board_cells(row: _Row) -> list[str]:
-    return [
-        f"`{row['system']}`",
-        f"{row['covered']}",
-        _percent(row["covered_mape"]),
-        f"{row['n']}",
-        *map(_percent, (row["mape"], row["median_ape"], row["max_ape"])),
-        _noise(row),
-    ]
-
-
-def _noise(row: _Row) -> str:
-    if row["noise_floor"] is None:
-        return "not known"
-    return f"{_percent(row['noise_floor'])} ({row['noise_n']})"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
+        yield f"| {' | '.join(column.text(row) for column in columns)} |"

@@ -47,12 +47,15 @@ class Column:
         """Its `<th>`."""
         return f'<th scope="col"{self._kind}>{escape(self.title).replace("_", "_<wbr>")}</th>'
 
+    def text(self, row: Any) -> str:
+        """Return what is read of a row."""
+        return self.format(_field(row, self.field or self.title))
+
     def cell(self, row: Any) -> str:
         """Return its `<td>` of a row."""
-        text = self.format(_field(row, self.field or self.title))
         value = None if self.sorted_by is None else _field(row, self.sorted_by)
         sorted_by = "" if value is None else f' data-v="{value!r}"'
-        return f"<td{self._kind}{sorted_by}>{escape(text)}</td>"
+        return f"<td{self._kind}{sorted_by}>{escape(self.text(row))}</td>"
 
     @property
     def _kind(self) -> str:
