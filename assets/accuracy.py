@@ -75,11 +75,11 @@ def report_asset(of: StudyLineage) -> AssetsDefinition:
         """The newest round of the whole study as one HTML file that needs no network."""
         progress.say(REPORT_NAME)
         round_ = rounds.whole(of.path)
-        found = evaluate(round_, warehouse.open())
-        file = report.write(found, warehouse.report)
+        evaluation = evaluate(round_, warehouse.open())
+        file = report.write(evaluation, warehouse.report)
         progress.finished(REPORT_NAME)
         return MaterializeResult(
-            metadata={**of_frame(found.rows, round_), "file": MetadataValue.path(file)}
+            metadata={**of_frame(evaluation.rows, round_), "file": MetadataValue.path(file)}
         )
 
     return html_report

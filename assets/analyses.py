@@ -134,7 +134,7 @@ VERSION = "1"
 
 def records(round_: Round, profiles: Sequence[CapturedProfile]) -> list[FitRecord]:
     """Return the fit of each receiving role and node type of a round."""
-    rows, found = overhead_rows(profiles), []
+    rows, records = overhead_rows(profiles), []
     for (role, node_type), line in overhead_lines(profiles).items():
         seen = [
             profile.run.run_id
@@ -143,7 +143,7 @@ def records(round_: Round, profiles: Sequence[CapturedProfile]) -> list[FitRecor
                 (node.role, node.node_type) == (role, node_type) for node in profile.scenario.nodes
             )
         ]
-        found.append(
+        records.append(
             FitRecord(
                 system=SYSTEM.name,
                 model_version=VERSION,
@@ -158,4 +158,4 @@ def records(round_: Round, profiles: Sequence[CapturedProfile]) -> list[FitRecor
                 created_at=datetime.now(UTC),
             )
         )
-    return found
+    return records

@@ -43,16 +43,18 @@ def observed(
     config: Prices, warehouse: WarehouseResource, progress: ResourceParam[Progress]
 ) -> MaterializeResult:
     """Ask AWS, land and load; a region that fails is warned of, unless all do."""
-    found = collect(warehouse.open(), config.regions, config.types, config.days, progress.say)
-    for region, error in found.failed.items():
+    collected = collect(warehouse.open(), config.regions, config.types, config.days, progress.say)
+    for region, error in collected.failed.items():
         progress.warn(f"no prices of {region}: {error}")
-    rows = sum(one.tables["price"].height for one in found.seen.values())
+    rows = sum(imported.tables["price"].height for imported in collected.seen.values())
     return MaterializeResult(
         metadata={
             "dagster/row_count": MetadataValue.int(rows),
-            "regions": MetadataValue.text(", ".join(found.seen)),
-            "failed": MetadataValue.text(", ".join(found.failed) or "none"),
-            "runs": MetadataValue.text(", ".join(one.run.run_id for one in found.seen.values())),
+            "regions": MetadataValue.text(", ".join(collected.seen)),
+            "failed": MetadataValue.text(", ".join(collected.failed) or "none"),
+            "runs": MetadataValue.text(
+                ", ".join(imported.run.run_id for imported in collected.seen.values())
+            ),
         }
     )
 
@@ -82,11 +84,11 @@ def reaped(warehouse: WarehouseResource, progress: ResourceParam[Progress]) -> M
         StepcastError: something is left; the next run tries again.
     """
     opened = warehouse.open()
-    found = reap_rented(opened.home, progress.warn)
+    reaped = reap_rented(opened.home, progress.warn)
     opened.load()
-    if found.left:
-        raise StepcastError(f"could not be ended: {', '.join(found.left)}")
-    ended = MetadataValue.text(", ".join(found.ended) or "nothing")
+    if reaped.left:
+        raise StepcastError(f"could not be ended: {', '.join(reaped.left)}")
+    ended = MetadataValue.text(", ".join(reaped.ended) or "nothing")
     return MaterializeResult(metadata={"ended": ended})
 
 

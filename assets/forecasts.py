@@ -128,11 +128,11 @@ def _timelines(of: StudyLineage) -> AssetsDefinition:
         models = FittedModels(round_, warehouse.landing, warehouse.open())
         figures: list[Figure] = []
         rows = []
-        found: dict[str, tuple[Scenario, AsyncSGD]] = {}
+        by_dnn: dict[str, tuple[Scenario, AsyncSGD]] = {}
         for curve in round_.study.curves:
             if curve.is_judged and (model := models.of_curve(curve)) is not None:
-                found.setdefault(curve.dnn, (curve.scenarios(round_.backend)[-1], model))
-        for scenario, model in found.values():
+                by_dnn.setdefault(curve.dnn, (curve.scenarios(round_.backend)[-1], model))
+        for scenario, model in by_dnn.values():
             shown, steps_per_s = simulate_timeline(model, scenario, STEPS)
             figures.append(worker_plot(shown, scenario.label))
             rows.append((scenario.label, steps_per_s, shown.intervals.height))
@@ -186,7 +186,7 @@ def _asset(of: StudyLineage, system: System) -> AssetsDefinition:
         for question, capacity in questions_of_round(round_, system):
             progress.say(f"what to rent for {question.dnn} by {system.name}")
             try:
-                found = answer(
+                answered = answer(
                     house,
                     question,
                     capacity,
@@ -200,12 +200,12 @@ def _asset(of: StudyLineage, system: System) -> AssetsDefinition:
             except BadInput as error:
                 refused[str(error)].append(question.dnn)
                 continue
-            choice = found.decision.choice
+            choice = answered.decision.choice
             told: tuple[str, float | None, float | None] = ("none", None, None)
             if choice is not None:
                 told = choice.label, choice.outcome.time_s / 3600, choice.outcome.cost_usd
             asked = question.dnn, question.global_batch, ITERATIONS
-            rows.append((*asked, *told, found.recommendation_id))
+            rows.append((*asked, *told, answered.recommendation_id))
         for reason, dnns in refused.items():
             progress.warn(f"{system.name} recommends nothing for {name_some(dnns)}: {reason}")
         frame = pl.DataFrame(rows, _SCHEMA, orient="row")
@@ -225,7 +225,7 @@ def questions_of_round(
     alone. On offer are as many nodes of each type as any such scenario of the network on the same
     links has.
     """
-    found: dict[str, list[Scenario]] = defaultdict(list)
+    by_dnn: dict[str, list[Scenario]] = defaultdict(list)
     links: dict[Scenario, float | None] = {}
     for curve in round_.study.curves:
         if not curve.is_judged:
@@ -233,9 +233,9 @@ def questions_of_round(
         rested = round_input_runs_by_scenario(round_, system, curve)
         for scenario, rests in rested.items():
             if not isinstance(rests, Refusal) and _types(scenario) <= _profiled(rests):
-                found[scenario.workload.dnn].append(scenario)
+                by_dnn[scenario.workload.dnn].append(scenario)
                 links[scenario] = curve.link_mbps
-    for scenarios in found.values():
+    for scenarios in by_dnn.values():
         largest = max(scenarios, key=examples_per_step)
         yield (
             _question(largest, links[largest]),
@@ -258,18 +258,21 @@ def _question(scenario: Scenario, link_mbps: float | None) -> JobQuestion:
     )
 
 
-def _alike(one: Scenario, other: Scenario) -> bool:
+def _alike(scenario: Scenario, other: Scenario) -> bool:
     """Tell whether scenarios of a network are on the same links, with images of the same size."""
-    return (one.link_mbps, one.workload.image_size) == (other.link_mbps, other.workload.image_size)
+    return (scenario.link_mbps, scenario.workload.image_size) == (
+        other.link_mbps,
+        other.workload.image_size,
+    )
 
 
 def _capacity(scenarios: Iterable[Scenario]) -> Mapping[str, int]:
     """Return as many nodes of each type as any of some scenarios has."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for scenario in scenarios:
         for group in scenario.worker_groups:
-            found[group.node_type] = max(group.count, found.get(group.node_type, 0))
-    return found
+            counts[group.node_type] = max(group.count, counts.get(group.node_type, 0))
+    return counts
 
 
 def _types(scenario: Scenario) -> set[str]:

@@ -105,8 +105,8 @@ def load(warehouse: WarehouseResource, progress: Progress) -> dict[str, Metadata
     It goes to the prefix too, if there is one: nothing is being measured now.
     """
     report = warehouse.open().load()
-    for one in report.quarantined:
-        progress.warn(f"landed run {one.run_id} was set aside in {one.folder}: {one.reason}")
+    for run in report.quarantined:
+        progress.warn(f"landed run {run.run_id} was set aside in {run.folder}: {run.reason}")
     send(warehouse, progress)
     return {
         "newly_loaded": MetadataValue.int(len(report.loaded)),
@@ -127,11 +127,11 @@ def profile_figures(
     return rows, (how.plot(part, str(name)) for (name,), part in parts if how)
 
 
-def _joined(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
-    if not one.width or not other.width:
-        return one
-    both = [name for name in other.columns if name in one.columns]
-    return one.join(other, on=both, nulls_equal=True)
+def _joined(rows: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    if not rows.width or not other.width:
+        return rows
+    both = [name for name in other.columns if name in rows.columns]
+    return rows.join(other, on=both, nulls_equal=True)
 
 
 def _windows(samples: pl.DataFrame, probe: str) -> list[Figure]:

@@ -28,9 +28,9 @@ def of_table(name: str) -> Mapping[str, Any]:
 
 def comments(warehouse: WarehouseResource, table: str = "") -> Mapping[str, str]:
     """Return what the history says of columns, by name: a table's own, and where all agree."""
-    found = _columns(warehouse.home)
-    alike = found.group_by("column_name").agg(pl.col("comment").unique())
-    own = found.filter(pl.format("{}.{}", "schema_name", "table_name") == table)
+    columns = _columns(warehouse.home)
+    alike = columns.group_by("column_name").agg(pl.col("comment").unique())
+    own = columns.filter(pl.format("{}.{}", "schema_name", "table_name") == table)
     return {
         **{name: said[0] for name, said in alike.rows() if len(said) == 1},
         **dict(own.select("column_name", "comment").iter_rows()),
@@ -70,7 +70,7 @@ def of_frame(
         "round": MetadataValue.int(round_.repeat),
         "backend": MetadataValue.text(round_.backend),
     }
-    pictures = (base64.b64encode(to_png(one)).decode() for one in islice(figures, PLOTS))
+    pictures = (base64.b64encode(to_png(figure)).decode() for figure in islice(figures, PLOTS))
     if images := [f"![plot](data:image/png;base64,{picture})" for picture in pictures]:
         metadata["plot"] = MetadataValue.md("\n".join(images))
     return metadata
@@ -81,8 +81,8 @@ def errors(judged: pl.DataFrame) -> dict[str, MetadataValue]:
 
     `judged` is as `forecasting.results.by_system` has it.
     """
-    found: dict[str, MetadataValue] = {}
+    figures: dict[str, MetadataValue] = {}
     for row in judged.filter(pl.col("dnn").is_null(), pl.col("n") > 0).sort("system").to_dicts():
-        found[f"MAPE in percent: {row['system']}"] = MetadataValue.float(row["mean_ape_percent"])
-        found[f"n: {row['system']}"] = MetadataValue.int(row["n"])
-    return found
+        figures[f"MAPE in percent: {row['system']}"] = MetadataValue.float(row["mean_ape_percent"])
+        figures[f"n: {row['system']}"] = MetadataValue.int(row["n"])
+    return figures

@@ -64,7 +64,7 @@ def _received(warehouse: WarehouseResource, progress: Progress) -> dict[str, Met
         raise BadInput(f"no place to receive runs from: set {PREFIX} to a folder or s3://…")
     came = receive(prefix, warehouse.landing)
     report = warehouse.open().load()
-    bad = [f"{one.run_id}: {one.reason}" for one in (*came.refused, *report.quarantined)]
+    bad = [f"{run.run_id}: {run.reason}" for run in (*came.refused, *report.quarantined)]
     for text in (*bad, *came.left):
         progress.warn(text)
     return {

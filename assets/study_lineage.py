@@ -63,7 +63,7 @@ class StudyLineage:
         if not system.travels:
             return []
         judged = (curve for curve in self.study.curves if curve.is_judged)
-        probes = set[str]().union(*(input_probes(system, one, self.backend) for one in judged))
+        probes = set[str]().union(*(input_probes(system, curve, self.backend) for curve in judged))
         return [
             AssetKey([name, "profiles", probe])
             for name in self.study.learns_from

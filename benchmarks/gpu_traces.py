@@ -132,13 +132,13 @@ def main() -> None:
     """Write traces of all steps of a file."""
     with open(sys.argv[1]) as file:
         asked = [
-            (one["network"], int(one["size"]), int(one["batch"]), one["precision"])
-            for one in csv.DictReader(file)
+            (row["network"], int(row["size"]), int(row["batch"]), row["precision"])
+            for row in csv.DictReader(file)
         ]
     out = csv.DictWriter(sys.stdout, COLUMNS)
     out.writeheader()
-    for one in dict.fromkeys(asked):
-        out.writerows(rows(*one))
+    for case in dict.fromkeys(asked):
+        out.writerows(rows(*case))
         sys.stdout.flush()
 
 

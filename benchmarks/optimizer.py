@@ -187,10 +187,10 @@ def measure(
     """
     cases = [case(1), case(2), case(3), catalogue(types, capacity)]
     times_s, answers = [], []
-    for number, one in enumerate(cases, 1):
+    for number, study in enumerate(cases, 1):
         progress(f"case {number}" if number < 4 else f"{types} types of {capacity} nodes")
-        answers.append(confirm_answer(one))
-        times_s.append(best_of(3, partial(answer, one)))
+        answers.append(confirm_answer(study))
+        times_s.append(best_of(3, partial(answer, study)))
     return OptimizerReport(
         case1_s=times_s[0],
         case2_s=times_s[1],
@@ -198,8 +198,8 @@ def measure(
         catalogue_s=times_s[3],
         catalogue_configurations=answers[-1].configurations,
         choices=tuple(
-            "none" if found.choice is None else found.choice.configuration.label
-            for found in answers
+            "none" if answered.choice is None else answered.choice.configuration.label
+            for answered in answers
         ),
     )
 
@@ -215,14 +215,14 @@ def confirm_answer(case: CaseStudy) -> OptimizerResult:
     Raises:
         StepcastError: it does not.
     """
-    found = answer(case)
-    for one in [found.choice, *found.alternatives]:
-        if one is None:
+    answered = answer(case)
+    for choice in [answered.choice, *answered.alternatives]:
+        if choice is None:
             continue
-        alone_s = iteration.simulate(case.performance, one.configuration).step_time_s
-        if abs(alone_s / one.step_time_s - 1) > _AGREE:
+        alone_s = iteration.simulate(case.performance, choice.configuration).step_time_s
+        if abs(alone_s / choice.step_time_s - 1) > _AGREE:
             raise StepcastError(
-                f"{one.configuration.label}: the search expects {one.step_time_s} s a step, the "
-                f"event simulator {alone_s} s; this is a defect of the search"
+                f"{choice.configuration.label}: the search expects {choice.step_time_s} s a step, "
+                f"the event simulator {alone_s} s; this is a defect of the search"
             )
-    return found
+    return answered

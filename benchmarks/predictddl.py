@@ -125,7 +125,7 @@ def measure(
 def batch_s(fitted: PredictDDL, graphs: Sequence[PrimitiveGraph]) -> float:
     """Return seconds of a forecast for each of some graphs, none of which was embedded before."""
     setups = cycle(product((3, 6), (8, 6, 10)))
-    asked = [scenario(one.dnn, *setup) for one, setup in zip(graphs, setups, strict=False)]
+    asked = [scenario(graph.dnn, *setup) for graph, setup in zip(graphs, setups, strict=False)]
     sent = {(graph.dnn, SIDE): graph for graph in graphs}
     # A fit that is sent graphs has embedded none of them.
     fresh = iter([fitted.knowing(sent, {}) for _ in range(5)])
@@ -139,12 +139,12 @@ def variants(graphs: Sequence[PrimitiveGraph], count: int) -> list[PrimitiveGrap
         graphs: real ones.
         count: of graphs.
     """
-    found = []
+    varied = []
     for place, graph in zip(range(count), cycle(graphs), strict=False):
         more, first = 1 + place // len(graphs), len(graph.nodes) - 1
         added = tuple(Primitive("conv", 4096, 4096.0 * 16, 64 * 16, 1) for _ in range(more))
-        edges = tuple((first + one, first + one + 1) for one in range(more))
-        found.append(
+        edges = tuple((first + place, first + place + 1) for place in range(more))
+        varied.append(
             PrimitiveGraph(
                 f"{graph.dnn}_{place}",
                 SIDE,
@@ -153,7 +153,7 @@ def variants(graphs: Sequence[PrimitiveGraph], count: int) -> list[PrimitiveGrap
                 graph.parameter_count + 4096 * more,
             )
         )
-    return found
+    return varied
 
 
 def chain(nodes: int) -> PrimitiveGraph:
@@ -168,7 +168,7 @@ def synthetic_training_set(
     networks: Sequence[str], graphs: Mapping[Key, PrimitiveGraph]
 ) -> TrainingSet:
     """Return made-up runs of networks; graphs that are added later are at hand too."""
-    runs = [ObservedStep(one, step_s(one, graphs)) for one in training(networks)]
+    runs = [ObservedStep(trained, step_s(trained, graphs)) for trained in training(networks)]
 
     def at_hand(wanted: Iterable[Key]) -> Mapping[Key, PrimitiveGraph]:
         return {key: graphs[key] for key in wanted}
@@ -178,7 +178,7 @@ def synthetic_training_set(
 
 def training(networks: Sequence[str]) -> list[Scenario]:
     """Return the runs of networks that PredictDDL learns from: 1 to 8 nodes, two batches."""
-    return [scenario(*one) for one in product(networks, (1, 2, 4, 8), (4, 12))]
+    return [scenario(*setup) for setup in product(networks, (1, 2, 4, 8), (4, 12))]
 
 
 def scenario(dnn: str, workers: int, batch_size: int) -> Scenario:
@@ -193,12 +193,12 @@ def scenario(dnn: str, workers: int, batch_size: int) -> Scenario:
     )
 
 
-def step_s(one: Scenario, graphs: Mapping[Key, PrimitiveGraph]) -> float:
+def step_s(scenario: Scenario, graphs: Mapping[Key, PrimitiveGraph]) -> float:
     """Return made-up seconds: operations at a speed, and parameters over the link."""
-    work = Work.of(graphs[one.workload.dnn, SIDE])
-    workers = one.strategy.workers
+    work = Work.of(graphs[scenario.workload.dnn, SIDE])
+    workers = scenario.strategy.workers
     exchange_s = 2 * (workers - 1) / workers * 4 * work.parameters / _LINK_BPS
-    return 3 * one.workload.batch_size * work.flops / _FLOPS + exchange_s + 1e-3 * work.nodes
+    return 3 * scenario.workload.batch_size * work.flops / _FLOPS + exchange_s + 1e-3 * work.nodes
 
 
 def training_s(networks: Sequence[str]) -> float:
@@ -218,8 +218,8 @@ def ernest_s(
         probes_s += planned_s(RequestedScenarios(own=runs))
         started_s = time.perf_counter()
         rows = [ernest.features(run) for run in runs]
-        found = ernest.fit(rows, [step_s(run, graphs) for run in runs])
-        float(ernest.features(workload) @ found)
+        weights = ernest.fit(rows, [step_s(run, graphs) for run in runs])
+        float(ernest.features(workload) @ weights)
         answers_s += time.perf_counter() - started_s
     return probes_s, answers_s
 

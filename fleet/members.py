@@ -94,23 +94,23 @@ def read_members(home: Path) -> dict[str, Member]:
     listed = read_document(path, "members of the fleet")
     if not isinstance(listed, Mapping):
         raise BadInput(f"{path}: expected a mapping of node types, found {listed!r:.60}")
-    found = {}
+    members = {}
     for name, fields in listed.items():
         if not isinstance(fields, Mapping):
             raise BadInput(f"{path}: {name}: expected a mapping of fields, found {fields!r:.60}")
         try:
-            found[str(name)] = Member.model_validate({**fields, "node_type": name})
+            members[str(name)] = Member.model_validate({**fields, "node_type": name})
         except ValidationError as error:
             raise BadInput(f"{path}: {fault(error, Member, (str(name),))}") from None
-    return found
+    return members
 
 
 def write_members(home: Path, members: Mapping[str, Member]) -> None:
     """Write the members of a home's fleet, all or none of them."""
     home.mkdir(parents=True, exist_ok=True)
     listed = {
-        name: one.model_dump(mode="json", exclude={"node_type"}, exclude_none=True)
-        for name, one in members.items()
+        name: member.model_dump(mode="json", exclude={"node_type"}, exclude_none=True)
+        for name, member in members.items()
     }
     fresh = temporary(home)
     try:

@@ -104,20 +104,20 @@ def read_fleet_page(home: Path) -> FleetPage:
     since = at - timedelta(days=DAYS)
     items = agenda(home, at)
     visiting = [item for item in items if not item.watches]
-    found = [_asked(home, query) for query in _COLUMNS]
-    several = _in_several_places(found, visiting)
+    frames = [_asked(home, query) for query in _COLUMNS]
+    several = _in_several_places(frames, visiting)
     probes, runs, fits = (
-        frame.with_columns(_name(several), _what(), _drawable_change()) for frame in found
+        frame.with_columns(_name(several), _what(), _drawable_change()) for frame in frames
     )
     probes = probes.sort("watched_at", maintain_order=True)
-    members = {_called(one, several): one for one in visiting}
+    members = {_called(item, several): item for item in visiting}
     return FleetPage(
         at=at,
         names=tuple(dict.fromkeys([*members, *probes["name"].unique().sort()])),
         metrics=tuple(dict.fromkeys([*WORDS.values(), *probes["what"].unique().sort()])),
         status=status(items, home, at),
         changed=sum(map(has_changed, visiting)),
-        visits_due=sum(one.due.now for one in visiting),
+        visits_due=sum(item.due.now for item in visiting),
         watches_due=sum(item.due.now for item in items if item.watches),
         probes=probes.filter(pl.col("watched_at") >= since),
         alarms=probes.filter("alarm").sort("watched_at", descending=True, maintain_order=True),
@@ -137,14 +137,14 @@ def has_changed(item: AgendaItem) -> bool:
 
 def _asked(home: Path, query: str) -> pl.DataFrame:
     """Return what a query says, no rows where nothing has been published."""
-    found = of_all_types(home, query)
-    return found.select(*_COLUMNS[query]) if found.width else pl.DataFrame(schema=_COLUMNS[query])
+    rows = of_all_types(home, query)
+    return rows.select(*_COLUMNS[query]) if rows.width else pl.DataFrame(schema=_COLUMNS[query])
 
 
 def _in_several_places(frames: Sequence[pl.DataFrame], visiting: Sequence[AgendaItem]) -> list[str]:
     """Return the node types that are, or have been, on several backends or hosts."""
     places = {row for frame in frames for row in frame.select("node_type", *_PLACE).unique().rows()}
-    places |= {one.visits.whose for one in visiting if one.visits}
+    places |= {item.visits.whose for item in visiting if item.visits}
     counted = Counter(node_type for node_type, *_ in places)
     return [node_type for node_type, count in counted.items() if count > 1]
 
@@ -248,10 +248,10 @@ _SCHEMA = {
 def _row(
     ours: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str], at: datetime
 ) -> dict[str, object]:
-    profiling = next(one for one in ours if not one.watches)
-    found = [one.visits for one in ours if one.visits is not None]
+    profiling = next(item for item in ours if not item.watches)
+    all_visits = [item.visits for item in ours if item.visits is not None]
     since = month_of(at)
-    dollars = [cost for one in found for cost in usd(one, since)]
+    dollars = [cost for visits in all_visits for cost in usd(visits, since)]
     ended = profiling.visits and profiling.visits.last_ended
     whose = profiling.visits and profiling.visits.whose
     unknown = "not watched yet" if len(ours) > 1 else "not watched"
@@ -260,15 +260,15 @@ def _row(
         "last_profiled": f"{ended:%Y-%m-%d %H:%M}" if ended else "never",
         "drift": judged.get(whose, unknown) if whose else unknown,
         "next": "now" if profiling.due.now else f"{profiling.due.next:%Y-%m-%d %H:%M}",
-        "month_minutes": round(sum(one.spent_s(since) for one in found) / 60, 1),
+        "month_minutes": round(sum(visits.spent_s(since) for visits in all_visits) / 60, 1),
         "month_usd": None if None in dollars else round(sum(filter(None, dollars)), 4),
         "state": profiling.due.why,
     }
 
 
-def usd(found: Visits, since: datetime) -> Iterator[float | None]:
+def usd(visits: Visits, since: datetime) -> Iterator[float | None]:
     """Yield what the nodes of each run since then cost, US dollars; None: no price was known."""
-    for run in found.runs:
+    for run in visits.runs:
         hourly = run.config.get("usd_per_hour")
         hours = run.took_s / 3600
         if run.started_at < since or not hours:

@@ -245,16 +245,16 @@ def items(members: Iterable[Member], known: FleetHistory, at: datetime) -> list[
 
 def _item(member: Member, watching: bool, known: FleetHistory, at: datetime) -> AgendaItem:
     try:
-        found = (watches if watching else visits)(member, known.runs)
+        of_member = (watches if watching else visits)(member, known.runs)
     except StepcastError as error:
         # One member that cannot be measured here takes no other with it.
         then = next_period_start("night" if watching else member.every, member.at, at)
         return AgendaItem(member, watching, None, Due(False, str(error), then), None)
-    changed = known.drifted_at.get(found.whose)
-    due = found.due(at, None if watching else changed)
-    if watching and not due.now and not member.paused and _is_unjudged(found, known):
+    changed = known.drifted_at.get(of_member.whose)
+    due = of_member.due(at, None if watching else changed)
+    if watching and not due.now and not member.paused and _is_unjudged(of_member, known):
         due = Due(True, "its last probe was not judged", at)
-    return AgendaItem(member, watching, found, due, changed)
+    return AgendaItem(member, watching, of_member, due, changed)
 
 
 def _is_unjudged(found: Visits, known: FleetHistory) -> bool:

@@ -91,7 +91,7 @@ def _print(
     rows: pl.DataFrame, sides: Sequence[RunSelection], most: int, *, between_types: bool
 ) -> None:
     for title, side in zip(("base", "other"), sides, strict=True):
-        began, ended = (f"{one:%Y-%m-%d %H:%M}" for one in _first_and_last(side))
+        began, ended = (f"{time:%Y-%m-%d %H:%M}" for time in _first_and_last(side))
         print_text(f"{title:<6}{side.text}: {count(len(side.run_ids), 'run')}, {began} to {ended}")
     both = rows.filter(pl.col("base").is_not_null() & pl.col("other").is_not_null())
     if both.height:
@@ -207,8 +207,10 @@ def noise(
         )
     newest = max(runs, key=lambda run: run.started_at)
     where = newest.backend, newest.host_id
-    found = rounds_of(of, inputs_of_study(of), runs)
-    visits = visits_of((one for one in found if (one.backend, one.host_id) == where), landing)
+    of_study = rounds_of(of, inputs_of_study(of), runs)
+    visits = visits_of(
+        (round_ for round_ in of_study if (round_.backend, round_.host_id) == where), landing
+    )
     rows = floors(visits, rounds)
     if form != "table":
         print_frame(rows, form)

@@ -28,12 +28,12 @@ def explain(error: BaseException) -> tuple[int, str]:
 
     The error that counts may be wrapped in one of Dagster's.
     """
-    for one in _chain(error):
-        if isinstance(one, StepcastError):
-            return one.exit_code, _line(str(one))
-        if isinstance(one, UnknownNetwork | ValidationError):
-            return 2, _line(str(one))
-        if isinstance(one, OSError) and (said := _of_the_place(one)) is not None:
+    for cause in _chain(error):
+        if isinstance(cause, StepcastError):
+            return cause.exit_code, _line(str(cause))
+        if isinstance(cause, UnknownNetwork | ValidationError):
+            return 2, _line(str(cause))
+        if isinstance(cause, OSError) and (said := _of_the_place(cause)) is not None:
             return said
     what = f"{type(error).__name__}: {error}"
     return 1, _line(f"unexpected {what}") + "; `stepcast --debug …` shows where it happened"

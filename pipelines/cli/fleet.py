@@ -206,10 +206,10 @@ def _listed(text: str) -> list[str]:
     Raises:
         BadInput: nothing is there.
     """
-    found = [one.strip() for one in text.split(",") if one.strip()]
-    if not found:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
         raise BadInput(f"expected names with commas between them, found {text!r}")
-    return found
+    return names
 
 
 def _has_members() -> bool:

@@ -51,18 +51,18 @@ def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
     check_cap("ec2" if rents else chosen_backend(member.backend)[0], member.max_usd)
     node_group("worker", member.node_type, 1)
     known = known_runs(place)
-    found = [visits(member, known), *([watches(member, known)] if member.watched else [])]
-    for one in found:
-        source = Path(one.round_.study.name)
-        check_study(one.round_.study, source, one.round_.backend, one.round_.asking)
-    takes_s = found[0].expected_s
+    all_visits = [visits(member, known), *([watches(member, known)] if member.watched else [])]
+    for planned in all_visits:
+        source = Path(planned.round_.study.name)
+        check_study(planned.round_.study, source, planned.round_.backend, planned.round_.asking)
+    takes_s = all_visits[0].expected_s
     if takes_s > 60 * member.max_minutes:
         raise BadInput(
             f"a visit takes about {format_duration(takes_s)}, more than --max-minutes "
             f"{member.max_minutes:g}; name fewer probes or networks, or allow more"
         )
     if member.max_usd is not None:
-        _agree(found, member.max_usd, place, yes=yes)
+        _agree(all_visits, member.max_usd, place, yes=yes)
     is_new = members.add(place, member)
     with dagster_history.instance(place) as instance:
         keep_partitions(instance, read_members(place))
@@ -70,39 +70,39 @@ def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
         f"{member.node_type} is {'a member' if is_new else 'changed'}: {', '.join(member.probes)} "
         f"every {member.every}, about {format_duration(takes_s)} each time"
     )
-    month_s = sum(one.month_s for one in found)
+    month_s = sum(planned.month_s for planned in all_visits)
     watching = "" if not member.watched else ", the nightly watch included"
     print_text(f"in a month that takes about {format_duration(month_s)} of machine time{watching}")
     print_text("`stepcast fleet run` does what is due now; `stepcast fleet on` does it on schedule")
 
 
-def _agree(found: Sequence[Visits], max_usd: float, place: Path, *, yes: bool) -> None:
+def _agree(all_visits: Sequence[Visits], max_usd: float, place: Path, *, yes: bool) -> None:
     """Tell what visits cost that rent their nodes, and go on only if the user wants that."""
     may = allowance(place, max_usd, ())
-    for one in found:
-        words = estimate(one.round_.needs, may).in_words(max_usd)
-        visits_a_month = one.month_s / one.expected_s if one.expected_s else 0.0
+    for planned in all_visits:
+        words = estimate(planned.round_.needs, may).in_words(max_usd)
+        visits_a_month = planned.month_s / planned.expected_s if planned.expected_s else 0.0
         confirm_spending(f"each of about {visits_a_month:.0f} visits a month: {words}", yes=True)
     confirm_spending("visits are made without a question from now on", yes=yes)
 
 
 def show_members() -> None:
     """Print the members as they were added."""
-    found = read_members(home())
-    if not found:
+    members = read_members(home())
+    if not members:
         print_text(NO_MEMBERS)
         return
     rows = [
         {
-            "node_type": one.node_type,
-            "every": f"{one.every} at {one.at}" if one.every != "hour" else one.every,
-            "probes": ", ".join(one.probes),
-            "networks": ", ".join(one.networks),
-            "max_minutes": one.max_minutes,
-            "watched": one.watched,
-            "state": "paused" if one.paused else "on the calendar",
+            "node_type": member.node_type,
+            "every": f"{member.every} at {member.at}" if member.every != "hour" else member.every,
+            "probes": ", ".join(member.probes),
+            "networks": ", ".join(member.networks),
+            "max_minutes": member.max_minutes,
+            "watched": member.watched,
+            "state": "paused" if member.paused else "on the calendar",
         }
-        for one in found.values()
+        for member in members.values()
     ]
     print_table(pl.DataFrame(rows))
 

@@ -217,7 +217,7 @@ def predict(
         answer = replace(
             answer,
             forecasts=tuple(
-                bounded_by_loader(one, loader_samples_per_s) for one in answer.forecasts
+                bounded_by_loader(forecast, loader_samples_per_s) for forecast in answer.forecasts
             ),
         )
     if as_json:
@@ -280,7 +280,7 @@ def _history(calibrate: str | None, *, dry_run: bool) -> "Warehouse":
 
 
 def _names(text: str | None) -> list[str]:
-    return [] if text is None else [one.strip() for one in text.split(",")]
+    return [] if text is None else [part.strip() for part in text.split(",")]
 
 
 def _backend(text: str | None) -> Backend | None:
@@ -290,10 +290,10 @@ def _backend(text: str | None) -> Backend | None:
         BadInput: no nodes have it.
     """
     known: tuple[Backend, ...] = get_args(Backend)
-    found = [one for one in known if one != "imported"]
+    choices = [choice for choice in known if choice != "imported"]
     if text is None:
         return None
-    for one in found:
-        if one == text:
-            return one
-    raise BadInput(f"--backend: no backend {text!r}; the choices are {', '.join(found)}")
+    for choice in choices:
+        if choice == text:
+            return choice
+    raise BadInput(f"--backend: no backend {text!r}; the choices are {', '.join(choices)}")

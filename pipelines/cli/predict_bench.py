@@ -97,7 +97,7 @@ def measure(progress: Callable[[str], None] = lambda _: None) -> PredictReport:
             progress(f"stages and command, {number} of {TIMES}")
             stages.append(_asked(copy))
             commands_s.append(_command_s(copy))
-        medians = {name: median(one[name] for one in stages) for name in stages[0]}
+        medians = {name: median(stage[name] for stage in stages) for name in stages[0]}
         del medians["forecasts"]
         command_s = median(commands_s)
         return PredictReport(
@@ -121,8 +121,8 @@ def _copy() -> Iterator[Path]:
 def _asked(copy: Path, *, keep: bool = False) -> dict[str, float]:
     """Return the seconds of each stage, and how many forecasts came of it."""
     ran = _ran(copy, ["-m", __name__, str(copy), json.dumps(keep)])
-    found: dict[str, float] = json.loads(ran.splitlines()[-1])
-    return found
+    stages: dict[str, float] = json.loads(ran.splitlines()[-1])
+    return stages
 
 
 def _command_s(copy: Path) -> float:
@@ -221,7 +221,7 @@ def _main() -> None:
             calibration.MeasuredSteps(),
             dry_run=not keep,
         )
-    values = [one.value for one in answer.forecasts if one.value is not None]
+    values = [forecast.value for forecast in answer.forecasts if forecast.value is not None]
     sys.stdout.write(json.dumps({**watch.taken_s, "forecasts": len(values)}) + "\n")
 
 

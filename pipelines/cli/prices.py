@@ -51,24 +51,24 @@ def collect(
     """
     from studies.price_collection import collect as collected
 
-    found = collected(
+    received = collected(
         Warehouse(home()),
         region or (),
         node_type or (),
         days,
         say=lambda text: print_text(text, err=True),
     )
-    check_all_loaded(found.report)
-    for place, one in found.seen.items():
-        types = one.tables["instance_type"]["device_count"]
+    check_all_loaded(received.report)
+    for place, imported in received.seen.items():
+        types = imported.tables["instance_type"]["device_count"]
         print_text(
             f"{place}: {count(len(types), 'instance type')}, {(types > 0).sum()} with GPUs; "
-            f"{count(found.rows(place, 'on_demand'), 'on-demand price')}, "
-            f"{count(found.rows(place, 'spot'), 'spot price')}; run {one.run.run_id}"
+            f"{count(received.rows(place, 'on_demand'), 'on-demand price')}, "
+            f"{count(received.rows(place, 'spot'), 'spot price')}; run {imported.run.run_id}"
         )
-    if found.failed:
-        first = next(iter(found.failed.values()))
-        raise type(first)("; ".join(f"{place}: {why}" for place, why in found.failed.items()))
+    if received.failed:
+        first = next(iter(received.failed.values()))
+        raise type(first)("; ".join(f"{place}: {why}" for place, why in received.failed.items()))
 
 
 @app.command()

@@ -106,7 +106,7 @@ def reproduce(
     with show_progress([]) as progress:
         rounds = reproduction.reproduce(folder, place, progress, study or ())
     tell_dagster(place)
-    print_text(f"{len(rounds)} rounds of {len({one.study.name for one in rounds})} studies")
+    print_text(f"{len(rounds)} rounds of {len({round_.study.name for round_ in rounds})} studies")
     print_leaderboard(place, "leaderboard.json")
     board = print_board(place)
     sealed = print_sealed(place)
@@ -159,13 +159,13 @@ def print_sealed(place: Path) -> "pl.DataFrame":
     from pipelines.cli.tables import print_table
     from warehouse.warehouse import Warehouse
 
-    found = Warehouse(place).query("sealed")
-    if not found.is_empty():
+    sealed = Warehouse(place).query("sealed")
+    if not sealed.is_empty():
         print_text("Forecasts that were published before anything of their study was measured:")
         times = pl.col("sealed_at", "first_measured_at").dt.strftime("%Y-%m-%d %H:%M")
-        narrow = found.drop("backend", "metric", "median_ape", "max_ape")
+        narrow = sealed.drop("backend", "metric", "median_ape", "max_ape")
         print_table(narrow.with_columns(selectors.float().round(1), times))
-    return found
+    return sealed
 
 
 def print_leaderboard(place: Path, name: str) -> None:

@@ -246,7 +246,7 @@ def _papers_page(paths: Sequence[Path], place: Path) -> str:
     from reports import papers
 
     runs, history = known_runs(place), PublishedHistory(place)
-    found = {}
+    evaluations = {}
     for path in paths:
         study = read_study(path)
         landed = [run for run in runs if (run.status, run.study) == ("ok", study.name)]
@@ -255,10 +255,10 @@ def _papers_page(paths: Sequence[Path], place: Path) -> str:
         newest = max(landed, key=lambda run: run.started_at)
         round_ = _newest_whole_round(load_unchecked(path, newest.backend), runs)
         if round_ is not None:
-            found[study.name] = evaluate_papers(round_, history)
-    if not found:
+            evaluations[study.name] = evaluate_papers(round_, history)
+    if not evaluations:
         raise BadInput(f"nothing of these studies has run in {place} yet; `stepcast run` does")
-    return papers.render(list(found.values()), history.query("paper_figures", paper=None))
+    return papers.render(list(evaluations.values()), history.query("paper_figures", paper=None))
 
 
 def _newest_whole_round(asked: LoadedStudy, runs: Sequence[Run]) -> Round | None:
@@ -270,15 +270,17 @@ def _newest_whole_round(asked: LoadedStudy, runs: Sequence[Run]) -> Round | None
 
 
 def _prospect(path: Path, backend: str | None, place: Path, *, judged: bool = True) -> RoundPlan:
-    found = load_study(path, backend)
+    loaded = load_study(path, backend)
     runs = known_runs(place)
-    here = host_id(found.backend)
-    round_ = open_round(found.study, found.asking, found.backend, here, runs)
+    here = host_id(loaded.backend)
+    round_ = open_round(loaded.study, loaded.asking, loaded.backend, here, runs)
     taken = RunDurations(runs, here, place / "landing")
-    rest = input_runs_by_system(systems_of(found.study), found.study, round_.needs, found.backend)
+    rest = input_runs_by_system(
+        systems_of(loaded.study), loaded.study, round_.needs, loaded.backend
+    )
     names = [system.name for system in rest]
     ahead = tasks(round_, taken, judged=judged, forecasting=names)
-    return RoundPlan(round_, found.why, ahead, judged)
+    return RoundPlan(round_, loaded.why, ahead, judged)
 
 
 def _announce(ahead: RoundPlan) -> None:
@@ -348,7 +350,7 @@ def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
         "measured": [number(one) for one in rows["measured"]],
         "error": [percent(one, signed=True) for one in rows["error_percent"]],
         "spread*": [percent(one) for one in rows["spread_percent"]],
-        theirs: [percent(one, signed=True) for one in rows["linear_error_percent"]],
+        theirs: [percent(error, signed=True) for error in rows["linear_error_percent"]],
     }
     for title, needed in (("interval", "low"), (theirs, "linear")):
         if rows[needed].is_null().all():

@@ -188,7 +188,7 @@ def train(
 
     try:
         with host_lock(_tell):
-            found = embedders.train(
+            trained = embedders.train(
                 dataset,
                 minutes=minutes,
                 iterations=iterations,
@@ -200,12 +200,12 @@ def train(
     except KeyboardInterrupt:
         raise Interrupted("stopped; the same command goes on") from None
     print_text(
-        f"{found.iterations:,} iterations in {found.seconds / 60:.0f} min; loss of "
-        f"{found.networks} networks that were never drawn: {found.predicted:.3f} with predicted "
-        f"weights, {found.random:.3f} with random ones, less by {found.low:.3f} to "
-        f"{found.high:.3f} (95 %), for {found.better:.0%} of them"
+        f"{trained.iterations:,} iterations in {trained.seconds / 60:.0f} min; loss of "
+        f"{trained.networks} networks that were never drawn: {trained.predicted:.3f} with "
+        f"predicted weights, {trained.random:.3f} with random ones, less by {trained.low:.3f} to "
+        f"{trained.high:.3f} (95 %), for {trained.better:.0%} of them"
     )
-    typer.echo(str(found.path))
+    typer.echo(str(trained.path))
 
 
 def _tell(text: str) -> None:

@@ -41,12 +41,14 @@ def check() -> None:
     from profilers.clusters.node_types import mismatch
     from warehouse.check import check as examine
 
-    found = examine(home(), mismatch=mismatch)
-    for finding in found.findings:
+    examined = examine(home(), mismatch=mismatch)
+    for finding in examined.findings:
         print_text(f"{'broken' if finding.broken else 'note'}: {finding.text}")
-    broken = sum(finding.broken for finding in found.findings)
-    print_text(f"sound: {found.summary}" if found.sound else f"{broken} broken: {found.summary}")
-    raise typer.Exit(0 if found.sound else 1)
+    broken = sum(finding.broken for finding in examined.findings)
+    print_text(
+        f"sound: {examined.summary}" if examined.sound else f"{broken} broken: {examined.summary}"
+    )
+    raise typer.Exit(0 if examined.sound else 1)
 
 
 @app.command()
@@ -136,8 +138,10 @@ def load(
     wrong: list[str] = []
     sets = sets_below(Path(place)) if place else []
     if sets:
-        found = {folder: [run.run_id for run in kept_runs(folder)] for folder in sets}
-        copied = sum(copy_kept_runs(one, warehouse.landing, ids) for one, ids in found.items())
+        run_ids = {folder: [run.run_id for run in kept_runs(folder)] for folder in sets}
+        copied = sum(
+            copy_kept_runs(folder, warehouse.landing, ids) for folder, ids in run_ids.items()
+        )
         print_text(f"copied {copied} runs from {place}")
     elif place:
         received = receive(prefix_of(place), warehouse.landing)
@@ -189,7 +193,7 @@ def push(
 def not_copied(received: ReceiveReport) -> list[str]:
     """Return a line for each run that was not copied."""
     return [
-        *(f"run {one.run_id} was not copied: {one.reason}" for one in received.refused),
+        *(f"run {run.run_id} was not copied: {run.reason}" for run in received.refused),
         *received.left,
     ]
 
@@ -202,8 +206,8 @@ def check_all_loaded(report: LoadReport, refused: Sequence[str] = ()) -> None:
     """
     lines = list(refused)
     if report.quarantined:
-        lines += [f"{one.run_id} was set aside: {one.reason}" for one in report.quarantined]
-        where = sorted({str(one.folder.parent) for one in report.quarantined})
+        lines += [f"{run.run_id} was set aside: {run.reason}" for run in report.quarantined]
+        where = sorted({str(run.folder.parent) for run in report.quarantined})
         lines[-1] += f"; see {' and '.join(where)}"
         lines.append("to try one again, move its folder back to landing/ and run `stepcast load`")
     if lines:
