@@ -70,7 +70,7 @@ class Member(Record):
     def _probes_are_known(cls, probes: tuple[str, ...]) -> tuple[str, ...]:
         for name in probes:
             if name not in PROBES or name == WATCH:
-                known = [one for one in PROBES if one != WATCH]
+                known = [probe for probe in PROBES if probe != WATCH]
                 near = get_close_matches(name, known, n=1, cutoff=0.5)
                 hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
                 raise ValueError(f"no probe {name!r} of the fleet; {hint}")

@@ -257,13 +257,13 @@ def _item(member: Member, watching: bool, known: FleetHistory, at: datetime) -> 
     return AgendaItem(member, watching, of_member, due, changed)
 
 
-def _is_unjudged(found: Visits, known: FleetHistory) -> bool:
+def _is_unjudged(visits: Visits, known: FleetHistory) -> bool:
     """Tell whether the last run is a probe without a judgement.
 
     If it failed, an earlier probe waits for the next turn: judging that would probe again at once.
     """
-    last = last_probe(found.runs)
-    return last is not None and last == found.runs[-1] and last.run_id not in known.judged
+    last = last_probe(visits.runs)
+    return last is not None and last == visits.runs[-1] and last.run_id not in known.judged
 
 
 # When members of the fleet are due by the calendar: hours, nights, weeks and months, UTC.

@@ -146,21 +146,25 @@ def refit(
     answer = predict_curves(warehouse, curves, systems_named([]), backend=backend, say=say)
     told = [_told(forecast) for forecast in answer.forecasts]
     refused = [
-        {"scenario": one.scenario.label, "system": one.system.name, "refused": one.reason}
-        for one in answer.refused
-        if not one.foreign
+        {
+            "scenario": refusal.scenario.label,
+            "system": refusal.system.name,
+            "refused": refusal.reason,
+        }
+        for refusal in answer.refused
+        if not refusal.foreign
     ]
     return pl.DataFrame([*told, *refused], schema=_SCHEMA)
 
 
-def _told(one: ScenarioForecast) -> dict[str, object]:
+def _told(forecast: ScenarioForecast) -> dict[str, object]:
     return {
-        "scenario": one.scenario.label,
-        "system": one.system.name,
-        "metric": one.metric.name,
-        "value": one.value,
-        "low": one.low,
-        "high": one.high,
-        "fit_id": one.fit.fit_id,
-        "is_new": one.is_new,
+        "scenario": forecast.scenario.label,
+        "system": forecast.system.name,
+        "metric": forecast.metric.name,
+        "value": forecast.value,
+        "low": forecast.low,
+        "high": forecast.high,
+        "fit_id": forecast.fit.fit_id,
+        "is_new": forecast.is_new,
     }

@@ -84,7 +84,7 @@ def read_measurements(round_: Round, landing: Path) -> CeerMeasurements | None:
     if not fitted & set(known):
         return None
     profiled = steps.join(operations, on=STEP, how="semi")
-    return CeerMeasurements(operations, profiled, tuple(one for one in known if one not in fitted))
+    return CeerMeasurements(operations, profiled, tuple(dnn for dnn in known if dnn not in fitted))
 
 
 def fitted_model(round_: Round, landing: Path, warehouse: Warehouse | None = None) -> Ceer | None:
@@ -95,27 +95,27 @@ def fitted_model(round_: Round, landing: Path, warehouse: Warehouse | None = Non
     for system in (CEER, CEER_PYTORCH):
         if runs := pooled_runs(system, round_):
             tables = landed_tables(system, runs, landing)
-            found = fit_or_load(system, [run.run_id for run in runs], tables, warehouse)
-            assert isinstance(found, FittedCeer)
-            return found.model
+            fitted = fit_or_load(system, [run.run_id for run in runs], tables, warehouse)
+            assert isinstance(fitted, FittedCeer)
+            return fitted.model
     return None
 
 
 def usd_per_hour(measured: CeerMeasurements) -> Mapping[str, float]:
     """Return the price of a device of each emulated node type; others have none here."""
     known = node_types()
-    found = {}
+    prices = {}
     for name in measured.operations["node_type"].unique().sort():
         price = known[name].usd_per_hour if name in known else None
         if price is not None:
-            found[name] = price
-    return found
+            prices[name] = price
+    return prices
 
 
 def _tables(round_: Round, landing: Path, fitted: Set[str]) -> dict[str, pl.DataFrame]:
-    found = defaultdict(list)
+    by_table = defaultdict(list)
     for need, run in round_.runs_of(*PROBES["tensorflow"], *PROBES["pytorch"]).items():
         if need.profiles or need.scenario.workload.dnn not in fitted:
             for name, rows in run_tables.tables(landing, run).items():
-                found[name].append(rows)
-    return {name: pl.concat(frames) for name, frames in found.items()}
+                by_table[name].append(rows)
+    return {name: pl.concat(frames) for name, frames in by_table.items()}

@@ -39,10 +39,12 @@ def cost_of(scenario: Scenario, prices: pl.DataFrame) -> Cost | None:
     """
     nodes = nodes_by_type(scenario)
     try:
-        found = prices_in_one_region(prices, nodes, "on_demand", datetime.now(UTC))
+        applied = prices_in_one_region(prices, nodes, "on_demand", datetime.now(UTC))
     except BadInput:
         return None
-    return Cost(sum(one.usd_per_hour * nodes[one.node_type] for one in found), tuple(found))
+    return Cost(
+        sum(price.usd_per_hour * nodes[price.node_type] for price in applied), tuple(applied)
+    )
 
 
 def nodes_by_type(scenario: Scenario) -> Counter[str]:

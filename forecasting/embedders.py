@@ -47,9 +47,9 @@ class TrainedEmbedder:
 
 def available_embedders() -> dict[str, Path]:
     """Return the file of each type of dataset that has an embedder; a home's own come first."""
-    found = {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
+    files = {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
     own = (home() / FOLDER).glob("*.safetensors")
-    return found | {path.stem: path for path in sorted(own)}
+    return files | {path.stem: path for path in sorted(own)}
 
 
 def embedder(name: str) -> Embedder:

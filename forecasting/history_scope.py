@@ -152,7 +152,7 @@ def select_runs(asks: Sequence[Input], runs: Sequence[VisibleRun]) -> SelectedRu
 
 def select_by_inventory(
     asks: Sequence[Input],
-    found: SelectedRuns,
+    selected: SelectedRuns,
     runs: Sequence[VisibleRun],
     elsewhere: Sequence[VisibleRun],
 ) -> SelectedRuns:
@@ -164,7 +164,7 @@ def select_by_inventory(
 
     Args:
         asks: as of `select_runs`; those of a `cluster` are of inventories.
-        found: what meets them here.
+        selected: what meets them here.
         runs: visible runs of this host.
         elsewhere: visible runs of the backend's other hosts.
     """
@@ -176,7 +176,7 @@ def select_by_inventory(
     }
     ours = [run for run in runs if run.subject.probe in inventories]
     there = {node_type for run in ours for node_type in run.subject.worker_types}
-    steps = [run for run in found.runs if run.subject.probe in of_steps]
+    steps = [run for run in selected.runs if run.subject.probe in of_steps]
     known = {
         (run.host_id, node_type)
         for run in elsewhere
@@ -190,17 +190,19 @@ def select_by_inventory(
     elif others:
         # What nodes without an inventory can do is a guess, which would look like a difference.
         guessed = [run for run in steps if not run.subject.worker_types <= there]
-        found = SelectedRuns(tuple(run for run in found.runs if run not in guessed), found.lacking)
+        selected = SelectedRuns(
+            tuple(run for run in selected.runs if run not in guessed), selected.lacking
+        )
     if not steps and not others:
-        return found
+        return selected
     wanted = types.union(*(run.subject.worker_types for run in steps))
     nodes = set[tuple[str, str]]().union(*map(_nodes, others))
     own = [run for run in ours if run.subject.worker_types <= wanted]
     theirs = [run for run in elsewhere if run.subject.probe in inventories and _nodes(run) <= nodes]
-    lacking = [ask for ask in found.lacking if ask.whose != "train"]
+    lacking = [ask for ask in selected.lacking if ask.whose != "train"]
     lacking += of_nodes if others and not types <= there else []
     return SelectedRuns(
-        newest_of_each([*found.runs, *own, *others, *theirs]), tuple(dict.fromkeys(lacking))
+        newest_of_each([*selected.runs, *own, *others, *theirs]), tuple(dict.fromkeys(lacking))
     )
 
 

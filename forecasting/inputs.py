@@ -269,5 +269,5 @@ def baseline_in_words(study: Study) -> str:
     scenario = study.test[0][0].scenarios("loopback")[0]
     for system in systems_of(study):
         if system.beside and not isinstance(system.rests_on(scenario), Refusal):
-            return next(one.in_words for one in SYSTEMS if one.name == system.beside)
+            return next(other.in_words for other in SYSTEMS if other.name == system.beside)
     return "linear scaling"

@@ -94,7 +94,9 @@ def _asked(ask: Input) -> RequestedScenarios:
 
     How long runs about other networks take is told by those about the one that was asked for.
     """
-    one: tuple[Scenario, ...] = (ask.scenario,)
+    alone: tuple[Scenario, ...] = (ask.scenario,)
     if ask.whose == "train":
-        return RequestedScenarios(train=one)
-    return RequestedScenarios(own=one) if ask.whose == "own" else RequestedScenarios(cluster=one)
+        return RequestedScenarios(train=alone)
+    return (
+        RequestedScenarios(own=alone) if ask.whose == "own" else RequestedScenarios(cluster=alone)
+    )

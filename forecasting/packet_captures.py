@@ -41,8 +41,8 @@ class CapturedProfile:
     @property
     def directions(self) -> list[str]:
         """Where packets of tensors were captured."""
-        found = set(self.transfers["direction"])
-        return [one for one in DIRECTIONS if one in found]
+        captured = set(self.transfers["direction"])
+        return [direction for direction in DIRECTIONS if direction in captured]
 
 
 def captured_profiles(round_: Round, landing: Path) -> list[CapturedProfile]:
@@ -62,13 +62,13 @@ def overhead_lines(profiles: Sequence[CapturedProfile]) -> dict[tuple[Role, str]
 
     What is too little for a line is left out: see `models.async_sgd.overhead.fit`.
     """
-    found = {}
+    lines = {}
     for (role, node_type), rows in overhead_rows(profiles).items():
         try:
-            (found[role, node_type],) = overhead.fit(rows, {role: node_type})
+            (lines[role, node_type],) = overhead.fit(rows, {role: node_type})
         except BadInput:
             continue
-    return found
+    return lines
 
 
 def overhead_rows(profiles: Sequence[CapturedProfile]) -> dict[tuple[Role, str], pl.DataFrame]:
@@ -157,5 +157,5 @@ def _profile(need: PlannedRun, run: Run, link: Run, landing: Path) -> CapturedPr
         overheads=overhead.overheads(frames["stream"], *recorded),
         operations=frames["operation"],
         edges=frames["edge"],
-        speed_Bps={one: single_flow_Bps(speeds, one) for one in DIRECTIONS},
+        speed_Bps={direction: single_flow_Bps(speeds, direction) for direction in DIRECTIONS},
     )

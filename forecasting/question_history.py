@@ -90,8 +90,8 @@ class ForecastHistory(FitHistory):
 
     def changed_since(self, group: FitGroup) -> tuple[NodeTypeChange, ...]:
         """Return the node types that changed after a fit's runs, each change once."""
-        found = (one for run_id in group.run_ids for one in self.changed.get(run_id, ()))
-        return tuple(dict.fromkeys(found))
+        changes = (change for run_id in group.run_ids for change in self.changed.get(run_id, ()))
+        return tuple(dict.fromkeys(changes))
 
     def split_of(self, group: FitGroup, scenario: Scenario) -> str:
         """Return how far a scenario is from what the fit of a group sees."""
@@ -165,11 +165,11 @@ def read_history(
 
 
 def _changed(warehouse: Warehouse) -> dict[str, list[NodeTypeChange]]:
-    found: dict[str, list[NodeTypeChange]] = {}
+    by_run: dict[str, list[NodeTypeChange]] = {}
     columns = "run_id", "node_type", "stale_since", "metric", "change_percent"
     for run_id, *fields in warehouse.query("stale_runs").select(columns).iter_rows():
-        found.setdefault(run_id, []).append(NodeTypeChange(*fields))
-    return found
+        by_run.setdefault(run_id, []).append(NodeTypeChange(*fields))
+    return by_run
 
 
 def _splits(
@@ -185,10 +185,10 @@ def _splits(
         for number, group in enumerate(groups)
         for _, scenario in group.of
     }
-    found = warehouse.query("splits", asked=json.dumps(list(asked.values()), sort_keys=True))
+    splits = warehouse.query("splits", asked=json.dumps(list(asked.values()), sort_keys=True))
     return {
         (int(number), scenario_id): split
-        for key, split in found.select("key", "split").iter_rows()
+        for key, split in splits.select("key", "split").iter_rows()
         for number, scenario_id in [key.split(" ")]
     }
 

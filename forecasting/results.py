@@ -127,8 +127,8 @@ def curves(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 
 def scaling(rows: pl.DataFrame) -> list[pl.DataFrame]:
     """Return the rows of each curve that has several numbers of workers."""
-    found = rows.partition_by("curve", maintain_order=True)
-    return [curve for curve in found if curve["workers"].n_unique() > 1]
+    curves = rows.partition_by("curve", maintain_order=True)
+    return [curve for curve in curves if curve["workers"].n_unique() > 1]
 
 
 def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:

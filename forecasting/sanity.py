@@ -42,15 +42,15 @@ def odd_traces(
     """
     resources = set(operations["resource"])
     expected = ("downlink", "uplink") if transfers else ()
-    found = [f"no {one} transfer" for one in expected if one not in resources]
+    faults = [f"no {resource} transfer" for resource in expected if resource not in resources]
     per_step = timings.group_by("step").agg(pl.col("operation").n_unique())["operation"]
     everything = timings["operation"].n_unique()
     whole = (per_step == everything).sum()
     if 2 * whole <= len(per_step):
-        found.append(
+        faults.append(
             f"only {whole} of {len(per_step)} traced steps have all {everything} operations"
         )
-    return found
+    return faults
 
 
 def uncaptured(samples: pl.DataFrame) -> list[str]:

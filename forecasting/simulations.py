@@ -73,18 +73,18 @@ class FittedModels(Mapping[PlannedRun, AsyncSGD]):
 def _seen(profiles: Sequence[PlannedRun], round_: Round) -> list[Run]:
     """Return the runs of these profiles, and of links and contention of curves with them."""
     types = frozenset[str]().union(*(need.subject.worker_types for need in profiles))
-    found: dict[PlannedRun, None] = {}
+    asked: dict[PlannedRun, None] = {}
     for system in (ASYNC_SGD, ONE_SERVER):
         for curve in round_.study.curves:
             rests = round_input_runs(round_, system, curve)
             if set(profiles) & set(rests):
-                found |= {
+                asked |= {
                     need: None
                     for need in rests
                     if need in profiles
                     or (need.probe != "tf_trace" and need.subject.worker_types <= types)
                 }
-    runs = (round_.run_of(need) for need in round_.needs if need in found)
+    runs = (round_.run_of(need) for need in round_.needs if need in asked)
     return [run for run in runs if run is not None]
 
 
@@ -112,7 +112,7 @@ def trace_of(answer: ForecastAnswer) -> str:
     """
     forecasts = [forecast for forecast in answer.forecasts if forecast.system == ASYNC_SGD]
     if not forecasts:
-        why = [one.reason for one in answer.refused if one.system == ASYNC_SGD]
+        why = [refusal.reason for refusal in answer.refused if refusal.system == ASYNC_SGD]
         reason = why[0] if why else "it was not asked; name it among --systems"
         raise BadInput(f"--chrome-trace: {ASYNC_SGD.name} forecasts nothing here: {reason}")
     if len(forecasts) > 1:

@@ -92,7 +92,7 @@ def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
     check_study(study, source, backend, inputs_of_systems(systems))
     needed = required_runs(study, backend, inputs_of_systems(systems))
     judged = [curve for curve in study.curves if curve.is_judged]
-    found = {
+    rests_of = {
         (system.name, curve): input_runs_by_scenario(
             system, curve, needed, backend, study.learns_from
         )
@@ -101,7 +101,7 @@ def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
     }
     for curve in judged:
         for scenario in curve.scenarios(backend):
-            rests = {system: found[system.name, curve][scenario] for system in systems}
+            rests = {system: rests_of[system.name, curve][scenario] for system in systems}
             if reason := _refused_by_all(rests, scenario):
                 raise BadInput(
                     f"{source}: {study.place_of(curve)}: no system forecasts {scenario.label}: "
@@ -110,7 +110,7 @@ def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
     covered: set[Scenario] = set()
     uncovered: dict[Scenario, BadInput] = {}
     for system in systems:
-        ours = {curve: found[system.name, curve] for curve in judged}
+        ours = {curve: rests_of[system.name, curve] for curve in judged}
         seen = _needs_of(ours.values())
         for curve, of_curve in ours.items():
             for scenario, rest in of_curve.items():
@@ -136,20 +136,20 @@ def _refused_by_all(
 
     That of a system about such training, else of one whose asks the study does not meet.
     """
-    refused = {system: one for system, one in rests.items() if isinstance(one, Refusal)}
+    refused = {system: refusal for system, refusal in rests.items() if isinstance(refusal, Refusal)}
     if len(refused) < len(rests):
         return None
     said = [
-        (one.foreign, isinstance(system.rests_on(scenario), Refusal), one.reason)
-        for system, one in refused.items()
+        (refusal.foreign, isinstance(system.rests_on(scenario), Refusal), refusal.reason)
+        for system, refusal in refused.items()
     ]
-    return min(said, key=lambda one: one[:2])[2]
+    return min(said, key=lambda reason: reason[:2])[2]
 
 
-def _needs_of(found: Iterable[InputRuns]) -> list[PlannedRun]:
+def _needs_of(of_curves: Iterable[InputRuns]) -> list[PlannedRun]:
     """Return each need that any forecast rests on, once."""
     # By identity, as in forecasting.inputs: all are of one list of planned runs.
-    rests = {id(rest): rest for rests in found for rest in rests.values()}
+    rests = {id(rest): rest for rests in of_curves for rest in rests.values()}
     several = (rest for rest in rests.values() if not isinstance(rest, Refusal))
     return list({id(run): run for runs in several for run in runs}.values())
 

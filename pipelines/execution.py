@@ -178,11 +178,13 @@ def _failed_checks(
     data = [entry.get_dagster_event().event_specific_data for entry in entries]
     return [
         FailedAssetCheck(
-            f"{one.asset_key.to_user_string()} {one.check_name.replace('_', ' ')}",
-            one.description or "no description",
+            f"{evaluation.asset_key.to_user_string()} {evaluation.check_name.replace('_', ' ')}",
+            evaluation.description or "no description",
         )
-        for one in data
-        if isinstance(one, AssetCheckEvaluation) and not one.passed and one.severity == severity
+        for evaluation in data
+        if isinstance(evaluation, AssetCheckEvaluation)
+        and not evaluation.passed
+        and evaluation.severity == severity
     ]
 
 

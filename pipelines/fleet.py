@@ -89,9 +89,9 @@ def _request(item: AgendaItem, run_key: str) -> RunRequest:
 
 def _under_way(instance: DagsterInstance) -> str | None:
     """Return who measures on this host, or waits for it: a run of the fleet, else anybody."""
-    found = instance.get_runs(RunsFilter(tags=MEASURES, statuses=UNFINISHED), limit=1)
+    unfinished = instance.get_runs(RunsFilter(tags=MEASURES, statuses=UNFINISHED), limit=1)
     # A study that was started by hand has no such tag: what is asked for now would disturb it.
-    return f"run {found[0].run_id}" if found else hostlock.holder()
+    return f"run {unfinished[0].run_id}" if unfinished else hostlock.holder()
 
 
 def _changes(instance: DagsterInstance, members: Mapping[str, Member]) -> Changes:

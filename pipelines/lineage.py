@@ -80,7 +80,7 @@ def study_definitions(
     run one after another in one process: nothing may run beside what measures.
     """
     taken = {job.name for of in beside for job in of.jobs or ()}
-    found: dict[str, Definitions] = {}
+    by_job: dict[str, Definitions] = {}
     for file in files:
         try:
             of = definitions_of(file, backend)
@@ -88,15 +88,15 @@ def study_definitions(
             logging.getLogger("dagster").warning("study left out of the lineage: %s", error)
             continue
         (job,) = of.jobs or ()
-        if job.name in {*taken, *found}:
+        if job.name in {*taken, *by_job}:
             logging.getLogger("dagster").warning(
                 "study left out of the lineage: %s has the name of another, %s", file, job.name
             )
             continue
-        found[job.name] = of
-    planned: list[ScheduleDefinition] = schedules({*taken, *found})
+        by_job[job.name] = of
+    planned: list[ScheduleDefinition] = schedules({*taken, *by_job})
     merged = Definitions.merge(
-        *found.values(),
+        *by_job.values(),
         *beside,
         Definitions(schedules=planned, resources=with_resources, executor=in_process_executor),
     )

@@ -176,14 +176,14 @@ def notification_of_failure(run: DagsterRun, error: str, ui: str | None) -> Noti
 
 def _error(context: RunFailureSensorContext) -> str:
     """Return the cause of a failure in one line."""
-    found = [
+    errors = [
         data.error
         for event in context.get_step_failure_events()
         if (data := event.step_failure_data) is not None and data.error is not None
     ]
-    if not found:
+    if not errors:
         return _line(context.failure_event.message or "no step failed; the run ended")
-    error = found[0]
+    error = errors[0]
     while error.cause is not None:
         error = error.cause
     return _line(error.message)

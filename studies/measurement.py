@@ -187,14 +187,14 @@ class Clusters:
 
 def divide_by_machine(items: Sequence[T], kinds: Callable[[T], Set[str]]) -> list[list[T]]:
     """Divide items into lanes that share no kind of machine; each has its items in their order."""
-    found: list[tuple[set[str], list[int]]] = []
+    lanes: list[tuple[set[str], list[int]]] = []
     for i, item in enumerate(items):
         needed = set(kinds(item))
-        joined = [lane for lane in found if lane[0] & needed]
-        found = [lane for lane in found if not lane[0] & needed]
-        members = sorted([i, *(one for _, several in joined for one in several)])
-        found.append((needed.union(*(names for names, _ in joined)), members))
-    return [[items[i] for i in members] for _, members in found]
+        joined = [lane for lane in lanes if lane[0] & needed]
+        lanes = [lane for lane in lanes if not lane[0] & needed]
+        members = sorted([i, *(place for _, several in joined for place in several)])
+        lanes.append((needed.union(*(names for names, _ in joined)), members))
+    return [[items[i] for i in members] for _, members in lanes]
 
 
 def run_in_parallel(several: Sequence[Sequence[T]], run: Callable[[T, Clusters], None]) -> None:
@@ -221,5 +221,5 @@ def run_in_parallel(several: Sequence[Sequence[T]], run: Callable[[T, Clusters],
             except BaseException:
                 clusters.stop()
                 raise
-        for one in ended:
-            one.result()
+        for future in ended:
+            future.result()

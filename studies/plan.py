@@ -39,7 +39,7 @@ class RunDurations:
         self._landing = landing
         self._runs: dict[str, list[Run]] = {}
         self._scenarios: dict[str, Scenario | None] = {}
-        for run in sorted(runs, key=lambda one: one.started_at, reverse=True):
+        for run in sorted(runs, key=lambda run: run.started_at, reverse=True):
             if run.status == "ok" and run.host_id == host_id:
                 self._runs.setdefault(run.probe, []).append(run)
 
@@ -51,7 +51,7 @@ class RunDurations:
                 same.append(run.took_s)
             elif run.scenario_id == need.scenario.scenario_id:
                 same.append(run.took_s)
-            elif (found := self._scenario(run)) and _about(found) == _about(need.scenario):
+            elif (scenario := self._scenario(run)) and _about(scenario) == _about(need.scenario):
                 like.append(run.took_s)
         return median(same or like) if same or like else None
 

@@ -151,7 +151,7 @@ def rates(
     The highest bid for spot instances is the price on demand, beyond which nobody would pay.
     """
     prices = warehouse.query("prices_as_of").filter(provider=PROVIDER)
-    found: dict[tuple[str, Market], Rate] = {}
+    rates: dict[tuple[str, Market], Rate] = {}
     for name in types:
         mine = prices.filter(node_type=name)
         seen = mine.filter("observed", region=region)
@@ -159,13 +159,13 @@ def rates(
         on_demand = _dearest(seen, "on_demand") or _dearest(printed, "on_demand")
         spot = _dearest(seen, "spot")
         if on_demand is not None:
-            found[name, "on_demand"] = on_demand
+            rates[name, "on_demand"] = on_demand
         if spot is not None:
             most_usd = max(spot.usd_per_hour, on_demand.usd_per_hour if on_demand else 0.0)
-            found[name, "spot"] = Rate(spot.usd_per_hour, most_usd, spot.source)
+            rates[name, "spot"] = Rate(spot.usd_per_hour, most_usd, spot.source)
         elif on_demand is not None:
-            found[name, "spot"] = on_demand
-    return found
+            rates[name, "spot"] = on_demand
+    return rates
 
 
 def estimate(missing: Collection[PlannedRun], allowed: Allowance) -> CostEstimate:
@@ -325,10 +325,10 @@ def reap_rented(home: Path, say: Callable[[str], None]) -> ReapReport:
     from profilers.renting.aws import Ec2  # boto3 takes half a second to import
 
     book = Book(home / FOLDER)
-    regions |= {one.region for one in book.read().intents.values()}
+    regions |= {intent.region for intent in book.read().intents.values()}
     reaped = reap(book, sorted(regions), Ec2, say)
     land_book(home)
     if has_book:
         return reaped
     # Nothing was rented as far as anybody knows: a region that cannot be asked is no matter.
-    return ReapReport(reaped.ended, tuple(one for one in reaped.left if one not in regions))
+    return ReapReport(reaped.ended, tuple(left for left in reaped.left if left not in regions))

@@ -58,12 +58,12 @@ def table(landing: Path, run: Run, name: str) -> pl.DataFrame:
 
 def tables(landing: Path, run: Run) -> dict[str, pl.DataFrame]:
     """Return all raw tables of a landed run, by name; one without a file is left out."""
-    found = {}
+    frames = {}
     for name, rows in kept_tables(landing, run.run_id).items():
         frame = pl.from_arrow(rows)
         assert isinstance(frame, pl.DataFrame)
-        found[name] = frame
-    return found
+        frames[name] = frame
+    return frames
 
 
 def no_rows(name: str) -> pl.DataFrame:

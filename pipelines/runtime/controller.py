@@ -170,10 +170,10 @@ class Controller:
         return self._carry_out(state, planned)
 
     def _replan(self, state: JobState) -> Outcome:
-        found = self.planner.plan(self._situation(state))
-        if isinstance(found, Infeasible):
-            return _enter(state, "asking"), (AskUser(found),)
-        return self._carry_out(state, found)
+        plan = self.planner.plan(self._situation(state))
+        if isinstance(plan, Infeasible):
+            return _enter(state, "asking"), (AskUser(plan),)
+        return self._carry_out(state, plan)
 
     def _carry_out(self, state: JobState, plan: Plan) -> Outcome:
         state, decisions = carry_out(_enter(state, "launching"), plan, self.planner.price)

@@ -126,7 +126,7 @@ def stop_entry(state: JobState) -> EventLogEntry:
 
 def frame(story: Iterable[EventLogEntry]) -> pl.DataFrame:
     """Return entries as table runtime_event."""
-    rows = [{**one.model_dump(), "detail": json.dumps(dict(one.detail))} for one in story]
+    rows = [{**event.model_dump(), "detail": json.dumps(dict(event.detail))} for event in story]
     return pl.DataFrame(rows, schema=_SCHEMA)
 
 

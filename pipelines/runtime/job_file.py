@@ -151,12 +151,12 @@ def _of_history(job: TrainingJob, backend: Backend, home: Path) -> Performance:
     for text in fits["parameters"]:
         model = Srift.from_json(text)
         try:
-            found = model.performance(NetworkKey(job.dnn, job.image_size), job.link_mbps)
-            model.check_profiled(found, types, job.link_mbps)
+            performance = model.performance(NetworkKey(job.dnn, job.image_size), job.link_mbps)
+            model.check_profiled(performance, types, job.link_mbps)
         except BadInput as error:
             refused = refused or error
         else:
-            return found
+            return performance
     raise refused or BadInput(
         f"job {job.name} names no profile, and srift has not been fitted on {backend} nodes of "
         "this host yet: list its network and node types in a study of srift, and `stepcast run` it"

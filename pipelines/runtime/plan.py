@@ -154,7 +154,7 @@ class Planner:
         ]
         if plans:
             value = VALUES[self.minimize]
-            return min(plans, key=lambda one: value(one.finish_s, one.cost_usd))
+            return min(plans, key=lambda plan: value(plan.finish_s, plan.cost_usd))
         return self._infeasible(now, answers[-1][0], waited)
 
     def _ask(self, now: JobSituation, offers: Sequence[Offer], wait_s: float) -> OptimizerResult:
@@ -187,7 +187,7 @@ class Planner:
             self.performance,
             offers,
             job,
-            preference=[one for one in preference if one in types],
+            preference=[market for market in preference if market in types],
             k=self.search.k,
             time_budget_s=self.search.solve_s,
         )

@@ -88,7 +88,7 @@ def consumed_samples(rows: Iterable[SampleRecord]) -> dict[int, list[int]]:
     for row in rows:
         first[row.incarnation] = min(first.get(row.incarnation, row.step), row.step)
     steps: dict[int, list[int]] = {}
-    for row in sorted(rows, key=lambda one: (one.step, one.incarnation, one.rank)):
+    for row in sorted(rows, key=lambda row: (row.step, row.incarnation, row.rank)):
         if all(row.step < start for one, start in first.items() if one > row.incarnation):
             steps.setdefault(row.step, []).extend(row.indices)
     return steps

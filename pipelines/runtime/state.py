@@ -129,7 +129,7 @@ class JobState(Record):
 
     def put(self, node: RentedNode) -> "JobState":
         """Return this with a node in the place of the one of its name."""
-        nodes = tuple(node if one.name == node.name else one for one in self.nodes)
+        nodes = tuple(node if other.name == node.name else other for other in self.nodes)
         return self.but(nodes=nodes)
 
     def without(self, name: str) -> "JobState":

@@ -90,12 +90,12 @@ class Engine:
             except _REFUSALS as error:
                 models[name] = str(error)
         pairs = [
-            _checked(scenario, models[one.dataset.type], judged)
-            for one, scenario in zip(workloads, scenarios, strict=True)
+            _checked(scenario, models[workload.dataset.type], judged)
+            for workload, scenario in zip(workloads, scenarios, strict=True)
         ]
         asked = [pair[0] for pair in pairs if not isinstance(pair, str)]
-        PREDICTDDL.prepare([one for one in asked if key_of(one) not in graphs])
-        made = [_forecast(one, pair) for one, pair in zip(workloads, pairs, strict=True)]
+        PREDICTDDL.prepare([scenario for scenario in asked if key_of(scenario) not in graphs])
+        made = [_forecast(workload, pair) for workload, pair in zip(workloads, pairs, strict=True)]
         like_these = judged.of.get((PREDICTDDL.name, METRIC), ())
         return WorkloadForecasts(made, rests.backend, rests.host_id, len(like_these))
 
@@ -110,11 +110,11 @@ class Engine:
         with self._lock:
             path = embedders.available_embedders().get(dataset)
             made_of = dataset, rests, path, path and path.stat().st_mtime_ns
-            found = self._fitted.pop(made_of, None) or self._fit(dataset, rests)
-            self._fitted[made_of] = found
+            fitted = self._fitted.pop(made_of, None) or self._fit(dataset, rests)
+            self._fitted[made_of] = fitted
             while len(self._fitted) > _KEPT:
                 del self._fitted[next(iter(self._fitted))]
-            return found
+            return fitted
 
     def _fit(self, dataset: str, rests: ForecastInputs) -> PredictDDL:
         rows = self._warehouse.visible_tables(PREDICTDDL.tables, list(rests.run_ids))
@@ -124,9 +124,9 @@ class Engine:
             or embedders.available_embedders()[dataset].parent != embedders.SHIPPED
         ):
             return fit(tables, lambda: embedders.embedder(dataset))
-        found = fit_or_load(PREDICTDDL, rests.run_ids, tables, self._warehouse)
-        assert isinstance(found, PredictDDL)
-        return found
+        fitted = fit_or_load(PREDICTDDL, rests.run_ids, tables, self._warehouse)
+        assert isinstance(fitted, PredictDDL)
+        return fitted
 
 
 def graph_of(graph: Graph, image_size: int) -> PrimitiveGraph:
@@ -144,20 +144,20 @@ def _scenarios(
     workloads: Sequence[Workload], place: TrainingPlace
 ) -> tuple[list[Scenario | str], dict[tuple[str, int], PrimitiveGraph]]:
     """Return each workload's scenario, or why there is none, and the graphs that were sent."""
-    found: list[Scenario | str] = []
+    scenarios: list[Scenario | str] = []
     graphs = {}
     for workload in workloads:
         try:
             if workload.graph is not None:
                 graph = graph_of(workload.graph, workload.image_size)
                 graphs[graph.dnn, workload.image_size] = graph
-                found.append(_asked(graph.dnn, workload, place))
+                scenarios.append(_asked(graph.dnn, workload, place))
             elif workload.dnn is not None:
                 networks.check(workload.dnn, workload.image_size, "pytorch")
-                found.append(_asked(workload.dnn, workload, place))
+                scenarios.append(_asked(workload.dnn, workload, place))
         except _REFUSALS as error:
-            found.append(str(error))
-    return found, graphs
+            scenarios.append(str(error))
+    return scenarios, graphs
 
 
 def _asked(dnn: str, workload: Workload, place: TrainingPlace) -> Scenario | str:
@@ -218,7 +218,7 @@ def _forecast(workload: Workload, pair: tuple[Scenario, PredictDDL] | str) -> Fo
         return _refused(str(error))
     epoch_s = row["value"] * workload.dataset.images / images_per_step(scenario)
     told = row["value"], row["low"], row["high"], epoch_s, distance
-    if not all(isfinite(one) for one in told if one is not None):
+    if not all(isfinite(value) for value in told if value is not None):
         return _refused(f"{scenario.label}: the forecast is no number")
     return Forecast(
         status="forecast",
@@ -340,7 +340,7 @@ def check_near(scenario: Scenario, judged: JudgedScenarios, measured: Sequence[S
     Raises:
         BadInput: it is; the message says what to measure.
     """
-    if ranks_of(scenario) > 1 and not any(ranks_of(one) > 1 for one in measured):
+    if ranks_of(scenario) > 1 and not any(ranks_of(other) > 1 for other in measured):
         raise BadInput(
             f"{scenario.label}: no steps of several devices, so no exchange is known; `stepcast "
             "run` a study that lists some under train"
@@ -356,7 +356,7 @@ def check_near(scenario: Scenario, judged: JudgedScenarios, measured: Sequence[S
 
 def _beyond(scenario: Scenario, measured: Sequence[Scenario]) -> Iterator[str]:
     for words, of in _BOUNDED.items():
-        known = sorted({value for one in measured for value in of(one)})
+        known = sorted({value for other in measured for value in of(other)})
         least, most = judged_range(known) or (known[0] / _LEAST_REACH, known[0] * _LEAST_REACH)
         for value in of(scenario):
             if not least <= value <= most:

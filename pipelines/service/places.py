@@ -164,7 +164,9 @@ def _listed(gpus: Mapping[str, int]) -> str:
 
 def _least(several: Sequence[Capabilities]) -> Capabilities:
     names = Capabilities.model_fields
-    return Capabilities(**{name: min(getattr(one, name) for one in several) for name in names})
+    return Capabilities(
+        **{name: min(getattr(capabilities, name) for capabilities in several) for name in names}
+    )
 
 
 # Which runs of the history answer a question: of which backend and host, and of what.
@@ -222,15 +224,15 @@ def forecast_inputs(
     _check_together(at)
     on_backend = [run for run in ours if run.backend == at.backend]
     here = [run for run in on_backend if run.host_id == at.host_id]
-    found = newest_of_each(here)
+    selected = newest_of_each(here)
     if names:
         asks = PREDICTDDL.rests_on(scenario)
         assert not isinstance(asks, Refusal)
         elsewhere = [run for run in on_backend if run.host_id != at.host_id]
-        found = select_by_inventory(asks, select_runs(asks, here), here, elsewhere).runs
-    if not any(run.subject.probe == _STEPS for run in found):
+        selected = select_by_inventory(asks, select_runs(asks, here), here, elsewhere).runs
+    if not any(run.subject.probe == _STEPS for run in selected):
         raise _lacking(f" that tell of {', '.join(sorted(names))}")
-    return ForecastInputs(at.backend, at.host_id, tuple(run.run_id for run in found))
+    return ForecastInputs(at.backend, at.host_id, tuple(run.run_id for run in selected))
 
 
 def _on_gpus(run: VisibleRun) -> bool:
