@@ -6,6 +6,7 @@ Usage: python scripts/reference_pages.py; `tests/test_reference_pages.py` fails 
 import sys
 import textwrap
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol, cast, get_args
 
@@ -128,7 +129,7 @@ def catalogue_page() -> str:
     newest = prices.sort("observed_at").filter(market="on_demand")
     usd = dict(newest.select("node_type", "usd_per_hour").iter_rows())
     (place,) = newest["region"].unique()
-    day = f"{newest['observed_at'].max():%-d %B %Y}"
+    day = f"{cast(datetime, newest['observed_at'].max()):%-d %B %Y}"
     parts = [
         _CATALOGUE_INTRO,
         "\n## Instances of EC2 with GPUs\n"
@@ -159,9 +160,9 @@ def catalogue_page() -> str:
         "| GPU | announced | float32 | tf32 | bfloat16 | float16 | GB/s | GiB | W |\n"
         "|---|---|---:|---:|---:|---:|---:|---:|---:|\n"
     )
-    for board in sorted(boards(), key=lambda one: (one.announced, one.name)):
+    for board in sorted(boards(), key=lambda board: (board.announced, board.name)):
         peaks = (board.peak.get(name) for name in ("float32", "tf32", "bfloat16", "float16"))
-        cells = (
+        board_cells = (
             board.name,
             board.announced,
             *("–" if peak is None else f"{peak / 1e12:g}" for peak in peaks),
@@ -169,7 +170,7 @@ def catalogue_page() -> str:
             f"{board.memory_bytes / 2**30:g}",
             f"{board.watts:g}",
         )
-        parts.append(f"| {' | '.join(cells)} |\n")
+        parts.append(f"| {' | '.join(board_cells)} |\n")
     return "".join(parts)
 
 
