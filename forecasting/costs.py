@@ -1,10 +1,9 @@
 """What forecasts cost at prices that are known, and how many samples a second they train."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-
-import polars as pl
 
 from models.choice.offers import prices_in_one_region
 from models.predictddl.observations import images_per_step
@@ -28,14 +27,14 @@ class Cost:
         return price_snapshot(self.prices)
 
 
-def cost_of(scenario: Scenario, prices: pl.DataFrame) -> Cost | None:
+def cost_of(scenario: Scenario, prices: Sequence[Price]) -> Cost | None:
     """Return what a scenario costs on demand; None where a node type has no price.
 
     All its nodes are in one region, the cheapest that has all types.
 
     Args:
         scenario: whose nodes are paid for, servers included.
-        prices: query prices_as_of.
+        prices: on demand, of `models.choice.offers.preferred_prices`.
     """
     nodes = nodes_by_type(scenario)
     try:

@@ -186,8 +186,11 @@ def predict_curves(
         )
         history = read_history(warehouse, groups, place, known_by)
     fits = {group: fit_or_load_group(group, history, place, say) for group in groups}
-    _prepare(wanted, groups, fits, history)
-    answers = [_answer(key, one, groups, fits, history, far_out) for key, one in wanted.items()]
+    group_of = {(group.system, *asked): group for group in groups for asked in group.of}
+    _prepare(wanted, group_of, fits, history)
+    answers = [
+        _answer(key, one, group_of.get(key), fits, history, far_out) for key, one in wanted.items()
+    ]
     forecasts = tuple(answer for answer in answers if isinstance(answer, ScenarioForecast))
     refused = tuple(answer for answer in answers if isinstance(answer, ForecastRefusal))
     written = 0
@@ -286,7 +289,7 @@ def _rests(
 
 def _prepare(
     wanted: Mapping[Key, SelectedRuns | ForecastRefusal],
-    groups: Sequence[FitGroup],
+    group_of: Mapping[Key, FitGroup],
     fits: Mapping[FitGroup, GroupFit | BadInput],
     history: ForecastHistory,
 ) -> None:
@@ -295,18 +298,11 @@ def _prepare(
     for key, one in wanted.items():
         if isinstance(one, ForecastRefusal):
             continue
-        fit = fits[_group_of(key, groups)]
+        fit = fits[group_of[key]]
         if isinstance(fit, GroupFit) and _known(fit, key, history) is None:
             new.setdefault(key[0], []).append(key[2])
     for system, scenarios in new.items():
         system.prepare(scenarios)
-
-
-def _group_of(key: Key, groups: Sequence[FitGroup]) -> FitGroup:
-    system, curve, scenario = key
-    return next(
-        group for group in groups if group.system == system and (curve, scenario) in group.of
-    )
 
 
 def _known(fit: GroupFit, key: Key, history: ForecastHistory) -> Figures | None:
@@ -317,15 +313,15 @@ def _known(fit: GroupFit, key: Key, history: ForecastHistory) -> Figures | None:
 def _answer(
     key: Key,
     rests: SelectedRuns | ForecastRefusal,
-    groups: Sequence[FitGroup],
+    group: FitGroup | None,
     fits: dict[FitGroup, GroupFit | BadInput],
     history: ForecastHistory,
     far_out: bool,
 ) -> ScenarioForecast | ForecastRefusal:
     if isinstance(rests, ForecastRefusal):
         return rests
+    assert group is not None
     system, curve, scenario = key
-    group = _group_of(key, groups)
     split, fit = history.split_of(group, scenario), fits[group]
     fitted = fit.fitted() if system.tells and isinstance(fit, GroupFit) else None
     if isinstance(fitted, FittedWithDetail):

@@ -12,10 +12,11 @@ import polars as pl
 from forecasting.fits import mark_foreign_hosts, newest_kept_fit, record_of
 from forecasting.history_scope import FitGroup, HostSelection, VisibleRun
 from forecasting.nearest import JudgedScenarios
+from models.choice.offers import preferred_prices
 from models.system import FittedSystem, Tables
 from warehouse.home import code_version
 from warehouse.ledger import FitRecord
-from warehouse.records import Backend, BadInput, Scenario
+from warehouse.records import Backend, BadInput, Price, Scenario
 from warehouse.warehouse import Warehouse
 
 Figures = tuple[float | None, float | None, float | None, str | None]
@@ -74,7 +75,7 @@ class ForecastHistory(FitHistory):
     Attributes:
         splits: how far scenarios are from what fits see, by group and scenario.
         past: by system, split and metric.
-        ledger: forecasts by kept fits.
+        ledger: forecasts by kept fits, rows of query forecasts_of_fits by fit and scenario.
         changed: by run, the node types that changed after it.
         prices: of node types, on demand, as they are known now.
         judged: scenarios that were forecast and then measured on the backend.
@@ -83,9 +84,9 @@ class ForecastHistory(FitHistory):
     splits: Mapping[tuple[int, str], str]
     groups: Sequence[FitGroup]
     past: Mapping[tuple[str, str, str], PastErrors]
-    ledger: pl.DataFrame
+    ledger: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
     changed: Mapping[str, Sequence[NodeTypeChange]]
-    prices: pl.DataFrame
+    prices: Sequence[Price]
     judged: JudgedScenarios
 
     def changed_since(self, group: FitGroup) -> tuple[NodeTypeChange, ...]:
@@ -99,20 +100,15 @@ class ForecastHistory(FitHistory):
 
     def forecast(self, fit_id: str, scenario: Scenario) -> Figures | None:
         """Return a forecast of the ledger that this code made; None: none, or an interval only."""
-        rows = self._of(fit_id, scenario).filter(
-            pl.col("value").is_not_null(), pl.col("made_by").list.contains(code_version())
-        )
-        return next(
-            ((*figures, None) for figures in rows.select("value", "low", "high").iter_rows()), None
-        )
+        for row in self.ledger.get((fit_id, scenario.scenario_id), ()):
+            if row["value"] is not None and code_version() in row["made_by"]:
+                return row["value"], row["low"], row["high"], None
+        return None
 
     def has_asked(self, fit_id: str, scenario: Scenario, snapshot: str | None) -> bool:
         """Tell whether the ledger has a forecast, merely asked for, at the prices of a snapshot."""
-        at_prices = pl.col("price_snapshot").eq_missing(pl.lit(snapshot, pl.String))
-        return not self._of(fit_id, scenario).filter("merely_asked", at_prices).is_empty()
-
-    def _of(self, fit_id: str, scenario: Scenario) -> pl.DataFrame:
-        return self.ledger.filter(fit_id=fit_id, subject_id=scenario.scenario_id)
+        rows = self.ledger.get((fit_id, scenario.scenario_id), ())
+        return any(row["merely_asked"] and row["price_snapshot"] == snapshot for row in rows)
 
 
 def read_fits(warehouse: Warehouse, groups: Sequence[FitGroup], place: HostSelection) -> FitHistory:
@@ -151,11 +147,16 @@ def read_history(
     """Read what forecasts of some groups need; what was judged after `known_by` is left out."""
     of = read_fits(warehouse, groups, place)
     splits = _splits(warehouse, groups, place) if groups else {}
-    ledger = warehouse.query("forecasts_of_fits")
+    asked = {scenario.scenario_id for group in groups for _, scenario in group.of}
+    ledger = (
+        warehouse.query("forecasts_of_fits")
+        .filter(pl.col("subject_id").is_in(list(asked)))
+        .rows_by_key(("fit_id", "subject_id"), named=True)
+    )
     is_judged = warehouse.has_runs_on(place.backend)
     past = _past(warehouse, place.backend) if is_judged else {}
     changed = _changed(warehouse)
-    prices = warehouse.query("prices_as_of", market="on_demand")
+    prices = preferred_prices(warehouse.query("prices_as_of", market="on_demand"))
     judged = JudgedScenarios({})
     if is_judged:
         judged = JudgedScenarios.read(warehouse, place.backend, known_by)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from math import log, pi, sqrt
 from statistics import NormalDist
 
@@ -165,12 +166,13 @@ def candidates_of(
         BadInput: there is no candidate for that reason.
     """
     places = {system.name: place for place, system in enumerate(systems)}
+    errors_at = cache(evidence.errors)
     found: list[Ranked] = []
     endless: BadInput | None = None
     for forecast in forecasts:
         if forecast.value is None or not forecast.value > 0 or not has_room(forecast):
             continue
-        errors = evidence.errors(forecast.system.name, forecast.split, forecast.metric.name)
+        errors = errors_at(forecast.system.name, forecast.split, forecast.metric.name)
         if errors.rank[0]:
             errors = errors_of_fit(forecast) or errors
         rank = *errors.rank, places[forecast.system.name]

@@ -11,7 +11,7 @@ import polars as pl
 
 from forecasting.costs import nodes_by_type
 from forecasting.decisions.question import JobQuestion
-from models.choice.offers import Markets, prices_in_one_region
+from models.choice.offers import Markets, preferred_prices, prices_in_one_region
 from models.gpu_step.device import device_of_node
 from profilers.clusters.node_types import GPU, node_types
 from warehouse.records import BadInput, Market, Price, Scenario
@@ -137,7 +137,7 @@ def read_offers(
         wanted[question.server] = wanted.get(question.server, 0) + question.servers
     if known is None:
         known = warehouse.query("prices_as_of", as_of=as_of.isoformat())
-    prices = prices_in_one_region(known, wanted, market, as_of)
+    prices = prices_in_one_region(preferred_prices(known), wanted, market, as_of)
     return RegionOffers(prices, dict(_preemptions(warehouse, question, prices, known, as_of)))
 
 

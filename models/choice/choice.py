@@ -244,31 +244,37 @@ def worth_measuring(candidates: Sequence[Candidate], aim: Aim) -> list[Measureme
 
     Those without past errors are left out: nothing says what a measurement might find.
     """
-    found = [
-        _worth(candidate, candidates, aim)
+    choice = best(candidates, aim)
+    key = None if choice is None else choice.key
+    second = best([candidate for candidate in candidates if candidate.key != key], aim)
+    worths = [
+        _worth(candidate, choice, second if candidate.key == key else choice, aim)
         for candidate in candidates
         if candidate.ratios is not None and candidate.has_evidence
     ]
     return sorted(
-        (one for one in found if one.chance > 0),
-        key=lambda one: (-one.saving, -one.chance, one.candidate.key),
+        (worth for worth in worths if worth.chance > 0),
+        key=lambda worth: (-worth.saving, -worth.chance, worth.candidate.key),
     )
 
 
-def _worth(one: Candidate, candidates: Sequence[Candidate], aim: Aim) -> MeasurementWorth:
-    assert one.ratios is not None
-    others = [other for other in candidates if other.key != one.key]
-    without, other = best(candidates, aim), best(others, aim)
+def _worth(
+    candidate: Candidate, choice: Candidate | None, other: Candidate | None, aim: Aim
+) -> MeasurementWorth:
+    """Return what measuring a candidate is worth; `other` is the best of all but it."""
+    assert candidate.ratios is not None
+    is_choice = choice is not None and choice.key == candidate.key
     changes, saving = 0, 0.0
-    ratios = thin_ratios(one.ratios, _MOST_RATIOS)
+    ratios = thin_ratios(candidate.ratios, _MOST_RATIOS)
     for ratio in ratios:
-        known = replace(one, train_s=ratio * one.train_s, ratios=None)
-        pool = [each for each in (known, other) if each is not None]
-        chosen = best(pool, aim)
-        if (chosen and chosen.key) == (without and without.key):
+        known = replace(candidate, train_s=ratio * candidate.train_s, ratios=None)
+        chosen = best([each for each in (known, other) if each is not None], aim)
+        if (chosen and chosen.key) == (choice and choice.key):
+            if not is_choice:
+                break  # Larger ratios make it no better.
             continue
         changes += 1
-        before = known if without is not None and without.key == one.key else without
+        before = known if is_choice else choice
         if before is not None and chosen is not None and aim.admits(before):
             saving += max(aim.value(before.outcome) - aim.value(chosen.outcome), 0.0)
-    return MeasurementWorth(one, changes / len(ratios), saving / len(ratios))
+    return MeasurementWorth(candidate, changes / len(ratios), saving / len(ratios))

@@ -28,17 +28,24 @@ class Offer(Record):
     capacity: int = Field(ge=0, le=limits.NODES)
 
 
+def preferred_prices(prices: pl.DataFrame) -> list[Price]:
+    """Return prices of query prices_as_of: those that papers print only where none was observed."""
+    seen = prices.filter(pl.col("observed"))
+    others = prices.filter(~pl.col("observed")).join(seen, on=["node_type", "market"], how="anti")
+    rows = [*seen.to_dicts(), *others.to_dicts()]
+    return [Price.model_validate({name: row[name] for name in Price.model_fields}) for row in rows]
+
+
 def prices_in_one_region(
-    prices: pl.DataFrame, capacity: Mapping[str, int], market: Markets, as_of: datetime
+    prices: Sequence[Price], capacity: Mapping[str, int], market: Markets, as_of: datetime
 ) -> list[Price]:
     """Return the price of each node type on each market that has one.
 
     Nodes of one cluster are in one region: of those that have all node types, the one in which the
-    whole capacity costs least. Of a region's zones the cheapest counts, and what was observed
-    before what a paper prints.
+    whole capacity costs least. Of a region's zones the cheapest counts.
 
     Args:
-        prices: query prices_as_of.
+        prices: of `preferred_prices`.
         capacity: how many nodes of each type there are.
         market: which market.
         as_of: the time of these prices, for messages.
@@ -47,12 +54,11 @@ def prices_in_one_region(
         BadInput: a node type without a price, or no region has all of them.
     """
     markets: tuple[Market, ...] = get_args(Market) if market == "any" else (market,)
-    known = [Price.model_validate(_price(row)) for row in _preferred(prices)]
-    mine = [one for one in known if one.node_type in capacity and one.market in markets]
+    mine = [one for one in prices if one.node_type in capacity and one.market in markets]
     for node_type in capacity:
         if not any(one.node_type == node_type for one in mine):
             wanted = market.replace("_", "-") if market != "any" else "spot or on-demand"
-            near = nearest_names(node_type, {one.node_type for one in known})
+            near = nearest_names(node_type, {one.node_type for one in prices})
             hint = f"; did you mean {', '.join(near)}?" if near and node_type not in near else ";"
             raise BadInput(
                 f"no {wanted} price of node type {node_type!r} as of {as_of:%Y-%m-%d} is known"
@@ -92,17 +98,6 @@ def _in_region(
     if {node_type for node_type, _ in cheapest} != set(capacity):
         return None
     return [price for _, price in sorted(cheapest.items())]
-
-
-def _preferred(prices: pl.DataFrame) -> list[dict[str, object]]:
-    """Return the rows of node types and markets that were observed, and others where none was."""
-    seen = prices.filter(pl.col("observed"))
-    others = prices.filter(~pl.col("observed")).join(seen, on=["node_type", "market"], how="anti")
-    return [*seen.to_dicts(), *others.to_dicts()]
-
-
-def _price(row: Mapping[str, object]) -> dict[str, object]:
-    return {name: row[name] for name in Price.model_fields}
 
 
 # What a job is expected to take and cost.

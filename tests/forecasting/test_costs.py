@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from forecasting.costs import cost_of, usd_per_million_samples
-from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
+from models.choice.offers import preferred_prices
+from warehouse.records import NodeGroup, Price, Scenario, Strategy, TrainingWorkload
 
 OBSERVED = {
     "provider": "aws",
@@ -18,11 +19,11 @@ OBSERVED = {
 }
 
 
-def prices(*rows: tuple[str, str, float]) -> pl.DataFrame:
-    """Return prices as the query has them: node type, region, US dollars per hour."""
+def prices(*rows: tuple[str, str, float]) -> list[Price]:
+    """Return prices of node types: name, region, US dollars per hour."""
     names = ("node_type", "region", "usd_per_hour")
     listed = [OBSERVED | dict(zip(names, row, strict=True)) for row in rows]
-    return pl.DataFrame(listed, schema_overrides={"zone": pl.String})
+    return preferred_prices(pl.DataFrame(listed, schema_overrides={"zone": pl.String}))
 
 
 def servers() -> Scenario:

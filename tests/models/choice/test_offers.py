@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from models.choice.offers import prices_in_one_region
+from models.choice.offers import preferred_prices, prices_in_one_region
 
 WHEN = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -20,5 +20,5 @@ def test_spot_nodes_do_not_make_their_region_dearer() -> None:
         observed_at=pl.lit(WHEN),
         source=pl.lit("made up"),
     )
-    found = prices_in_one_region(known, {"fast": 2}, "any", WHEN)
+    found = prices_in_one_region(preferred_prices(known), {"fast": 2}, "any", WHEN)
     assert [(one.market, one.usd_per_hour) for one in found] == [("on_demand", 3.0), ("spot", 1.0)]
