@@ -112,7 +112,6 @@ def test_forecasts_are_those_of_a_study_of_the_same_runs(warehouse: Warehouse, s
     assert len(expected) == (6 if study == PYTORCH else 28)
     assert figures(answer) == expected
     assert answer.written == len(expected)
-    assert not answer.place.is_here
     ledger = warehouse.query("predictions").filter(pl.col("study").is_null())
     assert ledger.height == len(expected)
     assert ledger["repeat"].null_count() == ledger.height

@@ -77,6 +77,12 @@ FIELDS = {
 CHANGED_AT = datetime(2031, 5, 4, 3, 2, tzinfo=UTC)
 
 
+@pytest.fixture(autouse=True)
+def _another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This host is none whose runs are committed, whichever it is."""
+    monkeypatch.setattr("profilers.steady.host.host_id", lambda: "another")
+
+
 @pytest.fixture
 def history(small_history: Path, home: Path) -> Path:
     """Return this test's home with a copy of the small history."""
