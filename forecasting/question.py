@@ -87,6 +87,11 @@ class ScenarioForecast:
     detail: Mapping[str, Any] | None = None
 
     @property
+    def has_room(self) -> bool:
+        """Whether a step fits into memory, as far as the system tells."""
+        return self.detail is None or bool(self.detail.get("fits", True))
+
+    @property
     def usd_per_million_samples(self) -> float | None:
         """What a million samples cost, as forecast; None where the price or the value lacks."""
         if self.cost is None or self.value is None:
@@ -123,6 +128,11 @@ class ForecastAnswer:
     refused: tuple[ForecastRefusal, ...]
     written: int
 
+    @property
+    def without_room(self) -> list[ScenarioForecast]:
+        """Forecasts of nodes that lack the memory for a step."""
+        return [one for one in self.forecasts if not one.has_room]
+
     def with_more(self, other: "ForecastAnswer") -> "ForecastAnswer":
         """Return an answer with that to another question about the same place."""
         return ForecastAnswer(
@@ -140,6 +150,7 @@ def predict_curves(
     *,
     backend: Backend | None = None,
     host: str | None = None,
+    place: HostSelection | None = None,
     dry_run: bool = False,
     known_by: datetime | None = None,
     far_out: bool = True,
@@ -153,6 +164,7 @@ def predict_curves(
         systems: that are asked.
         backend: whose profiles count; None: as `select_host` chooses.
         host: the same, of hosts.
+        place: whose profiles count, where that was chosen before.
         dry_run: whether the ledger stays as it is.
         known_by: runs that started later do not count, as profiles or as judges; None: all do.
         far_out: whether forecasts are given that are farther out than any that was judged.
@@ -166,10 +178,9 @@ def predict_curves(
     with warehouse.reading():
         runs = visible_runs(warehouse, known_by)
         public = public_runs(warehouse, known_by)
-        if runs or host or not public:
-            place = select_host(runs, curves, backend, host)
-        else:
-            place = host_here()
+        if place is None:
+            is_chosen = bool(runs or host or not public)
+            place = select_host(runs, curves, backend, host) if is_chosen else host_here()
         on_backend = [run for run in runs if run.backend == place.backend]
         ours = [run for run in on_backend if run.host_id == place.host_id]
         elsewhere = [run for run in on_backend if run.host_id != place.host_id]

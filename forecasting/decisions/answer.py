@@ -10,13 +10,18 @@ from forecasting.decisions.candidates import (
     Ranked,
     candidates_of,
     errors_of_fit,
-    has_room,
     interval_level,
     most_trusted,
     read_evidence,
 )
 from forecasting.decisions.offers import GpuOffers, RegionOffers, read_offers
-from forecasting.decisions.question import JobQuestion, ProfileFacts, curves_of, profile_facts
+from forecasting.decisions.question import (
+    JobQuestion,
+    ProfileFacts,
+    curves_of,
+    profile_facts,
+    sharded_curves,
+)
 from forecasting.decisions.search import proposed_curves
 from forecasting.fits import registered_of
 from forecasting.history_scope import public_runs, visible_runs
@@ -68,12 +73,19 @@ def measurements(
 ) -> list[Measurement]:
     """Return the measurements that might change a choice, the most worth first; two at most.
 
+    Sharded training is measured by no probe.
+
     Args:
         candidates: to choose from.
         aim: what is wanted.
         scenarios: of the candidates, by id.
     """
-    return [_measured(one, scenarios) for one in worth_measuring(candidates, aim)[:_KEEP]]
+    worths = [
+        worth
+        for worth in worth_measuring(candidates, aim)
+        if scenarios[worth.candidate.scenario_id].strategy.kind != "sharded"
+    ]
+    return [_measured(worth, scenarios) for worth in worths[:_KEEP]]
 
 
 def _measured(worth: MeasurementWorth, scenarios: Mapping[str, Scenario]) -> Measurement:
@@ -245,10 +257,13 @@ def answer(
         say=say,
     )
     found = ask(curves, backend=backend, host=host)
+    without_room = [forecast.scenario for forecast in found.without_room]
+    if sharded := sharded_curves(curves, without_room, found.place.backend):
+        found = found.with_more(ask(sharded, place=found.place))
     if mixes := proposed_curves(
         warehouse, question, known, capacity, prices, found, systems, known_by=when, say=say
     ):
-        found = found.with_more(ask(mixes, backend=found.place.backend, host=found.place.host_id))
+        found = found.with_more(ask(mixes, place=found.place))
     evidence = read_evidence(warehouse, found.place.backend, question.late, when)
     everything = candidates_of(found.forecasts, question, prices, evidence, systems)
     if not everything:
@@ -278,7 +293,7 @@ def answer(
         offered=prices,
         coverage=_coverage(found, everything, chosen),
         recommendation_id=warehouse.record_recommendation(record),
-        without_room=[one for one in found.forecasts if not has_room(one)],
+        without_room=found.without_room,
         left_out=None if catalogue is None else catalogue.left_out,
     )
 
@@ -324,7 +339,7 @@ def count_refusals(found: ForecastAnswer) -> Counter[str]:
 
 def _nothing(found: ForecastAnswer, question: JobQuestion) -> str:
     """Say why there is no forecast: what most scenarios lack."""
-    if crowded := [one.detail for one in found.forecasts if one.detail and not has_room(one)]:
+    if crowded := [one.detail for one in found.without_room if one.detail]:
         least = min(crowded, key=lambda one: one["needed_bytes"] / one["memory_bytes"])
         largest = max(one["largest_batch_size"] for one in crowded)
         needs = f"{least['needed_bytes'] / 2**30:.1f} of {least['memory_bytes'] / 2**30:.1f} GiB"

@@ -117,13 +117,10 @@ def errors_of_fit(one: ScenarioForecast) -> PastSystemErrors | None:
     left_out = "GPUs" if detail["rests_on"] == "data sheet" else "networks"
     sigma = log(one.high / one.value) / NormalDist().inv_cdf((1 + COVERED) / 2)
     basis = f"{left_out} left out of its fit, {percent:.0f} %, n = {past_n}"
+    if (scaling := detail.get("scaling_percent")) is not None:
+        basis += f"; scaling {scaling:.0f} %, n = {detail['scaling_n']}"
     ratios = normal_ratios(sigma, basis)
     return PastSystemErrors(ratios, (True, ratios.spread))
-
-
-def has_room(one: ScenarioForecast) -> bool:
-    """Tell whether a step fits into memory, as far as the system tells."""
-    return one.detail is None or bool(one.detail.get("fits", True))
 
 
 def read_evidence(
@@ -170,7 +167,7 @@ def candidates_of(
     found: list[Ranked] = []
     endless: BadInput | None = None
     for forecast in forecasts:
-        if forecast.value is None or not forecast.value > 0 or not has_room(forecast):
+        if forecast.value is None or not forecast.value > 0 or not forecast.has_room:
             continue
         errors = errors_at(forecast.system.name, forecast.split, forecast.metric.name)
         if errors.rank[0]:
@@ -210,6 +207,8 @@ def _candidate(
         label += f" + {servers} {question.server}"
     elif scenario.workload.framework == "tensorflow":
         label += " (TensorFlow)"
+    if scenario.strategy.kind == "sharded":
+        label += " sharded"
     if market == "spot" or len(prices.markets) > 1:
         label += f" {market.replace('_', ' ')}"
     devices = [device_of_node(group.node_type) for group in groups]

@@ -1,6 +1,6 @@
 """A job that is to be trained somewhere, and every way to run it within what can be rented."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from profilers.clusters.node_types import gpus
 from profilers.record_file import fault
 from studies.curve import Curve
 from warehouse.fields import Optimizer, Passes, Precision, Words
-from warehouse.records import BadInput, MemoryFormat, Record
+from warehouse.records import Backend, BadInput, MemoryFormat, Record, Scenario
 
 _RECIPE = ("precision", "optimizer", "accumulate", "memory_format", "sequence_length")
 _LATER = (*_RECIPE, "all_gpus")
@@ -190,6 +190,24 @@ def curves_of(
     if curves:
         return curves
     raise _undivided(question)
+
+
+def sharded_curves(
+    curves: Sequence[Curve], crowded: Collection[Scenario], backend: Backend
+) -> list[Curve]:
+    """Return curves of replicas for which several GPUs have no room, as sharded among them.
+
+    Args:
+        curves: that were asked about.
+        crowded: scenarios that lack the memory for a step.
+        backend: that scenarios are of.
+    """
+    lacking = set(crowded)
+    return [
+        curve.model_copy(update={"strategy": "sharded"})
+        for curve in curves
+        if curve.strategy == "all_reduce" and not lacking.isdisjoint(curve.scenarios(backend))
+    ]
 
 
 def _undivided(question: JobQuestion) -> BadInput:

@@ -254,22 +254,31 @@ def _chosen(one: SystemChoice) -> str:
 
 
 def _rooms(found: DecisionAnswer) -> Iterator[str]:
-    """Yield how much memory is lacking, one line for each GPU."""
-    lacking: dict[tuple[str, str], dict[str, None]] = {}
-    for one in found.without_room:
-        told = one.detail or {}
-        needed, there = told["needed_bytes"] / _GIB, told["memory_bytes"] / _GIB
-        largest = told["largest_batch_size"]
+    """Yield how much memory is lacking, one line for each batch and GPU."""
+    lacking: dict[tuple[int, str], list[ScenarioForecast]] = {}
+    for forecast in found.without_room:
+        key = forecast.scenario.workload.batch_size, (forecast.detail or {})["device"]
+        lacking.setdefault(key, []).append(forecast)
+    sharded = {
+        (forecast.scenario.workload.batch_size, (forecast.detail or {})["device"])
+        for forecast in found.answer.forecasts
+        if forecast.scenario.strategy.kind == "sharded" and forecast.has_room
+    }
+    for (batch_size, device), forecasts in lacking.items():
+        told = [forecast.detail or {} for forecast in forecasts]
+        needs = sorted({f"{each['needed_bytes'] / _GIB:.1f}" for each in told}, key=float)
+        there = told[0]["memory_bytes"] / _GIB
+        largest = max(each["largest_batch_size"] for each in told)
         does = f"a batch of about {largest} does" if largest else "no batch does"
-        batch_size = one.scenario.workload.batch_size
-        key = (
-            f"a batch of {batch_size} on {told['device']}",
-            f"needs {needed:.1f} of {there:.1f} GiB; {does}",
+        if (batch_size, device) in sharded:
+            does = "it fits where enough GPUs share the parameters"
+        types = dict.fromkeys(
+            group.node_type for forecast in forecasts for group in forecast.scenario.worker_groups
         )
-        types = lacking.setdefault(key, {})
-        types.update(dict.fromkeys(group.node_type for group in one.scenario.worker_groups))
-    for (what, needs), types in lacking.items():
-        yield f"No room for {what} ({name_some(list(types))}): {needs}."
+        yield (
+            f"No room for a batch of {batch_size} on {device} ({name_some(list(types))}): needs "
+            f"{' to '.join(dict.fromkeys((needs[0], needs[-1])))} of {there:.1f} GiB; {does}."
+        )
 
 
 def _measurements(found: DecisionAnswer, target: str | None) -> Iterator[str]:
