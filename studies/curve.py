@@ -257,8 +257,13 @@ class Curve(Record):
         return take_turns(groups, workers)
 
     def scenario(self, workers: int, backend: Backend) -> Scenario:
-        """Return the scenario with a number of workers; only emulated links are shaped."""
+        """Return the scenario with a number of workers.
+
+        Only emulated links are shaped. Of several nodes with GPUs that are merely asked about, on
+        no cluster, the speed is what their network is taken to have.
+        """
         shaped = backend == "emulated"
+        assumed = backend == "loopback" and workers > 1 and all(map(gpus, self.worker))
         return Scenario(
             workload=TrainingWorkload(
                 dnn=self.dnn,
@@ -270,7 +275,7 @@ class Curve(Record):
             ),
             strategy=self._strategy(workers),
             nodes=self._mixed() if self.mix and workers in self.workers else self.nodes(workers),
-            link_mbps=self.link_mbps if shaped else None,
+            link_mbps=self.link_mbps if shaped or assumed else None,
             cross_traffic=self.cross_traffic if shaped else None,
         )
 

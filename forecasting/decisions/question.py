@@ -224,7 +224,8 @@ def _fields(
     common = {
         "dnn": question.dnn,
         "image_size": known.image_size,
-        "link_mbps": known.link_mbps,
+        # Of nodes with GPUs the catalogue knows how fast their network is.
+        "link_mbps": question.link_mbps if gpus(node_type) else known.link_mbps,
         **question.recipe,
     }
     each = question.devices_of(node_type)
