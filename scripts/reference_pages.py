@@ -113,7 +113,7 @@ def _help(command: ClickCommand) -> str:
     return "\n\n".join(wrapped(" ".join(paragraph.split())) for paragraph in paragraphs) + "\n"
 
 
-_CATALOGUE_INTRO = """# Which GPUs are in the catalogue?
+_CATALOGUE_INTRO = """# Which node types of EC2 are in the catalogue?
 
 This page is made from `profilers/clusters/node_types.yaml` (which names its sources),
 `models/gpu_step/devices.yaml` and `data/public/aws_on_demand` by
@@ -153,6 +153,23 @@ def catalogue_page() -> str:
             f"{usd[name]:.2f}" if name in usd else "–",
         )
         parts.append(f"| {' | '.join(cells)} |\n")
+    parts.append(
+        "\n## Instances of EC2 without GPUs\n"
+        "A core has two virtual processors. EFA: the Elastic Fabric Adapter.\n\n"
+        "| node type | virtual processors | GiB | Gb/s | EFA | $/h |\n"
+        "|---|---:|---:|---:|---|---:|\n"
+    )
+    for name, kind in shipped_node_types().items():
+        if kind.gpu is None and kind.vcpus is not None:
+            plain_cells = (
+                f"`{name}`",
+                f"{kind.vcpus}",
+                f"{kind.memory_gib:g}",
+                f"{kind.bandwidth_mbps / 1000:g}",
+                "yes" if kind.efa else "",
+                f"{usd[name]:.3f}" if name in usd else "–",
+            )
+            parts.append(f"| {' | '.join(plain_cells)} |\n")
     parts.append(
         "\n## Data sheets of GPUs\n"
         "Dense peaks in 10¹² operations a second (a dash: no matrix units).\n"

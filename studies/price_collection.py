@@ -1,5 +1,6 @@
-"""Prices as they are now: asked for region by region, landed, loaded; never overwritten."""
+"""Prices and hardware as they are now: asked for by region, landed, loaded; never overwritten."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -7,10 +8,9 @@ import polars as pl
 
 from profilers import clock
 from profilers.clusters.fleet import VARIABLE, has_fleet, read_fleet
-from profilers.clusters.node_types import fleet_types
-from profilers.prices.aws import own_region
-from profilers.prices.offers import PROVIDER, observe_prices
-from profilers.probe import ProbeResult
+from profilers.clusters.node_types import GPU, fleet_types, keep_observed, shipped_node_types
+from profilers.prices.aws import TYPE_NAME, own_region
+from profilers.prices.offers import PROVIDER, RegionPrices, observe_prices
 from warehouse.landing import land
 from warehouse.loader import LoadReport
 from warehouse.records import BadInput, ProbeFailed
@@ -26,11 +26,15 @@ MOST_TYPES = 200
 
 @dataclass(frozen=True)
 class PriceCollection:
-    """What was seen, by region, what could not be, and what the loader did with it."""
+    """What was seen, by region, what could not be, and what the loader did with it.
 
-    seen: Mapping[str, ProbeResult]
+    `differences` says what instance types have that our catalogue lists otherwise.
+    """
+
+    seen: Mapping[str, RegionPrices]
     failed: Mapping[str, BadInput | ProbeFailed]
     report: LoadReport = field(repr=False)
+    differences: Sequence[str] = ()
 
     def rows(self, region: str, market: str) -> int:
         """Return how many prices of a market were seen in a region."""
@@ -46,12 +50,13 @@ def collect(
 ) -> PriceCollection:
     """Ask AWS for prices; each region lands as a run of its own, whole or not at all.
 
-    A region that fails takes no other with it.
+    A region that fails takes no other with it. Instance types that the catalogue lacks become node
+    types of the home.
 
     Args:
         warehouse: the history.
         regions: of AWS; none: that of the fleet file, of AWS_DEFAULT_REGION, or of the profile.
-        types: instance types, with * for any letters; none: those of the fleet file and catalogue.
+        types: instance types, with * for any letters; none: `known_types`.
         days: how far back spot prices go.
         say: told what takes long.
 
@@ -66,7 +71,7 @@ def collect(
     if not 0 < days <= MOST_DAYS:
         raise BadInput(f"--days: expected above 0 and at most {MOST_DAYS:g}, found {days:g}")
     seen_at = clock.now()
-    seen: dict[str, ProbeResult] = {}
+    seen: dict[str, RegionPrices] = {}
     failed: dict[str, BadInput | ProbeFailed] = {}
     for region in dict.fromkeys(regions or default_regions()):
         say(f"ask AWS for prices in {region}")
@@ -78,7 +83,12 @@ def collect(
             failed[region] = error
     if not seen:
         raise next(iter(failed.values()))
-    return PriceCollection(seen, failed, warehouse.load())
+    differences = [
+        difference
+        for region, prices in seen.items()
+        for difference in keep_observed(prices.node_types, f"{region}, {seen_at:%Y-%m-%d}")
+    ]
+    return PriceCollection(seen, failed, warehouse.load(), tuple(dict.fromkeys(differences)))
 
 
 def default_regions() -> tuple[str, ...]:
@@ -98,6 +108,11 @@ def default_regions() -> tuple[str, ...]:
 
 
 def known_types(warehouse: Warehouse) -> tuple[str, ...]:
-    """Return the names that may be of instance types: the fleet file's, and the catalogue's."""
-    listed = warehouse.query("node_types").filter(provider=PROVIDER)["node_type"]
-    return (*fleet_types(), *listed)
+    """Return names of instance types: the fleet file's, the papers', and the catalogue's."""
+    printed = warehouse.query("node_types").filter(provider=PROVIDER)["node_type"]
+    shipped = [
+        name
+        for name in shipped_node_types()
+        if re.fullmatch(TYPE_NAME, name) and not name.startswith((GPU, "emu."))
+    ]
+    return (*fleet_types(), *printed, *shipped)

@@ -25,13 +25,14 @@ _JOULES_PER_OPERATION: Mapping[str, float] = {
     "ampere": 350 / 35.6e12,  # GeForce RTX 3090
     "ada": 450 / 82.6e12,  # GeForce RTX 4090
     "hopper": 700 / 66.9e12,  # H100 SXM5
+    "blackwell": 1000 / 75e12,  # B200
 }
 
 
 _PCIE_BPS: Mapping[str, float] = {
     **dict.fromkeys(("pascal", "volta", "turing"), 16e9),
     **dict.fromkeys(("ampere", "ampere-a100", "ada"), 32e9),
-    "hopper": 64e9,
+    **dict.fromkeys(("hopper", "blackwell"), 64e9),
 }
 """Of 16 lanes in each direction: generation 3, 4 and 5 (PCI-SIG)."""
 _THROUGH_HOST = 0.5

@@ -60,8 +60,8 @@ def node_types(
     )
     if not any(name in prices for name in wanted):
         print_text(
-            "No price of them was observed: `stepcast load data/public` brings those of GPUs on "
-            "EC2, `stepcast prices collect` asks AWS."
+            "No price of them was observed: `stepcast load data/public` brings those of EC2, "
+            "`stepcast prices collect` asks AWS."
         )
 
 
@@ -144,7 +144,7 @@ def _hardware(kind: "NodeType | FleetType") -> dict[str, Any]:
         "gpu_link": told.get("gpu_link"),
         "isa": told.get("isa"),
         "gbit_per_s": None if bandwidth_mbps is None else bandwidth_mbps / 1000,
-        "cores": told.get("cpu_share") or kind.threads,
+        "cores": told.get("cpu_share") or told.get("vcpus") or kind.threads,
         "memory_gib": told.get("memory_gib") or gib,
     }
 

@@ -36,15 +36,16 @@ def collect(
         typer.Option(
             "--type",
             help="An instance type, * for any letters; may be repeated. Else those of the fleet "
-            "file and the papers.",
+            "file, of the papers and of `stepcast node-types`.",
         ),
     ] = None,
     days: Annotated[float, typer.Option(help="How far back spot prices go, at most 90.")] = 2,
 ) -> None:
     """Ask AWS for instance types, on-demand prices and spot prices, and append what it says.
 
-    Linux on shared machines, in US dollars. Each region lands whole or not at all. Nothing is
-    rented, and these questions cost nothing. Credentials are looked for where boto3 looks; they
+    Linux on shared machines, in US dollars. Each region lands whole or not at all. Instance types
+    that Stepcast does not list become node types of the home. Nothing is rented, and these
+    questions cost nothing. Credentials are looked for where boto3 looks; they
     need ec2:DescribeInstanceTypes, ec2:DescribeSpotPriceHistory and pricing:GetProducts.
 
     Example: stepcast prices collect --region us-east-1 --region eu-west-1 --type 'g5.*'
@@ -66,6 +67,8 @@ def collect(
             f"{count(received.rows(place, 'on_demand'), 'on-demand price')}, "
             f"{count(received.rows(place, 'spot'), 'spot price')}; run {imported.run.run_id}"
         )
+    for difference in received.differences:
+        print_text(difference, err=True)
     if received.failed:
         first = next(iter(received.failed.values()))
         raise type(first)("; ".join(f"{place}: {why}" for place, why in received.failed.items()))

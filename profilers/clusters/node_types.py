@@ -1,7 +1,7 @@
-"""Node types by name: emulated ones (ours, and of the home), and those of the fleet file."""
+"""Node types by name: ours, those of the home, and those of the fleet file."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -12,6 +12,7 @@ from profilers.clusters.fleet import FleetType, has_fleet, read_fleet
 from profilers.record_file import fault
 from profilers.steady import host
 from warehouse.documents import read_document
+from warehouse.durable_files import write_text
 from warehouse.fields import checked_name, nearest_names
 from warehouse.home import home
 from warehouse.records import BadInput, NodeGroup, Record, Role
@@ -26,8 +27,8 @@ class NodeType(Record):
     everything else accordingly (`profilers.steady.core_quota`), whatever the host does now
     (None: of the host's). `usd_per_hour`: None: not declared. `gpu`: words of the name that the
     driver gives each of its GPUs, `gpus` how many it has, and `gpu_link` what joins them.
-    `memory_gib`: of the machine, as its provider says; nothing enforces it. `efa`: it has the
-    Elastic Fabric Adapter of EC2, over which NCCL needs no TCP.
+    `memory_gib` and `vcpus` (virtual processors): of the machine, as its provider says; nothing
+    enforces them. `efa`: it has the Elastic Fabric Adapter of EC2, over which NCCL needs no TCP.
 
     With a single inter-op thread, chance at start-up decides whether a gradient is sent at once or
     behind the rest of the backward pass, and starts of one job differ by a tenth in throughput;
@@ -46,6 +47,7 @@ class NodeType(Record):
     gpus: int = Field(default=1, ge=1)
     gpu_link: Literal["PCIe", "NVLink", "NVSwitch"] | None = None
     memory_gib: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    vcpus: int | None = Field(default=None, ge=1)
     efa: bool = False
 
 
@@ -55,21 +57,72 @@ _OF_GPUS = ("float16", "tf32")
 """Precisions that processors do not train in."""
 OWN = "node-types.yaml"
 """The file of a home that lists node types of one's own, in the form of ours."""
+OBSERVED = "node-types.observed.yaml"
+"""The same of instance types that we do not list, as their provider described them last."""
+_OBSERVED_BY = f"""# Instance types as AWS describes them, by `stepcast prices collect`.
+# What {OWN} says of one counts instead.
+"""
 
 
 def node_types() -> dict[str, NodeType]:
-    """All emulated node types by name: ours, and those of the home.
+    """All node types by name, but the fleet file's: ours, what was observed, and the home's own.
 
     Raises:
-        BadInput: the home's file is wrong, or has a name of ours.
+        BadInput: a file of the home is wrong, or its own has a name of ours.
     """
     ours, path = shipped_node_types(), home() / OWN
-    if not path.is_file():
-        return ours
-    theirs = _read(path, path.stat().st_mtime_ns)
+    theirs = _of_home(path)
     if both := sorted(ours.keys() & theirs.keys()):
         raise BadInput(f"{path}: {both[0]} is the name of a node type of Stepcast; choose another")
-    return {**ours, **theirs}
+    observed = _of_home(home() / OBSERVED)
+    return {**observed, **ours, **theirs} if observed or theirs else ours
+
+
+def keep_observed(observed: Mapping[str, NodeType], where: str) -> list[str]:
+    """Add instance types to those of the home; return in which ways ours differ from them.
+
+    Args:
+        observed: as their provider describes them. Ours stay as they are.
+        where: the region and the day, for readers of the file.
+    """
+    ours, path = shipped_node_types(), home() / OBSERVED
+    fresh = {name: kind for name, kind in observed.items() if name not in ours}
+    if fresh:
+        lines = path.read_text().splitlines() if path.is_file() else []
+        kept = {line.partition(":")[0]: line for line in lines if not line.startswith("#")}
+        for name, kind in fresh.items():
+            fields = kind.model_dump(exclude_defaults=True)
+            told = ", ".join(f"{field}: {_yaml(value)}" for field, value in fields.items())
+            kept[name] = f"{name}: {{{told}}}  # {where}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, _OBSERVED_BY + "".join(f"{kept[name]}\n" for name in sorted(kept)))
+    return [
+        f"{name}: AWS says {field} {seen}, {Path(__file__).with_suffix('.yaml').name} {listed}"
+        for name, kind in observed.items()
+        if name in ours
+        for field, seen, listed in _differences(kind, ours[name])
+    ]
+
+
+def _yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _differences(seen: NodeType, listed: NodeType) -> Iterator[tuple[str, object, object]]:
+    """Yield hardware that is told in two ways: its name, as it was seen, and as it is listed."""
+    pairs = {
+        "vcpus": (seen.vcpus, listed.vcpus or (listed.threads if listed.gpu else None)),
+        "memory_gib": (seen.memory_gib, listed.memory_gib),
+        "bandwidth_mbps": (seen.bandwidth_mbps, listed.bandwidth_mbps),
+        "gpus": (seen.gpus, listed.gpus),
+    }
+    for field, (told, known) in pairs.items():
+        if None not in (told, known) and told != known:
+            yield field, told, known
+
+
+def _of_home(path: Path) -> dict[str, NodeType]:
+    return _read(path, path.stat().st_mtime_ns) if path.is_file() else {}
 
 
 @cache

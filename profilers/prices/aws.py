@@ -286,6 +286,7 @@ class VCpuInfo(AwsResponse):
     """The virtual processors of an instance type."""
 
     count: Count = Field(alias="DefaultVCpus")
+    cores: Count | None = Field(default=None, alias="DefaultCores")
 
 
 class NetworkCardInfo(AwsResponse):
@@ -300,6 +301,7 @@ class NetworkInfo(AwsResponse):
 
     words: Text = Field(alias="NetworkPerformance")
     cards: tuple[NetworkCardInfo, ...] = Field(default=(), alias="NetworkCards", max_length=1000)
+    efa: bool = Field(default=False, alias="EfaSupported")
 
 
 class InstanceTypeInfo(AwsResponse):

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from profilers import clock
+from profilers.clusters.node_types import NodeType
 from profilers.prices.aws import (
     InstanceTypeInfo,
     PriceListEntry,
@@ -66,9 +68,16 @@ _TYPE = pl.Schema(
 _Row = tuple[object, ...]
 
 
+@dataclass(frozen=True)
+class RegionPrices(ProbeResult):
+    """A run of prices, and the instance types of its region as node types."""
+
+    node_types: Mapping[str, NodeType] = field(default_factory=dict)
+
+
 def observe_prices(
     region: str, types: Collection[str], days: float, seen_at: datetime
-) -> ProbeResult:
+) -> RegionPrices:
     """Ask AWS about instance types of a region; return a run with what it answered.
 
     Its rows of raw.instance_type and of on-demand prices are of `seen_at`, those of spot prices of
@@ -114,7 +123,9 @@ def observe_prices(
         software={"botocore": version("botocore")},
         config={"region": region, "types": ",".join(sorted(types)), "spot_days": days},
     )
-    return ProbeResult(run, None, tables)
+    described_types = {machine.name: _node_type(machine) for machine in machines}
+    node_types = {name: kind for name, kind in described_types.items() if kind is not None}
+    return RegionPrices(run, None, tables, node_types=node_types)
 
 
 def _machines(ec2: Any, region: str, types: Collection[str]) -> list[InstanceTypeInfo]:
@@ -143,6 +154,23 @@ def _described(info: InstanceTypeInfo, region: str, seen_at: datetime) -> _Row:
         _together([card.always_gbps for card in info.network.cards]),
         _together([card.peak_gbps for card in info.network.cards]),
         *(seen_at, "AWS EC2 DescribeInstanceTypes"),
+    )
+
+
+def _node_type(info: InstanceTypeInfo) -> NodeType | None:
+    """Return an instance type as a node type; None: parts of a GPU, others' GPUs, no bandwidth."""
+    gpu = info.gpus.kinds[0] if info.gpus else None
+    bandwidth_gbps = _together([card.always_gbps for card in info.network.cards])
+    if bandwidth_gbps is None or (gpu and (gpu.maker != "NVIDIA" or not gpu.count)):
+        return None
+    return NodeType(
+        bandwidth_mbps=round(1000 * bandwidth_gbps),
+        threads=info.processors.cores or info.processors.count,
+        vcpus=info.processors.count,
+        memory_gib=info.memory.mebibytes / 1024,
+        gpu=gpu.name if gpu else None,
+        gpus=gpu.count if gpu else 1,
+        efa=info.network.efa,
     )
 
 
@@ -187,9 +215,9 @@ def _usd_per_hour(entry: PriceListEntry, wanted: Mapping[str, str]) -> Iterator[
         ProbeFailed: it is not what was asked for, or the price is not one for an hour.
     """
     told = entry.product.attributes.model_dump(by_alias=True)
-    for field, value in wanted.items():
-        if told[field] != value:
-            raise ProbeFailed(f"get_products: asked for {field} {value}, found {told[field]}")
+    for name, value in wanted.items():
+        if told[name] != value:
+            raise ProbeFailed(f"get_products: asked for {name} {value}, found {told[name]}")
     if entry.product.attributes.market != "OnDemand":
         return
     for term in entry.terms.on_demand.values():

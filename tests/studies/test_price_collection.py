@@ -9,8 +9,9 @@ import yaml
 
 from profilers import clock
 from profilers.clusters.fleet import VARIABLE
-from studies.price_collection import collect, known_types
-from tests.aws import DAY, Aws
+from profilers.clusters.node_types import NodeType, node_types
+from studies.price_collection import MOST_TYPES, collect, known_types
+from tests.aws import DAY, Aws, instance_type
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, ProbeFailed
 from warehouse.warehouse import Warehouse
@@ -136,8 +137,45 @@ def test_what_is_asked_for_when_nothing_is_named(
     assert collect(warehouse).seen.keys() == {"eu-west-1"}
     names = known_types(warehouse)
     assert names[0] == "g6.xlarge"
-    assert {"p3.2xlarge", "p2.8xlarge"} <= set(names)
-    assert not [name for name in names if name.startswith("emu.")]
+
+
+def test_hardware_that_nobody_lists_becomes_node_types_of_the_home(
+    warehouse: Warehouse, aws: Aws
+) -> None:
+    aws.types |= {
+        "g9.large": instance_type(8, 32, "Up to 25 Gigabit", 12.5, ("L9", 2, 24)),
+        "g9.efa": {**instance_type(4, 16, "10 Gigabit", 10.0)},
+        "g4ad.xlarge": instance_type(4, 16, "Up to 10 Gigabit", 2.0, ("V520", 1, 8)),
+        "m5.large": instance_type(2, 16, "Up to 10 Gigabit", 0.75),
+    }
+    aws.types["g9.efa"]["NetworkInfo"]["EfaSupported"] = True
+    aws.types["g4ad.xlarge"]["GpuInfo"]["Gpus"][0]["Manufacturer"] = "AMD"
+    aws.on_demand |= {("us-east-1", name): 1.0 for name in aws.types}
+    before = node_types()
+    found = collect(warehouse, ["us-east-1"], ["g*", "m5.large"])
+    after = node_types()
+    assert after.keys() - before.keys() == {"g9.large", "g9.efa"}
+    assert after["g9.large"] == NodeType(
+        bandwidth_mbps=12500, threads=4, vcpus=8, memory_gib=32, gpu="L9", gpus=2
+    )
+    assert (after["g9.efa"].efa, after["m5.large"]) == (True, before["m5.large"])
+    assert found.differences == ("m5.large: AWS says memory_gib 16.0, node_types.yaml 8.0",)
+    file = warehouse.home / "node-types.observed.yaml"
+    assert "  # us-east-1, 2026-11-25\n" in file.read_text()
+    # One's own word counts; what was seen before stays.
+    (warehouse.home / "node-types.yaml").write_text("g9.efa: {bandwidth_mbps: 1}")
+    aws.types["g9.large"] = instance_type(8, 64, "Up to 25 Gigabit", 12.5, ("L9", 2, 24))
+    collect(warehouse, ["us-east-1"], ["g9.large"])
+    assert node_types()["g9.efa"] == NodeType(bandwidth_mbps=1)
+    assert node_types()["g9.large"].memory_gib == 64
+
+
+def test_what_the_catalogue_lists_is_asked_for(warehouse: Warehouse) -> None:
+    names = known_types(warehouse)
+    assert {"p5.48xlarge", "c7i.large", "p2.8xlarge"} <= set(names) and len(
+        set(names)
+    ) <= MOST_TYPES
+    assert not [name for name in names if name.startswith(("emu.", "gpu."))]
 
 
 def test_questions_have_limits(warehouse: Warehouse) -> None:

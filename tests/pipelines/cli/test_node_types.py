@@ -33,7 +33,8 @@ def test_every_node_type_is_listed_in_eighty_columns(
     assert "stepcast load data/public" in answer.out
     types = listed(stepcast)
     assert types["emu.sse41.s15"]["usd_per_hour"] == 0.016
-    assert types["emu.sse41.s15"]["evidence"] is types["p6-b200.48xlarge"]["evidence"] is None
+    assert types["emu.sse41.s15"]["evidence"] is types["c7i.large"]["evidence"] is None
+    assert (types["c7i.large"]["cores"], types["p6-b200.48xlarge"]["evidence"]) == (2, "sheet")
     assert types["p5.48xlarge"]["gbit_per_s"] == 3200
 
 
@@ -59,8 +60,9 @@ def test_own_runs_go_first(finished: Ran, stepcast: Stepcast) -> None:
 
 
 def test_a_gpu_without_a_data_sheet_is_found_too(stepcast: Stepcast, home: Path) -> None:
-    (b200,) = listed(stepcast, "--gpu", "B200").values()
-    assert (b200["node_type"], b200["evidence"]) == ("p6-b200.48xlarge", None)
+    (home / "node-types.yaml").write_text("lab.k80: {bandwidth_mbps: 1000, gpu: K80}")
+    (k80,) = listed(stepcast, "--gpu", "k80").values()
+    assert (k80["node_type"], k80["evidence"]) == ("lab.k80", None)
     assert list(listed(stepcast, "--gpu", "RTX 4090")) == ["gpu.rtx4090"]
 
 

@@ -27,8 +27,8 @@ ASKED = {
     "--max-hours": "24",
     "--max-nodes": "2",
 }
-TYPES = 42
-"""With a data sheet and a price in us-east-1; p5e and p6 have none."""
+TYPES = 44
+"""With a data sheet and a price in us-east-1; p5e has none."""
 
 
 class Asked:
@@ -90,7 +90,7 @@ def test_the_whole_catalogue_is_asked_and_the_answer_is_in_words(asked: Asked) -
     assert (known["is_judged"], known["is_of_fits"], known["has_evidence"]) == (False, True, True)
     assert f"{known['counted']} of {2 * TYPES} ways to run it have forecasts" in out
     assert "as wide as errors on public measurements that fits had not seen, after the fact." in out
-    assert "Not on offer: p5e.48xlarge (no price in us-east-1); p6-b200.48xlarge, p6-b300" in out
+    assert "Not on offer: p5e.48xlarge (no price in us-east-1)." in out
     assert "Spot prices of these: none was observed; `stepcast prices collect` asks AWS." in out
     rows = [line.split("  ")[0] for line in asked.words.splitlines()]
     shown = ("choice", "cheapest an hour", "newest GPU", "most powerful")
