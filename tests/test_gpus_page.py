@@ -1,9 +1,11 @@
-"""The page about GPUs is followed from nothing to prices: its commands print what it shows."""
+"""The page about GPUs is followed from nothing to prices, and ten questions are asked after it."""
 
+import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,14 +13,16 @@ from tests.pipelines.ran import stepcast
 from warehouse.home import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "gpus.md").read_text()
+QUESTIONS = (CHECKOUT / "docs" / "questions.md").read_text()
 _BLOCK = re.compile(r"^```\n(\$ stepcast .*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def followed() -> Iterator[tuple[list[str], list[str]]]:
-    """Yield each command of the page, and the lines that it shows."""
-    for block in _BLOCK.findall(PAGE):
-        command, *shown = block.removeprefix("$ ").replace("\\\n", " ").splitlines()
-        yield shlex.split(command)[1:], shown
+def followed(page: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield each command of a page, and the lines that it shows."""
+    for block in _BLOCK.findall(page):
+        for example in block.removeprefix("$ ").replace("\\\n", " ").split("\n$ "):
+            command, *shown = example.splitlines()
+            yield shlex.split(command)[1:], shown
 
 
 def firsts(lines: list[str]) -> list[str]:
@@ -27,11 +31,16 @@ def firsts(lines: list[str]) -> list[str]:
     return [f"{line.split()[0]} {line.split()[-1]}" for line in rows]
 
 
-def test_the_page_is_followed(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are those of the day; what stands where they are is checked, and that they add up."""
+def test_the_pages_are_followed(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures are those of the day; what stands where they are is checked, and that they add up.
+
+    The questions are asked of the same history, as its fit takes half a minute.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    commands, measured = list(followed()), ""
+    commands, measured = list(followed(PAGE)), ""
     assert [words[0] for words, _ in commands] == ["load", "node-types", "predict", "recommend"]
     for words, shown in commands:
         given = [word.replace("data/public", str(CHECKOUT / "data" / "public")) for word in words]
@@ -55,8 +64,9 @@ def test_the_page_is_followed(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
             assert "1 g5.xlarge" in (tmp_path / "front.svg").read_text()
         if words[0] != "predict":
             continue
-        runs = int(measured.split()[0]) - 1  # the list of prices is no measurement
-        assert f"fit gpu_step to {runs} runs\n" in answer.err
+        fitted_to = re.fullmatch(r"fit gpu_step to (\d+) runs\n", answer.err)
+        assert fitted_to is not None
+        assert int(fitted_to[1]) < int(measured.split()[0]), "lists of prices are no measurements"
         assert all(len(line) <= 80 for line in lines)
         assert firsts(lines) == firsts(shown)
         assert "own-34267cb4 128 words b64, bfloat16, adamw" in lines
@@ -71,3 +81,106 @@ def test_the_page_is_followed(home: Path, tmp_path: Path, monkeypatch: pytest.Mo
         again = stepcast(*given)
         assert again.code == 0, again.err
         assert [firsts(lines), again.err] == [firsts(again.out.splitlines()), ""]
+    (tmp_path / "config.json").write_text(*re.findall(r"echo '(\{.*?\})' > config.json", QUESTIONS))
+    wrong = [title for title, holds in answered(QUESTIONS) if not holds]
+    assert not wrong
+
+
+Answers = Sequence[Mapping[str, Any]]
+
+
+def answered(page: str) -> Iterator[tuple[str, bool]]:
+    """Yield each question of the page, and whether its answer is still what the page says."""
+    sections = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
+    assert len(sections) == len(CLAIMS) == 10
+    for section, claim in zip(sections, CLAIMS, strict=True):
+        answers: list[Mapping[str, Any]] = []
+        for words, _ in followed(section):
+            answer = stepcast(*words, "--json")
+            assert answer.code == 0, answer.err
+            said = json.loads(answer.out)
+            answers += [said] if words[0] == "recommend" else said["forecasts"]
+        yield section.partition("\n")[0], claim(answers)
+
+
+def samples_per_s(forecast: Mapping[str, Any], each: int, gpus: int) -> float:
+    """Return what GPUs train with so many samples of a step each."""
+    return float(each * gpus / forecast["value"])
+
+
+def nano_gpt(answers: Answers) -> bool:
+    (step,) = answers
+    return step["low"] < 0.56 < step["value"] and step["detail"]["exchange_s"] < 0.02
+
+
+def second_machine(answers: Answers) -> bool:
+    alone, both = answers
+    slower = samples_per_s(both, 64, 16) < samples_per_s(alone, 64, 8)
+    return slower and both["detail"]["binds"] == "exchange"
+
+
+def slow_link(answers: Answers) -> bool:
+    near, far = answers
+    return samples_per_s(far, 64, 6) < samples_per_s(near, 64, 4) / 2
+
+
+def loader(answers: Answers) -> bool:
+    t4, a100 = answers
+    is_bound = [one["detail"]["binds"] for one in answers] == ["gpu", "loader"]
+    return is_bound and a100["value"] == 64 / 250 and t4["value"] < 2 * a100["value"]
+
+
+def launches(answers: Answers) -> bool:
+    a100, h100, a100_large, h100_large = answers
+    alike = a100["value"] == h100["value"] and a100["detail"]["binds"] == "host"
+    free = a100["detail"]["free_batch_size"], h100["detail"]["free_batch_size"]
+    return alike and 8 < free[0] < free[1] < 256 and h100_large["value"] < a100_large["value"] / 2
+
+
+def four_and_eight(answers: Answers) -> bool:
+    four, eight = answers
+    return 1.7 < samples_per_s(eight, 12, 8) / samples_per_s(four, 12, 4) <= 2
+
+
+def budget(answers: Answers) -> bool:
+    (said,) = answers
+    nearest = said["alternatives"][0]
+    told = [measurement["usd"] < 2 for measurement in said["measurements"]]
+    return (
+        said["choice"] is None
+        and "--budget-usd" in said["relaxations"][0]
+        and 0.5 < nearest["over_budget_at_most"] < 1
+        and "n = " in nearest["past_errors"]
+        and bool(told)
+        and all(told)
+    )
+
+
+def room(answers: Answers) -> bool:
+    replicas, sharded = answers
+    return not replicas["detail"]["fits"] and bool(sharded["detail"]["fits"])
+
+
+def half_precision(answers: Answers) -> bool:
+    a100, a10g, a100_half, a10g_half = answers
+    gains = a100["value"] / a100_half["value"], a10g["value"] / a10g_half["value"]
+    return gains[0] > 4 and 1.2 < gains[1] < 2 and a100_half["detail"]["binds"] == "host"
+
+
+def accumulation(answers: Answers) -> bool:
+    one, eight = answers
+    return 5 < 8 * one["value"] / eight["value"] < 8
+
+
+CLAIMS = (
+    nano_gpt,
+    second_machine,
+    slow_link,
+    loader,
+    launches,
+    four_and_eight,
+    budget,
+    room,
+    half_precision,
+    accumulation,
+)
