@@ -3,6 +3,9 @@
 A host is slow or fast as a whole from one start to the next, and from one moment to the next. So a
 figure is compared relative to how slow the host was meanwhile, with probes of the same start; of a
 new start the first probes are also compared with all starts before, as far as these agree.
+
+Each visit to a rented type is another machine. Such probes are held against how far machines of the
+type differ, and the newest of them together, for a change of the type is one of all machines.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,13 +65,15 @@ class Judgement:
     Attributes:
         run_id: the probe.
         metric: as it has landed.
-        value: of the probe.
+        value: of the probe; of rented machines, the geometric mean of the `machines` newest.
         expected: of a probe at this moment, as fast as the host is now; None: too few probes.
         change: of the value, as part of what was expected: −0.1 of a speed is a tenth slower.
         z: standard deviations that it is slower than expected; below 0: faster.
         probes: earlier ones that it was compared with.
         verdict: too_few, same, slower or faster.
         alarm: whether a second probe should confirm it.
+        machines: how many of the newest differ most clearly from those before; 1: the probe alone.
+        spread: standard deviation of slowness between machines; None: they are one.
     """
 
     run_id: str
@@ -80,10 +85,15 @@ class Judgement:
     probes: int
     verdict: Verdict
     alarm: bool
+    machines: int = 1
+    spread: float | None = None
 
 
 def judge(
-    history: pl.DataFrame, fresh: pl.DataFrame, thresholds: Thresholds
+    history: pl.DataFrame,
+    fresh: pl.DataFrame,
+    thresholds: Thresholds,
+    since: pl.DataFrame | None = None,
 ) -> tuple[Judgement, ...]:
     """Judge a probe by those before it.
 
@@ -94,6 +104,8 @@ def judge(
             full profile, history begins with that.
         fresh: `readings` of the probe.
         thresholds: when it is an alarm.
+        since: `readings` between these: of a change that goes on, and is not yet a history. They
+            count where machines are rented.
 
     Returns:
         One for each metric that the probe has.
@@ -105,10 +117,18 @@ def judge(
         raise BadInput(f"expected the readings of one probe, found {fresh['run_id'].n_unique()}")
     if "alarmed" in history.columns:
         history = history.filter(~pl.col("alarmed"))
-    earlier = {metric: rows for (metric,), rows in _comparable(history, fresh).group_by("metric")}
-    boot = fresh["boot"][0]
+    earlier, later = (
+        {metric: rows for (metric,), rows in _comparable(some, fresh).group_by("metric")}
+        for some in (history, history.clear() if since is None else since)
+    )
+    nothing = history.clear()
     return tuple(
-        _judged(earlier.get(reading.metric, history.clear()), reading, boot, thresholds)
+        _judged(
+            earlier.get(reading.metric, nothing),
+            later.get(reading.metric, nothing),
+            reading,
+            thresholds,
+        )
         for reading in _rows(fresh)
     )
 
@@ -147,6 +167,8 @@ def _comparable(history: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
 class _Reading:
     run_id: str
     metric: str
+    boot: str
+    machine: str
     value: float
     slowness: float
     host: float | None
@@ -154,29 +176,41 @@ class _Reading:
 
 
 def _rows(fresh: pl.DataFrame) -> Iterator[_Reading]:
-    columns = ("run_id", "metric", "value", "slowness", "host", "noise")
+    columns = ("run_id", "metric", "boot", "machine", "value", "slowness", "host", "noise")
     for row in fresh.select(columns).iter_rows():
         yield _Reading(*row)
 
 
 def _judged(
-    earlier: pl.DataFrame, reading: _Reading, boot: str, thresholds: Thresholds
+    earlier: pl.DataFrame, since: pl.DataFrame, reading: _Reading, thresholds: Thresholds
 ) -> Judgement:
     run_id, metric, value = reading.run_id, reading.metric, reading.value
     if earlier.height < thresholds.least_probes:
         return Judgement(run_id, metric, value, None, None, None, earlier.height, "too_few", False)
     watched = METRICS[metric]
-    baseline = Baseline.of(earlier, boot, watched)
-    host = reading.host or 0.0
-    slower = reading.slowness - baseline.expected(host)
-    z = slower / baseline.deviation(host, reading.noise)
+    spread, newest = None, 1
+    if set(earlier["machine"]) == {reading.machine}:
+        baseline = Baseline.of(earlier, reading.boot, watched)
+        host = reading.host or 0.0
+        slower = reading.slowness - baseline.expected(host)
+        deviation = baseline.deviation(host, reading.noise)
+    else:
+        machines = Machines.of(earlier, since, reading, watched, thresholds.least_probes)
+        slower, deviation = machines.slower, machines.deviation
+        spread, newest = machines.spread, machines.newest
+        value = exp(machines.slowness if watched.more_is_slower else -machines.slowness)
+    z = slower / deviation
     expected = value * exp(-slower if watched.more_is_slower else slower)
     change = value / expected - 1
     verdict: Verdict = "same"
     if abs(z) >= thresholds.z and abs(change) >= thresholds.change:
         verdict = "slower" if z > 0 else "faster"
     alarm = verdict == "slower" or (verdict == "faster" and thresholds.speed_ups)
-    return Judgement(run_id, metric, value, expected, change, z, baseline.probes, verdict, alarm)
+    return Judgement(
+        *(run_id, metric, value, expected, change, z, earlier.height, verdict, alarm),
+        machines=newest,
+        spread=spread,
+    )
 
 
 # What is expected of a watched figure: its level and slope on a start of the host, its scatter.
@@ -306,3 +340,81 @@ def _level(
         return middle, sqrt(between)
     weight = between / (between + own)
     return weight * float(np.median(ours)) + (1 - weight) * middle, sqrt(weight * own)
+
+
+# The same of rented machines, each of which is another one.
+#
+# What a probe differs by has two parts: how far machines of the type differ, and how far probes of
+# one machine do. Each machine is probed once, so history tells the sum of both; the second is known
+# from machines that are probed again and again.
+
+
+_MACHINES_BELIEVED = 3
+"""Machines that the expected spread between machines weighs as much as."""
+_NEWEST_MACHINES = 4
+"""So many of the newest are held together against those before, at most."""
+_BEFORE = 3
+"""So many times as many there are before, at least: few say too little of how machines differ."""
+
+
+@dataclass(frozen=True)
+class Machines:
+    """How the newest machines of a type differ from those before, as many as differ most clearly.
+
+    Attributes:
+        newest: how many these are, with the one that was probed last.
+        slowness: their mean.
+        slower: by how much that is more than the mean of those before.
+        deviation: standard deviation to expect of that.
+        spread: standard deviation between machines.
+    """
+
+    newest: int
+    slowness: float
+    slower: float
+    deviation: float
+    spread: float
+
+    @classmethod
+    def of(
+        cls,
+        earlier: pl.DataFrame,
+        since: pl.DataFrame,
+        reading: _Reading,
+        watched: WatchedMetric,
+        least: int,
+    ) -> Self:
+        """Hold the newest machines against those before.
+
+        Args:
+            earlier: readings of one metric, `least` or more.
+            since: readings after these that are no part of what is expected; none: the newest of
+                `earlier` are held together with the last one.
+            reading: of the last one.
+            watched: the metric.
+            least: so many are left before.
+        """
+        history = earlier.sort("started_at")["slowness"].to_numpy()
+        after = since.sort("started_at")["slowness"].to_numpy()
+        within = max(watched.scatter, float(np.median(earlier["noise"].to_numpy())), reading.noise)
+        found = []
+        for newest in range(1, _NEWEST_MACHINES + 1):
+            before, together = history, after
+            if since.is_empty():
+                before, together = np.split(history, [len(history) - (newest - 1)])
+            if len(before) < max(least, _BEFORE * newest) or len(together) < newest - 1:
+                break
+            slowness = float(np.mean([*together[len(together) - (newest - 1) :], reading.slowness]))
+            spread = _spread(before, within, watched.between_machines)
+            each = spread**2 + within**2
+            deviation = sqrt(each * (1 / newest + 1 / len(before)))
+            found.append(cls(newest, slowness, slowness - float(before.mean()), deviation, spread))
+        return max(found, key=lambda machines: abs(machines.slower) / machines.deviation)
+
+
+def _spread(slowness: Floats, within: float, expected: float) -> float:
+    """Return how far machines differ, drawn towards what is expected, as an sd."""
+    squares = _MACHINES_BELIEVED * (expected**2 + within**2)
+    squares += float(((slowness - slowness.mean()) ** 2).sum())
+    variance = squares / (_MACHINES_BELIEVED + len(slowness) - 1)
+    return sqrt(max(variance - within**2, 0.0))

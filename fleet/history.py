@@ -97,6 +97,7 @@ def judge_readings(
         readings.filter(pl.col("run_id").is_in(history.probes)),
         readings.filter(pl.col("run_id") == fresh),
         replace(thresholds, speed_ups=speed_ups),
+        since=readings.filter(pl.col("run_id").is_in(newest.probes if is_young else [])),
     )
     plain = [
         MetricFinding(judgement, judgement.verdict, judgement.alarm) for judgement in judgements
@@ -104,8 +105,11 @@ def judge_readings(
     if not is_young or newest.change is None:
         return tuple(plain)
     changed = newest.change.metrics
+    # One rented machine that is as they were does not say that all are again.
     over = all(
-        finding.outcome == "same" for finding in plain if finding.judgement.metric in changed
+        finding.outcome == "same" and finding.judgement.spread is None
+        for finding in plain
+        if finding.judgement.metric in changed
     )
     return tuple(
         _in_change(finding, over) if finding.judgement.metric in changed else finding
@@ -198,6 +202,7 @@ def _in_words(
     alarm: bool,
     confirmed: bool | None,
     at: datetime,
+    spread_percent: float | None,
 ) -> str:
     if change is None:
         return "too little history"
@@ -205,7 +210,8 @@ def _in_words(
         known = "confirmed" if confirmed else "not confirmed"
     else:
         known = {"slower": "still slower", "faster": "faster"}.get(outcome, "none")
-    return f"{known}: {in_words(metric)} {change:+.1f} % ({at:%m-%d})"
+    machines = "" if spread_percent is None else f", machines ±{spread_percent:.0f} %"
+    return f"{known}: {in_words(metric)} {change:+.1f} %{machines} ({at:%m-%d})"
 
 
 def of_all_types(home: Path, query: str) -> pl.DataFrame:

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import log, sqrt
 
 import polars as pl
 
 from profilers.watch import probe as watch
 from warehouse.records import BadInput
 
-WINDOWS = ("run_id", "started_at", "boot", "metric", "window", "value")
-"""Columns of what `readings` takes: rows of raw.sample, and of their runs when they began and which
-start of the host they are of (any text; `boot_id`, say)."""
+WINDOWS = ("run_id", "started_at", "boot", "machine", "metric", "window", "value")
+"""Columns of what `readings` takes: rows of raw.sample, and of their runs when they began, which
+start of the host they are of (any text; `boot_id`, say), and which machine: any text, the same for
+all of one machine."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class WatchedMetric:
         gauges: what tells how slow the host is, the best first; none: no slope.
         scatter: standard deviation of slowness between probes on one start of a host.
         between_boots: the same between starts.
+        between_machines: the same between machines of one type that are rented.
     """
 
     more_is_slower: bool
@@ -36,20 +39,50 @@ class WatchedMetric:
     gauges: tuple[str, ...]
     scatter: float
     between_boots: float
+    between_machines: float
 
 
 _PROCESSORS = (watch.HOST_GFLOPS, watch.GAUGE_US)
+MACHINE_SPREAD = log(1.28) / sqrt(2)
+"""What two machines tell of the standard deviation between machines whose steps take 28 % longer on
+one than on the other: two with an H200, November 2026 (lab/gpu.md)."""
 METRICS: Mapping[str, WatchedMetric] = {
-    watch.STEP_TIME: WatchedMetric(True, 1.0, 0.0, _PROCESSORS, scatter=0.03, between_boots=0.08),
-    watch.STEP_CPU: WatchedMetric(True, 1.0, 1.0, _PROCESSORS, scatter=0.03, between_boots=0.08),
+    watch.STEP_TIME: WatchedMetric(
+        True,
+        1.0,
+        0.0,
+        _PROCESSORS,
+        scatter=0.03,
+        between_boots=0.08,
+        between_machines=MACHINE_SPREAD,
+    ),
+    watch.STEP_CPU: WatchedMetric(
+        True,
+        1.0,
+        1.0,
+        _PROCESSORS,
+        scatter=0.03,
+        between_boots=0.08,
+        between_machines=MACHINE_SPREAD,
+    ),
     watch.CPU_SHARE: WatchedMetric(
-        False, 0.0, -1.0, _PROCESSORS, scatter=0.015, between_boots=0.02
+        False, 0.0, -1.0, _PROCESSORS, scatter=0.015, between_boots=0.02, between_machines=0.02
     ),
     watch.MEMORY: WatchedMetric(
-        False, 1.0, 1.0, (watch.HOST_MEMORY,), scatter=0.03, between_boots=0.1
+        False,
+        1.0,
+        1.0,
+        (watch.HOST_MEMORY,),
+        scatter=0.03,
+        between_boots=0.1,
+        between_machines=MACHINE_SPREAD,
     ),
-    watch.TO_SERVER: WatchedMetric(False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02),
-    watch.FROM_SERVER: WatchedMetric(False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02),
+    watch.TO_SERVER: WatchedMetric(
+        False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02, between_machines=MACHINE_SPREAD
+    ),
+    watch.FROM_SERVER: WatchedMetric(
+        False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02, between_machines=MACHINE_SPREAD
+    ),
 }
 """What is judged of a probe."""
 WORDS: Mapping[str, str] = {
@@ -92,10 +125,10 @@ def readings(windows: pl.DataFrame) -> pl.DataFrame:
         windows: columns `WINDOWS`, of any metrics of probes `watch`.
 
     Returns:
-        run_id, started_at, boot, metric, value (geometric mean of the windows), slowness (of its
-        logarithm), host (slowness of the host meanwhile; null where it is not known, and of links),
-        paced (whether cores were steady) and noise (standard error of slowness, of what windows
-        scatter beyond the host).
+        run_id, started_at, boot, machine, metric, value (geometric mean of the windows), slowness
+        (of its logarithm), host (slowness of the host meanwhile; null where it is not known, and of
+        links), paced (whether cores were steady) and noise (standard error of slowness, of what
+        windows scatter beyond the host).
 
     Raises:
         BadInput: columns are missing, or a figure is no positive number.
@@ -119,7 +152,7 @@ def readings(windows: pl.DataFrame) -> pl.DataFrame:
     return (
         of_windows.group_by("run_id", "metric", maintain_order=True)
         .agg(
-            pl.col("started_at", "boot", "sign", "paced").first(),
+            pl.col("started_at", "boot", "machine", "sign", "paced").first(),
             pl.col("slowness", "host").mean(),
             noise=(pl.col("beyond").std() / pl.len().sqrt()).fill_null(0.0),
         )

@@ -1,7 +1,7 @@
 """Watching a member: a probe, its judge, and a second probe; what is wrong with its profiles."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic
@@ -14,6 +14,7 @@ from fleet.members import WATCH, now
 from fleet.readings import METRICS, readings
 from fleet.schedule import Visits, last_probe, period_start, probes, watches
 from forecasting import sanity
+from profilers.clusters.fleet import RENTED
 from profilers.renting.cap import BudgetExceeded
 from profilers.watch.probe import UNITS
 from studies import run_tables
@@ -59,7 +60,7 @@ def watch(visits: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFr
         again = _judged(visits, second, warehouse, but=first)
         same = confirmed(findings, again, THRESHOLDS)
     rows = _rows(visits, findings, first, second, same)
-    _land(first, rows, warehouse)
+    _land(first, rows, _spreads(findings), warehouse)
     warehouse.load()
     if same:
         progress.warn(
@@ -103,11 +104,20 @@ def _windows(runs: Sequence[Run], warehouse: Warehouse) -> pl.DataFrame:
     """Return the windows of probes, as `readings` takes them."""
     samples = warehouse.visible("sample", [run.run_id for run in runs])
     of = pl.DataFrame(
-        [(run.run_id, run.started_at, str(run.host.get("boot_id", ""))) for run in runs],
-        schema=["run_id", "started_at", "boot"],
+        [(run.run_id, run.started_at, _boot(run), _machine(run)) for run in runs],
+        schema=["run_id", "started_at", "boot", "machine"],
         orient="row",
     )
     return samples.join(of, on="run_id").drop_nulls(["window", "value"])
+
+
+def _boot(run: Run) -> str:
+    return str(run.host.get("boot_id", ""))
+
+
+def _machine(run: Run) -> str:
+    """Return which machine a run was on, in any text: rented ones end with their visit."""
+    return f"{_boot(run)} {run.run_id}" if run.backend in RENTED else run.host_id
 
 
 def _rows(
@@ -139,7 +149,18 @@ def _rows(
     return pl.DataFrame(told, infer_schema_length=None).select(names)
 
 
-def _land(first: Run, rows: pl.DataFrame, warehouse: Warehouse) -> None:
+def _spreads(findings: Sequence[MetricFinding]) -> dict[str, float]:
+    """Return by how many per cent machines of a rented type differ, by metric."""
+    return {
+        f"spread_percent_{judgement.metric}": round(100 * judgement.spread, 1)
+        for judgement in (finding.judgement for finding in findings)
+        if judgement.spread is not None
+    }
+
+
+def _land(
+    first: Run, rows: pl.DataFrame, spreads: Mapping[str, float], warehouse: Warehouse
+) -> None:
     at = now()
     run = first.model_copy(
         update={
@@ -147,7 +168,12 @@ def _land(first: Run, rows: pl.DataFrame, warehouse: Warehouse) -> None:
             "probe": JUDGE,
             "started_at": at,
             "ended_at": at,
-            "config": {"watched": first.run_id, "z": THRESHOLDS.z, "change": THRESHOLDS.change},
+            "config": {
+                "watched": first.run_id,
+                "z": THRESHOLDS.z,
+                "change": THRESHOLDS.change,
+                **spreads,
+            },
             "cost_usd": None,
         }
     )
@@ -164,7 +190,12 @@ def _worse_percent(judgement: Judgement) -> float | None:
 def _in_words(finding: MetricFinding) -> str:
     if finding.outcome == "ended":
         return f"{finding.judgement.metric} as it was before its change"
-    return f"{finding.judgement.metric} {_worse_percent(finding.judgement) or 0:+.0f} % worse"
+    judgement = finding.judgement
+    said = f"{judgement.metric} {_worse_percent(judgement) or 0:+.0f} % worse"
+    if judgement.spread is None:
+        return said
+    of = "this machine" if judgement.machines == 1 else f"the mean of {judgement.machines} machines"
+    return f"{said} ({of}; machines of the type differ by {100 * judgement.spread:.0f} %)"
 
 
 # A member's profiles: what is wrong with them, and how long a visit may still take.

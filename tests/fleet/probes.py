@@ -11,16 +11,30 @@ _SCHEMA: dict[str, pl.DataType] = {
     "run_id": pl.String(),
     "started_at": pl.Datetime("us", "UTC"),
     "boot": pl.String(),
+    "machine": pl.String(),
     "metric": pl.String(),
     "window": pl.Int64(),
     "value": pl.Float64(),
 }
 
 
-def windows(probes: Sequence[Figures], boots: Sequence[str], first: int = 0) -> pl.DataFrame:
-    """Return the windows of probes, one a day, on these starts of the host."""
+def windows(
+    probes: Sequence[Figures], boots: Sequence[str], first: int = 0, *, is_rented: bool = False
+) -> pl.DataFrame:
+    """Return the windows of probes, one a day, on these starts of the host.
+
+    They are of one machine or, where these are rented, each of another one.
+    """
     rows = [
-        (f"probe-{day}", _morning(day), boot, metric, window, float(value))
+        (
+            f"probe-{day}",
+            _morning(day),
+            boot,
+            f"machine-{day if is_rented else 0}",
+            metric,
+            window,
+            float(value),
+        )
         for day, (probe, boot) in enumerate(zip(probes, boots, strict=True), start=first)
         for metric, values in probe.items()
         for window, value in enumerate(values)

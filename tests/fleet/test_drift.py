@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import exp, pi, sqrt
+from math import exp, log, pi, sqrt
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ from fleet.drift import Judgement, Thresholds, confirmed, judge
 from fleet.readings import METRICS, readings
 from profilers.watch import probe as watch
 from tests.fleet.probes import Figures, windows
+from tests.fleet.rented import MACHINES, rates, readings_of
 from warehouse.records import BadInput
 
 PLAIN = Thresholds(z=4.0, change=0.04, least_probes=5)
@@ -214,3 +215,40 @@ def test_one_probe_is_judged_at_a_time() -> None:
     two = readings(windows(of_links(1, 2), ["a", "a"]))
     with pytest.raises(BadInput, match="readings of one probe, found 2"):
         judge(two, two, PLAIN)
+
+
+def test_a_spread_between_machines_is_a_part_of_its_own() -> None:
+    """Five machines whose slowness differs by 0.2 in all: the prior weighs as much as three."""
+    logs = np.array([0.0, 0.1, -0.1, 0.1, -0.1])
+    history = readings_of(logs)
+    (found,) = judge(history, readings_of(np.array([0.25]), 5), PLAIN)
+    prior = METRICS[watch.STEP_TIME].between_machines
+    whole = (3 * (prior**2 + 0.03**2) + 0.04) / (3 + 4)
+    assert found.spread == pytest.approx(sqrt(whole - 0.03**2))
+    assert found.z == pytest.approx(0.25 / sqrt(whole * (1 + 1 / 5)))
+    assert (found.machines, found.verdict) == (1, "same")
+
+
+@pytest.mark.parametrize("are_one", [True, False])
+def test_a_machine_that_is_28_percent_slower_than_five_others(are_one: bool) -> None:
+    history = readings_of(np.zeros(5), are_one=are_one)
+    (found,) = judge(history, readings_of(np.array([log(1.28)]), 5, are_one=are_one), Thresholds())
+    assert found.alarm is are_one
+
+
+def test_the_newest_machines_count_together() -> None:
+    """Each of four is as slow as machines may be; that all are is a change of the type."""
+    chance = np.random.default_rng(0)
+    logs = 0.17 * chance.standard_normal(30)
+    logs[-4:] = log(1.4)
+    alone = judge(readings_of(logs[:-4]), readings_of(logs[-1:], 30), Thresholds())[0]
+    together = judge(readings_of(logs[:-1]), readings_of(logs[-1:], 30), Thresholds())[0]
+    assert (alone.alarm, together.alarm, together.machines) == (False, True, 4)
+    assert together.value == pytest.approx(1.4)
+
+
+@pytest.mark.parametrize("name", ["differ by 17 % (normal)", "one half 28 % slower"])
+def test_machines_that_differ_raise_no_alarm_and_a_change_of_all_does(name: str) -> None:
+    draw = MACHINES[name]
+    assert rates(draw, 20, many=80).confirmed <= 0.02
+    assert rates(draw, 20, slower=2.0, many=40).confirmed >= 0.9

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet import watch as fleet_watch
 from fleet.history import drifted_at, judged_probes, last_judgements
 from fleet.members import add
 from fleet.readings import METRICS
@@ -215,3 +216,18 @@ def test_a_probe_on_links_of_another_speed_is_no_history(home: Path, paper: Pape
     rows = watch(watches(OF, []), warehouse, Told()).to_dicts()
     assert paper.asked == 1
     assert {(row["outcome"], row["earlier_n"]) for row in rows} == {("too_few", 0)}
+
+
+def test_a_rented_machine_that_is_slower_is_none_but_all_machines_are(
+    warehouse: Warehouse, paper: PaperWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each probe is on another machine, as on rented nodes; six before are alike."""
+    monkeypatch.setattr(fleet_watch, "RENTED", ("loopback",))
+    paper.ahead = [1.28]
+    assert alarms(night(warehouse, OF)) == {}
+    (said,) = last_judgements(warehouse.home).values()
+    assert ", machines ±" in said
+    paper.ahead, told = [2.0, 2.0, 1.0], Told()
+    assert alarms(night(warehouse, OF, told)) == dict.fromkeys(STEPS, True)
+    assert "(the mean of 2 machines; machines of the type differ by " in told.warnings[0]
+    assert alarms(night(warehouse, OF)) == {}, "one machine as they were is no end of it"

@@ -1,13 +1,16 @@
 -- What did the last watch make of each node type: its largest change, and was that an alarm?
+-- spread_percent: by how much machines of a rented type differ.
 WITH last AS (
-    SELECT judgement.*, run.started_at, run.backend, run.host_id
+    SELECT
+        judgement.*, run.started_at, run.backend, run.host_id,
+        (run.config ->> ('spread_percent_' || metric))::DOUBLE AS spread_percent
     FROM raw.judgement AS judgement JOIN raw.run AS run USING (run_id)
     QUALIFY rank() OVER (PARTITION BY node_type, backend, host_id ORDER BY run.started_at DESC, run_id) = 1
 )
 SELECT
     node_type, backend, host_id, arg_max(metric, rank_of) AS metric, arg_max(change_percent, rank_of) AS change_percent,
     arg_max(outcome, rank_of) AS outcome, bool_or(alarm) AS alarm, bool_or(coalesce(confirmed, false)) AS confirmed,
-    any_value(started_at) AS started_at
+    any_value(started_at) AS started_at, arg_max(spread_percent, rank_of) AS spread_percent
 FROM (
     SELECT
         *,
