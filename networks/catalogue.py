@@ -229,6 +229,8 @@ _PYTORCH_MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
         ("resnet18", "resnet50", "resnext50", "shufflenet_v2", "shufflenet_v2_x2", "mobilenet"), 33
     ),
     "inception_v3": 107,
+    **dict.fromkeys(("vit_t_16", "vit_s_16", "vit_b_16", "vit_l_16"), 16),
+    **dict.fromkeys(("vit_b_32", "vit_l_32"), 32),
     **dict.fromkeys(LIBRARY, SMALLEST),
 }
 _SIZES = {"tensorflow": _MINIMUM_IMAGE_SIZES, "pytorch": _PYTORCH_MINIMUM_IMAGE_SIZES}

@@ -50,8 +50,7 @@ _IN_FLOAT32 = (
 _HALF = (torch.bfloat16, torch.float16)
 _RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 """Functions of `torch._VF` that `torch.nn.RNNBase` calls."""
-
-
+_scaled_dot_product_attention = torch.nn.functional.scaled_dot_product_attention
 _BLOCK_BYTES = 512
 """What PyTorch's allocator of CUDA's memory hands out (CUDACachingAllocator)."""
 Fields = dict[str, Any]
@@ -86,6 +85,7 @@ def trace_step(
         stack.enter_context(_cuda_lists())
         stack.enter_context(recorder)
         stack.enter_context(_AsOnGpu(recorder))
+        stack.enter_context(_within_functions())
         with torch.autocast(
             "cpu", torch.bfloat16 if precision == "float32" else getattr(torch, precision),
             enabled=precision != "float32",
@@ -143,11 +143,26 @@ class _AsOnGpu(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.nn.functional.dropout:
             return _dropout(*args, **kwargs)
-        if func is torch.nn.functional.scaled_dot_product_attention:
+        if func is _scaled_dot_product_attention:
             return _attention(*args, **kwargs)
         if getattr(func, "__name__", "") in _RECURRENT and isinstance(args[0], torch.Tensor):
             return _recurrent(self._recorder, *args)
         return func(*args, **kwargs)
+
+
+@contextmanager
+def _within_functions() -> Iterator[None]:
+    """Replace attention that PyTorch's own functions ask for, as those of `MultiheadAttention`.
+
+    No mode sees what a function calls that is written in Python.
+    """
+    functions: Any = torch.nn.functional
+    attention = functions.scaled_dot_product_attention
+    functions.scaled_dot_product_attention = _attention
+    try:
+        yield
+    finally:
+        functions.scaled_dot_product_attention = attention
 
 
 def _dropout(

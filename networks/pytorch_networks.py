@@ -1,4 +1,4 @@
-"""Networks as PyTorch modules: plain stacks, residual blocks, Inception v3, those of pytorchcv.
+"""Networks as PyTorch modules: stacks, residual blocks, Inception v3, ViT, those of pytorchcv.
 
 Fully connected layers take the map that an image of the given size leaves, so that small images
 make small networks; at 224 px and 1000 classes they have as many parameters as the originals.
@@ -389,6 +389,67 @@ def _normalized_convolution(
     padding = (kernel[0] // 2, kernel[1] // 2) if padded else (0, 0)
     convolution = nn.Conv2d(channels, width, kernel, stride=stride, padding=padding, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(width, eps=0.001), nn.ReLU(inplace=True))
+
+
+# Vision transformers as PyTorch modules.
+
+
+@dataclass(frozen=True)
+class ViTShape:
+    """Blocks, their width and heads, and pixels of a patch's side."""
+
+    blocks: int
+    width: int
+    heads: int
+    patch: int
+
+
+VITS = {
+    "vit_t_16": ViTShape(12, 192, 3, 16),
+    "vit_s_16": ViTShape(12, 384, 6, 16),
+    "vit_b_16": ViTShape(12, 768, 12, 16),
+    "vit_b_32": ViTShape(12, 768, 12, 32),
+    "vit_l_16": ViTShape(24, 1024, 16, 16),
+    "vit_l_32": ViTShape(24, 1024, 16, 32),
+}
+"""Dosovitskiy et al., table 1; the two smallest are those of Touvron et al., ICML 2021, table 1."""
+
+
+class ViT(nn.Module):
+    """Dosovitskiy et al., ICLR 2021, section 3.1, without dropout."""
+
+    def __init__(self, shape: ViTShape, image_size: int, num_classes: int) -> None:
+        super().__init__()
+        width = shape.width
+        places = (image_size // shape.patch) ** 2 + 1
+        self.patches = nn.Conv2d(3, width, shape.patch, stride=shape.patch)
+        self.label = nn.Parameter(torch.zeros(1, 1, width))
+        self.places = nn.Parameter(torch.zeros(1, places, width))
+        self.blocks = nn.Sequential(
+            *(
+                nn.TransformerEncoderLayer(
+                    width,
+                    shape.heads,
+                    4 * width,
+                    dropout=0.0,
+                    activation="gelu",
+                    layer_norm_eps=1e-6,
+                    batch_first=True,
+                    norm_first=True,
+                )
+                for _ in range(shape.blocks)
+            )
+        )
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.logits = nn.Linear(width, num_classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits, from the token that stands for the class."""
+        words = self.patches(images).flatten(2).transpose(1, 2)
+        label = self.label.expand(len(images), -1, -1)
+        tokens = torch.cat([label, words], dim=1) + self.places
+        logits: Tensor = self.logits(self.norm(self.blocks(tokens))[:, 0])
+        return logits
 
 
 # Networks of pytorchcv with heads for small images.

@@ -47,4 +47,6 @@ def build_pytorch(name: str, image_size: int, num_classes: int = 10) -> "nn.Modu
         "mobilenet": lambda: residual.mobilenet(num_classes),
         "inception_v3": lambda: inception_v3(num_classes),
     }
+    if name in residual.VITS:
+        return residual.ViT(residual.VITS[name], image_size, num_classes).train()
     return builders[name]().train()

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import polars as pl
 
 from networks.figures import Figures, figures
+from profilers.clusters.node_types import gpus
 from profilers.probe import STEP_S
 from warehouse.records import BadInput, NodeGroup, Scenario
 
@@ -130,6 +131,9 @@ _ACTIVATION_S = 1.15e-8
 """Seconds for each element of a result."""
 _NODE_S, _PARAMETER_S = 1.8e-3, 3.8e-8
 """Seconds of a step for each operation, and for each parameter, whatever the batch."""
+_GPU_FLOPS_PER_S, _GPU_ACTIVATION_S, _GPU_NODE_S = 45e12, 2e-12, 0.25e-3
+"""The same of a GPU, beside whose work the host issues operations: by steps of an H100 in float32
+(data/public/gpu_h100), which these are within a factor of two of."""
 _EXCHANGED = 0.86
 """Part of the time of an all-reduce on idle links that a step takes longer for it."""
 
@@ -159,6 +163,9 @@ def step_s(scenario: Scenario, batch_size: int | None = None) -> float | None:
 
 def passes_and_update_s(found: Figures, group: NodeGroup, batch_size: int) -> float:
     """Return about how many seconds the passes and the update of one device of a node take."""
+    if gpus(group.node_type):
+        image_s = 3 * (found.flops / _GPU_FLOPS_PER_S + _GPU_ACTIVATION_S * found.activations)
+        return max(batch_size * image_s, _GPU_NODE_S * found.nodes)
     dense_s = _DENSE_SSE41_S if group.isa == "SSE41" else _DENSE_S
     image_s = 3 * (
         dense_s * (found.flops - found.depthwise_flops)

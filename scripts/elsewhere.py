@@ -127,7 +127,12 @@ def main(words: Sequence[str] | None = None) -> None:
     landing.add_argument("landing", type=Path)
     told = parser.parse_args(words)
     if told.verb == "ask":
-        sys.stdout.write(ask(told.study, told.purpose, told.backend))
+        text = ask(told.study, told.purpose, told.backend)
+        starts = _ASKED.validate_json(text).starts
+        runs = [run for start in starts for run in start]
+        expected_s = sum(start[0].start_s for start in starts) + sum(run.expected_s for run in runs)
+        say(f"{len(runs)} runs, about {expected_s:.0f} s there")
+        sys.stdout.write(text)
     elif told.verb == "measure":
         asked = _ASKED.validate_json(told.asked.read_text())
         measure(asked, told.folder, told.most_s, told.round)

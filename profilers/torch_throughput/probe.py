@@ -247,7 +247,8 @@ def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun
 def _expected_s(settings: Settings, scenario: Scenario) -> float:
     step_s = step_or_guess_s(scenario)
     steps = Goal(**settings.model_dump()).expected_steps(step_s)
-    return CONNECT_S + step_s * (WARM_UPS + steps * (1 + PIECE_STEPS) / PIECE_STEPS)
+    connect_s = CONNECT_S if scenario.strategy.kind != "single" else 0.0
+    return connect_s + step_s * (WARM_UPS + steps * (1 + PIECE_STEPS) / PIECE_STEPS)
 
 
 def _run(

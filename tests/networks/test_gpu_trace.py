@@ -56,6 +56,16 @@ def test_attention_and_dropout_are_one_operator_each_way(precision: Precision) -
     assert names["native_dropout"] == names["native_dropout_backward"] == 1
 
 
+def test_layers_of_pytorch_have_attention_as_one_operator() -> None:
+    with FakeTensorMode():
+        layer = torch.nn.TransformerEncoderLayer(64, 4, 256, dropout=0.1, batch_first=True)
+        module = torch.nn.Sequential(layer, torch.nn.Flatten())
+        labels = torch.zeros(2, dtype=torch.int64)
+        names = _names(GpuStep.of(trace_step(module, torch.randn(2, 16, 64), labels, "bfloat16")))
+    assert names["attention"] == names["attention_backward"] == 1
+    assert names["native_dropout"] == 3
+
+
 def test_autocast_casts_weights_and_keeps_normalization_in_float32() -> None:
     trace = _traced("bfloat16")
     works = _calls(trace)

@@ -23,7 +23,7 @@ def test_names_are_those_of_the_library_and_none_of_ours() -> None:
     from networks.catalogue import APPLICATIONS
 
     ours = set(networks.names("pytorch")) - LIBRARY.keys()
-    assert len(ours) == 12
+    assert len(ours) == 18
     assert set(networks.names("pytorch")) == ours | LIBRARY.keys()
     for name, (module, _) in LIBRARY.items():
         assert callable(getattr(import_module(f"pytorchcv.models.{module}"), name))

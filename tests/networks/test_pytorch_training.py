@@ -19,6 +19,12 @@ PUBLISHED = {
     "shufflenet_v2_x2": 7_393_996,
     "mobilenet": 4_231_976,
     "inception_v3": 23_834_568,
+    "vit_t_16": 5_717_416,
+    "vit_s_16": 22_050_664,
+    "vit_b_16": 86_567_656,
+    "vit_b_32": 88_224_232,
+    "vit_l_16": 304_326_632,
+    "vit_l_32": 306_535_400,
 }
 """Trained parameters at 224 px and 1000 classes, as the authors' and PyTorch's own models have."""
 SMALL_CNN_16PX = (
