@@ -73,19 +73,12 @@ def measurements(
 ) -> list[Measurement]:
     """Return the measurements that might change a choice, the most worth first; two at most.
 
-    Sharded training is measured by no probe.
-
     Args:
         candidates: to choose from.
         aim: what is wanted.
         scenarios: of the candidates, by id.
     """
-    worths = [
-        worth
-        for worth in worth_measuring(candidates, aim)
-        if scenarios[worth.candidate.scenario_id].strategy.kind != "sharded"
-    ]
-    return [_measured(worth, scenarios) for worth in worths[:_KEEP]]
+    return [_measured(one, scenarios) for one in worth_measuring(candidates, aim)[:_KEEP]]
 
 
 def _measured(worth: MeasurementWorth, scenarios: Mapping[str, Scenario]) -> Measurement:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import torch
     from torch import nn
+    from torch.distributed.device_mesh import DeviceMesh
 
     Batch = tuple[torch.Tensor, torch.Tensor]
 
@@ -138,6 +139,34 @@ class TrainingStep:
                 loss: Any = self.forward(called, images, labels)
                 loss.backward()
         self.update()
+
+
+def shard(network: "nn.Module", mesh: "DeviceMesh", precision: str) -> None:
+    """Divide parameters, gradients and the optimizer's state among ranks, unit by unit.
+
+    A unit is gathered at once: an element of an outermost list of layers. The network itself has
+    what is in none. With bfloat16 that is what units are gathered and gradients scattered in.
+    """
+    import torch
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    half = torch.bfloat16 if precision == "bfloat16" else None
+    policy = MixedPrecisionPolicy(param_dtype=half)
+    for unit in _units(network):
+        fully_shard(unit, mesh=mesh, mp_policy=policy)
+    fully_shard(network, mesh=mesh, mp_policy=policy)
+
+
+def _units(module: "nn.Module") -> "Iterator[nn.Module]":
+    from torch import nn
+
+    for child in module.children():
+        if not any(True for _ in child.parameters()):
+            continue
+        if isinstance(module, (nn.ModuleList, nn.Sequential)):
+            yield child
+        else:
+            yield from _units(child)
 
 
 def lay_out(network: "nn.Module", recipe: Recipe) -> None:

@@ -39,7 +39,8 @@ class ComputeConfig:
 
     `replicated`: as the only replica of DistributedDataParallel, whose buckets are a copy of all
     gradients: making it takes time, and holding it decides which batch fits. `branches`: steps may
-    leave out layers, for which it has to look then. `source`: of a user's own model, the function
+    leave out layers, for which it has to look then. `sharded`: its parameters are divided among all
+    ranks instead. `source`: of a user's own model, the function
     that builds it and the folder that has it; nodes see the same files. The rest is its recipe.
     """
 
@@ -55,6 +56,7 @@ class ComputeConfig:
     optimizer: str = "sgd"
     accumulate: int = 1
     memory_format: str = "contiguous"
+    sharded: bool = False
 
     @property
     def recipe(self) -> Recipe:
@@ -73,7 +75,7 @@ class ComputeConfig:
     ) -> "ComputeConfig":
         """Return what a node needs to train a scenario's network.
 
-        `replicated` where it is one of all_reduce: a single device has no replica.
+        `replicated`: of all_reduce it is a replica, of sharded a part; a single device has none.
         """
         load, group = scenario.workload, node.group
         return cls(
@@ -89,6 +91,7 @@ class ComputeConfig:
             load.optimizer,
             load.accumulate,
             load.memory_format,
+            replicated and scenario.strategy.kind == "sharded",
         )
 
     def to_json(self) -> str:

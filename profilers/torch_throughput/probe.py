@@ -1,8 +1,8 @@
 """Probe `torch_throughput`: how long iterations of synchronous training take, really trained.
 
-PyTorch's DistributedDataParallel on all nodes of a scenario, one rank per device; a single device
-trains without it. Iterations follow
-each other in pieces, which are measured again if the host was disturbed; batches are drawn before.
+PyTorch's DistributedDataParallel on all nodes of a scenario, or FullyShardedDataParallel of one
+that is sharded, one rank per device; a single device trains without either. Iterations follow each
+other in pieces, which are measured again if the host was disturbed; batches are drawn before.
 
 Source: Srift, section 5.1: the mean of at least 100 iterations, without start-up and loading data.
 """
@@ -73,7 +73,7 @@ def measure(
 
     Args:
         cluster: at least as many workers of each kind as any of the scenarios has.
-        scenarios: all-reduces with framework pytorch, or single devices.
+        scenarios: all-reduces or sharded ones with framework pytorch, or single devices.
         context: study and round.
         goal: when a scenario has been measured.
         branches: whether the network leaves out layers in some steps; DDP then looks for them.
@@ -160,7 +160,7 @@ def _result(
         "half_width": round(half_width(trained.steps_s), 5),
         "discarded_pieces": trained.discarded,
         "warm_ups": WARM_UPS,
-        "library": trained.library if scenario.strategy.kind == "all_reduce" else None,
+        "library": None if scenario.strategy.kind == "single" else trained.library,
         "devices_per_node": scenario.strategy.devices_per_node,
     }
     run = finished_run("torch_throughput", cluster, scenario, context, started_at, settings)
@@ -260,7 +260,7 @@ def _run(
 
 PROBE = Probe(
     name="torch_throughput",
-    what="Seconds per iteration of DistributedDataParallel on all nodes, or of one device alone.",
+    what="Seconds per iteration of DDP or FSDP on all nodes, or of one device alone.",
     kind="pytorch",
     tables=("sample", "step", "cluster_node"),
     settings=Settings,

@@ -1,13 +1,14 @@
-"""The program of a rank that trains with PyTorch's DistributedDataParallel.
+"""The program of a rank that trains with DistributedDataParallel, or FullyShardedDataParallel.
 
 Started as `python -m profilers.torch_throughput.program CONFIG_JSON`; see `torch_program.obey`.
 Commands: `join` and `group` of `profilers.allreduce.program`, `replicate` (members make replicas of
-one network), `train`.
+one network, or parts of it), `train`.
 """
 
 import gc
 import json
 import sys
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from profilers import clock
 from profilers.allreduce.program import AllreduceRank, AllreduceRankConfig
 from profilers.nodes import torch_program
 from profilers.nodes.torch_program import Say
-from profilers.nodes.torch_training import TrainingStep
+from profilers.nodes.torch_training import TrainingStep, shard
 from profilers.torch_compute.program import ComputeConfig, build, draw
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class DDPConfig:
 
 
 class DDPReplica:
-    """One rank's replica of the network; of a single device the network itself."""
+    """One rank's replica of the network, or part of it; of a single device the network itself."""
 
     def __init__(self, config: DDPConfig, rank: AllreduceRank, say: Say) -> None:
         self._network: nn.Module = build(config.compute)
@@ -60,8 +61,14 @@ class DDPReplica:
         self._model = self._training = None
         gc.collect()
         device, config = self._rank.device, self._config.compute
-        self._model = self._network.to(device)
-        self._training = TrainingStep(self._network, config.recipe, device.type)
+        network = deepcopy(self._network) if config.sharded else self._network
+        self._model = network.to(device)
+        if config.sharded:
+            from torch.distributed.device_mesh import DeviceMesh
+
+            mesh = DeviceMesh.from_group(self._rank.groups[0], device.type)
+            shard(network, mesh, config.precision)
+        self._training = TrainingStep(network, config.recipe, device.type)
         if config.replicated:
             self._model = DistributedDataParallel(
                 self._network,

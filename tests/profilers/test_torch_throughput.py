@@ -3,13 +3,14 @@
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pytest
 
 from profilers.clusters import Cluster, netns, open_cluster
 from profilers.clusters.node_types import node_group
+from profilers.nodes.torch_training import shard
 from profilers.probe import ProbeResult, RequestedScenarios, RunContext, measure_planned_runs
 from profilers.steady.hostlock import host_lock
 from profilers.torch_throughput import probe as torch_throughput
@@ -146,6 +147,45 @@ def test_two_world_sizes_batches_and_a_mix_on_one_start(alone: None, tmp_path: P
     assert isinstance(single, float)
     assert isinstance(pair, float)
     assert pair > single
+
+
+@pytest.mark.cluster
+def test_sharded_training_of_two_world_sizes_on_one_start(alone: None, tmp_path: Path) -> None:
+    pair = node_group("worker", "emu.avx2.c40", 2)
+    asked = [
+        scenario(group, precision="bfloat16", optimizer="adamw", accumulate=2).model_copy(
+            update={"strategy": Strategy(kind="sharded", workers=group.count)}
+        )
+        for group in (pair.one, pair)
+    ]
+    with open_cluster("emulated", [pair], LINK_MBPS) as cluster:
+        results = list(torch_throughput.measure(cluster, asked, context(tmp_path), goal=QUICK))
+    assert [result.scenario for result in results] == asked
+    for result, ranks in zip(results, (1, 2), strict=True):
+        check(result, ranks)
+
+
+def test_ranks_have_parts_of_each_unit() -> None:
+    """A list's elements are gathered one by one; what is in no list belongs to the network."""
+    import torch
+    from torch import distributed, nn
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import FSDPModule
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    network = nn.Module()
+    network.blocks = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(3))
+    network.head = nn.Linear(8, 2)
+    distributed.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+    try:
+        shard(network, init_device_mesh("cpu", (2,)), "bfloat16")
+        units = [module for module in network.modules() if isinstance(module, FSDPModule)]
+        assert [type(unit).__bases__[-1] for unit in units] == [nn.Module, *[nn.Sequential] * 3]
+        local: set[Any] = {cast(Any, each).to_local().shape for each in network.parameters()}
+        assert local == {(4, 8), (4,), (1, 8), (1,)}
+        assert {each.dtype for each in network.parameters()} == {torch.float32}
+    finally:
+        distributed.destroy_process_group()
 
 
 @pytest.mark.cluster
