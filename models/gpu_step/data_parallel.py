@@ -26,7 +26,7 @@ from models.gpu_step.memory import UNITS
 
 FIRST_BUCKET_BYTES = 2**20
 BUCKET_BYTES = 25 * 2**20
-_BACKWARD = 2 / 3
+BACKWARD_SHARE = 2 / 3
 """Of both passes: as many products for the inputs' gradients, and for the weights', as forward."""
 
 
@@ -83,8 +83,8 @@ class Exchange:
 def distributed_s(passes: Passes, exchange: Exchange, interference: Interference) -> float:
     """Return seconds of a step of DistributedDataParallel."""
     slower = _straggling(exchange, interference)
-    forward_s = passes.passes_s * (1 - _BACKWARD) * slower
-    backward_s = passes.passes_s * _BACKWARD * slower
+    forward_s = passes.passes_s * (1 - BACKWARD_SHARE) * slower
+    backward_s = passes.passes_s * BACKWARD_SHARE * slower
     clock = reduced = forward_s
     done_s = 0.0
     for share, reduction_s in exchange.reductions:
@@ -118,8 +118,8 @@ def sharded_s(passes: Passes, exchange: Exchange, interference: Interference) ->
     """
     gathers_s = exchange.gathers_s
     each_s = passes.passes_s * _straggling(exchange, interference) / len(gathers_s)
-    forward = [(each_s * (1 - _BACKWARD), gather_s, 0.0) for gather_s in gathers_s]
-    backward = [(each_s * _BACKWARD, gather_s, gather_s) for gather_s in reversed(gathers_s)]
+    forward = [(each_s * (1 - BACKWARD_SHARE), gather_s, 0.0) for gather_s in gathers_s]
+    backward = [(each_s * BACKWARD_SHARE, gather_s, gather_s) for gather_s in reversed(gathers_s)]
     work = (forward + backward) * passes.accumulate
     clock, gathered = 0.0, work[0][1]
     stream = gathered

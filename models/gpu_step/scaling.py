@@ -30,7 +30,7 @@ TCP_BPS = 5e9 / 8
 """Of a connection between instances of EC2 without the Elastic Fabric Adapter (AWS, EC2 User Guide,
 network bandwidth: 5 Gb/s a flow): NCCL's ring crosses the network over one of them."""
 _GPUS = 8
-_OPTIMIZER = 0.03
+OPTIMIZER_SHARE = 0.03
 """Share of a step of one GPU that is the optimizer's."""
 _HALVINGS = 16
 """Of the interval in which the time of one GPU is sought."""
@@ -258,8 +258,8 @@ def _forecast_s(
 def _step_s(
     scaling: Scaling, alone_s: float, exchange: Exchange, interference: Interference
 ) -> float:
-    passes_s = alone_s * (1 - _OPTIMIZER) / scaling.accumulate
-    passes = Passes(passes_s, alone_s * _OPTIMIZER, scaling.accumulate)
+    passes_s = alone_s * (1 - OPTIMIZER_SHARE) / scaling.accumulate
+    passes = Passes(passes_s, alone_s * OPTIMIZER_SHARE, scaling.accumulate)
     step = sharded_s if scaling.kind == "sharded" else distributed_s
     return step(passes, exchange, interference)
 
