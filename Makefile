@@ -54,7 +54,7 @@ accuracy: setup ## rebuild every accuracy figure from data/reference alone
 	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy) $(BIN)/stepcast reproduce data/reference \
 		$(addprefix --study ,$(ACCURACY))
 	@echo "GPUs, from data/public alone (docs/gpus.md):"
-	$(BIN)/stepcast bench gpu data/public
+	$(BIN)/stepcast bench gpu data/public --page $(or $(STEPCAST_HOME),.stepcast/accuracy)/accuracy.md
 
 accuracy-external: $(if $(DATA),setup) ## forecast and judge public measurements: DATA=folder
 	$(if $(DATA),,$(error say where the public measurements are: make accuracy-external DATA=folder))

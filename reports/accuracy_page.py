@@ -1,4 +1,4 @@
-"""The page of error figures as Markdown: sealed ones, and those of today's code."""
+"""The page of error figures as Markdown: sealed ones, those of today's code, and of GPUs."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +33,14 @@ The same and further measurements, forecast anew by the code of this checkout. N
 the measurement that judges it, but whoever wrote the code had seen many. *Common* are the
 scenarios that all systems of the study forecast; *own* are all that the system forecast itself.
 `stepcast query board` prints these rows.
+"""
+_GPUS = """
+## GPUs, by public measurements, after the fact
+
+`stepcast bench gpu data/public` prints these rows. What is judged is left out of its own fit:
+operators' times, the host's times and widths of intervals; a device with all boards of its chip.
+The form of the model was chosen while looking at these figures. *Goal* is what was aimed at.
+
 """
 _STUDY = "### [`{study}`](../studies/{study}.yaml)"
 _Row = Mapping[str, Any]
@@ -70,6 +78,16 @@ _BOARD_TABLE = (
     *_ERRORS,
     Column("noise floor (n)", _noise),
 )
+_GPU_TABLE = (
+    text_column("judged on", "judged"),
+    Column("n"),
+    Column("mean", "error", _percent),
+    Column("median", "median", _percent),
+    Column("largest", "largest", _percent),
+    text_column("goal", "goal"),
+    Column("noise floor", "floor", _percent),
+    text_column("beside it", "beside"),
+)
 
 
 def page(sealed: pl.DataFrame, board: pl.DataFrame) -> str:
@@ -92,6 +110,17 @@ def page(sealed: pl.DataFrame, board: pl.DataFrame) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
+def with_gpus(text: str, figures: Iterable[_Row]) -> str:
+    """Return a page whose last section is that of GPUs.
+
+    Args:
+        text: of a page, with such a section or without.
+        figures: rows of `benchmarks.gpu.Figure`.
+    """
+    rest = text.partition(_GPUS.partition("`")[0].rstrip())[0].rstrip("\n")
+    return f"{rest}\n{_GPUS}{chr(10).join(_table(_GPU_TABLE, figures))}\n"
+
+
 def _by_study(frame: pl.DataFrame) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield studies in the order of their first rows, with all rows of each."""
     for study in frame["study"].unique(maintain_order=True):
@@ -108,20 +137,23 @@ def _when(rows: Sequence[_Row]) -> str:
 
 
 def rows_of(text: str) -> dict[tuple[str, ...], list[str]]:
-    """Return the rows of the tables of a page by heading, study, system and split."""
+    """Return the rows of the tables of a page by heading, study, system and split.
+
+    Tables without systems have rows by their first column.
+    """
     rows: dict[tuple[str, ...], list[str]] = {}
     heading = study = ""
     names: list[str] = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("## "):
-            heading = line.removeprefix("## ")
+            heading, study, names = line.removeprefix("## "), "", []
         elif line.startswith("### "):
             study, names = line.removeprefix("### "), []
         elif line.startswith("| ") and not names:
             names = cells
         elif line.startswith("| "):
-            last = names.index("system")
+            last = names.index("system") if "system" in names else 0
             rows[heading, study, *cells[: last + 1]] = cells[last + 1 :]
     return rows
 

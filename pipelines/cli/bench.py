@@ -8,6 +8,7 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from pipelines.cli.tables import print_table, print_text
+from warehouse.records import BadInput
 
 bench = typer.Typer(
     name="bench",
@@ -208,6 +209,10 @@ def gpu(
     folder: Annotated[
         Path, typer.Argument(help="Folders of sets with public measurements.")
     ] = Path("data/public"),
+    page: Annotated[
+        Path | None,
+        typer.Option(help="A page of error figures that gets the table, too: docs/accuracy.md."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Judge forecasts of steps on GPUs by public measurements, each left out of its own fit.
@@ -220,8 +225,14 @@ def gpu(
     Example: stepcast bench gpu --json
     """
     from benchmarks.gpu import measure
+    from reports import accuracy_page
 
+    if page is not None and not page.is_file():
+        raise BadInput(f"--page: there is no page {page}; `stepcast reproduce` makes one")
     measured = measure(folder, progress=_progress)
+    if page is not None:
+        text = accuracy_page.with_gpus(page.read_text(), measured.to_dict()["figures"])
+        page.write_text(text)
     _print(
         measured,
         as_json,

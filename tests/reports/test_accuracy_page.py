@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from reports.accuracy_page import page, rows_of
+from reports.accuracy_page import page, rows_of, with_gpus
 from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
 from warehouse.run_archive import copy_kept_runs, kept_runs
@@ -54,6 +54,21 @@ def test_missing_figures_are_dashes_and_no_zeros() -> None:
     when = "Sealed 2026-11-26 14:24, first measured 2026-11-26 14:27 (UTC)."
     assert when in page(sealed, board).splitlines()
     assert "## Sealed" not in page(sealed.clear(), board), "nothing of it was sealed"
+
+
+def test_figures_of_gpus_are_the_last_section_once() -> None:
+    figure = {
+        "judged": "steps", "n": 3, "error": 1.25, "median": 1.0, "largest": 2.0, "goal": "9 %",
+        "floor": None, "beside": "linear 4.0 %",
+    }  # fmt: skip
+    text = "# How wrong were forecasts?\n\n## Sealed\n"
+    twice = with_gpus(with_gpus(text, [figure]), [figure | {"n": 4}])
+    assert twice.startswith(text)
+    assert rows_of(twice) == {
+        ("GPUs, by public measurements, after the fact", "", "steps"): [
+            "4", "1.2", "1.0", "2.0", "9 %", "–", "linear 4.0 %",
+        ]
+    }  # fmt: skip
 
 
 @pytest.mark.exhaustive
