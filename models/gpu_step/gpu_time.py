@@ -79,13 +79,12 @@ class _Calls:
         self.aligned = np.array([float(one & -one) for one in aligned])
         self.element_bytes = np.array([float(DTYPE_BYTES.get(one.dtype, 4)) for one in works])
         units = {(work.kind, work.dtype): work for work in works}
-        peaks = []
-        for device in devices:
-            of_unit = {unit: device.peak_of(work) for unit, work in units.items()}
-            peaks.append([of_unit[work.kind, work.dtype] for work in works])
-        self.peak = np.array([[one[0] for one in row] for row in peaks])
-        self.tf32 = np.array([[float(one[1] == "tf32") for one in row] for row in peaks])
-        self.full = np.array([[float(one[1] == "float32") for one in row] for row in peaks])
+        numbers = {unit: number for number, unit in enumerate(units)}
+        of_unit = [numbers[work.kind, work.dtype] for work in works]
+        peaks = [[device.peak_of(work) for work in units.values()] for device in devices]
+        self.peak = np.array([[peak for peak, _ in row] for row in peaks])[:, of_unit]
+        done_by = np.array([[name for _, name in row] for row in peaks])[:, of_unit]
+        self.tf32, self.full = (done_by == "tf32") * 1.0, (done_by == "float32") * 1.0
         self.bandwidth = np.array([[device.bandwidth] for device in devices])
         self.l2_bytes = np.array([[device.l2_bytes] for device in devices])
         self.multiprocessors = np.array([[float(device.multiprocessors)] for device in devices])
@@ -198,14 +197,9 @@ class _Regression:
     on: NDArray[np.str_]
 
     @cached_property
-    def names_timed(self) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
-        """Return the names that were timed, and which of them each call is."""
-        return np.unique(self.named, return_inverse=True)
-
-    @cached_property
-    def devices_timed(self) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
-        """Return the devices that were timed, and on which of them each call was."""
-        return np.unique(self.on, return_inverse=True)
+    def pooled(self) -> "_Pooled":
+        """Return calls that were timed, those of one place, name and device as one."""
+        return _Pooled.of(self.places, self.residuals, self.named, self.on)
 
     def fields(self) -> dict[str, Any]:
         """Return what JSON can hold."""
@@ -235,6 +229,36 @@ class _Regression:
             np.array(fields["named"]),
             np.array(fields["on"]),
         )
+
+
+@dataclass(frozen=True)
+class _Pooled:
+    """Calls that were timed, one for each place, name and device.
+
+    `sums` are [calls, 2 x devices]: how many each is on a device, and what they leave together.
+    `of_name` are the places of those of a name.
+    """
+
+    places: Vector
+    sums: Vector
+    of_name: Mapping[str, slice]
+    devices: NDArray[np.str_]
+
+    @classmethod
+    def of(
+        cls, places: Vector, residuals: Vector, named: NDArray[np.str_], on: NDArray[np.str_]
+    ) -> Self:
+        names, of_name = np.unique(named, return_inverse=True)
+        devices, of_device = np.unique(on, return_inverse=True)
+        alike = np.column_stack([of_name, of_device, places])
+        calls, of_call = np.unique(alike, axis=0, return_inverse=True)
+        sums = np.zeros((len(calls), 2 * len(devices)))
+        at, column = np.arange(len(calls)), calls[:, 1].astype(int)
+        sums[at, column] = np.bincount(of_call)
+        sums[at, column + len(devices)] = np.bincount(of_call, residuals)
+        ends = np.searchsorted(calls[:, 0], np.arange(len(names) + 1))
+        slices = {str(one): slice(*ends[i : i + 2]) for i, one in enumerate(names)}
+        return cls(calls[:, 2:] / _SMOOTH_WIDTH, sums, slices, devices)
 
 
 class GpuTime:
@@ -308,23 +332,29 @@ def _times(
 def _smoothed(
     regression: _Regression, works: Sequence[Work], calls: _Calls, devices: Sequence[Device]
 ) -> Vector:
-    """Return the mean of what the regression left at like shapes, shrunk towards nothing."""
-    ours, theirs = calls.places() / _SMOOTH_WIDTH, regression.places / _SMOOTH_WIDTH
-    squared = (ours**2).sum(axis=1)[:, None] + (theirs**2).sum(axis=1) - 2 * ours @ theirs.T
-    near = np.exp(-0.5 * np.maximum(squared, 0.0))
-    near *= _alike([work.name for work in works], regression.names_timed)
-    here = _alike([device.name for device in devices], regression.devices_timed)
-    found: Vector = (here @ (near * regression.residuals).T) / (here @ near.T + _SMOOTH_PRIOR)
+    """Return the mean of what the regression left at like shapes, shrunk towards nothing.
+
+    What was timed of another name, or elsewhere, counts `_ELSEWHERE`.
+    """
+    timed = regression.pooled
+    ours = calls.places() / _SMOOTH_WIDTH
+    near = ours @ timed.places.T
+    near -= 0.5 * (ours**2).sum(axis=1)[:, None]
+    near -= 0.5 * (timed.places**2).sum(axis=1)
+    np.exp(np.minimum(near, 0.0, out=near), out=near)
+    sums = _ELSEWHERE * (near @ timed.sums)
+    named: dict[str, list[int]] = defaultdict(list)
+    for place, work in enumerate(works):
+        named[work.name].append(place)
+    for name, at in named.items():
+        if (same := timed.of_name.get(name)) is not None:
+            sums[at] += (1 - _ELSEWHERE) * (near[at, same] @ timed.sums[same])
+    here = np.where(
+        np.array([device.name for device in devices])[:, None] == timed.devices, 1.0, _ELSEWHERE
+    )
+    counted, left = np.split(sums, 2, axis=1)
+    found: Vector = (here @ left.T) / (here @ counted.T + _SMOOTH_PRIOR)
     return found
-
-
-def _alike(ours: Sequence[str], theirs: tuple[NDArray[np.str_], NDArray[np.intp]]) -> Vector:
-    """Return [ours, theirs]: how much what was timed of another name, or elsewhere, counts."""
-    names, places = theirs
-    found = np.full((len(ours), len(names)), _ELSEWHERE)
-    for row, name in zip(found, ours, strict=True):
-        row[names == name] = 1.0
-    return found[:, places]
 
 
 def fit(timings: Sequence[Timing]) -> GpuTime:
