@@ -55,30 +55,21 @@ _FOLDS = 4
 
 
 @dataclass(frozen=True)
-class Widths:
-    """Half-widths of intervals of logarithms: of devices that were timed, and of others.
+class PastErrors:
+    """How wrong forecasts were of `n` that fits had not seen.
 
-    Beside each how wrong forecasts were from which it is, a mean in percent, and how many.
+    `percent` is their mean; `half_width` of an interval of logarithms has room for the next one.
     """
 
-    timed: float
-    untimed: float
-    timed_percent: float | None = None
-    timed_n: int = 0
-    untimed_percent: float | None = None
-    untimed_n: int = 0
+    half_width: float
+    percent: float | None = None
+    n: int = 0
 
     @classmethod
-    def of(cls, timed: Sequence[float], untimed: Sequence[float]) -> Self:
-        """Return those that hold of past errors, of which n + 1 make room for the next one."""
-        percent = [
-            fmean(100 * abs(exp(one) - 1) for one in errors) if errors else None
-            for errors in (timed, untimed)
-        ]
-        counts = len(timed), len(untimed)
-        return cls(
-            half_width(timed), half_width(untimed), percent[0], counts[0], percent[1], counts[1]
-        )
+    def of(cls, errors: Sequence[float]) -> Self:
+        """Return those of errors as logarithms of forecast over measured."""
+        percent = fmean(100 * abs(exp(one) - 1) for one in errors) if errors else None
+        return cls(half_width(errors), percent, len(errors))
 
 
 def half_width(errors: Iterable[float]) -> float:
@@ -127,17 +118,11 @@ def times_of(steps: Sequence[MeasuredStep], times: GpuTime) -> list[Vector]:
 
 @dataclass(frozen=True)
 class Parallel:
-    """What several GPUs need beyond a step of each.
-
-    `widths`: half-widths of intervals of logarithms, `within` a node and `across` nodes; beside
-    each how wrong scaling was, a mean in percent, and how many.
-    """
+    """What several GPUs need beyond a step of each; past errors `within` a node, `across` nodes."""
 
     collectives: Collectives
     interference: Interference
-    widths: Mapping[str, float]
-    past_percent: Mapping[str, float | None]
-    past_n: Mapping[str, int]
+    past: Mapping[str, PastErrors]
 
     def fields(self) -> dict[str, Any]:
         """Return the fit for JSON."""
@@ -151,6 +136,7 @@ class Parallel:
                 **fields,
                 "collectives": Collectives.of(fields["collectives"]),
                 "interference": Interference(**fields["interference"]),
+                "past": {name: PastErrors(**one) for name, one in fields["past"].items()},
             }
         )
 
@@ -160,18 +146,13 @@ class Parallel:
         timed = measured.collectives
         known = collectives.fit(timed.filter(collective="all_reduce") if len(timed) else timed)
         judged = scaling.judged_sources(measured.scalings, known)
-        errors = {
-            where: [one.error for one in judged if (one.scaling.more.nodes > 1) == is_across]
+        past = {
+            where: PastErrors.of(
+                [one.error for one in judged if (one.scaling.more.nodes > 1) == is_across]
+            )
             for where, is_across in (("within", False), ("across", True))
         }
-        widths = {where: Widths.of(ours, ()) for where, ours in errors.items()}
-        return cls(
-            known,
-            scaling.fit_interference(measured.scalings, known),
-            {where: one.timed for where, one in widths.items()},
-            {where: one.timed_percent for where, one in widths.items()},
-            {where: one.timed_n for where, one in widths.items()},
-        )
+        return cls(known, scaling.fit_interference(measured.scalings, known), past)
 
 
 @dataclass(frozen=True)
@@ -208,7 +189,7 @@ class GpuStepModel:
         self,
         times: GpuTime,
         host: HostTime,
-        widths: Widths,
+        past: Mapping[str, PastErrors],
         timed: Mapping[str, Sequence[str]],
         hosts: Mapping[str, HostTime],
         parallel: Parallel,
@@ -218,12 +199,12 @@ class GpuStepModel:
         Args:
             times: of operators.
             host: of launches.
-            widths: of intervals.
+            past: errors of `timed` devices, of those known by data sheet, and of `channels_last`.
             timed: types in which operators were timed, by device.
             hosts: those that were measured, by node type; `host` is that of others.
             parallel: of several GPUs.
         """
-        self._times, self._host, self._widths, self._timed = times, host, widths, timed
+        self._times, self._host, self._past, self._timed = times, host, past, timed
         self._hosts, self._parallel = hosts, parallel
         self._known: dict[tuple[StepKey, str], TimedWork] = {}
 
@@ -232,11 +213,9 @@ class GpuStepModel:
         rows = []
         for scenario in scenarios:
             step = self._step(scenario)
-            is_timed = self._is_timed(_device(scenario), scenario.workload.precision)
-            width = self._widths.timed if is_timed else self._widths.untimed
-            width += _UNKNOWN * step.unknown_share
+            width = self._past_of(scenario).half_width + _UNKNOWN * step.unknown_share
             if (where := _where(scenario)) is not None:
-                width = hypot(width, self._parallel.widths[where])
+                width = hypot(width, self._parallel.past[where].half_width)
             value = step.step_s
             rows.append((scenario.scenario_id, value, value / exp(width), value * exp(width)))
         return pl.DataFrame(rows, ["scenario_id", "value", "low", "high"], orient="row")
@@ -260,16 +239,16 @@ class GpuStepModel:
         device, load = _device(scenario), scenario.workload
         memory, largest = _memory(scenario, device)
         free = int(load.batch_size * step.host_us / step.gpu_us) if step.binds == "host" else None
-        where = _where(scenario)
-        is_timed, widths = self._is_timed(device, load.precision), self._widths
+        past, where = self._past_of(scenario), _where(scenario)
+        of_scaling = None if where is None else self._parallel.past[where]
         return {
             "device": device.name,
             "binds": forecast.binds,
             "gpus": _ranks(scenario),
             "alone_s": step.step_us * 1e-6,
             "exchange_s": forecast.exchange_s,
-            "scaling_percent": None if where is None else self._parallel.past_percent[where],
-            "scaling_n": None if where is None else self._parallel.past_n[where],
+            "scaling_percent": of_scaling and of_scaling.percent,
+            "scaling_n": of_scaling and of_scaling.n,
             "gpu_s": step.gpu_us * 1e-6,
             "host_s": step.host_us * 1e-6,
             "host_rests_on": "measured" if _node_type(scenario) in self._hosts else "public",
@@ -281,9 +260,9 @@ class GpuStepModel:
             "fits": memory.fits(device),
             "largest_batch_size": largest,
             "unknown_share": forecast.unknown_share,
-            "rests_on": "public" if is_timed else "data sheet",
-            "past_error_percent": widths.timed_percent if is_timed else widths.untimed_percent,
-            "past_n": widths.timed_n if is_timed else widths.untimed_n,
+            "rests_on": "public" if self._is_timed(device, load.precision) else "data sheet",
+            "past_error_percent": past.percent,
+            "past_n": past.n,
             "data_sheet": device.source,
             "costliest": self._costliest(forecast.work, scenario),
         }
@@ -298,7 +277,7 @@ class GpuStepModel:
         fields = {
             "times": self._times.fields(),
             "host": asdict(self._host),
-            "widths": asdict(self._widths),
+            "past": {name: asdict(one) for name, one in self._past.items()},
             "timed": {name: list(dtypes) for name, dtypes in self._timed.items()},
             "timed_nodes": self._timed_nodes(),
             "hosts": {name: asdict(one) for name, one in self._hosts.items()},
@@ -313,7 +292,7 @@ class GpuStepModel:
         return cls(
             GpuTime.of(fields["times"]),
             HostTime(**fields["host"]),
-            Widths(**fields["widths"]),
+            {name: PastErrors(**one) for name, one in fields["past"].items()},
             fields["timed"],
             {name: HostTime(**one) for name, one in fields["hosts"].items()},
             Parallel.of(fields["parallel"]),
@@ -335,6 +314,15 @@ class GpuStepModel:
     def _is_timed(self, device: Device, precision: str) -> bool:
         dtypes = self._timed.get(device.name, ())
         return any((one in HALF) == (precision in HALF) for one in dtypes)
+
+    def _past_of(self, scenario: Scenario) -> PastErrors:
+        """Return past errors of forecasts like it, the widest of those that it is like."""
+        load = scenario.workload
+        is_timed = self._is_timed(_device(scenario), load.precision)
+        alike = ["timed" if is_timed else "untimed"]
+        # Its operators are forecast as those of contiguous tensors.
+        alike += ["channels_last"] if load.memory_format == "channels_last" else []
+        return max((self._past[name] for name in alike), key=lambda one: one.half_width)
 
     def _step(self, scenario: Scenario) -> StepForecast:
         """Return the step of a scenario, and of a GPU of it alone."""
@@ -479,19 +467,26 @@ def fit_model(
     for one in measured.timings:
         timed[one.device.name].add(one.work.dtype)
     host = fit_host(measured.steps, times_of(measured.steps, times))
-    widths = Widths.of(family_errors(measured), device_errors(measured))
+    families = judged_groups(measured)
+    laid_out = [one.error for one in families if one.measured.memory_format == "channels_last"]
+    errors = {
+        "timed": [one.error for one in families],
+        "untimed": device_errors(measured),
+        "channels_last": laid_out,
+    }
+    past = {name: PastErrors.of(ours) for name, ours in errors.items()}
     dtypes = {name: tuple(sorted(found)) for name, found in timed.items()}
-    return GpuStepModel(times, host, widths, dtypes, hosts, Parallel.fitted(measured))
+    return GpuStepModel(times, host, past, dtypes, hosts, Parallel.fitted(measured))
 
 
-def family_errors(measured: Measurements) -> list[float]:
-    """Return logarithms of forecast over measured steps, each by a fit without its family.
+def judged_groups(measured: Measurements) -> list["JudgedStep"]:
+    """Return steps as forecast without their family; a few are left out at a time.
 
-    A few families are left out at a time, which takes a third of the time.
+    That takes a third of the time of `judged_families`, one family at a time.
     """
     names = sorted({one.family for one in measured.steps})
     groups = [names[start::_FOLDS] for start in range(min(_FOLDS, len(names)))]
-    return [one.error for one in judged_families(measured, groups)]
+    return judged_families(measured, groups)
 
 
 def device_errors(measured: Measurements) -> list[float]:

@@ -134,6 +134,8 @@ def _under(one: ScenarioForecast, told: Mapping[str, Any]) -> Iterator[str]:
     percent, n = told.get("past_error_percent"), told.get("past_n")
     past = "never judged" if percent is None else f"past error {percent:.0f} %, n = {n}"
     yield f"rests on {rests}; {past}"
+    if one.scenario.workload.memory_format == "channels_last":
+        yield "channels_last is forecast as contiguous, and past errors are of such forecasts"
     if not told["fits"]:
         largest = told["largest_batch_size"]
         yield (

@@ -16,7 +16,7 @@ from models.gpu_step.measurements import Measurements, read_measurements
 from models.gpu_step.system import (
     GPU_STEP,
     GpuStepModel,
-    Widths,
+    PastErrors,
     device_errors,
     fit_model,
     judged_families,
@@ -98,6 +98,19 @@ def test_half_precision_and_tf32_are_faster_and_accumulation_repeats_passes() ->
     assert gpu_s(precision="bfloat16") < gpu_s(precision="tf32") < gpu_s()
     assert gpu_s(accumulate=4) == pytest.approx(4 * gpu_s(), rel=0.01)
     assert gpu_s(optimizer="adamw") > gpu_s()
+
+
+def test_channels_last_is_as_uncertain_as_such_forecasts_were() -> None:
+    fields = json.loads(model().parameters_json())
+    fields["past"]["timed"] = {"half_width": 0.1, "percent": 5.0, "n": 9}
+    fields["past"]["channels_last"] = {"half_width": 0.5, "percent": 25.0, "n": 6}
+    known = GpuStepModel.from_json(json.dumps(fields))
+    plain, asked = scenario(batch_size=64), scenario(batch_size=64, memory_format="channels_last")
+    contiguous, laid_out = known.predict([plain, asked]).to_dicts()
+    assert laid_out["value"] == contiguous["value"]
+    widths = [log(row["high"] / row["value"]) for row in (contiguous, laid_out)]
+    assert widths == [pytest.approx(0.1), pytest.approx(0.5)]
+    assert [known.detail(one)["past_n"] for one in (plain, asked)] == [9, 6]
 
 
 def test_memory_grows_with_the_optimizers_state() -> None:
@@ -215,10 +228,10 @@ def test_twenty_node_types_take_a_twentieth_of_a_second() -> None:
 
 def test_intervals_hold_nine_of_ten_errors_and_the_next_one() -> None:
     errors = [0.01 * one for one in range(1, 20)]
-    widths = Widths.of(errors, [])
-    assert widths.timed == pytest.approx(0.18)
-    assert widths.untimed == pytest.approx(log(3))
-    assert sum(one <= widths.timed for one in errors) / len(errors) >= 0.9
+    past = PastErrors.of(errors)
+    assert past.half_width == pytest.approx(0.18) and past.n == 19
+    assert PastErrors.of([]) == PastErrors(pytest.approx(log(3)), None, 0)
+    assert sum(one <= past.half_width for one in errors) / len(errors) >= 0.9
 
 
 def test_a_family_that_is_left_out_has_no_influence_on_its_forecasts() -> None:
