@@ -1,8 +1,8 @@
-"""Traces of the networks that were timed on an H100, for `data/public/gpu_h100/traces.yaml`.
+"""Traces of networks whose steps others timed, for `traces.yaml` of `data/public`.
 
 `python -m benchmarks.gpu_traces steps.csv > traces.csv` needs transformers. Networks, batch and
-loss are as the README of the measurements has them: cross-entropy of the logits as float32 over
-their last dimension, of as many decoder as encoder tokens.
+loss of `gpu_h100` are as the README of the measurements has them: cross-entropy of the logits as
+float32 over their last dimension, of as many decoder as encoder tokens.
 """
 
 import csv
@@ -52,6 +52,22 @@ _CONFIGS: dict[str, dict[str, Any]] = {
         "decoder_attention_heads": 12,
     },
 }
+_REGNETS: dict[str, tuple[list[int], list[int], int]] = {
+    "RegNetX-200MF": ([1, 1, 4, 7], [24, 56, 152, 368], 8),
+    "RegNetX-400MF": ([1, 2, 7, 12], [32, 64, 160, 384], 16),
+    "RegNetX-600MF": ([1, 3, 5, 7], [48, 96, 240, 528], 24),
+    "RegNetX-800MF": ([1, 3, 7, 5], [64, 128, 288, 672], 16),
+    "RegNetX-1.6GF": ([2, 4, 10, 2], [72, 168, 408, 912], 24),
+    "RegNetX-3.2GF": ([2, 6, 15, 2], [96, 192, 432, 1008], 48),
+    "RegNetX-4.0GF": ([2, 5, 14, 2], [80, 240, 560, 1360], 40),
+    "RegNetX-6.4GF": ([2, 4, 10, 1], [168, 392, 784, 1624], 56),
+    "RegNetX-8.0GF": ([2, 5, 15, 1], [80, 240, 720, 1920], 120),
+    "RegNetX-12GF": ([2, 5, 11, 1], [224, 448, 896, 2240], 112),
+    "RegNetX-16GF": ([2, 6, 13, 1], [256, 512, 896, 2048], 128),
+    "RegNetX-32GF": ([2, 7, 13, 1], [336, 672, 1344, 2520], 168),
+}
+"""Blocks and channels of stages, channels of a group (Radosavovic et al., CVPR 2020, table 2).
+Each has as many parameters as pycls_v100.csv says."""
 _PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 COLUMNS = (
     *("network", "size", "batch", "precision", "number", "operation", "inputs", "outputs", "view"),
@@ -90,13 +106,23 @@ def _built(network: str) -> torch.nn.Module:
 
     initial.trunc_normal_ = untouched
     initial.TORCH_INIT_FUNCTIONS["trunc_normal_"] = untouched
+    if network in _REGNETS:
+        depths, channels, width = _REGNETS[network]
+        config = transformers.RegNetConfig(
+            depths=depths,
+            hidden_sizes=channels,
+            groups_width=width,
+            layer_type="x",
+            num_labels=1000,
+        )
+        return cast(torch.nn.Module, transformers.RegNetForImageClassification(config).train())
     kind: Any = getattr(transformers, _TRANSFORMERS[network])
     return cast(torch.nn.Module, kind(kind.config_class(**_CONFIGS.get(network, {}))).train())
 
 
 def rows(network: str, size: int, batch: int, precision: str) -> Iterator[dict[str, object]]:
     """Yield a row for each operator of a step, and one for its order."""
-    sees_images = network in _LIBRARY or network in ("vit_base16", "beit_base")
+    sees_images = network in (*_LIBRARY, *_REGNETS, "vit_base16", "beit_base")
     with FakeTensorMode(allow_non_fake_inputs=True):
         module = _Logits(network)
         given = torch.zeros(batch, 3, size, size)

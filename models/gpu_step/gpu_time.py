@@ -27,7 +27,7 @@ import scipy
 from numpy.typing import NDArray
 
 from models.gpu_step.device import Device
-from models.gpu_step.operators import HALF, PRODUCTS, Kind, Work
+from models.gpu_step.operators import CONVOLUTIONS, HALF, PRODUCTS, Kind, Work
 from networks.gpu_steps import DTYPE_BYTES
 
 Vector = NDArray[np.float64]
@@ -44,6 +44,7 @@ _SMOOTH_PRIOR = 0.7
 _SMOOTH_WIDTH = 0.45
 _ELSEWHERE = 0.1
 _MOST_WASTE = 8.0
+_WINOGRAD = 2.25
 _MOST = 3.0
 """A regression never says more than e^3 times, nor less than e^-3 times, the shares."""
 _ROUNDS = 12
@@ -71,6 +72,7 @@ class _Calls:
             return np.array([getattr(work, name) for work in works], float)
 
         self.is_product = works[0].kind in PRODUCTS
+        self.is_convolution = works[0].kind in CONVOLUTIONS
         self.flops, self.bytes = column("flops"), column("bytes")
         self.batch, self.rows = column("batch"), column("rows")
         self.columns, self.inner, self.taps = column("columns"), column("inner"), column("taps")
@@ -99,6 +101,17 @@ class _Calls:
         self.waves = self.tiles / self.multiprocessors
         needed = np.maximum(self.batch * self.rows * self.columns, 1)
         self.whole = self.tiles * _TILE * self.tile_columns / needed
+
+    def least_us(self) -> Vector:
+        """Return [devices, calls]: less no device takes, whatever regressions say.
+
+        Peaks are of boost clocks; Winograd's convolutions of 3 x 3 multiply 2.25 times less often.
+        """
+        is_winograd = self.is_convolution & (self.taps == 9) & (self.batch == 1)
+        spared = np.where(is_winograd & (self.full > 0), _WINOGRAD, 1.0)
+        moved_s = np.maximum(self.bytes - self.l2_bytes, 0) / self.bandwidth
+        least_s: Vector = np.maximum(self.compute_s / spared, moved_s)
+        return 1e6 * least_s
 
     def shares_us(self) -> Vector:
         """Return [devices, calls, 5]: launching, moving, computing in float32, TF32 and half."""
@@ -326,7 +339,7 @@ def _times(
     own = np.array([regression.own.get(device.name, regression.base) for device in devices])
     base: Vector = (calls.shares_us() * own[:, None, :]).sum(axis=-1)
     found: Vector = base * np.exp(np.clip(said, -_MOST, _MOST))
-    return found
+    return np.maximum(found, calls.least_us())
 
 
 def _smoothed(

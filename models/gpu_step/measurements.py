@@ -28,6 +28,7 @@ Shape = tuple[int, ...]
 _SETS = {
     "gpu_h100": "measured for this project",
     "neusight": "sitar-lab/NeuSight",
+    "pycls": "facebookresearch/pycls",
     "transformers": "DebarghaG/estimate-train-time",
     "nvidia": "NVIDIA/DeepLearningExamples",
     "sia": "Pollux and Sia artifacts",
@@ -80,6 +81,7 @@ class MeasuredStep:
 class MeasuredPasses:
     """Forward, or forward and backward, of a batch: operators with how often they are called."""
 
+    source: str
     model: str
     family: str
     mode: str
@@ -133,7 +135,7 @@ def read_measurements(tables: Tables) -> Measurements:
     return Measurements(
         timings,
         steps,
-        passes,
+        (*passes, *_pycls(rows)),
         tuple(_speedups(rows)),
         read_collectives(rows),
         read_scalings(rows),
@@ -469,6 +471,7 @@ def _passes(
         said = published.get((*key, row["options"]), {})
         passes.append(
             MeasuredPasses(
+                "neusight",
                 row["model"],
                 row["family"],
                 row["mode"],
@@ -547,6 +550,34 @@ def _backward(forward: Sequence[Operator]) -> Iterator[Operator]:
                 pass
             case _:
                 yield _call("clone", given[:1], given[:1])
+
+
+# pycls: forward and backward of CNNs.
+
+
+def _pycls(rows: Mapping[tuple[str, str], list[dict[str, Any]]]) -> Iterator[MeasuredPasses]:
+    """Yield passes of the networks whose batch is stated, and whose operators are traced."""
+    traces = _traces(rows["pycls", "traces"])
+    keys = (*_STEP, "device")
+    for subject, metrics in _by_subject(rows["pycls", "pycls_v100"], *keys).items():
+        *step, device = subject
+        if (trace := traces.get(tuple(step))) is None:
+            continue
+        work = step_work(trace, None)
+        works = tuple(zip(work.works, work.calls.tolist(), strict=True))
+        passes_us = 1e6 * metrics["forward_backward_s"]
+        yield MeasuredPasses(
+            "pycls",
+            step[0],
+            "regnet",
+            "train",
+            step[2],
+            0,
+            devices()[device.lower()],
+            works,
+            passes_us,
+            {},
+        )
 
 
 # transformer_operators_a100: operators in float16, forward and backward.

@@ -39,6 +39,7 @@ def test_every_figure_says_how_many_and_how_wrong(few: Measurements) -> None:
     published = by_name["neusight, each device left out: inference"]
     assert published.n == 25 and "NeuSight's own" in published.beside
     assert re.search(r"\(n = 25; ours is nearer in \d+ rows\)", published.beside)
+    assert by_name["pycls, V100 left out: passes of RegNets, float32"].n == 1
     assert found.to_dict()["answered"] == len(few.steps)
 
 

@@ -14,8 +14,8 @@ from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.run_archive import kept_runs, kept_tables
 
 PUBLIC = Path(__file__).parents[3] / "data" / "public"
-NETWORKS = ("resnet50", "bert_base", "gpt2_small")
-_TAKEN = {"gpu_h100": 1, "neusight": 40, "transformer_operators_a100": 100}
+NETWORKS = ("resnet50", "bert_base", "gpt2_small", "RegNetX-200MF")
+_TAKEN = {"gpu_h100": 1, "pycls": 1, "neusight": 40, "transformer_operators_a100": 100}
 """Of calls by themselves, each so many'th."""
 
 

@@ -107,6 +107,18 @@ def test_a_kind_that_nobody_timed_takes_that_of_its_like() -> None:
     assert _us(fitted, total) > _roofline(total) / 2
 
 
+def test_nothing_is_faster_than_its_peak_but_winograds_convolutions() -> None:
+    """Products were timed as 40 times as fast; gradients are of 3 x 3, and of eight groups."""
+    fitted = gpu_time.fit(_made_up(H100, 40.0, 1))
+    v100 = device_of("v100")
+    for groups, spared in ((1, 2.25), (8, 1.0)):
+        given = Tensor((64, 256, 56, 56), "float32")
+        weight = Tensor((256, 256 // groups, 3, 3), "float32")
+        work = work_of(Operator("convolution_backward", (given, given, weight), (given, weight)))
+        least_us = 1e6 * work.flops / v100.peak["float32"] / spared
+        assert _us(fitted, work, v100) == pytest.approx(least_us)
+
+
 def test_views_take_no_time() -> None:
     fitted = gpu_time.fit(_made_up(H100, 0.5, 1))
     view = Operator("transpose", (Tensor((4, 4), "float32"),), (), view=True)
