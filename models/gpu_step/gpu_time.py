@@ -38,6 +38,8 @@ _TILE = 128
 """Rows and columns of a tile of a matrix product (NeuSight, table 2: most of cuBLAS's)."""
 _LEAST = 0.3
 _HELD = 0.1
+_ROOFLINE = np.array([2.0, 1.0, 1.0, 1.0, 1.0])
+"""Shares of launching, moving and computing where nothing is known: a kernel is two floors."""
 _RIDGE = 20.0
 _NAME_PRIOR = 1.0
 _SMOOTH_PRIOR = 0.7
@@ -399,22 +401,26 @@ def _fit_kind(timings: Sequence[Timing]) -> _Regression:
     weights *= (weights.sum() / len(device_names) / np.bincount(of_device, weights))[of_device]
     # Relative errors count: rows are divided by what was measured.
     scale = np.sqrt(weights) / us
-    base = np.maximum(scipy.optimize.nnls(shares * scale[:, None], us * scale)[0], _LEAST)
+    base = _held_shares(shares * scale[:, None], us * scale, _ROOFLINE)
     own, bases = {}, np.tile(base, (len(timings), 1))
     for place, name in enumerate(device_names):
         mine = of_device == place
         rows = scale[mine, None] * shares[mine]
-        held = np.diag(_HELD * np.sqrt((rows**2).sum(axis=0)) + _HELD)
-        wanted = np.concatenate([us[mine] * scale[mine], held @ base])
-        own[str(name)] = np.maximum(
-            scipy.optimize.nnls(np.vstack([rows, held]), wanted)[0], _LEAST * base
-        )
+        own[str(name)] = _held_shares(rows, us[mine] * scale[mine], base)
         bases[mine] = own[str(name)]
     target = np.log(us / (shares * bases).sum(axis=1))
     slopes, (by_name, by_device), left = _regressed(matrix, target, weights, (named, on))
     # Few digits: there are thousands of them in a fit that is kept.
     few, residuals = np.round(places, 3), np.round(left, 4)
     return _Regression(base, own, slopes, by_name, by_device, few, residuals, named, on)
+
+
+def _held_shares(rows: Vector, wanted: Vector, towards: Vector) -> Vector:
+    """Return shares of least squares, drawn to others as far as calls do not tell them."""
+    held = np.diag(_HELD * np.sqrt((rows**2).sum(axis=0)) + _HELD)
+    both = np.concatenate([wanted, held @ towards])
+    found: Vector = scipy.optimize.nnls(np.vstack([rows, held]), both)[0]
+    return np.maximum(found, _LEAST * towards)
 
 
 def _regressed(
