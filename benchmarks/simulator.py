@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from benchmarks.child import best_of, run, seconds
-from models.async_sgd.contraction import contract
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
-from models.async_sgd.simulator import simulate
+from models.async_sgd.simulator import contract, simulate
 from models.async_sgd.workers import SimulationOptions
 
 THREADS = 4

@@ -21,7 +21,7 @@ from models.predictddl.systems import (
     UNTRAINED,
 )
 from models.srift.ideal import IDEAL_SCALING
-from models.srift.proposals import propose
+from models.srift.policies import propose
 from models.srift.system import SRIFT, SRIFT_PAPER
 from models.system import System
 

@@ -16,14 +16,16 @@ from models.ceer import overhead
 from models.ceer.classes import Classes, deviations, scaling, shares, type_times
 from models.ceer.evaluation import leave_out, operation_errors, rankings
 from models.ceer.features import table as sizes
-from models.ceer.offers import DeviceOffer, market_prices, price_epochs
 from models.ceer.operation_times import add_operation_types
 from models.ceer.operations import select_computation
 from models.ceer.predictor import Ceer
 from models.ceer.recommendation import (
+    DeviceOffer,
     InstanceCandidate,
     Objective,
     epochs,
+    market_prices,
+    price_epochs,
     recommend,
     regrets,
     scenarios,

@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd.contraction import contract, transitive_reduction
 from models.async_sgd.graph import Resource
-from models.async_sgd.simulator import simulate
+from models.async_sgd.simulator import contract, simulate, transitive_reduction
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, random_ops, step
 
 CHAIN = (

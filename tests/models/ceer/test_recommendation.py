@@ -7,10 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.ceer.offers import DeviceOffer, Instance, market_prices, price_epochs, pro_rata
 from models.ceer.recommendation import (
+    DeviceOffer,
+    Instance,
     Objective,
     hourly_budget,
+    market_prices,
+    price_epochs,
+    pro_rata,
     recommend,
     regret,
     regrets,
