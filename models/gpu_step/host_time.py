@@ -3,8 +3,9 @@
 Probe `inventory` measures it on a node, by kind of operator. Where it did not:
 Operators that launch kernels take alike long to issue, whatever their shapes, as Ceer's processor
 operations do; views cost a share of that. What a step costs once (reading the batch, the loss, the
-optimizer's bookkeeping) is a number of its own. Both are of a machine: they are fitted to steps
-that wait for the host, in relative terms and to the median, for such steps scatter by 10 to 30 %.
+optimizer's bookkeeping) is a number of its own. Both are of a machine: they are fitted to whole
+steps, in relative terms and to the median, for steps that wait for the host scatter by 10 to 30 %.
+A step that the GPU binds says that the host takes no longer.
 
 Source: Hafeez, Gandhi, Ceer, section III (medians of processor operations); ours otherwise.
 """
@@ -15,8 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 import scipy
+from numpy.typing import NDArray
 
 from models.gpu_step.operators import PRODUCTS, Work
+from models.gpu_step.queues import varied_us
 
 VIEW_SHARE = 0.6
 """What a view costs of what a launch costs (gpu_h100: of 0, 0.2, 0.35, 0.6 the least error)."""
@@ -25,8 +28,6 @@ _WAITS_BELOW = 0.7
 _WITHIN = frozenset({"detach", "t"})
 """Views that are made within other operators: see `profilers.inventory.program`."""
 _METRIC = "^inventory_issue_(.+)_s$"
-_CLOSE = 0.05
-_ROUNDS = 30
 
 
 @dataclass(frozen=True)
@@ -98,21 +99,25 @@ def measured_hosts(runs: pl.DataFrame, samples: pl.DataFrame) -> Mapping[str, Ho
 
 
 def fit(timings: Sequence[StepTiming]) -> HostTime:
-    """Fit to the steps that wait for the host; least absolute relative errors.
+    """Fit to steps; least absolute relative errors of the larger of what host and GPU take.
 
     Raises:
         ValueError: fewer than two steps wait for the host.
     """
-    waiting = [one for one in timings if one.gpu_us < _WAITS_BELOW * one.step_us]
-    if len(waiting) < 2:
-        raise ValueError(f"only {len(waiting)} of {len(timings)} steps wait for the host; need 2")
-    step_us = np.array([one.step_us for one in waiting])
-    issued = np.array([one.launches + VIEW_SHARE * one.views for one in waiting])
-    matrix = np.stack([issued / step_us, 1.0 / step_us], axis=1)
-    weights = np.ones(len(waiting))
-    found = np.zeros(2)
-    # Least squares with weights of the last round's errors: they tend to the median.
-    for _ in range(_ROUNDS):
-        found, _ = scipy.optimize.nnls(matrix * weights[:, None], weights)
-        weights = 1.0 / np.sqrt(np.maximum(np.abs(matrix @ found - 1.0), _CLOSE))
+    waiting = [one.gpu_us < _WAITS_BELOW * one.step_us for one in timings]
+    if sum(waiting) < 2:
+        raise ValueError(f"only {sum(waiting)} of {len(timings)} steps wait for the host; need 2")
+    step_us = np.array([one.step_us for one in timings])
+    gpu_us = np.array([one.gpu_us for one in timings])
+    issued = np.array([one.launches + VIEW_SHARE * one.views for one in timings])
+    both = np.stack([issued, np.ones(len(timings))], axis=1)
+
+    def error(found: NDArray[np.float64]) -> float:
+        host_us = both @ np.abs(found)
+        forecast_us = np.maximum(host_us, gpu_us) + varied_us(host_us, gpu_us)
+        return float(np.abs(forecast_us / step_us - 1.0).mean())
+
+    relative = (both / step_us[:, None])[waiting]
+    start, _ = scipy.optimize.nnls(relative, np.ones(len(relative)))
+    found = np.abs(scipy.optimize.minimize(error, start, method="Nelder-Mead", tol=1e-6).x)
     return HostTime(float(found[0]), float(found[1]))

@@ -6,7 +6,11 @@ ends when both have; in a loop the host starts the next step while the GPU still
 one, so the time of a step is that between two of its ends. Without waits that is the larger of both
 sums. How far the host may run ahead has no bound here: CUDA states none.
 
-Source: ours.
+The host takes not always alike long, and where both take about as long the slower moments of the
+host are not made up for: `varied_us` is what that costs in the mean.
+
+Source: Clark, The greatest of a finite set of random variables (Operations Research 1961); ours
+otherwise.
 """
 
 from collections.abc import Sequence
@@ -14,10 +18,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy.special
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 _STEPS = 3
+_VARIATION = 0.1
+"""Of the host's time, a standard deviation: loop and synchronised times of the steps of gpu_h100
+differ by 11.3 % in the mean, which is 1.13 of it between two draws of a normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,20 @@ class Step:
     def idle_share(self) -> float:
         """Share of the step in which the resource that does not bind has nothing to do."""
         return 1.0 - min(self.gpu_us, self.host_us) / self.step_us
+
+
+def varied_us(host_us: Vector, gpu_us: Vector) -> Vector:
+    """Return how much longer than the larger of both a step is in the mean, microseconds.
+
+    Args:
+        host_us: of whole steps, in the mean; they vary as a normal distribution.
+        gpu_us: of the same steps.
+    """
+    deviation_us = _VARIATION * host_us
+    apart = np.abs(host_us - gpu_us) / deviation_us
+    density = np.exp(-0.5 * apart**2) / np.sqrt(2 * np.pi)
+    found: Vector = deviation_us * (density - apart * scipy.special.ndtr(-apart))
+    return found
 
 
 def simulate(host_us: Vector, gpu_us: Vector, waits: Sequence[int] = ()) -> Step:

@@ -15,7 +15,7 @@ of sources that were left out (`scaling`).
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil, exp, hypot, log
 from statistics import fmean
 from types import MappingProxyType
@@ -38,7 +38,7 @@ from models.gpu_step.measurements import (
 )
 from models.gpu_step.memory import Memory, peak_memory
 from models.gpu_step.operators import HALF
-from models.gpu_step.queues import Step, simulate
+from models.gpu_step.queues import Step, simulate, varied_us
 from models.gpu_step.step import StepWork, autocast_of, step_work
 from models.system import NotCovered, System
 from networks.gpu_steps import GpuStep, StepKey, gpu_steps
@@ -91,7 +91,9 @@ def simulated(work: StepWork, us: Vector, host: HostTime) -> Step:
     issue = np.array([host.issue_us(one) for one in work.works])
     host_us = np.concatenate([[host.once_us(work.parameters)], issue[work.order]])
     waits = tuple(place + 1 for place in work.waits)
-    return simulate(host_us, np.concatenate([[0.0], us[work.order]]), waits)
+    step = simulate(host_us, np.concatenate([[0.0], us[work.order]]), waits)
+    longer_us = varied_us(np.array(step.host_us), np.array(step.gpu_us))
+    return replace(step, step_us=step.step_us + float(longer_us))
 
 
 def fit_host(steps: Sequence[MeasuredStep], us: Sequence[Vector]) -> HostTime:

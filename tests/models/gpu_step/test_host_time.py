@@ -15,18 +15,20 @@ def _step(launches: int, views: int, gpu_share: float = 0.2) -> StepTiming:
 
 def test_finds_what_made_the_steps() -> None:
     fitted = host_time.fit([_step(500, 300), _step(1000, 900), _step(4000, 3000)])
-    assert fitted.launch_us == pytest.approx(25)
-    assert fitted.step_us == pytest.approx(20_000)
+    assert fitted.launch_us == pytest.approx(25, rel=1e-3)
+    assert fitted.step_us == pytest.approx(20_000, rel=1e-3)
     view, launch = Work("none", "view", "float32", 0, 0), Work("matmul", "mm", "float32", 0, 0)
-    assert fitted.issue_us(launch) == pytest.approx(25)
-    assert fitted.issue_us(view) == pytest.approx(VIEW_SHARE * 25)
+    assert fitted.issue_us(launch) == fitted.launch_us
+    assert fitted.issue_us(view) == VIEW_SHARE * fitted.launch_us
     assert fitted.once_us(100) == fitted.once_us(0) == fitted.step_us
 
 
-def test_steps_that_the_gpu_binds_say_nothing() -> None:
-    bound = StepTiming(500, 300, 10e6, 9.9e6)
+def test_a_step_that_the_gpu_binds_says_that_the_host_takes_no_longer() -> None:
     steps = [_step(500, 300), _step(1000, 900), _step(4000, 3000)]
-    assert host_time.fit([*steps, bound]) == host_time.fit(steps)
+    large, small = StepTiming(500, 300, 10e6, 9.9e6), StepTiming(2000, 0, 20_000, 19_000)
+    fitted = host_time.fit([*steps, large])
+    assert fitted.launch_us == pytest.approx(25, rel=1e-3)
+    assert host_time.fit([*steps, *[small] * 4]).step_us < fitted.step_us
 
 
 def test_one_noisy_step_moves_little() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.gpu_step.queues import simulate
+from models.gpu_step.queues import simulate, varied_us
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -57,6 +57,14 @@ def test_steps_are_those_of_a_plain_loop(seed: int) -> None:
 def test_what_only_the_host_does_takes_no_gpu_time() -> None:
     step = simulate(np.array([50.0, 1.0]), np.array([0.0, 5.0]))
     assert step.step_us == pytest.approx(51)
+
+
+def test_a_host_that_varies_makes_steps_longer_where_both_take_alike_long() -> None:
+    host_us, gpu_us = np.full(2, 100.0), np.array([100.0, 90.0])
+    draws = np.random.default_rng(1).normal(100.0, 10.0, 200_000)
+    longer = [np.maximum(draws, gpu).mean() - 100.0 for gpu in gpu_us]
+    assert varied_us(host_us, gpu_us) == pytest.approx(longer, abs=0.1)
+    assert varied_us(host_us, np.full(2, 1000.0)) == pytest.approx(0.0)
 
 
 def test_nothing_to_launch() -> None:
