@@ -113,8 +113,8 @@ def _built(network: str) -> torch.nn.Module:
             hidden_sizes=channels,
             groups_width=width,
             layer_type="x",
-            num_labels=1000,
         )
+        config.num_labels = 1000
         return cast(torch.nn.Module, transformers.RegNetForImageClassification(config).train())
     kind: Any = getattr(transformers, _TRANSFORMERS[network])
     return cast(torch.nn.Module, kind(kind.config_class(**_CONFIGS.get(network, {}))).train())
