@@ -1,12 +1,12 @@
 """What assets ask Dagster for: the warehouse's home, rounds of studies, where progress is told."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import polars as pl
-from dagster import ConfigurableResource, InitResourceContext, get_dagster_logger
+from dagster import AssetKey, ConfigurableResource, InitResourceContext, get_dagster_logger
 from pydantic import PrivateAttr
 
 from assets.home_lock import OWNER_TAG, free_dead_runs, owner_tag, turn
@@ -67,6 +67,11 @@ def own_turn(context: InitResourceContext, home: Path) -> Iterator[None]:
         yield
 
 
+def profiles(selected: Collection[AssetKey] | None) -> bool:
+    """Tell whether a run of Dagster profiles for a study, by its assets; none: all of its job."""
+    return not selected or any("profiles" in key.path[1:2] for key in selected)
+
+
 class RoundsResource(ConfigurableResource):
     """The rounds of studies that a run works on; `backend` overrules what their files say.
 
@@ -78,12 +83,15 @@ class RoundsResource(ConfigurableResource):
     warehouse: WarehouseResource
     _opened: dict[Path, Round] = PrivateAttr(default_factory=dict)
     _run_id: str = PrivateAttr(default="")
+    _profiles: bool = PrivateAttr(default=False)
 
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator["RoundsResource"]:
         """Wait for this run's turn and keep it until the run ends."""
         with own_turn(context, Path(self.warehouse.home)):
-            self._run_id = context.run.run_id if context.run is not None else ""
+            if context.run is not None:
+                self._run_id = context.run.run_id
+                self._profiles = profiles(context.run.asset_selection)
             yield self
 
     def renting(self, round_: Round, progress: Progress) -> AbstractContextManager[None]:
@@ -129,8 +137,11 @@ class RoundsResource(ConfigurableResource):
     def to_forecast(self, path: Path) -> Round:
         """Return the round whose forecasts are to be made.
 
+        A run that profiles too opens it, whichever comes first: some systems need no profiles.
         Where no probe profiles anything for a study, its forecasts open the round.
         """
+        if self._profiles:
+            return self.opened(path)
         loaded = load_unchecked(path, self.backend)
         needed = required_runs(loaded.study, loaded.backend, loaded.asking)
         return self.latest(path) if any(need.profiles for need in needed) else self.opened(path)

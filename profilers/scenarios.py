@@ -124,6 +124,8 @@ def check_family(scenarios: Sequence[Scenario], workers: int) -> Scenario:
 
 _SHARE = 0.15
 """Of a core, on which these seconds were measured."""
+_CORES_OF_GPU = 12
+"""Cores that do as much as a GPU, about; a T4, the slowest that is rented: others take less."""
 _DENSE_S, _DENSE_SSE41_S = 0.065e-9, 0.30e-9
 """Seconds for each floating-point operation of a pass; a step has three passes."""
 _DEPTHWISE_S = 8.0e-9
@@ -173,7 +175,8 @@ def passes_and_update_s(found: Figures, group: NodeGroup, batch_size: int) -> fl
         + _ACTIVATION_S * found.activations
     )
     fixed_s = _NODE_S * found.nodes + _PARAMETER_S * found.parameters
-    return (batch_size * image_s + fixed_s) * _SHARE / (group.cpu_share or 1.0)
+    cores = _CORES_OF_GPU if gpus(group.node_type) else group.cpu_share or 1.0
+    return (batch_size * image_s + fixed_s) * _SHARE / cores
 
 
 def step_or_guess_s(scenario: Scenario, batch_size: int | None = None) -> float:

@@ -133,10 +133,11 @@ def catalogue_page() -> str:
     parts = [
         _CATALOGUE_INTRO,
         "\n## Instances of EC2 with GPUs\n"
-        f"Baseline network; prices on demand in {place} on {day}.\n"
+        f"Baseline network (EFA: with the Elastic Fabric Adapter); prices on demand in {place} on\n"
+        f"{day}.\n"
         "A dash: no price is listed, or the GPU has no data sheet.\n\n"
-        "| node type | GPUs | linked by | Gb/s | cores | GiB | data sheet | $/h |\n"
-        "|---|---|---|---:|---:|---:|---|---:|\n",
+        "| node type | GPUs | linked by | Gb/s | EFA | cores | GiB | data sheet | $/h |\n"
+        "|---|---|---|---:|---|---:|---:|---|---:|\n",
     ]
     for name, kind in shipped_node_types().items():
         if kind.gpu is None or name.startswith(GPU):
@@ -147,6 +148,7 @@ def catalogue_page() -> str:
             f"{kind.gpus} {kind.gpu}",
             kind.gpu_link or "",
             f"{kind.bandwidth_mbps / 1000:g}",
+            "yes" if kind.efa else "",
             f"{kind.threads}",
             "–" if kind.memory_gib is None else f"{kind.memory_gib:g}",
             "–" if sheet is None else sheet.name,
@@ -155,7 +157,7 @@ def catalogue_page() -> str:
         parts.append(f"| {' | '.join(cells)} |\n")
     parts.append(
         "\n## Instances of EC2 without GPUs\n"
-        "A core has two virtual processors. EFA: the Elastic Fabric Adapter.\n\n"
+        "A core has two virtual processors.\n\n"
         "| node type | virtual processors | GiB | Gb/s | EFA | $/h |\n"
         "|---|---:|---:|---:|---|---:|\n"
     )

@@ -13,6 +13,7 @@ import polars as pl
 from profilers import clock
 from profilers.clusters import owner
 from profilers.clusters.fleet import RENTED, has_fleet, read_fleet
+from profilers.clusters.node_types import node_types
 from profilers.probe import PlannedRun
 from profilers.renting.allowance import (
     BOOT_HOURS,
@@ -51,18 +52,26 @@ class CostEstimate:
         usd: expected: seconds of the plan times prices, with what instances take to come up.
         instance_hours: the hours of all instances together.
         sources: where prices were read.
+        quotas: what the account must be allowed, in words.
     """
 
     usd: float
     instance_hours: float
     sources: tuple[str, ...]
+    quotas: tuple[str, ...] = ()
 
-    def in_words(self, cap_usd: float) -> str:
-        """Return the estimate, and what it costs at worst."""
+    def in_words(self, cap_usd: float | None = None) -> str:
+        """Return the estimate, what it costs at worst, and what to check before."""
+        worst = (
+            ""
+            if cap_usd is None
+            else f", and at most ${cap_usd:g}, even if no instance can be ended before it ends by "
+            "itself"
+        )
         return (
             f"renting costs about ${self.usd:.2f} ({self.instance_hours:.1f} hours of instances, "
-            f"prices of {'; '.join(self.sources) or 'nothing'}), and at most ${cap_usd:g}, even if "
-            "no instance can be ended before it ends by itself"
+            f"prices of {'; '.join(self.sources) or 'nothing'}){worst}"
+            + "".join(f"; check first: {quota}" for quota in self.quotas)
         )
 
 
@@ -185,7 +194,48 @@ def estimate(missing: Collection[PlannedRun], allowed: Allowance) -> CostEstimat
             sources[rate.source] = None
             hours += group.count * each_hours
             usd += group.count * each_hours * (rate.usd_per_hour + how.volume.usd_per_hour)
-    return CostEstimate(usd, hours, tuple(sources))
+    return CostEstimate(usd, hours, tuple(sources), tuple(_quotas(missing, market, how.region)))
+
+
+_QUOTAS: Mapping[tuple[str, Market], str] = {
+    ("g", "on_demand"): "Running On-Demand G and VT instances (L-DB2E81BA)",
+    ("g", "spot"): "All G and VT Spot Instance Requests (L-3819A6DF)",
+    ("p", "on_demand"): "Running On-Demand P instances (L-417A185B)",
+    ("p", "spot"): "Spot Instance Requests of P instances",
+}
+"""What accounts may have of GPUs at once, by the letters that instance types begin with, in virtual
+processors (AWS Service Quotas). New accounts may have none."""
+
+
+def _quotas(missing: Collection[PlannedRun], market: Market, region: str) -> Iterator[str]:
+    """Yield how many virtual processors of GPU instances are needed at once, by their quota."""
+    known = node_types()
+    needed: dict[str, dict[str, int]] = {}
+    for group in (group for start in group_by_start(list(missing)) for group in nodes_of(start)):
+        kind = known.get(group.node_type)
+        quota = _QUOTAS.get((group.node_type[:1], market))
+        if kind is not None and kind.gpu is not None and quota is not None:
+            # Node types are measured side by side, the starts of one type one after the other.
+            of_types = needed.setdefault(quota, {})
+            vcpus = group.count * (kind.vcpus or kind.threads)
+            of_types[group.node_type] = max(vcpus, of_types.get(group.node_type, 0))
+    for quota, of_types in needed.items():
+        yield (
+            f"your account in {region} needs {sum(of_types.values())} virtual processors of the "
+            f"quota {quota!r}, and new ones may have none (AWS Service Quotas)"
+        )
+
+
+def price_plan(home: Path, backend: Backend, missing: Collection[PlannedRun]) -> str | None:
+    """Return what a plan would cost, in words, or why nobody knows; None: nothing is rented."""
+    if backend not in RENTED or not missing:
+        return None
+    types = {group.node_type for need in missing for group in need.nodes}
+    known = rates(Warehouse(home), read_fleet().launch().region, types)
+    try:
+        return estimate(missing, Allowance(0.0, known)).in_words()
+    except BadInput as error:
+        return str(error)
 
 
 def _dearest(prices: pl.DataFrame, market: Market) -> Rate | None:

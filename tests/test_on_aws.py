@@ -7,19 +7,25 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from profilers.clusters.fleet import VARIABLE, read_fleet
 from profilers.renting.book import Book
 from profilers.steady import hostlock
+from tests.aws import instance_type
+from tests.exhaustive import exhaustive
 from tests.pipelines.ran import stepcast
 from tests.profilers.renting import served as serving
 from tests.profilers.renting.cloud import Cloud
 from tests.profilers.renting.managed import managed
+from warehouse.home import CHECKOUT
 from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse
 
 cloud, served = serving.cloud, serving.served
 CAP_USD = 5.0
+GPUS = ("ec2_gpu", "ec2_two_gpus")
+"""Studies of one rented GPU, and of two nodes."""
 STUDY = """
 name: on_aws
 backend: ec2
@@ -56,6 +62,58 @@ def test_a_study_is_measured_on_instances(
 ) -> None:
     monkeypatch.setenv(VARIABLE, os.environ["STEPCAST_AWS_FLEET"])
     check_rented(home, tmp_path)
+
+
+@pytest.mark.aws
+@pytest.mark.parametrize("name", GPUS)
+def test_studies_of_gpus_are_measured_on_instances(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """About a dollar each; the fleet file names g4dn.xlarge, and an image of deploy/image.yaml."""
+    monkeypatch.setenv(VARIABLE, os.environ["STEPCAST_AWS_FLEET"])
+    for words in (
+        ["load", str(CHECKOUT / "data/public")],
+        ["prices", "collect", "--type", "g4dn.xlarge"],
+        ["run", str(CHECKOUT / f"studies/{name}.yaml"), "--max-usd", f"{CAP_USD:g}", "--yes"],
+    ):
+        answer = stepcast(*words)
+        assert answer.code == 0, answer.err
+    assert (Warehouse(home).query("accuracy", study=name)["measured"] > 0).all()
+    (bill,) = Warehouse(home).query("bill").to_dicts()
+    assert (bill["living"], bill["open_usd"]) == (0, 0)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("name", [*exhaustive(GPUS[0]), GPUS[1]])
+def test_studies_of_gpus_are_refused_where_an_image_has_no_driver(
+    name: str, cloud: Cloud, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planned with minutes and dollars, rented, found to have no GPU, ended: on the stand-in."""
+    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
+    monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
+    monkeypatch.setattr("profilers.renting.ssm._EVERY_S", 0.1)
+    cloud.aws.types["g4dn.xlarge"] = instance_type(4, 16, "Up to 25 Gigabit", 5.0, ("T4", 1, 16))
+    cloud.aws.on_demand["us-east-1", "g4dn.xlarge"] = 0.526
+    study = str(CHECKOUT / f"studies/{name}.yaml")
+    with managed(tmp_path, cloud) as (found, file):
+        fleet = yaml.safe_load(file.read_text())
+        fleet["node_types"] = {"g4dn.xlarge": {"threads": 4}}
+        file.write_text(yaml.safe_dump(fleet))
+        monkeypatch.setenv(VARIABLE, str(file))
+        unpriced = stepcast("plan", study)
+        assert "nobody knows what g4dn.xlarge costs on demand" in unpriced.err
+        assert stepcast("prices", "collect", "--type", "g4dn.xlarge").code == 0
+        plan = stepcast("plan", study)
+        assert plan.code == 0
+        vcpus = 4 * (1 + (name == "ec2_two_gpus"))
+        assert f"needs {vcpus} virtual processors of the quota 'Running On-Demand G" in plan.err
+        assert (found.alive, "RunInstances" in cloud.asked) == ({}, False)
+        run = stepcast("run", study, "--max-usd", "3", "--yes")
+        assert run.code == 2
+        assert "needs 1 GPU T4, but it has none; it is ended. Its image has no driver" in run.err
+        assert f"  {vcpus // 4} g4dn.xlarge on demand in us-east-1" in run.err
+        assert found.alive == {}
+    assert not cloud.alive()
 
 
 @pytest.mark.cluster

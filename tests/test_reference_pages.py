@@ -27,7 +27,9 @@ def test_the_page_of_commands_is_current(pages: ModuleType) -> None:
 def test_the_page_of_the_catalogue_is_current(pages: ModuleType) -> None:
     text = pages.catalogue_page()
     assert pages.CATALOGUE.read_text() == text, AGAIN
-    assert "| `p5.48xlarge` | 8 H100 | NVSwitch | 3200 | 192 | 2048 | h100 | 55.04 |\n" in text
+    assert (
+        "| `p5.48xlarge` | 8 H100 | NVSwitch | 3200 | yes | 192 | 2048 | h100 | 55.04 |\n" in text
+    )
 
 
 def test_every_command_has_a_place_and_an_example_or_a_sentence(pages: ModuleType) -> None:

@@ -25,7 +25,7 @@ from profilers.renting.book import Book
 from reports.wording import headline, interval, number, opening, percent
 from studies import node_type_fallback
 from studies.plan import RunDurations, Task, tasks
-from studies.renting import estimate
+from studies.renting import estimate, price_plan
 from studies.rounds import (
     Round,
     changed_settings,
@@ -154,9 +154,11 @@ def _renting(ahead: RoundPlan, place: Path, money: SpendingLimit) -> AbstractCon
 
 
 def show_plan(path: Path, backend: str | None) -> None:
-    """Print what a round would do."""
+    """Print what a round would do, and cost where it rents."""
     ahead = _prospect(path, backend, home())
     _announce(ahead)
+    if costs := price_plan(home(), ahead.round_.backend, ahead.missing):
+        _tell(costs)
     rows = [(task.name, format_duration(task.expected_s)) for task in ahead.tasks]
     print_table(pl.DataFrame(rows, schema=["what", "about"], orient="row"))
 

@@ -14,6 +14,7 @@ from typing import ClassVar
 from profilers.clusters import owner
 from profilers.clusters.base import Node
 from profilers.clusters.fleet import Launch, Machine
+from profilers.clusters.node_types import gpus
 from profilers.clusters.ssh import SshCluster
 from profilers.renting import reaper, ssm
 from profilers.renting.allowance import BOOT_HOURS, hours_for, required_allowance
@@ -229,6 +230,15 @@ class Ec2Cluster(SshCluster):
         # Not killed: that would count as a lack of memory there.
         for _, process in list(self._processes):
             process.terminate()
+
+    def _remedy(self, node: Node) -> str:
+        """Return what to do: the instance is ended, and its hardware is what AWS says it is."""
+        if gpus(node.group.node_type):
+            return (
+                "it is ended. Its image has no driver of NVIDIA, or one that does not see them: "
+                "deploy/image.yaml makes one that does (docs/ec2.md)"
+            )
+        return f"it is ended; {super()._remedy(node)}"
 
     def _await(self, node: Node) -> None:
         """Wait until the instance's sshd answers."""

@@ -268,9 +268,13 @@ def _number(text: str) -> float:
 
 
 def _declared_gpus(name: str) -> tuple[str | None, int]:
-    """Return the model of a type's GPUs, if it declares one, and their number."""
-    kind = fleet_types().get(name) or node_types().get(name)
-    return (None, 1) if kind is None else (kind.gpu, kind.gpus)
+    """Return the model of a type's GPUs, if it declares one, and their number.
+
+    A type of the fleet file that says nothing of GPUs has those of the catalogue.
+    """
+    kinds = fleet_types().get(name), node_types().get(name)
+    found = (kind for kind in kinds if kind is not None and kind.gpu is not None)
+    return next(((kind.gpu, kind.gpus) for kind in found), (None, 1))
 
 
 def _words(text: str) -> set[str]:

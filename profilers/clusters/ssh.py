@@ -226,9 +226,13 @@ class SshCluster(Cluster):
         about = self._about[node.name] = self._understood(node, told)
         if (differs := mismatch(node.group, about.host)) is not None:
             raise BadInput(
-                f"{self._named(node)} is not what its type declares: it {differs}; mend the type "
-                f"in {fleet_file()}, or give the machine another"
+                f"{self._named(node)} is not what its type declares: it {differs}; "
+                f"{self._remedy(node)}"
             )
+
+    def _remedy(self, node: Node) -> str:
+        """Return what to do about a machine that is not what its type declares."""
+        return f"mend the type in {fleet_file()}, or give the machine another"
 
     def _understood(self, node: Node, told: bytes) -> _MachineInfo:
         """Return what a machine says of itself."""

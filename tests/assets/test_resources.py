@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dagster import AssetKey
 
 from assets import resources
-from assets.resources import RoundsResource, WarehouseResource
+from assets.resources import RoundsResource, WarehouseResource, profiles
 from profilers.clusters import host_id
 from studies.rounds import Round
 from studies.study import read_study
@@ -79,3 +80,15 @@ def test_one_run_works_on_rounds_of_several_studies(
 def test_before_anything_has_run_there_is_no_latest_round(home: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="nothing of study paper has run yet; run it first"):
         rounds(home).latest(write_study(tmp_path))
+
+
+def test_forecasts_that_need_no_profiles_open_the_round_of_a_run_that_profiles(
+    home: Path, tmp_path: Path
+) -> None:
+    file, run = write_study(tmp_path), rounds(home)
+    with pytest.raises(BadInput, match="nothing of study paper has run yet"):
+        run.to_forecast(file)
+    run._profiles = True  # noqa: SLF001
+    assert run.to_forecast(file) == run.opened(file)
+    keys = [AssetKey(["paper", group, "x"]) for group in ("fits", "profiles")]
+    assert [profiles(some) for some in (None, keys, keys[:1])] == [True, True, False]

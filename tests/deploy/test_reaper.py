@@ -1,6 +1,7 @@
 """The reaper that runs elsewhere, called here; EC2 is moto's."""
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -141,9 +142,15 @@ def test_the_template_has_the_reaper_word_for_word(template: dict[str, Any]) -> 
     assert function["Environment"]["Variables"].keys() == wanted
 
 
-def test_the_template_names_only_what_it_has(template: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", ["aws.yaml", "image.yaml"])
+def test_a_template_names_only_what_it_has(name: str) -> None:
+    template = yaml.safe_load((DEPLOY / name).read_text())
     resources = template["Resources"]
-    named = {value for key, value in parts(template) if key == "Ref"}
+    said = [value for key, value in parts(template) if key == "Fn::Sub"]
+    texts = [value[0] if isinstance(value, list) else value for value in said]
+    in_texts = {word for text in texts for word in re.findall(r"\$\{(\w+)\}", text)}
+    given = {word for value in said if isinstance(value, list) for word in value[1]}
+    named = {value for key, value in parts(template) if key == "Ref"} | in_texts - given
     assert named <= resources.keys() | template["Parameters"].keys()
     assert {value[0] for key, value in parts(template) if key == "Fn::GetAtt"} <= resources.keys()
     assert template["Parameters"].keys() <= named

@@ -122,6 +122,27 @@ def test_an_instance_that_would_not_end_in_time_is_ended(
 
 
 @pytest.mark.sshd
+def test_an_instance_whose_driver_shows_no_gpu_is_ended(
+    world: World, answering: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fleet file says nothing of GPUs: the catalogue does."""
+    name = "g4dn.xlarge"
+    write(answering.parent, monkeypatch, node_types={name: {"threads": 4}})
+    rates = {(name, "on_demand"): RATE}
+    with (
+        use_allowance(Allowance(1.0, rates)),  # type: ignore[arg-type]
+        pytest.raises(
+            BadInput,
+            match=r"needs 1 GPU T4, but it has none; it is ended\. Its image has no driver",
+        ),
+        open_cluster("ec2", (node_group("worker", name, 1),), None),
+    ):
+        pass
+    assert world.alive == []
+    assert [intent.node_type for intent in world.asked[:1]] == [name]
+
+
+@pytest.mark.sshd
 def test_a_notice_ends_what_runs_and_says_so(
     world: World, answering: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

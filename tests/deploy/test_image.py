@@ -1,0 +1,61 @@
+"""The recipe of an image: its template, and what its script says that it does."""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from warehouse.home import CHECKOUT
+
+DEPLOY = CHECKOUT / "deploy"
+SCRIPT = DEPLOY / "image.sh"
+LOCKED = " ".join(
+    line
+    for line in (CHECKOUT / "requirements.lock").read_text().splitlines()
+    if not line.startswith("#")
+)
+
+
+def ran(path: str | None = None, **given: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, **given} | ({} if path is None else {"PATH": path})
+    return subprocess.run(
+        ["/bin/bash", str(SCRIPT)], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_template_has_the_script_and_room_for_what_it_installs() -> None:
+    template = yaml.safe_load((DEPLOY / "image.yaml").read_text())
+    data = template["Resources"]["Component"]["Properties"]["Data"]["Fn::Sub"]
+    assert data[1]["Script"]["Fn::Base64"] == SCRIPT.read_text()
+    assert len(LOCKED) <= 4096, "CloudFormation takes no longer parameter"
+    assert len(data[0]) + len(SCRIPT.read_text()) * 4 / 3 + len(LOCKED) < 16_000
+    assert "base-oss-nvidia-driver-gpu" in template["Parameters"]["Base"]["Default"]
+
+
+def test_a_dry_run_prints_what_would_be_done() -> None:
+    told = ran(DRY_RUN="yes", GPU="yes", PACKAGES=LOCKED)
+    assert (told.returncode, told.stderr) == (0, "")
+    commands = [line.removeprefix("+ ") for line in told.stdout.splitlines()]
+    (install,) = (line for line in commands if "pip install" in line)
+    assert "torch==" in install and "tensorflow==" in install
+    (tools,) = (line for line in commands if " install --no-install-recommends" in line)
+    assert {"iperf3", "tcpdump"} <= set(shlex.split(tools)), "what a machine needs: docs/fleets.md"
+    assert commands.index(install) > commands.index("python3 -m venv /opt/stepcast")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"PACKAGES": ""}, "PACKAGES: say which Python packages: those of requirements.lock"),
+        ({"PACKAGES": "a", "GPU": "yes"}, "image.sh: the base image has no NVIDIA driver; begin"),
+    ],
+)
+def test_what_cannot_be_ends_before_anything_is_done(
+    given: dict[str, str], why: str, tmp_path: Path
+) -> None:
+    told = ran(str(tmp_path), **given)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert why in told.stderr
