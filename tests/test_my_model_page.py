@@ -157,6 +157,7 @@ def test_machines_that_nobody_has_here_answer(
         assert re.search(r" log_linear +0\.00\d+ s ", answer.out)
 
 
+@pytest.mark.exhaustive
 def test_what_no_run_of_a_host_tells_is_refused(
     there: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_the_filled_history_agrees_with_itself(tmp_path: Path) -> None:
     assert different == []
 
 
+@pytest.mark.exhaustive
 def test_made_up_traces_are_read_by_both(tmp_path: Path) -> None:
     import polars as pl
 

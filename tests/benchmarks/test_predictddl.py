@@ -34,6 +34,7 @@ def test_it_measures_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told[1] == "2 workloads by PredictDDL and by Ernest"
 
 
+@pytest.mark.exhaustive
 def test_graphs_of_a_batch_differ_and_none_is_embedded_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

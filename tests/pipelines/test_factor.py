@@ -81,6 +81,7 @@ def test_factors_on_measurements_change_no_prediction(
     assert forecasts == altered
 
 
+@pytest.mark.exhaustive
 def test_a_factor_on_what_is_profiled_does_change_them(
     plain: tuple[bytes, pl.DataFrame],
     tmp_path: Path,

@@ -36,6 +36,7 @@ def tick(instance: DagsterInstance, until: datetime) -> None:
             pass
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("days", "jobs"),
     [

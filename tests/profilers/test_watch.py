@@ -82,6 +82,7 @@ def test_nodes_of_steady_cores_are_watched(alone: None, tmp_path: Path) -> None:
     assert figures.keys() >= PROCESSORS | LINKS
 
 
+@pytest.mark.exhaustive
 def test_nodes_without_shares_and_shaped_links_are_watched(alone: None, tmp_path: Path) -> None:
     (need,) = needs(asked("emu.avx2.c15", None))
     context = RunContext("test", 1, "profile", tmp_path)

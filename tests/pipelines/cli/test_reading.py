@@ -145,6 +145,7 @@ def test_every_command_is_known_to_read_or_to_write() -> None:
     assert reads == set(" ".join(READS).split()) - offline
 
 
+@pytest.mark.exhaustive
 def test_commands_that_read_answer_of_a_home_that_cannot_be_written(
     finished: Ran, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def studies(study_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return study_file.parent
 
 
+@pytest.mark.exhaustive
 def test_a_rebuilt_warehouse_judges_as_the_first_one_did(
     stepcast: Stepcast,
     finished: Ran,

@@ -71,6 +71,7 @@ def answering(
         yield tmp_path / "m0"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sshd
 def test_an_instance_is_rented_used_and_ended(
     world: World, answering: Path, allowance: Allowance
