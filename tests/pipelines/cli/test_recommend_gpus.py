@@ -147,8 +147,8 @@ def test_what_lacks_memory_is_refused_with_what_it_needs(stepcast: Stepcast, hom
     assert not crowded.keys() & {one["node_type"] for one in answer["candidates"]}
     words = " ".join(stepcast(*options(batch_size="12000")).out.split())
     same = [one for one in answer["without_room"] if one["device"] == t4["device"]]
-    least, most = (pick(one["needed_bytes"] for one in same) / 2**30 for pick in (min, max))
-    needs = f"{least:.1f} to {most:.1f} of {t4['memory_bytes'] / 2**30:.1f} GiB"
+    ends = [f"{pick(one['needed_bytes'] for one in same) / 2**30:.1f}" for pick in (min, max)]
+    needs = f"{' to '.join(dict.fromkeys(ends))} of {t4['memory_bytes'] / 2**30:.1f} GiB"
     largest = max(one["largest_batch_size"] for one in same)
     assert "No room for a batch of 12000 on t4 (g4dn.xlarge; g4dn.2xlarge; g4dn.4xl" in words
     assert f"needs {needs}; a batch of about {largest} does." in words
