@@ -1,7 +1,7 @@
 """What the nodes of a job cost, and how often those on the spot market are taken away."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 from math import log
@@ -19,11 +19,34 @@ from warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
+class ZonePrices:
+    """What a spot node of a type costs an hour in a zone, US dollars.
+
+    Attributes:
+        zone: of the region; None: not known.
+        usd_per_hour: now.
+        lowest: of all that was observed.
+        highest: of all that was observed.
+        hours: from the first price that was observed to the last.
+    """
+
+    zone: str | None
+    usd_per_hour: float
+    lowest: float
+    highest: float
+    hours: float
+
+
+@dataclass(frozen=True)
 class RegionOffers:
-    """Prices of one region, and preemptions of a spot node an hour by type, with their basis."""
+    """Prices of one region, and preemptions of a spot node an hour by type, with their basis.
+
+    `zones` has what spot nodes of each type cost by zone, the cheapest first.
+    """
 
     prices: Sequence[Price]
     preemptions: Mapping[str, tuple[float, str]]
+    zones: Mapping[str, Sequence[ZonePrices]] = field(default_factory=dict)
 
     @property
     def markets(self) -> tuple[Market, ...]:
@@ -138,15 +161,41 @@ def read_offers(
     if known is None:
         known = warehouse.query("prices_as_of", as_of=as_of.isoformat())
     prices = prices_in_one_region(preferred_prices(known), wanted, market, as_of)
-    return RegionOffers(prices, dict(_preemptions(warehouse, question, prices, known, as_of)))
+    spot = {price.node_type: price.region for price in prices if price.market == "spot"}
+    if not spot:
+        return RegionOffers(prices, {})
+    (region,) = set(spot.values())
+    history = warehouse.query("price_history", market="spot").filter(
+        pl.col("node_type").is_in(list(spot)),
+        pl.col("region").eq_missing(pl.lit(region, pl.String)),
+        pl.col("known_from") <= as_of,
+        ~pl.col("backend").is_in(["published", "declared"]),
+    )
+    of_types = {name: history.filter(node_type=name) for name in spot}
+    zones = {name: _zones(rows) for name, rows in of_types.items()}
+    return RegionOffers(prices, dict(_preemptions(question, prices, known, of_types)), zones)
+
+
+def _zones(history: pl.DataFrame) -> list[ZonePrices]:
+    """Return what a node type costs in each zone by the history of its spot prices."""
+    zones = [
+        ZonePrices(
+            rows["zone"][0],
+            rows["usd_per_hour"][-1],
+            min(rows["usd_per_hour"]),
+            max(rows["usd_per_hour"]),
+            (rows["observed_at"][-1] - rows["observed_at"][0]).total_seconds() / 3600,
+        )
+        for rows in history.sort("observed_at").partition_by("zone", maintain_order=True)
+    ]
+    return sorted(zones, key=lambda prices: (prices.usd_per_hour, prices.zone or ""))
 
 
 def _preemptions(
-    warehouse: Warehouse,
     question: JobQuestion,
     prices: Sequence[Price],
     known: pl.DataFrame,
-    as_of: datetime,
+    histories: Mapping[str, pl.DataFrame],
 ) -> Iterator[tuple[str, tuple[float, str]]]:
     for price in prices:
         if price.market != "spot":
@@ -160,7 +209,10 @@ def _preemptions(
             market="on_demand",
         )
         usd = next(iter(bought.sort("observed", descending=True)["usd_per_hour"]), None)
-        yield price.node_type, preemptions_per_node_hour(warehouse, price, usd, as_of)
+        there = histories[price.node_type].filter(
+            pl.col("zone").eq_missing(pl.lit(price.zone, pl.String))
+        )
+        yield price.node_type, preemptions_per_node_hour(there, usd)
 
 
 # How often spot nodes are taken away, as the history of their prices has it.
@@ -176,24 +228,14 @@ DEFAULT_PER_NODE_HOUR = -log(1 - 0.2) / _HOURS_A_MONTH
 whose highest class is "> 20 %"."""
 
 
-def preemptions_per_node_hour(
-    warehouse: Warehouse, price: Price, on_demand_usd: float | None, as_of: datetime
-) -> tuple[float, str]:
+def preemptions_per_node_hour(spot: pl.DataFrame, on_demand_usd: float | None) -> tuple[float, str]:
     """Return how often a spot node is taken away, with where that is from.
 
     Args:
-        warehouse: the history.
-        price: of the node on the spot market; its place counts.
+        spot: rows of query price_history of its type on the spot market of its zone.
         on_demand_usd: what it costs an hour on demand there; None: not known.
-        as_of: prices that were observed later, or that nobody had seen by then, do not count.
     """
-    prices = warehouse.query("price_history", node_type=price.node_type, market="spot")
-    there = prices.filter(
-        pl.col("region").eq_missing(pl.lit(price.region, pl.String)),
-        pl.col("zone").eq_missing(pl.lit(price.zone, pl.String)),
-        pl.col("known_from") <= as_of,
-        ~pl.col("backend").is_in(["published", "declared"]),
-    ).sort("observed_at")
+    there = spot.sort("observed_at")
     if on_demand_usd is None or there.height < 2:
         return DEFAULT_PER_NODE_HOUR, "default: a fifth of all nodes a month"
     above = [usd > on_demand_usd for usd in there["usd_per_hour"].to_list()]

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from math import exp
 from typing import Any
 
 import typer
@@ -15,6 +16,7 @@ from forecasting.decisions.answer import (
     SystemChoice,
     count_refusals,
 )
+from forecasting.decisions.offers import ZonePrices
 from forecasting.question import ScenarioForecast
 from models.choice.candidates import Candidate
 from models.choice.limits import LIMITS, Limit, Limits
@@ -318,8 +320,36 @@ def _overheads(found: DecisionAnswer) -> Iterator[str]:
         every = one.expected.checkpoint_every_s / 60
         more = one.expected.factor - 1
         yield f"The choice writes one every {every:.3g} min, and takes {100 * more:.1f} % longer."
+    yield from _spot(found)
+
+
+def _spot(found: DecisionAnswer) -> Iterator[str]:
+    """Yield how often spot nodes are lost, and what zones ask: of a catalogue, those shown."""
+    shown = {name for _, one in _rows(found) if one is not None for name in one.node_types}
     for node_type, (rate, basis) in found.offered.preemptions.items():
+        if found.is_of_catalogue and node_type not in shown:
+            continue
         yield f"A spot node of {node_type} is lost {rate:.2g} times an hour ({basis})."
+        zones = found.offered.zones.get(node_type, ())
+        if len(zones) > 1 or any(prices.lowest < prices.highest for prices in zones):
+            yield f"  {'; '.join(map(_zone_in_words, zones))}"
+    choice = found.decision.choice
+    if choice is not None and choice.market == "spot":
+        scenario = next(
+            forecast.scenario
+            for forecast in found.answer.forecasts
+            if forecast.scenario.scenario_id == choice.scenario_id
+        )
+        hourly = found.offered.preemptions_per_hour(scenario, "spot")
+        lost = 1 - exp(-hourly * choice.expected.time_s(choice.train_s) / 3600)
+        yield f"The choice loses a node with a probability of {100 * lost:.2g} %."
+
+
+def _zone_in_words(prices: ZonePrices) -> str:
+    varied = ""
+    if prices.lowest < prices.highest:
+        varied = f" ({prices.lowest:.3g} to {prices.highest:.3g} in {prices.hours:.0f} h)"
+    return f"{prices.zone or 'any zone'} ${prices.usd_per_hour:g}/h{varied}"
 
 
 def _origin(found: DecisionAnswer) -> Iterator[str]:
@@ -432,6 +462,10 @@ def print_json(found: DecisionAnswer, model: Mapping[str, object] | None) -> Non
         "preemptions_per_node_hour": {
             name: {"rate": rate, "basis": basis}
             for name, (rate, basis) in found.offered.preemptions.items()
+        },
+        "spot_zones": {
+            name: [asdict(prices) for prices in zones]
+            for name, zones in found.offered.zones.items()
         },
         "cautions": list(evidence.evidence_lines(found.answer)),
         "without_room": [_crowded_as_json(one) for one in found.without_room],

@@ -1,8 +1,10 @@
 """`stepcast recommend` among all GPUs that EC2 rents, on a part of the public measurements."""
 
 import json
+import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from math import exp
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 import pytest
 
 from models.gpu_step import system
+from profilers import clock
+from tests.aws import DAY, Aws
 from tests.forecasting.test_public_fits import load_public
 from tests.models.gpu_step.public import PUBLIC, made_up_steps
 from tests.pipelines.cli.test_recommend import land_prices
@@ -178,6 +182,34 @@ def test_spot_nodes_are_on_offer_where_their_prices_were_observed(
     assert (before.code, before.out) == (2, "")
     said = " ".join(before.err.split())
     assert said.startswith("stepcast: no spot price of a node type with GPUs had been observed")
+
+
+def test_spot_prices_that_were_collected_are_told_by_zone(
+    stepcast: Stepcast, home: Path, aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "now", lambda: DAY + timedelta(hours=7))
+    asked = ("prices", "collect", "--region", "us-east-1", "--type", "p3.2xlarge")
+    assert stepcast(*asked).code == 0
+    given = ("--market", "spot", "--as-of", "2026-11-29")
+    answer = answered(stepcast, *given)
+    assert {one["node_type"] for one in answer["candidates"]} == {"p3.2xlarge"}
+    assert answer["spot_zones"] == {
+        "p3.2xlarge": [
+            {"zone": "us-east-1b", **_spot(0.93, 0.93, 0.93, 0)},
+            {"zone": "us-east-1a", **_spot(1.021, 0.918, 1.021, 72)},
+        ]
+    }
+    words = " ".join(stepcast(*options(*given)).out.split())
+    assert "us-east-1b $0.93/h; us-east-1a $1.021/h (0.918 to 1.02 in 72 h)" in words
+    (lost,) = re.findall(r"The choice loses a node with a probability of (\S+) %\.", words)
+    choice = answer["choice"]
+    rate = answer["preemptions_per_node_hour"]["p3.2xlarge"]["rate"]
+    hours = choice["workers"] * choice["time_s"]["value"] / 3600
+    assert float(lost) == pytest.approx(100 * (1 - exp(-rate * hours)), rel=0.1)
+
+
+def _spot(usd: float, lowest: float, highest: float, hours: float) -> dict[str, float]:
+    return {"usd_per_hour": usd, "lowest": lowest, "highest": highest, "hours": hours}
 
 
 def test_a_deadline_that_none_keeps_says_what_to_raise_and_what_is_nearest(
