@@ -26,7 +26,7 @@ class Prices(Config):
     """What is asked for."""
 
     regions: list[str] = Field(default=[], description="Of AWS; none: that of the fleet file.")
-    types: list[str] = Field(default=[], description="None: those of fleet file and papers.")
+    types: list[str] = Field(default=[], description="None: of fleet file, papers, catalogue.")
     days: float = Field(default=DAYS, description="How far back spot prices go.")
 
 

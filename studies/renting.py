@@ -3,6 +3,7 @@
 import fcntl
 import os
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -211,14 +212,16 @@ def _quotas(missing: Collection[PlannedRun], market: Market, region: str) -> Ite
     """Yield how many virtual processors of GPU instances are needed at once, by their quota."""
     known = node_types()
     needed: dict[str, dict[str, int]] = {}
-    for group in (group for start in group_by_start(list(missing)) for group in nodes_of(start)):
-        kind = known.get(group.node_type)
-        quota = _QUOTAS.get((group.node_type[:1], market))
-        if kind is not None and kind.gpu is not None and quota is not None:
-            # Node types are measured side by side, the starts of one type one after the other.
-            of_types = needed.setdefault(quota, {})
-            vcpus = group.count * (kind.vcpus or kind.threads)
-            of_types[group.node_type] = max(vcpus, of_types.get(group.node_type, 0))
+    for start in group_by_start(list(missing)):
+        counts = Counter[str]()
+        for group in nodes_of(start):
+            counts[group.node_type] += group.count
+        for name, count in counts.items():
+            kind, quota = known.get(name), _QUOTAS.get((name[:1], market))
+            if kind is not None and kind.gpu is not None and quota is not None:
+                # Node types are measured side by side, the starts of one one after the other.
+                of_types = needed.setdefault(quota, {})
+                of_types[name] = max(count * (kind.vcpus or kind.threads), of_types.get(name, 0))
     for quota, of_types in needed.items():
         yield (
             f"your account in {region} needs {sum(of_types.values())} virtual processors of the "

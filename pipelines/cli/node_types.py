@@ -36,7 +36,8 @@ def node_types(
 
     from profilers.clusters import node_types as catalogue
 
-    kinds: dict[str, NodeType | FleetType] = {**catalogue.node_types(), **catalogue.fleet_types()}
+    # What the fleet file says of a type of the catalogue is how it is used, not what it has.
+    kinds: dict[str, NodeType | FleetType] = {**catalogue.fleet_types(), **catalogue.node_types()}
     wanted = kinds if gpu is None else _with_gpu(kinds, gpu)
     history = history_here() if (home() / HISTORY).exists() else None
     prices, runs = _prices(history), _runs(history)

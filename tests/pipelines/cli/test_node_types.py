@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_types
 from tests.pipelines.cli.test_load import PUBLIC
 from tests.pipelines.ran import Ran
@@ -70,3 +71,14 @@ def test_a_gpu_that_no_type_has(stepcast: Stepcast) -> None:
     answer = stepcast("node-types", "--gpu", "k80")
     assert answer.code == 2
     assert "--gpu k80: no node type has it; there are a100, " in answer.err
+
+
+def test_a_type_of_the_fleet_file_has_what_the_catalogue_says(
+    stepcast: Stepcast, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text("node_types: {g4dn.xlarge: {threads: 2}, lab.xeon: {threads: 16}}")
+    monkeypatch.setenv(VARIABLE, str(fleet))
+    types = listed(stepcast)
+    assert (types["g4dn.xlarge"]["gpu"], types["g4dn.xlarge"]["cores"]) == ("T4", 4)
+    assert types["lab.xeon"]["cores"] == 16
