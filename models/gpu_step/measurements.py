@@ -491,9 +491,11 @@ def _forward(row: Fields) -> list[Operator]:
     operation = row["operation"]
     given = [_shape(one) for one in (row["input_shapes"] or "").split(";") if one]
     written = [_shape(one) for one in (row["output_shape"] or "").split(";") if one]
-    if operation in ("graph_node", "bookkeeping", "dropout") or not given:
+    if operation in ("graph_node", "bookkeeping") or not given:
         return []
     match operation:
+        case "dropout":
+            return _dropout(given[0]) if row["mode"] == "train" else []
         case "linear":
             left = given[1] if len(given) == 3 else given[0]
             columns = written[0][-1] if written else given[2][-1]
@@ -513,6 +515,12 @@ def _forward(row: Fields) -> list[Operator]:
     others = {"copy": "clone", "cast": "_to_copy"}
     name = _NAMES.get(operation) or others.get(operation) or str(operation)
     return [_call(name, given, written[:1])]
+
+
+def _dropout(shape: Shape) -> list[Operator]:
+    """Return dropout as it is trained: it writes which elements it keeps, too."""
+    given, kept = Tensor(shape, "float32"), Tensor(shape, "bool")
+    return [Operator("native_dropout", (given,), (given, kept))]
 
 
 _VOCABULARY = 30_000
@@ -546,6 +554,8 @@ def _backward(forward: Sequence[Operator]) -> Iterator[Operator]:
                 yield _call("embedding_dense_backward", [written[0], given[1]], table)
             case "mul" | "div":
                 yield _call("mul", given[:1] * 2, written)
+            case "native_dropout":
+                yield Operator("native_dropout_backward", one.outputs, one.inputs)
             case "add" | "sub":
                 pass
             case _:
