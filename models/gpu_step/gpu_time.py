@@ -2,8 +2,11 @@
 
 Of each kind of operator, four layers say what those before them leave:
 
-1. Shares of launching, moving and computing by unit; what is computed are whole tiles in whole
-   waves. A device that was timed has its own shares, drawn towards those of all.
+1. Shares of launching, moving, computing by unit, and feeding; what is computed are whole tiles in
+   whole waves, and what multiprocessors are fed with are the operands of tiles. A device that was
+   timed has its own shares, drawn towards those of all. What is slower than peaks allow is taken
+   to wait to be fed, where calls do not tell: a device with less to do for each multiprocessor
+   comes nearer to its peaks.
 2. The logarithm of what remains is linear in a few properties without units: how full the last wave
    of tiles is, how deep the inner dimension, alignment, how much of the data fits in L2.
 3. Offsets of each operator and of each device, shrunk towards nothing.
@@ -36,10 +39,16 @@ FLOOR_US = 1.0
 """A kernel that does nothing takes this long (gpu_h100: `fill_` of one number, 1.0 us)."""
 _TILE = 128
 """Rows and columns of a tile of a matrix product (NeuSight, table 2: most of cuBLAS's)."""
+_STREAMED_BPS = 25e9
+"""Bytes/s of a multiprocessor that reads and writes each once (H100: 3.3e12 of 132)."""
+_FED_BPS = 100e9
+"""Bytes/s of a multiprocessor that loads operands of tiles: 64 bytes a clock from L2."""
 _LEAST = 0.3
-_HELD = 0.1
-_ROOFLINE = np.array([2.0, 1.0, 1.0, 1.0, 1.0])
-"""Shares of launching, moving and computing where nothing is known: a kernel is two floors."""
+_ROOFLINE = np.array([2.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+"""Shares of launching, moving, computing and feeding where nothing is known: a kernel is two
+floors."""
+_HELD = np.array([0.1, 1.0, 1.0, 1.0, 1.0, 0.1])
+"""How firmly each is held, beside what is known of all calls."""
 _RIDGE = 20.0
 _NAME_PRIOR = 1.0
 _SMOOTH_PRIOR = 0.7
@@ -79,7 +88,7 @@ class _Calls:
         self.flops, self.bytes = column("flops"), column("bytes")
         self.batch, self.rows = column("batch"), column("rows")
         self.columns, self.inner, self.taps = column("columns"), column("inner"), column("taps")
-        self.half = np.array([float(work.dtype in HALF) for work in works])
+        self.half = np.array([float(_is_half(work)) for work in works])
         aligned = [(work.columns | work.inner | work.rows) for work in works]
         self.aligned = np.array([float(one & -one) for one in aligned])
         self.element_bytes = np.array([float(DTYPE_BYTES.get(one.dtype, 4)) for one in works])
@@ -118,12 +127,14 @@ class _Calls:
         return 1e6 * least_s
 
     def shares_us(self) -> Vector:
-        """Return [devices, calls, 5]: launching, moving, computing in float32, TF32 and half."""
-        compute_us = 1e6 * self.compute_s
+        """Return [devices, calls, 6]: launching, moving, computing (float32, TF32, half), feeding."""
+        compute_us, fed_s = 1e6 * self.compute_s, self.bytes / _STREAMED_BPS
         if self.is_product:
             # Small boards of large chips cannot hold their clocks.
             waste = self.whole * np.ceil(self.waves) / self.waves
             compute_us = compute_us * self.strain * np.minimum(waste, _MOST_WASTE)
+            operands = self.tiles * (_TILE + self.tile_columns) * self.inner
+            fed_s = operands * self.element_bytes / _FED_BPS
         half = 1.0 - self.full - self.tf32
         parts = (
             np.full_like(self.peak, FLOOR_US),
@@ -131,6 +142,7 @@ class _Calls:
             compute_us * self.full,
             compute_us * self.tf32,
             compute_us * half,
+            1e6 * fed_s / self.multiprocessors,
         )
         return np.stack(np.broadcast_arrays(*parts), axis=-1)
 
@@ -180,6 +192,16 @@ class _Calls:
         sizes = (self.batch, self.rows, self.columns, self.inner)
         logs = [np.log(np.maximum(size, 1)) for size in sizes]
         return np.stack([4.0 * self.half, np.log(self.bytes + 1), *logs], axis=-1)
+
+
+def _is_half(work: Work) -> bool:
+    """Tell whether kernels are those of half precision.
+
+    Batch norm has cuDNN's in float32 and float16, and PyTorch's own in bfloat16
+    (ATen/native/Normalization.cpp, `_select_batch_norm_backend`).
+    """
+    is_cudnn = work.dtype == "float16" and work.name.startswith("batch_norm")
+    return work.dtype in HALF and not is_cudnn
 
 
 def roofline_us(works: Sequence[Work], devices: Sequence[Device]) -> Vector:

@@ -623,7 +623,7 @@ def _prepare(scenarios: Sequence[Scenario]) -> None:
 
 GPU_STEP = System(
     name="gpu_step",
-    version="3",
+    version="4",
     what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "source", "external", "sample"),
