@@ -126,8 +126,8 @@ def slow_link(answers: Answers) -> bool:
 
 def loader(answers: Answers) -> bool:
     t4, a100 = answers
-    is_bound = [one["detail"]["binds"] for one in answers] == ["gpu", "loader"]
-    return is_bound and a100["value"] == 64 / 250 and t4["value"] < 2 * a100["value"]
+    are_bound = [one["detail"]["binds"] for one in answers] == ["loader", "loader"]
+    return are_bound and a100["value"] == t4["value"] == 64 / 150
 
 
 def launches(answers: Answers) -> bool:
