@@ -127,7 +127,7 @@ class _Calls:
         return 1e6 * least_s
 
     def shares_us(self) -> Vector:
-        """Return [devices, calls, 6]: launching, moving, computing (float32, TF32, half), feeding."""
+        """Return [devices, calls, 6]: launching, moving, computing (full, TF32, half), feeding."""
         compute_us, fed_s = 1e6 * self.compute_s, self.bytes / _STREAMED_BPS
         if self.is_product:
             # Small boards of large chips cannot hold their clocks.
