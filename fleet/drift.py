@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fleet.machines import Machines
 from fleet.readings import METRICS, WatchedMetric
 from warehouse.records import BadInput
 
@@ -195,7 +196,8 @@ def _judged(
         slower = reading.slowness - baseline.expected(host)
         deviation = baseline.deviation(host, reading.noise)
     else:
-        machines = Machines.of(earlier, since, reading, watched, thresholds.least_probes)
+        probe = reading.slowness, reading.noise
+        machines = Machines.of(earlier, since, *probe, watched, thresholds.least_probes)
         slower, deviation = machines.slower, machines.deviation
         spread, newest = machines.spread, machines.newest
         value = exp(machines.slowness if watched.more_is_slower else -machines.slowness)
@@ -340,81 +342,3 @@ def _level(
         return middle, sqrt(between)
     weight = between / (between + own)
     return weight * float(np.median(ours)) + (1 - weight) * middle, sqrt(weight * own)
-
-
-# The same of rented machines, each of which is another one.
-#
-# What a probe differs by has two parts: how far machines of the type differ, and how far probes of
-# one machine do. Each machine is probed once, so history tells the sum of both; the second is known
-# from machines that are probed again and again.
-
-
-_MACHINES_BELIEVED = 3
-"""Machines that the expected spread between machines weighs as much as."""
-_NEWEST_MACHINES = 4
-"""So many of the newest are held together against those before, at most."""
-_BEFORE = 3
-"""So many times as many there are before, at least: few say too little of how machines differ."""
-
-
-@dataclass(frozen=True)
-class Machines:
-    """How the newest machines of a type differ from those before, as many as differ most clearly.
-
-    Attributes:
-        newest: how many these are, with the one that was probed last.
-        slowness: their mean.
-        slower: by how much that is more than the mean of those before.
-        deviation: standard deviation to expect of that.
-        spread: standard deviation between machines.
-    """
-
-    newest: int
-    slowness: float
-    slower: float
-    deviation: float
-    spread: float
-
-    @classmethod
-    def of(
-        cls,
-        earlier: pl.DataFrame,
-        since: pl.DataFrame,
-        reading: _Reading,
-        watched: WatchedMetric,
-        least: int,
-    ) -> Self:
-        """Hold the newest machines against those before.
-
-        Args:
-            earlier: readings of one metric, `least` or more.
-            since: readings after these that are no part of what is expected; none: the newest of
-                `earlier` are held together with the last one.
-            reading: of the last one.
-            watched: the metric.
-            least: so many are left before.
-        """
-        history = earlier.sort("started_at")["slowness"].to_numpy()
-        after = since.sort("started_at")["slowness"].to_numpy()
-        within = max(watched.scatter, float(np.median(earlier["noise"].to_numpy())), reading.noise)
-        found = []
-        for newest in range(1, _NEWEST_MACHINES + 1):
-            before, together = history, after
-            if since.is_empty():
-                before, together = np.split(history, [len(history) - (newest - 1)])
-            if len(before) < max(least, _BEFORE * newest) or len(together) < newest - 1:
-                break
-            slowness = float(np.mean([*together[len(together) - (newest - 1) :], reading.slowness]))
-            spread = _spread(before, within, watched.between_machines)
-            each = spread**2 + within**2
-            deviation = sqrt(each * (1 / newest + 1 / len(before)))
-            found.append(cls(newest, slowness, slowness - float(before.mean()), deviation, spread))
-        return max(found, key=lambda machines: abs(machines.slower) / machines.deviation)
-
-
-def _spread(slowness: Floats, within: float, expected: float) -> float:
-    """Return how far machines differ, drawn towards what is expected, as an sd."""
-    squares = _MACHINES_BELIEVED * (expected**2 + within**2)
-    squares += float(((slowness - slowness.mean()) ** 2).sum())
-    variance = squares / (_MACHINES_BELIEVED + len(slowness) - 1)
-    return sqrt(max(variance - within**2, 0.0))

@@ -234,6 +234,8 @@ def test_a_machine_that_is_28_percent_slower_than_five_others(are_one: bool) -> 
     history = readings_of(np.zeros(5), are_one=are_one)
     (found,) = judge(history, readings_of(np.array([log(1.28)]), 5, are_one=are_one), Thresholds())
     assert found.alarm is are_one
+    few = judge(history[:2], history[2:3], Thresholds(least_probes=2))
+    assert few[0].verdict == "same"
 
 
 def test_the_newest_machines_count_together() -> None:
