@@ -48,7 +48,10 @@ def test_it_stops_before_it_takes_longer_than_it_may(
     study = tmp_path / "elsewhere.yaml"
     study.write_text(STUDY)
     asked = tmp_path / "asked.json"
-    asked.write_text(elsewhere.ask(study, "profile", "loopback"))
+    elsewhere.main(["ask", str(study), "profile", "loopback"])
+    told = capsys.readouterr()
+    assert told.err.startswith("2 runs, about ")
+    asked.write_text(told.out)
     elsewhere.main(["measure", str(asked), str(tmp_path / "measured"), "--most-s", "-1"])
     assert "no time for 2 of 2 starts" in capsys.readouterr().err
     assert not (tmp_path / "measured").exists()
