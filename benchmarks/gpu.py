@@ -148,6 +148,7 @@ def figures(
     )
     yield from _passes(_of_source("neusight", by_device), _model_left_out(measured))
     yield from _regnets(_of_source("pycls", by_device), measured, times)
+    yield from _timm(_of_source("timm", by_device))
     yield from _speedups(measured.speedups, times)
     yield _memory(measured.steps)
     yield from _intervals(families, by_device, steps)
@@ -275,6 +276,19 @@ def _regnets(left_out: Forecasts, measured: Measurements, times: GpuTime) -> Ite
             [us / one.passes_us - 1 for one, us in found],
             beside=f"roofline {_mean(plain):.1f} %",
         )
+
+
+def _timm(forecasts: Forecasts) -> Iterator[Figure]:
+    """Yield steps on a GPU of which nobody timed an operator."""
+    for what, is_vit in (("CNNs", False), ("ViTs", True)):
+        ours = [(one, us) for one, us in forecasts if one.model.startswith("vit") == is_vit]
+        if ours:
+            plain = [_passes_roofline(one) / one.passes_us - 1 for one, _ in ours]
+            yield _figure(
+                f"timm, RTX 3090 by its data sheet: steps of {what}, float16",
+                [us / one.passes_us - 1 for one, us in ours],
+                beside=f"roofline {_mean(plain):.1f} %",
+            )
 
 
 def _passes(by_device: Forecasts, by_model: Forecasts) -> Iterator[Figure]:

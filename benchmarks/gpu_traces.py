@@ -15,7 +15,19 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from networks.gpu_trace import Precision, trace_step
 
-_LIBRARY = ("resnet50", "efficientnet_b0", "mobilenetv2_w1", "densenet121")
+_LIBRARY = {
+    **{
+        name: name
+        for name in (
+            *("resnet50", "efficientnet_b0", "mobilenetv2_w1", "densenet121", "resnet18"),
+            *("resnet26", "resnet34", "seresnet18", "vgg11", "vgg19", "dla34", "dla60"),
+            *("efficientnet_b1", "mnasnet_b1", "mixnet_m"),
+        )
+    },
+    "mobilenetv2_100": "mobilenetv2_w1",
+    "mobilenetv3_large_100": "mobilenetv3_large_w1",
+}
+"""Networks of pytorchcv by the names that those who timed them use."""
 _TRANSFORMERS = {
     "bert_base": "BertForMaskedLM",
     "bert_large": "BertForMaskedLM",
@@ -25,6 +37,8 @@ _TRANSFORMERS = {
     "vit_base16": "ViTForImageClassification",
     "beit_base": "BeitForImageClassification",
     "qwen2_05b": "Qwen2ForCausalLM",
+    "vit_base_patch16_224": "ViTForImageClassification",
+    "vit_small_patch16_224": "ViTForImageClassification",
 }
 _CONFIGS: dict[str, dict[str, Any]] = {
     "bert_large": {
@@ -32,6 +46,11 @@ _CONFIGS: dict[str, dict[str, Any]] = {
         "num_hidden_layers": 24,
         "num_attention_heads": 16,
         "intermediate_size": 4096,
+    },
+    "vit_small_patch16_224": {
+        "hidden_size": 384,
+        "num_attention_heads": 6,
+        "intermediate_size": 1536,
     },
     "qwen2_05b": {
         "hidden_size": 896,
@@ -96,7 +115,7 @@ def _built(network: str) -> torch.nn.Module:
     if network in _LIBRARY:
         from pytorchcv.model_provider import get_model
 
-        return cast(torch.nn.Module, get_model(network)).train()
+        return cast(torch.nn.Module, get_model(_LIBRARY[network])).train()
     import transformers
     import transformers.initialization as initial
 
@@ -122,7 +141,8 @@ def _built(network: str) -> torch.nn.Module:
 
 def rows(network: str, size: int, batch: int, precision: str) -> Iterator[dict[str, object]]:
     """Yield a row for each operator of a step, and one for its order."""
-    sees_images = network in (*_LIBRARY, *_REGNETS, "vit_base16", "beit_base")
+    kind = _TRANSFORMERS.get(network, "")
+    sees_images = network in (*_LIBRARY, *_REGNETS) or kind.endswith("ForImageClassification")
     with FakeTensorMode(allow_non_fake_inputs=True):
         module = _Logits(network)
         given = torch.zeros(batch, 3, size, size)

@@ -29,6 +29,7 @@ _SETS = {
     "gpu_h100": "measured for this project",
     "neusight": "sitar-lab/NeuSight",
     "pycls": "facebookresearch/pycls",
+    "timm": "huggingface/pytorch-image-models",
     "transformers": "DebarghaG/estimate-train-time",
     "nvidia": "NVIDIA/DeepLearningExamples",
     "sia": "Pollux and Sia artifacts",
@@ -135,7 +136,7 @@ def read_measurements(tables: Tables) -> Measurements:
     return Measurements(
         timings,
         steps,
-        (*passes, *_pycls(rows)),
+        (*passes, *_pycls(rows), *_timm(rows)),
         tuple(_speedups(rows)),
         read_collectives(rows),
         read_scalings(rows),
@@ -562,32 +563,35 @@ def _backward(forward: Sequence[Operator]) -> Iterator[Operator]:
                 yield _call("clone", given[:1], given[:1])
 
 
-# pycls: forward and backward of CNNs.
+# pycls and timm: passes and steps of networks of images whose operators are traced.
 
 
 def _pycls(rows: Mapping[tuple[str, str], list[dict[str, Any]]]) -> Iterator[MeasuredPasses]:
-    """Yield passes of the networks whose batch is stated, and whose operators are traced."""
+    """Yield forward and backward of RegNets; no batch is stated of the others."""
     traces = _traces(rows["pycls", "traces"])
-    keys = (*_STEP, "device")
-    for subject, metrics in _by_subject(rows["pycls", "pycls_v100"], *keys).items():
-        *step, device = subject
-        if (trace := traces.get(tuple(step))) is None:
-            continue
-        work = step_work(trace, None)
-        works = tuple(zip(work.works, work.calls.tolist(), strict=True))
-        passes_us = 1e6 * metrics["forward_backward_s"]
-        yield MeasuredPasses(
-            "pycls",
-            step[0],
-            "regnet",
-            "train",
-            step[2],
-            0,
-            devices()[device.lower()],
-            works,
-            passes_us,
-            {},
-        )
+    for row in rows["pycls", "pycls_v100"]:
+        trace = traces.get(tuple(row[key] for key in _STEP))
+        if trace is not None and row["metric"] == "forward_backward_s":
+            yield _of_images("pycls", "regnet", row, step_work(trace, None))
+
+
+def _timm(rows: Mapping[tuple[str, str], list[dict[str, Any]]]) -> Iterator[MeasuredPasses]:
+    """Yield steps of contiguous tensors; the host's part of batches of hundreds is hidden."""
+    traces = _traces(rows["timm", "traces"])
+    for row in rows["timm", "train_step_timm_rtx3090"]:
+        trace = traces.get(tuple(row[key] for key in _STEP))
+        if trace is not None and row["layout"] == "nchw":
+            work = step_work(trace, row["optimizer"], row["precision"])
+            yield _of_images("timm", row["network"], row, work)
+
+
+def _of_images(source: str, family: str, row: Fields, work: StepWork) -> MeasuredPasses:
+    works = tuple(zip(work.works, work.calls.tolist(), strict=True))
+    device = devices()[row["device"].lower()]
+    us = 1e6 * row["value"]
+    return MeasuredPasses(
+        source, row["network"], family, "train", row["batch"], 0, device, works, us, {}
+    )
 
 
 # transformer_operators_a100: operators in float16, forward and backward.

@@ -504,15 +504,15 @@ Forecasts = Sequence[tuple[MeasuredPasses, float]]
 def judged_devices(measured: Measurements) -> tuple[Forecasts, list["JudgedStep"]]:
     """Return passes and steps, each as forecast by a fit that knows its device by data sheet alone.
 
+    Of some devices nobody timed an operator: their fit is that to all timings.
     The host's times are those of the machine that has the device.
     """
     judged_passes: list[tuple[MeasuredPasses, float]] = []
     judged_steps: list[JudgedStep] = []
-    for name in sorted({one.device.name for one in measured.timings}):
+    names = {passes.device.name for passes in measured.passes}
+    for name in sorted(names | {step.device.name for step in measured.steps}):
         passes = [one for one in measured.passes if one.device.name == name]
         steps = [one for one in measured.steps if one.device.name == name]
-        if not passes and not steps:
-            continue
         times = gpu_time.fit(without_device(measured.timings, name))
         judged_passes += [(one, passes_us(one, times)) for one in passes]
         step_us = times_of(steps, times)
