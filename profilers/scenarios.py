@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import polars as pl
 
 from networks.figures import Figures, figures
-from profilers.clusters.node_types import gpus
+from profilers.clusters.node_types import gpus, node_types
 from profilers.probe import STEP_S
 from warehouse.records import BadInput, NodeGroup, Scenario
 
@@ -124,8 +124,6 @@ def check_family(scenarios: Sequence[Scenario], workers: int) -> Scenario:
 
 _SHARE = 0.15
 """Of a core, on which these seconds were measured."""
-_CORES_OF_GPU = 12
-"""Cores that do as much as a GPU, about; a T4, the slowest that is rented: others take less."""
 _DENSE_S, _DENSE_SSE41_S = 0.065e-9, 0.30e-9
 """Seconds for each floating-point operation of a pass; a step has three passes."""
 _DEPTHWISE_S = 8.0e-9
@@ -136,6 +134,10 @@ _NODE_S, _PARAMETER_S = 1.8e-3, 3.8e-8
 _GPU_FLOPS_PER_S, _GPU_ACTIVATION_S, _GPU_NODE_S = 45e12, 2e-12, 0.25e-3
 """The same of a GPU, beside whose work the host issues operations: by steps of an H100 in float32
 (data/public/gpu_h100), which these are within a factor of two of."""
+_GPUS_OF_TF32 = ("A10", "L4", "H", "B", "RTX")
+"""How models of GPUs begin whose convolutions use TF32."""
+_WITHOUT_TF32 = 12
+"""How many times as long others take: a T4, the slowest that is rented."""
 _EXCHANGED = 0.86
 """Part of the time of an all-reduce on idle links that a step takes longer for it."""
 
@@ -167,7 +169,9 @@ def passes_and_update_s(found: Figures, group: NodeGroup, batch_size: int) -> fl
     """Return about how many seconds the passes and the update of one device of a node take."""
     if gpus(group.node_type):
         image_s = 3 * (found.flops / _GPU_FLOPS_PER_S + _GPU_ACTIVATION_S * found.activations)
-        return max(batch_size * image_s, _GPU_NODE_S * found.nodes)
+        model = node_types()[group.node_type].gpu if group.node_type in node_types() else None
+        slower = 1 if model and model.startswith(_GPUS_OF_TF32) else _WITHOUT_TF32
+        return max(slower * batch_size * image_s, _GPU_NODE_S * found.nodes)
     dense_s = _DENSE_SSE41_S if group.isa == "SSE41" else _DENSE_S
     image_s = 3 * (
         dense_s * (found.flops - found.depthwise_flops)
@@ -175,8 +179,7 @@ def passes_and_update_s(found: Figures, group: NodeGroup, batch_size: int) -> fl
         + _ACTIVATION_S * found.activations
     )
     fixed_s = _NODE_S * found.nodes + _PARAMETER_S * found.parameters
-    cores = _CORES_OF_GPU if gpus(group.node_type) else group.cpu_share or 1.0
-    return (batch_size * image_s + fixed_s) * _SHARE / cores
+    return (batch_size * image_s + fixed_s) * _SHARE / (group.cpu_share or 1.0)
 
 
 def step_or_guess_s(scenario: Scenario, batch_size: int | None = None) -> float:
