@@ -198,9 +198,13 @@ def _is_half(work: Work) -> bool:
     """Tell whether kernels are those of half precision.
 
     Batch norm has cuDNN's in float32 and float16, and PyTorch's own in bfloat16
-    (ATen/native/Normalization.cpp, `_select_batch_norm_backend`).
+    (ATen/native/Normalization.cpp, `_select_batch_norm_backend`). Depthwise convolutions have
+    cuDNN's in float16 alone (ATen/native/Convolution.cpp, `use_cudnn_depthwise`), which nobody
+    timed: they are taken to be those of float32, which move twice the bytes.
     """
-    is_cudnn = work.dtype == "float16" and work.name.startswith("batch_norm")
+    is_cudnn = work.dtype == "float16" and (
+        work.name.startswith("batch_norm") or work.kind.startswith("depthwise")
+    )
     return work.dtype in HALF and not is_cudnn
 
 
