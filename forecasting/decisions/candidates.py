@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cache
 from math import log, pi, sqrt
 from statistics import NormalDist
+from typing import Any
 
 import polars as pl
 
@@ -252,13 +253,16 @@ def training_key(scenario: Scenario) -> str:
 
 
 def most_trusted(everything: Sequence[Ranked]) -> list[Candidate]:
-    """Return one candidate for each scenario and market: by the system that has erred least.
+    """Return one candidate for the same nodes and market: by the system that has erred least.
 
-    Those of systems that were never judged are left out, unless there are no others.
+    Those of systems that were never judged are left out, unless there are no others. A device by
+    itself and the same one as the only replica are one candidate: it by itself, of equals.
     """
     judged = [one for one in everything if not one[0][0]]
-    found: dict[str, Ranked] = {}
-    for rank, one in judged or everything:
-        if one.key not in found or rank < found[one.key][0]:
-            found[one.key] = rank, one
-    return [one for _, one in found.values()]
+    trusted: dict[tuple[str, str], tuple[tuple[Any, ...], Candidate]] = {}
+    for rank, candidate in judged or everything:
+        nodes = candidate.label, candidate.market
+        order = *rank, "single" not in candidate.training
+        if nodes not in trusted or order < trusted[nodes][0]:
+            trusted[nodes] = order, candidate
+    return [candidate for _, candidate in trusted.values()]

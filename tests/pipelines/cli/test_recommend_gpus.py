@@ -117,6 +117,8 @@ def test_a_node_trains_on_all_of_its_gpus(stepcast: Stepcast, home: Path, asked:
     assert not {"p5.48xlarge", "g5.12xlarge", "p3.8xlarge"} & single
     alone = answered(stepcast, "--devices-per-node", "1")
     assert {"p5.48xlarge", "g5.12xlarge", "p3.8xlarge"} <= types_of_single(alone)
+    nodes = [candidate["nodes"] for candidate in alone["candidates"]]
+    assert len(nodes) == len(set(nodes)), "the only replica is the device by itself"
 
 
 def test_choice_alternatives_and_rules_follow_from_the_candidates(
