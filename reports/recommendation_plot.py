@@ -60,7 +60,9 @@ def of_all_systems(found: DecisionAnswer, name: str | None = None) -> Figure:
         others=[_of_candidate(candidate, at) for candidate in found.candidates],
         front=[_of_candidate(one, at) for one in found.front],
         rules={
-            name: _of_candidate(one, at) for name, one in found.rules.items() if one is not None
+            "cheapest an hour" if name == "cheapest" else name: _of_candidate(one, at)
+            for name, one in found.rules.items()
+            if one is not None
         },
         choice=None if choice is None else _of_candidate(choice, at),
         chooser="choice",

@@ -41,7 +41,7 @@ _RATIOS = {
 }
 """Columns of query time_ratios that count here."""
 _LEVEL = 0.1
-"""An answer has the interval of this level on either side, unless --late asks for another."""
+"""An answer has the interval of this level on either side, or of --late where that is less."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Evidence:
 
     @property
     def _needed(self) -> int:
-        return fewest_ratios(self.late or _LEVEL)
+        return fewest_ratios(interval_level(self.late))
 
 
 def errors_of_fit(one: ScenarioForecast) -> PastSystemErrors | None:
@@ -135,8 +135,8 @@ def read_evidence(
 
 
 def interval_level(late: float | None) -> float:
-    """Return the level of intervals."""
-    return late or _LEVEL
+    """Return the level of intervals: a tenth on either side, or less where less is asked for."""
+    return min(late or _LEVEL, _LEVEL)
 
 
 def _values(rows: pl.DataFrame, is_other_day: bool) -> Sequence[float]:

@@ -46,7 +46,7 @@ class JobQuestion(Record):
     """
 
     dnn: str
-    samples: int = Field(ge=1)
+    samples: int = Field(ge=1, le=10**15)
     framework: Literal["tensorflow", "pytorch"] | None = None
     image_size: int | None = Field(default=None, ge=0)
     global_batch: int | None = Field(default=None, ge=1)

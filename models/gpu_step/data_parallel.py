@@ -82,7 +82,7 @@ class Exchange:
 
 def distributed_s(passes: Passes, exchange: Exchange, interference: Interference) -> float:
     """Return seconds of a step of DistributedDataParallel."""
-    slower = _straggling(exchange, interference)
+    slower = 1 + straggling_share(exchange, interference)
     forward_s = passes.passes_s * (1 - BACKWARD_SHARE) * slower
     backward_s = passes.passes_s * BACKWARD_SHARE * slower
     clock = reduced = forward_s
@@ -117,7 +117,7 @@ def sharded_s(passes: Passes, exchange: Exchange, interference: Interference) ->
     Gathers and scatters share a stream: while a unit works, the next one is gathered.
     """
     gathers_s = exchange.gathers_s
-    each_s = passes.passes_s * _straggling(exchange, interference) / len(gathers_s)
+    each_s = passes.passes_s * (1 + straggling_share(exchange, interference)) / len(gathers_s)
     forward = [(each_s * (1 - BACKWARD_SHARE), gather_s, 0.0) for gather_s in gathers_s]
     backward = [(each_s * BACKWARD_SHARE, gather_s, gather_s) for gather_s in reversed(gathers_s)]
     work = (forward + backward) * passes.accumulate
@@ -140,8 +140,9 @@ def _units(sizes_bytes: Sequence[float]) -> list[float]:
     return [sum(sizes_bytes[a:b]) for a, b in pairwise(bounds)]
 
 
-def _straggling(exchange: Exchange, interference: Interference) -> float:
-    return 1 + interference.straggling * log2(exchange.topology.ranks)
+def straggling_share(exchange: Exchange, interference: Interference) -> float:
+    """Return by which share of its passes the slowest of all GPUs takes longer."""
+    return interference.straggling * log2(exchange.topology.ranks)
 
 
 def _beside(work_s: float, beside_s: float, contention: float) -> float:

@@ -26,7 +26,14 @@ import polars as pl
 
 from models.gpu_step import collectives, gpu_time, host_time, scaling
 from models.gpu_step.collectives import Collectives, Topology
-from models.gpu_step.data_parallel import Exchange, Interference, Passes, distributed_s, sharded_s
+from models.gpu_step.data_parallel import (
+    Exchange,
+    Interference,
+    Passes,
+    distributed_s,
+    sharded_s,
+    straggling_share,
+)
 from models.gpu_step.device import Device, boards, device_of_node
 from models.gpu_step.gpu_time import GpuTime, Timing, Vector
 from models.gpu_step.host_time import HostTime, StepTiming, measured_hosts
@@ -120,11 +127,15 @@ def times_of(steps: Sequence[MeasuredStep], times: GpuTime) -> list[Vector]:
 
 @dataclass(frozen=True)
 class Parallel:
-    """What several GPUs need beyond a step of each; past errors `within` a node, `across` nodes."""
+    """What several GPUs need beyond a step of each; past errors `within` a node, `across` nodes.
+
+    `most_gpus` is of how many together scaling was judged at most.
+    """
 
     collectives: Collectives
     interference: Interference
     past: Mapping[str, PastErrors]
+    most_gpus: int = 1
 
     def fields(self) -> dict[str, Any]:
         """Return the fit for JSON."""
@@ -154,7 +165,8 @@ class Parallel:
             )
             for where, is_across in (("within", False), ("across", True))
         }
-        return cls(known, scaling.fit_interference(measured.scalings, known), past)
+        most_gpus = max((one.scaling.more.ranks for one in judged), default=1)
+        return cls(known, scaling.fit_interference(measured.scalings, known), past, most_gpus)
 
 
 @dataclass(frozen=True)
@@ -165,7 +177,9 @@ class StepForecast:
     alone: Step
     unknown_share: float
     step_s: float
+    optimizer_us: float
     exchange_s: float | None = None
+    straggling_share: float = 0.0
 
     @property
     def binds(self) -> str:
@@ -219,19 +233,26 @@ class GpuStepModel:
             if (where := _where(scenario)) is not None:
                 width = hypot(width, self._parallel.past[where].half_width)
             value = step.step_s
-            rows.append((scenario.scenario_id, value, value / exp(width), value * exp(width)))
+            low = value / exp(width)
+            if step.alone.binds == "host" and _node_type(scenario) not in self._hosts:
+                # The host of the public steps is slow; another may never be waited for.
+                low = min(low, step.alone.gpu_us * 1e-6 / exp(width))
+            rows.append((scenario.scenario_id, value, low, value * exp(width)))
         return pl.DataFrame(rows, ["scenario_id", "value", "low", "high"], orient="row")
 
     def detail(self, scenario: Scenario) -> Mapping[str, Any]:
         """Return what a forecast consists of.
 
         `binds` (gpu, host or exchange), `gpu_s` and `host_s` of a step of one GPU, `gpus` of all,
-        `alone_s` of a step of a GPU alone, `exchange_s` of all collectives (None: there are none),
+        `step_s` of all, `alone_s` of a GPU alone, `straggling_share` by which the slowest of all
+        takes longer, `most_gpus_judged` together anywhere, `exchange_s` of all collectives (None:
+        there are none),
         how wrong scaling was of sources that were left out (`scaling_percent`, `scaling_n`),
         whether that host is one of the node type that was `measured` or the one of the `public`
         steps (`host_rests_on`), `idle_share` of the other,
-        `free_batch_size` (to which batches cost nothing, where the host binds), `peak_bytes` that
-        PyTorch allocates, `needed_bytes` with fragmentation and context, `memory_bytes` of the GPU,
+        `free_batch_size` (to which batches at least cost nothing, where the host binds),
+        `peak_bytes` that PyTorch allocates, `needed_bytes` with fragmentation and context,
+        `memory_bytes` of the GPU,
         whether it `fits`, about the `largest_batch_size` that does, `unknown_share` of the GPU's
         time, what it `rests_on`, how wrong forecasts were of families (else devices) that were left
         out of the fit (`past_error_percent`, `past_n`), and the `costliest` operators.
@@ -240,15 +261,18 @@ class GpuStepModel:
         step = forecast.alone
         device, load = _device(scenario), scenario.workload
         memory, largest = _memory(scenario, device)
-        free = int(load.batch_size * step.host_us / step.gpu_us) if step.binds == "host" else None
+        free = _free_batch_size(forecast, load.batch_size)
         past, where = self._past_of(scenario), _where(scenario)
         of_scaling = None if where is None else self._parallel.past[where]
         return {
             "device": device.name,
             "binds": forecast.binds,
             "gpus": _ranks(scenario),
+            "step_s": forecast.step_s,
             "alone_s": step.step_us * 1e-6,
+            "straggling_share": forecast.straggling_share,
             "exchange_s": forecast.exchange_s,
+            "most_gpus_judged": self._parallel.most_gpus,
             "scaling_percent": of_scaling and of_scaling.percent,
             "scaling_n": of_scaling and of_scaling.n,
             "gpu_s": step.gpu_us * 1e-6,
@@ -335,9 +359,9 @@ class GpuStepModel:
         host = self._hosts.get(_node_type(scenario), self._host)
         alone = simulated(timed.work, us, host)
         alone_s = alone.step_us * 1e-6
-        if scenario.strategy.kind == "single":
-            return StepForecast(timed.work, alone, share, alone_s)
         optimizer_us = float(spent[timed.work.first_of_optimizer :].sum())
+        if scenario.strategy.kind == "single":
+            return StepForecast(timed.work, alone, share, alone_s, optimizer_us)
         optimizer_s = alone_s * optimizer_us / total if total else 0.0
         accumulate = scenario.workload.accumulate
         passes = Passes((alone_s - optimizer_s) / accumulate, optimizer_s, accumulate)
@@ -353,7 +377,8 @@ class GpuStepModel:
         else:
             exchange_s = sum(one for _, one in exchange.reductions)
             step_s = distributed_s(passes, exchange, interference)
-        return StepForecast(timed.work, alone, share, step_s, exchange_s)
+        slower = straggling_share(exchange, interference)
+        return StepForecast(timed.work, alone, share, step_s, optimizer_us, exchange_s, slower)
 
     def _us(self, scenario: Scenario) -> tuple[TimedWork, Vector]:
         """Return works and microseconds of each; those of all boards are forecast at once."""
@@ -377,6 +402,18 @@ class GpuStepModel:
             {"operator": name, "calls": int(calls), "gpu_s": us * 1e-6}
             for name, (us, calls) in most
         ]
+
+
+def _free_batch_size(forecast: StepForecast, batch_size: int) -> int | None:
+    """Return to which batch at least the host takes longer; None: it does not bind.
+
+    What the GPU takes grows with the batch but for the optimizer, and by less than that.
+    """
+    step = forecast.alone
+    if step.binds != "host":
+        return None
+    fixed_us = min(forecast.optimizer_us, step.host_us)
+    return int(batch_size * (step.host_us - fixed_us) / max(step.gpu_us - fixed_us, 1.0))
 
 
 def _node_type(scenario: Scenario) -> str:
@@ -433,15 +470,17 @@ def _work(scenario: Scenario) -> StepWork:
 def _memory(scenario: Scenario, device: Device) -> tuple[Memory, int]:
     """Return the most memory of a step, and about the largest batch that fits.
 
-    What grows with the batch is all that is neither parameters nor gradients.
+    What grows with the batch is all that is neither parameters, copies of them nor gradients.
     """
     load, trace = scenario.workload, _trace(scenario)
     sizes = [4 * size for size in trace.parameters]
     kind = scenario.strategy.kind
     distributed, shards = kind == "all_reduce", _ranks(scenario) if kind == "sharded" else 1
+    # Autocast keeps a copy of what it casts, whatever the batch.
+    cast_bytes = 2 * sum(trace.parameters) if load.precision in HALF else 0
     memory, empty = (
         peak_memory(sizes, alive, load.optimizer, distributed=distributed, shards=shards)
-        for alive in (trace.peak_bytes, 0)
+        for alive in (trace.peak_bytes, min(cast_bytes, trace.peak_bytes))
     )
     each = max(memory.allocated_bytes - empty.allocated_bytes, 1) / load.batch_size
     return memory, max(int(empty.room(device) / each), 0)
@@ -623,7 +662,7 @@ def _prepare(scenarios: Sequence[Scenario]) -> None:
 
 GPU_STEP = System(
     name="gpu_step",
-    version="4",
+    version="5",
     what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "source", "external", "sample"),

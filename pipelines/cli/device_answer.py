@@ -9,6 +9,7 @@ from typing import Any
 from forecasting.costs import examples_per_step, samples_per_s
 from forecasting.question import ScenarioForecast
 from pipelines.cli.tables import TableColumn, columns_of_terminal, print_text, table_lines
+from profilers.clusters.node_types import gpus
 from profilers.probe import STEP_TIME
 from studies.messages import count
 
@@ -116,7 +117,7 @@ def _cells(
     """Yield a row behind its node type."""
     assert one.value is not None
     yield _time(one.value)
-    yield "-" if one.low is None or one.high is None else _span(one.low, one.high)
+    yield "-" if one.low is None or one.high is None else _span(one.low, one.high, one.value)
     per_s = samples_per_s(one.scenario, one.metric.name, one.value)
     yield "-" if per_s is None else _number(per_s)
     samples = dataset_samples or _SAMPLES
@@ -143,20 +144,26 @@ def _under(one: ScenarioForecast, told: Mapping[str, Any]) -> Iterator[str]:
             f"{told['memory_bytes'] / _GIB:.1f}, of which a twentieth stays spare; "
             + (f"a batch of about {largest} does" if largest else "no batch does")
         )
+    each, there = one.scenario.strategy.devices_per_node, gpus(one.scenario.nodes[0].node_type)
+    if each < there:
+        yield f"trains on {each} of {there} GPUs; the price is of all"
     length = one.scenario.workload.sequence_length
     per_s = one.value and samples_per_s(one.scenario, one.metric.name, one.value)
     words = [f"{_number(per_s * length)} tokens/s"] if length and per_s else []
     words.append(f"GPU {_time(told['gpu_s'])}, host {_time(told['host_s'])}")
     if told["binds"] == "host" and told["fits"] and (free := told["free_batch_size"]):
-        words.append(f"larger batches are free until {free}")
+        words.append(f"larger batches are free until {free} at least")
     yield "; ".join(words)
     if told["exchange_s"]:
         percent, n = told["scaling_percent"], told["scaling_n"]
         past = "never judged" if percent is None else f"past error {percent:.0f} %, n = {n}"
         yield (
-            f"a GPU alone {_time(told['alone_s'])}, exchanges {_time(told['exchange_s'])}: scaling "
-            f"{100 * told['alone_s'] / (one.value or 1):.0f} %; {past}"
+            f"a GPU alone {_time(told['alone_s'])}, the slowest of {told['gpus']} "
+            f"{100 * told['straggling_share']:.0f} % longer, exchanges {_time(told['exchange_s'])}"
         )
+        yield f"scaling {100 * told['alone_s'] / told['step_s']:.0f} %; {past}"
+        if told["gpus"] > told["most_gpus_judged"]:
+            yield f"more GPUs than scaling was judged of: {told['most_gpus_judged']}"
 
 
 def _hosts(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
@@ -200,7 +207,9 @@ def _workload(one: ScenarioForecast) -> str:
 def _nodes(one: ScenarioForecast) -> str:
     """Return how many nodes of which type, and of how many GPUs where that is not all of one."""
     strategy, name = one.scenario.strategy, one.scenario.nodes[0].node_type
-    return name if strategy.workers == 1 else f"{strategy.workers} × {name}"
+    nodes = name if strategy.workers == 1 else f"{strategy.workers} × {name}"
+    speed_mbps = one.scenario.link_mbps
+    return nodes if speed_mbps is None else f"{nodes} at {speed_mbps / 1000:g} Gb/s"
 
 
 def _release(package: str) -> str | None:
@@ -217,10 +226,12 @@ def _time(seconds: float) -> str:
     return f"{seconds / (least_s or 1):.3g} {unit}"
 
 
-def _span(low: float, high: float) -> str:
-    """Return an interval in the unit of its end."""
-    unit = 1e3 if high < 1 else 1.0
-    return f"{low * unit:.3g}–{high * unit:.3g}"
+def _span(low: float, high: float, value: float) -> str:
+    """Return an interval in the unit of its value."""
+    unit_s = 1e-3
+    if value >= 1:
+        unit_s = next(least_s for least_s, _ in _UNITS if value >= least_s) or 1.0
+    return f"{low / unit_s:.3g}–{high / unit_s:.3g}"
 
 
 def _number(value: float) -> str:

@@ -97,7 +97,7 @@ def predict(
     ] = None,
     loader_samples_per_s: Annotated[
         float | None,
-        typer.Option(help="Samples a second that loading brings: a step waits for its own."),
+        typer.Option(help="Samples a second that loading brings all devices together."),
     ] = None,
     explain: Annotated[
         bool,
@@ -271,7 +271,8 @@ def _history(calibrate: str | None, *, dry_run: bool) -> "Warehouse":
     if not (home() / MAIN).exists():
         raise BadInput(
             f"nothing has been measured in {home()} yet; run a study first: `make demo` or "
-            "`stepcast run STUDY.yaml`"
+            "`stepcast run STUDY.yaml`; for GPUs, `stepcast load data/public` brings what others "
+            "measured"
         )
     keep_beside(home())
     if calibrate == ONE_NODE:

@@ -95,7 +95,10 @@ def warehouse_here() -> Warehouse:
         BadInput: there is none, or as `history_here`.
     """
     if not (home() / MAIN).exists():
-        raise BadInput(f"no warehouse in {home()} yet; run `make demo` or `stepcast run`")
+        raise BadInput(
+            f"no warehouse in {home()} yet; run `make demo` or `stepcast run`; for GPUs, `stepcast "
+            "load data/public` brings what others measured"
+        )
     if (reason := explain_unwritable(home())) is None:
         return Warehouse(home())
     print_text(f"the answer is not written to the ledger: {reason}", err=True)

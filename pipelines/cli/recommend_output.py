@@ -158,11 +158,13 @@ def _print_candidates(found: DecisionAnswer, rows: Sequence[tuple[str, Candidate
 
 
 def _short(span: Span, unit: str) -> str:
-    """Return a value with its interval behind it, of two digits."""
+    """Return a value with its interval behind it, of two digits if these are around the value."""
     value = f"{unit}{_digits(span.value, 3)}"
     if span.low is None or span.high is None:
         return value
-    return f"{value} ({_digits(span.low, 2)}–{_digits(span.high, 2)})"
+    holds = float(f"{span.low:.2g}") <= span.value <= float(f"{span.high:.2g}")
+    ends = (_digits(end, 2 if holds else 3) for end in (span.low, span.high))
+    return f"{value} ({'–'.join(ends)})"
 
 
 def _digits(value: float, digits: int) -> str:

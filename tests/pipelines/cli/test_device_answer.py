@@ -18,7 +18,10 @@ GIB = 2**30
 DETAIL: dict[str, Any] = {
     "binds": "host",
     "gpus": 1,
+    "step_s": 0.05,
     "alone_s": 0.05,
+    "straggling_share": 0.0,
+    "most_gpus_judged": 1,
     "exchange_s": None,
     "scaling_percent": None,
     "scaling_n": None,
@@ -72,13 +75,16 @@ def test_a_row_says_what_a_user_needs(
 ) -> None:
     """Two passes of two samples a step: 80 samples a second, 100,000 of them in 1,250 s."""
     monkeypatch.setenv("COLUMNS", "80")
-    _, label, titles, _, row, rests, waits, *_ = lines(forecast(), capsys, samples=100_000)
+    _, label, titles, _, row, rests, layout, waits, *_ = lines(forecast(), capsys, samples=100_000)
     assert label.startswith("small_cnn 16 words b2, bfloat16, adamw, 2 passes a step")
     assert titles.split() == "node type step 90 % in samples/s epoch $/epoch GiB binds".split()
     cells = ["gpu.mine", "50", "ms", "40–60", "80", "20.8", "min", "1.25", "10.0/24", "host"]
     assert row.split() == cells
     assert rests == "  rests on its data sheet and other GPUs' public data; past error 12 %, n = 7"
-    assert waits.endswith("1,280 tokens/s; GPU 20 ms, host 50 ms; larger batches are free until 5")
+    assert layout.startswith("  channels_last is forecast as contiguous")
+    assert waits.endswith(
+        "1,280 tokens/s; GPU 20 ms, host 50 ms; larger batches are free until 5 at least"
+    )
 
 
 def test_what_does_not_fit_says_what_does(capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,12 +126,16 @@ def test_a_step_waits_for_its_data(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_gpus_that_train_together_say_how_they_scale(capsys: pytest.CaptureFixture[str]) -> None:
-    one = forecast(gpus=8, alone_s=0.04, exchange_s=0.02, scaling_percent=7.2, scaling_n=87)
+    one = forecast(
+        gpus=8, alone_s=0.04, exchange_s=0.02, straggling_share=0.06, scaling_percent=7.2,
+        scaling_n=87, most_gpus_judged=4,
+    )  # fmt: skip
     strategy = Strategy(kind="all_reduce", workers=2, devices_per_node=4)
     group = NodeGroup(role="worker", node_type="gpu.mine", count=2)
     asked = one.scenario.model_copy(update={"strategy": strategy, "nodes": (group,)})
     _, _, titles, _, row, *under = lines(replace(one, scenario=asked), capsys)
     assert titles.split()[:3] == ["nodes", "GPUs", "step"]
     assert row.split()[:5] == ["2", "×", "gpu.mine", "8", "50"]
-    scales = "  a GPU alone 40 ms, exchanges 20 ms: scaling 80 %; past error 7 %, n = 87"
-    assert scales in under
+    assert "  a GPU alone 40 ms, the slowest of 8 6 % longer, exchanges 20 ms" in under
+    assert "  scaling 80 %; past error 7 %, n = 87" in under
+    assert "  more GPUs than scaling was judged of: 4" in under
