@@ -92,6 +92,14 @@ class ScenarioForecast:
         return self.detail is None or bool(self.detail.get("fits", True))
 
     @property
+    def fitting_batch(self) -> str:
+        """Which batch fits into memory where this one does not, as far as the system tells."""
+        largest = (self.detail or {}).get("largest_batch_size")
+        if largest:
+            return f"a batch of about {largest} does"
+        return "no batch does" if self.scenario.workload.batch_size == 1 else "a smaller one may"
+
+    @property
     def usd_per_million_samples(self) -> float | None:
         """What a million samples cost, as forecast; None where the price or the value lacks."""
         if self.cost is None or self.value is None:

@@ -332,11 +332,11 @@ def count_refusals(found: ForecastAnswer) -> Counter[str]:
 
 def _nothing(found: ForecastAnswer, question: JobQuestion) -> str:
     """Say why there is no forecast: what most scenarios lack."""
-    if crowded := [one.detail for one in found.without_room if one.detail]:
-        least = min(crowded, key=lambda one: one["needed_bytes"] / one["memory_bytes"])
-        largest = max(one["largest_batch_size"] for one in crowded)
+    if crowded := [(one.detail, one) for one in found.without_room if one.detail]:
+        least, _ = min(crowded, key=lambda each: each[0]["needed_bytes"] / each[0]["memory_bytes"])
+        _, roomiest = max(crowded, key=lambda each: int(each[0]["largest_batch_size"]))
         needs = f"{least['needed_bytes'] / 2**30:.1f} of {least['memory_bytes'] / 2**30:.1f} GiB"
-        instead = f"a batch of about {largest} does" if largest else "no batch does"
+        instead = roomiest.fitting_batch
         return f"{question.dnn} has no room on any of these nodes: it needs {needs}; {instead}"
     reasons = count_refusals(found) or Counter(one.in_words for one in found.refused)
     told = "; ".join(text for text, _ in reasons.most_common(2))

@@ -234,7 +234,7 @@ class GpuStepModel:
                 width = hypot(width, self._parallel.past[where].half_width)
             value = step.step_s
             low = value / exp(width)
-            if step.alone.binds == "host" and _node_type(scenario) not in self._hosts:
+            if step.binds == "host" and _node_type(scenario) not in self._hosts:
                 # The host of the public steps is slow; another may never be waited for.
                 low = min(low, step.alone.gpu_us * 1e-6 / exp(width))
             rows.append((scenario.scenario_id, value, low, value * exp(width)))

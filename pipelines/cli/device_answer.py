@@ -138,11 +138,10 @@ def _under(one: ScenarioForecast, told: Mapping[str, Any]) -> Iterator[str]:
     if one.scenario.workload.memory_format == "channels_last":
         yield "channels_last is forecast as contiguous, and past errors are of such forecasts"
     if not told["fits"]:
-        largest = told["largest_batch_size"]
         yield (
             f"does not fit: {told['needed_bytes'] / _GIB:.1f} GiB of "
             f"{told['memory_bytes'] / _GIB:.1f}, of which a twentieth stays spare; "
-            + (f"a batch of about {largest} does" if largest else "no batch does")
+            + one.fitting_batch
         )
     each, there = one.scenario.strategy.devices_per_node, gpus(one.scenario.nodes[0].node_type)
     if each < there:
@@ -152,7 +151,7 @@ def _under(one: ScenarioForecast, told: Mapping[str, Any]) -> Iterator[str]:
     words = [f"{_number(per_s * length)} tokens/s"] if length and per_s else []
     words.append(f"GPU {_time(told['gpu_s'])}, host {_time(told['host_s'])}")
     if told["binds"] == "host" and told["fits"] and (free := told["free_batch_size"]):
-        words.append(f"larger batches are free until {free} at least")
+        words.append(f"batches are free at least until {free}")
     yield "; ".join(words)
     if told["exchange_s"]:
         percent, n = told["scaling_percent"], told["scaling_n"]
@@ -160,6 +159,7 @@ def _under(one: ScenarioForecast, told: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"a GPU alone {_time(told['alone_s'])}, the slowest of {told['gpus']} "
             f"{100 * told['straggling_share']:.0f} % longer, exchanges {_time(told['exchange_s'])}"
+            + ("" if (mbps := one.scenario.link_mbps) is None else f" at {mbps / 1000:g} Gb/s")
         )
         yield f"scaling {100 * told['alone_s'] / told['step_s']:.0f} %; {past}"
         if told["gpus"] > told["most_gpus_judged"]:
@@ -207,9 +207,7 @@ def _workload(one: ScenarioForecast) -> str:
 def _nodes(one: ScenarioForecast) -> str:
     """Return how many nodes of which type, and of how many GPUs where that is not all of one."""
     strategy, name = one.scenario.strategy, one.scenario.nodes[0].node_type
-    nodes = name if strategy.workers == 1 else f"{strategy.workers} × {name}"
-    speed_mbps = one.scenario.link_mbps
-    return nodes if speed_mbps is None else f"{nodes} at {speed_mbps / 1000:g} Gb/s"
+    return name if strategy.workers == 1 else f"{strategy.workers} × {name}"
 
 
 def _release(package: str) -> str | None:
@@ -231,7 +229,9 @@ def _span(low: float, high: float, value: float) -> str:
     unit_s = 1e-3
     if value >= 1:
         unit_s = next(least_s for least_s, _ in _UNITS if value >= least_s) or 1.0
-    return f"{low / unit_s:.3g}–{high / unit_s:.3g}"
+    return "–".join(
+        f"{end:.0f}" if end >= 100 else f"{end:.3g}" for end in (low / unit_s, high / unit_s)
+    )
 
 
 def _number(value: float) -> str:

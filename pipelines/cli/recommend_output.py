@@ -272,8 +272,9 @@ def _rooms(found: DecisionAnswer) -> Iterator[str]:
         told = [forecast.detail or {} for forecast in forecasts]
         needs = sorted({f"{each['needed_bytes'] / _GIB:.1f}" for each in told}, key=float)
         there = told[0]["memory_bytes"] / _GIB
-        largest = max(each["largest_batch_size"] for each in told)
-        does = f"a batch of about {largest} does" if largest else "no batch does"
+        does = max(
+            forecasts, key=lambda one: (one.detail or {})["largest_batch_size"]
+        ).fitting_batch
         if (batch_size, device) in sharded:
             does = "it fits where enough GPUs share the parameters"
         types = dict.fromkeys(
