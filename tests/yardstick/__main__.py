@@ -67,7 +67,10 @@ def main() -> int:
 
 
 def _alike(then: list[str], now: list[str]) -> bool:
-    """Return whether cells are equal; figures may differ by their last digit, as processors do."""
+    """Return whether cells are equal; figures may differ as processors do.
+
+    That is by their last digit, or by a fiftieth: of what is fitted in steps, the last one differs.
+    """
     before, after = (
         [part for cell in cells for part in _FIGURE.split(cell)] for cells in (then, now)
     )
@@ -76,7 +79,7 @@ def _alike(then: list[str], now: list[str]) -> bool:
         or (
             _FIGURE.fullmatch(one) is not None
             and _FIGURE.fullmatch(other) is not None
-            and abs(float(one) - float(other)) < 0.15
+            and abs(float(one) - float(other)) < max(0.15, 0.02 * float(one))
         )
         for one, other in zip(before, after, strict=True)
     )
