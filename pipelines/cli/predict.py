@@ -196,6 +196,7 @@ def predict(
             listed = of_options(options) if file is None else of_file(file, options)
             curves = curves_of(listed, file)
             warehouse = _history(calibrate, dry_run=dry_run)
+    _check_devices(curves)
     steps = _steps(calibrate, curves, _backend(backend), host, warehouse)
     answer = predict_corrected(
         warehouse,
@@ -231,6 +232,23 @@ def predict(
             dataset_samples=dataset_samples,
             explain=explain,
         )
+
+
+def _check_devices(curves: Sequence["Curve"]) -> None:
+    """Refuse more GPUs of a node than it has, if that is so of all that is asked about.
+
+    Raises:
+        BadInput: naming a node type.
+    """
+    from profilers.clusters.node_types import gpus
+
+    lacking = [
+        next((name for name in curve.worker if 0 < gpus(name) < curve.devices_per_node), None)
+        for curve in curves
+    ]
+    if lacking and (name := lacking[0]) is not None and all(lacking):
+        asked = curves[0].devices_per_node
+        raise BadInput(f"devices_per_node: {asked} of each node, but {name} has {gpus(name)}")
 
 
 def _steps(

@@ -121,6 +121,17 @@ def test_a_node_trains_on_all_of_its_gpus(stepcast: Stepcast, home: Path, asked:
     assert len(nodes) == len(set(nodes)), "the only replica is the device by itself"
 
 
+def test_more_gpus_than_a_node_has_are_one_line(stepcast: Stepcast, home: Path) -> None:
+    """Of several node types the others are answered."""
+    words = ["--dnn", "small_cnn", "--framework", "pytorch", "--image-size", "32", "--batch-size"]
+    words += ["8", "--workers", "1", "--devices-per-node", "8", "--worker"]
+    refused = stepcast("predict", *words, "g5.12xlarge")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == "stepcast: devices_per_node: 8 of each node, but g5.12xlarge has 4\n"
+    both = stepcast("predict", *words, "g5.12xlarge,g5.48xlarge")
+    assert both.code == 0 and "g5.48xlarge" in both.out
+
+
 def test_choice_alternatives_and_rules_follow_from_the_candidates(
     stepcast: Stepcast, home: Path, asked: Asked
 ) -> None:
