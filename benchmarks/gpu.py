@@ -268,14 +268,8 @@ def _regnets(left_out: Forecasts, measured: Measurements, times: GpuTime) -> Ite
     """
     known = [(one, passes_us(one, times)) for one in measured.passes if one.source == "pycls"]
     for what, found in (("V100 left out", left_out), ("V100 timed by others", known)):
-        if not found:
-            continue
-        plain = [_passes_roofline(one) / one.passes_us - 1 for one, _ in found]
-        yield _figure(
-            f"pycls, {what}: passes of RegNets, float32",
-            [us / one.passes_us - 1 for one, us in found],
-            beside=f"roofline {_mean(plain):.1f} %",
-        )
+        if found:
+            yield _beside_roofline(f"pycls, {what}: passes of RegNets, float32", found)
 
 
 def _timm(forecasts: Forecasts) -> Iterator[Figure]:
@@ -283,11 +277,8 @@ def _timm(forecasts: Forecasts) -> Iterator[Figure]:
     for what, is_vit in (("CNNs", False), ("ViTs", True)):
         ours = [(one, us) for one, us in forecasts if one.model.startswith("vit") == is_vit]
         if ours:
-            plain = [_passes_roofline(one) / one.passes_us - 1 for one, _ in ours]
-            yield _figure(
-                f"timm, RTX 3090 by its data sheet: steps of {what}, float16",
-                [us / one.passes_us - 1 for one, us in ours],
-                beside=f"roofline {_mean(plain):.1f} %",
+            yield _beside_roofline(
+                f"timm, RTX 3090 by its data sheet: steps of {what}, float16", ours
             )
 
 
@@ -295,26 +286,28 @@ def _passes(by_device: Forecasts, by_model: Forecasts) -> Iterator[Figure]:
     for what, found, goal in (("device", by_device, "12 %"), ("model", by_model, "8 %")):
         for mode, words in (("inf", "inference"), ("train", "training on V100")):
             ours = [(one, us) for one, us in found if one.mode == mode]
-            plain = [_passes_roofline(one) / one.passes_us - 1 for one, _ in ours]
             rows = [
                 (us / one.passes_us - 1, published_us / one.passes_us - 1)
                 for one, us in ours
                 if (published_us := one.published_us.get("neusight"))
             ]
-            beside = f"roofline {_mean(plain):.1f} %"
+            published = ""
             if rows:
-                nearer = sum(abs(error) < abs(published) for error, published in rows)
-                theirs = _mean(published for _, published in rows)
-                beside += (
+                nearer = sum(abs(error) < abs(theirs) for error, theirs in rows)
+                theirs = _mean(error for _, error in rows)
+                published = (
                     f", NeuSight's own {theirs:.1f} % (n = {len(rows)}; "
                     f"ours is nearer in {nearer} rows)"
                 )
-            yield _figure(
-                f"neusight, each {what} left out: {words}",
-                [us / one.passes_us - 1 for one, us in ours],
-                goal,
-                beside=beside,
-            )
+            judged = f"neusight, each {what} left out: {words}"
+            yield _beside_roofline(judged, ours, goal, published)
+
+
+def _beside_roofline(judged: str, forecasts: Forecasts, goal: str = "", others: str = "") -> Figure:
+    """Return how wrong forecasts of passes are, beside peaks and bandwidth alone, and `others`."""
+    plain = [_passes_roofline(one) / one.passes_us - 1 for one, _ in forecasts]
+    errors = [us / one.passes_us - 1 for one, us in forecasts]
+    return _figure(judged, errors, goal, beside=f"roofline {_mean(plain):.1f} %{others}")
 
 
 def _passes_roofline(one: MeasuredPasses) -> float:

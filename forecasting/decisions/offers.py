@@ -164,14 +164,15 @@ def read_offers(
     spot = {price.node_type: price.region for price in prices if price.market == "spot"}
     if not spot:
         return RegionOffers(prices, {})
-    (region,) = set(spot.values())
     history = warehouse.query("price_history", market="spot").filter(
-        pl.col("node_type").is_in(list(spot)),
-        pl.col("region").eq_missing(pl.lit(region, pl.String)),
         pl.col("known_from") <= as_of,
         ~pl.col("backend").is_in(["published", "declared"]),
     )
-    of_types = {name: history.filter(node_type=name) for name in spot}
+    # A price that names no region is of all of them: types need not agree.
+    of_types = {
+        name: history.filter(pl.col("region").eq_missing(pl.lit(region, pl.String)), node_type=name)
+        for name, region in spot.items()
+    }
     zones = {name: _zones(rows) for name, rows in of_types.items()}
     return RegionOffers(prices, dict(_preemptions(question, prices, known, of_types)), zones)
 

@@ -123,6 +123,17 @@ def test_prices_that_were_seen_later_do_not_count(warehouse: Warehouse, tmp_path
     assert on(Warehouse(home), hours=30).preemptions[WORKER][1].startswith("3 rises")
 
 
+def test_a_price_without_a_region_goes_with_those_of_any(warehouse: Warehouse) -> None:
+    """Srift's table 4 names no region of its spot prices."""
+    question = QUESTION.model_copy(update={"server": None})
+    capacity = {WORKER: 4, "p3.8xlarge": 1}
+    offered = read_offers(warehouse, question, capacity, "spot", START + timedelta(hours=9))
+    regions = {price.node_type: price.region for price in offered.prices}
+    assert regions == {WORKER: "east", "p3.8xlarge": None}
+    zones = {name: [prices.zone for prices in found] for name, found in offered.zones.items()}
+    assert zones == {WORKER: ["east-a"], "p3.8xlarge": []}
+
+
 def test_a_rate_that_is_given_counts(warehouse: Warehouse) -> None:
     given = on(warehouse, QUESTION.model_copy(update={"preemptions_per_node_hour": 0.25}))
     assert given.preemptions[WORKER] == (0.25, "as given")
