@@ -60,7 +60,7 @@ def _name(file: Path) -> str | None:
 
 def all_definitions(with_resources: Mapping[str, object], *files: Path) -> Definitions:
     """Return everything: definitions of studies, prices, the fleet, and of other sites' runs."""
-    sensors = Definitions(sensors=[fleet.sensor(), notification.sensor()])
+    sensors = Definitions(sensors=[fleet.sensor(), *notification.sensors()])
     own = price_definitions(), embedder_definitions(), fleet_assets.definitions()
     beside = *own, reaping_definitions(), receiving_definitions(), sensors
     return study_definitions(with_resources, *files, beside=beside)

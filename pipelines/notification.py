@@ -1,4 +1,4 @@
-"""Telling people outside of failed runs, through a webhook that an environment variable names.
+"""Telling people outside of failed runs and drift, through a webhook that a variable names.
 
 What they are told never holds a secret, and neither do the errors of telling: the path of the
 webhook is left out of every message.
@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from urllib.parse import urlsplit
@@ -18,9 +18,14 @@ from dagster import (
     DefaultSensorStatus,
     RunFailureSensorContext,
     SensorDefinition,
+    SensorEvaluationContext,
+    SkipReason,
     run_failure_sensor,
 )
+from dagster import sensor as dagster_sensor
 
+from fleet.history import Alarm, confirmed_alarms
+from warehouse.home import home
 from warehouse.records import BadInput
 
 WEBHOOK = "STEPCAST_WEBHOOK"
@@ -131,9 +136,14 @@ UI = "STEPCAST_UI"
 _LONGEST = 400
 
 
-def sensor() -> SensorDefinition:
-    """Return the sensor that tells of failed runs; it is on where somebody is to be told."""
-    return failures(_configured())
+def sensors() -> list[SensorDefinition]:
+    """Return what tells of failed runs and of drift; they are on where somebody is to be told."""
+    webhook = _configured()
+    return [failures(webhook), drift(webhook)]
+
+
+def _status(webhook: Webhook | None) -> DefaultSensorStatus:
+    return DefaultSensorStatus.RUNNING if webhook else DefaultSensorStatus.STOPPED
 
 
 def failures(webhook: Webhook | None) -> SensorDefinition:
@@ -143,7 +153,7 @@ def failures(webhook: Webhook | None) -> SensorDefinition:
         name="tell_of_failures",
         description="Tells a webhook of every failed run: docs/changes.md.",
         monitor_all_code_locations=True,
-        default_status=DefaultSensorStatus.RUNNING if webhook else DefaultSensorStatus.STOPPED,
+        default_status=_status(webhook),
     )
     def tell_of_failures(context: RunFailureSensorContext) -> None:
         if webhook is None:
@@ -169,9 +179,13 @@ def notification_of_failure(run: DagsterRun, error: str, ui: str | None) -> Noti
             "partition": partition,
             "error": error,
             "run": run.run_id,
-            "link": f"{(ui or 'http://localhost:3000').rstrip('/')}/runs/{run.run_id}",
+            "link": _link(f"runs/{run.run_id}", ui),
         },
     )
+
+
+def _link(page: str, ui: str | None) -> str:
+    return f"{(ui or 'http://localhost:3000').rstrip('/')}/{page}"
 
 
 def _error(context: RunFailureSensorContext) -> str:
@@ -192,6 +206,63 @@ def _error(context: RunFailureSensorContext) -> str:
 def _line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+# What tells of drift: a sensor too, for an alarm fails no run.
+#
+# Its cursor is the number of the load of the last alarm that was told.
+
+
+def drift(webhook: Webhook | None) -> SensorDefinition:
+    """Return a sensor that tells a webhook of every confirmed alarm; off where there is none."""
+
+    @dagster_sensor(
+        name="tell_of_drift",
+        description="Tells a webhook when a node type has changed, and when that has ended: "
+        "docs/changes.md.",
+        minimum_interval_seconds=60,
+        default_status=_status(webhook),
+    )
+    def tell_of_drift(context: SensorEvaluationContext) -> SkipReason:
+        if webhook is None:
+            return SkipReason("STEPCAST_WEBHOOK names no webhook")
+        alarms = confirmed_alarms(home())
+        newest = max((alarm.sequence for alarm in alarms), default=0)
+        # What is older than this sensor is no news, and a history made anew has other numbers.
+        told = newest if context.cursor is None else min(int(context.cursor), newest)
+        count = 0
+        for alarm in alarms:
+            if alarm.sequence <= told:
+                continue
+            notice = notification_of_drift(alarm, os.environ.get(UI))
+            if not send_notification(notice, webhook, context.log.warning):
+                break  # the next look tells it again
+            told, count = alarm.sequence, count + 1
+        context.update_cursor(str(told))
+        return SkipReason(f"{count} alarms told, {_untold(alarms, told)} left")
+
+    return tell_of_drift
+
+
+def _untold(alarms: Sequence[Alarm], told: int) -> int:
+    return sum(alarm.sequence > told for alarm in alarms)
+
+
+def notification_of_drift(alarm: Alarm, ui: str | None) -> Notification:
+    """Return what people are told of an alarm: node type, where, what changed, and a link."""
+    what = "is as it was before its change" if alarm.ended else "has changed"
+    return Notification(
+        f"Stepcast: {alarm.node_type} {what}",
+        {
+            "node_type": alarm.node_type,
+            "backend": alarm.backend,
+            "host": alarm.host_id,
+            "state": "ended" if alarm.ended else "changed",
+            "changes": str(alarm),
+            "raised_at": f"{alarm.raised_at:%Y-%m-%d %H:%M} UTC",
+            "link": _link("assets/fleet/condition", ui),
+        },
+    )
 
 
 def _configured() -> Webhook | None:

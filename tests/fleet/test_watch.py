@@ -3,8 +3,10 @@
 import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from dagster import build_sensor_context
 
 from fleet import watch as fleet_watch
 from fleet.history import drifted_at, judged_probes, last_judgements
@@ -12,9 +14,11 @@ from fleet.members import add
 from fleet.readings import METRICS
 from fleet.schedule import agenda, probes, watches
 from fleet.watch import watch
+from pipelines.notification import Webhook, drift
 from profilers.watch import probe
 from tests.fleet.made import NODE_TYPE, NOW, member, watched
 from tests.fleet.paper_watch import SLOW, STEPS, PaperWatch, Told, alarms, land_probe, night
+from tests.pipelines.receivers import WebServer, serving
 from warehouse.landing import landed_runs
 from warehouse.records import ProbeFailed, Run
 from warehouse.warehouse import Warehouse
@@ -166,6 +170,44 @@ def test_the_end_of_a_change_is_news_too(warehouse: Warehouse, paper: PaperWatch
     *_, first, _ = landed(warehouse)
     assert set(drifted_at(warehouse.home).values()) == {first.started_at}
     assert judged_probes(warehouse.home).changes[first.run_id].ended
+
+
+def test_a_webhook_hears_once_of_a_change_and_of_its_end(
+    warehouse: Warehouse, paper: PaperWatch
+) -> None:
+    cursor: str | None = None
+
+    def look(server: WebServer) -> list[dict[str, Any]]:
+        """Return what the sensor posts when the daemon wakes it."""
+        nonlocal cursor
+        server.posted.clear()
+        webhook = Webhook(f"http://127.0.0.1:{server.server_port}/hook")
+        context = build_sensor_context(cursor=cursor)
+        drift(webhook)(context)
+        cursor = context.cursor
+        return [content for _, content in server.posted]
+
+    with serving(WebServer()) as server:
+        assert look(server) == [], "nothing has changed yet"
+        paper.ahead = [SLOW]
+        night(warehouse, OF)
+        assert look(server) == [], "no second probe confirmed it"
+        paper.ahead = [SLOW] * 2
+        night(warehouse, OF)
+        server.status = 500
+        assert len(look(server)) == 1
+        server.status = 204
+        (told,) = look(server)
+        assert told["title"] == f"Stepcast: {NODE_TYPE} has changed"
+        assert (told["node_type"], told["state"]) == (NODE_TYPE, "changed")
+        assert "50.0 % worse" in told["changes"]
+        assert look(server) == [], "told once, though it lasts"
+        night(warehouse, OF)
+        (told,) = look(server)
+        assert told["title"] == f"Stepcast: {NODE_TYPE} is as it was before its change"
+        assert look(server) == []
+        cursor = None
+        assert look(server) == [], "a sensor that begins now tells no old news"
 
 
 def test_a_probe_of_a_process_that_died_is_judged_without_probing(

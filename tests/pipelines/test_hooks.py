@@ -124,5 +124,6 @@ def test_it_is_off_until_somebody_is_named(
     webhook: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("STEPCAST_WEBHOOK", webhook)
-    assert notification.sensor().default_status == DefaultSensorStatus.STOPPED
+    stopped = {sensor.default_status for sensor in notification.sensors()}
+    assert stopped == {DefaultSensorStatus.STOPPED}
     assert ("nobody is told of failures" in caplog.text) == bool(webhook)

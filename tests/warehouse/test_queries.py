@@ -536,8 +536,9 @@ def test_the_last_judgement_names_what_was_confirmed(told: "Maker") -> None:
     assert (row["node_type"], row["metric"]) == ("emu.avx2.1c", "watch_step_time_s")
     assert row["change_percent"] == pytest.approx(50)
     assert (row["alarm"], row["confirmed"]) == (True, True)
-    (changed,) = told.warehouse.query("last_alarms").to_dicts()
-    assert (changed["node_type"], changed["drifted_at"]) == ("emu.avx2.1c", at(30))
+    (alarm,) = told.warehouse.query("confirmed_alarms").to_dicts()
+    assert (alarm["node_type"], alarm["raised_at"]) == ("emu.avx2.1c", at(30))
+    assert (alarm["ended"], len(alarm["changes"])) == (False, 1)
 
 
 def test_a_probe_has_been_judged_if_it_confirmed_another(told: "Maker") -> None:
