@@ -12,6 +12,7 @@ from dagster import (
 )
 from pydantic import Field
 
+from assets.home_lock import PRIORITY_TAG
 from assets.metadata import OWNERS, of_table
 from assets.resources import WarehouseResource
 from studies.messages import Progress
@@ -95,6 +96,9 @@ def reaped(warehouse: WarehouseResource, progress: ResourceParam[Progress]) -> M
 def reaping_definitions() -> Definitions:
     """Return the asset and its job."""
     job = define_asset_job(
-        REAP_JOB, selection=[reaped], description="End what dead processes rented."
+        REAP_JOB,
+        selection=[reaped],
+        tags={PRIORITY_TAG: "10"},  # every minute of waiting costs
+        description="End what dead processes rented.",
     )
     return Definitions(assets=[reaped], jobs=[job])

@@ -29,6 +29,7 @@ from dagster import (
 )
 from pydantic import PrivateAttr
 
+from assets.home_lock import PRIORITY_TAG
 from assets.measurements import POOL, load, profile_figures, table_of
 from assets.metadata import OWNERS, comments, of_frame, of_rows, of_table
 from assets.resources import WarehouseResource, own_turn
@@ -306,7 +307,7 @@ JOBS = tuple(
         name,
         selection=selected,
         executor_def=in_process_executor,
-        tags=MEASURES,
+        tags={**MEASURES, PRIORITY_TAG: "-1"},  # what somebody asks for goes first
         description=f"{description} {ADD}",
     )
     for name, description, selected in (

@@ -12,6 +12,8 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_fix
 from profilers.clusters import owner
 
 OWNER_TAG = "stepcast/owner"
+PRIORITY_TAG = "dagster/priority"
+"""Runs with a larger one leave the queue first; 0 if not given."""
 _POLL_S = 1.0
 _UNDER_WAY = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 UNFINISHED = [DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, *_UNDER_WAY]

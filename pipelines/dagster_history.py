@@ -1,16 +1,30 @@
-"""Dagster's own history, kept in the home: one for the command line and for the web interface."""
+"""Dagster's own history: one for the command line and for the web interface.
+
+It is kept in the home, in SQLite, unless a variable names a database of PostgreSQL.
+"""
 
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
+from urllib.parse import urlsplit
 
 import yaml
 from dagster import DagsterInstance
 
 from warehouse.documents import read_document
 from warehouse.durable_files import remove, temporary
+from warehouse.records import BadInput
+
+MODULE = "pipelines.definitions"
+"""What Dagster loads; its pages name the code by it, however it is served."""
+POSTGRES = "STEPCAST_POSTGRES"
+"""Names the database that holds the history of this home and of no other."""
+_DRIVER = "postgresql+psycopg2"
+_IN_POSTGRES = {"postgres": {"postgres_url": {"env": POSTGRES}}}
+"""What the password is in is the environment, and no file."""
 
 _RELATIVE = ".stepcast/dagster"
 """Where the checkout's dagster.yaml keeps history, relative to the working directory."""
@@ -26,8 +40,12 @@ def prepare(home: Path) -> None:
     """Write `home`/dagster.yaml, and make `home` the DAGSTER_HOME of this process.
 
     It is the checkout's file with absolute paths, so that the working directory does not matter.
+
+    Raises:
+        BadInput: the history is in PostgreSQL, and cannot be reached as the environment is.
     """
     home.mkdir(parents=True, exist_ok=True)
+    _check_postgres(home / "dagster.yaml")
     _write(home / "dagster.yaml", _settings(home))
     os.environ["DAGSTER_HOME"] = str(home)
 
@@ -45,12 +63,40 @@ def instance(home: Path) -> Iterator[DagsterInstance]:
         yield opened
 
 
+def workspace(home: Path, host: str, port: int) -> Path:
+    """Write where the service is that serves our code, and return the file."""
+    path = home / "workspace.yaml"
+    server = {"host": host, "port": port, "location_name": MODULE}
+    _write(path, {"load_from": [{"grpc_server": server}]})
+    return path
+
+
 def _settings(home: Path) -> Mapping[str, object]:
     settings = cast(
         Mapping[str, object],
         read_document(_SETTINGS, "Dagster's settings"),
     )
-    return {key: _absolute(value, home / "dagster") for key, value in settings.items()}
+    here = {key: _absolute(value, home / "dagster") for key, value in settings.items()}
+    return {**here, "storage": _IN_POSTGRES} if os.environ.get(POSTGRES) else here
+
+
+def _check_postgres(written: Path) -> None:
+    """Refuse a variable that names no database, and to begin another history beside one."""
+    url = os.environ.get(POSTGRES)
+    if not url:
+        if written.exists() and POSTGRES in written.read_text():
+            raise BadInput(
+                f"the runs of this home are in PostgreSQL: set {POSTGRES} as its services have it "
+                f"(docs/services.md), or remove {written} to begin a new history in the home"
+            )
+        return
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgresql", _DRIVER) or not parts.path.strip("/"):
+        raise BadInput(f"{POSTGRES}: expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
+    if find_spec("dagster_postgres") is None:
+        raise BadInput(f"{POSTGRES} needs a package: pip install 'stepcast[services]'")
+    # SQLAlchemy takes another driver unless one is named, and Dagster comes with this one.
+    os.environ[POSTGRES] = parts._replace(scheme=_DRIVER).geturl()
 
 
 def _absolute(setting: object, folder: Path) -> object:

@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import suppress
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -62,24 +63,68 @@ def networks() -> None:
             print_text(f"  {name}  (images of {smallest} px or more)")
 
 
-def ui(port: Annotated[int, typer.Option(help="Where it listens.")] = 3000) -> None:
+class Part(StrEnum):
+    """What a service manager starts one by one."""
+
+    CODE = "code"
+    DAEMON = "daemon"
+    WEB = "web"
+
+
+def ui(
+    port: Annotated[int, typer.Option(help="Where it listens.")] = 3000,
+    host: Annotated[str, typer.Option(help="Address on which it listens.")] = "127.0.0.1",
+    only: Annotated[
+        Part | None,
+        typer.Option(
+            help="Start one of its three services alone, for a service manager: code (executes "
+            "runs), daemon (queue, schedules, sensors) or web."
+        ),
+    ] = None,
+    code: Annotated[
+        str, typer.Option(help="With --only: HOST:PORT of the service code.")
+    ] = "127.0.0.1:4266",
+) -> None:
     """Start Dagster's web interface on everything that ran; Ctrl-C ends it.
 
+    Anybody who reaches it may do everything: docs/services.md.
+
     Example: stepcast ui --port 3001
+
+    Example: stepcast ui --only daemon
     """
     from assets.sites import report_landed
     from pipelines import dagster_history
     from warehouse.home import CHECKOUT, home
     from warehouse.records import BadInput
 
-    with dagster_history.instance(home()) as instance, suppress(BadInput):
-        report_landed(instance, home())
+    code_host, _, code_port = code.rpartition(":")
+    if not code_host or not code_port.isdecimal():
+        raise BadInput(f"--code: expected HOST:PORT, found {code!r}")
+    if only in (None, Part.CODE):
+        with dagster_history.instance(home()) as instance, suppress(BadInput):
+            report_landed(instance, home())
     dagster_history.prepare(home())
     os.environ["STEPCAST_HOME"] = str(home())
-    module = ["-m", "pipelines.definitions", "--working-directory", str(CHECKOUT)]
-    # Its successor, `dg dev`, is a tool for developers, which users need not have.
-    quiet = ["-W", "ignore:Function `dev_command` is superseded"]
-    command = [sys.executable, *quiet, "-m", "dagster", "dev", *module, "--port", str(port)]
-    typer.echo(f"http://127.0.0.1:{port} shows the history in {home()}", err=True)
+    module = ["-m", dagster_history.MODULE, "--working-directory", str(CHECKOUT)]
+    listens = ["--host", host, "--port", str(port)]
+    if only is None:
+        # Its successor, `dg dev`, is a tool for developers, which users need not have.
+        quiet = ["-W", "ignore:Function `dev_command` is superseded"]
+        command = [*quiet, "-m", "dagster", "dev", *module, *listens]
+    elif only is Part.CODE:
+        listens = ["--host", host, "--port", code_port]
+        command = ["-m", "dagster", "code-server", "start", *module, *listens]
+    else:
+        workspace = ["-w", str(dagster_history.workspace(home(), code_host, int(code_port)))]
+        command = (
+            ["-m", "dagster._daemon", "run", *workspace]
+            if only is Part.DAEMON
+            else ["-m", "dagster_webserver", *workspace, *listens]
+        )
+    what = "the history" if only is None else f"{only} of the history"
+    typer.echo(
+        f"{what} in {home()}" + f": http://{host}:{port}" * (only in (None, Part.WEB)), err=True
+    )
     os.chdir(home())  # in the checkout Dagster would warn of the dagster.yaml there
-    os.execv(sys.executable, command)
+    os.execv(sys.executable, [sys.executable, *command])
