@@ -5,6 +5,7 @@
 #   RUN="--max-usd 5"            further options of `stepcast run`, for `make demo`
 #   ACCURACY="demo"               studies that `make accuracy` rebuilds; all unless given
 #   DATA=folder                  public measurements, for `make accuracy-external`
+#   VERSION=1.2.3                what `make release` makes; DRY_RUN=yes: without commit and tag
 #   PYTEST="-k links"            what `make test` passes to pytest, instead of running its tests
 
 BIN := .venv/bin
@@ -22,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TWO_CORES := --numprocesses 2 --dist worksteal --max-worker-restart 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all ui accuracy accuracy-external lint lock clean
+.PHONY: help setup demo test test-all ui accuracy accuracy-external lint lock audit release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +70,12 @@ lint: setup ## ruff, mypy and Dagster's own check, as continuous integration run
 
 lock: setup ## write requirements.lock from what .venv holds
 	scripts/lock.sh
+
+audit: setup ## ask a database of advisories about every locked package
+	$(BIN)/python scripts/audit.py
+
+release: setup ## check, build, try, commit and tag: VERSION=1.2.3, DRY_RUN=yes; nothing is pushed
+	$(BIN)/python scripts/release.py $(VERSION) $(if $(DRY_RUN),--dry-run)
 
 clean: ## remove .venv and caches; measurements in .stepcast stay
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build stepcast.egg-info

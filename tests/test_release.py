@@ -1,0 +1,74 @@
+"""What `make release` writes and refuses, and what `make audit` makes of a report."""
+
+import importlib.util
+from datetime import date
+from types import ModuleType
+
+import pytest
+
+from warehouse.home import CHECKOUT
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, CHECKOUT / f"scripts/{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RELEASE, AUDIT = script("release"), script("audit")
+NEXT = "9.1.0"
+HERE = {name: (CHECKOUT / name).read_text() for name in RELEASE.FILES}
+
+
+def changed(before: str, after: str) -> list[str]:
+    """Return the lines that a file has gained."""
+    known = before.splitlines()
+    return [line for line in after.splitlines() if line and line not in known]
+
+
+def test_a_release_changes_versions_and_one_heading() -> None:
+    there = RELEASE.with_version(HERE, NEXT, date(2027, 1, 2))
+    assert {name: changed(HERE[name], there[name]) for name in HERE} == {
+        "CHANGELOG.md": ["## 9.1.0 (2027-01-02)"],
+        "CITATION.cff": ["version: 9.1.0", "date-released: 2027-01-02"],
+        "pyproject.toml": ['version = "9.1.0"'],
+    }
+    with pytest.raises(RELEASE.Refused, match="nothing under Unreleased"):
+        RELEASE.with_version(there, "9.2.0", date(2027, 1, 3))
+    there["CHANGELOG.md"] = HERE["CHANGELOG.md"]
+    again = RELEASE.with_version(there, "9.2.0", date(2027, 1, 3))
+    assert again["CITATION.cff"].count("date-released") == 1
+
+
+@pytest.mark.parametrize("version", ["9.1", "v9.1.0", "0.0.9", "9.1.0rc1", ""])
+def test_what_is_no_next_version_is_refused(version: str) -> None:
+    with pytest.raises(RELEASE.Refused, match=r"expected a version such as 1\.2\.3, above"):
+        RELEASE.with_version(HERE, version, date(2027, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("packages", "status", "said"),
+    [
+        ([("A.b", [])], 2, "audit: not audited: c-d"),
+        ([("a-b", []), ("c_d", [])], 0, "audit: 2 packages audited, 0 advisories"),
+        (
+            [("a-b", []), ("c-d", [{"id": "CVE-1", "fix_versions": ["2"]}])],
+            1,
+            "audit: c-d 1: CVE-1, mended in 2\naudit: 2 packages audited, 1 advisories",
+        ),
+    ],
+)
+def test_an_audit_says_what_it_found_and_what_it_left_out(
+    packages: list[tuple[str, list[object]]],
+    status: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A database that lacks a package leaves it out of its report with a reason."""
+    report = [{"name": name, "version": "1", "vulns": vulns} for name, vulns in packages]
+    left = {"name": "c_d", "skip_reason": "not found"}
+    names = AUDIT.locked("# lock\na-b==1\nC_d==1\n")
+    assert AUDIT.judge({"dependencies": [*report, left]}, names) == status
+    assert capsys.readouterr().out.strip() == said
