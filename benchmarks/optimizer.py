@@ -10,9 +10,9 @@ from models.choice.limits import Job
 from models.choice.offers import Offer
 from models.srift import iteration
 from models.srift.allreduce_samples import AlphaBeta, Line
+from models.srift.iteration import NodeProfile, Performance
 from models.srift.latency import Latency, PiecewiseLinear, sample_points
 from models.srift.optimizer import OptimizerResult, optimize
-from models.srift.performance import NodeProfile, Performance
 from warehouse.records import StepcastError
 
 # Made-up profiles: of the paper's cases, and of a large catalogue. Where the paper prints a number

@@ -20,9 +20,9 @@ from forecasting.packet_captures import (
 from forecasting.simulations import FittedModels
 from models.async_sgd import sensitivity
 from models.async_sgd.http2 import pieces, rate
-from models.async_sgd.multi_server import variable_bytes
 from models.async_sgd.overhead import Overhead
 from models.async_sgd.predictor import AsyncSGD
+from models.async_sgd.profiles import variable_bytes
 from models.async_sgd.sensitivity import measured_throughput, simulated_throughput
 from models.async_sgd.synthetic_trace import busy_intervals
 from models.async_sgd.timeline import active_links, simulate_trace

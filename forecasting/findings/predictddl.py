@@ -25,7 +25,7 @@ from forecasting.findings.store import Store, digest, known_digest
 from forecasting.fits import mark_foreign_hosts
 from forecasting.inputs import systems_of
 from models.ernest import ERNEST
-from models.predictddl import as_published, log_linear, model
+from models.predictddl import as_published, model, work
 from models.predictddl.as_published import epoch_s
 from models.predictddl.fit import Parameters
 from models.predictddl.systems import PREDICTDDL, load_shipped_embedder, training_set_of
@@ -49,7 +49,7 @@ SHARES: Mapping[str, int] = {"50/50": 2, "67/33": 3, "80/20": 5}
 _KINDS = ("polynomial", "linear", "svr", "mlp")
 LOG_LINEAR = "log-linear"
 _LOG_LINEAR: Mapping[str, Fitting] = {
-    LOG_LINEAR: cross_validation.fit_logarithms(log_linear.fit_log_linear)
+    LOG_LINEAR: cross_validation.fit_logarithms(work.fit_log_linear)
 }
 _BOXES: Mapping[str, Fitting] = {
     "black box": regression(as_published.no_features, "linear", named=True),

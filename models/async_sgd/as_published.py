@@ -13,10 +13,9 @@ from math import ceil
 import polars as pl
 
 from models.async_sgd import overhead, predictor
-from models.async_sgd.configuration import link_of
 from models.async_sgd.http2 import last_window_bytes
 from models.async_sgd.overhead import Overhead
-from models.async_sgd.parameters import LinkProfile, Parameters, Settings
+from models.async_sgd.parameters import LinkProfile, Parameters, Settings, link_of
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.trace import Profile, read_profile
 from models.async_sgd.workers import Workers

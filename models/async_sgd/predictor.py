@@ -8,10 +8,15 @@ from statistics import NormalDist, fmean, stdev
 
 import polars as pl
 
-from models.async_sgd.configuration import options_of, steps_of
-from models.async_sgd.multi_server import place_on_servers, scenario_on_servers
-from models.async_sgd.parameters import Parameters, ProfiledRun, Settings, link_profiles
-from models.async_sgd.profiles import alone_s, read_profiles
+from models.async_sgd.parameters import (
+    Parameters,
+    ProfiledRun,
+    Settings,
+    link_profiles,
+    options_of,
+    steps_of,
+)
+from models.async_sgd.profiles import alone_s, place_on_servers, read_profiles, scenario_on_servers
 from models.async_sgd.simulator import simulate_all
 from models.async_sgd.synthetic_trace import steps_per_s
 from models.async_sgd.trace import Profile, transfer_ranks

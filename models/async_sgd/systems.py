@@ -7,8 +7,8 @@ import polars as pl
 
 from models.async_sgd import as_published, predictor
 from models.async_sgd.as_published import AsPublished, PublishedFit
-from models.async_sgd.multi_server import scenario_on_servers
 from models.async_sgd.predictor import AsyncSGD
+from models.async_sgd.profiles import scenario_on_servers
 from models.inputs import (
     STEPS,
     inputs_of_like_workers,
@@ -115,7 +115,7 @@ ASYNC_SGD_PAPER = replace(
 #
 # The paper (section 5) profiles with as many servers as train. Here the variables of one server are
 # put on several, so that no cluster need be rented to compare numbers of servers; it takes more for
-# granted (`models/async_sgd/multi_server.py`).
+# granted (`models/async_sgd/profiles.py`).
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from models.ceer.classes import OperationClass, check_sizes
-from models.ceer.features import NAMES, table
+from models.ceer.features import NAMES, convolution_shapes, table
 from models.ceer.operations import COLUMNS, NetworkOperations
 from models.ceer.parameters import Median, Parameters, Settings
-from models.ceer.pytorch_features import convolution_shapes
 from models.ceer.regression import Regression
 from networks.operation_graph import canonical
 

@@ -11,8 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from models.ceer import overhead, regression
-from models.ceer.features import NAMES
-from models.ceer.pytorch_features import megabytes, multiplications, product_work
+from models.ceer.features import NAMES, megabytes, multiplications, product_work
 from models.ceer.regression import FORMS, Regression
 from warehouse.records import BadInput, Record
 

@@ -22,7 +22,7 @@ import polars as pl
 import scipy
 from numpy.typing import NDArray
 
-from models.predictddl import log_linear, model
+from models.predictddl import model, work
 from models.predictddl.model import Fitting, Floats, HeldOutRuns, IntervalForecaster, WorkModel
 from models.predictddl.residuals import REGRESSORS
 from models.predictddl.training_set import FEWEST_FAMILIES, Key, TrainingSet, key_of
@@ -117,8 +117,8 @@ def _shared(one: ForecastSteps, other: ForecastSteps) -> Floats:
 
 
 BASELINES: Mapping[str, Fitting] = {
-    "log_linear": log_linear.fit_log_linear,
-    "histogram": log_linear.fit_histogram,
+    "log_linear": work.fit_log_linear,
+    "histogram": work.fit_histogram,
 }
 """Regressions on a few figures of a network, and on how many primitives of each type it has."""
 OURS = "predictddl"

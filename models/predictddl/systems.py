@@ -9,7 +9,7 @@ from math import exp
 import polars as pl
 
 from models.inputs import out_of_scope_for_allreduce, refuse_unknown_networks
-from models.predictddl import as_published, log_linear
+from models.predictddl import as_published, work
 from models.predictddl.as_published import OfNetwork, PublishedRegressors
 from models.predictddl.fit import NORMAL, Parameters, PredictDDL
 from models.predictddl.ghn import SHIPPED, Embedder
@@ -105,7 +105,7 @@ class _LogLinear:
     """A regression of logarithms as a fitted system; it is fitted again when it is loaded."""
 
     def __init__(self, known: TrainingSet) -> None:
-        self._forecast = log_linear.fit_log_linear(known)
+        self._forecast = work.fit_log_linear(known)
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id, value (step_time_s), low and high."""

@@ -19,8 +19,7 @@ from models.choice.limits import (
     relaxations,
 )
 from models.choice.offers import Offer
-from models.srift.iteration import simulate
-from models.srift.performance import Configuration, ConfigurationGroup, Performance
+from models.srift.iteration import Configuration, ConfigurationGroup, Performance, simulate
 from models.srift.search import (
     SHORTENED,
     BatchSplit,

@@ -20,7 +20,7 @@ from models.srift.allreduce_samples import (
 )
 from models.srift.boosting import Grid
 from models.srift.exchange import Buckets
-from models.srift.performance import BusBandwidth
+from models.srift.iteration import BusBandwidth
 from models.srift.profiles import NetworkProfile, Speed, place
 from warehouse.records import NodeGroup, Record
 

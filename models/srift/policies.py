@@ -8,8 +8,8 @@ from typing import Literal
 
 from models.choice.limits import VALUES, Job, Objective
 from models.choice.offers import Offer, Proposal, ProposedNodes
+from models.srift.iteration import Configuration, ConfigurationGroup, Performance
 from models.srift.optimizer import ConfigurationForecast, OptimizerResult, optimize, pareto_front
-from models.srift.performance import Configuration, ConfigurationGroup, Performance
 from models.srift.predictor import Srift
 from models.srift.profiles import NetworkKey
 from models.srift.space import count_splits, list_offer_options

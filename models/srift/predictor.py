@@ -11,7 +11,7 @@ import polars as pl
 
 from models.predictddl.observations import ObservedStep, observed_steps
 from models.profiled_run import PREDICTED
-from models.srift.iteration import simulate
+from models.srift.iteration import Configuration, ConfigurationGroup, Performance, simulate
 from models.srift.parameters import (
     STREAMS,
     Parameters,
@@ -22,7 +22,6 @@ from models.srift.parameters import (
     bandwidth_model,
     mean_error,
 )
-from models.srift.performance import Configuration, ConfigurationGroup, Performance
 from models.srift.profiles import (
     NetworkKey,
     ProfileTables,

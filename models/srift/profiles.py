@@ -12,7 +12,7 @@ from models.srift import latency
 from models.srift.allreduce import LearnedBandwidth
 from models.srift.allreduce_samples import AlphaBeta, Hardware, RatedBandwidth
 from models.srift.exchange import Buckets
-from models.srift.performance import NodeProfile, Performance
+from models.srift.iteration import NodeProfile, Performance
 from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from models.choice.limits import FORGIVEN, Limits
 from models.srift import exchange
 from models.srift.exchange import Transfers, power_of_two
-from models.srift.iteration import expected_maximum
-from models.srift.performance import Performance
+from models.srift.iteration import Performance, expected_maximum
 from models.srift.space import OfferOptions, splits
 
 Bools = NDArray[np.bool_]

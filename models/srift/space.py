@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.choice.offers import Offer
-from models.srift.iteration import expected_maximum
-from models.srift.performance import Performance
+from models.srift.iteration import Performance, expected_maximum
 from warehouse.records import BadInput
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
-from models.srift.performance import Performance
+from models.srift.iteration import Performance
 from pipelines.runtime import checkpoints
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.event_log import (

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError
 import networks
 from models.choice.limits import Objective
 from models.choice.offers import Offer
-from models.srift.performance import Performance
+from models.srift.iteration import Performance
 from models.srift.predictor import Srift
 from models.srift.profiles import FittedNetwork, NetworkKey
 from pipelines.runtime import IfInfeasible

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from models.choice.limits import VALUES, Job, Objective
 from models.choice.offers import Offer
+from models.srift.iteration import Performance
 from models.srift.optimizer import ConfigurationForecast, OptimizerResult, optimize
-from models.srift.performance import Performance
 from models.srift.policies import optimize_eagerly
 from pipelines.runtime import IfInfeasible
 from warehouse import limits

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import optimizer
 from benchmarks.optimizer import PRICES, case, catalogue
 from models.srift import iteration
-from models.srift.performance import Configuration, Performance
+from models.srift.iteration import Configuration, Performance
 from models.srift.policies import Policy, choose_by_policy
 from tests.models.srift.performances import every_configuration
 from warehouse.records import StepcastError

@@ -22,7 +22,7 @@ from forecasting.findings.cross_validation import (
     regression,
     score_forecasts,
 )
-from models.predictddl import as_published, log_linear, model
+from models.predictddl import as_published, model, work
 from models.predictddl.observations import ObservedStep
 from models.predictddl.training_set import TrainingSet
 from networks.catalogue import family
@@ -93,7 +93,7 @@ def test_ours_forecasts_seconds_and_not_their_logarithms() -> None:
     known = study.known()
     fittings = {
         "ours": cross_validation.fit_logarithms(model.fit_with("none")),
-        "log-linear": cross_validation.fit_logarithms(log_linear.fit_log_linear),
+        "log-linear": cross_validation.fit_logarithms(work.fit_log_linear),
     }
     found = score_forecasts(contest(known, fittings).filter(split=RANDOM))
     ours, other = found.filter(of="ours"), found.filter(of="log-linear")

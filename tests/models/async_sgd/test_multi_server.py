@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from models.async_sgd.multi_server import place_on_servers, scenario_on_servers, variable_bytes
+from models.async_sgd.profiles import place_on_servers, scenario_on_servers, variable_bytes
 from models.async_sgd.trace import Profile
 from tests.models.async_sgd.frames import profile, tables
 from tests.models.runs import scenario

@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from models.ceer.features import features
-from models.ceer.pytorch_features import pytorch_features
+from models.ceer.features import features, pytorch_features
 from networks.operation_graph import GraphOperation
 from networks.pytorch_graph import pytorch_graph
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from models.predictddl import ghn, random_networks
+from models.predictddl import ghn
 from models.predictddl.ghn import MOST_STEPS, SHAPES, SIZE, Embedder, cosine_distance, lengths_of
-from models.predictddl.hypernetwork import Hypernetwork
+from models.predictddl.hypernetwork import Hypernetwork, draw
 from models.predictddl.systems import load_shipped_embedder
 from networks.primitives import PRIMITIVES, Primitive, PrimitiveGraph
 from networks.pytorch_graph import primitive_graph
@@ -52,7 +52,7 @@ def test_compiled_states_are_those_of_pytorch(
 
 
 def test_networks_that_training_draws_have_states_alike(hypernetwork: Hypernetwork) -> None:
-    network = random_networks.draw(Random(5), image_channels=1, image_size=8, classes=10)
+    network = draw(Random(5), image_channels=1, image_size=8, classes=10)
     with torch.no_grad():
         expected = hypernetwork.states([network.graph]).numpy()
     np.testing.assert_allclose(hypernetwork.embedder().states(network.graph), expected, atol=2e-6)

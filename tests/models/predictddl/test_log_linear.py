@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from models.predictddl.ghn import Embedder
-from models.predictddl.log_linear import fit_histogram, fit_log_linear
 from models.predictddl.observations import ObservedStep
 from models.predictddl.training_set import TrainingSet
+from models.predictddl.work import fit_histogram, fit_log_linear
 from tests.models.predictddl import study
 from warehouse.records import Scenario
 

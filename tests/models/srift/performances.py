@@ -9,10 +9,15 @@ from models.choice.limits import Job
 from models.choice.offers import Offer
 from models.srift.allreduce_samples import AlphaBeta, Line
 from models.srift.exchange import Buckets
-from models.srift.iteration import simulate
+from models.srift.iteration import (
+    Configuration,
+    ConfigurationGroup,
+    NodeProfile,
+    Performance,
+    simulate,
+)
 from models.srift.latency import Latency, PiecewiseLinear
 from models.srift.optimizer import ConfigurationForecast, forecast
-from models.srift.performance import Configuration, ConfigurationGroup, NodeProfile, Performance
 
 NAMES = ("large", "medium", "small")
 

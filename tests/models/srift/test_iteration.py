@@ -7,8 +7,13 @@ from hypothesis import given
 
 from models.srift.allreduce_samples import AlphaBeta, Line, RatedBandwidth
 from models.srift.exchange import Buckets
-from models.srift.iteration import simulate, world_size
-from models.srift.performance import Configuration, ConfigurationGroup, Performance
+from models.srift.iteration import (
+    Configuration,
+    ConfigurationGroup,
+    Performance,
+    simulate,
+    world_size,
+)
 from tests.models.srift.performances import node, performances, step_time_s
 from warehouse.records import BadInput
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from models.choice.limits import FORGIVEN, Job
 from models.choice.offers import Offer
 from models.srift.allreduce_samples import RatedBandwidth
+from models.srift.iteration import Performance
 from models.srift.optimizer import ConfigurationForecast, optimize, pareto_front
-from models.srift.performance import Performance
 from models.srift.search import Completion, Evaluator
 from models.srift.space import list_offer_options, splits
 from tests.models.srift.performances import every_forecast, node, offers, performances

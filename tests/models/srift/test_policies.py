@@ -10,8 +10,8 @@ from models.choice.limits import Job
 from models.choice.offers import Offer, ProposedNodes
 from models.srift import policies
 from models.srift.allreduce_samples import RatedBandwidth
+from models.srift.iteration import Configuration, ConfigurationGroup, Performance
 from models.srift.optimizer import forecast, optimize, pareto_front
-from models.srift.performance import Configuration, ConfigurationGroup, Performance
 from models.srift.policies import Policy, choose_by_policy, optimize_eagerly, propose
 from models.srift.predictor import Srift, fit
 from models.srift.profiles import NetworkKey

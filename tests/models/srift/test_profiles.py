@@ -5,8 +5,7 @@ import pytest
 
 from models.srift.allreduce_samples import AlphaBeta, Line
 from models.srift.exchange import Buckets
-from models.srift.iteration import simulate
-from models.srift.performance import Configuration, ConfigurationGroup
+from models.srift.iteration import Configuration, ConfigurationGroup, simulate
 from models.srift.profiles import FittedNetwork, NetworkTables, fit, link_Bps
 from warehouse.records import BadInput
 

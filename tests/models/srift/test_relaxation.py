@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from models.choice.limits import FORGIVEN, Job, Relaxation
 from models.choice.offers import Offer
 from models.srift.allreduce_samples import RatedBandwidth
+from models.srift.iteration import Performance
 from models.srift.optimizer import ConfigurationForecast, optimize
-from models.srift.performance import Performance
 from tests.models.srift.performances import every_forecast, node, offers, performances
 
 

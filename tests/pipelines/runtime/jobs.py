@@ -7,8 +7,8 @@ from pathlib import Path
 import yaml
 
 from models.srift.allreduce_samples import RatedBandwidth
+from models.srift.iteration import NodeProfile
 from models.srift.latency import Latency, PiecewiseLinear
-from models.srift.performance import NodeProfile
 from models.srift.profiles import FittedNetwork
 
 FAST, SLOW, SPARE = "emu.native.c25", "emu.native.c15", "emu.sse41.c25"

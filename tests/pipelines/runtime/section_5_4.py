@@ -7,8 +7,8 @@ eight g3.8xlarge.
 
 from models.choice.offers import Offer
 from models.srift.allreduce_samples import RatedBandwidth
+from models.srift.iteration import NodeProfile, Performance
 from models.srift.latency import Latency, PiecewiseLinear
-from models.srift.performance import NodeProfile, Performance
 from pipelines.runtime.controller import Controller
 from pipelines.runtime.plan import Planner, SearchSettings
 from pipelines.runtime.state import JobState
