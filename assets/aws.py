@@ -12,9 +12,8 @@ from dagster import (
 )
 from pydantic import Field
 
-from assets.home_lock import PRIORITY_TAG
 from assets.metadata import OWNERS, of_table
-from assets.resources import WarehouseResource
+from assets.resources import PRIORITY_TAG, WarehouseResource
 from studies.messages import Progress
 from studies.price_collection import DAYS, collect
 from studies.renting import reap_rented

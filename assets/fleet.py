@@ -29,10 +29,9 @@ from dagster import (
 )
 from pydantic import PrivateAttr
 
-from assets.home_lock import PRIORITY_TAG
 from assets.measurements import POOL, load, profile_figures, table_of
 from assets.metadata import OWNERS, comments, of_frame, of_rows, of_table
-from assets.resources import WarehouseResource, own_turn
+from assets.resources import PRIORITY_TAG, WarehouseResource, own_turn
 from assets.sites import send
 from fleet.history import drifted_at
 from fleet.members import WATCH, Member, member_of, now, read_members

@@ -1,21 +1,33 @@
-"""Assets that forecast: fits, predictions, timelines that were simulated, and recommendations."""
+"""Assets that forecast, and of how wrong that was: fits, predictions, timelines, errors."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 import polars as pl
-from dagster import AssetsDefinition, MaterializeResult, ResourceParam, asset
+from dagster import (
+    AssetKey,
+    AssetsDefinition,
+    AutomationCondition,
+    MaterializeResult,
+    MetadataValue,
+    ResourceParam,
+    TableColumnDep,
+    TableColumnLineage,
+    asset,
+)
 from matplotlib.figure import Figure
 
-from assets.metadata import OWNERS, comments, of_frame, of_table
+from assets.metadata import OWNERS, comments, errors, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
 from forecasting.costs import examples_per_step
 from forecasting.decisions.answer import answer
 from forecasting.decisions.question import JobQuestion
+from forecasting.evaluation import evaluate
+from forecasting.findings.study import with_pending
 from forecasting.fits import fit_curves, predict_missing
-from forecasting.inputs import round_input_runs_by_scenario
-from forecasting.results import curves, forecasts
+from forecasting.inputs import baseline_in_words, round_input_runs_by_scenario
+from forecasting.results import by_system, curves, forecasts, outcome, scaling
 from forecasting.simulations import FittedModels, simulate_timeline
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.systems import ASYNC_SGD
@@ -24,10 +36,10 @@ from models.choice.overheads import Overheads
 from models.srift.system import SRIFT
 from models.system import System
 from profilers.probe import PlannedRun
-from reports import study_plots
+from reports import report, study_sections
 from reports.timelines import worker_plot
 from studies.messages import Progress, name_some
-from studies.plan import fit_name
+from studies.plan import REPORT_NAME, fit_name
 from studies.rounds import Round
 from warehouse.inputs import Refusal
 from warehouse.records import BadInput, Scenario
@@ -92,7 +104,9 @@ def prediction_asset(of: StudyLineage, system: System) -> AssetsDefinition:
         ledger = predict_missing(system, round_, warehouse.open(), progress)
         rows = forecasts(round_, ledger, system.name).drop_nulls("predicted")
         label = round_.study.metric.in_words
-        figures = [study_plots.forecasts(curves(rows), label, system.name)] if rows.height else []
+        figures = (
+            [study_sections.forecasts(curves(rows), label, system.name)] if rows.height else []
+        )
         return MaterializeResult(
             metadata=of_frame(ledger, round_, figures, comments(warehouse, "pred.ledger"))
         )
@@ -282,3 +296,84 @@ def _types(scenario: Scenario) -> set[str]:
 def _profiled(rests: Iterable[PlannedRun]) -> set[str]:
     """Return the node types that runs are about on which a forecast rests."""
     return {group.node_type for need in rests for group in need.nodes}
+
+
+_WHEN = AutomationCondition.eager() & AutomationCondition.all_deps_blocking_checks_passed()
+
+
+def table_asset(of: StudyLineage) -> AssetsDefinition:
+    """Return the asset of forecasts beside measurements."""
+    measured = [of.key("measured", probe) for probe in of.measuring]
+
+    @asset(
+        key=of.key("accuracy", "table"),
+        deps=measured,
+        group_name=of.name,
+        owners=OWNERS,
+        kinds={"duckdb"},
+        pool="warehouse",
+        automation_condition=_WHEN,
+        metadata=of_table("report.accuracy"),
+    )
+    def table(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
+        """Predicted beside measured, one row for each scenario of the round that ran last."""
+        round_ = rounds.latest(of.path)
+        history = warehouse.open()
+        accuracy = history.accuracy()
+        rows = with_pending(round_, outcome(round_, accuracy), history)
+        metric, baseline = round_.study.metric.in_words, baseline_in_words(round_.study)
+        figures = (
+            study_sections.scaling(curve, metric, curve["dnn"][0], baseline)
+            for curve in scaling(rows)
+        )
+        shown = of_frame(rows, round_, figures, comments(warehouse, "report.accuracy"))
+        lineage = {"dagster/column_lineage": _lineage(of, measured)}
+        return MaterializeResult(metadata=shown | lineage | errors(by_system(round_, accuracy)))
+
+    return table
+
+
+def report_asset(of: StudyLineage) -> AssetsDefinition:
+    """Return the asset of the HTML report."""
+
+    @asset(
+        key=of.key("accuracy", "report"),
+        deps=[of.key("accuracy", "table")],
+        group_name=of.name,
+        owners=OWNERS,
+        kinds={"html", "matplotlib"},
+        pool="warehouse",
+        automation_condition=_WHEN,
+    )
+    def html_report(
+        rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
+    ) -> MaterializeResult:
+        """The newest round of the whole study as one HTML file that needs no network."""
+        progress.say(REPORT_NAME)
+        round_ = rounds.whole(of.path)
+        evaluation = evaluate(round_, warehouse.open())
+        file = report.write(evaluation, warehouse.report)
+        progress.finished(REPORT_NAME)
+        return MaterializeResult(
+            metadata={**of_frame(evaluation.rows, round_), "file": MetadataValue.path(file)}
+        )
+
+    return html_report
+
+
+def _lineage(of: StudyLineage, measured: list[AssetKey]) -> MetadataValue:
+    """Return where the columns of the table come from: forecasts from the ledger, samples."""
+    ledger = [of.key("predictions", system.name) for system in of.systems]
+    samples = [TableColumnDep(key, "value") for key in measured]
+    return MetadataValue.column_lineage(
+        TableColumnLineage(
+            {
+                **{
+                    mine: [TableColumnDep(key, theirs) for key in ledger]
+                    for mine, theirs in (("predicted", "value"), ("low", "low"), ("high", "high"))
+                },
+                "measured": samples,
+                "spread_percent": samples,
+            }
+        )
+    )

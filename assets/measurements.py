@@ -24,7 +24,7 @@ from assets.sites import send
 from assets.study_lineage import StudyLineage
 from forecasting.fits import check_predicted
 from profilers.probes import PROBES
-from reports import srift, study_plots
+from reports import srift, study_sections
 from studies import run_tables
 from studies.measurement import measure, profile
 from studies.messages import Progress
@@ -141,7 +141,7 @@ def _windows(samples: pl.DataFrame, probe: str) -> list[Figure]:
         return []
     windows = samples.filter(pl.col("metric") == metric.name)
     names = windows["name"].unique(maintain_order=True).to_list()
-    return [study_plots.windows(windows, names, f"{metric.in_words}, one point per window")]
+    return [study_sections.windows(windows, names, f"{metric.in_words}, one point per window")]
 
 
 # What lineage draws of the runs of some probes; of others it shows rows alone.
@@ -156,9 +156,9 @@ class ProbePlot:
 
 
 DRAWN: Mapping[str, ProbePlot] = {
-    "links": ProbePlot(("link",), study_plots.goodput),
-    "contention": ProbePlot(("contention",), study_plots.contention),
+    "links": ProbePlot(("link",), study_sections.goodput),
+    "contention": ProbePlot(("contention",), study_sections.contention),
     "allreduce": ProbePlot(("allreduce",), srift.bus_bandwidth),
-    "tf_trace": ProbePlot(("timing", "operation"), study_plots.step_timeline),
+    "tf_trace": ProbePlot(("timing", "operation"), study_sections.step_timeline),
     "torch_compute": ProbePlot(("compute",), srift.passes_plot),
 }

@@ -1,17 +1,28 @@
-"""What assets ask Dagster for: the warehouse's home, rounds of studies, where progress is told."""
+"""What assets ask Dagster for: the home and the turn to run in it, rounds of studies, progress."""
 
+import fcntl
 import logging
-from collections.abc import Collection, Iterator
+import os
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import polars as pl
-from dagster import AssetKey, ConfigurableResource, InitResourceContext, get_dagster_logger
+from dagster import (
+    AssetKey,
+    ConfigurableResource,
+    DagsterInstance,
+    DagsterRun,
+    DagsterRunStatus,
+    InitResourceContext,
+    RunsFilter,
+    get_dagster_logger,
+)
 from pydantic import PrivateAttr
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_fixed
 
-from assets.home_lock import OWNER_TAG, free_dead_runs, owner_tag, turn
 from forecasting.study_checks import load_study, load_unchecked
-from profilers.clusters import host_id
+from profilers.clusters import host_id, owner
 from studies.messages import Progress
 from studies.planned_runs import required_runs
 from studies.renting import renting
@@ -28,6 +39,81 @@ from warehouse.home import REPORT
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse, read_only
+
+OWNER_TAG = "stepcast/owner"
+PRIORITY_TAG = "dagster/priority"
+"""Runs with a larger one leave the queue first; 0 if not given."""
+_POLL_S = 1.0
+_UNDER_WAY = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+UNFINISHED = [DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, *_UNDER_WAY]
+"""Runs that wait for their turn too."""
+_held: set[Path] = set()
+
+
+@contextmanager
+def turn(home: Path, waiting: Callable[[str], None]) -> Iterator[None]:
+    """Hold the turn to run in `home`; re-entrant in a process, released if it dies.
+
+    `waiting` is told once who holds it.
+    """
+    path = home / "turn.lock"
+    if path in _held:
+        yield
+        return
+    home.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as file:
+        _wait(file.fileno(), lambda: waiting(f"waiting for {_holder(path)}, which runs in {home}"))
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        _held.add(path)
+        try:
+            yield
+        finally:
+            _held.remove(path)
+
+
+def owner_tag() -> str:
+    """Return a tag value that names this process; see `profilers.clusters.owner`."""
+    return f"{owner.new_prefix()}-run"
+
+
+def free_dead_runs(instance: DagsterInstance) -> list[str]:
+    """Mark runs whose process died as failed, free their pool slots, and return their ids.
+
+    Dagster's daemon would, but only where it is running: a killed run would else hold its pool
+    for ever.
+    """
+    runs = instance.get_runs(RunsFilter(statuses=_UNDER_WAY))
+    dead = [run for run in runs if (tag := run.tags.get(OWNER_TAG)) and not owner.is_living(tag)]
+    for run in dead:
+        _fail(instance, run)
+    return [run.run_id for run in dead]
+
+
+def _fail(instance: DagsterInstance, run: DagsterRun) -> None:
+    instance.report_run_failed(run, "The process of this run was killed; the next run resumes it.")
+    if instance.event_log_storage.supports_global_concurrency_limits:
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+
+
+def _wait(descriptor: int, tell: Callable[[], None]) -> None:
+    def before_sleep(state: RetryCallState) -> None:
+        if state.attempt_number == 1:
+            tell()
+
+    retrying = Retrying(
+        retry=retry_if_exception_type(BlockingIOError),
+        wait=wait_fixed(_POLL_S),
+        before_sleep=before_sleep,
+    )
+    retrying(fcntl.flock, descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _holder(path: Path) -> str:
+    pid = path.read_text().strip()
+    return f"process {pid}" if pid else "another process"
+
 
 _LEDGER = Path(__file__).with_name("ledger.sql")
 

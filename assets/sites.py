@@ -16,9 +16,8 @@ from dagster import (
 from assets.metadata import OWNERS, errors, of_table
 from assets.resources import WarehouseResource
 from studies.messages import Progress
-from warehouse.prefixes import PREFIX, configured_prefix
 from warehouse.records import BadInput, StepcastError
-from warehouse.sites import push, receive
+from warehouse.sites import PREFIX, configured_prefix, push, receive
 from warehouse.warehouse import read_only
 
 RECEIVED = ("landing", "received")

@@ -42,8 +42,7 @@ from models.gpu_step.system import (
 )
 from models.srift.exchange import Allreduce, exchange_s, wire_factor
 from warehouse.records import BadInput
-from warehouse.run_archive import kept_runs, kept_tables
-from warehouse.sets import sets_below
+from warehouse.sets import kept_runs, kept_tables, sets_below
 
 _CNNS = ("resnet", "efficientnet", "mobilenet", "densenet")
 _BUSY = 0.9

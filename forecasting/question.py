@@ -25,7 +25,7 @@ from forecasting.history_scope import (
     select_runs,
     visible_runs,
 )
-from forecasting.missing_runs import MissingRuns, find_missing_runs
+from forecasting.inputs import MissingRuns, find_missing_runs
 from forecasting.nearest import NearestCases, find_nearest_cases
 from forecasting.question_history import (
     Figures,

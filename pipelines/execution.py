@@ -25,8 +25,14 @@ from dagster import (
 from assets import embedders
 from assets import fleet as fleet_assets
 from assets.fleet import FleetResource
-from assets.home_lock import OWNER_TAG, free_dead_runs, owner_tag
-from assets.resources import LoggedProgress, RoundsResource, WarehouseResource
+from assets.resources import (
+    OWNER_TAG,
+    LoggedProgress,
+    RoundsResource,
+    WarehouseResource,
+    free_dead_runs,
+    owner_tag,
+)
 from assets.study_lineage import StudyLineage, read_lineage
 from fleet.schedule import AgendaItem
 from pipelines import fleet

@@ -21,7 +21,7 @@ from dagster import (
 )
 
 from assets.fleet import AFTER, JOBS, MEASURES, PROFILES, TYPES, WATCHES, key
-from assets.home_lock import UNFINISHED
+from assets.resources import UNFINISHED
 from fleet.members import Member, now, read_members
 from fleet.schedule import AgendaItem, agenda
 from profilers.steady import hostlock

@@ -26,9 +26,8 @@ from warehouse.home import CHECKOUT, code_version
 from warehouse.landing import run_folders
 from warehouse.ledger import FitRecord, RegisteredSystem
 from warehouse.records import BadInput, Prediction, Purpose, Run, content_hash
-from warehouse.run_archive import copy_kept_runs, kept_runs
 from warehouse.seal import FOLDER
-from warehouse.sets import sets_below
+from warehouse.sets import copy_kept_runs, kept_runs, sets_below
 from warehouse.warehouse import Warehouse
 
 STUDIES = CHECKOUT / "studies"

@@ -28,7 +28,7 @@ from forecasting.findings.async_sgd import (
 from models.async_sgd.overhead import Overhead
 from reports.html import Column, TableSection, caption_figure, grid, table, text_column
 from reports.plots import LINEAR, MEASURED, PREDICTED, RESOURCES, blank, coloured, styled
-from reports.study_plots import worker_ticks
+from reports.study_sections import worker_ticks
 from reports.wording import DASH, number, share, signed, spaced
 
 TITLE = "Li et al., asynchronous SGD in TensorFlow (ICPE 2020)"

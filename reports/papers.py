@@ -12,7 +12,7 @@ from forecasting.findings.errors import RoundErrors
 from reports import async_sgd, ceer, html, predictddl, srift
 from reports.html import Column, TableSection, caption_figure, grid, table, text_column
 from reports.plots import LINEAR, SIGNED, blank, coloured, legend_below, styled
-from reports.study_plots import NamedCurves, worker_ticks
+from reports.study_sections import NamedCurves, worker_ticks
 from reports.wording import link_speed, percent, signed
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from forecasting.evaluation import Evaluation
 from forecasting.findings.study import OpeningFigures, RoundDescription
 from forecasting.results import Summary, has_several, scaling
-from reports import html, study_plots, study_sections
+from reports import html, study_sections
 from reports.html import (
     MOST_FIGURES,
     MOST_ROWS,
@@ -132,7 +132,7 @@ def _curve(rows: pl.DataFrame, about: RoundDescription) -> tuple[str, str]:
     )
     described = f"{about.metric} by number of workers, {title}. {said}"
     caption = "Band: prediction interval. Bars: spread between the windows of the run."
-    drawn = study_plots.scaling(rows, about.metric, baseline=about.baseline)
+    drawn = study_sections.scaling(rows, about.metric, baseline=about.baseline)
     return title, caption_figure(drawn, described, caption)
 
 
@@ -236,7 +236,7 @@ def picture(evaluation: Evaluation) -> str:
         curve = evaluation.rows.filter(curve=evaluation.rows["curve"].min())
         if curve["predicted"].is_null().all():
             return ""
-        drawn = study_plots.scaling(curve, about.metric, baseline=about.baseline)
+        drawn = study_sections.scaling(curve, about.metric, baseline=about.baseline)
         title = str(curve["title"][0])
         return caption_figure(drawn, f"{about.metric} by number of workers, {title}", title)
     has_baseline = points["linear_error_percent"].is_not_null().any()

@@ -14,8 +14,8 @@ import polars as pl
 import typer
 
 from models.gpu_step.device import boards, device_of_node
-from pipelines.cli.docs import item, wrapped
 from pipelines.cli.main import app, load_command
+from pipelines.cli.query import item, wrapped
 from profilers.clusters.node_types import GPU, shipped_node_types
 from warehouse.home import CHECKOUT
 

@@ -15,7 +15,7 @@ import polars as pl
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-from warehouse.run_archive import kept_runs, kept_tables
+from warehouse.sets import kept_runs, kept_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "data" / "reference"

@@ -16,15 +16,6 @@ from profilers.clusters import owner
 from profilers.clusters.fleet import RENTED, has_fleet, read_fleet
 from profilers.clusters.node_types import node_types
 from profilers.probe import PlannedRun
-from profilers.renting.allowance import (
-    BOOT_HOURS,
-    VARIABLE,
-    Allowance,
-    Rate,
-    checked_cap,
-    current_allowance,
-    use_allowance,
-)
 from profilers.renting.book import (
     FOLDER,
     Book,
@@ -34,7 +25,17 @@ from profilers.renting.book import (
     LaunchIntent,
     LaunchResult,
 )
-from profilers.renting.cap import each_usd, worst_usd
+from profilers.renting.cap import (
+    BOOT_HOURS,
+    VARIABLE,
+    Allowance,
+    Rate,
+    checked_cap,
+    current_allowance,
+    each_usd,
+    use_allowance,
+    worst_usd,
+)
 from profilers.renting.reaper import ReapReport, reap
 from studies.planned_runs import expected_s, group_by_start, nodes_of
 from studies.run_settings import with_origin

@@ -8,7 +8,7 @@ import polars as pl
 from studies.rounds import Round
 from warehouse.landing import SCHEMAS
 from warehouse.records import Purpose, Run
-from warehouse.run_archive import kept_tables
+from warehouse.sets import kept_tables
 
 
 def rows(

@@ -50,7 +50,7 @@ def select_repeated(curve: Curve, chosen: Iterable[tuple[Curve, int]]) -> Curve 
 def known_scenarios(curve: Curve) -> tuple[Scenario, ...]:
     """Return what a curve is of; nothing where node types are unknown on this host.
 
-    Those are refused with their field where a study is checked (`studies.checks`).
+    Those are refused with their field where a study is checked (`forecasting.study_checks`).
     """
     try:
         return curve.scenarios("emulated")

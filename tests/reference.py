@@ -4,7 +4,7 @@ from forecasting.inputs import inputs_of_study
 from studies.rounds import Round, latest_round
 from studies.study import read_study
 from warehouse.home import CHECKOUT
-from warehouse.run_archive import kept_runs
+from warehouse.sets import kept_runs
 
 REFERENCE = CHECKOUT / "data" / "reference"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.once import once
 from tests.reference import REFERENCE
-from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.sets import copy_kept_runs, kept_runs
 from warehouse.warehouse import Warehouse
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from pipelines.reproduction import reproduce
 from studies.messages import Progress
 from tests.reference import REFERENCE
-from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.sets import copy_kept_runs, kept_runs
 
 PYTORCH, TENSORFLOW = "variance", "reference_async_small_batch"
 

@@ -13,8 +13,7 @@ import yaml
 
 from profilers.clusters.fleet import VARIABLE, Fleet
 from profilers.clusters.ssh import PORTS
-from profilers.renting.allowance import BOOT_HOURS, MARGIN
-from profilers.renting.cap import BESIDE_S
+from profilers.renting.cap import BESIDE_S, BOOT_HOURS, MARGIN
 from profilers.renting.renter import END_S
 from tests.pipelines.ran import Answer, stepcast
 from tests.profilers.renting import instances as standing_in

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from forecasting.history_scope import HostSelection
-from forecasting.missing_runs import MissingRuns
+from forecasting.inputs import MissingRuns
 from forecasting.question import ForecastAnswer, ForecastRefusal
 from models.async_sgd.systems import ASYNC_SGD
 from networks.own_model import OwnModel, tracing
@@ -29,7 +29,7 @@ from tests.pipelines.ran import stepcast
 from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
-from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.sets import copy_kept_runs, kept_runs
 from warehouse.warehouse import Warehouse, read_only
 
 PAGE = possible((CHECKOUT / "docs" / "my-model.md").read_text())

@@ -14,7 +14,7 @@ from dagster import (
     build_sensor_context,
 )
 
-from pipelines import automation
+from pipelines import lineage
 from pipelines.execution import resources
 from profilers.steady import hostlock
 from tests.pipelines.ran import Answer, stepcast
@@ -115,13 +115,11 @@ def test_the_page(places: Places) -> None:
 def switch_on() -> None:
     """Do what Dagster's daemon does once the sensor is on: ask it, run what it wants, ask again."""
     assert SENSOR in PAGE
-    found = Definitions.merge(
-        automation.receiving_definitions(), Definitions(resources=resources())
-    )
+    found = Definitions.merge(lineage.receiving_definitions(), Definitions(resources=resources()))
     sensor = found.resolve_sensor_def(SENSOR)
     with DagsterInstance.ephemeral() as instance:
         request = sensor(build_sensor_context(instance))
         assert isinstance(request, RunRequest)
-        job = found.resolve_job_def(automation.JOB)
+        job = found.resolve_job_def(lineage.JOB)
         assert job.execute_in_process(instance=instance, tags=dict(request.tags)).success
         assert isinstance(sensor(build_sensor_context(instance)), SkipReason)

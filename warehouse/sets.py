@@ -2,7 +2,9 @@
 
 Thousands of small files become a few: the day is that on which a run began (UTC), rows are sorted
 by run, and the statistics of row groups say which runs a row group holds. `SHA256SUMS` of a day is
-that of a landed run. `warehouse.sets` writes sets. Needs pyarrow, not DuckDB.
+that of a landed run. Needs pyarrow, not DuckDB.
+
+Runs that are kept are a folder of landed runs or one of sets, whichever it is.
 """
 
 import fcntl
@@ -13,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -23,12 +26,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from warehouse.durable_files import remove, sweep, sync, temporary
-from warehouse.encoding import smallest
 from warehouse.landed_files import SUMS, check_name, check_plain, explain_damage, seal, verify
-from warehouse.landing import ARTEFACTS, checked_files, landed_run, run_folders, run_of
+from warehouse.landing import (
+    ARTEFACTS,
+    checked_files,
+    landed_run,
+    landed_runs,
+    read_tables,
+    run_folders,
+    run_of,
+    smallest,
+)
 from warehouse.records import BadInput, Run, StepcastError
 from warehouse.tables import CHUNK_ROWS, SCHEMAS, one_line, read, stream
-from warehouse.transfer import RECEIVED, put_in_place
+from warehouse.transfer import RECEIVED, copy_runs, put_in_place
 
 WITHOUT_ROWS = b"stepcast.without_rows"
 """Metadata of a file: a JSON list of the runs that have the table without a row in it."""
@@ -379,3 +390,56 @@ def _put(fresh: Path, day: Path) -> None:
     os.rename(fresh, day)
     sync(day.parent)
     remove(old)
+
+
+_State = tuple[tuple[str, int, int], ...]
+
+
+def kept_runs(folder: Path) -> list[Run]:
+    """Return every whole run of a folder of landed runs or sets, by id.
+
+    Raises:
+        BadInput: the sets are bad; landed runs that are unreadable are left out.
+    """
+    return _opened(folder).runs() if is_sets(folder) else landed_runs(folder)
+
+
+def kept_tables(folder: Path, run_id: str) -> dict[str, pa.Table]:
+    """Return all tables of a run in a folder of landed runs or sets; those it has not are left out.
+
+    Raises:
+        BadInput: as `read_tables` and `Sets.tables`.
+    """
+    landed = folder / run_id
+    if landed.exists() or not is_sets(folder):
+        return read_tables(landed)
+    return _opened(folder).tables(run_id)
+
+
+def copy_kept_runs(
+    folder: Path, landing: Path, run_ids: Iterable[str], *, durable: bool = True
+) -> int:
+    """Bring those runs of a folder of landed runs or sets that `landing` lacks; return how many.
+
+    Each is there whole or not at all, with the same rows of the same tables. Unless `durable`,
+    those of sets may not survive a power failure, and come sooner.
+
+    Raises:
+        BadInput: as `copy_runs` and `Sets.unpack`.
+        StepcastError: it could not be read or written.
+    """
+    if is_sets(folder):
+        return _opened(folder).unpack(landing, run_ids, durable=durable)
+    return copy_runs(folder, landing, run_ids)
+
+
+def _opened(folder: Path) -> Sets:
+    """Open sets, once as long as they do not change: that reads all of their bytes."""
+    found = [(path, path.stat()) for path in sorted(folder.glob(f"*/{SUMS}"))]
+    state = tuple((str(path), status.st_mtime_ns, status.st_ino) for path, status in found)
+    return _of_state(folder, state)
+
+
+@lru_cache(maxsize=2)
+def _of_state(folder: Path, state: _State) -> Sets:
+    return Sets(folder)

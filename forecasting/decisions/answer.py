@@ -12,6 +12,7 @@ from forecasting.decisions.candidates import (
     errors_of_fit,
     interval_level,
     most_trusted,
+    proposed_curves,
     read_evidence,
 )
 from forecasting.decisions.offers import GpuOffers, RegionOffers, read_offers
@@ -22,7 +23,6 @@ from forecasting.decisions.question import (
     profile_facts,
     sharded_curves,
 )
-from forecasting.decisions.search import proposed_curves
 from forecasting.fits import registered_of
 from forecasting.history_scope import public_runs, visible_runs
 from forecasting.question import ForecastAnswer, ScenarioForecast, predict_curves

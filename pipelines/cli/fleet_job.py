@@ -15,14 +15,13 @@ from fleet import members
 from fleet.members import Member, member_of, now, read_members
 from fleet.page import status
 from fleet.schedule import AgendaItem, Visits, agenda, visits, watches
-from forecasting.study_checks import chosen_backend
+from forecasting.study_checks import check_study, chosen_backend
 from pipelines.cli.errors import explain
 from pipelines.cli.fleet import NO_MEMBERS
 from pipelines.cli.money import check_cap, confirm_spending
 from pipelines.cli.tables import format_duration, print_table, print_text
 from profilers.clusters.node_types import node_group
 from profilers.record_file import fault
-from studies.checks import check_study
 from studies.plan import tasks
 from studies.renting import allowance, estimate
 from warehouse.history import known_runs

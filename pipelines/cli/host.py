@@ -31,7 +31,7 @@ def reap() -> None:
 
     Example: stepcast reap
     """
-    from assets.home_lock import free_dead_runs
+    from assets.resources import free_dead_runs
     from pipelines import dagster_history
     from profilers import clusters
     from studies.renting import reap_rented

@@ -173,7 +173,9 @@ COMMANDS: Mapping[str, Command] = {
     "warehouse": Command(
         "warehouse", "app", "Check, back up, compact and migrate the measurement history."
     ),
-    "docs": Command("docs", "app", "Print reference text: the tables and columns of the history."),
+    "docs": Command(
+        "query", "docs_app", "Print reference text: the tables and columns of the history."
+    ),
     "prices": Command(
         "prices", "app", "Collect prices of node types, and show what was known when."
     ),

@@ -15,7 +15,7 @@ from pipelines.cli.tables import print_text
 from warehouse.records import Backend, BadInput, StepcastError
 
 if TYPE_CHECKING:
-    from profilers.renting.allowance import Allowance
+    from profilers.renting.cap import Allowance
 
 MaxUsd = Annotated[
     float | None,
@@ -66,7 +66,7 @@ class SpendingLimit:
         if backend not in RENTED:
             yield
             return
-        from profilers.renting.allowance import use_allowance
+        from profilers.renting.cap import use_allowance
         from studies import renting
 
         assert self.max_usd is not None
@@ -90,10 +90,10 @@ def check_cap(backend: Backend, max_usd: float | None) -> None:
 
 def spending_in_words() -> str:
     """Return what this command has spent so far on machines, for a line of progress."""
-    if "profilers.renting.allowance" not in sys.modules:
+    if "profilers.renting.cap" not in sys.modules:
         return ""
     from profilers import clock
-    from profilers.renting.allowance import current_allowance
+    from profilers.renting.cap import current_allowance
 
     may = current_allowance()
     if may is None:

@@ -10,7 +10,7 @@ import typer
 import yaml
 
 from forecasting.costs import samples_per_s
-from forecasting.missing_runs import total_minutes
+from forecasting.inputs import total_minutes
 from forecasting.question import ForecastAnswer, ForecastRefusal, ScenarioForecast
 from pipelines.cli import evidence
 from pipelines.cli.device_answer import print_devices

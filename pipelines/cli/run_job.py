@@ -94,7 +94,7 @@ def run_study(
 
 
 def _run_round(path: Path, backend: str | None, money: SpendingLimit, *, judged: bool) -> None:
-    from assets.home_lock import turn
+    from assets.resources import turn
     from pipelines import dagster_history, execution
     from pipelines.cli.progress import show_progress
 

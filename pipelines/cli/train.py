@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from pipelines.runtime.attempt import AnswerPolicy
-    from pipelines.runtime.event_log import EventLogEntry
     from pipelines.runtime.job_file import TrainingJob
+    from pipelines.runtime.job_store import EventLogEntry
     from pipelines.runtime.plan import Infeasible, LimitRelaxation
     from pipelines.runtime.state import JobState
-    from profilers.renting.allowance import Allowance
+    from profilers.renting.cap import Allowance
 
 _PATIENCE_S = 600.0
 """How long a question waits for an answer while nodes cost money."""
@@ -73,7 +73,7 @@ def train(
         ) from None
 
     def drawn() -> "Figure":
-        from pipelines.runtime.event_log import frame
+        from pipelines.runtime.job_store import frame
         from reports import timelines
 
         return timelines.job_plot(frame(story), f"job {given.name}")

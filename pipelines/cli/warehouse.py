@@ -9,13 +9,11 @@ import typer
 from pipelines.cli.tables import print_text
 from warehouse.home import home
 from warehouse.loader import LoadReport
-from warehouse.prefixes import PREFIX, configured_prefix, prefix_of
 from warehouse.records import BadInput, Purpose
 from warehouse.recovery import recover
-from warehouse.run_archive import copy_kept_runs, kept_runs
 from warehouse.seal import FOLDER
-from warehouse.sets import sets_below
-from warehouse.sites import ReceiveReport, receive
+from warehouse.sets import copy_kept_runs, kept_runs, sets_below
+from warehouse.sites import PREFIX, ReceiveReport, configured_prefix, prefix_of, receive
 from warehouse.sites import push as push_runs
 from warehouse.warehouse import Warehouse
 

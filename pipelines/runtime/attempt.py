@@ -11,17 +11,18 @@ from typing import cast
 from models.srift.iteration import Performance
 from pipelines.runtime import checkpoints
 from pipelines.runtime.controller import Controller
-from pipelines.runtime.event_log import (
+from pipelines.runtime.fleet import RANK, JobFleet
+from pipelines.runtime.janitor import run_janitor
+from pipelines.runtime.job_file import TrainingJob
+from pipelines.runtime.job_store import (
+    PROBE,
     EventLogEntry,
+    JobStore,
     frame,
     log_entries,
     progress_entry,
     stop_entry,
 )
-from pipelines.runtime.fleet import RANK, JobFleet
-from pipelines.runtime.janitor import run_janitor
-from pipelines.runtime.job_file import TrainingJob
-from pipelines.runtime.job_store import PROBE, JobStore
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
 from pipelines.runtime.state import (
     AskUser,

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
-from pipelines.runtime import checkpoints, samples
+from pipelines.runtime import checkpoints
 from pipelines.runtime.job_file import InterruptionKind, TrainingJob
 from pipelines.runtime.plan import MarketNodeType
 from pipelines.runtime.rank import TrainingRankConfig
@@ -230,7 +230,7 @@ class JobFleet:
         self._kill(training)
         with suppress(ProbeFailed):
             for file in self._cluster.run(node, ["ls", str(there)]).split():
-                if samples.is_log(file):
+                if checkpoints.is_log(file):
                     content = self._cluster.read(node, there / file)
                     with self._writing():
                         (self._folder / file).write_bytes(content)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipelines.runtime import checkpoints
-from pipelines.runtime.samples import SampleWriter, draw_samples, open_sample_log, share
+from pipelines.runtime.checkpoints import SampleWriter, draw_samples, open_sample_log, share
 from profilers.nodes import notices, torch_program
 from profilers.nodes.torch_program import Say
 

@@ -7,8 +7,8 @@ from itertools import count
 from math import floor
 
 from pipelines.runtime.controller import Controller
-from pipelines.runtime.event_log import EventLogEntry, log_entries, progress_entry
 from pipelines.runtime.job_file import Interruption
+from pipelines.runtime.job_store import EventLogEntry, log_entries, progress_entry
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
 from pipelines.runtime.state import (
     AskUser,

@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from assets.home_lock import turn
+from assets.resources import turn
 from pipelines import dagster_history, execution
 from pipelines.cli.errors import explain
 from studies.messages import Progress

@@ -16,7 +16,7 @@ from pydantic import Field
 from profilers import clock
 from profilers.allreduce.program import TIMEOUT_S, AllreduceRankConfig
 from profilers.clusters import Cluster, Node, netns
-from profilers.clusters.loopback import LoopbackCluster
+from profilers.clusters.base import LoopbackCluster
 from profilers.links.probe import link_in_words
 from profilers.nodes import torch_program
 from profilers.nodes.programs import Message, Programs

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from profilers.clusters.base import Cluster, Node
+from profilers.clusters.base import Cluster, LoopbackCluster, Node
 from profilers.clusters.emulated import EmulatedCluster, obstacles, reap
 from profilers.clusters.fleet import BACKENDS, fleet_file, read_fleet
-from profilers.clusters.loopback import LoopbackCluster
 from profilers.clusters.ssh import SshCluster
 from profilers.steady import host
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup

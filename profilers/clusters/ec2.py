@@ -17,10 +17,10 @@ from profilers.clusters.fleet import Launch, Machine
 from profilers.clusters.node_types import gpus
 from profilers.clusters.ssh import SshCluster
 from profilers.renting import reaper, ssm
-from profilers.renting.allowance import BOOT_HOURS, hours_for, required_allowance
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Book
 from profilers.renting.boot import SHUTDOWN, Boot, wait_until_running
+from profilers.renting.cap import BOOT_HOURS, hours_for, required_allowance
 from profilers.renting.provider import watch_for_notice
 from profilers.renting.renter import LaunchPlace, Renter, hourly_usd, launch_places
 from profilers.steady.hostlock import host_lock

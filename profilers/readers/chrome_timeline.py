@@ -11,8 +11,15 @@ from typing import Any
 
 import msgspec
 
-from profilers.readers.bounded import NO_EVENTS, Duration_us, OmissionCounter, Time_us, clean
-from profilers.readers.contract import ImportedRun, ReaderOptions
+from profilers.readers.contract import (
+    NO_EVENTS,
+    Duration_us,
+    ImportedRun,
+    OmissionCounter,
+    ReaderOptions,
+    Time_us,
+    clean,
+)
 from profilers.readers.json_stream import Members, convert_value
 from profilers.readers.node_events import ONE_FILE_EACH, REPEATED, NodeEvent, NodeEvents
 from warehouse.records import BadInput

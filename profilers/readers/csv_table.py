@@ -14,8 +14,13 @@ from typing import get_args
 import polars as pl
 
 from profilers.probe import Setting
-from profilers.readers.bounded import describe_repeat
-from profilers.readers.contract import ImportedRun, ReaderOptions, lines, read_bytes
+from profilers.readers.contract import (
+    ImportedRun,
+    ReaderOptions,
+    describe_repeat,
+    lines,
+    read_bytes,
+)
 from profilers.readers.csv_mapping import ColumnSource, CsvMapping, Sample, find, load
 from profilers.readers.nccl_measured import ELEMENT_BYTES
 from warehouse import limits

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from profilers.readers.bounded import describe_repeat
-from profilers.readers.contract import MemoryCounter, lines
+from profilers.readers.contract import MemoryCounter, describe_repeat, lines
 from profilers.readers.nccl_measured import (
     CPU_TIME,
     ZERO_BYTES,

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from profilers.readers.bounded import MOST_US
-from profilers.readers.contract import MemoryCounter
+from profilers.readers.contract import MOST_US, MemoryCounter
 from warehouse.records import BadInput
 
 REPEATED = "executions listed in a second lane of their GPU"

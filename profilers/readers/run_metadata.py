@@ -22,8 +22,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from profilers.readers.bounded import product
-from profilers.readers.contract import read_bytes
+from profilers.readers.contract import product, read_bytes
 from profilers.readers.node_events import job_and_task
 from warehouse import limits
 from warehouse.records import BadInput

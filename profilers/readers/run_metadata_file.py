@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from profilers.readers import run_metadata
-from profilers.readers.bounded import MOST_US, OmissionCounter
-from profilers.readers.contract import ImportedRun, MemoryCounter, ReaderOptions
+from profilers.readers.contract import (
+    MOST_US,
+    ImportedRun,
+    MemoryCounter,
+    OmissionCounter,
+    ReaderOptions,
+)
 from profilers.readers.node_events import ONE_FILE_EACH, REPEATED, NodeEvent, NodeEvents, gpu_of
 from warehouse.records import BadInput
 

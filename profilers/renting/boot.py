@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from profilers.renting import requests
+from profilers.renting import aws
 from profilers.renting.book import LaunchIntent
 from profilers.renting.provider import InstanceStatus, Provider
 from profilers.renting.ssm import PREFIX, Reach
@@ -115,7 +115,7 @@ class Boot:
                 console = provider.console(self.id)
             except ProbeFailed as error:
                 console, said = "", str(error)
-            if keys := requests.host_keys(console, self.intent.token):
+            if keys := aws.host_keys(console, self.intent.token):
                 break
             if time.monotonic() > deadline_s:
                 said = f"it ends in {console.strip()[-60:]!r}" if console else said
@@ -145,8 +145,8 @@ class Boot:
                 f"image must run user data (cloud-init), found {told[:60]!r}"
             )
         left_s = int(at_us) / 1e6 - int(now_s)
-        if left_s > 60 * requests.minutes(self.intent) + _SLACK_S:
+        if left_s > 60 * aws.minutes(self.intent) + _SLACK_S:
             raise ProbeFailed(
                 f"{self.id} shuts itself down in {left_s / 60:.0f} min, and "
-                f"{requests.minutes(self.intent)} min were reckoned with; it is ended"
+                f"{aws.minutes(self.intent)} min were reckoned with; it is ended"
             )

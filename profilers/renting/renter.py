@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 
 from profilers import clock
 from profilers.clusters.fleet import Launch
-from profilers.renting.allowance import Allowance
 from profilers.renting.book import (
     REFUSED,
     UNANSWERED,
@@ -20,7 +19,7 @@ from profilers.renting.book import (
     LaunchRefusal,
     LaunchResult,
 )
-from profilers.renting.cap import Bill, BudgetExceeded, bill, hours_within, life_s
+from profilers.renting.cap import Allowance, Bill, BudgetExceeded, bill, hours_within, life_s
 from profilers.renting.provider import InstanceStatus, NoCapacity, OutcomeUnknown, Provider
 from warehouse.records import BadInput, Market, ProbeFailed
 

@@ -7,7 +7,7 @@ import pytest
 from dagster import DagsterRunStatus
 
 from assets import embedders as assets
-from assets.home_lock import OWNER_TAG
+from assets.resources import OWNER_TAG
 from forecasting import embedders
 from pipelines import dagster_history, execution
 from pipelines.service import embedder_training

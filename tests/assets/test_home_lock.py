@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from dagster import DagsterInstance, DagsterRunStatus, job
 
-from assets.home_lock import OWNER_TAG, free_dead_runs, owner_tag, turn
+from assets.resources import OWNER_TAG, free_dead_runs, owner_tag, turn
 from tests.profilers.clusters.killed import made_by_a_killed_process
 
 HOLDER = """
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from assets.home_lock import turn
+from assets.resources import turn
 with turn(Path(sys.argv[1]), print):
     print("held", flush=True)
     sys.stdin.readline()

@@ -9,7 +9,7 @@ from assets.resources import WarehouseResource
 from assets.sites import send
 from studies.messages import Progress
 from tests.warehouse.conftest import Maker
-from warehouse.prefixes import PREFIX, prefix_of
+from warehouse.sites import PREFIX, prefix_of
 
 
 class Warned(Progress):

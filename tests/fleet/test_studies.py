@@ -9,8 +9,8 @@ from fleet.members import Every
 from fleet.schedule import visits, watches
 from fleet.studies import profiling_study, watching_study
 from forecasting.inputs import inputs_of_study
+from forecasting.study_checks import check_study
 from profilers.probes import PROBES
-from studies.checks import check_study
 from tests.fleet.made import NODE_TYPE, member
 from warehouse.records import BadInput
 

@@ -12,8 +12,7 @@ import pytest
 
 from forecasting import calibration, fits, question, question_history
 from forecasting.history_scope import VisibleRun, select_runs
-from forecasting.inputs import systems_named
-from forecasting.missing_runs import find_missing_runs, total_minutes
+from forecasting.inputs import find_missing_runs, systems_named, total_minutes
 from forecasting.question import ForecastAnswer, predict_curves
 from models.system import System
 from profilers.probes import PROBES

@@ -11,7 +11,7 @@ from forecasting.findings.srift import SriftFindings
 from studies.rounds import Round
 from tests.reference import REFERENCE, first_round
 from tests.synthetic import CAPTURING, STUDY
-from warehouse.run_archive import copy_kept_runs
+from warehouse.sets import copy_kept_runs
 from warehouse.warehouse import Warehouse
 
 

@@ -23,7 +23,7 @@ from tests import my_history
 from tests.models.gpu_step.public import PUBLIC, made_up_steps, public_tables
 from warehouse.landing import land, landed_runs
 from warehouse.records import BadInput
-from warehouse.run_archive import kept_runs
+from warehouse.sets import kept_runs
 from warehouse.warehouse import Warehouse
 
 THERE = "5e1f5e1f5e1f5e1f"

@@ -10,8 +10,7 @@ from tests.fuzz.landed import changed, connection, land_run, packed, unpacked
 from warehouse import loader
 from warehouse.landed_files import SUMS, seal
 from warehouse.records import BadInput
-from warehouse.run_archive import copy_kept_runs, kept_runs
-from warehouse.sets import pack
+from warehouse.sets import copy_kept_runs, kept_runs, pack
 
 _RUNS = {"r1": "profile", "r2": "measurement"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dagster import DagsterRunStatus
 
-from assets.home_lock import OWNER_TAG
+from assets.resources import OWNER_TAG
 from pipelines import dagster_history
 from pipelines.cli.main import main
 from pipelines.execution import resources

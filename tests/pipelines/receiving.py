@@ -2,9 +2,9 @@
 
 from dagster import Definitions
 
-from pipelines import automation
+from pipelines import lineage
 from pipelines.execution import resources
 from profilers.steady import hostlock
 
 hostlock.holder = lambda: ""
-defs = Definitions.merge(automation.receiving_definitions(), Definitions(resources=resources()))
+defs = Definitions.merge(lineage.receiving_definitions(), Definitions(resources=resources()))

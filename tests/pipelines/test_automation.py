@@ -21,15 +21,14 @@ from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.sensor import execute_sensor_iteration
 
 from assets.sites import RECEIVED
-from pipelines import automation, dagster_history
+from pipelines import dagster_history, lineage
 from pipelines.definitions import defs
 from pipelines.execution import resources
 from profilers.steady import hostlock
 from tests.warehouse.conftest import Maker
 from warehouse.check import check
 from warehouse.home import CHECKOUT
-from warehouse.prefixes import PREFIX, prefix_of
-from warehouse.sites import push
+from warehouse.sites import PREFIX, prefix_of, push
 from warehouse.warehouse import read_only
 
 SENSOR = "new_runs_of_other_sites"
@@ -85,8 +84,8 @@ def asked(instance: DagsterInstance) -> RunRequest:
 
 def run(instance: DagsterInstance, request: RunRequest) -> bool:
     """Run what the sensor asked for, in the home of this test."""
-    here = Definitions.merge(automation.receiving_definitions(), Definitions(resources=resources()))
-    job = here.resolve_job_def(automation.JOB)
+    here = Definitions.merge(lineage.receiving_definitions(), Definitions(resources=resources()))
+    job = here.resolve_job_def(lineage.JOB)
     return job.execute_in_process(
         instance=instance, tags=dict(request.tags), raise_on_error=False
     ).success
@@ -142,7 +141,7 @@ def test_while_a_run_loads_nothing_is_asked_for(
     prefixed: str, site: Maker, instance: DagsterInstance
 ) -> None:
     push_all(site, prefixed)
-    job = defs.resolve_job_def(automation.JOB)
+    job = defs.resolve_job_def(lineage.JOB)
     instance.create_run_for_job(job, status=DagsterRunStatus.STARTED)
     assert skipped(instance) == "a run is loading what was new"
 
@@ -162,7 +161,7 @@ def test_what_a_run_left_undone_is_asked_for_again_later(
 ) -> None:
     push_all(site, prefixed)
     first = asked(instance)
-    job = defs.resolve_job_def(automation.JOB)
+    job = defs.resolve_job_def(lineage.JOB)
     instance.create_run_for_job(job, status=DagsterRunStatus.FAILURE, tags=dict(first.tags))
     assert skipped(instance).endswith("left these 2 runs; the next try is in 2 minutes")
     later = datetime.now(UTC) + timedelta(minutes=3)
@@ -172,7 +171,7 @@ def test_what_a_run_left_undone_is_asked_for_again_later(
         def now(cls, tz: tzinfo | None = None) -> Self:
             return cls.fromtimestamp(later.timestamp(), tz)
 
-    monkeypatch.setattr(automation, "datetime", Later)
+    monkeypatch.setattr(lineage, "datetime", Later)
     assert asked(instance).run_key != first.run_key
 
 
@@ -211,5 +210,5 @@ def test_the_daemon_queues_the_job_once(
             for _ in execute_sensor_iteration(workspace, logger, None, None):
                 pass
         (queued,) = instance.get_runs()
-        assert (queued.job_name, queued.status) == (automation.JOB, DagsterRunStatus.QUEUED)
+        assert (queued.job_name, queued.status) == (lineage.JOB, DagsterRunStatus.QUEUED)
         assert queued.tags["dagster/sensor_name"] == SENSOR

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.run_selector import select_both, select_side
+from pipelines.cli.compare import select_both, select_side
 from warehouse.records import BadInput
 
 COLUMNS = ["run_id", "study", "repeat", "started_at", "node_type", "code_version", "software"]

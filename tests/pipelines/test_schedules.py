@@ -15,7 +15,7 @@ from pipelines import dagster_history
 from tests.exhaustive import exhaustive
 from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
-from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.sets import copy_kept_runs, kept_runs
 
 
 def tick(instance: DagsterInstance, until: datetime) -> None:

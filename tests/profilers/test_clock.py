@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from profilers import clock
-from profilers.clusters.loopback import LoopbackCluster
+from profilers.clusters.base import LoopbackCluster
 from profilers.nodes import tf_stepper
 from profilers.steady.gauges import Gauge
 from tests.clocks import DAY, WallClock

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from profilers.clusters.loopback import LoopbackCluster
+from profilers.clusters.base import LoopbackCluster
 from profilers.clusters.node_types import node_group
 from profilers.links import probe as links
 from profilers.probe import RunContext

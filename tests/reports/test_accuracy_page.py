@@ -10,8 +10,8 @@ import pytest
 from reports.accuracy_page import page, rows_of, with_gpus
 from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
-from warehouse.run_archive import copy_kept_runs, kept_runs
 from warehouse.seal import FOLDER
+from warehouse.sets import copy_kept_runs, kept_runs
 from warehouse.warehouse import Warehouse
 
 COMMITTED = CHECKOUT / "docs" / "accuracy.md"

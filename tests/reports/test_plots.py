@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
-from reports import plots, study_plots
+from reports import plots, study_sections
 
 ROWS = pl.DataFrame(
     {
@@ -38,11 +38,11 @@ TIMINGS = pl.DataFrame(
 WINDOWS = pl.DataFrame({"name": ["a", "a", "b"], "value": [1.0, 1.1, 2.0]})
 
 FIGURES = {
-    "scaling": lambda: study_plots.scaling(ROWS, "steps/s", "title"),
-    "scaling, not measured": lambda: study_plots.scaling(UNKNOWN, "steps/s"),
-    "goodput": lambda: study_plots.goodput(LINKS),
-    "timeline": lambda: study_plots.step_timeline(TIMINGS.join(OPERATIONS, on="operation")),
-    "windows": lambda: study_plots.windows(WINDOWS, ["a", "b"], "steps/s"),
+    "scaling": lambda: study_sections.scaling(ROWS, "steps/s", "title"),
+    "scaling, not measured": lambda: study_sections.scaling(UNKNOWN, "steps/s"),
+    "goodput": lambda: study_sections.goodput(LINKS),
+    "timeline": lambda: study_sections.step_timeline(TIMINGS.join(OPERATIONS, on="operation")),
+    "windows": lambda: study_sections.windows(WINDOWS, ["a", "b"], "steps/s"),
 }
 
 
@@ -58,27 +58,27 @@ def test_every_figure_can_be_drawn(name: str) -> None:
 
 
 def test_the_same_figure_is_the_same_text() -> None:
-    assert plots.to_svg(study_plots.scaling(ROWS, "steps/s")) == plots.to_svg(
-        study_plots.scaling(ROWS, "steps/s")
+    assert plots.to_svg(study_sections.scaling(ROWS, "steps/s")) == plots.to_svg(
+        study_sections.scaling(ROWS, "steps/s")
     )
 
 
 def test_scaling_shows_what_is_known() -> None:
-    known = plots.to_svg(study_plots.scaling(ROWS, "steps/s"))
+    known = plots.to_svg(study_sections.scaling(ROWS, "steps/s"))
     assert all(label in known for label in ("predicted", "linear scaling", "measured", "workers"))
-    assert "measured" not in plots.to_svg(study_plots.scaling(UNKNOWN, "steps/s"))
+    assert "measured" not in plots.to_svg(study_sections.scaling(UNKNOWN, "steps/s"))
 
 
 def test_marks_stay_below_the_upper_end() -> None:
     """Also where all that is shown is close together, far from 0."""
     close = ROWS.with_columns(pl.lit(1.45).alias(name) for name in ("predicted", "measured"))
-    (axes,) = study_plots.scaling(close, "steps/s").axes
+    (axes,) = study_sections.scaling(close, "steps/s").axes
     assert axes.get_ylim()[0] == 0
     assert axes.get_ylim()[1] > 1.03 * 1.45
 
 
 def test_bars_are_half_the_spread_each_way() -> None:
-    (axes,) = study_plots.scaling(ROWS, "steps/s").axes
+    (axes,) = study_sections.scaling(ROWS, "steps/s").axes
     bars: Any
     (bars,) = [
         container

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
-from reports import async_sgd, papers, plots, srift, study_plots
+from reports import async_sgd, papers, plots, srift, study_sections
 
 CURVE = pl.DataFrame(
     {
@@ -31,7 +31,7 @@ def test_comparisons_show_what_was_measured() -> None:
 
 
 def test_forecasts_have_a_line_for_each_job() -> None:
-    figure = study_plots.forecasts([("a", CURVE), ("b", CURVE.head(1))], "steps/s")
+    figure = study_sections.forecasts([("a", CURVE), ("b", CURVE.head(1))], "steps/s")
     (axes,) = figure.axes
     assert [line.get_ydata().tolist() for line in axes.lines] == [[3.0, 5.0], [3.0]]  # type: ignore[union-attr]
     assert named(figure) == ["a", "b"]
@@ -57,7 +57,7 @@ def test_long_names_are_not_cut_off() -> None:
     name = "efficientnet_b0 64px b4, 500 Mb/s, all-reduce, W=8 (8 emu.avx2.s15)"
     for figure in (
         papers.errors_plot([(name, CURVE)] * 8),
-        study_plots.forecasts([(name, CURVE)] * 8, "steps/s"),
+        study_sections.forecasts([(name, CURVE)] * 8, "steps/s"),
     ):
         plots.to_svg(figure)
         (legend,) = figure.legends

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from forecasting.inputs import inputs_of_study
-from studies.checks import check_study
+from forecasting.study_checks import check_study
 from studies.study import read_study
 from tests.synthetic import DDP, ONLY_PROFILES, STUDY, SYNCHRONOUS, write_study
 from warehouse.records import Backend, BadInput

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from profilers.clusters.loopback import LoopbackCluster
+from profilers.clusters.base import LoopbackCluster
 from studies.measurement import Clusters, divide_by_machine, run_in_parallel
 from warehouse.records import ProbeFailed
 

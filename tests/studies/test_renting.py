@@ -8,7 +8,7 @@ import yaml
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
 from profilers.probe import PlannedRun
-from profilers.renting.allowance import Allowance, Rate
+from profilers.renting.cap import Allowance, Rate
 from studies.price_collection import collect
 from studies.renting import check_capped, estimate, rates
 from tests.aws import Aws

@@ -21,9 +21,8 @@ import boto3
 from tests.warehouse.conftest import Maker
 from warehouse import bucket
 from warehouse.landing import run_folders
-from warehouse.prefixes import prefix_of
 from warehouse.records import StepcastError
-from warehouse.sites import push, receive
+from warehouse.sites import prefix_of, push, receive
 from warehouse.warehouse import Warehouse
 
 EVENTS = {

@@ -12,9 +12,8 @@ from botocore.config import Config
 
 from warehouse import bucket, limits
 from warehouse.landing import QUARANTINE, REASON
-from warehouse.prefixes import PrefixUnreachable, prefix_of
 from warehouse.records import BadInput, MissingTool, StepcastError
-from warehouse.sites import push, receive
+from warehouse.sites import PrefixUnreachable, prefix_of, push, receive
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker

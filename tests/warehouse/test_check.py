@@ -12,8 +12,8 @@ import pytest
 from tests.warehouse.conftest import at
 from warehouse import chain, journal
 from warehouse.check import check
-from warehouse.encoding import compact
 from warehouse.landed_files import seal
+from warehouse.landing import compact
 from warehouse.loader import signature_of
 from warehouse.publication import SCHEMA, migrate
 from warehouse.records import NodeGroup

@@ -6,8 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from warehouse.encoding import compact, smallest
-from warehouse.landing import SCHEMAS
+from warehouse.landing import SCHEMAS, compact, smallest
 
 
 def test_a_trace_comes_back_and_is_smaller(tmp_path: Path) -> None:

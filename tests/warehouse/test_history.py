@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from tests.reference import REFERENCE
-from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.sets import copy_kept_runs, kept_runs
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from warehouse import sets as run_sets
 from warehouse.landing import land, read_tables
 from warehouse.records import BadInput, StepcastError
-from warehouse.run_archive import kept_runs, kept_tables
-from warehouse.sets import REPLACED, pack
+from warehouse.sets import REPLACED, kept_runs, kept_tables, pack
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker

@@ -15,10 +15,18 @@ from studies import run_tables
 from tests.pipelines.ran import stepcast
 from warehouse.landed_files import SUMS, seal
 from warehouse.landing import land, landed_runs, read_tables
-from warehouse.prefixes import prefix_of
 from warehouse.records import BadInput
-from warehouse.run_archive import copy_kept_runs, kept_runs, kept_tables
-from warehouse.sets import REPLACED, WITHOUT_ROWS, Sets, is_sets, pack
+from warehouse.sets import (
+    REPLACED,
+    WITHOUT_ROWS,
+    Sets,
+    copy_kept_runs,
+    is_sets,
+    kept_runs,
+    kept_tables,
+    pack,
+)
+from warehouse.sites import prefix_of
 from warehouse.tables import CHUNK_ROWS, stream
 
 if TYPE_CHECKING:

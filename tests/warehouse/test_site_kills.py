@@ -19,7 +19,7 @@ import pytest
 from tests.warehouse.site_children import ROWS
 from warehouse.check import check
 from warehouse.landing import QUARANTINE, run_folders
-from warehouse.prefixes import prefix_of
+from warehouse.sites import prefix_of
 from warehouse.transfer import RECEIVED
 
 if TYPE_CHECKING:

@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 
-from warehouse import bucket, limits, prefixes
+from warehouse import bucket, limits, sites
 from warehouse.check import check
 from warehouse.landed_files import seal
 from warehouse.landing import QUARANTINE, REASON
-from warehouse.prefixes import PREFIX, FolderPrefix, Prefix, configured_prefix, prefix_of
 from warehouse.records import BadInput, StepcastError
-from warehouse.sites import ReceiveReport, push, receive, waiting_runs
+from warehouse.sites import (
+    PREFIX,
+    FolderPrefix,
+    Prefix,
+    ReceiveReport,
+    configured_prefix,
+    prefix_of,
+    push,
+    receive,
+    waiting_runs,
+)
 from warehouse.transfer import RECEIVED
 
 if TYPE_CHECKING:
@@ -117,7 +126,7 @@ def test_a_run_that_is_put_there_in_part_is_not_there(
         raise StepcastError("run r1 did not get there")
 
     with monkeypatch.context() as broken:
-        broken.setattr(prefixes, "put_in_place", fails)
+        broken.setattr(sites, "put_in_place", fails)
         broken.setattr(bucket.Manifest, "canonical_json", fails)
         with pytest.raises(StepcastError, match="run r1 did not get there"):
             pushed(one, place)

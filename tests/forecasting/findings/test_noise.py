@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forecasting.findings.noise import FLOORS, VISITS, floors, visits_of
+from forecasting.findings.errors import FLOORS, VISITS, floors, visits_of
 from studies import run_tables
 from studies.rounds import Round
 from warehouse.records import BadInput

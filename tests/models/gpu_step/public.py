@@ -11,7 +11,7 @@ import polars as pl
 from networks.gpu_steps import GpuStep, Operator, StepKey, Tensor
 from studies.run_tables import no_rows
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
-from warehouse.run_archive import kept_runs, kept_tables
+from warehouse.sets import kept_runs, kept_tables
 
 PUBLIC = Path(__file__).parents[3] / "data" / "public"
 NETWORKS = ("resnet50", "bert_base", "gpt2_small", "RegNetX-200MF")

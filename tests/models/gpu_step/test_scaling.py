@@ -14,7 +14,7 @@ from models.gpu_step.data_parallel import Interference
 from models.gpu_step.measurements import Measurements, read_measurements
 from models.gpu_step.scaling import Scaling, fit_interference, forecast_s, judged_sources
 from tests.models.gpu_step.public import PUBLIC
-from warehouse.run_archive import kept_runs, kept_tables
+from warehouse.sets import kept_runs, kept_tables
 
 SETS = ("ddp_step_time_sia", "mpt_training_a100", "nccl_tests_aws", "tf_cnn_benchmarks_lambda")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.run_selector import RunSelection, difference
+from pipelines.cli.compare import RunSelection, difference
 from tests.pipelines.ran import Stepcast
 
 STEPS = ("--metric", "step_time_s")

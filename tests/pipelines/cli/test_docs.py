@@ -7,7 +7,7 @@ from tests.pipelines.ran import Stepcast
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    from pipelines.cli.docs import dictionary
+    from pipelines.cli.query import dictionary
 
     return dictionary()
 

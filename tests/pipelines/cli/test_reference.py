@@ -17,9 +17,8 @@ from studies.study import read_study
 from tests.pipelines.ran import Ran, Stepcast
 from tests.synthetic import FORECASTERS, PaperProbes, profiled
 from warehouse.landing import landed_runs
-from warehouse.run_archive import copy_kept_runs, kept_runs
 from warehouse.seal import FOLDER
-from warehouse.sets import is_sets, pack
+from warehouse.sets import copy_kept_runs, is_sets, kept_runs, pack
 from warehouse.warehouse import Warehouse
 
 COMPARED = ["system", "label", "predicted", "low", "high", "measured", "error_percent", "split"]

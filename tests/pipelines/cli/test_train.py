@@ -14,8 +14,8 @@ import pytest
 
 from pipelines.cli import train
 from pipelines.runtime import checkpoints
+from pipelines.runtime.checkpoints import consumed_samples, read_sample_logs
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
-from pipelines.runtime.samples import consumed_samples, read_sample_logs
 from pipelines.runtime.state import JobState
 from profilers.clusters import owner
 from tests.leftovers import left_behind

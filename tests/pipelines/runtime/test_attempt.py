@@ -11,11 +11,11 @@ import yaml
 
 from pipelines.runtime import checkpoints
 from pipelines.runtime.attempt import train
-from pipelines.runtime.event_log import EventLogEntry, frame
+from pipelines.runtime.checkpoints import consumed_samples, read_sample_logs
 from pipelines.runtime.job_file import read_job
+from pipelines.runtime.job_store import EventLogEntry, frame
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
 from pipelines.runtime.rank import load
-from pipelines.runtime.samples import consumed_samples, read_sample_logs
 from pipelines.runtime.state import JobState
 from profilers.clusters import host_id, owner
 from profilers.clusters.fleet import VARIABLE

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.runtime.event_log import EventLogEntry, progress_entry
 from pipelines.runtime.job_file import TrainingJob, read_job
-from pipelines.runtime.job_store import JobStore
+from pipelines.runtime.job_store import EventLogEntry, JobStore, progress_entry
 from tests.clocks import DAY, WallClock
 from tests.pipelines.runtime.jobs import write_job
 from tests.warehouse.test_appending import limited

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from models.choice.offers import Offer
 from pipelines.runtime.controller import Controller
-from pipelines.runtime.event_log import EventLogEntry, frame
 from pipelines.runtime.job_file import Interruption
+from pipelines.runtime.job_store import EventLogEntry, frame
 from pipelines.runtime.plan import Infeasible, LimitRelaxation, Planner
 from pipelines.runtime.rehearsal import PlannedLoss, Rehearsal
 from pipelines.runtime.state import JobState

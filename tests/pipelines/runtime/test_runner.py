@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.runtime.attempt import train
-from pipelines.runtime.event_log import EventLogEntry, frame
 from pipelines.runtime.job_file import read_job
+from pipelines.runtime.job_store import EventLogEntry, frame
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
 from pipelines.runtime.state import JobState
 from tests.clocks import DAY, WallClock

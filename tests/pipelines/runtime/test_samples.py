@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.runtime.samples import (
+from pipelines.runtime.checkpoints import (
     SampleRecord,
     consumed_samples,
     draw_samples,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from profilers.clusters import owner
-from profilers.renting import requests
+from profilers.renting import aws
 from profilers.renting.book import Book, LaunchIntent
 from profilers.renting.provider import InstanceStatus, NoCapacity
 from profilers.steady.hostlock import holder
@@ -40,8 +40,8 @@ class World:
         self.states |= dict.fromkeys(ids, "running")
         if self.folder is not None:
             key = (self.folder / "sshd-127.0.0.2/hostkey.pub").read_text().rsplit(" ", 1)[0]
-            self.console_says = self.console_says or f"{requests.MARKER} {intent.token} {key}\n"
-            ends_us = (int(time.time()) + 60 * requests.minutes(intent)) * 1_000_000
+            self.console_says = self.console_says or f"{aws.MARKER} {intent.token} {key}\n"
+            ends_us = (int(time.time()) + 60 * aws.minutes(intent)) * 1_000_000
             scheduled = self.folder / "m0/scheduled"
             if not scheduled.exists():
                 scheduled.write_text(f"USEC={ends_us}\nWARN_WALL=1\nMODE=poweroff\n")

@@ -13,9 +13,9 @@ from profilers.clusters import ec2, open_cluster, owner
 from profilers.clusters.ec2 import Ec2Cluster
 from profilers.clusters.fleet import VARIABLE, Volume
 from profilers.clusters.node_types import node_group
-from profilers.renting import requests
-from profilers.renting.allowance import Allowance, Rate, use_allowance
+from profilers.renting import aws
 from profilers.renting.book import Book, LaunchIntent
+from profilers.renting.cap import Allowance, Rate, use_allowance
 from tests.profilers.clusters.machines import NODE_TYPE, machines
 from tests.profilers.clusters.made_up import World
 from warehouse.records import BadInput, ProbeFailed
@@ -96,7 +96,7 @@ def test_an_instance_with_another_host_key_is_not_talked_to(
     launch = world.launch
 
     def launched(intent: LaunchIntent, owner_token: str) -> Sequence[str]:
-        world.console_says = f"{requests.MARKER} {intent.token} {other}\n"
+        world.console_says = f"{aws.MARKER} {intent.token} {other}\n"
         return launch(intent, owner_token)
 
     monkeypatch.setattr(world, "launch", launched)

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from forecasting.inputs import inputs_of_study
+from forecasting.study_checks import check_study
 from profilers.clusters import choose_backend, host_id, open_cluster
 from profilers.clusters.fleet import VARIABLE, read_fleet
 from profilers.clusters.node_types import node_group
-from studies.checks import check_study
 from studies.study import read_study
 from warehouse.records import BadInput, MissingTool
 

@@ -7,9 +7,9 @@ import pytest
 
 from pipelines.service.node import measure_node
 from profilers.clusters import node_types, open_cluster
+from profilers.clusters.base import LoopbackCluster
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.fleet import FleetType
-from profilers.clusters.loopback import LoopbackCluster
 from profilers.clusters.node_types import check_host, declared_usd_per_hour, node_group
 from profilers.nodes import torch_program
 from profilers.steady import host

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from profilers.readers.shares import shares
+from profilers.contention.probe import shares
 from tests.profilers.readers.wire import HEADER_BYTES, packet, write
 
 SERVER, FIRST, SECOND = "10.0.0.1", "10.0.0.2", "10.0.0.3"

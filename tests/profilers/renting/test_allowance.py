@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profilers.renting.allowance import (
+from profilers.renting.book import Entries, InstanceEnd, LaunchResult
+from profilers.renting.cap import (
+    BESIDE_S,
     BOOT_HOURS,
+    LEAST_HOURS,
     Allowance,
+    Bill,
+    BudgetExceeded,
     Rate,
     checked_cap,
     current_allowance,
@@ -16,9 +21,7 @@ from profilers.renting.allowance import (
     spent_usd,
     use_allowance,
 )
-from profilers.renting.allowance import required_allowance as given_allowance
-from profilers.renting.book import Entries, InstanceEnd, LaunchResult
-from profilers.renting.cap import BESIDE_S, LEAST_HOURS, Bill, BudgetExceeded
+from profilers.renting.cap import required_allowance as given_allowance
 from tests.profilers.renting.intents import intent
 from warehouse.records import BadInput
 

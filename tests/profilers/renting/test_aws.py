@@ -11,11 +11,10 @@ from botocore import exceptions
 from botocore.stub import ANY, Stubber
 
 from profilers.clusters.fleet import Launch, Volume
-from profilers.renting import requests
-from profilers.renting.aws import Ec2
+from profilers.renting import aws
+from profilers.renting.aws import Ec2, answered_at, ended_at, launch
 from profilers.renting.book import LaunchIntent
 from profilers.renting.provider import NoCapacity, OutcomeUnknown
-from profilers.renting.requests import answered_at, ended_at, launch
 from warehouse.records import ProbeFailed
 
 AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -89,7 +88,7 @@ def test_a_launch_has_its_token_its_tags_its_end_and_its_highest_price(
         "SubnetId": "subnet-2",
         "SecurityGroupIds": ["sg-1"],
         "InstanceInitiatedShutdownBehavior": "terminate",
-        "UserData": requests.script(INTENT),
+        "UserData": aws.script(INTENT),
         "TagSpecifications": [
             {"ResourceType": kind, "Tags": tags} for kind in ("instance", "volume")
         ],
@@ -105,7 +104,7 @@ def test_a_launch_has_its_token_its_tags_its_end_and_its_highest_price(
     answer = {"Instances": [instance("i-1", "pending"), instance("i-2", "pending")]}
     api.add_response("run_instances", answer, expected)
     assert ec2.launch(INTENT, "home") == ["i-1", "i-2"]
-    assert "shutdown -P +90 " in requests.script(INTENT)
+    assert "shutdown -P +90 " in aws.script(INTENT)
 
 
 def test_what_is_given_beside_a_launch_template_counts() -> None:
@@ -270,14 +269,14 @@ def test_a_console_that_is_not_live_is_read_as_it_was(ec2: Ec2, api: Stubber) ->
 
 def test_host_keys_are_those_that_were_printed_for_this_launch() -> None:
     key = "ssh-ed25519 " + "A" * 68
-    console = f"boot\r\n[1.0] x {requests.MARKER} t0 {key}\r\n{requests.MARKER} t1 {key}B\r\n"
-    assert requests.host_keys(console, "t0") == (key,)
-    assert requests.host_keys(console + f"{requests.MARKER} t0 {key}", "t0") == (key,)
-    assert requests.host_keys(console, "t") == ()
+    console = f"boot\r\n[1.0] x {aws.MARKER} t0 {key}\r\n{aws.MARKER} t1 {key}B\r\n"
+    assert aws.host_keys(console, "t0") == (key,)
+    assert aws.host_keys(console + f"{aws.MARKER} t0 {key}", "t0") == (key,)
+    assert aws.host_keys(console, "t") == ()
 
 
 def test_a_key_that_the_console_has_half_of_is_none() -> None:
-    assert requests.host_keys(f"{requests.MARKER} t0 ssh-ed25519 {'A' * 40}", "t0") == ()
+    assert aws.host_keys(f"{aws.MARKER} t0 ssh-ed25519 {'A' * 40}", "t0") == ()
 
 
 def volume(size_gb: int, *, goes: bool = True) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from profilers.renting import boot, requests
+from profilers.renting import aws, boot
 from profilers.renting.boot import Boot, wait_until_running
 from profilers.renting.provider import InstanceStatus
 from tests.profilers.clusters.made_up import World
@@ -29,7 +29,7 @@ class Late:
     """A console that answers after a while, and is refused once."""
 
     def __init__(self) -> None:
-        self.answers = ["", None, f"login\n{requests.MARKER} t0 {KEY}\n"]
+        self.answers = ["", None, f"login\n{aws.MARKER} t0 {KEY}\n"]
 
     def console(self, id_: str) -> str:
         answer = self.answers.pop(0)

@@ -11,8 +11,8 @@ import pytest
 from profilers.clusters import cgroups, netns, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
-from profilers.renting.allowance import Allowance, Rate, use_allowance
 from profilers.renting.book import Book
+from profilers.renting.cap import Allowance, Rate, use_allowance
 from profilers.steady import hostlock
 from tests.exhaustive import exhaustive
 from tests.profilers.renting import hosts

@@ -17,7 +17,7 @@ from profilers.clusters.node_types import node_group
 from profilers.nodes.mailbox import WINDOW_BYTES
 from profilers.probe import RunContext
 from profilers.renting import ssm
-from profilers.renting.allowance import Allowance, Rate, use_allowance
+from profilers.renting.cap import Allowance, Rate, use_allowance
 from profilers.steady import hostlock
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.cloud import REGION, Cloud
