@@ -185,13 +185,13 @@ def test_what_no_run_of_a_host_tells_is_refused(
 )
 def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:
     asked = [*batch, "--samples", "100000", "--capacity", f"{WORKER}=2"]
-    answer = stepcast("recommend", "--model", TARGET, *asked, "--systems", "log_linear", "--json")
+    answer = stepcast("recommend", "--dnn", TARGET, *asked, "--systems", "log_linear", "--json")
     assert answer.code == 0, answer.err
     told = json.loads(answer.out)
     assert told["model"]["target"] == TARGET
     assert told["question"]["dnn"] == told["model"]["dnn"]
     assert [one["workers"] for one in told["candidates"]] == [1, 2]
-    words = stepcast("recommend", "--model", TARGET, *asked, "--systems", "log_linear")
+    words = stepcast("recommend", "--dnn", TARGET, *asked, "--systems", "log_linear")
     assert words.out.splitlines()[0].startswith(f"{TARGET} is own-")
 
 

@@ -16,13 +16,14 @@ from typer.core import TyperCommand, TyperGroup
 
 from warehouse.home import version
 
-SYNONYMS: Mapping[str, str] = {
-    "--model": "--dnn",
-    "--dnn": "--model",
-    "--system": "--systems",
-    "--systems": "--system",
+OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "--model": ("--dnn",),
+    "--system": ("--systems",),
+    "--node-type": ("--type", "--worker"),
+    "--host": ("--address",),
+    "--json": ("--format=json",),
 }
-"""Options that a command takes under the other name too, where it has only one of them."""
+"""Names that help does not list, and the options that they stand for where a command has these."""
 
 
 class Command(NamedTuple):
@@ -186,7 +187,7 @@ COMMANDS: Mapping[str, Command] = {
 
 
 class OptionsByName(TyperCommand):
-    """A command that takes synonyms of its options, and says which command has an unknown one."""
+    """A command that takes other names of its options, and says which has one that it lacks."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the command line.
@@ -221,8 +222,8 @@ def options_of(command: Any) -> set[str]:
 def _known_as(text: str, known: set[str]) -> str:
     """Return an argument, with the name of its option that the command knows."""
     name, equals, value = text.partition("=")
-    synonym = SYNONYMS.get(name)
-    return text if name in known or synonym not in known else f"{synonym}{equals}{value}"
+    meant = [full for full in OTHER_NAMES.get(name, ()) if full.partition("=")[0] in known]
+    return text if name in known or not meant else f"{meant[0]}{equals}{value}"
 
 
 def _unknown(name: str, known: set[str], command: str) -> str:

@@ -55,7 +55,7 @@ class OutputOptions:
 
 
 def recommend(
-    model: Annotated[
+    dnn: Annotated[
         str,
         typer.Option(
             help="The network; `stepcast networks` lists them. Or your own model: "
@@ -177,19 +177,19 @@ def recommend(
     of thumb, how surely limits are kept, whether the systems agree, and which measurement might
     change the answer. Nothing feasible: what to relax, and by how much.
 
-    Example: stepcast recommend --model hf:gpt2 --batch-size 8 --sequence-length 1024 --precision
+    Example: stepcast recommend --dnn hf:gpt2 --batch-size 8 --sequence-length 1024 --precision
     bf16 --optimizer adamw --epochs 3 --dataset-samples 100000 --max-hours 24 --picture front.svg
 
-    Example: stepcast recommend --model small_cnn --batch-size 8 --epochs 10 --dataset-samples
+    Example: stepcast recommend --dnn small_cnn --batch-size 8 --epochs 10 --dataset-samples
     50000 --max-hours 2 --late 0.1 --capacity emu.avx512.s15=8 --capacity emu.sse41.s15=8
 
-    Example: stepcast recommend --model squeezenet --batch-size 8 --samples 1000000 --capacity
+    Example: stepcast recommend --dnn squeezenet --batch-size 8 --samples 1000000 --capacity
     emu.native.s25=8 --server emu.server=2 --minimize time --budget-usd 3
 
-    Example: stepcast recommend --model my_package.my_module:build_model --batch-size 8 --samples
+    Example: stepcast recommend --dnn my_package.my_module:build_model --batch-size 8 --samples
     1000000 --capacity emu.avx512.s15=8 --budget-usd 3 --picture front.svg
 
-    Example: stepcast recommend --systems srift --model small_cnn --image-size 32 --global-batch 64
+    Example: stepcast recommend --systems srift --dnn small_cnn --image-size 32 --global-batch 64
     --iterations 10000 --max-hours 20 --minimize time --capacity emu.avx512.s15=2 --capacity
     emu.sse41.s15=8 --link-mbps 500 --front --picture front.svg
     """
@@ -230,7 +230,7 @@ def recommend(
         "memory_format": memory_format,
     }
     options = {
-        "dnn": model,
+        "dnn": dnn,
         "image_size": image_size,
         "global_batch": global_batch,
         "minimize": minimize,

@@ -25,7 +25,7 @@ _Token = Annotated[
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen to.")] = LOCAL,
+    address: Annotated[str, typer.Option(help="Where it listens.")] = LOCAL,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 8791,
     token: _Token = None,
     no_token: Annotated[bool, typer.Option("--no-token", help="Let anybody ask.")] = False,
@@ -38,7 +38,7 @@ def serve(
 ) -> None:
     """Forecast workloads that are asked for over HTTP; /docs describes how.
 
-    Listens to this machine alone unless --host says otherwise, and asks for a token: the one of
+    Listens to this machine alone unless --address says otherwise, and asks for a token: the one of
     --token, else a new one, which is printed.
 
     Example: stepcast serve --port 8791
@@ -47,7 +47,7 @@ def serve(
     """
     from pipelines.cli import serve_job
 
-    serve_job.serve(host, port, token, not no_token, datasets, minutes)
+    serve_job.serve(address, port, token, not no_token, datasets, minutes)
 
 
 @node.command()

@@ -125,7 +125,7 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server(address, family=family, backlog=1024)
     except (OSError, UnicodeError) as error:
         raise BadInput(
-            f"cannot listen to {host}:{port} ({error}); choose another with --host and --port"
+            f"cannot listen to {host}:{port} ({error}); choose another with --address and --port"
         ) from None
 
 

@@ -166,14 +166,21 @@ def test_what_is_unknown_is_told_with_what_is_meant(
     assert answer.err.startswith(f"stepcast: {expected}")
 
 
-def test_synonyms_of_options_are_taken(stepcast: Stepcast) -> None:
-    both = [
-        stepcast("predict", name, "no_network", other, "log_linear", "--dataset-samples", "0").err
-        for name, other in (("--dnn", "--systems"), ("--model", "--system"))
-    ]
-    assert both[0] == both[1] and "--dataset-samples" in both[0]
-    capacity = ("--capacity", "x=0", "--samples", "1", "--batch-size", "1")
-    both = [
-        stepcast("recommend", name, "no_network", *capacity).err for name in ("--model", "--dnn")
-    ]
-    assert both[0] == both[1] and "--capacity 'x=0'" in both[0]
+@pytest.mark.parametrize(
+    ("arguments", "other"),
+    [
+        (["recommend", "--dnn", "x", "--capacity", "x=0"], ("--dnn", "--model")),
+        (["predict", "--systems", "x", "--dataset-samples", "0"], ("--systems", "--system")),
+        (["predict", "--worker", "x", "--dataset-samples", "0"], ("--worker", "--node-type")),
+        (["history", "--type", "x", "--most", "0"], ("--type", "--node-type")),
+        (["serve", "--address", "192.0.2.1", "--port", "0"], ("--address", "--host")),
+        (["sql", "--format=json", "bad"], ("--format=json", "--json")),
+    ],
+)
+def test_options_have_other_names_that_no_help_lists(
+    stepcast: Stepcast, arguments: list[str], other: tuple[str, str]
+) -> None:
+    old = [other[1] if word == other[0] else word for word in arguments]
+    first, second = stepcast(*arguments), stepcast(*old)
+    assert (first.code, first.err) == (second.code, second.err)
+    assert other[1] not in stepcast(arguments[0], "--help").out.split("Options")[-1].split()

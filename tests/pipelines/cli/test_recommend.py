@@ -25,7 +25,7 @@ PRICES = [
 ]
 ASKED = {
     "--systems": "srift",
-    "--model": "small_cnn",
+    "--dnn": "small_cnn",
     "--framework": "pytorch",
     "--image-size": "32",
     "--global-batch": "16",

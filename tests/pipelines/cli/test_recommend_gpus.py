@@ -21,7 +21,7 @@ from tests.pipelines.ran import Stepcast
 from tests.pipelines.ran import stepcast as stepcast_of
 
 ASKED = {
-    "--model": "small_cnn",
+    "--dnn": "small_cnn",
     "--image-size": "32",
     "--batch-size": "64",
     "--precision": "fp16",

@@ -14,7 +14,7 @@ from tests.pipelines.ran import Stepcast
 from warehouse.warehouse import read_only
 
 ASKED = {
-    "--model": "small_cnn",
+    "--dnn": "small_cnn",
     "--framework": "tensorflow",
     "--image-size": "24",
     "--batch-size": "1",
@@ -193,7 +193,7 @@ def test_of_a_host_without_steps_no_probability_is_told(
     test_elsewhere.take_inventory(home, host_id("loopback"), test_elsewhere.FAST)
     monkeypatch.setenv("STEPCAST_HOME", str(home))
     words = (
-        "recommend --model resnet34 --framework pytorch --image-size 64 --batch-size 8 "
+        "recommend --dnn resnet34 --framework pytorch --image-size 64 --batch-size 8 "
         f"--samples 100000 --capacity {my_history.WORKER}=2 --link-mbps 1000 --max-hours 99 "
         "--systems log_linear"
     ).split()

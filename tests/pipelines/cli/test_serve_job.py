@@ -153,7 +153,7 @@ def test_what_cannot_be_served_is_refused_in_one_line(
         port = str(taken.getsockname()[1])
         for arguments, said in (
             (["--port", port], f"cannot listen to 127.0.0.1:{port}"),
-            (["--host", "192.0.2.1", "--port", "0"], "cannot listen to 192.0.2.1:0"),
+            (["--address", "192.0.2.1", "--port", "0"], "cannot listen to 192.0.2.1:0"),
             (["--token", "short"], "expected a token of 8 to 200"),
             (["--token", "with blanks in it"], "expected a token of 8 to 200"),
             (["--token", TOKEN, "--no-token"], "--no-token lets anybody ask, and there is a token"),

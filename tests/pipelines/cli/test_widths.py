@@ -51,7 +51,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "prices show": (),
     "query": (),
     "recommend": (
-        *("--model", "small_cnn", *WORKLOAD, "--samples", "1000000", "--max-hours", "60"),
+        *("--dnn", "small_cnn", *WORKLOAD, "--samples", "1000000", "--max-hours", "60"),
         *("--capacity", "emu.avx512.s15=4", "--systems", "srift", "--as-of", "2026-11-26"),
         "--front",
     ),
