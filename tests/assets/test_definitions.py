@@ -3,12 +3,23 @@
 from pathlib import Path
 
 import pytest
-from dagster import AssetsDefinition, ExecuteInProcessResult, materialize
+from dagster import AssetKey, AssetsDefinition, Definitions, ExecuteInProcessResult, materialize
 
 from assets.definitions import definitions_of
 from assets.resources import RoundsResource, WarehouseResource
+from assets.study_lineage import read_lineage
 from studies.messages import Progress
-from tests.synthetic import CAPTURING, PaperProbes, write_study
+from tests.synthetic import (
+    CAPTURING,
+    ONLY_PROFILES,
+    PYTORCH,
+    STUDY,
+    SYNCHRONOUS,
+    PaperProbes,
+    write_study,
+)
+from warehouse.home import CHECKOUT
+from warehouse.records import BadInput
 from warehouse.warehouse import read_only
 
 
@@ -76,3 +87,131 @@ def test_checks_say_what_they_found(home: Path, tmp_path: Path, probes: PaperPro
         "not_above_linear": True,
         "host_was_not_busy": False,
     }
+
+
+STUDIES = sorted((CHECKOUT / "studies").glob("*.yaml"))
+
+
+def keys(found: Definitions) -> set[str]:
+    return {"/".join(key.path[1:]) for key in dependencies(found)}
+
+
+def dependencies(found: Definitions) -> dict[AssetKey, set[AssetKey]]:
+    """Return the keys of a study's assets, and of what each depends on."""
+    return {
+        key: set(asset.asset_deps[key])
+        for asset in found.assets or ()
+        if isinstance(asset, AssetsDefinition)
+        for key in asset.keys
+    }
+
+
+def test_an_asynchronous_study_has_its_own_probes_and_systems(tmp_path: Path) -> None:
+    assert keys(definitions_of(write_study(tmp_path))) == {
+        "profiles/links",
+        "profiles/tf_trace",
+        *(
+            f"{group}/{system}"
+            for group in ("fits", "predictions")
+            for system in ("async_sgd", "linear", "lin", "cynthia", "cynthia_half", "line_rate")
+        ),
+        "measured/tf_throughput",
+        "accuracy/table",
+        "accuracy/report",
+        "simulations/timelines",
+    }
+
+
+def test_analyses_are_of_studies_that_capture(tmp_path: Path) -> None:
+    found = keys(definitions_of(write_study(tmp_path, CAPTURING)))
+    assert {"fits/async_sgd_paper", "predictions/async_sgd_paper"} <= found
+    assert {name for name in found if name.startswith("analyses/")} == {
+        "analyses/overhead",
+        "analyses/http2",
+        "analyses/end_times",
+        "analyses/transfer_order",
+    }
+
+
+def test_a_probe_is_shown_for_what_fits_see_and_for_what_judges(tmp_path: Path) -> None:
+    of = read_lineage(write_study(tmp_path, PYTORCH))
+    assert of.profiling == (
+        "links",
+        "allreduce",
+        "torch_operations",
+        "torch_compute",
+        "torch_throughput",
+    )
+    assert of.measuring == ("torch_operations", "torch_throughput")
+    assert [system.name for system in of.systems] == [
+        "srift",
+        "ideal_scaling",
+        "ceer_pytorch",
+        "ceer_pytorch_paper",
+    ]
+
+
+def test_a_fit_depends_on_the_probes_that_its_system_rests_on(tmp_path: Path) -> None:
+    of = read_lineage(write_study(tmp_path, PYTORCH))
+    deps = dependencies(definitions_of(of.path))
+    rests = {
+        "srift": {"links", "allreduce", "torch_compute", "torch_throughput"},
+        "ideal_scaling": {"torch_compute"},
+        "ceer_pytorch": {"torch_operations", "torch_throughput"},
+        "ceer_pytorch_paper": {"torch_operations", "torch_throughput"},
+    }
+    predicted = {of.key("predictions", system) for system in rests}
+    for system, probes in rests.items():
+        assert deps[of.key("fits", system)] == {of.key("profiles", probe) for probe in probes}
+        assert deps[of.key("predictions", system)] == {of.key("fits", system)}
+    for probe in of.measuring:
+        assert deps[of.key("measured", probe)] == predicted, "after all that it will judge"
+    for probe in of.profiling:
+        assert deps[of.key("profiles", probe)] == set()
+
+
+@pytest.mark.parametrize("text", [STUDY, CAPTURING, SYNCHRONOUS, PYTORCH])
+def test_whatever_something_depends_on_is_of_the_study_too(text: str, tmp_path: Path) -> None:
+    deps = dependencies(definitions_of(write_study(tmp_path, text)))
+    assert set().union(*deps.values()) <= deps.keys()
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=[file.stem for file in STUDIES])
+def test_every_committed_study_has_a_job_and_an_asset_for_all_it_needs(file: Path) -> None:
+    of, found = read_lineage(file), definitions_of(file)
+    assert [job.name for job in found.jobs or ()] == [of.name]
+    shown = keys(found)
+    for need in of.needs:
+        group = "profiles" if need.profiles else "measured"
+        assert f"{group}/{need.probe}" in shown
+    assert of.rests.keys() == set(of.systems)
+    # What others measured is enough for gpu_step.
+    assert all(rests for system, rests in of.rests.items() if system.name != "gpu_step")
+
+
+def test_names_are_those_that_dagster_permits(tmp_path: Path) -> None:
+    of = read_lineage(write_study(tmp_path, STUDY.replace("name: paper", "name: on-paper")))
+    assert (of.name, of.key("fits", "linear").path[0]) == ("on_paper", "on-paper")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ("backend: loopback", "systems: [lineal]", "no system 'lineal'"),
+        ("links:", "linkz:", "no probe 'linkz'"),
+        ("probes:", "probes:\n  contention: {flows: [1]}", "contention needs 2 or more"),
+    ],
+)
+def test_a_study_that_is_wrong_is_told(
+    right: str, wrong: str, expected: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match=rf"paper\.yaml: .*{expected}"):
+        definitions_of(write_study(tmp_path, STUDY.replace(right, wrong)))
+
+
+def test_a_study_that_only_profiles_has_neither_fits_nor_accuracy(tmp_path: Path) -> None:
+    found = definitions_of(write_study(tmp_path, ONLY_PROFILES))
+    assert keys(found) == {"profiles/links", "profiles/contention", "profiles/tf_trace"}
+    checks = {key.name for one in found.asset_checks or () for key in one.check_keys}
+    assert checks == {"links_are_as_shaped", "traces_are_whole", "transfers_were_captured"}
+    assert [job.name for job in found.jobs or ()] == ["profiled"]

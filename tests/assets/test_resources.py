@@ -1,17 +1,28 @@
 """The rounds of studies as assets see them throughout one run of Dagster."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import AssetKey
+from dagster import AssetKey, DagsterInstance, DagsterRunStatus, job
 
 from assets import resources
-from assets.resources import RoundsResource, WarehouseResource, profiles
+from assets.resources import (
+    OWNER_TAG,
+    RoundsResource,
+    WarehouseResource,
+    free_dead_runs,
+    owner_tag,
+    profiles,
+    turn,
+)
 from profilers.clusters import host_id
 from studies.rounds import Round
 from studies.study import read_study
+from tests.profilers.clusters.killed import made_by_a_killed_process
 from tests.synthetic import STUDY, SYNCHRONOUS, landed, needs, write_study
 from warehouse.records import BadInput
 
@@ -92,3 +103,92 @@ def test_forecasts_that_need_no_profiles_open_the_round_of_a_run_that_profiles(
     assert run.to_forecast(file) == run.opened(file)
     keys = [AssetKey(["paper", group, "x"]) for group in ("fits", "profiles")]
     assert [profiles(some) for some in (None, keys, keys[:1])] == [True, True, False]
+
+
+HOLDER = """
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from assets.resources import turn
+with turn(Path(sys.argv[1]), print):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@job
+def nothing() -> None:
+    """Do nothing."""
+
+
+def test_a_turn_is_reentrant(home: Path) -> None:
+    told: list[str] = []
+    with turn(home, told.append), turn(home, told.append):
+        pass
+    assert told == []
+
+
+def test_another_process_waits_and_says_for_whom(home: Path) -> None:
+    checkout = Path(__file__).parents[2]
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(home)],
+        cwd=checkout,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    told: list[str] = []
+
+    def let_go(text: str) -> None:
+        told.append(text)
+        holder.communicate("\n", timeout=30)
+
+    with turn(home, let_go):
+        assert told == [f"waiting for process {holder.pid}, which runs in {home}"]
+
+
+def test_homes_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    with turn(tmp_path / "a", pytest.fail), turn(tmp_path / "b", pytest.fail):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("make", "is_dead"),
+    [
+        (lambda: f"{made_by_a_killed_process()}-run", True),
+        (lambda: "stepcast-1-1-0-run", True),
+        (owner_tag, False),
+        (str, False),
+    ],
+    ids=["killed", "of an earlier version", "ours", "nobody's"],
+)
+def test_only_runs_of_dead_owners_are_ended(
+    home: Path, make: Callable[[], str], is_dead: bool
+) -> None:
+    tag = make()
+    with DagsterInstance.ephemeral() as instance:
+        run = instance.create_run_for_job(
+            nothing, tags={OWNER_TAG: tag} if tag else {}, status=DagsterRunStatus.STARTED
+        )
+        assert free_dead_runs(instance) == ([run.run_id] if is_dead else [])
+        found = instance.get_run_by_id(run.run_id)
+        assert found is not None
+        assert (found.status == DagsterRunStatus.FAILURE) == is_dead
+
+
+def test_finished_runs_are_left_alone() -> None:
+    with DagsterInstance.ephemeral() as instance:
+        instance.create_run_for_job(
+            nothing, tags={OWNER_TAG: "stepcast-1-1-0-run"}, status=DagsterRunStatus.SUCCESS
+        )
+        assert free_dead_runs(instance) == []
+
+
+def test_outside_a_run_of_dagster_nothing_is_printed() -> None:
+    warn = "from assets.resources import LoggedProgress; LoggedProgress().warn('a fault')"
+    done = subprocess.run(
+        [sys.executable, "-c", warn], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert "a fault" not in done.stdout + done.stderr

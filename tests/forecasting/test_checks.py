@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from forecasting.study_checks import check_forecasts
+from forecasting.study_checks import check_forecasts, load_study, load_unchecked
 from profilers import captures
+from profilers.steady import host
 from studies.study import read_study
 from tests.synthetic import CAPTURING, DDP, MIXED, STUDY, SYNCHRONOUS, write_study
 from warehouse.records import Backend, BadInput, MissingTool
@@ -190,3 +191,33 @@ def test_a_scenario_that_every_chosen_system_refuses_is_told_with_the_best_reaso
 def test_a_forecast_by_one_of_the_chosen_systems_is_enough(tmp_path: Path) -> None:
     text = MIXED[: MIXED.index("probes:")] + MIXED[MIXED.index("test:") :]
     check(tmp_path, text.replace("backend: loopback", "systems: [lin, linear]"))
+
+
+ELSEWHERE = """
+name: looked_at
+backend: emulated
+systems: [log_linear]
+probes:
+  torch_throughput: {}
+train:
+  - {dnn: [small_cnn, alexnet], framework: pytorch, strategy: all_reduce, image_size: 64,
+     batch_size: 4, worker: emu.avx512.s15, link_mbps: 500, workers: 1}
+test:
+  - {dnn: resnet18, framework: pytorch, strategy: all_reduce, image_size: 64,
+     batch_size: 4, worker: emu.avx512.s15, link_mbps: 500, workers: 1}
+"""
+
+
+def test_what_ran_elsewhere_is_shown_on_a_processor_that_could_not_run_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "looked_at.yaml"
+    file.write_text(ELSEWHERE)
+    monkeypatch.setattr(host, "hardware", lambda: {"instruction_sets": "SSE41"})
+    monkeypatch.setattr(
+        "forecasting.study_checks.chosen_backend", lambda wanted: (wanted, "asked for")
+    )
+    with pytest.raises(BadInput, match=r"looked_at.yaml: .* needs AVX512_CORE"):
+        load_study(file, None)
+    found = load_unchecked(file, None)
+    assert (found.study.name, found.backend) == ("looked_at", "emulated")

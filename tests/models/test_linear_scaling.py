@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.linear_scaling import rate_of_all, rate_of_one, step_time_s, steps_per_s
+from models.linear_scaling import (
+    LinearScaling,
+    fit,
+    rate_of_all,
+    rate_of_one,
+    step_time_s,
+    steps_per_s,
+)
+from tests.models.mixed import both_samples, both_tables, mixed
+from tests.models.runs import run_tables, samples, scenario
+from warehouse.records import BadInput
 
 SECONDS = st.floats(1e-3, 1e3)
 
@@ -35,3 +45,51 @@ def test_rates_of_rows() -> None:
     rate, workers = pl.col("rate"), pl.col("workers")
     assert rows.select(rate_of_one(rate, workers))["rate"].to_list() == [3, 2]
     assert rows.select(rate_of_all(rate, workers))["rate"].to_list() == [12, 32]
+
+
+def fitted(*step_times_s: float | None) -> LinearScaling:
+    runs, scenarios = run_tables()
+    return fit(runs=runs, scenarios=scenarios, samples=samples({"step_time_s": step_times_s}))
+
+
+def test_w_workers_do_w_times_the_steps_of_one_of_linear() -> None:
+    asked = [scenario(workers) for workers in (1, 2, 4)]
+    predicted = fitted(0.5).predict(asked)
+    assert predicted["scenario_id"].to_list() == [one.scenario_id for one in asked]
+    assert predicted["value"].to_list() == [2.0, 4.0, 8.0]
+    assert predicted["low"].to_list() == predicted["high"].to_list() == [None] * 3
+
+
+def test_mixed_workers_do_as_many_steps_as_each_alone() -> None:
+    runs, scenarios = both_tables()
+    seen = both_samples("step_time_s", 0.5, 2.0)
+    model = fit(runs=runs, scenarios=scenarios, samples=seen)
+    asked = [mixed({"emu.1c": 2, "emu.slow": 3}), mixed({"emu.1c": 1}), mixed({"emu.slow": 1})]
+    assert model.predict(asked)["value"].to_list() == [2 / 0.5 + 3 / 2.0, 2.0, 0.5]
+    assert LinearScaling.from_json(model.parameters_json()) == model
+    with pytest.raises(BadInput, match=r"node_type 'emu\.2c', but the profile has 'emu\.1c'"):
+        model.predict([mixed({"emu.1c": 2, "emu.2c": 1})])
+    with pytest.raises(BadInput, match="expected step_time_s of a profile, found none"):
+        fit(runs=runs, scenarios=scenarios, samples=seen.clear())
+
+
+def test_the_metric_of_the_whole_run_goes_before_its_windows() -> None:
+    for step_times_s in ((0.5, 9.0, 9.0), (None, 0.25, 0.75)):
+        (profiled,) = fitted(*step_times_s).parameters.profiled
+        assert profiled.step_time_s == 0.5
+
+
+def test_parameters_survive_json() -> None:
+    model = fitted(0.5)
+    assert LinearScaling.from_json(model.parameters_json()) == model
+
+
+@pytest.mark.parametrize("step_time_s", [0.0, -1.0, None])
+def test_no_step_time(step_time_s: float | None) -> None:
+    with pytest.raises(BadInput, match="step_time_s"):
+        fitted(step_time_s)
+
+
+def test_another_link_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"the profile has a link of 0\.8 Mb/s"):
+        fitted(0.5).predict([scenario(2, link_mbps=150.0)])

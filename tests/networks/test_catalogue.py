@@ -1,11 +1,17 @@
 import inspect
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
+import torch
+from torch import nn
 
 import networks
-from networks.catalogue import APPLICATIONS
+from networks.catalogue import APPLICATIONS, LIBRARY, SMALLEST, family
+from networks.extraction import primitive_graphs
+from networks.figures import SIDE, Figures, figures, table
+from networks.pytorch_networks import build
 
 
 def test_names_load_no_framework() -> None:
@@ -80,3 +86,124 @@ def test_an_image_that_is_too_small_is_refused(name: str, smallest: int) -> None
         ValueError, match=f"at least {smallest} pixels a side, found {smallest - 1}"
     ):
         networks.check(name, smallest - 1)
+
+
+OWN_SIZES = ["resnet10", "squeezenet_v1_0", "mobilenetv3_small_w1", "condensenet74_c8_g8", "dla46c"]
+POOLED_IN_OUTPUT = {"squeezenet_v1_0", "squeezenet_v1_1", "squeezeresnet_v1_1", "darknet_tiny"}
+
+
+def parameters(network: nn.Module) -> int:
+    """Count what is trained."""
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def test_names_are_those_of_the_library_and_none_of_ours() -> None:
+    from networks.catalogue import APPLICATIONS
+
+    ours = set(networks.names("pytorch")) - LIBRARY.keys()
+    assert len(ours) == 18
+    assert set(networks.names("pytorch")) == ours | LIBRARY.keys()
+    for name, (module, _) in LIBRARY.items():
+        assert callable(getattr(import_module(f"pytorchcv.models.{module}"), name))
+        assert networks.minimum_image_size(name, "pytorch") == SMALLEST
+    # TensorFlow's networks of the same name are of the same family.
+    for name in LIBRARY.keys() & APPLICATIONS.keys():
+        assert family(name) == LIBRARY[name].family
+
+
+def test_families_are_designs_and_not_modules() -> None:
+    assert family("preresnet14") == family("resnet10") == family("resnet50") == "resnet"
+    assert family("fdmobilenet_w1") == family("mobilenet_w1") == family("mobilenet") == "mobilenet"
+    assert family("shufflenetv2_w1") == family("shufflenet_v2") != family("shufflenet_g1_w1")
+    assert family("mobilenetv2_w1") == family("mobilenet_v2") != family("mobilenet")
+    assert family("mobilenetv3_small_w1") == family("mobilenet_v3_small")
+    assert family("own-84aa0012") != family("own-84aa0013")
+    assert family("seresnet10") != family("resnet10") != family("resnext14_32x4d")
+
+
+@pytest.mark.parametrize("name", OWN_SIZES)
+def test_at_224_pixels_a_network_is_the_librarys_own(name: str) -> None:
+    module = import_module(f"pytorchcv.models.{LIBRARY[name].module}")
+    with torch.device("meta"):
+        own = getattr(module, name)(pretrained=False, num_classes=1000)
+        ours = build(name, 1000)
+        assert ours.eval()(torch.empty(1, 3, 224, 224)).shape == (1, 1000)
+    assert parameters(ours) == parameters(own)
+    changed = [
+        place
+        for (place, one), (_, other) in zip(own.named_modules(), ours.named_modules(), strict=True)
+        if type(one) is not type(other)
+    ]
+    assert all(place.endswith("final_pool") for place in changed)
+
+
+@pytest.mark.parametrize("name", {one.module: name for name, one in LIBRARY.items()}.values())
+def test_a_network_of_each_module_takes_small_images(name: str) -> None:
+    """A meta device computes shapes alone, of a single image in training mode."""
+    with torch.device("meta"):
+        network = networks.build_pytorch(name, SMALLEST)
+        assert network.training
+        assert network(torch.empty(1, 3, SMALLEST, SMALLEST)).shape == (1, 10)
+        pools = [module for module in network.modules() if isinstance(module, nn.AdaptiveAvgPool2d)]
+    assert pools or family(name) == "efficientnet"
+
+
+@pytest.mark.parametrize("name", ["squeezenet_v1_1", "darknet_tiny", "menet108_8x1_g3"])
+def test_the_last_pool_takes_whatever_map_is_left(name: str) -> None:
+    with torch.device("meta"):
+        network = build(name, 10).eval()
+        for side in (64, 96, 224):
+            assert network(torch.empty(1, 3, side, side)).shape == (1, 10)
+    for place in ("features", "output"):
+        pooled = getattr(getattr(network, place), "final_pool", None)
+        assert isinstance(pooled, nn.AdaptiveAvgPool2d) == (
+            (place == "output") == (name in POOLED_IN_OUTPUT)
+        )
+
+
+def test_a_step_trains_every_parameter() -> None:
+    torch.manual_seed(1)
+    network = networks.build_pytorch("mobilenet_wd2", SMALLEST)
+    logits = network(torch.rand(2, 3, SMALLEST, SMALLEST))
+    assert logits.shape == (2, 10)
+    torch.nn.functional.cross_entropy(logits, torch.tensor([3, 4])).backward()
+    assert all(
+        parameter.grad is not None and parameter.grad.isfinite().all()
+        for parameter in network.parameters()
+    )
+
+
+def test_smaller_images_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 64 pixels a side, found 63"):
+        networks.build_pytorch("resnet10", 63)
+
+
+SOME = ["mobilenet_wd2", "resnet10"]
+
+
+def test_every_network_of_pytorch_is_in_the_table_at_an_image_that_it_takes() -> None:
+    assert table().keys() == set(networks.names("pytorch"))
+    for name, found in table().items():
+        assert found.image_size == max(SIDE, networks.minimum_image_size(name, "pytorch"))
+        assert found.flops > found.depthwise_flops >= 0
+        assert min(found.activations, found.parameters, found.nodes) > 0
+
+
+@pytest.mark.exhaustive
+def test_the_table_is_what_graphs_say() -> None:
+    graphs = primitive_graphs((name, SIDE) for name in SOME)
+    for name in SOME:
+        assert table()[name] == Figures.of(graphs[name, SIDE]), "python -m networks.figures"
+
+
+def test_maps_grow_with_the_area_of_images_and_parameters_do_not() -> None:
+    small, large = figures("resnet10", 64), figures("resnet10", 128)
+    assert small is not None
+    assert large is not None
+    assert large.flops == pytest.approx(4 * small.flops)
+    assert large.activations == pytest.approx(4 * small.activations)
+    assert (large.parameters, large.nodes) == (small.parameters, small.nodes)
+
+
+def test_of_other_networks_nothing_is_known() -> None:
+    assert figures("resnet1", 64) is None

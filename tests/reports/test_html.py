@@ -1,7 +1,28 @@
 """Tables have an end, and say by what their numbers are sorted."""
 
-from reports.html import MOST_ROWS, Column, table, text_column
-from tests.reports.pages import cells
+import pytest
+from scipy.stats import binom
+
+from reports.html import (
+    MOST_ROWS,
+    Column,
+    contents_list,
+    fold_sections,
+    group_sections,
+    table,
+    text_column,
+)
+from reports.wording import (
+    are_few,
+    by_chance,
+    held_intervals,
+    interval,
+    link_speed,
+    number,
+    percent,
+)
+from studies.messages import count
+from tests.reports.pages import Balanced, cells
 
 
 def test_a_long_table_counts_what_it_leaves_out() -> None:
@@ -31,3 +52,83 @@ def test_a_long_name_at_the_head_of_a_column_may_break() -> None:
     assert ">ceer_<wbr>pytorch_<wbr>paper</th>" in html
     assert ">a&lt;b_<wbr>c</th>" in html
     assert cells(html) == [["network", "ceer_pytorch_paper", "a&lt;b_c"], ["all"] * 3]
+
+
+PARTS = ("<h2>Links &amp; more</h2><p>a</p><h2>S</h2>b", "", "<h2>Links &amp; more</h2>c")
+
+
+def test_a_part_may_hold_several_sections() -> None:
+    found = group_sections({"": PARTS})
+    assert [one.title for one in found] == ["Links &amp; more", "S", "Links &amp; more"]
+    assert [one.key for one in found] == ["links-amp-more", "s", "links-amp-more-2"]
+    assert [one.body for one in found] == ["<p>a</p>", "b", "c"]
+
+
+def test_what_has_no_heading_is_refused() -> None:
+    with pytest.raises(ValueError, match="begins with its <h2>, this one with '<p>stray"):
+        group_sections({"": ["<p>stray</p><h2>S</h2>"]})
+
+
+def test_a_title_without_letters_has_a_key() -> None:
+    found = group_sections({"": ["<h2>β</h2>", "<h2>α</h2>"]})
+    assert [section.key for section in found] == ["section", "section-2"]
+
+
+def test_links_lead_into_what_is_folded() -> None:
+    found = group_sections({"": PARTS})
+    html = contents_list(found) + fold_sections(found)
+    assert Balanced(html).open == []
+    for one in found:
+        assert f'<a href="#{one.key}">' in html
+        assert f'</summary><div id="{one.key}">' in html
+
+
+def test_sections_stand_under_the_question_that_they_answer() -> None:
+    found = group_sections(
+        {"How far off?": ["<h2>A</h2>a"], "Empty?": [""], "Why?": ["<h2>A</h2>b"]}
+    )
+    assert [(one.key, one.group) for one in found] == [("a", "How far off?"), ("a-2", "Why?")]
+    for html in (contents_list(found), fold_sections(found)):
+        assert html.index("How far off?") < html.index(">A<") < html.index("Why?")
+        assert "Empty?" not in html
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "—"), (0.0, "0.00"), (9.876, "9.88"), (123.4, "123")]
+)
+def test_numbers(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_percentages() -> None:
+    assert percent(None) == "—"
+    assert percent(3.14) == "3.1 %"
+    assert percent(3.14, signed=True) == "+3.1 %"
+    assert percent(-3.14, signed=True) == "−3.1 %"
+
+
+def test_intervals_and_counts() -> None:
+    assert interval(1.0, 2.5) == "[1.00, 2.50]"
+    assert interval(None, None) == ""
+    assert (count(1, "run"), count(2, "run")) == ("1 run", "2 runs")
+    assert (link_speed(200.0), link_speed(None)) == ("200 Mb/s", "not shaped")
+
+
+def test_few_intervals_are_no_headline() -> None:
+    """By the binomial distribution: of six that hold with 0.9 each, three hold in 1.5 of 100."""
+    assert held_intervals(3, 6) == (
+        "3 of 6",
+        "fewer than chance allows: if nine of ten intervals hold, 4 to 6 of 6 are expected (95 %)",
+    )
+    assert held_intervals(4, 6)[1].startswith("6 are too few to judge intervals: if nine of ten")
+    value, said = held_intervals(60, 72)
+    assert value == "83.3 %"
+    assert said == "60 of 72; if nine of ten intervals hold, 59 to 69 of 72 are expected (95 %)"
+    assert held_intervals(40, 72)[1].endswith("; this is beyond chance")
+    assert are_few(1) and are_few(10) and not are_few(100)
+
+
+@pytest.mark.parametrize("n", [1, 6, 72, 3000])
+def test_chance_is_that_of_the_binomial_distribution(n: int) -> None:
+    low, high = (int(one) for one in binom.interval(0.95, n, 0.9))
+    assert by_chance(n) == (low, high)

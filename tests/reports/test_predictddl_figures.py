@@ -5,9 +5,12 @@ import polars as pl
 import pytest
 from matplotlib.axes import Axes
 
+from forecasting.findings import collection_time
+from forecasting.findings.collection_time import COLUMNS
 from reports import predictddl
 from reports.plots import to_png
 from reports.predictddl import ratios_figure, select_drawn
+from tests.reports.pages import Balanced, cells, headings
 
 ROWS = pl.DataFrame(
     {
@@ -91,3 +94,43 @@ def test_workloads_are_whole_numbers() -> None:
 def test_systems_keep_their_colours_where_one_is_missing() -> None:
     rows = pl.DataFrame({"of": ["ernest", "log_linear", "another", "predictddl"]})
     assert select_drawn(rows, "of")["of"].to_list() == ["predictddl", "log_linear", "ernest"]
+
+
+WAITED = pl.DataFrame(
+    [("predictddl", n, 3000.0, False, n, 6.0) for n in (1, 2, 3)]
+    + [("ernest", n, 200.0 * n, False, n, 7.0) for n in (1, 2, 3)],
+    schema=COLUMNS,
+    orient="row",
+)
+
+
+def test_ratios_stand_beside_the_paper_s() -> None:
+    compared = collection_time.compare_with_ernest(WAITED, [10.0, 12.5, 15.0])
+    html = predictddl.waiting_section(WAITED, compared)
+    assert not Balanced(html).open
+    assert headings(html) == ["Time before an answer", "Measuring", "Errors"]
+    rows = cells(html)
+    assert ["2", "400 s", "12.5 s", "3,000 s", "32 x", "0.13 x", "2.6 x"] in rows
+    assert ["3", "600 s", "15.0 s", "3,000 s", "40 x", "0.20 x", "—"] in rows
+    assert ["ernest", "400 s", "600 s", "7.0 %", "3"] in rows
+    assert "predictddl: fit and forecasts only" in html
+    told = "3 workloads: ernest 600 s, 40 x as long as predictddl; 0.20 x if the runs"
+    assert told in predictddl.in_short(WAITED, compared)
+
+
+def test_what_a_plan_expects_is_marked_and_not_compared() -> None:
+    planned = WAITED.with_columns(expected=pl.col("system") == "ernest")
+    compared = collection_time.compare_with_ernest(planned, [10.0, 12.5, 15.0])
+    html = predictddl.waiting_section(planned, compared)
+    assert "Ernest over fit and forecasts" not in html
+    assert ["ernest *", "400 s", "600 s", "7.0 %", "3"] in cells(html)
+    assert "ernest *, 3 workloads: 600 s" in predictddl.in_short(planned, compared)
+
+
+def test_nothing_waited_for_is_said() -> None:
+    none, compared = (
+        pl.DataFrame(schema=COLUMNS),
+        pl.DataFrame(schema=collection_time.ERNEST_COLUMNS),
+    )
+    assert "No system rests on runs" in predictddl.waiting_section(none, compared)
+    assert predictddl.in_short(none, compared) == ""

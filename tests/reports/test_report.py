@@ -8,14 +8,17 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+from matplotlib.lines import Line2D
 
 from forecasting.evaluation import Evaluation, evaluate_rows
-from forecasting.findings.study import STANDING
-from forecasting.results import JUDGED, titles
-from reports import report
+from forecasting.findings.study import STANDING, OpeningFigures
+from forecasting.results import JUDGED, summary, titles
+from reports import plots, report
 from reports.plots import PALETTE
+from reports.report import errors_plot, left_out_lines, sealed_sentence
 from studies.rounds import Round
 from tests.reports.pages import cells
 from tests.synthetic import STUDY, PaperProbes
@@ -240,3 +243,90 @@ def test_the_report_is_replaced_whole(round_: Round, landing: Path, home: Path) 
     assert report.write(evaluation(round_, landing), path) == path
     assert path.read_text().startswith("<!doctype html>")
     assert sorted(one.name for one in home.iterdir()) == ["landing", REPORT]
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ((0, 0, 0), "nothing judged"),
+        ((3, 0, 0), "forecasts published before measuring"),
+        ((0, 0, 2), "forecasts made after the fact, from profiles"),
+        (
+            (3, 2, 1),
+            "forecasts: 3 published before measuring; 2 made before the run, not published; "
+            "1 made after the fact, from profiles",
+        ),
+    ],
+)
+def test_forecasts_are_sealed_or_not(counts: tuple[int, int, int], said: str) -> None:
+    assert (
+        sealed_sentence(OpeningFigures((), None, None, 0, *counts, points=pl.DataFrame())) == said
+    )
+
+
+def test_what_the_mean_leaves_out_is_said_with_the_mean_of_all() -> None:
+    """Eight of the grid's eighty have one worker, and another page counts all of them."""
+    rows = pl.DataFrame(
+        {
+            "workers": [1, 2, 2, 4],
+            "error_percent": [50.0, 4.0, -6.0, 20.0],
+            "linear_error_percent": [None, 1.0, 1.0, 1.0],
+            "host_busy": [False, False, False, True],
+            "noise_floor_percent": [None, None, None, None],
+        },
+        {
+            "workers": pl.Int64,
+            "error_percent": pl.Float64,
+            "linear_error_percent": pl.Float64,
+            "host_busy": pl.Boolean,
+            "noise_floor_percent": pl.Float64,
+        },
+    )
+    found = summary(rows)
+    assert found.error == 5.0
+    assert list(left_out_lines(rows, found)) == [
+        "left out: 1 of one worker and 1 measured while the host was busy; with these 20.0 %, n = 4"
+    ]
+    counted = rows.filter(pl.col("workers") == 2)
+    assert list(left_out_lines(counted, summary(counted))) == []
+
+
+POINTS = pl.DataFrame(
+    {
+        "workers": [2, 2, 8],
+        "error_percent": [-4.0, 5.0, 400.0],
+        "linear_error_percent": [30.0, None, -60.0],
+    }
+)
+
+
+def heights(line: Line2D) -> list[float]:
+    """Return the heights of a line's points."""
+    return [float(one) for one in np.asarray(line.get_ydata(), float)]
+
+
+def test_each_scenario_is_a_point_where_its_error_is() -> None:
+    (axes,) = errors_plot(POINTS, "linear scaling").axes
+    _, theirs, _, ours, beyond = axes.lines
+    assert heights(ours) == [-4.0, 5.0]
+    assert heights(theirs) == [30.0, -60.0]
+    assert heights(beyond) == [150.0]
+    assert all(x < 0 for x in np.asarray(ours.get_xdata(), float)), "left of their workers"
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["2", "8"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["forecast", "linear scaling"]
+
+
+def test_a_baseline_that_was_not_judged_is_not_named() -> None:
+    without = POINTS.with_columns(linear_error_percent=pl.lit(None, pl.Float64))
+    (axes,) = errors_plot(without, "linear scaling").axes
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["forecast"]
+
+
+def test_it_can_be_drawn() -> None:
+    svg = plots.to_svg(errors_plot(POINTS, "linear scaling"))
+    assert "var(--blue" in svg
+    assert "var(--grey" in svg

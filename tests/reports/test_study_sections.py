@@ -1,13 +1,21 @@
 """The board of all systems of a study."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
+import pytest
+from matplotlib.figure import Figure
 
+from forecasting.findings.errors import CAUSES
 from forecasting.findings.study import board as found
-from reports import study_sections
+from forecasting.findings.study import describe_round
+from reports import async_sgd, papers, plots, srift, study_sections
+from reports.study_sections import DECISIONS, PUBLISHED, largest_errors_section, scenarios_section
 from studies.rounds import Round
 from tests.reports.pages import cells, headings
+from tests.reports.test_report import results
 from warehouse.warehouse import Warehouse
 
 ROWS = pl.DataFrame(
@@ -43,3 +51,236 @@ def test_nothing_judged_is_an_empty_board(round_: Round, home: Path) -> None:
     warehouse = Warehouse(home)
     warehouse.load()
     assert found(round_, warehouse).is_empty()
+
+
+ROW = {
+    "chooser": "recommend",
+    "late": 0.1,
+    "minimize": "cost",
+    "questions": 9,
+    "declined": 2,
+    "missed": 1,
+    "blown": 0,
+    "best": 5,
+    "mean_regret_percent": 1.5,
+    "p90_regret_percent": 4.0,
+    "framework": "pytorch",
+    "strategy": "all_reduce",
+}
+
+
+def test_decisions_are_shown_as_they_were_judged() -> None:
+    html = DECISIONS.html(pl.DataFrame([ROW, ROW | {"late": None, "mean_regret_percent": None}]))
+    assert headings(html) == ["Who decides best what to rent"]
+    assert cells(html)[1] == [
+        "recommend", "cost", "10.0 %", "9", "2", "1", "0", "5", "1.5 %", "4.0 %",
+    ]  # fmt: skip
+    assert (cells(html)[2][2], cells(html)[2][8]) == ("—", "—")
+
+
+def test_where_nobody_decided_there_is_no_section() -> None:
+    assert DECISIONS.html(None) == ""
+    assert DECISIONS.html(pl.DataFrame([ROW]).clear()) == ""
+
+
+LARGEST = pl.DataFrame(
+    {
+        "label": ["small_cnn 16px b4, unshaped, W=2", "alexnet 64px b4, unshaped, W=3"],
+        "error_percent": [25.0, 25.0],
+        "predicted_s": [0.2, 0.3],
+        "measured_s": [0.25, 0.375],
+        "compute_s": [1e-9, 0.0],
+        "wire_s": [0.0, 0.0],
+        "overlap_s": [0.0, 0.0],
+        "queueing_s": [-0.05, -0.075],
+    }
+)
+
+
+def test_the_table_shows_them() -> None:
+    html = largest_errors_section(LARGEST)
+    assert set(CAUSES) <= set(LARGEST.columns)
+    assert html.count("<tr>") == 3
+    assert "small_cnn 16px b4, unshaped, W=2" in html
+    assert all(cell in html for cell in ("+25.0 %", "200 ms", "250 ms", "−50 ms", "+0 ms"))
+
+
+def test_without_judged_scenarios_there_is_no_table() -> None:
+    assert "has been judged" in largest_errors_section(LARGEST.clear())
+
+
+def test_where_errors_cannot_be_told_apart_there_is_no_section() -> None:
+    assert largest_errors_section(None) == ""
+
+
+ROW_OF_PUBLISHED = {
+    "study": "grid",
+    "backend": "emulated",
+    "metric": "step_time_s",
+    "system": "srift",
+    "split": "held_out_dnn",
+    "n": 12,
+    "mape": 4.25,
+    "median_ape": 3.0,
+    "max_ape": 9.0,
+    "inside_percent": None,
+    "noise_floor": 2.0,
+    "noise_n": 3,
+    "sealed_at": datetime(2030, 1, 1, 9, 30, tzinfo=UTC),
+    "first_measured_at": datetime(2030, 1, 2, 10, 5, tzinfo=UTC),
+}
+
+
+def test_published_forecasts_are_shown_as_they_were_judged() -> None:
+    html = PUBLISHED.html(pl.DataFrame([ROW_OF_PUBLISHED, ROW_OF_PUBLISHED | {"split": None}]))
+    assert headings(html) == ["Forecasts that were published before measuring"]
+    assert cells(html)[1] == [
+        "srift", "held out dnn", "4.2 %", "3.0 %", "9.0 %", "—", "2.0 %", "12",
+        "2030-01-01 09:30", "2030-01-02 10:05",
+    ]  # fmt: skip
+    assert cells(html)[2][1] == "—"
+
+
+def test_without_any_there_is_no_section() -> None:
+    assert PUBLISHED.html(None) == ""
+    assert PUBLISHED.html(pl.DataFrame([ROW_OF_PUBLISHED]).clear()) == ""
+
+
+def test_what_a_dollar_trains_stands_beside_it(round_: Round) -> None:
+    rows = results(round_)
+    priced = pl.DataFrame(
+        {
+            "scenario_id": rows["scenario_id"][:1],
+            "usd_per_hour": [0.5],
+            "predicted": [1234.5],
+            "measured": [None],
+        },
+        schema_overrides={"measured": pl.Float64},
+    )
+    head, first, second, *_ = cells(scenarios_section(rows, describe_round(round_), priced))
+    place = head.index("per dollar, predicted")
+    assert head[place + 1] == "per dollar, measured"
+    assert first[place : place + 2] == ["1,234", "—"]
+    assert second[place : place + 2] == ["—", "—"]
+    assert "per dollar" not in scenarios_section(rows, describe_round(round_), None)
+
+
+def test_forecasts_of_an_earlier_round_say_so(round_: Round) -> None:
+    rows = results(round_).with_columns(
+        made=pl.Series(["sealed", "before", None, None], dtype=pl.String),
+        forecast_round=pl.Series([2, 2, 1, None], dtype=pl.Int32),
+    )
+    html = scenarios_section(rows, replace(describe_round(round_), repeat=2), None)
+    assert [row[-1] for row in cells(html)] == [
+        "forecast made", "published", "before its run", "for round 1", "—"
+    ]  # fmt: skip
+    assert "shows the forecast of an earlier round" in html
+    assert "an earlier round" not in scenarios_section(
+        results(round_), describe_round(round_), None
+    )
+
+
+def test_what_nobody_measured_is_not_judged(round_: Round) -> None:
+    rows = results(round_, made=None, measured=None, error_percent=None)
+    assert {
+        row[-1] for row in cells(scenarios_section(rows, describe_round(round_), None))[1:]
+    } == {"not judged"}
+
+
+CURVE = pl.DataFrame(
+    {
+        "workers": [1, 2],
+        "predicted": [3.0, 5.0],
+        "measured": [3.1, None],
+        "error_percent": [-3.0, None],
+    }
+)
+SERIES = pl.DataFrame({"step": [0, 5], "steps_per_s": [4.0, 5.0]})
+
+
+def named(figure: Figure) -> list[str]:
+    """Return what the legend below a figure names."""
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_comparisons_show_what_was_measured() -> None:
+    (axes,) = async_sgd.comparison_plot({"a": CURVE, "b": CURVE.head(1)}).axes
+    assert [len(line.get_xdata()) for line in axes.lines] == [2, 1, 1, 1]  # type: ignore[arg-type]
+    assert axes.get_xticks().tolist() == [1, 2]
+    assert axes.lines[0].get_color() == axes.lines[1].get_color() != axes.lines[2].get_color()
+
+
+def test_forecasts_have_a_line_for_each_job() -> None:
+    figure = study_sections.forecasts([("a", CURVE), ("b", CURVE.head(1))], "steps/s")
+    (axes,) = figure.axes
+    assert [line.get_ydata().tolist() for line in axes.lines] == [[3.0, 5.0], [3.0]]  # type: ignore[union-attr]
+    assert named(figure) == ["a", "b"]
+
+
+def test_underestimation_reaches_every_scenario() -> None:
+    """Two of four are overestimated: half of them are underestimated by nothing."""
+    errors = pl.Series("error_percent", [5.0, -8.0, 1.0, -2.0])
+    (axes,) = srift.underestimation_plot(errors, 0.9).axes
+    curve, marked = axes.lines
+    assert list(curve.get_xdata()) == [0, 0, 0, 2, 8]  # type: ignore[arg-type]
+    assert list(curve.get_ydata()) == [0, 0.25, 0.5, 0.75, 1]  # type: ignore[arg-type]
+    assert set(marked.get_ydata()) == {0.9}  # type: ignore[arg-type]
+
+
+def test_errors_have_a_line_for_each_job() -> None:
+    figure = papers.errors_plot([("a", CURVE), ("b", CURVE)])
+    assert named(figure) == ["a", "b"]
+    assert named(papers.errors_plot([("a", CURVE), ("a", CURVE)])) == ["a", "a"]
+
+
+def test_long_names_are_not_cut_off() -> None:
+    name = "efficientnet_b0 64px b4, 500 Mb/s, all-reduce, W=8 (8 emu.avx2.s15)"
+    for figure in (
+        papers.errors_plot([(name, CURVE)] * 8),
+        study_sections.forecasts([(name, CURVE)] * 8, "steps/s"),
+    ):
+        plots.to_svg(figure)
+        (legend,) = figure.legends
+        assert legend.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_more_lines_than_colours_tell_apart_have_no_legend() -> None:
+    assert papers.errors_plot([(f"{place}", CURVE) for place in range(104)]).legends == []
+
+
+def test_convergence_has_both_series() -> None:
+    svg = plots.to_svg(async_sgd.convergence_plot(SERIES, SERIES))
+    assert "measured" in svg
+    assert "simulated" in svg
+
+
+def test_every_connection_has_a_row() -> None:
+    rows = pl.DataFrame(
+        [("uplink", 0, 0, 0.0, 1.0), ("downlink", 1, 0, 0.5, 1.0), ("downlink", 1, 1, 2.0, 3.0)],
+        schema=["resource", "worker", "server", "start_s", "end_s"],
+        orient="row",
+    )
+    (axes,) = async_sgd.active_links_plot(rows).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "downlink, server 1, worker 2",
+        "downlink, server 2, worker 2",
+        "uplink, server 1, worker 1",
+    ]
+
+
+def test_balance_stacks_servers() -> None:
+    (axes,) = async_sgd.balance_plot({"in turn": (3_000_000, 1_000_000), "greedy": (2, 2)}).axes
+    first, second = axes.containers
+    assert first[0].get_width() == pytest.approx(3)
+    assert second[0].get_x() == pytest.approx(3)
+
+
+def test_steps_are_parted_by_lines() -> None:
+    rows = pl.DataFrame(
+        [(0, "worker", 0, 5_000), (1, "worker", 5_000, 9_000), (1, "uplink", 6_000, 9_000)],
+        schema=["step", "resource", "start_us", "end_us"],
+        orient="row",
+    )
+    (axes,) = async_sgd.busy_plot(rows).axes
+    assert [line.get_xdata() for line in axes.lines] == [[5.0, 5.0]]

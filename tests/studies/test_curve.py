@@ -1,10 +1,16 @@
 """Links of curves, which only devices that exchange gradients have, and how they train."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
 from profilers.record_file import fault
 from studies.curve import Curve, expand
+from studies.study import Study, read_study
+from tests.studies.test_study import told
+from tests.synthetic import STUDY, SYNCHRONOUS, write_study
+from warehouse import limits
 
 ALONE = {
     "dnn": "resnet18",
@@ -116,3 +122,210 @@ def test_what_no_device_trains_is_one_line(given: dict[str, object], told: str) 
     line = fault(error.value, Curve)
     assert line.startswith(told), line
     assert "\n" not in line
+
+
+HEAD = "name: paper\n"
+ONE = (
+    "dnn: small_cnn, image_size: 16, batch_size: 4, worker: emu.native.c25, server: emu.server, "
+    "link_mbps: 200, workers: [1, 2]"
+)
+ALEXNET = (
+    "{dnn: alexnet, strategy: all_reduce, image_size: 64, batch_size: 4, worker: emu.native.c25, "
+    "link_mbps: 800, workers: [2, 3]}"
+)
+
+
+def text(*tests: str, train: tuple[str, ...] = ()) -> str:
+    """Return a study's text with these templates."""
+    lines = [HEAD.strip()]
+    for name, templates in (("train", train), ("test", tests)):
+        if templates:
+            lines += [f"{name}:", *(f"  - {{{template}}}" for template in templates)]
+    return "\n".join(lines) + "\n"
+
+
+def study(folder: Path, *tests: str) -> Study:
+    return read_study(write_study(folder, text(*tests)))
+
+
+def shown(curve: Curve) -> tuple[object, ...]:
+    return curve.dnn, curve.batch_size, " + ".join(curve.worker), curve.workers
+
+
+def test_lists_multiply_and_the_last_one_runs_fastest(tmp_path: Path) -> None:
+    grid = ONE.replace("small_cnn", "[small_cnn, vgg11]").replace("size: 4", "size: [8, 4]")
+    found = study(tmp_path, grid, ONE.replace("small_cnn", "alexnet"))
+    assert [shown(curve) for curve in found.curves] == [
+        ("small_cnn", 8, "emu.native.c25", (1, 2)),
+        ("small_cnn", 4, "emu.native.c25", (1, 2)),
+        ("vgg11", 8, "emu.native.c25", (1, 2)),
+        ("vgg11", 4, "emu.native.c25", (1, 2)),
+        ("alexnet", 4, "emu.native.c25", (1, 2)),
+    ]
+    assert [len(template) for template in found.test] == [4, 1]
+    assert [found.place_of(curve) for curve in found.curves] == ["test[0]"] * 4 + ["test[1]"]
+
+
+def test_a_list_of_workers_is_one_curve_and_a_list_of_types_is_several(tmp_path: Path) -> None:
+    many = "worker: [emu.native.c25, emu.native.c25 + emu.native.c15, emu.native.c15]"
+    grid = ONE.replace("worker: emu.native.c25", many)
+    found = study(tmp_path, grid.replace("[1, 2]", "[2, 3]"))
+    assert [shown(curve)[2:] for curve in found.curves] == [
+        ("emu.native.c25", (2, 3)),
+        ("emu.native.c25 + emu.native.c15", (2, 3)),
+        ("emu.native.c15", (2, 3)),
+    ]
+    mixed = found.curves[1].scenario(2, "emulated")
+    assert [(group.node_type, group.count) for group in mixed.worker_groups] == [
+        ("emu.native.c25", 1),
+        ("emu.native.c15", 1),
+    ]
+    again = told(tmp_path, text(grid))
+    assert again == "test[0] repeats small_cnn 16px b4, 200 Mb/s, W=1 of test[0]", "one of a mix"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("3", (3,)), ("[3, 1]", (1, 3)), ("[2, 2]", (2,)), ("[4]", (4,))]
+)
+def test_workers_are_a_number_or_a_list_of_some(
+    written: str, meant: tuple[int, ...], tmp_path: Path
+) -> None:
+    found = study(tmp_path, ONE.replace("[1, 2]", written))
+    assert [curve.workers for curve in found.curves] == [meant]
+
+
+def test_speeds_of_links_and_of_profiles_make_grids_too(tmp_path: Path) -> None:
+    found = study(tmp_path, ONE.replace("mbps: 200", "mbps: [400, 100], profiled_at_mbps: 200"))
+    speeds = [curve.link_speeds("emulated") for curve in found.curves]
+    assert speeds == [(200, 400), (200, 100)]
+
+
+def test_several_mixes_are_a_grid(tmp_path: Path) -> None:
+    found = study(
+        tmp_path,
+        "dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 32, "
+        "link_mbps: 500, mix: [2 emu.avx2.s15@8, 1 emu.avx2.s15@4 + 3 emu.sse41.s15@8]",
+    )
+    assert [
+        [(one.count, one.node_type, one.batch_size) for one in curve.mix] for curve in found.curves
+    ] == [[(2, "emu.avx2.s15", 8)], [(1, "emu.avx2.s15", 4), (3, "emu.sse41.s15", 8)]]
+
+
+def test_train_comes_first_and_is_not_judged(tmp_path: Path) -> None:
+    found = read_study(write_study(tmp_path, SYNCHRONOUS))
+    assert [(curve.dnn, curve.is_judged) for curve in found.curves] == [
+        ("alexnet", False),
+        ("small_cnn", True),
+    ]
+    assert [found.place_of(curve) for curve in found.curves] == ["train[0]", "test[0]"]
+    with pytest.raises(ValueError, match="is not of study paper"):
+        found.place_of(found.curves[0].model_copy(update={"dnn": "vgg11"}))
+
+
+def test_the_same_scenario_from_profiles_on_two_speeds_is_no_repetition(tmp_path: Path) -> None:
+    found = study(tmp_path, ONE, f"{ONE}, profiled_at_mbps: 100")
+    assert len(found.curves) == 2
+
+
+def test_a_grid_has_an_end(tmp_path: Path) -> None:
+    batches = list(range(1, limits.LISTED // 2 + 2))
+    grid = ONE.replace("size: 4", f"size: {batches}")
+    assert len(study(tmp_path, grid).curves) == len(batches)
+    wrong = grid.replace("small_cnn", "[small_cnn, vgg11]")
+    assert told(tmp_path, text(wrong)) == (
+        f"test[0]: its lists make {2 * len(batches)} curves; {limits.LISTED} at most, so divide "
+        "them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ("dnn: alexnet", "dnn: []", "test[1]: dnn: expected a value or a list of some, found an e"),
+        (
+            "dnn: alexnet",
+            "dnn: alexnet, is_judged: false",
+            "test[1]: is_judged: not a field of a template; list it under train or test",
+        ),
+        ("dnn: alexnet", "dnn: [[alexnet]]", "test[1].dnn: input should be a valid string, found"),
+        ("dnn: alexnet", "dnn: {a: alexnet}", "test[1].dnn: input should be a valid string, found"),
+        (
+            "workers: [1, 3]",
+            "workers: [[1, 2], 3]",
+            "test[1].workers[0]: input should be a valid integer, found [1, 2]",
+        ),
+        ("workers: [1, 3]", "workers: many", "test[1].workers: input should be a valid tuple"),
+        (
+            "dnn: alexnet",
+            "dnn: [alexnet, alexnet]",
+            "test[1] repeats alexnet 64px b4, 200 Mb/s, W=1 of test[1]",
+        ),
+        (
+            "worker: emu.native.c25",
+            "worker: emu.native.c25 + emu.native.c25",
+            "test[0].worker: should name each node type once, found ",
+        ),
+        (
+            "batch_size: 4",
+            "batch_size: [4, 1000000000]",
+            "test[0].batch_size: input should be less than or equal to ",
+        ),
+        (
+            "image_size: 16, batch_size: 4",
+            "imagesize: 16, batch_size: [4, 8]",
+            "test[0].imagesize: no such key; did you mean image_size?",
+        ),
+        ("test:", "jobs:", "jobs: files of studies have train and test now"),
+        ("links:", "linkz:", "probes: no probe 'linkz'; did you mean links?"),
+        (
+            "backend: loopback",
+            "systems: [linear, linear]",
+            "systems: should name each once, found ['linear', 'linear']",
+        ),
+        (
+            "links: {flows: [1, 2], seconds: 1, trials: 2}",
+            "links: 5",
+            "probes.links: input should be a valid dictionary",
+        ),
+        (
+            "links: {flows: [1, 2], seconds: 1, trials: 2}",
+            "links: {flow: [1]}",
+            "probes.links.flow: no such key; did you mean flows?",
+        ),
+    ],
+)
+def test_a_wrong_template_is_one_line(
+    right: str, wrong: str, expected: str, tmp_path: Path
+) -> None:
+    assert right in STUDY
+    assert told(tmp_path, STUDY.replace(right, wrong, 1)).startswith(expected)
+
+
+@pytest.mark.parametrize("tests", ["[]", "5", "[a]", "[null]", "{dnn: alexnet}", "null"])
+def test_test_is_a_list_of_some_templates(tests: str, tmp_path: Path) -> None:
+    line = told(tmp_path, f"{HEAD}test: {tests}\n")
+    assert line.startswith(("test: ", "test[0]: "))
+    assert "more)" not in line
+
+
+def test_every_wrong_template_counts(tmp_path: Path) -> None:
+    line = told(tmp_path, STUDY.replace("batch_size: 4", "batch_size: many"))
+    assert line.startswith("test[0].batch_size: ")
+    assert line.endswith("(and 1 more)")
+
+
+def test_a_scenario_is_of_train_or_of_test(tmp_path: Path) -> None:
+    wrong = SYNCHRONOUS.replace("test:\n", f"test:\n  - {ALEXNET}\n")
+    assert told(tmp_path, wrong) == (
+        "test[0]: alexnet 64px b4, 800 Mb/s, all-reduce, W=2 (2 emu.native.c25) is in train[0] "
+        "too, where fits would see it"
+    )
+    other = wrong.replace("[2, 3]", "3")
+    assert len(read_study(write_study(tmp_path, other)).curves) == 3
+
+
+def test_train_scenarios_are_not_repeated_either(tmp_path: Path) -> None:
+    wrong = SYNCHRONOUS.replace("train:\n", f"train:\n  - {ALEXNET}\n")
+    assert told(tmp_path, wrong) == (
+        "train[1] repeats alexnet 64px b4, 800 Mb/s, all-reduce, W=2 (2 emu.native.c25) of train[0]"
+    )

@@ -3,17 +3,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 
 from warehouse.connection import connect, transaction
-from warehouse.records import DamagedFile, WarehouseBusy
+from warehouse.records import BadInput, DamagedFile, WarehouseBusy
 from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
+
 
 HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); input()"
 
@@ -96,3 +97,163 @@ def test_sql_cannot_read_python_variables(tmp_path: Path) -> None:
         with pytest.raises(duckdb.CatalogException, match="frame"):
             connection.execute("SELECT * FROM frame")
         assert frame.height == 1
+
+
+def test_visible_hides_measurements_and_failures(make: "Maker") -> None:
+    scenario = make.scenario()
+    make.profile("p1", scenario)
+    make.profile("p2", scenario, repeat=2)
+    make.measure("m1", scenario, [2.0], minute=5)
+    failed = make.run("p3", scenario, "profile").model_copy(update={"status": "failed"})
+    make.land(failed, scenario)
+    make.warehouse.load()
+    assert make.warehouse.visible("run")["run_id"].to_list() == ["p1", "p2"]
+    assert make.warehouse.visible("scenario")["run_id"].to_list() == ["p1", "p2"]
+    assert make.warehouse.visible("sample").is_empty()
+    assert make.warehouse.visible("timing", ["p2", "m1"])["run_id"].to_list() == ["p2", "p2"]
+    assert make.warehouse.visible("timing", []).is_empty()
+    together = make.warehouse.visible_tables(["run", "timing"], ["p2", "m1"])
+    assert list(together) == ["run", "timing"]
+    for name, rows in together.items():
+        assert rows.equals(make.warehouse.visible(name, ["p2", "m1"]))
+        assert set(rows["run_id"]) == {"p2"}
+
+
+def test_visible_rows_come_in_one_order(make: "Maker") -> None:
+    for run_id in ("p2", "p1"):
+        make.profile(run_id, make.scenario())
+        make.warehouse.load()
+    rows = make.warehouse.visible("timing").rows()
+    assert rows == sorted(rows)
+
+
+def test_visible_knows_only_raw_tables(make: "Maker") -> None:
+    with pytest.raises(BadInput, match="no table 'runs'; the tables are run, "):
+        make.warehouse.visible("runs")
+
+
+def test_times_are_utc(make: "Maker") -> None:
+    run = make.run("p1", None, "profile", minute=3)
+    make.land(run, None)
+    make.warehouse.load()
+    for frame in (make.warehouse.visible("run"), read_only(make.home, "FROM raw.run")):
+        assert frame["started_at"].to_list() == [run.started_at]
+        assert frame.schema["started_at"].time_zone == "UTC"  # type: ignore[attr-defined]
+
+
+def test_without_a_history_the_message_says_what_to_do(fresh: "Maker") -> None:
+    with pytest.raises(BadInput, match=r"no history in .*; run `make demo` or `stepcast run`"):
+        read_only(fresh.home, "SELECT 1")
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELEC 1", "syntax error"),
+        ("SELECT * FROM raw.rnu", "rnu does not exist"),
+        ("INSERT INTO meta.loaded VALUES ('a', 'b', now())", "takes SELECT, not INSERT"),
+        ("DELETE FROM raw.run", "takes SELECT, not DELETE"),
+        ("SELECT 1; DROP VIEW report.noise", "takes SELECT, not DROP"),
+        ("COPY raw.run TO 'run.csv'", "takes SELECT, not COPY"),
+        ("CREATE TEMP TABLE t AS SELECT 1", "takes SELECT, not CREATE"),
+        ("ATTACH 'other.duckdb'", "takes SELECT, not ATTACH"),
+        ("", "no SQL statement given"),
+        ("SELECT 1 WHERE 'x' = 1", "Could not convert"),
+        ("SELECT ended_at - started_at FROM raw.run", "cast the column"),
+    ],
+)
+def test_sql_that_cannot_be_run_is_one_line_of_bad_input(
+    make: "Maker", sql: str, message: str
+) -> None:
+    make.land(make.run("p1", None, "profile"), None)
+    make.warehouse.load()
+    before = (make.home / "history.duckdb").read_bytes()
+    with pytest.raises(BadInput, match=message) as caught:
+        read_only(make.home, sql)
+    assert "\n" not in str(caught.value)
+    assert (make.home / "history.duckdb").read_bytes() == before
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """Return a file that is no part of the warehouse."""
+    file = tmp_path / "secret.csv"
+    file.write_text("a,b\n1,2\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{folder}/new.csv'",
+        "FROM read_text('{secret}')",
+        "FROM '{secret}'",
+        "FROM read_csv('{secret}')",
+        "FROM sniff_csv('{secret}')",
+        "FROM glob('{folder}/*')",
+        "FROM parquet_metadata('{folder}/home/landing/p1/run.parquet')",
+        "FROM query('FROM read_blob(''{secret}'')')",
+        "EXPLAIN ANALYZE ATTACH '{folder}/new.duckdb'",
+        "EXPLAIN ANALYZE EXPORT DATABASE '{folder}/new'",
+        "EXPLAIN ANALYZE SET enable_external_access = true",
+        "EXPLAIN ANALYZE SET memory_limit = '99GB'",
+    ],
+)
+def test_sql_reaches_no_other_file_and_no_setting(make: "Maker", secret: Path, sql: str) -> None:
+    make.land(make.run("p1", None, "profile"), None)
+    make.warehouse.load()
+    before = {path: path.stat().st_size for path in secret.parent.rglob("*")}
+    with pytest.raises(BadInput) as caught:
+        read_only(make.home, sql.format(folder=secret.parent, secret=secret))
+    assert "\n" not in str(caught.value)
+    assert {path: path.stat().st_size for path in secret.parent.rglob("*")} == before
+
+
+def test_views_of_a_database_reach_no_other_file(make: "Maker", secret: Path) -> None:
+    make.warehouse.load()
+    with duckdb.connect(str(make.home / "warehouse.duckdb")) as connection:
+        view = f"SELECT content AS run_id FROM read_text('{secret}')"
+        connection.execute(f"CREATE OR REPLACE VIEW visible.edge AS {view}")
+    with pytest.raises(duckdb.PermissionException):
+        make.warehouse.visible("edge")
+
+
+def test_sql_has_memory_and_disk_of_its_own(make: "Maker") -> None:
+    make.warehouse.load()
+    names = ("memory_limit", "max_temp_directory_size", "lock_configuration")
+    settings = ", ".join(f"current_setting('{name}') AS {name}" for name in names)
+    assert read_only(make.home, f"SELECT {settings}").row(0) == ("1.8 GiB", "14.9 GiB", True)
+
+
+def test_a_parameter_of_another_type_is_bad_input(make: "Maker") -> None:
+    make.warehouse.load()
+    with pytest.raises(BadInput, match="query accuracy: Conversion Error: Could not convert"):
+        make.warehouse.query("accuracy", repeat="first")
+
+
+@pytest.mark.parametrize(
+    "sql", ["FROM raw.run", "DESCRIBE raw.run", "SHOW ALL TABLES", "EXPLAIN SELECT 1", "VALUES (1)"]
+)
+def test_statements_that_read_are_run(make: "Maker", sql: str) -> None:
+    make.land(make.run("p1", None, "profile"), None)
+    make.warehouse.load()
+    assert read_only(make.home, sql).height > 0
+
+
+def test_much_may_be_read_in_one_go(make: "Maker", monkeypatch: pytest.MonkeyPatch) -> None:
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    warehouse, opened = make.warehouse, []
+    connect = duckdb.connect
+
+    def counted(*arguments: Any, **options: Any) -> duckdb.DuckDBPyConnection:
+        opened.append(arguments)
+        return connect(*arguments, **options)
+
+    monkeypatch.setattr(duckdb, "connect", counted)
+    with warehouse.reading():
+        assert warehouse.visible("run").height == 1
+        assert warehouse.query("fits").is_empty()
+    assert len(opened) == 1
+    assert warehouse.visible("run").height == 1
+    assert len(opened) == 2

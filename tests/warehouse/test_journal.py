@@ -15,7 +15,7 @@ import pytest
 
 from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
-from tests.warehouse.test_decisions import decided
+from tests.warehouse.test_board import decided
 from warehouse import durable_files, journal, upkeep
 from warehouse.chain import head
 from warehouse.check import check

@@ -3,8 +3,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import ValidationError
 
-from warehouse.ledger import prediction_id
-from warehouse.records import BadInput
+from tests.warehouse.conftest import at
+from warehouse import ledger
+from warehouse.connection import connect
+from warehouse.ledger import RegisteredSystem, prediction_id, price_snapshot
+from warehouse.records import BadInput, Price, Recommendation
 from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:
@@ -109,3 +112,178 @@ def test_a_time_without_a_zone_is_refused(profiled: "Maker") -> None:
     naive = naive.model_copy(update={"made_at": naive.made_at.replace(tzinfo=None)})
     with pytest.raises(BadInput, match="no time zone"):
         profiled.warehouse.record_predictions([naive])
+
+
+RESERVED = (
+    "async_sgd, async_sgd_one_server, lin, cynthia, cynthia_half, linear, line_rate, srift, "
+    "srift_compute, srift_allreduce, allreduce_alpha_beta, allreduce_rated, ideal_scaling, ceer, "
+    "ceer_paper, ceer_pytorch, ceer_pytorch_paper, ceer_operations, predictddl, "
+    "ernest, ernest_probed, log_linear, black_box, gray_box, combined"
+).split(", ")
+OURS = RegisteredSystem(name="ours", what="The mean of everything", source="this test")
+
+
+def test_reserved_systems_are_registered_with_what_they_are(make: "Maker") -> None:
+    make.warehouse.load()
+    rows = make.rows("SELECT name, what, source FROM pred.system").rows()
+    assert sorted(name for name, _, _ in rows) == sorted(RESERVED)
+    assert all(len(what) > 10 and len(source) > 3 for _, what, source in rows)
+    assert not any("\n" in text for row in rows for text in row)
+
+
+def test_systems_nobody_registered_are_refused(make: "Maker") -> None:
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    fit = make.fit("p1", system="ours")
+    with pytest.raises(BadInput, match=r"system 'ours' is not registered; register it, or .*ceer"):
+        make.warehouse.record_fit(fit)
+    make.warehouse.record_fit(make.fit("p1"))
+    known = make.prediction(make.fit("p1"), make.scenario(2), 2.0)
+    with pytest.raises(BadInput, match="system 'ours' is not registered") as caught:
+        make.warehouse.record_predictions([known, known.model_copy(update={"system": "ours"})])
+    assert "\n" not in str(caught.value)
+    assert make.rows("FROM pred.ledger").is_empty()
+
+
+def test_others_can_register(make: "Maker") -> None:
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    make.warehouse.register(OURS)
+    make.warehouse.register(OURS)
+    fit = make.fit("p1", system="ours")
+    make.warehouse.record_fit(fit)
+    assert make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)]) == 1
+    query = "SELECT what, source FROM pred.system WHERE name = 'ours'"
+    assert make.rows(query).rows() == [(OURS.what, OURS.source)]
+
+
+def test_the_text_of_a_name_is_the_first_registrations(make: "Maker") -> None:
+    make.warehouse.load()
+    make.warehouse.register(OURS)
+    make.warehouse.register(OURS.model_copy(update={"what": "Better than the mean"}))
+    query = "SELECT what FROM pred.system WHERE name = 'ours'"
+    assert make.rows(query).rows() == [(OURS.what,)]
+
+
+def test_a_name_is_a_word() -> None:
+    with pytest.raises(ValidationError, match="pattern"):
+        RegisteredSystem(name="Two words", what="x", source="y")
+
+
+CHEAP = Price(
+    provider="aws",
+    node_type="g4dn.8xlarge",
+    region="us-west-2",
+    market="spot",
+    usd_per_hour=0.72,
+    observed_at=at(0),
+    source="test",
+)
+FAST = CHEAP.model_copy(update={"node_type": "p3.8xlarge", "usd_per_hour": 3.68})
+
+
+def fill_fitted(make: "Maker") -> None:
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    make.warehouse.record_fit(make.fit("p1"))
+
+
+@pytest.fixture
+def fitted(built: "Built", fresh: "Maker") -> "Maker":
+    """Return a maker whose warehouse holds the profile `p1` and its fit."""
+    return built(fill_fitted, fresh.home)
+
+
+def recommendation(make: "Maker", snapshot: str | None) -> Recommendation:
+    return Recommendation(
+        system="async_sgd",
+        backend="emulated",
+        job={"dnn": "cnn", "examples": 1_000_000},
+        objective="cost",
+        constraints={"budget_usd": 3},
+        choice={"node_type": "g4dn.8xlarge", "count": 8, "cost_usd": 2.72},
+        alternatives=({"node_type": "p3.8xlarge", "count": 2, "cost_usd": 3.88},),
+        price_snapshot=snapshot,
+        fit_ids=(make.fit("p1").fit_id,),
+        code_version="v1",
+        made_at=at(3),
+    )
+
+
+def test_a_price_snapshot_is_named_by_its_content(fitted: "Maker") -> None:
+    first = fitted.warehouse.record_prices([CHEAP, FAST, CHEAP])
+    assert first == fitted.warehouse.record_prices([FAST, CHEAP]) == price_snapshot([CHEAP, FAST])
+    second = fitted.warehouse.record_prices([CHEAP])
+    assert second != first
+    rows = fitted.rows("FROM pred.price_snapshot ORDER BY price_snapshot, node_type")
+    assert sorted(rows["price_snapshot"]) == sorted([first, first, second])
+    with pytest.raises(BadInput, match="needs a price; found none"):
+        fitted.warehouse.record_prices([])
+
+
+def test_a_cost_is_forecast_once_per_price_snapshot(fitted: "Maker") -> None:
+    cheap, fast = (fitted.warehouse.record_prices([price]) for price in (CHEAP, FAST))
+    one = fitted.prediction(fitted.fit("p1"), fitted.scenario(2), 2.0)
+    two = [one.model_copy(update={"price_snapshot": key}) for key in (cheap, fast)]
+    assert fitted.warehouse.record_predictions(two) == 2
+    unknown = one.model_copy(update={"price_snapshot": "x"})
+    with pytest.raises(BadInput, match="names price snapshot x, which is not recorded"):
+        fitted.warehouse.record_predictions([unknown])
+    again = two[0].model_copy(update={"value": 3.0})
+    with pytest.raises(BadInput, match="never updated"):
+        fitted.warehouse.record_predictions([again])
+
+
+def test_the_same_forecast_by_newer_code_is_the_same_one(fitted: "Maker") -> None:
+    one = fitted.prediction(fitted.fit("p1"), fitted.scenario(2), 2.0)
+    newer = one.model_copy(update={"code_version": "v2"})
+    assert fitted.warehouse.record_predictions([one, newer]) == 1
+    assert fitted.rows("SELECT code_version FROM pred.ledger").item() == "v1"
+    fitted.warehouse.record_fit(fitted.fit("p1").model_copy(update={"code_version": "v2"}))
+    assert fitted.rows("SELECT code_version FROM fit.fit").item() == "v1"
+
+
+def test_a_recommendation_is_written_once_with_all_it_rests_on(fitted: "Maker") -> None:
+    given = recommendation(fitted, fitted.warehouse.record_prices([CHEAP, FAST]))
+    key = fitted.warehouse.record_recommendation(given)
+    later = given.model_copy(update={"made_at": at(9)})
+    assert fitted.warehouse.record_recommendation(later) == key
+    (row,) = fitted.rows("FROM pred.recommendation").to_dicts()
+    assert row["recommendation_id"] == key
+    assert row["choice"] == '{"cost_usd": 2.72, "count": 8, "node_type": "g4dn.8xlarge"}'
+    assert row["fit_ids"] == [fitted.fit("p1").fit_id]
+    assert (row["made_at"], row["sequence"]) == (at(3), 3)
+
+
+def test_no_choice_is_an_answer(fitted: "Maker") -> None:
+    given = recommendation(fitted, None).model_copy(update={"choice": None})
+    fitted.warehouse.record_recommendation(given)
+    assert fitted.rows("SELECT choice FROM pred.recommendation").item() is None
+
+
+def test_a_recommendation_on_unknown_fits_is_refused(fitted: "Maker") -> None:
+    given = recommendation(fitted, None).model_copy(update={"fit_ids": ("x",)})
+    with pytest.raises(BadInput, match="names fit x, which is not recorded"):
+        fitted.warehouse.record_recommendation(given)
+
+
+@pytest.mark.parametrize(
+    ("tampering", "reason"),
+    [
+        ("UPDATE pred.recommendation SET choice = '{}'", "was changed"),
+        ("UPDATE pred.price_snapshot SET usd_per_hour = 0.01", "rests on prices that were changed"),
+        ("DELETE FROM pred.price_snapshot", "rests on prices that were changed"),
+    ],
+)
+def test_tampering_with_a_recommendation_or_its_prices_is_found(
+    fitted: "Maker", tampering: str, reason: str
+) -> None:
+    given = recommendation(fitted, fitted.warehouse.record_prices([CHEAP, FAST]))
+    key = fitted.warehouse.record_recommendation(given)
+    with connect(fitted.home / "warehouse.duckdb") as connection:
+        assert ledger.verify(connection) is None
+        connection.execute(tampering)
+        found = ledger.verify(connection)
+    assert found is not None
+    assert (found.sequence, found.table, found.key) == (3, "pred.recommendation", key)
+    assert reason in found.reason

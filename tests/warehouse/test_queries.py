@@ -6,7 +6,7 @@ import pytest
 
 from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
-from tests.warehouse.test_decisions import decide, decided
+from tests.warehouse.test_board import decide, decided
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.warehouse import QUERIES
 

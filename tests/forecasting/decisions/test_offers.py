@@ -7,7 +7,12 @@ from shutil import copytree
 import polars as pl
 import pytest
 
-from forecasting.decisions.offers import DEFAULT_PER_NODE_HOUR, RegionOffers, read_offers
+from forecasting.decisions.offers import (
+    DEFAULT_PER_NODE_HOUR,
+    RegionOffers,
+    read_offers,
+    rises_per_hour,
+)
 from forecasting.decisions.question import JobQuestion
 from models.choice.overheads import expected_duration, young_s
 from studies.curve import Curve
@@ -142,3 +147,19 @@ def test_a_rate_that_is_given_counts(warehouse: Warehouse) -> None:
 def test_a_type_without_a_price_is_refused(warehouse: Warehouse) -> None:
     with pytest.raises(BadInput, match=r"no spot price of node type 'emu.native.s15'"):
         read_offers(warehouse, QUESTION, {"emu.native.s15": 1}, "spot", START + timedelta(hours=9))
+
+
+def test_each_rise_counts_once() -> None:
+    """Above at the start is no rise; two later ones in 40 hours are one every 20 hours."""
+    above = [True, False, True, True, False, True]
+    found, basis = rises_per_hour(above, 40)
+    assert found == pytest.approx(0.05)
+    assert basis == "2 rises above the price on demand in 40 h"
+
+
+def test_a_calm_price_leaves_the_default() -> None:
+    """A fifth of all nodes is lost within a month of 730 hours."""
+    found, basis = rises_per_hour([False] * 10, 200)
+    assert found == DEFAULT_PER_NODE_HOUR
+    assert (1 - DEFAULT_PER_NODE_HOUR / 100) ** 73_000 == pytest.approx(0.8, rel=1e-3)
+    assert "0 rises above the price on demand in 200 h; at least" in basis

@@ -1,12 +1,42 @@
 """What counts as judged: the newest forecast of a scenario of this round, on a host not busy."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from forecasting.findings.study import SCHEMA, judged_forecasts
+from forecasting.costs import examples_per_step
+from forecasting.findings import study as module
+from forecasting.findings.study import (
+    SCHEMA,
+    describe_round,
+    judged_forecasts,
+    merge_pending,
+    opening_figures,
+    per_dollar,
+    with_pending,
+    with_time_made,
+)
+from forecasting.fits import fit_curves, predict_missing
 from forecasting.inputs import systems_of
+from forecasting.results import latest_forecasts, outcome, summary
+from models.async_sgd.systems import ASYNC_SGD
+from models.linear_scaling import LINEAR
+from pipelines.cli.run_job import print_results
+from profilers.clusters.node_types import declared_usd_per_hour
+from reports import study_sections
+from studies.measurement import measure
+from studies.messages import Progress
 from studies.rounds import Round
+from studies.study import read_study
+from tests.reports.pages import cells
+from tests.synthetic import DDP, HOST, STUDY, landed, needs, opened, write_study
+from warehouse.warehouse import Warehouse
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -57,3 +87,240 @@ def test_systems_of_other_studies_count_where_they_forecast_the_same(round_: Rou
     ]
     found = judged_forecasts(round_, pl.DataFrame([row, *others], infer_schema_length=None))
     assert found["system"].to_list() == ["theirs"]
+
+
+def rows(*given_rows: tuple[int, float | None, bool, str | None]) -> pl.DataFrame:
+    """Return rows: workers, error_percent, host_busy, made; measured is always 100."""
+    frame = pl.DataFrame(
+        given_rows,
+        schema={
+            "workers": pl.Int32,
+            "error_percent": pl.Float64,
+            "host_busy": pl.Boolean,
+            "made": pl.String,
+        },
+        orient="row",
+    )
+    predicted = 100 + pl.col("error_percent")
+    return frame.with_columns(
+        system=pl.lit("srift"),
+        measured=pl.lit(100.0),
+        low=predicted - 5,
+        high=predicted + 5,
+        linear_error_percent=pl.lit(50.0),
+    )
+
+
+def test_one_worker_and_busy_hosts_do_not_count() -> None:
+    found = opening_figures(
+        rows(
+            (1, 90.0, False, "sealed"),
+            (2, -4.0, False, "sealed"),
+            (2, 6.0, False, "before"),
+            (4, 80.0, True, "after"),
+            (8, None, False, None),
+        )
+    )
+    assert (found.sealed, found.before, found.after) == (1, 1, 0)
+    assert found.nine_of_ten == pytest.approx(4 + 0.9 * 2)
+    assert (found.inside, found.inside_n) == (50.0, 2)
+    assert found.systems == ("srift",)
+    assert found.points["workers"].to_list() == [1, 2, 2, 4]
+
+
+def test_a_round_of_one_worker_counts_whole() -> None:
+    found = opening_figures(
+        rows((1, 9.0, False, "sealed"), (1, -5.0, False, "before"), (1, 70.0, True, None))
+    )
+    assert (found.sealed, found.before, found.systems) == (1, 1, ("srift",))
+    assert found.nine_of_ten == pytest.approx(5 + 0.9 * 4)
+
+
+def test_without_verdicts_there_is_nothing() -> None:
+    found = opening_figures(rows((2, None, False, None)))
+    assert (found.nine_of_ten, found.inside, found.inside_n, found.systems) == (None, None, 0, ())
+
+
+@given(st.lists(st.floats(-99, 500), min_size=1, max_size=30))
+def test_nine_of_ten_are_within_it(errors: list[float]) -> None:
+    found = opening_figures(rows(*((2, error, False, "after") for error in errors)))
+    assert found.nine_of_ten is not None
+    beyond = sum(abs(error) > found.nine_of_ten + 1e-9 for error in errors)
+    assert beyond <= len(errors) / 10 + 1
+    assert found.after == len(errors)
+
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def second(study_file: Path) -> Round:
+    """Return the second round of a study of four scenarios, of which nothing was profiled."""
+    return replace(opened(read_study(study_file), "emulated", HOST, []), repeat=2)
+
+
+def ledger(round_: Round, *forecasts: tuple[int, int, str, float]) -> pl.DataFrame:
+    """Return rows of the ledger: place of the scenario, round, system, value."""
+    scenarios = [
+        scenario for curve in round_.study.curves for scenario in curve.scenarios("emulated")
+    ]
+    rows = [
+        {
+            "study": "paper",
+            "repeat": repeat,
+            "backend": "emulated",
+            "host_id": HOST,
+            "metric": "throughput_steps_per_s",
+            "system": system,
+            "subject_id": scenarios[place].scenario_id,
+            "value": value,
+            "low": value - 1,
+            "high": value + 1,
+            "made_at": NOON + timedelta(days=repeat),
+        }
+        for place, repeat, system, value in forecasts
+    ]
+    return pl.DataFrame(rows)
+
+
+def test_the_newest_forecast_stands_but_none_of_a_later_round(second: Round) -> None:
+    rows = latest_forecasts(
+        second,
+        ledger(
+            second,
+            (0, 1, "async_sgd", 5.0),
+            (0, 2, "async_sgd", 6.0),
+            (0, 3, "async_sgd", 7.0),
+            (1, 1, "async_sgd", 8.0),
+            (1, 1, "linear", 9.0),
+        ),
+    )
+    found = {row["predicted"]: row["forecast_round"] for row in rows.to_dicts()}
+    assert found == {6.0: 2, 8.0: 1}
+    assert rows["linear"].drop_nulls().to_list() == [9.0]
+
+
+def test_a_scenario_without_verdict_shows_what_is_known(second: Round) -> None:
+    """W=1 was measured and forecast a round earlier, W=2 only forecast, alexnet neither."""
+    nothing = outcome(second, pl.DataFrame(schema=_accuracy_schema()))
+    newest = latest_forecasts(
+        second,
+        ledger(second, (0, 1, "async_sgd", 5.0), (0, 1, "linear", 6.0), (1, 1, "async_sgd", 8.0)),
+    )
+    first = nothing["scenario_id"][0]
+    measured = pl.DataFrame({"scenario_id": [first], "value": [4.0], "started_at": [NOON]})
+    rows = merge_pending(second, nothing, newest, measured)
+    assert rows["predicted"].to_list() == [5.0, 8.0, None, None]
+    assert rows["low"].to_list() == [4.0, 7.0, None, None]
+    assert rows["measured"].to_list() == [4.0, None, None, None]
+    assert rows["linear"].to_list() == [6.0, None, None, None]
+    assert rows["forecast_round"].to_list() == [1, 1, None, None]
+    assert rows["error_percent"].null_count() == 4, "what stands is judged by its own round"
+
+
+def test_forecasts_say_when_they_were_made() -> None:
+    rows = pl.DataFrame(
+        {
+            "prediction_id": ["a", "b", "c", None],
+            "made_at": [NOON, NOON, NOON + timedelta(hours=2), NOON],
+            "started_at": [NOON + timedelta(hours=1)] * 4,
+            "error_percent": [1.0, 2.0, 3.0, None],
+        }
+    )
+    sealed = pl.DataFrame({"prediction_id": ["a"]})
+    assert with_time_made(rows, sealed)["made"].to_list() == ["sealed", "before", "after", None]
+
+
+@pytest.mark.exhaustive
+def test_a_round_that_profiles_nothing_again_shows_predictions(
+    landed_round: Callable[[str], Round], home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its measurements have landed; links and traces were not repeated."""
+    first, warehouse = landed_round(STUDY), Warehouse(home)
+    warehouse.load()
+    for system in (ASYNC_SGD, LINEAR):
+        fits = fit_curves(system, first, warehouse, Progress())
+        warehouse.record_fit(*(fit.record for fit in fits))
+        predict_missing(system, first, warehouse, Progress(), fits)
+    later = measure(replace(first, repeat=2, runs=()), warehouse.landing, Progress())
+    warehouse.load()
+    assert {run.probe for run in later.runs} == {"tf_throughput"}
+    rows = with_pending(later, outcome(later, warehouse.accuracy()), warehouse)
+    assert rows["predicted"].null_count() == rows["measured"].null_count() == 0
+    assert rows["forecast_round"].to_list() == [1, 1, 1, 1]
+    assert rows["error_percent"].null_count() == 4
+    assert (summary(rows).n, opening_figures(rows).points.height) == (0, 0)
+    for row in cells(study_sections.scenarios_section(rows, describe_round(later), None))[1:]:
+        assert (row[4], row[-1]) == ("—", "for round 1"), "no error, as nothing judges it"
+        assert "—" not in (row[1], row[3]), "both forecast and measured are shown"
+    print_results(rows, "steps a second", "linear scaling")
+    assert capsys.readouterr().out.count("forecast of round 1") == 4
+
+
+def _accuracy_schema() -> dict[str, pl.DataType]:
+    text = ("study", "backend", "host_id", "metric", "system", "scenario_id", "split")
+    number = ("predicted", "low", "high", "measured", "error_percent", "spread_percent")
+    return {
+        **dict.fromkeys((*text, "prediction_id"), pl.String()),
+        **dict.fromkeys((*number, "noise_floor_percent"), pl.Float64()),
+        "repeat": pl.Int32(),
+        "noise_runs": pl.Int64(),
+        "host_busy": pl.Boolean(),
+        "made_at": pl.Datetime("us", "UTC"),
+    }
+
+
+def outcomes(round_: Round, predicted: float | None, measured: float | None) -> pl.DataFrame:
+    """Return a row for each scenario that is judged."""
+    ids = [
+        scenario.scenario_id
+        for curve in round_.study.curves
+        if curve.is_judged
+        for scenario in curve.scenarios(round_.backend)
+    ]
+    schema = {"scenario_id": pl.String, "predicted": pl.Float64, "measured": pl.Float64}
+    return pl.DataFrame([(one, predicted, measured) for one in ids], schema, orient="row")
+
+
+def test_asynchronous_steps_are_of_one_worker(tmp_path: Path) -> None:
+    """4 images a step; a quarter core costs 0.06 an hour, the server 0.08."""
+    round_ = opened(read_study(write_study(tmp_path, STUDY)))
+    found = per_dollar(round_, outcomes(round_, 2.0, None))
+    assert found is not None
+    assert found["usd_per_hour"].to_list() == pytest.approx([0.14, 0.20, 0.14, 0.26])
+    assert found["predicted"].to_list() == pytest.approx(
+        [3600 * 2 * 4 / usd for usd in (0.14, 0.20, 0.14, 0.26)]
+    )
+    assert found["measured"].null_count() == 4
+
+
+def test_synchronous_steps_are_of_all_workers(tmp_path: Path) -> None:
+    round_ = opened(read_study(write_study(tmp_path, DDP)))
+    scenarios = [
+        scenario for curve in round_.study.curves for scenario in curve.scenarios("emulated")
+    ]
+    assert [examples_per_step(scenario) for scenario in scenarios] == [8, 12, 24]
+    found = per_dollar(round_, outcomes(round_, 0.5, 0.25))
+    assert found is not None
+    for row, scenario in zip(found.to_dicts(), scenarios, strict=True):
+        usd = declared_usd_per_hour(scenario.nodes)
+        assert usd is not None
+        assert row["predicted"] == pytest.approx(3600 * examples_per_step(scenario) / 0.5 / usd)
+        assert row["measured"] == pytest.approx(2 * row["predicted"])
+
+
+def test_what_the_run_cost_counts_before_what_types_declare(tmp_path: Path) -> None:
+    study = read_study(write_study(tmp_path, DDP))
+    runs = [landed(need) for need in needs(study)]
+    dear = [run.model_copy(update={"config": {**run.config, "usd_per_hour": 36.0}}) for run in runs]
+    round_ = replace(opened(study), runs=tuple(dear))
+    found = per_dollar(round_, outcomes(round_, 1.0, 1.0))
+    assert found is not None
+    assert found["usd_per_hour"].to_list() == [36.0] * 3
+    assert found["predicted"].to_list() == [800.0, 1200.0, 2400.0]
+
+
+def test_without_prices_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "declared_usd_per_hour", lambda _: None)
+    round_ = opened(read_study(write_study(tmp_path, STUDY)))
+    assert per_dollar(round_, outcomes(round_, 1.0, 1.0)) is None

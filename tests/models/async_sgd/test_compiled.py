@@ -8,13 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.async_sgd import simulator as simulator_module
-from models.async_sgd.graph import ProfiledStep, StepGraph
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
+from models.async_sgd.simulator import contract, simulate, transitive_reduction
 from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.workers import SimulationOptions, Workers
-from tests.models.async_sgd.graphs import D, Op, W, job, options, random_ops, step
+from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, random_ops, step
 from tests.models.async_sgd.oracle import simulator
 from tests.models.async_sgd.strategies import any_options, groups, jobs, sharings
-from warehouse.records import BadInput
+from tests.models.async_sgd.test_predictor import QUICK, fitted, probed, two_servers, varied
+from tests.models.runs import scenario
+from warehouse.records import BadInput, Scenario
 
 
 def what(interval: Interval) -> tuple[object, ...]:
@@ -136,3 +139,111 @@ def test_inputs_that_do_not_fit() -> None:
         simulator_module.simulate(graph, [profiled, step(1.0)], options())
     with pytest.raises(BadInput, match="expected 2 ranks, found 1"):
         simulator_module.simulate(graph, [profiled], options(ranks=(0,)))
+
+
+BRIEF = {"model_error": 0.08, "simulated_operations": 6000}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (scenario(1), (1.0182578941592808, 0.8711924567369403, 1.1653233315816212)),
+        (scenario(3), (2.8391895913906375, 2.453742056988532, 3.224637125792743)),
+        (scenario(5), (4.194969820137419, 3.5951994560960694, 4.794740184178768)),
+    ],
+)
+def test_links_that_share_by_chance(asked: Scenario, expected: tuple[float, ...]) -> None:
+    model = fitted(varied(), QUICK.model_copy(update=BRIEF), shared_Bps=(1.0, 1.3))
+    assert model.predict([asked]).row(0)[1:] == pytest.approx(expected, rel=1e-12)
+
+
+def test_windows_and_orders() -> None:
+    model = fitted(varied(), QUICK.model_copy(update={**BRIEF, "window_bytes": 7000}))
+    expected = (2.8117146081901594, 2.4197447000091628, 3.203684516371156)
+    assert model.predict([scenario(3, order="tic")]).row(0)[1:] == pytest.approx(
+        expected, rel=1e-12
+    )
+
+
+def test_probed_contention() -> None:
+    contention = probed(30_000, spread=0.2)
+    settings = QUICK.model_copy(update={**BRIEF, "measured_shares": True})
+    model = fitted(varied(), settings, contention=contention)
+    expected = (3.7403400018483417, 3.225725428177741, 4.254954575518942)
+    assert model.predict([scenario(4)]).row(0)[1:] == pytest.approx(expected, rel=1e-12)
+
+
+def test_several_servers() -> None:
+    model = fitted(two_servers(), QUICK.model_copy(update=BRIEF), profiled=scenario(servers=2))
+    expected = (4.877268575573422, 4.235477143081551, 5.519060008065292)
+    assert model.predict([scenario(4, servers=2)]).row(0)[1:] == pytest.approx(expected, rel=1e-12)
+
+
+def test_shared_cores_of_the_server() -> None:
+    model = fitted(varied(), QUICK.model_copy(update={**BRIEF, "share_server_cores": True}))
+    expected = (4.623053736294967, 3.985023625312566, 5.2610838472773676)
+    assert model.predict([scenario(6)]).row(0)[1:] == pytest.approx(expected, rel=1e-12)
+
+
+CHAIN = (
+    Op(P, 1),
+    Op(P, 2, (0,)),
+    Op(D, 10, (1,)),
+    Op(W, 3, (2,)),
+    Op(W, 4, (3,)),
+    Op(U, 10, (4,)),
+    Op(P, 5, (5,)),
+    Op(P, 6, (6,)),
+)
+
+
+@pytest.mark.parametrize(
+    ("threads", "resources", "seconds"),
+    [(2, [P, D, W, U, P], (3, 0, 7, 0, 11)), (1, [P, D, W, W, U, P], (3, 0, 3, 4, 0, 11))],
+)
+def test_chains_are_merged_where_nothing_queues(
+    threads: int, resources: list[Resource], seconds: tuple[float, ...]
+) -> None:
+    graph, profiled = job(*CHAIN)
+    merged, (merged_step,) = contract(graph, [profiled], threads)
+    assert list(merged.resources) == resources
+    assert merged.successors == (*((i + 1,) for i in range(len(resources) - 1)), ())
+    assert merged_step.seconds == seconds
+
+
+def test_what_others_wait_for_or_with_stays() -> None:
+    fork, profiled = job(Op(W, 1), Op(W, 1, (0,)), Op(U, 5, (0,)))
+    assert contract(fork, [profiled], 2)[0] == fork
+    join, profiled = job(Op(W, 1), Op(D, 5), Op(W, 1, (0, 1)))
+    assert contract(join, [profiled], 2)[0] == join
+    servers, profiled = job(Op(P, 1), Op(W, 1, (0,)))
+    assert contract(servers, [profiled], 2)[0] == servers
+
+
+def test_order_and_release_are_those_of_the_first() -> None:
+    graph, _ = job(Op(W, 1), Op(W, 1, (0,)), Op(U, 5))
+    profiled = step(1.0, 1.0, 0.0, order=(2, 0, 1), release_s=(0.25, 0.0, 0.5))
+    _, (merged,) = contract(graph, [profiled], 2)
+    assert (merged.order, merged.release_s) == ((1, 0), (0.25, 0.5))
+
+
+def test_edges_that_others_imply_are_dropped() -> None:
+    graph, _ = job(Op(W, 1), Op(W, 1, (0,)), Op(W, 1, (0, 1)), Op(W, 1, (0, 2)))
+    assert transitive_reduction(graph).successors == ((1,), (2,), (3,), ())
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(1, 60),
+    threads=st.integers(1, 2),
+    server_cores=st.sampled_from([None, 1.5]),
+)
+def test_times_of_merged_steps_are_the_same(
+    seed: int, count: int, threads: int, server_cores: float | None
+) -> None:
+    graph, profiled = job(*random_ops(seed, count))
+    merged, merged_steps = contract(graph, [profiled], threads)
+    chosen = options(3, 3, inter_op_threads=threads, server_cores=server_cores)
+    whole, fewer = simulate(graph, [profiled], chosen), simulate(merged, merged_steps, chosen)
+    np.testing.assert_allclose(whole.step_ends_s, fewer.step_ends_s, rtol=1e-9, atol=0)
+    assert fewer.events <= whole.events

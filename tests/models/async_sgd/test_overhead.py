@@ -4,9 +4,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.async_sgd.overhead import fit, overheads
+from models.async_sgd.overhead import captured_us, fit, overheads, transfers
 from tests.models.async_sgd.captures import streams
-from tests.models.async_sgd.frames import RECEIVE, chain
+from tests.models.async_sgd.frames import RECEIVE, UPLOAD, chain
 from warehouse.records import BadInput
 
 SIZES = np.array([0, 256, 10_000, 1_000_000, 8_000_000])
@@ -51,3 +51,26 @@ def test_no_line_through_one_size() -> None:
     rows = measured("worker", 2e-9, 1e-3).filter(size_bytes=256)
     with pytest.raises(BadInput, match=r"overhead of small as worker: .* 200 of 1 sizes"):
         fit(rows, {"worker": "small"})
+
+
+CAPTURED = streams((0, RECEIVE, 5_000, 205_000), (0, None, 6, 7), (None, RECEIVE, 8, 9))
+
+
+def test_times_count_from_the_step_s_start() -> None:
+    assert captured_us(CAPTURED, chain().steps) == {0: {RECEIVE: (5_000, 205_000)}}
+    assert captured_us(None, chain().steps) == {}
+
+
+def test_transfers_join_packets_and_records() -> None:
+    made = chain()
+    both = pl.concat([CAPTURED, streams((1, UPLOAD, 570_000, 660_000))])
+    rows = transfers(both, made.operations, made.timings, made.steps)
+    columns = ["step", "operation", "direction", "role", "size_bytes"]
+    assert rows.select(columns).rows() == [
+        (0, RECEIVE, "downlink", "worker", 20_000),
+        (1, UPLOAD, "uplink", "server", 10_000),
+    ]
+    assert rows.select("start_us", "end_us", "first_us", "last_us").rows() == [
+        (3_000, 253_000, 5_000, 205_000),
+        (560_000, 690_000, 570_000, 660_000),
+    ]

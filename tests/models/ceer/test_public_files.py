@@ -6,7 +6,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.ceer.public_files import fit_layers
+from models.ceer.public_files import (
+    PARAMETERS,
+    PARAMETERS_OF_SUMS,
+    Beside,
+    PublicSums,
+    fit_layers,
+    fit_steps,
+    fit_sums,
+)
+from warehouse.records import BadInput
 
 SHAPES = [(2, 32, 8, 16), (4, 16, 32, 32), (8, 8, 64, 8), (1, 64, 3, 64), (16, 32, 16, 16)]
 SHAPES += [(3, 24, 20, 40), (12, 12, 12, 12), (6, 48, 5, 7), (9, 20, 30, 10), (5, 40, 25, 5)]
@@ -109,3 +118,93 @@ def test_parameters_are_json_that_names_the_device() -> None:
     fitted = fit_layers("own")(random_layers(100, 64))
     (name,) = json.loads(fitted.parameters_json())
     assert name == "K80 MatMul training"
+
+
+def steps(dnn: str, batch_size: int, alone_s: float) -> pl.DataFrame:
+    """Steps of one device, and of two: 10 ms and 1 ms per million parameters longer."""
+    two_s = alone_s + 0.01 + PARAMETERS[dnn] * 1e-9
+    return pl.DataFrame(
+        {
+            "subject_id": [f"{dnn} 1", f"{dnn} 2"],
+            "node_type": "2x T4",
+            "dataset": "syn",
+            "variable_update": "replicated",
+            "precision": "fp32",
+            "distortions": False,
+            "mode": "train",
+            "dnn": dnn,
+            "batch_size": batch_size,
+            "world_size": [1, 2],
+            "value": [batch_size / alone_s, 2 * batch_size / two_s],
+        }
+    )
+
+
+def test_more_devices_add_what_is_linear_in_parameters() -> None:
+    seen = pl.concat([steps("resnet50", 32, 0.2), steps("inception3", 32, 0.4)])
+    vgg16 = steps("vgg16", 16, 0.3)
+    fitted = fit_steps(pl.concat([seen, vgg16.head(1)]))
+    found = fitted.predict(vgg16.tail(1).drop("value"))
+    assert found.select("subject_id").item() == "vgg16 2"
+    assert found["value"].item() == pytest.approx(vgg16["value"][1])
+
+
+def test_steps_unknown_on_one_device_are_not_forecast() -> None:
+    fitted = fit_steps(pl.concat([steps("resnet50", 32, 0.2), steps("inception3", 32, 0.4)]))
+    assert fitted.predict(steps("vgg16", 16, 0.3).tail(1).drop("value")).is_empty()
+
+
+NETWORKS = ("bert_large", "gpt2_large", "opt_13")
+
+
+def sums(beside_s: dict[str, tuple[float, float, float]]) -> pl.DataFrame:
+    """Return steps by device: a constant, so much per billion parameters and per 1,000 launches."""
+    rows = []
+    for device, (fixed_s, per_parameter_s, per_launch_s) in beside_s.items():
+        for place, dnn in enumerate(NETWORKS):
+            forward_s, backward_s = 1.0 + place, None if place == 1 else 2.0
+            operations = 1000 + 700 * place
+            extra_s = (
+                fixed_s
+                + per_parameter_s * PARAMETERS_OF_SUMS[dnn] / 1e9
+                + per_launch_s * operations / 1e3
+            )
+            total_s = forward_s + (backward_s or 0.0) + extra_s
+            told = f"{device} {dnn}", device, dnn, operations, forward_s + 0.1, backward_s, 0.1
+            rows.append((*told, total_s))
+    names = ["subject_id", "node_type", "dnn", "operations", "forward_s", "backward_s"]
+    return pl.DataFrame(rows, [*names, "bookkeeping_s", "value"], orient="row")
+
+
+@pytest.mark.parametrize(
+    ("beside", "planted"),
+    [
+        ("nothing", (0.0, 0.0, 0.0)),
+        ("parameters", (0.02, 0.3, 0.0)),
+        ("launches", (0.0, 0.0, -0.05)),
+    ],
+)
+def test_what_was_planted_is_found_by_device(
+    beside: Beside, planted: tuple[float, float, float]
+) -> None:
+    other = tuple(2 * one for one in planted)
+    rows = sums({"fast": planted, "slow": other})  # type: ignore[dict-item]
+    seen = rows.filter(pl.col("dnn") != "opt_13")
+    unseen = rows.filter(dnn="opt_13")
+    found = fit_sums(beside)(seen).predict(unseen.drop("value"))
+    assert found["value"].to_list() == pytest.approx(unseen["value"].to_list())
+    assert found["low"].to_list() == [None, None]
+
+
+def test_without_a_step_of_the_device_nothing_is_said() -> None:
+    fitted = fit_sums("launches")(sums({"fast": (0.0, 0.0, 0.0)}))
+    assert fitted.predict(sums({"slow": (0.0, 0.0, 0.0)})).is_empty()
+    assert '"beside": "launches"' in fitted.parameters_json()
+
+
+def test_networks_whose_parameters_nobody_counted() -> None:
+    rows = sums({"fast": (0.0, 0.1, 0.0)}).with_columns(dnn=pl.lit("new"))
+    with pytest.raises(BadInput, match="expected timed sums of networks whose parameters"):
+        fit_sums("parameters")(rows)
+    assert PublicSums("parameters", {"fast": (0.0, 0.1)}).predict(rows).is_empty()
+    assert fit_sums("nothing")(rows).predict(rows).height == 3

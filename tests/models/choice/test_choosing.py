@@ -1,7 +1,9 @@
 """Limits, fronts and relaxations against definitions, on made-up outcomes."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ from models.choice.limits import (
     objective_key,
     relaxations,
 )
-from models.choice.offers import pareto_front
+from models.choice.offers import pareto_front, preferred_prices, prices_in_one_region
 
 
 @dataclass(frozen=True)
@@ -128,3 +130,21 @@ def test_needs_are_what_is_exceeded() -> None:
 )
 def test_a_relaxation_is_one_line(relaxation: Relaxation[Made], text: str) -> None:
     assert relaxation.text == text
+
+
+WHEN = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def test_spot_nodes_do_not_make_their_region_dearer() -> None:
+    """On demand they cost 3 everywhere; one region has spot nodes for 1 as well."""
+    rows = [(None, "on_demand", 3.0, False), ("east", "spot", 1.0, True)]
+    prices = pl.DataFrame(rows, ["region", "market", "usd_per_hour", "observed"], orient="row")
+    known = prices.with_columns(
+        provider=pl.lit("aws"),
+        node_type=pl.lit("fast"),
+        zone=pl.lit(None, pl.String),
+        observed_at=pl.lit(WHEN),
+        source=pl.lit("made up"),
+    )
+    found = prices_in_one_region(preferred_prices(known), {"fast": 2}, "any", WHEN)
+    assert [(one.market, one.usd_per_hour) for one in found] == [("on_demand", 3.0), ("spot", 1.0)]

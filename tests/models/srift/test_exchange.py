@@ -5,7 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.srift.exchange import MIB, Buckets, power_of_two, transfers, wire_factor
+from models.srift.exchange import (
+    MIB,
+    Allreduce,
+    Buckets,
+    Event,
+    batch_exchange_s,
+    exchange,
+    exchange_s,
+    power_of_two,
+    transfers,
+    wire_factor,
+)
 from warehouse.records import BadInput
 
 
@@ -57,3 +68,154 @@ def test_what_crosses_an_interface() -> None:
 def test_unequal_columns_are_refused() -> None:
     with pytest.raises(BadInput, match="2 layers have 1 times and 2 probabilities"):
         transfers([1, 2], [0.5])
+
+
+STARTS = st.floats(0.0, 5.0)
+TRANSFERS = st.lists(
+    st.builds(
+        Allreduce,
+        start_s=STARTS,
+        wire_bytes=st.floats(0.0, 100.0),
+        bus_Bps=st.floats(0.5, 50.0),
+    ),
+    min_size=1,
+    max_size=8,
+)
+MOST = st.sampled_from([None, 1, 2])
+SLOWDOWN = st.sampled_from([0.0, 0.0, 0.4])
+CAPS = st.one_of(st.just(float("inf")), st.floats(0.5, 80.0))
+
+
+def test_a_transfer_alone_goes_at_its_own_speed() -> None:
+    assert exchange([Allreduce(2.0, 30.0, 10.0)], 100.0) == [
+        Event(2.0, "start", 0, 1),
+        Event(5.0, "finish", 0, 0),
+    ]
+
+
+def test_transfers_share_the_cap_while_they_overlap() -> None:
+    """Equation (2) with a cap of 10.
+
+    The first, 16 bytes at 8/s, has sent 8 by 1 s. Then 8 + 8 exceed 10: both get 5/s, and the
+    first ends at 1 + 8/5 = 2.6 s. The second has sent 8 of 16 and ends 1 s later, alone at 8/s.
+    """
+    events = exchange([Allreduce(0.0, 16.0, 8.0), Allreduce(1.0, 16.0, 8.0)], 10.0)
+    assert [(event.kind, event.transfer, event.concurrent) for event in events] == [
+        ("start", 0, 1),
+        ("start", 1, 2),
+        ("finish", 0, 1),
+        ("finish", 1, 0),
+    ]
+    assert [event.time_s for event in events] == pytest.approx([0.0, 1.0, 2.6, 3.6])
+
+
+def test_a_slow_transfer_leaves_its_share_unused() -> None:
+    """2 + 9 exceed 10: the slow one keeps its 2/s below the share of 5, the other gets just 5."""
+    assert exchange_s([Allreduce(0.0, 20.0, 2.0), Allreduce(0.0, 20.0, 9.0)], 10.0) == 10.0
+    assert exchange_s([Allreduce(0.0, 2.0, 2.0), Allreduce(0.0, 20.0, 9.0)], 10.0) == pytest.approx(
+        1 + 15 / 9
+    )
+
+
+def test_below_the_cap_nobody_waits() -> None:
+    assert exchange_s([Allreduce(0.0, 8.0, 4.0), Allreduce(0.0, 10.0, 5.0)], 9.5) == 2.0
+
+
+def test_one_at_a_time() -> None:
+    """Waiting for its turn, the second starts at 2 s, the third, issued at 5 s, at once."""
+    jobs = [Allreduce(0.0, 8.0, 4.0), Allreduce(1.0, 10.0, 5.0), Allreduce(5.0, 5.0, 5.0)]
+    events = exchange(jobs, 100.0, most=1)
+    assert [(event.time_s, event.kind, event.transfer, event.concurrent) for event in events] == [
+        (0.0, "start", 0, 1),
+        (2.0, "finish", 0, 0),
+        (2.0, "start", 1, 1),
+        (4.0, "finish", 1, 0),
+        (5.0, "start", 2, 1),
+        (6.0, "finish", 2, 0),
+    ]
+
+
+def test_transfers_slow_the_backward_pass() -> None:
+    """At half speed from 1 s to 3 s, while the first goes on, 2 of 4 s are done by 3 s.
+
+    The second gradient, after 3 undisturbed seconds, is there at 4 s, and ends at 5 s.
+    """
+    jobs = [Allreduce(1.0, 8.0, 4.0), Allreduce(3.0, 4.0, 4.0)]
+    events = exchange(jobs, 100.0, slowdown=1.0)
+    assert [event.time_s for event in events] == [1.0, 3.0, 4.0, 5.0]
+    assert [one.time_s for one in exchange(jobs, 100.0)] == [1.0, 3.0, 3.0, 4.0]
+
+
+def test_the_backward_pass_hinders_transfers() -> None:
+    """From 1 s to the end of the pass, 4 s, 6 of 8 bytes go at half speed.
+
+    Both at once: the pass goes on at half speed after 1 s, and ends at 7 s with 4 of 16 bytes left.
+    """
+    jobs = [Allreduce(1.0, 8.0, 4.0), Allreduce(4.0, 0.0, 1.0)]
+    events = exchange(jobs, 100.0, hindrance=1.0)
+    assert [event.time_s for event in events] == [1.0, 4.0, 4.0, 4.5]
+    longer = [Allreduce(1.0, 16.0, 4.0), jobs[1]]
+    assert exchange_s(longer, 100.0, slowdown=1.0, hindrance=1.0) == 8.0
+
+
+def test_nothing_to_exchange_takes_no_time() -> None:
+    assert exchange([], 1.0) == []
+    assert exchange_s([], 1.0) == 0.0
+
+
+@given(TRANSFERS, CAPS, MOST)
+def test_every_transfer_starts_and_finishes_once(
+    transfers: list[Allreduce], cap_Bps: float, most: int | None
+) -> None:
+    events = exchange(transfers, cap_Bps, most)
+    assert most is None or max(event.concurrent for event in events) <= most
+    assert [event.time_s for event in events] == sorted(event.time_s for event in events)
+    for kind in ("start", "finish"):
+        assert sorted(event.transfer for event in events if event.kind == kind) == list(
+            range(len(transfers))
+        )
+    assert events[-1].concurrent == 0
+
+
+@given(TRANSFERS, CAPS, MOST, SLOWDOWN, SLOWDOWN)
+def test_no_exchange_beats_its_bounds(
+    transfers: list[Allreduce], cap_Bps: float, most: int | None, slowdown: float, hindrance: float
+) -> None:
+    end_s = exchange_s(transfers, cap_Bps, most, slowdown, hindrance) * (1 + 1e-9) + 1e-12
+    for transfer in transfers:
+        assert end_s >= transfer.start_s + transfer.wire_bytes / transfer.bus_Bps
+        later = sum(other.wire_bytes for other in transfers if other.start_s >= transfer.start_s)
+        assert end_s >= transfer.start_s + later / cap_Bps
+
+
+@given(TRANSFERS, CAPS)
+def test_twice_the_bandwidth_never_slows_it(transfers: list[Allreduce], cap_Bps: float) -> None:
+    faster = [
+        Allreduce(transfer.start_s, transfer.wire_bytes, 2 * transfer.bus_Bps)
+        for transfer in transfers
+    ]
+    assert exchange_s(faster, 2 * cap_Bps) <= exchange_s(transfers, cap_Bps) * (1 + 1e-9)
+    assert exchange_s(transfers, 2 * cap_Bps) <= exchange_s(transfers, cap_Bps) * (1 + 1e-9)
+
+
+@given(st.lists(st.tuples(TRANSFERS, CAPS), min_size=1, max_size=5), MOST, SLOWDOWN, SLOWDOWN)
+def test_many_at_once_are_as_one_after_the_other(
+    jobs: list[tuple[list[Allreduce], float]],
+    most: int | None,
+    slowdown: float,
+    hindrance: float,
+) -> None:
+    longest = max(len(transfers) for transfers, _ in jobs)
+    starts = np.full((len(jobs), longest), np.inf)
+    wire, bus = np.zeros((len(jobs), longest)), np.ones((len(jobs), longest))
+    for row, (planned, _) in enumerate(jobs):
+        ordered = sorted(planned, key=lambda one: one.start_s)
+        starts[row, : len(ordered)] = [one.start_s for one in ordered]
+        wire[row, : len(ordered)] = [one.wire_bytes for one in ordered]
+        bus[row, : len(ordered)] = [one.bus_Bps for one in ordered]
+    caps = np.array([cap_Bps for _, cap_Bps in jobs])
+    found = batch_exchange_s(starts, wire, bus, caps, most, slowdown, hindrance)
+    expected = [
+        exchange_s(transfers, cap_Bps, most, slowdown, hindrance) for transfers, cap_Bps in jobs
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)

@@ -1,10 +1,14 @@
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from benchmarks import ceer, ingest, optimizer, predictddl, simulator
 from pipelines.cli import predict_bench
+from warehouse.home import HISTORY
+from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
 
 
 def test_the_command_prints_a_table_or_json(
@@ -183,3 +187,39 @@ def test_help_has_an_example(stepcast: Callable) -> None:
     assert "Example: stepcast bench ceer" in stepcast("bench", "ceer", "--help").out
     assert "Example: stepcast bench simulator" in stepcast("bench", "simulator", "--help").out
     assert "Example: stepcast bench optimizer" in stepcast("bench", "optimizer", "--help").out
+
+
+def test_a_stage_within_another_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+
+    def work(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    monkeypatch.setattr("pipelines.cli.predict_bench.time.perf_counter", lambda: now_s)
+    watch = predict_bench.Stopwatch()
+    read = watch.timing("views_s", work)
+    with watch.stage("forecast_s"):
+        read(3.0)
+        work(2.0)
+        read(4.0)
+    assert watch.taken_s == {"views_s": 7.0, "forecast_s": 2.0}
+
+
+def test_a_home_without_a_history_is_told_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
+    with pytest.raises(BadInput, match="run `stepcast reproduce data/reference"):
+        predict_bench.measure()
+
+
+def test_a_home_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was measured in it: no system answers, which is told, and the home stays as it is."""
+    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
+    Warehouse(tmp_path).load()
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.duckdb")}
+    assert tmp_path / HISTORY in before
+    with pytest.raises(BadInput, match="no system forecasts the model"):
+        predict_bench.measure()
+    assert {path: path.read_bytes() for path in tmp_path.glob("*.duckdb")} == before

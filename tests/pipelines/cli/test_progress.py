@@ -2,12 +2,17 @@
 
 import io
 import re
+from collections.abc import Sequence
+from itertools import accumulate
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 from rich.progress import Progress as Display
 
 from pipelines.cli.progress import BarProgress, LineProgress, TimeEstimate, show_progress
+from pipelines.cli.tables import format_duration
 from studies.plan import Task
 
 PLAN = [Task("first", 100), Task("second", 100)]
@@ -64,3 +69,99 @@ def test_on_a_terminal_there_is_a_bar(
     drawn = capsys.readouterr().err
     assert "about 3 min 20 s left" in drawn
     assert "a thing with a name" in drawn
+
+
+PLANNED = (Task("a", 60), Task("b", 60), Task("c", 120))
+
+
+def test_before_anything_is_over_the_plan_is_believed() -> None:
+    estimate = TimeEstimate(PLANNED, now=0)
+    assert estimate.left_s(0) == pytest.approx(240)
+    assert estimate.left_s(20) == pytest.approx(220)
+
+
+def test_a_task_that_takes_long_makes_its_own_end_and_the_rest_look_slow_at_once() -> None:
+    estimate = TimeEstimate(PLANNED, now=0)
+    pace = (500 + 30) / (60 + 30)
+    assert estimate.left_s(500) == pytest.approx(0.1 * 500 + 180 * pace)
+
+
+def test_of_another_kind_half_of_that_is_expected() -> None:
+    of_two = (Task("a", 60, "x"), Task("b", 60, "x"), Task("c", 60, "y"))
+    estimate = TimeEstimate(of_two, now=0)
+    estimate.finish("a", now=330)
+    assert estimate.left_s(330) == pytest.approx(60 * 4 + 60 * 4**0.5)
+
+
+def shown(
+    taken_s: Sequence[float], plan: Sequence[Task], every_s: int = 20
+) -> list[tuple[int, float]]:
+    """Return what is left by the clock, while the tasks of a plan take these seconds."""
+    estimate, ends = TimeEstimate(plan, now=0), list(accumulate(taken_s))
+    told, over = [], 0
+    for now in range(0, int(ends[-1]), every_s):
+        while ends[over] <= now:
+            estimate.finish(plan[over].name, now=ends[over])
+            over += 1
+        told.append((now, estimate.left_s(now)))
+    return told
+
+
+LONG = [Task(f"{kind} {place}", 60, kind) for kind in "xy" for place in range(10)]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(0.3, 6), min_size=2, max_size=2), st.data())
+def test_it_converges_however_wrong_the_plan_was(paces: list[float], data: st.DataObject) -> None:
+    noise = data.draw(st.lists(st.floats(0.8, 1.25), min_size=len(LONG), max_size=len(LONG)))
+    by_kind = dict(zip("xy", paces, strict=True))
+    taken_s = [one.expected_s * by_kind[one.kind] * by for one, by in zip(LONG, noise, strict=True)]
+    whole_s = sum(taken_s)
+    of_second_kind = sum(taken_s[: len(LONG) // 2 + 3])
+    for now, left_s in shown(taken_s, LONG):
+        assert left_s >= 0
+        if now > of_second_kind:
+            assert left_s == pytest.approx(whole_s - now, rel=0.5, abs=0.15 * whole_s)
+
+
+@pytest.mark.parametrize("slow", [1, 4, 40])
+def test_what_is_left_does_not_stand_still(slow: float) -> None:
+    """However long one of several tasks takes: before, it stood as long as that task ran."""
+    taken_s = [one.expected_s * (slow if place == 3 else 1) for place, one in enumerate(LONG)]
+    told = shown(taken_s, LONG)
+    for (_, before), (_, after) in zip(told, told[6:], strict=False):
+        assert abs(after - before) > 1
+
+
+def test_what_was_slow_makes_the_rest_look_slow() -> None:
+    estimate = TimeEstimate(PLANNED, now=0)
+    estimate.finish("a", now=150)
+    assert estimate.left_s(150) == pytest.approx(2 * 180)
+
+
+def test_what_was_quick_makes_the_rest_look_quick() -> None:
+    estimate = TimeEstimate(PLANNED, now=0)
+    estimate.finish("a", now=15)
+    assert estimate.left_s(15) == pytest.approx(180 / 2)
+
+
+def test_unplanned_tasks_change_nothing() -> None:
+    estimate = TimeEstimate(PLANNED, now=0)
+    estimate.finish("z", now=15)
+    assert estimate.left_s(15) == pytest.approx(225)
+
+
+def test_at_the_end_nothing_is_left() -> None:
+    estimate = TimeEstimate(PLANNED, now=0)
+    for name in "abc":
+        estimate.finish(name, now=9)
+    assert estimate.left_s(9) == 0
+    assert estimate.elapsed_s(9) == 9
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "5 s"), (12, "10 s"), (54, "55 s"), (58, "1 min"), (84, "1 min 20 s"), (3000, "50 min")],
+)
+def test_durations_are_readable(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

@@ -1,5 +1,7 @@
 """Jobs on real nodes that are taken away: what is trained, and with which samples."""
 
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pipelines.runtime import checkpoints
+from pipelines.runtime import checkpoints, janitor
 from pipelines.runtime.attempt import train
 from pipelines.runtime.checkpoints import consumed_samples, read_sample_logs
 from pipelines.runtime.job_file import read_job
@@ -215,3 +217,15 @@ def test_what_happened_lands_and_can_be_drawn(killed: Trained) -> None:
     assert [node.reason for node in nodes] == ["ended", None, None, None]
     picture = plots.to_svg(timelines.job_plot(frame(killed.story)))
     assert f"1 {FAST}@4 + 2 {SLOW}@2" in picture
+
+
+def test_it_ends_although_its_controller_did_before_it_looked() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    ended = subprocess.run(
+        [sys.executable, "-m", janitor.__name__, str(gone.pid)],
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0

@@ -1,13 +1,31 @@
 """Checkpoints that are there whole or not at all."""
 
+import json
 import os
+import subprocess
+import sys
 import time
+from collections import Counter
+from itertools import chain
 from pathlib import Path
+from typing import IO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipelines.runtime import checkpoints
-from pipelines.runtime.rank import ModelReplica, SyntheticImages, load
+from pipelines.runtime.checkpoints import (
+    SampleRecord,
+    consumed_samples,
+    draw_samples,
+    is_log,
+    open_sample_log,
+    read_sample_logs,
+    share,
+)
+from pipelines.runtime.rank import ModelReplica, SyntheticImages, TrainingRankConfig, load
+from profilers.clusters.base import SOURCE
 
 
 def test_the_newest_is_found_and_old_ones_go(tmp_path: Path) -> None:
@@ -92,3 +110,125 @@ def test_images_are_told_by_their_index_alone() -> None:
     assert torch.equal(images[1], one.batch([13])[0][0])
     assert not torch.equal(images[1], images[0])
     assert not torch.equal(images, other.batch([7, 13])[0])
+
+
+@given(st.integers(1, 30), st.integers(0, 5), st.integers(1, 40), st.integers(1, 12))
+def test_every_epoch_has_every_sample_once(samples: int, seed: int, batch: int, steps: int) -> None:
+    stream = list(
+        chain.from_iterable(draw_samples(samples, seed, i * batch, batch) for i in range(steps))
+    )
+    assert len(stream) == batch * steps
+    for start in range(0, len(stream) - samples + 1, samples):
+        assert Counter(stream[start : start + samples]) == Counter(range(samples))
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(0, 50))
+def test_shares_divide_the_batch_however_it_is_divided(batches: list[int], start: int) -> None:
+    parts = [share(batches, rank) for rank in range(len(batches))]
+    together = [
+        sample for place, count in parts for sample in draw_samples(17, 3, start + place, count)
+    ]
+    assert together == draw_samples(17, 3, start, sum(batches))
+
+
+def test_epochs_and_seeds_differ() -> None:
+    first, second = draw_samples(100, 0, 0, 100), draw_samples(100, 0, 100, 100)
+    assert first != second
+    assert first != draw_samples(100, 1, 0, 100)
+
+
+def test_a_log_is_read_as_it_was_written_but_for_half_a_line(tmp_path: Path) -> None:
+    with open_sample_log(tmp_path, 2, 1) as took:
+        took(7, [4, 5])
+    with (tmp_path / "samples-000002-000001.jsonl").open("a") as file:
+        file.write("[8, [1, ")
+    assert read_sample_logs(tmp_path) == [
+        SampleRecord(incarnation=2, rank=1, step=7, indices=(4, 5))
+    ]
+
+
+def test_what_was_trained_after_the_checkpoint_does_not_count() -> None:
+    def row(incarnation: int, rank: int, step: int, *indices: int) -> SampleRecord:
+        return SampleRecord(incarnation=incarnation, rank=rank, step=step, indices=indices)
+
+    rows = [
+        row(1, 0, 0, 1), row(1, 1, 0, 2), row(1, 0, 1, 3), row(1, 1, 1, 4), row(1, 0, 2, 5),
+        row(2, 1, 1, 4), row(2, 0, 1, 3), row(2, 0, 2, 5), row(2, 1, 2, 6),
+    ]  # fmt: skip
+    assert consumed_samples(rows) == {0: [1, 2], 1: [3, 4], 2: [5, 6]}
+    # One that goes on too early would take samples again.
+    assert consumed_samples([*rows, row(3, 0, 0, 9)]) == {0: [9]}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "samples-1-/../../x.jsonl",
+        "samples-../a-b.jsonl",
+        "samples-000001-000000.jsonl\n",
+        "x.jsonl",
+    ],
+)
+def test_only_logs_of_ranks_are_fetched_from_nodes(name: str) -> None:
+    """Nodes say what their files are called."""
+    assert is_log("samples-000001-000000.jsonl")
+    assert not is_log(name)
+
+
+def config(folder: Path) -> TrainingRankConfig:
+    """Return what a rank of a small job must know."""
+    return TrainingRankConfig(
+        interface="lo",
+        device=0,
+        threads=1,
+        inter_op_threads=1,
+        dnn="small_cnn",
+        image_size=16,
+        samples=20,
+        seed=0,
+        folder=str(folder),
+        keep=2,
+        every=50,
+        beat_s=60.0,
+        notices=str(folder / "notice.json"),
+    )
+
+
+def heard(stream: IO[str], event: str) -> dict[str, object]:
+    """Return the next message of a kind."""
+    for line in stream:
+        message: dict[str, object] = json.loads(line)
+        if message["event"] == event:
+            return message
+    raise AssertionError(f"it ended without saying {event}")
+
+
+def test_a_rank_whose_peers_are_gone_does_not_overwrite_the_checkpoint_it_waits_for(
+    tmp_path: Path,
+) -> None:
+    checkpoint = checkpoints.write(tmp_path, 7, b"of iteration 7", keep=2)
+    argv = [sys.executable, "-m", "pipelines.runtime.rank", config(tmp_path).to_json()]
+    train = {
+        "do": "train",
+        "rank": 1,
+        "batches": [4, 4],
+        "iterations": 20,
+        "incarnation": 2,
+        "address": "127.0.0.1",
+        "port": 9,
+        "checkpoint": str(checkpoint),
+    }
+    with subprocess.Popen(
+        argv, cwd=SOURCE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as rank:
+        assert rank.stdin is not None and rank.stdout is not None
+        try:
+            heard(rank.stdout, "ready")
+            for command in (train, {"do": "save", "from_step": 7}):
+                print(json.dumps(command), file=rank.stdin, flush=True)
+            saved = heard(rank.stdout, "saved")
+        finally:
+            rank.kill()
+    assert (saved["step"], saved["asked"], saved["written"]) == (7, True, False)
+    assert [one.name for one in tmp_path.glob("*.pt")] == [checkpoint.name]
+    assert checkpoint.read_bytes() == b"of iteration 7"

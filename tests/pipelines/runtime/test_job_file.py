@@ -1,16 +1,25 @@
 """Job files: what is wrong with one is said in one line."""
 
+import json
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from models.choice.offers import Offer
+from models.srift.parameters import Settings
+from models.srift.predictor import Srift, fit
 from networks import UnknownNetwork
-from pipelines.runtime.job_file import read_job
+from pipelines.runtime.job_file import TrainingJob, read_job, read_performance
 from pipelines.runtime.state import LearnedDurations
+from profilers.steady.host import host_id
+from tests.models.srift import study
 from tests.pipelines.runtime import jobs
-from tests.pipelines.runtime.jobs import write_job
+from tests.pipelines.runtime.jobs import FAST, write_job
+from warehouse.ledger import FitRecord
 from warehouse.records import BadInput
+from warehouse.warehouse import Warehouse
 
 OFFER = {"node_type": jobs.FAST, "usd_per_hour": 1, "capacity": 1}
 LOSS = {"node_type": jobs.FAST, "after_iterations": 1}
@@ -85,3 +94,97 @@ def test_a_job_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_an_unknown_network_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnknownNetwork):
         read_job(write_job(tmp_path, dnn="small_cmm"))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Srift:
+    """Return a fit of two networks on the node types fast and slow."""
+    return fit(**study.tables(), settings=Settings(bandwidth="alpha_beta", model_error=0.0))
+
+
+def record(home: Path, model: Srift, host: str) -> None:
+    """Put a fit into the history."""
+    fits = FitRecord(
+        system="srift",
+        model_version="1",
+        parameters=json.loads(model.parameters_json()),
+        run_ids=(),
+        row_filter="all",
+        row_count=1,
+        data_hash="x",
+        backend="emulated",
+        host_id=host,
+        code_version="1",
+        created_at=datetime.now(UTC),
+    )
+    Warehouse(home).record_fit(fits)
+    Warehouse(home).load()
+
+
+def job(*node_types: str, **changes: object) -> TrainingJob:
+    """Return a job without a profile of its own."""
+    offers = tuple(
+        Offer(node_type=name, market="spot", usd_per_hour=1.0, capacity=2) for name in node_types
+    )
+    fields = {
+        "name": "small", "dnn": "small_cnn", "image_size": 64, "samples": 20, "global_batch": 8,
+        "iterations": 20, "minimize": "cost", "link_mbps": 200.0, "offers": offers,
+    }  # fmt: skip
+    return TrainingJob.model_validate(fields | changes)
+
+
+def test_the_newest_fit_of_this_host_is_taken(home: Path, fitted: Srift) -> None:
+    record(home, fitted, host_id())
+    found = read_performance(job("fast", "slow"), "emulated", home)
+    assert set(found.nodes) == {"fast", "slow"}
+    assert found.layer_bytes == study.LAYERS["small_cnn"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"image_size": 32}, "32"),
+        ({"link_mbps": 100.0}, "links of 100 Mb/s were not probed"),
+    ],
+)
+def test_what_was_not_probed_is_told(
+    changes: dict[str, object], message: str, home: Path, fitted: Srift
+) -> None:
+    record(home, fitted, host_id())
+    with pytest.raises(BadInput, match=message):
+        read_performance(job("fast", **changes), "emulated", home)
+    with pytest.raises(BadInput, match="'other' has no compute profile"):
+        read_performance(job("fast", "other"), "emulated", home)
+
+
+def test_fits_of_another_host_or_backend_do_not_count(home: Path, fitted: Srift) -> None:
+    record(home, fitted, "another")
+    with pytest.raises(BadInput, match="names no profile, and srift has not been fitted"):
+        read_performance(job("fast"), "emulated", home)
+    record(home, fitted, host_id())
+    with pytest.raises(BadInput, match="on loopback nodes of this host yet"):
+        read_performance(job("fast"), "loopback", home)
+
+
+def test_a_profile_may_be_a_file(tmp_path: Path, home: Path) -> None:
+    given = read_job(write_job(tmp_path))
+    assert set(read_performance(given, "emulated", home).nodes) == set(jobs.PRICES)
+
+
+def test_a_file_that_is_not_there_or_is_none_is_told(tmp_path: Path, home: Path) -> None:
+    given = read_job(write_job(tmp_path, profile="nowhere.json"))
+    with pytest.raises(BadInput, match="expected the JSON of a models"):
+        read_performance(given, "emulated", home)
+    (tmp_path / "nowhere.json").write_text("{}")
+    with pytest.raises(BadInput, match="layer_bytes: Field required"):
+        read_performance(given, "emulated", home)
+
+
+def test_a_file_without_a_node_type_on_offer_is_refused(tmp_path: Path, home: Path) -> None:
+    given = read_job(write_job(tmp_path))
+    fitted = jobs.profile()
+    less = {name: one for name, one in fitted.nodes.items() if name != FAST}
+    only = fitted.model_copy(update={"nodes": less})
+    (tmp_path / "profile.json").write_text(only.model_dump_json())
+    with pytest.raises(BadInput, match=FAST):
+        read_performance(given, "emulated", home)

@@ -3,13 +3,17 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from profilers.clusters import open_cluster, reap
 from profilers.nodes.programs import ProgramKilled, Programs
+from profilers.nodes.tf_stepper import FreeStepper
 from warehouse import limits
 from warehouse.records import NodeGroup, ProbeFailed
 
@@ -108,3 +112,27 @@ with open_cluster("loopback", nodes, None) as cluster, Programs(cluster, "the jo
     print(programs.folder, flush=True)
     sys.stdin.read()
 """
+
+
+class Session:
+    """Runs nothing."""
+
+    def make_callable(self, step: object) -> Callable[[], None]:
+        return lambda: None
+
+
+def test_workers_rest_for_another_while_after_each_step() -> None:
+    said: list[dict[str, object]] = []
+    stepper = FreeStepper(Session(), None, None, lambda **message: said.append(message))
+    stepper.train(rest_s=0.1)
+    time.sleep(1)
+    stepper.halt()
+    deadline = time.monotonic() + 10
+    while said[-1]["event"] != "halted" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert said[-1]["event"] == "halted"
+    steps = [(int(str(one["start_us"])), int(str(one["end_us"]))) for one in said[:-1]]
+    rests_us = [after[0] - before[1] for before, after in pairwise(steps)]
+    assert len(rests_us) >= 3
+    assert median(rests_us) > 5_000
+    assert len(set(rests_us)) > 1

@@ -1,11 +1,18 @@
 """Formats by name, and options that only some of them have."""
 
+import gzip
+import io
+import json
+import tarfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from profilers.readers import contract
 from profilers.readers.contract import ReaderOptions
-from profilers.readers.formats import FORMATS, find_format
+from profilers.readers.formats import FORMATS, find_format, suggest_format
+from warehouse import limits
 from warehouse.records import BadInput
 
 
@@ -26,3 +33,118 @@ def test_missing_files_and_folders_are_refused(name: str, tmp_path: Path) -> Non
     for path in (tmp_path, tmp_path / "async_ps_cmdare.csv"):
         with pytest.raises(BadInput, match=str(path)) if name != "csv" else pytest.raises(BadInput):
             list(FORMATS[name].read(path, ReaderOptions()))
+
+
+EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1, "dur": 2}
+
+
+def tarred() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("a.json"))
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"0: # nThread 1 nGpus 1 minBytes 8\n", "nccl-tests: stepcast import nccl-tests a.bin"),
+        (b'{"name":"AllReduce", "algBw":1.0}', "nccl-tests"),
+        (json.dumps({"start": {"test_start": {}}}).encode(), "iperf3: stepcast"),
+        (b"[ ID] Interval           Transfer\n", "the text of iperf3: run it with --json"),
+        (json.dumps({"schema": "1.1.1-chakra", "nodes": []}).encode(), "execution-trace"),
+        (json.dumps({"traceEvents": [EVENT]}).encode(), "kineto"),
+        (json.dumps({"traceEvents": [{"ph": "M"}]}).encode(), "chrome-timeline"),
+        (b"\xd4\xc3\xb2\xa1" + bytes(20), "pcap: stepcast"),
+        (b"\x0a\x0d\x0d\x0a" + bytes(20), "pcapng: tcpdump"),
+        (b"\x0a\x20\x0a\x0e/job:worker/replica:0", "runmetadata"),
+        (tarred(), "a tar archive: unpack it"),
+        (gzip.compress(tarred(), mtime=0), "a tar archive: unpack it"),
+    ],
+    ids=lambda content: f"{content!s:.20}",
+)
+def test_what_a_file_looks_like(tmp_path: Path, content: bytes, said: str) -> None:
+    file = tmp_path / "a.bin"
+    file.write_bytes(content)
+    assert f"; the file looks like {said}" in suggest_format(file, "csv")
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x1f\x8bbroken", b"# nThread 1 nGpus 1"])
+def test_nothing_is_said_of_what_is_unknown_or_as_named(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "a.bin"
+    file.write_bytes(content)
+    assert suggest_format(file, "nccl-tests") == ""
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_text_is_read(tmp_path: Path, pack: "type[bytes]") -> None:
+    file = tmp_path / "file"
+    file.write_bytes(pack("\ufeffgrün\n".encode() + b"\xff"))
+    assert contract.read_text(file) == "grün\n\ufffd"
+    with contract.open_text(file) as opened:
+        assert opened.read() == "grün\n\ufffd"
+
+
+def test_a_small_file_takes_little_memory_though_a_large_one_is_allowed(tmp_path: Path) -> None:
+    file = tmp_path / "small.gz"
+    file.write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    tracemalloc.start()
+    try:
+        assert contract.read_bytes(file) == b"a,b\n1,2\n"
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < limits.TEXT_BYTES / 16
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "bomb.gz"
+    file.write_bytes(gzip.compress(bytes(5 << 20)))
+    with pytest.raises(BadInput, match=r"bomb\.gz: longer than 2 MiB when unpacked"):
+        contract.read_text(file, 2 << 20)
+    monkeypatch.setattr(limits, "UNPACKED_BYTES", 3 << 20)
+    with (
+        pytest.raises(BadInput, match=r"bomb\.gz: longer than 3 MiB when unpacked"),
+        contract.open_text(file) as opened,
+    ):
+        while opened.read(1 << 20):
+            pass
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x1f\x8b", b"\x1f\x8b\x08\x00garbage", gzip.compress(b"abc", mtime=0)[:-3]]
+)
+def test_broken_gzip_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "broken.gz"
+    file.write_bytes(content)
+    with pytest.raises(BadInput, match="broken gzip"):
+        contract.read_text(file)
+
+
+def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "EVENTS", 2)
+    monkeypatch.setattr(limits, "KEPT_CHARACTERS", 5)
+    kept = contract.MemoryCounter(tmp_path / "trace")
+    kept.event()
+    kept.event()
+    with pytest.raises(BadInput, match="trace: more than 2 events"):
+        kept.event()
+    kept.text("abcde")
+    with pytest.raises(BadInput, match="more than 5 characters"):
+        kept.text("f")
+
+
+def test_lines_are_numbered_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "log"
+    file.write_bytes(b"a\r\n\nb\rc")
+    assert list(contract.lines(file)) == [(1, "a"), (2, ""), (3, "b"), (4, "c")]
+    monkeypatch.setattr(limits, "LINE_CHARACTERS", 5)
+    file.write_text("abcde\nabcdef\n")
+    with pytest.raises(BadInput, match="log line 2: longer than 5 characters"):
+        list(contract.lines(file))
+    file.write_bytes(gzip.compress(b"a\n" * (1 << 20)))
+    monkeypatch.setattr(limits, "TEXT_BYTES", 1 << 20)
+    with pytest.raises(BadInput, match="log: longer than 1 MiB when unpacked"):
+        list(contract.lines(file))

@@ -1,11 +1,19 @@
 """Reading RunMetadata: a hand-made step of one weight, its read, a product and its update."""
 
+import random
+import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 from profilers.readers import run_metadata
+from profilers.readers.run_metadata import ELEMENT_BYTES, MESSAGES
+from tests.profilers.readers import tensorflow_reader
 from warehouse.records import BadInput
 
 PS, WORKER = "/job:ps/replica:0/task:1/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"
@@ -145,3 +153,164 @@ def test_a_trace_without_graphs_says_how_to_get_them(metadata: Any, tmp_path: Pa
     metadata.ClearField("partition_graphs")
     with pytest.raises(BadInput, match="trace with output_partition_graphs=True"):
         run_metadata.read(write(metadata, tmp_path), [START_US])
+
+
+A_SERVER, A_WORKER = (
+    "/job:ps/replica:0/task:0/device:CPU:0",
+    "/job:worker/replica:0/task:0/device:CPU:0",
+)
+
+
+def assert_same(files: Sequence[Path], starts_us: Sequence[int]) -> run_metadata.TracedRun:
+    """Compare all frames, types and order of rows included."""
+    ours = run_metadata.read(files, starts_us)
+    theirs = tensorflow_reader.read(files, starts_us)
+    assert_frame_equal(ours.operation, theirs.operation)
+    assert_frame_equal(ours.edge, theirs.edge)
+    assert_frame_equal(ours.timing, theirs.timing)
+    return ours
+
+
+def free_address() -> str:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{one.getsockname()[1]}"
+
+
+@pytest.fixture(scope="module")
+def real_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three traced steps of a matrix on a parameter server, trained by a worker, in-process."""
+    import tensorflow.compat.v1 as tf
+
+    cluster = tf.train.ClusterSpec({"ps": [free_address()], "worker": [free_address()]})
+    servers = [tf.train.Server(cluster, job_name=job, task_index=0) for job in ("ps", "worker")]
+    with tf.Graph().as_default():
+        with tf.device("/job:ps/task:0"):
+            weight = tf.get_variable("w", [7, 5], use_resource=False)
+        with tf.device("/job:worker/task:0"):
+            loss = tf.reduce_sum(tf.matmul(tf.random.normal([3, 7]), weight) ** 2)
+            step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+            initialize = tf.global_variables_initializer()
+        folder, files = tmp_path_factory.mktemp("real"), []
+        with tf.Session(servers[1].target) as session:
+            session.run(initialize)
+            for i in range(3):
+                metadata = tf.RunMetadata()
+                options = tf.RunOptions(
+                    trace_level=tf.RunOptions.FULL_TRACE, output_partition_graphs=i == 0
+                )
+                session.run(step, options=options, run_metadata=metadata)
+                files.append(folder / f"{i}.pb")
+                files[-1].write_bytes(metadata.SerializeToString())
+    return files
+
+
+def test_a_real_training_step(real_files: list[Path]) -> None:
+    trace = assert_same(real_files, [0, 1_000, 2_000])
+    transfers = trace.operation.filter(trace.operation["resource"].is_in(["downlink", "uplink"]))
+    assert 7 * 5 * 4 in transfers["size_bytes"].to_list()
+    assert trace.timing["step"].unique().to_list() == [0, 1, 2]
+
+
+def test_a_stream_gives_one_batch_per_step(real_files: list[Path]) -> None:
+    graph, timing = run_metadata.stream(real_files, [0, 0, 0])
+    assert [set(batch["step"].to_pylist()) for batch in timing] == [{0}, {1}, {2}]
+    assert graph.operation.height == len(graph.index)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 100, -1])
+def test_a_later_file_cut_off_is_named(real_files: list[Path], kept: int, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pb"
+    cut.write_bytes(real_files[1].read_bytes()[:kept])
+    message = r"cut\.pb: not a whole TensorFlow RunMetadata .*profile the step again$"
+    with pytest.raises(BadInput, match=message):
+        run_metadata.read([real_files[0], cut], [0, 0])
+
+
+def made_up(seed: int, operations: int, entries: int) -> Any:
+    """A random graph over a worker and a server, and a random trace of it."""
+    from tensorflow.core.protobuf import config_pb2
+
+    chance = random.Random(seed)
+    metadata = config_pb2.RunMetadata()
+    graphs = {device: metadata.partition_graphs.add() for device in (A_SERVER, A_WORKER)}
+    names: list[str] = []
+    tensors: list[str] = []
+    for i in range(operations):
+        device, other = chance.sample([A_SERVER, A_WORKER], 2)
+        inputs = [f"{name}:{chance.randrange(3)}" for name in chance.sample(names, min(i, 2))]
+        control = [f"^{name}" for name in chance.sample(names, min(i, 1))]
+        names.append(f"scope/op_{i}")
+        node = graphs[device].node.add(name=names[-1], op="Identity", device=device)
+        node.input.extend(inputs + control)
+        node.attr["T"].type = 1
+        if chance.random() < 0.3:
+            tensors.append(f"edge_{i}_{names[-1]}")
+            for end, op, place in ((f"s_{i}", "_Send", device), (f"r_{i}", "_Recv", other)):
+                node = graphs[place].node.add(name=end, op=op, device=place)
+                node.input.extend([f"{names[-1]}:0"] if op == "_Send" else [])
+                node.attr["tensor_name"].s = tensors[-1].encode()
+                node.attr["send_device"].s = device.encode()
+    stats = [metadata.step_stats.dev_stats.add(device=device) for device in (A_SERVER, A_WORKER)]
+    for _ in range(entries):
+        entry = chance.choice(stats).node_stats.add(
+            node_name=chance.choice([*names, "RecvTensor", "unknown", "_SOURCE"]),
+            all_start_micros=chance.randrange(-(2**40), 2**50),
+            op_end_rel_micros=3,
+            all_end_rel_micros=chance.randrange(2**31),
+            thread_id=chance.randrange(2**32),
+        )
+        if entry.node_name == "RecvTensor":
+            edge = chance.choice([*tensors, "edge_x", "nothing"])
+            entry.timeline_label = f"[4B] [1.0Mb/s] {edge} from {A_SERVER} to {A_WORKER}"
+        for slot in range(chance.randrange(3)):
+            output = entry.output.add(slot=slot)
+            output.tensor_description.dtype = chance.choice([1, 3, 7, 9, 101])
+            for _ in range(chance.randrange(4)):
+                output.tensor_description.shape.dim.add(size=chance.randrange(2**12))
+    return metadata
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), operations=st.integers(1, 30), entries=st.integers(0, 60))
+def test_made_up_steps(tmp_path: Path, seed: int, operations: int, entries: int) -> None:
+    file = tmp_path / "step.pb"
+    metadata = made_up(seed, operations, entries)
+    metadata.step_stats.SetInParent()
+    file.write_bytes(metadata.SerializeToString())
+    assert_same([file], [seed])
+
+
+def test_field_numbers_and_types_are_tensorflows() -> None:
+    from tensorflow.core.protobuf import config_pb2
+
+    def check(name: str, theirs: Any) -> None:
+        for field, (number, kind) in MESSAGES[name].items():
+            found = theirs.fields_by_name[field]
+            base = kind.removesuffix("*")
+            assert (found.number, found.is_repeated) == (number, base != kind), (name, field)
+            if base in MESSAGES:
+                seen.add(base)
+                check(base, found.message_type)
+            else:
+                names = {5: "int32", 14: "int32", 3: "int64", 9: "string", 12: "bytes"}
+                assert names[found.type] == base, (name, field)
+
+    seen = {"RunMetadata"}
+    check("RunMetadata", config_pb2.RunMetadata.DESCRIPTOR)
+    assert seen == set(MESSAGES)
+
+
+def test_sizes_of_elements_are_tensorflows() -> None:
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import dtypes
+
+    kinds = [kind for kind in types_pb2.DataType.values() if kind != types_pb2.DT_INVALID]
+    sizes = {kind: dtypes.as_dtype(kind).size for kind in kinds}
+    assert {kind: ELEMENT_BYTES.get(kind % 100, 0) for kind in kinds} == sizes
+
+
+def test_reading_loads_no_tensorflow() -> None:
+    from tests.test_imports import loaded_by
+
+    assert "tensorflow" not in loaded_by("profilers.readers.run_metadata")

@@ -1,7 +1,7 @@
 """What renting may cost: closed forms, and that whatever is allowed fits into the cap."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -12,21 +12,35 @@ from profilers.renting.book import (
     Entries,
     Entry,
     InstanceEnd,
+    LaunchIntent,
     LaunchRefusal,
     LaunchResult,
 )
 from profilers.renting.cap import (
     BESIDE_S,
+    BOOT_HOURS,
     LEAST_HOURS,
     MINIMUM_BILLED_S,
+    Allowance,
     Bill,
     BudgetExceeded,
+    Rate,
+    SpendingItem,
     bill,
+    checked_cap,
+    current_allowance,
     each_usd,
+    hours_for,
     hours_within,
+    items,
+    life_s,
+    spent_usd,
+    use_allowance,
     worst_usd,
 )
+from profilers.renting.cap import required_allowance as given_allowance
 from tests.profilers.renting.intents import intent
+from warehouse.records import BadInput
 
 AT = datetime(2026, 11, 26, tzinfo=UTC)
 ONE = intent(count=3, usd_per_hour=0.9, volume_usd_per_hour=0.3, hours=2.0)
@@ -97,3 +111,129 @@ def test_whatever_is_allowed_fits(
         return
     assert LEAST_HOURS <= hours <= most
     assert hourly == 0 or spent + count * hourly * (hours + BESIDE_S / 3600) <= cap * (1 + 1e-9)
+
+
+NOTHING = Bill(0.0, 0.0)
+INTENT = intent(count=2, usd_per_hour=0.9, volume_usd_per_hour=0.1, hours=2.0)
+
+
+def test_instances_live_three_times_as_long_as_expected_and_time_to_boot() -> None:
+    assert hours_for(100.0, NOTHING, 1.0, 1200.0, 6.0) == pytest.approx(1 + BOOT_HOURS)
+    assert hours_for(100.0, NOTHING, 1.0, None, 6.0) == 6.0
+    assert hours_for(100.0, NOTHING, 1.0, 20_000.0, 6.0) == 6.0
+
+
+def test_what_would_end_too_soon_is_not_rented() -> None:
+    with pytest.raises(BudgetExceeded, match="raise `most_hours`"):
+        hours_for(100.0, NOTHING, 1.0, 6 * 3600.0, 6.0)
+    with pytest.raises(BudgetExceeded, match=r"--max-usd 1 lets .* the same command with more"):
+        hours_for(1.0, NOTHING, 1.0, 3600.0, 6.0)
+
+
+@given(
+    cap=st.floats(0.01, 1e4),
+    spent=st.floats(0, 10),
+    hourly=st.floats(1e-3, 1e3),
+    expected_s=st.none() | st.floats(0, 1e5),
+    most=st.floats(0.1, 168),
+)
+def test_hours_fit_into_the_cap_and_are_enough(
+    cap: float, spent: float, hourly: float, expected_s: float | None, most: float
+) -> None:
+    try:
+        hours = hours_for(cap, Bill(spent, 0.0), hourly, expected_s, most)
+    except BudgetExceeded:
+        return
+    assert spent + hourly * (hours + BESIDE_S / 3600) <= cap * (1 + 1e-9)
+    assert hours <= most
+    assert hours >= LEAST_HOURS + (expected_s or 0.0) / 3600 - 1 / 60
+
+
+def test_what_lives_counts_since_its_launch_and_what_ended_as_it_did() -> None:
+    launched = LaunchResult(token="t0", ids=("i-1", "i-2"), at=AT)
+    ended = InstanceEnd(id="i-1", seconds=1800, at=AT + timedelta(hours=1))
+    entries = Entries((INTENT, launched, ended))
+    assert spent_usd(entries, AT + timedelta(hours=1)) == pytest.approx(0.5 + 1.0)
+    longest = 2 + BESIDE_S / 3600
+    assert spent_usd(entries, AT + timedelta(days=9)) == pytest.approx(0.5 + longest)
+
+
+def test_a_process_may_rent_only_while_it_is_allowed() -> None:
+    one = Allowance(1.0, {("m5.large", "spot"): Rate(0.1, 0.2, "test")})
+    with pytest.raises(BadInput, match="say with --max-usd"):
+        given_allowance()
+    with use_allowance(one):
+        assert given_allowance() is one
+        assert one.rate("m5.large", "spot").most_usd_per_hour == 0.2
+        with pytest.raises(BadInput, match=r"what m5\.large costs on demand"):
+            one.rate("m5.large", "on_demand")
+    assert current_allowance() is None
+
+
+@pytest.mark.parametrize("usd", [0.0, -1.0, float("inf"), float("nan")])
+def test_no_such_cap(usd: float) -> None:
+    with pytest.raises(BadInput, match="expected US dollars above 0"):
+        checked_cap(usd)
+
+
+def launch(
+    token: str, node_type: str = "m5.large", zone: str | None = "us-east-1a"
+) -> LaunchIntent:
+    fields = {"zone": zone, "node_type": node_type, "count": 2}
+    return intent(token, **fields, usd_per_hour=0.09, volume_usd_per_hour=0.01, at=AT)
+
+
+def ended(id_: str, seconds: float) -> InstanceEnd:
+    return InstanceEnd(id=id_, seconds=seconds, at=AT)
+
+
+def test_instances_of_a_kind_are_one_item_whenever_they_were_launched() -> None:
+    entries = Entries(
+        (
+            launch("t0"),
+            LaunchResult(token="t0", ids=("i-0", "i-1"), at=AT),
+            ended("i-0", 1800.0),
+            launch("t1"),
+            LaunchResult(token="t1", ids=("i-2", "i-3"), at=AT),
+            ended("i-2", 3600.0),
+            launch("t2", "p3.2xlarge", None),
+            LaunchRefusal(token="t2", code="InsufficientInstanceCapacity", reason="", at=AT),
+        )
+    )
+    (item,) = items(entries)
+    assert item == SpendingItem("m5.large", "on_demand", "us-east-1a", 2, 5400.0, item.usd)
+    assert item.usd == pytest.approx(0.1 * 5400 / 3600)
+    assert item.in_words() == "2 m5.large on demand in us-east-1a: 90.0 min in all, $0.1500"
+
+
+def test_what_nobody_found_counts_as_paid_in_full() -> None:
+    lost = LaunchRefusal(token="t0", code=UNANSWERED, reason="", at=AT)
+    one = launch("t0", zone=None)
+    (item,) = items(Entries((one, lost)))
+    assert (item.place, item.instances) == ("us-east-1", 2)
+    assert item.seconds == pytest.approx(2 * life_s(one))
+
+
+@st.composite
+def accounts(draw: st.DrawFn) -> Entries:
+    """Return launches of several kinds, of which some were found, ended or given up."""
+    entries: list[Entry] = []
+    kinds = st.tuples(st.sampled_from(["m5.large", "p3.2xlarge"]), st.sampled_from(["a", None]))
+    for place, kind in enumerate(draw(st.lists(kinds, max_size=5))):
+        token, found = f"t{place}", draw(st.integers(0, 2))
+        entries.append(launch(token, *kind))
+        ids = tuple(f"i-{place}{number}" for number in range(found))
+        if ids:
+            entries.append(LaunchResult(token=token, ids=ids, at=AT))
+        entries += [ended(id_, draw(st.floats(0, 4200))) for id_ in ids if draw(st.booleans())]
+        if draw(st.booleans()):
+            code = draw(st.sampled_from([UNANSWERED, "InstanceLimitExceeded"]))
+            entries.append(LaunchRefusal(token=token, code=code, reason="", at=AT))
+    return Entries(tuple(entries))
+
+
+@given(entries=accounts())
+def test_items_add_up_to_the_bill(entries: Entries) -> None:
+    found = items(entries)
+    assert sum(one.usd for one in found) == pytest.approx(bill(entries).spent_usd)
+    assert len({(one.node_type, one.market, one.place) for one in found}) == len(found)

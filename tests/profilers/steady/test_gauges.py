@@ -6,7 +6,7 @@ from threading import active_count
 
 import pytest
 
-from profilers.steady.gauges import GAUGE, Gauge
+from profilers.steady.gauges import GAUGE, Gauge, MemoryGauge
 from profilers.steady.hostlock import host_lock
 
 ALWAYS = datetime.min.replace(tzinfo=UTC)
@@ -39,3 +39,16 @@ def test_it_runs_while_the_host_lock_is_held() -> None:
     with host_lock():
         time.sleep(0.3)
     assert GAUGE.mean_us(started) is not None
+
+
+def test_copies_have_a_speed_each_time() -> None:
+    gauge = MemoryGauge(1 << 20)
+    for _ in range(2):
+        with gauge.running():
+            pass
+        assert 1e8 < gauge.speed_Bps < 1e13
+
+
+def test_what_has_not_run_has_no_speed() -> None:
+    with pytest.raises(ValueError, match="has not run"):
+        _ = MemoryGauge(1 << 10).speed_Bps
