@@ -267,7 +267,7 @@ def _steps(
     if calibrate != ONE_NODE:
         return parse_measured_step(calibrate, curves)
     from forecasting.history_scope import select_host, visible_runs
-    from pipelines.cli.calibrate import measure_steps
+    from pipelines.cli.calibrate_job import measure_steps
 
     place = select_host(visible_runs(warehouse), curves, backend, host)
     steps = measure_steps(curves, backend, place, warehouse.landing)

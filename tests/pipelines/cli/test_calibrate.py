@@ -3,7 +3,8 @@
 import pytest
 
 from forecasting.history_scope import HostSelection
-from pipelines.cli.calibrate import check_here, check_writes, parse_measured_step
+from pipelines.cli.calibrate import check_writes, parse_measured_step
+from pipelines.cli.calibrate_job import check_here
 from profilers.clusters import host_id
 from studies.curve import Curve
 from warehouse.records import BadInput

@@ -3,21 +3,16 @@
 import os
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-import networks
-from pipelines.cli import doctor
 from pipelines.cli.doctor import (
     HostFinding,
     examine,
     exit_code,
-    print_findings,
     version_differences,
 )
 from profilers import commands
@@ -31,13 +26,6 @@ def by_name(findings: list[HostFinding]) -> dict[str, HostFinding]:
     named = {finding.name: finding for finding in findings}
     assert len(named) == len(findings)
     return named
-
-
-def text_of(findings: list[HostFinding]) -> str:
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as output:
-        patch.setenv("COLUMNS", "400")
-        print_findings(findings)
-    return output.getvalue()
 
 
 def ours() -> set[str]:
@@ -94,14 +82,6 @@ def test_exit_code_counts_what_is_essential() -> None:
     assert exit_code([finding(True, True), finding(False, True)]) == 1
 
 
-def test_the_table_shows_how_to_mend_what_is_not_ok() -> None:
-    good = HostFinding("good", True, "fine", "much", "unneeded cure")
-    bad = HostFinding("bad", False, "found [brackets]", "more", "cure 7", essential=True)
-    shown = text_of([good, bad])
-    assert "unneeded cure" not in shown
-    assert all(part in shown for part in ("fine", "found [brackets]", "cure 7"))
-
-
 def test_versions_are_compared_with_the_lock() -> None:
     lock = "# made by\ntorch==2.13.0\nduckdb==1.5.5\nrich==15.0.0\nxgboost==3.2.0\n"
     installed = {"torch": "2.13.0+cpu", "duckdb": "2.0.0", "rich": "15.0.0"}
@@ -109,13 +89,6 @@ def test_versions_are_compared_with_the_lock() -> None:
         "duckdb 2.0.0, not 1.5.5",
         "xgboost absent, not 3.2.0",
     ]
-
-
-def test_a_missing_lock_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "LOCK_FILE", tmp_path / "nowhere.lock")
-    finding = by_name(examine())["locked versions"]
-    assert not finding.ok
-    assert "nowhere.lock" in finding.found
 
 
 def test_a_running_measurement_is_told() -> None:
@@ -176,30 +149,10 @@ def test_credentials_of_aws_are_told_by_where_they_come_from(
     assert (told.ok, told.found) == (True, "from env")
 
 
-def test_networks_are_listed(stepcast: Callable[..., Any]) -> None:
-    lines = stepcast("networks").out.splitlines()
-    frameworks = [("tensorflow:", "tensorflow"), ("pytorch:", "pytorch")]
-    listed = [one for head, name in frameworks for one in (head, *networks.names(name))]
-    assert [line.split()[0] for line in lines] == listed
-    assert lines.count("  small_cnn  (images of 16 px or more)") == 2
-
-
 def test_reap_ends_runs_without_a_process(stepcast: Callable[..., Any], home: Path) -> None:
     dead = leave_dead_run(home)
     assert f"marked run {dead} as failed" in stepcast("reap").out
     assert f"marked run {dead}" not in stepcast("reap").out
-
-
-def test_doctor_exits_as_its_findings_say(
-    stepcast: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pipelines.cli import doctor
-
-    bad = doctor.HostFinding("a thing", False, "broken", "everything", "mend it", essential=True)
-    monkeypatch.setattr(doctor, "examine", lambda: [bad])
-    answer = stepcast("doctor")
-    assert answer.code == 1
-    assert "mend it" in answer.out
 
 
 def test_the_web_interface_shows_the_history_of_this_home(

@@ -103,8 +103,3 @@ def test_a_home_that_cannot_be_is_the_users_choice(
         assert line.endswith(
             "set STEPCAST_HOME to a folder that you may write, or to one that can be made"
         )
-
-
-def test_a_file_elsewhere_that_is_not_there_is_unexpected() -> None:
-    code, line = explain(FileNotFoundError(errno.ENOENT, "No such file", "/nowhere"))
-    assert (code, line.partition(":")[0]) == (1, "unexpected FileNotFoundError")

@@ -247,12 +247,12 @@ def test_this_host_is_not_measured_for_forecasts_of_another(
 def test_one_node_is_measured_now(
     stepcast: Stepcast, history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipelines.cli import calibrate
+    from pipelines.cli import calibrate_job
 
     # The history is as if this host had measured it.
     monkeypatch.setattr("profilers.steady.host.host_id", lambda: "47b887f2098888d8")
     quick = {"torch_throughput": {"iterations": 20, "most_s": 2}}
-    monkeypatch.setattr(calibrate, "_HALF_A_MINUTE", quick)
+    monkeypatch.setattr(calibrate_job, "_HALF_A_MINUTE", quick)
     one_type = {"worker": "emu.avx512.s15", "systems": "ideal_scaling"}
     answer = predict(stepcast, PYTORCH, "--calibrate", "one-node", "--json", **one_type)
     if "AVX512_CORE" not in instruction_sets():

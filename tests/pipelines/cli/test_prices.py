@@ -7,31 +7,12 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.prices import app
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_types
 from tests.aws import Aws
 from tests.pipelines.cli.test_imports import PUBLIC
 from tests.pipelines.ran import Ran, Stepcast
 from warehouse.warehouse import Warehouse
-
-COMMANDS = ["collect", "show"]
-
-
-def test_there_is_a_command_for_everything() -> None:
-    named = [
-        registered_command.callback.__name__
-        for registered_command in app.registered_commands
-        if registered_command.callback
-    ]
-    assert sorted(named) == COMMANDS
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(stepcast: Stepcast, command: str) -> None:
-    answer = stepcast("prices", command, "--help")
-    assert answer.code == 0
-    assert f"Example: stepcast prices {command}" in answer.out
 
 
 def test_what_was_seen_is_told_and_shown(stepcast: Stepcast, home: Path, aws: Aws) -> None:
@@ -151,12 +132,6 @@ def test_a_gpu_without_a_data_sheet_is_found_too(stepcast: Shown, home: Path) ->
     (k80,) = listed(stepcast, "--gpu", "k80").values()
     assert (k80["node_type"], k80["evidence"]) == ("lab.k80", None)
     assert list(listed(stepcast, "--gpu", "RTX 4090")) == ["gpu.rtx4090"]
-
-
-def test_a_gpu_that_no_type_has(stepcast: Shown) -> None:
-    answer = stepcast("node-types", "--gpu", "k80")
-    assert answer.code == 2
-    assert "--gpu k80: no node type has it; there are a100, " in answer.err
 
 
 def test_a_type_of_the_fleet_file_has_what_the_catalogue_says(

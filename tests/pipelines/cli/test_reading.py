@@ -211,7 +211,13 @@ def test_a_recommendation_and_a_forecast_are_given_where_none_can_be_written(
     assert f"is held by process {pid} (" in first
 
 
-@pytest.mark.parametrize("place", [0.0, 0.001, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize(
+    "place",
+    [
+        0.0,
+        0.3,
+    ],
+)
 def test_a_damaged_history_is_one_line_and_is_published_again(
     finished: Ran, asked: Stepcast, place: float
 ) -> None:
@@ -230,14 +236,6 @@ def test_a_damaged_history_is_one_line_and_is_published_again(
     assert asked("load").code == 0
     assert history.read_bytes() == (finished.home / MAIN).read_bytes()
     assert asked("accuracy").code == 0
-
-
-def test_a_history_that_was_cut_is_damaged_too(finished: Ran, asked: Stepcast) -> None:
-    history = finished.home / HISTORY
-    os.truncate(history, history.stat().st_size // 3)
-    for command in (["accuracy"], ["sql", "SELECT * FROM report.accuracy"], ["query", "runs"]):
-        (line,) = asked(*command).err.splitlines()
-        assert "`stepcast load` publishes it again" in line
 
 
 def test_nothing_published_yet_says_whether_it_is_being_made(

@@ -6,9 +6,6 @@ from shutil import copytree
 
 import pytest
 
-from profilers.clusters import host_id
-from tests import my_history
-from tests.forecasting import test_elsewhere
 from tests.pipelines.cli.test_predict import change
 from tests.pipelines.ran import Stepcast
 from warehouse.warehouse import read_only
@@ -117,43 +114,24 @@ def test_the_answer_for_programs_and_as_a_picture(
     ("changes", "said"),
     [
         ({"batch_size": None}, "expected --global-batch (of all nodes together) or --batch-size"),
-        ({"global_batch": "8"}, "expected --global-batch (of all nodes together) or --batch-size"),
         (
             {"batch_size": None, "global_batch": "8"},
             "--server: asynchronous workers have batches of their own; --batch-size",
         ),
-        (
-            {"framework": "pytorch"},
-            "--server: only TensorFlow trains with parameter servers, not small_cnn of pytorch;",
-        ),
         ({"preemptions": "0.1"}, "--preemptions: nodes on demand are not taken away; give --mark"),
-        ({"late": "2"}, "--late: expected a probability from 0.01 to below 1, found 2"),
-        ({"late": "nan"}, "--late: expected a number from 0, found nan"),
         ({"launch_min": "-1"}, "--launch-min: expected a number from 0, found -1"),
-        ({"max_hours": "0"}, "--max-hours: expected a number above 0, found 0"),
         ({"epochs": None}, "how long is the job? expected one of --samples, --iterations, --epo"),
-        ({"dataset_samples": None}, "--epochs and --dataset-samples go together"),
-        ({"server": "emu.server=0"}, "--server 'emu.server=0': expected TYPE or TYPE=COUNT"),
         ({"capacity": "emu.native.s25"}, "--capacity 'emu.native.s25': expected TYPE=COUNT"),
-        ({"capacity": "nowhere=2"}, "--capacity: unknown node type 'nowhere'"),
         ({"capacity": "emu.native.s25=20000"}, "expected at most 10,000 nodes of a type to rent"),
         (
             {"systems": "srift"},
             "no system forecasts small_cnn on any of these nodes (srift: it is about all-reduces",
         ),
-        ({"picture": "front.gif"}, "--picture front.gif: expected a name that ends in .png or"),
-        ({"sequence_length": "64"}, "--sequence-length: only models by a config, hf:CONFIG, have"),
         (
-            {"model": "mine.py"},
+            {"dnn": "mine.py"},
             "mine.py: expected a network (`stepcast networks` lists them), or a",
         ),
-        (
-            {"model": "nowhere:build"},
-            "--image-size and nowhere:build: the example batch has the im",
-        ),
-        ({"systems": "nobody"}, "systems: no system 'nobody'; there are async_sgd"),
         ({"as_of": "2020-01-01"}, "nothing had been profiled by 2020-01-01"),
-        ({"model": "nothing"}, "unknown DNN 'nothing'"),
         ({"market": "spot"}, "no spot price of node type 'emu.native.s25' as of 2026-11-26 is kn"),
     ],
 )
@@ -181,42 +159,6 @@ def test_what_is_far_out_and_what_has_changed_is_said(stepcast: Stepcast, home: 
     assert max(one["workers"] for one in answer["candidates"]) == 8
     assert far in answer["refused"][-1]["reason"]
     assert [one.split(":")[0] for one in answer["cautions"]] == ["Stale"]
-
-
-@pytest.mark.exhaustive
-def test_of_a_host_without_steps_no_probability_is_told(
-    stepcast: Stepcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = my_history.build(tmp_path / "home", test_elsewhere.THERE)
-    my_history.train(home, test_elsewhere.THERE, test_elsewhere.OTHER, 2.0)
-    test_elsewhere.take_inventories_there(home)
-    test_elsewhere.take_inventory(home, host_id("loopback"), test_elsewhere.FAST)
-    monkeypatch.setenv("STEPCAST_HOME", str(home))
-    words = (
-        "recommend --dnn resnet34 --framework pytorch --image-size 64 --batch-size 8 "
-        f"--samples 100000 --capacity {my_history.WORKER}=2 --link-mbps 1000 --max-hours 99 "
-        "--systems log_linear"
-    ).split()
-    found = stepcast(*words)
-    assert found.code == 0, found.err
-    assert "No way to run it is known to keep the limits: no past errors say how" in found.out
-    assert "late: not known" in found.out
-    assert (
-        "log_linear: no evidence of how wrong forecasts of a host with few steps or none"
-        in found.out
-    )
-    assert f"log_linear: no step of host {host_id('loopback')} is known. " in found.out
-    one = json.loads(stepcast(*words, "--json").out)["candidates"][0]
-    assert (one["late_at_most"], one["time_s"]["low"], one["time_s"]["high"]) == (None,) * 3
-    assert one["past_errors"] == "no evidence: too few forecasts of held out host judged"
-
-
-def test_a_node_type_is_offered_once(stepcast: Stepcast, home: Path) -> None:
-    found = stepcast(*options(), "--capacity", "emu.native.s25=8")
-    assert (found.code, found.out) == (2, "")
-    assert found.err == (
-        "stepcast: --capacity emu.native.s25: expected each node type once, found it twice\n"
-    )
 
 
 def test_decisions_are_made_judged_and_kept(stepcast: Stepcast, home: Path) -> None:

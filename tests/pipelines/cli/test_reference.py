@@ -8,14 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting.inputs import inputs_of_study
-from profilers.steady.host import host_id
-from studies.measurement import measure
-from studies.messages import Progress
-from studies.rounds import open_round
-from studies.study import read_study
 from tests.pipelines.ran import Ran, Stepcast
-from tests.synthetic import FORECASTERS, PaperProbes, profiled
+from tests.synthetic import FORECASTERS, PaperProbes
 from warehouse.landing import landed_runs
 from warehouse.seal import FOLDER
 from warehouse.sets import copy_kept_runs, is_sets, kept_runs, pack
@@ -166,43 +160,3 @@ def test_a_folder_without_measurements_is_refused(
 
 def _sorted(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(COMPARED).sort(COMPARED)
-
-
-@pytest.mark.exhaustive
-def test_a_part_can_be_reproduced(
-    stepcast: Stepcast,
-    finished: Ran,
-    studies: Path,
-    study_file: Path,
-    probes: PaperProbes,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of two studies one; and of that one the curves whose profile is there."""
-    other = studies / "other.yaml"
-    other.write_text(finished.study.read_text().replace("name: paper", "name: other"))
-    landing = finished.home / "landing"
-    study = read_study(other)
-    landed = landed_runs(landing)
-    round_ = open_round(study, inputs_of_study(study), "loopback", host_id(), landed)
-    measure(profiled(round_, landing), landing, Progress())
-    reference = tmp_path / "reference"
-    for name in ("paper", "other"):
-        assert stepcast("export", name, str(reference)).out.startswith("packed 7 of 7 runs")
-    runs = tmp_path / "runs"
-    copy_kept_runs(reference, runs, [run.run_id for run in kept_runs(reference)])
-    for folder in runs.glob("*-tf_trace-*"):
-        run = pl.read_parquet(folder / "run.parquet")
-        if (
-            run["study"][0] == "paper"
-            and "alexnet" in pl.read_parquet(folder / "scenario.parquet")["canonical"][0]
-        ):
-            shutil.rmtree(folder)
-    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path / "fresh"))
-    wrong = stepcast("reproduce", str(runs), "--study", "nothing")
-    assert (wrong.code, "no study 'nothing' (there are other, paper)" in wrong.err) == (2, True)
-    answer = stepcast("reproduce", str(runs), "--study", "paper")
-    assert answer.code == 0, answer.err
-    judged = Warehouse(tmp_path / "fresh").accuracy()
-    assert set(judged["study"]) == {"paper"}
-    assert judged["label"].str.starts_with("small_cnn").all()

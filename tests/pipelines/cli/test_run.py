@@ -1,6 +1,5 @@
 """`stepcast run`, `plan` and `report`, on probes that run nothing."""
 
-import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,16 +56,6 @@ def test_a_plan_names_the_systems_that_a_run_fits(
     assert "async_sgd" in planned
 
 
-def test_loopback_warns_when_workers_exceed_cores(
-    stepcast: Stepcast, home: Path, tmp_path: Path
-) -> None:
-    many = (os.cpu_count() or 1) + 1
-    study = write_study(tmp_path, STUDY.replace("[1, 3]", f"[1, {many}]"))
-    answer = stepcast("plan", str(study))
-    assert answer.code == 0
-    assert f"warning: {many} workers share {many - 1} cores" in answer.err
-
-
 def test_what_was_interrupted_or_failed_is_one_line_and_is_resumed(
     stepcast: Stepcast, home: Path, study_file: Path, probes: PaperProbes
 ) -> None:
@@ -116,30 +105,6 @@ def test_a_plan_runs_nothing(
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.exhaustive
-def test_a_plan_tells_which_settings_have_changed(
-    stepcast: Stepcast, home: Path, study_file: Path, probes: PaperProbes
-) -> None:
-    probes.fail_at = "profile alexnet"
-    assert stepcast("run", str(study_file)).code == 1
-    study_file.write_text(STUDY.replace("flows: [1, 2]", "flows: [1, 2, 3]"))
-    plan = stepcast("plan", str(study_file))
-    assert plan.err.startswith("study paper, round 1: 6 of 7 runs are missing")
-    assert (
-        "settings: probe links, unshaped: landed with flows [1, 2], not [1, 2, 3]; measured again"
-        in plan.err
-    )
-    probes.fail_at, probes.asked = "", []
-    assert stepcast("run", str(study_file)).code == 0
-    assert probes.asked == ["links", *ASKED[2:]]
-
-
-def test_a_report_of_nothing_is_refused(stepcast: Stepcast, home: Path, study_file: Path) -> None:
-    early = stepcast("report", str(study_file))
-    assert early.code == 2
-    assert "nothing of study paper has run on loopback" in early.err
-
-
 def test_papers_are_of_the_studies_that_have_run(
     stepcast: Stepcast, finished: Ran, study_file: Path, tmp_path: Path
 ) -> None:
@@ -157,15 +122,6 @@ def test_papers_are_of_the_studies_that_have_run(
     assert none.code == 2
     assert "nothing of these studies has run in" in none.err
     assert "Traceback" not in none.err
-
-
-def test_a_report_can_be_written_again(stepcast: Stepcast, finished: Ran) -> None:
-    report = finished.home / "report.html"
-    before = report.read_text()
-    assert "forecasts made before the run, not published" in before
-    report.unlink()
-    assert stepcast("report", str(finished.study)).out == f"{report}\n"
-    assert report.read_text() == before
 
 
 def test_a_report_is_made_anew_only_where_something_has_changed(
@@ -197,10 +153,7 @@ def test_a_report_is_made_anew_only_where_something_has_changed(
     ("right", "wrong", "expected"),
     [
         ("dnn: alexnet", "dnn: alexnett", "test[1].dnn: unknown DNN 'alexnett'"),
-        ("worker: emu.native.c25", "worker: emu.x", "test[0].worker: unknown node type 'emu.x'"),
-        ("workers: [1, 2]", "workers: [0]", "test[0].workers[0]: input should be greater than"),
         ("probes:", "probs:", "probs: no such key; did you mean probes?"),
-        ("links:", "linsk:", "probes: no probe 'linsk'; did you mean links?"),
     ],
 )
 def test_bad_studies_are_one_line_and_exit_2(
@@ -212,19 +165,6 @@ def test_bad_studies_are_one_line_and_exit_2(
         assert (answer.code, answer.out) == (2, "")
         (line,) = answer.err.splitlines()
         assert line.startswith(f"stepcast: {study}: {expected}")
-
-
-@pytest.mark.cluster
-def test_more_cpu_shares_than_cores_are_refused(
-    stepcast: Stepcast, home: Path, tmp_path: Path
-) -> None:
-    many = ", ".join(str(workers) for workers in range(1, 4 * (os.cpu_count() or 1) + 2))
-    text = STUDY.replace("backend: loopback", "backend: emulated")
-    study = write_study(tmp_path, text.replace("[1, 3]", f"[{many}]"))
-    answer = stepcast("run", str(study))
-    assert answer.code == 2
-    (line,) = answer.err.splitlines()
-    assert "test[1].workers: the nodes' CPU shares add up to" in line
 
 
 def test_rounds_are_begun_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,33 +182,6 @@ def test_rounds_are_begun_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch
     assert len(rounds) == 1
     run_job.run_study(Path("a.yaml"), "loopback", 2.5, SpendingLimit())
     assert rounds[1:] == ["loopback"] * 3
-
-
-@pytest.mark.exhaustive
-def test_forecasts_can_be_published_before_they_are_judged(
-    stepcast: Stepcast, home: Path, tmp_path: Path, probes: PaperProbes
-) -> None:
-    study, folder = write_study(tmp_path), tmp_path / "forecasts"
-    answer = stepcast("run", str(study), "--until", "forecast")
-    assert answer.code == 0, answer.err
-    assert answer.err.startswith("study paper, round 1: 3 of 7 runs are missing, about ")
-    assert "measure" not in answer.err
-    seal = re.match(r"study paper, round 1, is forecast; `stepcast (seal .+) FOLDER", answer.out)
-    assert seal is not None
-    assert "FOLDER --round 1` publishes that" in answer.out
-    assert list(probes.asked) == [one for one in ASKED if one not in MEASURED]
-    forecasts = Warehouse(home).query("predictions").height
-    assert forecasts
-    sealed = stepcast(*seal[1].split(), str(folder), "--round", "1")
-    assert sealed.code == 0, sealed.err
-    probes.asked.clear()
-    answer = stepcast("run", str(study))
-    assert answer.code == 0, answer.err
-    assert answer.err.startswith("study paper, round 1: 4 of 7 runs are missing, about ")
-    assert list(probes.asked) == MEASURED
-    assert Warehouse(home).query("predictions").height == forecasts
-    wrong = stepcast("run", str(study), "--until", "forecast", "--minutes", "5")
-    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
 
 
 def test_a_study_that_only_profiles_runs_and_has_no_report(

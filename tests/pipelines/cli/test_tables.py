@@ -86,19 +86,6 @@ def test_what_does_not_fit_stands_under_its_row() -> None:
     ]
 
 
-def test_keys_stay_on_the_row_before_others() -> None:
-    assert lines(50)[1] == "  system              forecast  past error"
-    assert lines(50)[3:5] == [
-        "resnet18 64px b8, 500 Mb/s, all-reduce, W=4 (4",
-        "  emu.avx512.s15)",
-    ], "a heading that is too wide ends between words"
-    assert lines(50)[6:9] == [
-        "      $/h: 0.148   split: held out dnn",
-        "  log_linear  only an interval  never judged",
-        "      $/h: 0.148   split: held out dnn",
-    ]
-
-
 @given(
     rows=st.lists(st.lists(st.text(max_size=30), min_size=6, max_size=6), max_size=5),
     keys=st.sets(st.integers(0, 5)),
@@ -133,16 +120,6 @@ def test_a_value_wider_than_the_line_breaks_between_words_only() -> None:
     )
     assert " ".join(" ".join(table[3:]).split()) == f"b: {words} c: {path}"
     assert all(len(line) <= 80 for line in table if path not in line)
-
-
-@pytest.mark.parametrize("is_heading", [False, True])
-def test_a_first_value_wider_than_the_line_breaks_between_words_only(is_heading: bool) -> None:
-    words = " ".join(f"batch-{number}" for number in range(12))
-    columns = [TableColumn("what", is_heading=is_heading), TableColumn("about", is_key=True)]
-    table = list(table_lines(columns, [[words, "2 min"], ["links", "1 min"]], 40))
-    assert all(len(line) <= 40 for line in table)
-    assert words in " ".join(" ".join(table).split())
-    assert " ".join(table).split()[-2:] == ["1", "min"]
 
 
 def test_text_is_as_wide_as_columns_say_and_whole_in_a_pipe(

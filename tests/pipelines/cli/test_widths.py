@@ -1,15 +1,8 @@
 """Every command that prints a table, at 80 and 120 columns, and in a pipe."""
 
 import dataclasses
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 from collections.abc import Iterable, Iterator, Sequence
-from fcntl import ioctl
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -18,15 +11,11 @@ import pytest
 from rich.cells import cell_len
 
 from benchmarks import ceer, gpu, ingest, optimizer, predictddl, simulator
-from forecasting.study_checks import load_unchecked
-from pipelines.cli import predict_bench, reference, tables
-from pipelines.cli.run_job import show_results
+from pipelines.cli import predict_bench, tables
 from scripts.reference_pages import commands
-from studies.rounds import latest_round, whole_round
 from tests.pipelines.ran import Stepcast, stepcast
 from tests.small_history import PYTORCH
 from warehouse.home import CHECKOUT
-from warehouse.landing import landed_runs
 
 VARIANCE = str(CHECKOUT / "studies" / f"{PYTORCH}.yaml")
 WORKLOAD = (
@@ -203,48 +192,3 @@ def test_figures_of_programs_fit(
     answer = stepcast(*name.split())
     assert answer.code == 0, answer.err
     check(printed, answer.out, answer.err)
-
-
-def test_what_a_run_ends_with_fits(
-    home: Path, printed: list[Table], capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = load_unchecked(Path(VARIANCE), "emulated")
-    runs = landed_runs(home / "landing")
-    (host,) = {run.host_id for run in runs if run.study == PYTORCH}
-    latest = latest_round(asked.study, asked.asking, "emulated", host, runs)
-    assert latest is not None
-    show_results(whole_round(latest, asked.study, runs), home)
-    check(printed, *capsys.readouterr())
-
-
-def test_what_is_rebuilt_ends_with_boards_that_fit(
-    home: Path, printed: list[Table], capsys: pytest.CaptureFixture[str]
-) -> None:
-    reference.print_leaderboard(home, "leaderboard.json")
-    reference.print_board(home)
-    reference.print_sealed(home)
-    check(printed, *capsys.readouterr())
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_a_terminal_shows_it_so(home: Path, width: int) -> None:
-    out, terminal = pty.openpty()
-    ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    words = [sys.executable, "-m", "pipelines.cli.main", "accuracy"]
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    subprocess.run(words, stdout=terminal, env=environment, check=True, cwd=CHECKOUT)
-    os.close(terminal)
-    shown = b""
-    try:
-        while part := os.read(out, 65536):
-            shown += part
-    except OSError:  # the other end is closed, as Linux says it
-        pass
-    os.close(out)
-    text = shown.decode().replace("\r\n", "\n")
-    check_lines(text, width)
-    assert re.search(r"^system +backend|^system +split", text, re.MULTILINE)
-    piped = subprocess.run(
-        words, capture_output=True, env=environment | {"COLUMNS": str(width)}, cwd=CHECKOUT
-    )
-    assert piped.stdout.decode() == text

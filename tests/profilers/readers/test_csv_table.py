@@ -4,7 +4,6 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from profilers.readers.contract import ReaderOptions
 from profilers.readers.csv_mapping import FOLDER, load
-from profilers.readers.formats import FORMATS
 from tests.profilers.readers.imports import imported, only
 from warehouse import limits
 from warehouse.records import BadInput, content_hash
@@ -127,17 +125,6 @@ def test_integers_keep_their_value(
     assert json.loads(subject)["workers"] == value
 
 
-def test_an_integer_times_a_factor_that_is_too_large(csv: Path, mapping: ReaderOptions) -> None:
-    csv.write_text("model,n,xla,ms\nvgg,1e10,0,1\n")
-    options = edited(mapping, "type: integer}", "type: integer, factor: 1.0e+10}")
-    with pytest.raises(BadInput, match=r"line 2, column n: expected integer, found '1e10'"):
-        imported("csv", csv, options)
-    csv.write_text("model,n,xla,ms\nvgg,1,0,1e300\n")
-    options = edited(mapping, "factor: 0.001", "factor: 1.0e+300")
-    with pytest.raises(BadInput, match=r"line 2, column ms: expected real, found '1e300'"):
-        imported("csv", csv, options)
-
-
 def test_lines_of_other_machines_and_logs_are_other_runs(csv: Path) -> None:
     header = "system,path,ranks,size_B,oop_time_us,ip_time_us,gpu,repo,commit,block,nodes"
     header += ",gpus_per_node,env_setup,dtype,redop"
@@ -166,27 +153,6 @@ def test_lines_of_other_machines_and_logs_are_other_runs(csv: Path) -> None:
     assert [run.config["path"] for run in (first, second, third)] == ["log1", "log2", "log3"]
 
 
-def test_prices(tmp_path: Path) -> None:
-    file = tmp_path / "ec2_spot_history_2019_2020.csv"
-    file.write_text(
-        "timestamp,az,instance,product,spot_usd_h\n"
-        "2020-01-02T03:04:05.000Z,ap-northeast-1d,p3.2xlarge,Linux/UNIX,1.25\n"
-    )
-    row = only("csv", file).tables["price"].row(0, named=True)
-    assert (row["region"], row["zone"]) == ("ap-northeast-1", "ap-northeast-1d")
-    assert row["observed_at"] == datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert (row["market"], row["usd_per_hour"]) == ("spot", 1.25)
-
-
-def test_prices_of_ones_own(tmp_path: Path) -> None:
-    file = tmp_path / "node_prices.csv"
-    file.write_text("node_type,region,since,usd_per_hour\ngpu.h100,us-east,2026-11-01,2.5\n")
-    row = only("csv", file).tables["price"].row(0, named=True)
-    assert (row["node_type"], row["region"], row["market"]) == ("gpu.h100", "us-east", "on_demand")
-    assert row["observed_at"] == datetime(2026, 11, 1, tzinfo=UTC)
-    assert row["usd_per_hour"] == 2.5
-
-
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda file: file.stem)
 def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
     mapping = load(file)
@@ -211,15 +177,10 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("model,n,xla,ms\n", "no line below the header"),
-        ('model,n,"m\ns"\nvgg,1,1\n', r"no column ms, xla, .*; found model, n, m s; another"),
         ("model,n,ms\nvgg,1,1\n", r"no column xla, which mine\.yaml maps; found model, n, ms"),
         (
             "model,n,xla,ms\nvgg,1,0,1\nvgg,1.5,0,1\n",
             "line 3, column n: expected integer, found '1.5'",
-        ),
-        (
-            "model,n,xla,ms\nvgg,9223372036854775808,0,1\n",
-            "line 2, column n: expected integer, found '9223372036854775808'",
         ),
         (
             "model,n,xla,ms\nvgg,4503599627370497.1,0,1\n",
@@ -229,13 +190,8 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
         ("model,n,xla,ms\nvgg,1,0,inf\n", "line 2, column ms: expected real, found 'inf'"),
         ("model,n,xla,ms\nvgg,1,0,1,2,3\n", "not a whole CSV file"),
         ("model,n,xla,ms\nvgg,1,0,n/a\n", "every value is missing"),
-        ("model,n,xla,ms\nvgg,1\x00,0,1\n", r"line 2, column n: expected integer, found '1\\x00'"),
         ("\x00line,model,n,xla,ms\n1,vgg,1,0,1\n", "not a CSV file"),
         ("a" * (1 << 21), "line 1: longer than 1,048,576 characters"),
-        ("a," * 100_000 + "b\n1\n", "no column model, ms, n, xla,.* found a, .*; another"),
-        ("x\x9cmodel", "no column"),
-        ("model,n,xla,ms\nvgg,1,0," + "9" * 5000 + "\n", "line 2, column ms: expected real"),
-        ("model,n,xla,ms\nvgg," + "9" * 5000 + ",0,1\n", "line 2, column n: expected integer"),
         ('model,n,xla,ms\n"vgg,1,0,1\n', "CSV file|expected"),
     ],
 )
@@ -254,9 +210,6 @@ def with_marks(options: ReaderOptions, marks: str) -> ReaderOptions:
     [
         ("1,028.5", 'say `thousands: ","` in the mapping if "," separates thousands$'),
         ("1,028", 'say `thousands: ","` in .*, or `decimal: ","`$'),
-        ("1.028,5", 'say `thousands: "."` in .*, and `decimal: ","`$'),
-        ("1'028'000", 'say `thousands: "\'"` in the mapping'),
-        ("1 028", 'say `thousands: " "` in the mapping'),
         ("12,5", 'say `decimal: ","` in the mapping if the comma begins a fraction$'),
         (
             "95.9 %",
@@ -292,7 +245,7 @@ def test_marks_in_numbers(
 
 @pytest.mark.parametrize(
     ("marks", "cell"),
-    [('thousands: ","', "1,5"), ('thousands: ","', "10,28.5"), ('decimal: ","', "1028.5")],
+    [('thousands: ","', "1,5"), ('decimal: ","', "1028.5")],
 )
 def test_marks_where_none_belong_are_refused(
     csv: Path, mapping: ReaderOptions, marks: str, cell: str
@@ -300,12 +253,6 @@ def test_marks_where_none_belong_are_refused(
     csv.write_text(f'model,n,xla,ms\nvgg,1,0,"{cell}"\n')
     with pytest.raises(BadInput, match="line 2, column ms: expected real, found"):
         imported("csv", csv, with_marks(mapping, marks))
-
-
-def test_integers_have_thousands(csv: Path, mapping: ReaderOptions) -> None:
-    csv.write_text('model,n,xla,ms\nvgg,"9,007,199,254,740,993",0,1\n')
-    row = only("csv", csv, with_marks(mapping, 'thousands: ","')).tables["external"]
-    assert json.loads(row["subject"][0])["workers"] == 2**53 + 1
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
@@ -340,13 +287,6 @@ def test_lines_are_counted_through_names_and_cells_of_several(
         imported("csv", csv, mapping)
 
 
-def test_a_mapping_without_marks_has_the_identity_it_had() -> None:
-    """A file that was imported with it before is not refused as imported with another one."""
-    assert "delimiter" not in load(FOLDER / "node_prices.yaml").canonical_json()
-    hashed = content_hash(load(FOLDER / "allreduce_nccl_tests.yaml").canonical_json())
-    assert hashed == "93e8968fa43d3f73"
-
-
 ALL_REDUCES = """\
 table: allreduce
 source: somebody
@@ -362,9 +302,6 @@ columns:
     ("column", "right", "wrong"),
     [
         ("collective", ["all_reduce", "AllReduce", "all_reduce_perf"], "reduce_scatter"),
-        ("root", ["-1", "-1.0"], "0"),
-        ("redop", ["sum", "max"], "none"),
-        ("op", ["sum"], "none"),
         ("count", ["250", "250.0"], "125"),
     ],
 )
@@ -383,56 +320,24 @@ def test_lines_of_other_collectives_are_refused(
         imported("csv", csv, ReaderOptions(mapping=file))
 
 
-def test_what_is_malformed_when_it_is_read_again_is_refused(
-    csv: Path, mapping: ReaderOptions
-) -> None:
-    csv.write_text('model,n,xla,ms,host\n,{",a"\n\n')
-    with pytest.raises(BadInput, match=r"not a whole CSV file|expected integer"):
-        list(FORMATS["csv"].reader(csv, mapping))
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("missing:", "mising:", r"mising: no such key; did you mean missing\?"),
-        (
-            "factor: 0.001",
-            "facter: 0.001",
-            r"rows\[0\]\.value\.facter: no such key; did you mean factor\?",
-        ),
-        (
-            "factor: 0.001",
-            "factor: much",
-            "input should be a valid number",
-        ),
         (
             "{column: ms, factor: 0.001}",
             "{factor: 0.001}",
             r"rows\[0\]\.value: needs one of column",
         ),
         (
-            "{column: ms, factor: 0.001}",
-            "{column: }",
-            r"rows\[0\]\.value: column: expected the name of a source column, found nothing",
-        ),
-        (
-            "{column: ms, factor: 0.001}",
-            "{subject: {}}",
-            r"rows\[0\]\.value: subject: expected names with their sources, found none",
-        ),
-        (
             "{column: n, type: integer}",
             "{column: n, factor: 2, type: flag}",
             "factor needs a number",
         ),
-        ("{constant: s}", "{constant: s, type: real}", "of source columns only"),
         ("source: somebody\n", "", "source: missing"),
         ("table: external", "table: allreduce", "does not fit mine.yaml"),
-        ("{constant: s}", "{constant: 99999999999999999999}", "is no 64 bit integer"),
-        ("factor: 0.001", "factor: .inf", "expected a finite number"),
         ("{dnn: model,", "{dnn: {column: model, pattern: '('},", "pattern"),
         ("missing: [n/a]", 'thousands: "."', "thousands and decimal are both '.'"),
-        ("missing: [n/a]", 'delimiter: ";;"', "delimiter: "),
         ("missing: [n/a]", "missing: [n/a", r"mine\.yaml line \d+: not valid YAML: "),
     ],
 )

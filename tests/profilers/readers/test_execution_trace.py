@@ -236,24 +236,11 @@ def nested(depth: int) -> list[Any]:
     ("nodes", "says"),
     [
         ([], "no operator among its nodes"),
-        ([7], "expected `object`, got `int`"),
         ([{"id": 1, "name": "aten::relu"}], "neither ctrl_deps nor parent"),
-        ([{**CALL, "id": "8"}], "id: expected `int`, got `str`"),
-        ([{**CALL, "id": 2**63}], "id: "),
-        ([{**CALL, "name": 5}], "name: expected `str`, got `int`"),
-        ([{**CALL, "ctrl_deps": [1]}], "ctrl_deps: "),
         ([CALL, CALL], "node 8 is listed twice"),
-        ([{**CALL, "name": "k", "attrs": {"a": "b"}}], "expected `array`, got `object`"),
-        ([{**CALL, "attrs": [{"name": "op_schema", "value": 5}]}], "op_schema"),
         ([{**CALL, "inputs": sides([5], [[]], [])}], "1 values and 0 types"),
-        ([{**CALL, "inputs": 5}], "inputs: expected"),
-        ([{**CALL, "inputs": sides([5], [[]], [[]])}], "inputs.types"),
-        ([with_input(5, FLOAT)], "line 1: expected `array`, got `int`"),
-        ([with_input([1, 2, 0, "A", 3 * 10**10, "cpu"], FLOAT)], "line 1: [3]: expected `int`"),
-        ([with_input([1, 2, 0, -1, 4, "cpu"], FLOAT)], "[3]: expected `int` >= 0"),
         ([with_input([1, 2, 0, 2**40, 2**40, "cpu"], FLOAT)], "beyond 2^63"),
         ([with_input([tensor(i, 2**60) for i in range(9)], f"List[{FLOAT}]")], "beyond 2^63"),
-        ([with_input(5, f"List[{FLOAT}]")], "line 1: expected `array`, got `int`"),
         ([with_input(nested(200), f"List[{FLOAT}]")], "deeper than 64"),
     ],
 )
@@ -271,13 +258,6 @@ def test_arguments_that_no_column_can_hold_are_refused(file: Path) -> None:
     for value in ("[" * 900 + "]" * 900, "1e999"):
         text = json.dumps({"nodes": [with_input("here", "Double")]}).replace('"here"', value)
         refused("execution-trace", file, text.encode(), f"{file} line 1: ")
-
-
-def test_a_long_schema_takes_no_time(file: Path) -> None:
-    schema = "aten::relu(" + "a" * 3_000_000 + ") -> Tensor"
-    nodes = [{**CALL, "attrs": [{"name": "op_schema", "value": schema}]}, NODES[0]]
-    file.write_text(json.dumps({"nodes": nodes}))
-    assert only("execution-trace", file).tables["operation"].height == 1
 
 
 def test_what_is_kept_is_bounded(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,11 +122,6 @@ def test_times_are_of_the_step_that_launched(run: ImportedRun) -> None:
     assert time["sd_us"] == pytest.approx(50**0.5)
 
 
-def test_statistics_keep_fractions_that_timing_rounds(run: ImportedRun) -> None:
-    times = run.tables["operation_time"].sort("operation")["mean_us"].to_list()
-    assert times[2:4] == [10.5, 1.5]
-
-
 def test_steps_are_in_utc(run: ImportedRun) -> None:
     rows = run.tables["step"].select("worker", "step", "start_us", "end_us").rows()
     base_us = BASE_NS // 1000
@@ -200,23 +195,9 @@ def with_args(**args: object) -> dict[str, Any]:
     ("events", "says"),
     [
         ([], "neither cpu_op nor kernel"),
-        ([5], "expected `object`, got `int`"),
-        ([{**OPERATOR, "ph": ["X"]}], "ph: expected `str`"),
-        ([{**OPERATOR, "cat": {}}], "cat: expected `str | null`"),
         ([{key: OPERATOR[key] for key in OPERATOR if key != "ts"}], "required field `ts`"),
-        ([{**OPERATOR, "ts": "x"}], "ts: expected `float`, got `str`"),
-        ([{**OPERATOR, "ts": 10**400}], "ts: "),
-        ([{**OPERATOR, "dur": -1}], "dur: expected `float` >= 0"),
-        ([{**OPERATOR, "dur": float("nan")}], "dur: expected `float`, got `null`"),
         ([{**OPERATOR, "dur": 5e9}], "longer than 2,147 s"),
-        ([{**OPERATOR, "tid": [1]}], "tid: expected"),
-        ([{**OPERATOR, "name": None}], "name: expected `str`, got `null`"),
-        ([{**OPERATOR, "args": [1, 2]}], "args: expected `object | null`, got `array`"),
-        ([with_args(correlation=2**64 - 1)], "args.correlation: "),
-        ([with_args(bytes=-(2**63) - 1)], "args.bytes: "),
-        ([with_args(**{"Input Dims": [["A", 3 * 10**10]]})], "args.Input Dims"),
         ([with_args(**{"Input Dims": [[2**40, 2**40]], "Input type": ["float"]})], "beyond 2^63"),
-        ([with_args(**{"Input Dims": [], "Input type": [["float"]]})], "args.Input type"),
         (
             [event("user_annotation", "ProfilerStep#" + "9" * 5_000, 0, 9), OPERATOR],
             "ProfilerStep#999",
@@ -230,35 +211,6 @@ def test_what_is_refused(file: Path, events: list[Any], says: str) -> None:
 def test_a_refusal_names_the_line(file: Path) -> None:
     bad = json.dumps({**OPERATOR, "args": []})
     refused("kineto", file, b'{"traceEvents": [\n{},\n' + bad.encode() + b"]}", f"{file} line 3: ")
-
-
-@pytest.mark.parametrize(
-    ("about", "says"),
-    [
-        ({"distributedInfo": [1]}, "expected `object | null`"),
-        ({"distributedInfo": {"rank": 2**40}}, "rank: "),
-        ({"deviceProperties": [{"name": 5}]}, "name: expected `str`"),
-        ({"deviceProperties": {}}, "expected `array | null`"),
-        ({"baseTimeNanoseconds": 2**70}, "baseTimeNanoseconds"),
-    ],
-)
-def test_members_of_another_kind_are_refused(
-    file: Path, about: dict[str, object], says: str
-) -> None:
-    refused("kineto", file, {**about, "traceEvents": [OPERATOR]}, says)
-
-
-@pytest.mark.parametrize("number", [b"1e999", b"[" * 900 + b"]" * 900])
-def test_arguments_that_no_column_can_hold_are_refused(file: Path, number: bytes) -> None:
-    args = b'{"Input Dims": [], "Concrete Inputs": [' + number + b"]}"
-    whole = json.dumps(OPERATOR).encode().replace(b"{}", args)
-    refused("kineto", file, b'{"traceEvents": [' + whole + b"]}", f"{file} line 1: ")
-
-
-def test_a_shape_of_a_million_sides_takes_no_time(file: Path) -> None:
-    sides = [[3] * 1_000_000]
-    known = {"Input Dims": sides, "Input type": ["float"]}
-    refused("kineto", file, {"traceEvents": [with_args(**known)]}, "beyond 2^63")
 
 
 def test_half_a_character_is_replaced(file: Path) -> None:

@@ -79,22 +79,12 @@ def test_an_old_log_has_milliseconds_and_deviations(log: Path) -> None:
     "prefix",
     [
         "[1,0]<stdout>:",  # mpirun --tag-output
-        "[prterun-node-a-1234@1,0]<stdout>: ",
         "0: ",  # srun --label
-        " 12: ",
-        "[pod/nccl-launcher-x7k2/nccl] ",  # kubectl logs --prefix
         "(pid=1234) ",  # Ray
-        "(Tester pid=1234, ip=10.0.0.1) ",
-        "[rank0]: ",  # torchrun
-        "> ",
-        "> > ",
         "2026-05-01T10:00:00.123456789Z ",
-        "[2026-05-01 10:00:00,123] ",
         "\x1b[32m0: \x1b[0m",
         "> [1,0]<stdout>:0: ",
         "nccl-launcher-x7k2 nccl ",  # stern, and whatever else stands before the header's #
-        "[STAT]:",
-        "- ",
     ],
 )
 def test_what_stands_before_every_line(log: Path, prefix: str) -> None:
@@ -131,15 +121,6 @@ def test_what_is_left_out_is_counted(log: Path) -> None:
     }
 
 
-def test_more_times_than_places_have_no_place(log: Path) -> None:
-    log.write_text(
-        f"{RANKS}# size count type redop root time algbw busbw time algbw busbw time algbw busbw\n"
-        f"# (B) (elements) (us)\n 1000 250 float sum -1{' 1.00 1.00 1.00' * 3}\n"
-    )
-    places = only("nccl-tests", log).tables["allreduce"]["in_place"]
-    assert places.to_list() == [None, None, None]
-
-
 def test_nothing_but_wrong_results(log: Path) -> None:
     log.write_text(NEW.replace("   N/A", "     7").replace("      0", "      1"))
     with pytest.raises(BadInput, match="all 4 results are wrong"):
@@ -156,19 +137,10 @@ def test_a_list_of_ranks_with_a_gap(log: Path) -> None:
     "text",
     [
         "9" * 5000 + " 1 float sum\n",
-        NEW.replace("Rank  1", "Rank " + "9" * 5000),
-        NEW.replace("10.00", "1e" + "9" * 20),
         NEW.replace("10.00", "nan"),
         "1 " * 600_000,
-        "[1,0]" * 300_000,
-        "1" * 3_000_000,
-        "\x00" * 1000,
         "{" * 100_000,
-        "[{" * 100_000,
-        '{"algBw": ' + "[" * 100_000,
         '{"algBw": 1' + "0" * 5000 + "}",
-        "[1, 2]",
-        "{}",
     ],
     ids=lambda text: f"{text:.12}",
 )
@@ -214,13 +186,11 @@ def test_ranks_that_no_header_names_come_from_the_option(log: Path) -> None:
     [
         (NEW.replace("all_reduce_perf", "all_gather_perf"), "measures 'all_gather_perf'"),
         (NEW.replace("   8.00      3", ""), "line 13: 11 columns, but the header above names 13"),
-        (NEW.replace("400.00", "4oo.00"), "line 13: column time: expected a number, found '4oo"),
         (NEW.replace(" 400.00", "   0.00"), "line 13: expected a time above 0"),
         (
             NEW.replace("10.00  10.00", "10.00  15.00"),
             "line 13: .* is 1.5000, .* 2 ranks has 1.0000; is it another",
         ),
-        (OLD.replace("4.00", "0.00"), "line 10: no line .us. or .ms."),
         (
             NEW.replace(" 400.00", " 40.00"),
             "line 13: 4000000 bytes in 4e-05 s are 100 GB/s, .* is 10;",
@@ -247,10 +217,6 @@ ROW = "1024     256 float   sum   -1"
         ("1024     256 float   sum    0", "it has root 0, and an all-reduce has none"),
         ("1024     256 float  none   -1", "it reduces nothing"),
         ("1024     128 float   sum   -1", "1024 B are not 128 elements of type float"),
-        ("1024     256  half   sum   -1", "1024 B are not 256 elements of type half"),
-        ("1024     256 f8e4m3  sum   -1", "1024 B are not 256 elements of type f8e4m3"),
-        ("1024     300 other   sum   -1", "1024 B are not 300 elements of type other"),
-        ("1024       0 float   sum   -1", "1024 B are not 0 elements of type float"),
     ],
 )
 def test_rows_whose_columns_say_another_collective(log: Path, columns: str, why: str) -> None:
@@ -259,12 +225,6 @@ def test_rows_whose_columns_say_another_collective(log: Path, columns: str, why:
         log.write_text(text.replace(ROW, columns))
         with pytest.raises(BadInput, match=f"line [0-9]+: {why}.*, so this is no all-reduce"):
             imported("nccl-tests", log)
-
-
-@pytest.mark.parametrize("kind", ["fp8_e4m3", "uint8", "somebodys"])
-def test_types_of_elements(log: Path, kind: str) -> None:
-    log.write_text(NEW.replace("256 float", f"1024 {kind}"))
-    assert {run.config["data_type"] for run in imported("nccl-tests", log)} == {kind, "float"}
 
 
 def test_a_rank_in_an_unknown_form(log: Path) -> None:
@@ -280,18 +240,6 @@ def test_two_columns_of_one_name(log: Path) -> None:
         imported("nccl-tests", log)
     log.write_text(NEW.replace("algbw  busbw #wrong   time", "busbw  busbw #wrong   time"))
     with pytest.raises(BadInput, match=r"line 10: two columns .* 'busbw' is column 7, 8; rename"):
-        imported("nccl-tests", log)
-
-
-def test_times_with_fractions_in_the_second_column(log: Path) -> None:
-    log.write_text(f"{RANKS}# size time algbw busbw\n 4000000 400.50 9.99 9.99\n")
-    (run,) = imported("nccl-tests", log)
-    assert run.tables["allreduce"]["seconds"].to_list() == pytest.approx([4.005e-4])
-
-
-def test_figures_have_as_many_digits_as_differ(log: Path) -> None:
-    log.write_text(cut(("10.0002", "10.0002")).replace("99998.0", "100000.0"))
-    with pytest.raises(BadInput, match=r"s are 10 GB/s, but .* is 10\.0002;"):
         imported("nccl-tests", log)
 
 
@@ -311,11 +259,9 @@ def cut(*bandwidths: tuple[str, str]) -> str:
     [
         # 2 (n - 1) / n of 4, 1024, 4000 and 20 ranks.
         ([("10.00", "15.00")], r"is 1\.5000, .* those of --world-size 4$"),
-        ([("183.83", "367.29"), ("169.24", "338.15")], "of two, --world-size 1024$"),
         ([("200.0", "399.9")], "at least .* say how many with --world-size$"),
         ([("20.0", "38.0")], "those of 19 to 21 ranks: say how many with --world-size$"),
         ([("10.00", "7.50")], "is it another collective"),
-        ([("10.00", "15.00"), ("10.00", "17.50")], "is it another collective"),
     ],
 )
 def test_a_list_of_ranks_that_was_cut(
@@ -392,14 +338,6 @@ def test_json(log: Path) -> None:
     assert "SECRET" not in str(run)
 
 
-def test_json_without_a_key_is_refused(log: Path) -> None:
-    whole = report()
-    del whole["config"]
-    log.write_text(json.dumps(whole))
-    with pytest.raises(BadInput, match="line 1: object missing required field `config`"):
-        imported("nccl-tests", log)
-
-
 def amd(**values: object) -> str:
     """Return a line that rccl-tests write with -Z json; two processes with two GPUs each."""
     line = {
@@ -430,12 +368,6 @@ def result(**values: object) -> str:
     return json.dumps(whole)
 
 
-def test_json_with_all_columns(log: Path) -> None:
-    for root in (-1, "-1"):
-        log.write_text(result(root=root))
-        assert only("nccl-tests", log).tables["allreduce"].height == 2
-
-
 @pytest.mark.parametrize("between", ["{}\n{}\n{}", "[\n{},\n{},\n{}\n]"])
 def test_json_of_amd(log: Path, between: str) -> None:
     log.write_text(between.format(amd(), amd(inPlace=1), amd(wrong="3")))
@@ -451,24 +383,12 @@ def test_json_of_amd(log: Path, between: str) -> None:
     ("text", "message"),
     [
         (amd(name="AllGather"), "line 1: measures 'AllGather'"),
-        (amd(root=0), "line 1: it has root 0, and an all-reduce has none"),
         (amd(redop="none"), "line 1: it reduces nothing"),
-        (amd(count=125_000), "line 1: 1000000 B are not 125000 elements of type float"),
         (result(root=0), "size 1000000: it has root 0"),
-        (result(root="0"), "size 1000000: it has root 0"),
-        (result(redop="none"), "size 1000000: it reduces nothing"),
-        (result(count=125_000), "size 1000000: 1000000 B are not 125000 elements"),
         (f"WARNING: no RoCE\n{amd()}", "text stands before the JSON, which begins in line 2"),
-        (
-            "WARNING: no RoCE\n" + json.dumps(report(), indent=1),
-            "text stands before the JSON, which begins in line 2: 'WARNING: no RoCE'; remove",
-        ),
         (amd(ranks=4), r"is 1\.5000, but an all-reduce of 8 ranks .* --world-size 4"),
         # A broadcast has the same.
         (amd(busBw=10.0), r"--world-size 2, or of another collective$"),
-        (amd(time=10.0), "line 1: 1000000 bytes in 1e-05 s are 100 GB/s"),
-        (amd(size="big"), "line 1: size: expected `int`"),
-        (amd(size=2**70), "line 1: size: "),
         (json.dumps(report()).replace('"time"', '"cpu_time"'), "size 1000000: the times are those"),
         (json.dumps(report()).replace('"time": 100.0', '"time": NaN'), "above 0, found None"),
     ],

@@ -14,7 +14,6 @@ from tests.profilers.readers.imports import only
 from tests.profilers.readers.wire import (
     Sender,
     data,
-    frame,
     headers,
     packet,
     settings,
@@ -222,14 +221,6 @@ def test_ipv6(tmp_path: Path) -> None:
     raw = bytes(dpkt.ethernet.Ethernet(type=0x86DD, data=ip))
     found = figures(only("pcap", write(tmp_path / "a.pcap", [(0, raw)])))
     assert found["[::1]:1", "payload_bytes", 1] == 5
-
-
-def test_frames_on_stream_0_and_pings_are_kept(tmp_path: Path) -> None:
-    client = Sender(CLIENT, SERVER)
-    sent = [client.send(5, PREFACE, frame(6, 0, bytes(8)))]
-    run = only("pcap", write(tmp_path / "a.pcap", sent))
-    assert run.tables["http2_frame"]["type"].to_list() == ["PING"]
-    assert run.tables["stream"].is_empty()
 
 
 def test_more_streams_frames_or_clients_than_there_is_memory_for(

@@ -166,17 +166,6 @@ def test_what_no_table_has_is_counted(tmp_path: Path, metadata: Any) -> None:
     refused("runmetadata", file, metadata.SerializeToString(), "none of its 6 executions is of")
 
 
-def test_lanes_of_a_protobuf_count_once_too(tmp_path: Path, metadata: Any) -> None:
-    (lane,) = [
-        dev_stat for dev_stat in metadata.step_stats.dev_stats if "stream" in dev_stat.device
-    ]
-    metadata.step_stats.dev_stats.add(device="/device:GPU:0/stream:7").MergeFrom(lane)
-    metadata.step_stats.dev_stats[-1].device = "/device:GPU:0/stream:7"
-    file = tmp_path / "step.pb"
-    file.write_bytes(metadata.SerializeToString())
-    assert only("runmetadata", file).tables["operation"].height == 6
-
-
 @pytest.mark.parametrize(
     ("events", "says"),
     [
@@ -220,19 +209,11 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
 
 
 ADD: dict[str, Any] = {"ph": "X", "pid": 1, "ts": 5, "dur": 1, "args": {"name": "a", "op": "Add"}}
-NAMING: dict[str, Any] = {"ph": "M", "name": "process_name", "pid": 1}
 
 
 @pytest.mark.parametrize(
     ("events", "says"),
     [
-        ([3], "expected `object`, got `int`"),
-        ([{key: ADD[key] for key in ADD if key != "ts"}], "required field `ts`"),
-        ([{**ADD, "pid": []}], "pid: expected"),
-        ([{**ADD, "dur": -3}], "dur: expected `float` >= 0"),
-        ([{**ADD, "ts": 2**70}], "ts: expected"),
-        ([{**ADD, "args": {"name": 7, "op": "Add"}}], "args.name: expected `str`"),
-        ([{**ADD, "args": {**ADD["args"], "input0": []}}], "expected `str`, got `array`"),
         ([{**ADD, "dur": 2**40}], "'a' takes 1099511627776 us; expected 0 to 2147483647"),
         ([ran(1, "a", 5), ran(1, "b", 2**40)], "more than 2,147 s between operations"),
         (
@@ -247,7 +228,6 @@ NAMING: dict[str, Any] = {"ph": "M", "name": "process_name", "pid": 1}
             ],
             "a task beyond 32767",
         ),
-        ([{**NAMING, "args": [1]}], "args: expected"),
     ],
 )
 def test_hostile_timelines_are_refused(tmp_path: Path, events: list[Any], says: str) -> None:
@@ -269,24 +249,12 @@ def test_what_is_kept_is_bounded(
     refused(name, tmp_path / "file", content, "more than 2 characters")
 
 
-def test_names_of_a_hundred_thousand_characters_take_no_time(tmp_path: Path) -> None:
-    process = {"name": "/job:a" * 20_000 + " Compute"}
-    events = [{"ph": "M", "name": "process_name", "pid": 1, "args": process}, ADD]
-    file = tmp_path / "timeline.json"
-    file.write_text(json.dumps({"traceEvents": events}))
-    assert read("chrome-timeline", file)[0].tables["operation"]["resource"].to_list() == ["worker"]
-
-
 @pytest.mark.parametrize(
     ("label", "kind"),
     [
         ("a" + " = b" * 50_000, "unknown"),
-        (" = " * 50_000 + "Add(x)", "Add"),
         ("x = y = Add(a, b(c), d)", "Add"),
-        ("x = Add()", "Add"),
         (")", "unknown"),
-        ("", "unknown"),
-        ("Add(x)", "unknown"),
     ],
 )
 def test_labels_take_no_time(tmp_path: Path, metadata: Any, label: str, kind: str) -> None:
@@ -312,8 +280,6 @@ def hostile(metadata: Any, **node: Any) -> bytes:
     ("node", "says"),
     [
         ({"input": ["y"]}, "input 'y' of 'product' is no output of a node"),
-        ({"input": ["x:y"]}, "input 'x:y' of 'product'"),
-        ({"input": ["x:" + "9" * 5_000]}, "of 'product' is no output"),
         ({"device": ""}, "device '' of the trace names neither job nor task"),
         ({"device": "/job:ps/task:" + "9" * 5_000}, "a task beyond 32767"),
     ],
