@@ -63,10 +63,6 @@ def test_many_workers_approach_a_limit() -> None:
     assert values[-1] < limit
 
 
-def test_parameters_survive_json() -> None:
-    assert Cynthia.from_json(fitted().parameters_json()) == fitted()
-
-
 def test_bad_input() -> None:
     with pytest.raises(BadInput, match="expected step_time_s above 0"):
         fitted(0.0)

@@ -82,10 +82,6 @@ def test_captured_packets_are_used() -> None:
     assert parameters.update_s == pytest.approx(0.05)
 
 
-def test_parameters_survive_json() -> None:
-    assert Lin.from_json(fitted().parameters_json()) == fitted()
-
-
 @pytest.mark.parametrize("asked", [scenario(2, servers=2), scenario(2, link_mbps=3.0)])
 def test_other_servers_and_links_are_refused(asked: Scenario) -> None:
     with pytest.raises(BadInput, match="this model does not change that"):

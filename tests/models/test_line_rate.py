@@ -29,11 +29,6 @@ def test_mixed_workers_meet_the_same_bound() -> None:
         model.predict([mixed({"emu.1c": 2, "emu.slow": 1}, batch_size=9)])
 
 
-def test_parameters_survive_json() -> None:
-    model = fitted(100e3, 100e3)
-    assert LineRate.from_json(model.parameters_json()) == model
-
-
 def test_other_servers_and_links_are_refused() -> None:
     with pytest.raises(BadInput, match=r"the profile has 1 server\(s\), not 2"):
         fitted(1e3, 1e3).predict([scenario(2, servers=2)])

@@ -79,11 +79,6 @@ def test_the_metric_of_the_whole_run_goes_before_its_windows() -> None:
         assert profiled.step_time_s == 0.5
 
 
-def test_parameters_survive_json() -> None:
-    model = fitted(0.5)
-    assert LinearScaling.from_json(model.parameters_json()) == model
-
-
 @pytest.mark.parametrize("step_time_s", [0.0, -1.0, None])
 def test_no_step_time(step_time_s: float | None) -> None:
     with pytest.raises(BadInput, match="step_time_s"):

@@ -145,27 +145,6 @@ def test_what_was_merely_asked_for_changes_no_figure_either(profiled: "Maker") -
         profiled.warehouse.record_predictions([asked.model_copy(update={"value": 2.1})])
 
 
-def test_splits_of_scenarios_that_nobody_measured(make: "Maker") -> None:
-    """As they would be judged: the query and the board share one definition."""
-    make.profile("p1", make.scenario(1))
-    make.profile("p2", make.scenario(2, node_type="emu.sse41.1c"))
-    make.warehouse.load()
-    subjects = {
-        "seen": make.scenario(1),
-        "held_out_dnn": make.scenario(8, dnn="vgg11", node_type="emu.new"),
-        "held_out_node_type": make.scenario(8, node_type="emu.new"),
-        "held_out_world_size": make.scenario(8),
-        "held_out_scenario": make.scenario(2),
-    }
-    asked = [
-        {"key": name, "canonical": json.loads(one.canonical_json()), "run_ids": ["p1", "p2"]}
-        for name, one in subjects.items()
-    ]
-    found = make.warehouse.query("splits", asked=json.dumps(asked))
-    assert dict(found.select("key", "split").iter_rows()) == {name: name for name in subjects}
-    assert found["subject_id"].to_list() == [subjects[name].scenario_id for name in found["key"]]
-
-
 def test_a_fit_to_steps_of_other_hosts_alone_says_nothing_of_this_one(make: "Maker") -> None:
     """As the query says it of a question, and the board of what was measured."""
     make.land(make.run("p1", make.scenario(1), "profile", host_id="host-2"), make.scenario(1))
@@ -192,20 +171,6 @@ def test_few_steps_of_this_host_beside_those_of_another_are_a_split_of_their_own
         asked = [{"key": "x", "canonical": canonical, "run_ids": ["p1", "p2"]}]
         of_host = json.dumps([{**one, "host_id": "host-1"} for one in asked])
         assert make.warehouse.query("splits", asked=of_host)["split"].to_list() == [split]
-
-
-def test_each_system_is_judged_for_itself(profiled: "Maker") -> None:
-    scenario, linear = profiled.scenario(2), profiled.fit("p1", system="linear")
-    profiled.warehouse.record_fit(linear)
-    profiled.warehouse.record_predictions(
-        [
-            profiled.prediction(profiled.fit("p1"), scenario, 2.0, minute=2),
-            profiled.prediction(linear, scenario, 5.0, minute=3),
-        ]
-    )
-    profiled.measure("m1", scenario, [2.5], minute=5)
-    rows = [(row["system"], row["error_percent"]) for row in judged(profiled)]
-    assert rows == [("async_sgd", pytest.approx(-20)), ("linear", pytest.approx(100))]
 
 
 def test_other_hosts_do_not_judge(profiled: "Maker") -> None:

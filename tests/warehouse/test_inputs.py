@@ -151,17 +151,6 @@ def test_servers_are_no_workers() -> None:
     assert of(served).worker_types == {FAST}
 
 
-def test_the_workers_of_links_are_told_by_name_or_any() -> None:
-    assert of_links().worker_types == frozenset()
-    assert of_links(f"{FAST} + {SLOW}").worker_types == {FAST, SLOW}
-
-
-def test_runs_about_nodes_are_told_apart_by_their_config() -> None:
-    two, three = (Subject("allreduce", None, 500, {"world_size": ranks}) for ranks in (2, 3))
-    assert two != three
-    assert len({two, three, Subject("allreduce", None, 500, {"world_size": 2})}) == 2
-
-
 GROUPS = st.lists(
     st.builds(
         group,

@@ -1,6 +1,5 @@
 """The journal beside the warehouse: nothing that only the warehouse knows is lost with its file."""
 
-import json
 import os
 import resource
 import shutil
@@ -13,7 +12,6 @@ import duckdb
 import polars as pl
 import pytest
 
-from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
 from tests.warehouse.test_board import decided
 from warehouse import durable_files, journal, upkeep
@@ -427,16 +425,6 @@ def test_segments_are_bounded(full: "Maker", monkeypatch: pytest.MonkeyPatch) ->
     recover(full.home)
     full.warehouse.load()
     assert held(full.home) == before
-
-
-def test_an_entry_is_one_line_of_json(full: "Maker") -> None:
-    fit = full.fit("p1")
-    full.warehouse.record_predictions([full.prediction(fit, full.scenario(5), 1.5)])
-    (file,) = (full.home / "journal").glob("*.jsonl")
-    _, _, [[table, columns]] = json.loads(file.read_bytes().splitlines()[-1])
-    assert table == "pred.ledger"
-    assert columns["value"] == [1.5]
-    assert columns["made_at"] == [at(2).isoformat()]
 
 
 def test_a_copied_home_is_sound(full: "Maker", tmp_path: Path) -> None:

@@ -89,14 +89,6 @@ def test_a_single_device_has_nothing_to_share(
         Scenario.model_validate(fields | {"link_mbps": link_mbps})
 
 
-@pytest.mark.parametrize("placement", ["round_robin", "greedy"])
-def test_a_scenario_survives_json(placement: str) -> None:
-    asked = scenario(2, servers=2, placement=placement)
-    again = Scenario.model_validate_json(asked.canonical_json())
-    assert again == asked
-    assert again.strategy.placement == placement
-
-
 def test_cross_traffic_is_part_of_a_scenario() -> None:
     shaped = scenario().model_copy(update={"link_mbps": 200.0})
     beside = shaped.model_copy(update={"cross_traffic": 0.3})
@@ -105,12 +97,6 @@ def test_cross_traffic_is_part_of_a_scenario() -> None:
     assert "200 Mb/s, 30% cross traffic, W=1" in beside.label
     with pytest.raises(ValueError, match="link_mbps, which is missing"):
         Scenario.model_validate_json(beside.canonical_json().replace("200.0", "null"))
-
-
-def test_another_placement_is_another_scenario() -> None:
-    greedy = scenario(2, servers=2, placement="greedy")
-    assert '"placement":"greedy"' in greedy.canonical_json()
-    assert greedy.scenario_id != scenario(2, servers=2).scenario_id
 
 
 def all_reduce(workers: int, **strategy: object) -> Scenario:

@@ -114,18 +114,6 @@ def test_how_a_network_is_trained_is_in_columns(
     assert found["label"] == scenario.label
 
 
-@pytest.mark.parametrize("devices", [1, 4])
-def test_a_scenario_of_all_reduce_in_columns(make: "Maker", devices: int) -> None:
-    plain = make.scenario(2)
-    strategy = Strategy(kind="all_reduce", workers=2, devices_per_node=devices)
-    scenario = plain.model_copy(update={"strategy": strategy, "nodes": plain.nodes[:1]})
-    make.land(make.run("r1", scenario, "profile"), scenario)
-    make.warehouse.load()
-    row = make.rows("FROM report.scenario").to_dicts()[0]
-    assert (row["strategy"], row["servers"], row["devices_per_node"]) == ("all_reduce", 0, devices)
-    assert row["label"] == scenario.label
-
-
 def test_a_batch_of_its_own_is_in_the_label(make: "Maker") -> None:
     plain = make.scenario(2)
     worker = plain.nodes[0]
@@ -141,16 +129,6 @@ def test_a_batch_of_its_own_is_in_the_label(make: "Maker") -> None:
     (label,) = make.rows("FROM report.scenario")["label"]
     assert label == scenario.label
     assert label.endswith("W=3 (2 emu.avx2.1c + 1 slow b4)")
-
-
-def test_a_label_without_images_has_no_pixels(make: "Maker") -> None:
-    load = TrainingWorkload(dnn="gpt2", image_size=0, batch_size=8)
-    scenario = make.scenario(2).model_copy(update={"workload": load})
-    make.land(make.run("r1", scenario, "measurement"), scenario)
-    make.warehouse.load()
-    (label,) = make.rows("FROM report.scenario")["label"]
-    assert label == scenario.label
-    assert label.startswith("gpt2 b8, ")
 
 
 def test_mixed_workers_are_named_together(make: "Maker") -> None:

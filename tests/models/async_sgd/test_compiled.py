@@ -15,9 +15,6 @@ from models.async_sgd.workers import SimulationOptions, Workers
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, random_ops, step
 from tests.models.async_sgd.oracle import simulator
 from tests.models.async_sgd.strategies import any_options, groups, jobs, sharings
-from tests.models.async_sgd.test_predictor import QUICK, fitted, probed, two_servers, varied
-from tests.models.runs import scenario
-from warehouse.records import BadInput, Scenario
 
 
 def what(interval: Interval) -> tuple[object, ...]:
@@ -118,71 +115,6 @@ def test_successors_in_any_order() -> None:
     turned = replace(graph, successors=((2, 1), (), ()))
     trace = assert_same(turned, [profiled], options(record=True))
     assert [i.operation for i in trace.intervals] == [0, 2, 1]
-
-
-def test_the_seed_decides() -> None:
-    graph, _ = job(Op(W, 1))
-    steps = [step(1.0 + i / 7) for i in range(5)]
-    ends = [
-        simulator_module.simulate(graph, steps, options(3, 20, seed=s)).step_ends_s
-        for s in (1, 1, 2)
-    ]
-    assert (ends[0] == ends[1]).all()
-    assert (ends[0] != ends[2]).any()
-
-
-def test_inputs_that_do_not_fit() -> None:
-    graph, profiled = job(Op(W, 1), Op(W, 1))
-    with pytest.raises(BadInput, match="expected operations and profiled steps, found none"):
-        simulator_module.simulate(graph, [], options())
-    with pytest.raises(BadInput, match="profiled step 1 times 1 operations; the graph has 2"):
-        simulator_module.simulate(graph, [profiled, step(1.0)], options())
-    with pytest.raises(BadInput, match="expected 2 ranks, found 1"):
-        simulator_module.simulate(graph, [profiled], options(ranks=(0,)))
-
-
-BRIEF = {"model_error": 0.08, "simulated_operations": 6000}
-
-
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        (scenario(1), (1.0182578941592808, 0.8711924567369403, 1.1653233315816212)),
-        (scenario(3), (2.8391895913906375, 2.453742056988532, 3.224637125792743)),
-        (scenario(5), (4.194969820137419, 3.5951994560960694, 4.794740184178768)),
-    ],
-)
-def test_links_that_share_by_chance(asked: Scenario, expected: tuple[float, ...]) -> None:
-    model = fitted(varied(), QUICK.model_copy(update=BRIEF), shared_Bps=(1.0, 1.3))
-    assert model.predict([asked]).row(0)[1:] == pytest.approx(expected, rel=1e-12)
-
-
-def test_windows_and_orders() -> None:
-    model = fitted(varied(), QUICK.model_copy(update={**BRIEF, "window_bytes": 7000}))
-    expected = (2.8117146081901594, 2.4197447000091628, 3.203684516371156)
-    assert model.predict([scenario(3, order="tic")]).row(0)[1:] == pytest.approx(
-        expected, rel=1e-12
-    )
-
-
-def test_probed_contention() -> None:
-    contention = probed(30_000, spread=0.2)
-    settings = QUICK.model_copy(update={**BRIEF, "measured_shares": True})
-    model = fitted(varied(), settings, contention=contention)
-    expected = (3.7403400018483417, 3.225725428177741, 4.254954575518942)
-    assert model.predict([scenario(4)]).row(0)[1:] == pytest.approx(expected, rel=1e-12)
-
-
-def test_several_servers() -> None:
-    model = fitted(two_servers(), QUICK.model_copy(update=BRIEF), profiled=scenario(servers=2))
-    expected = (4.877268575573422, 4.235477143081551, 5.519060008065292)
-    assert model.predict([scenario(4, servers=2)]).row(0)[1:] == pytest.approx(expected, rel=1e-12)
-
-
-def test_shared_cores_of_the_server() -> None:
-    model = fitted(varied(), QUICK.model_copy(update={**BRIEF, "share_server_cores": True}))
-    expected = (4.623053736294967, 3.985023625312566, 5.2610838472773676)
-    assert model.predict([scenario(6)]).row(0)[1:] == pytest.approx(expected, rel=1e-12)
 
 
 CHAIN = (

@@ -157,22 +157,6 @@ def test_types_of_very_unequal_speed() -> None:
     assert value(model, asked) == pytest.approx(expected, rel=1e-2)
 
 
-def test_parameters_survive_json() -> None:
-    made = both(varied(), slow_chain())
-    model = fitted(made)
-    assert [one.run_id for one in model.parameters.profiled] == ["profile-1", "profile-2"]
-    again = AsyncSGD.from_json(
-        model.parameters_json(),
-        operations=made.operations,
-        edges=made.edges,
-        timings=made.timings,
-        steps=made.steps,
-    )
-    assert again == model
-    asked = [mixed({"emu.1c": 1, "emu.slow": 2})]
-    assert again.predict(asked).equals(model.predict(asked))
-
-
 def test_variables_of_one_server_on_two() -> None:
     """As with like workers: each server sends half of what one did, to all of them."""
     made = two_servers(first_us=200_000)

@@ -127,37 +127,11 @@ def test_links_that_share_unevenly_keep_workers_out_of_step() -> None:
     assert value(uneven, scenario()) == pytest.approx(value(equal, scenario()))
 
 
-def test_more_workers_in_one_frame() -> None:
-    asked = [scenario(workers) for workers in (1, 2, 3)]
-    predicted = fitted().predict(asked)
-    assert predicted["scenario_id"].to_list() == [one.scenario_id for one in asked]
-    assert predicted["value"].is_sorted()
-    assert predicted.columns == ["scenario_id", "value", "low", "high"]
-
-
 def test_the_interval_widens_with_what_varies() -> None:
     equal, unequal = (fitted(made).predict([scenario(2)]) for made in (chain(), varied()))
     widths = [float((frame["high"] - frame["low"])[0]) for frame in (equal, unequal)]
     assert widths[0] < widths[1] / 10
     assert unequal["low"][0] < unequal["value"][0] < unequal["high"][0]
-
-
-def test_predictions_are_reproducible() -> None:
-    first, second = (fitted(varied()).predict([scenario(3)]) for _ in range(2))
-    assert first.equals(second)
-
-
-def test_parameters_survive_json() -> None:
-    model, made = fitted(varied()), varied()
-    again = AsyncSGD.from_json(
-        model.parameters_json(),
-        operations=made.operations,
-        edges=made.edges,
-        timings=made.timings,
-        steps=made.steps,
-    )
-    assert again.parameters == model.parameters
-    assert again.predict([scenario(2)]).equals(model.predict([scenario(2)]))
 
 
 def test_parameters_name_what_was_seen() -> None:

@@ -244,12 +244,6 @@ def test_malformed_graphs_and_steps_are_refused() -> None:
         step(-1.0)
 
 
-def test_options_are_frozen() -> None:
-    with pytest.raises(AttributeError):
-        options().workers = 2  # type: ignore[misc]
-    assert options() == SimulationOptions(workers=1, steps=1, downlink_Bps=10.0, uplink_Bps=10.0)
-
-
 def workers(*ops: Op, count: int = 1, steps: int = 1, **changes: object) -> Workers:
     """Return workers whose only profiled step is of these operations."""
     graph, profiled = job(*ops)

@@ -145,15 +145,6 @@ def test_no_faster_than_bandwidth_and_computation_allow(
     assert finished_s >= chosen.steps * least_s
 
 
-@given(jobs(), any_options())
-def test_equal_arguments_give_equal_traces(
-    made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
-) -> None:
-    first, second = simulate(*made, chosen), simulate(*made, chosen)
-    assert first.intervals == second.intervals
-    assert (first.step_ends_s == second.step_ends_s).all()
-
-
 @given(
     st.lists(st.tuples(st.sampled_from([D, W, U, P]), st.integers(0, 40)), min_size=1, max_size=8),
     st.integers(1, 4),

@@ -9,7 +9,6 @@ import pytest
 from models.ceer import fit as ceer_fit
 from models.ceer.fit import FittedCeer, explain_refusal, measured_steps, predictable_scenarios
 from models.ceer.operations import WORKS_ON, NetworkOperations, observed_operations
-from models.ceer.predictor import Ceer
 from networks import catalogue, extraction
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_model import OwnModel
@@ -42,14 +41,6 @@ def test_a_dnn_without_profile_is_forecast_from_its_graph(node_type: str, worker
     assert row["high"] == pytest.approx(row["value"], rel=1e-3)
 
 
-def test_forecasts_come_in_the_order_of_the_scenarios() -> None:
-    asked = [study.scenario(dnn, "slow", 2) for dnn in "hfg"]
-    found = model().predict(asked)
-    assert found["scenario_id"].to_list() == [one.scenario_id for one in asked]
-    largest, smallest, middle = found["value"]
-    assert smallest < middle < largest
-
-
 def test_operations_at_full_speed_count_as_at_the_share() -> None:
     found = study.tables(("c",), (1,))
     names = ("runs", "scenarios", "operations", "shapes", "times", "samples")
@@ -76,12 +67,6 @@ def test_a_single_device_is_the_same_on_every_link() -> None:
     asked = [study.scenario("d", "fast", 1, link) for link in (100.0, study.LINK_MBPS)]
     one, other = model().predict(asked)["value"]
     assert one == other
-
-
-def test_parameters_are_what_was_fitted() -> None:
-    fit = model()
-    assert Ceer.from_json(fit.parameters_json()) == fit.model
-    assert json.loads(fit.parameters_json())["dnns"] == list(study.DNNS)
 
 
 @pytest.mark.parametrize(

@@ -165,24 +165,6 @@ def test_one_dnn_gives_no_interval() -> None:
     assert (found["low_s"], found["high_s"]) == (None, None)
 
 
-def test_parameters_survive_as_json() -> None:
-    fitted = model()
-    again = Ceer.from_json(fitted.parameters_json())
-    assert again == fitted
-    new = network(operation("", "Conv2D", 0))
-    assert again.predict(new).equals(fitted.predict(new))
-
-
-@given(seed=st.integers(0, 1000))
-@FEW
-def test_the_order_of_rows_does_not_matter(seed: int) -> None:
-    shuffled = fit(
-        operations=observed(*rows()).sample(fraction=1.0, shuffle=True, seed=seed),
-        steps=steps(*measured()).sample(fraction=1.0, shuffle=True, seed=seed),
-    )
-    assert shuffled.parameters_json() == model().parameters_json()
-
-
 @given(scale=st.floats(1, 4))
 @FEW
 def test_a_slower_machine_is_slower_by_as_much(scale: float) -> None:

@@ -65,8 +65,3 @@ def test_a_fit_finds_a_cluster_again_and_forecasts_numbers_of_nodes_that_it_did_
     assert errors.mean() < 0.12
     # The usual cluster is held to what is expected, so it lies between.
     assert np.all(np.array(fitted.usual) < np.array(slower.usual))
-
-
-def test_a_fit_survives_json() -> None:
-    fitted = fit(timed(USUAL, (2,)))
-    assert Collectives.of(fitted.fields()) == fitted

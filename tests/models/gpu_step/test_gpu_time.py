@@ -1,6 +1,5 @@
 """Regressions of GPU time: they find what made up devices do, and leave out what is left out."""
 
-import json
 import random
 from dataclasses import replace
 from math import ceil
@@ -190,14 +189,6 @@ def test_node_types_name_their_gpu() -> None:
     found = [one.name for name in names if (one := device_of_node(name)) is not None]
     assert found == ["h100", "a10g", "v100-sxm2", "l40s"]
     assert device_of_node("m5.large") is None and device_of_node("emu.avx2.1c") is None
-
-
-def test_a_fit_is_the_same_when_it_is_read_again() -> None:
-    fitted = gpu_time.fit([*_made_up(H100, 0.5, 1), *_made_up(device_of("t4"), 0.7, 2)])
-    again = GpuTime.from_json(json.dumps(fitted.fields()))
-    works = [_product(300, 200, 100), _sum_of(12345)]
-    several = [H100, device_of("t4"), device_of("l4")]
-    assert again.us(works, several).tolist() == fitted.us(works, several).tolist()
 
 
 def test_a_gpu_without_a_data_sheet() -> None:

@@ -203,18 +203,6 @@ def test_leaving_out_whole_world_sizes_prefers_the_ratio() -> None:
     assert found.small.settings.label == "ratio"
 
 
-def test_a_fit_survives_json(learned: LearnedBandwidth) -> None:
-    again = LearnedBandwidth.model_validate_json(learned.canonical_json())
-    asked = (("slow",), np.array([2, 5, 8]), SIZES)
-    np.testing.assert_array_equal(again.table(*asked), learned.table(*asked))
-
-
-def test_the_same_rows_in_another_order_fit_alike(learned: LearnedBandwidth) -> None:
-    rows = probes("slow", "fast").sample(fraction=1.0, shuffle=True, seed=2)
-    again = fit(rows, clusters("fast", "slow"), HARDWARE, GRID)
-    assert again.canonical_json() == learned.canonical_json()
-
-
 def test_a_mix_is_known_by_its_members(learned: LearnedBandwidth) -> None:
     mixed = learned.table(("fast", "slow"), np.array([4]), SIZES)
     assert (mixed > 0).all()

@@ -120,13 +120,6 @@ def test_the_largest_batch_is_the_one_that_was_searched(exact: Srift) -> None:
         exact.predict([scenario(group("slow", 2), batch_size=17)])
 
 
-def test_a_fit_survives_json(exact: Srift) -> None:
-    again = Srift.from_json(exact.parameters_json())
-    asked = [scenario(group("fast", 3)), scenario(group("fast"), group("slow"))]
-    assert again.predict(asked).equals(exact.predict(asked))
-    assert again.parameters.run_ids == exact.parameters.run_ids
-
-
 def unprofiled() -> dict[str, Scenario]:
     """Return scenarios that cannot be predicted, by what is said of them."""
     redefined = group("fast", 2).model_copy(update={"cpu_share": 0.5})

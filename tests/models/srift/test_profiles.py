@@ -4,9 +4,8 @@ import polars as pl
 import pytest
 
 from models.srift.allreduce_samples import AlphaBeta, Line
-from models.srift.exchange import Buckets
 from models.srift.iteration import Configuration, ConfigurationGroup, simulate
-from models.srift.profiles import FittedNetwork, NetworkTables, fit, link_Bps
+from models.srift.profiles import NetworkTables, fit, link_Bps
 from warehouse.records import BadInput
 
 BANDWIDTH = AlphaBeta(lines={"a": Line(hop_s=0.0, link_Bps=100.0)})
@@ -54,15 +53,6 @@ def test_what_was_fitted_can_be_simulated() -> None:
     )
     assert simulate(found.performance, configuration).step_time_s == pytest.approx(1 + 9)
     assert found.nodes["a"].max_batch == 8
-
-
-def test_a_fit_survives_json() -> None:
-    found = fit({"a": tables(), "b": tables(slow=2.0, devices=4)}, BANDWIDTH, Buckets(), streams=1)
-    again = FittedNetwork.model_validate_json(found.canonical_json())
-    assert again == found
-    assert isinstance(again.bandwidth, AlphaBeta)
-    assert again.performance.nodes["b"].devices == 4
-    assert again.performance.streams == 1
 
 
 def test_what_follows_the_last_gradient_is_no_part_of_the_backward_pass() -> None:
