@@ -37,15 +37,11 @@ def _forget() -> None:
     ("file", "changed"),
     [
         ("models/srift/latency.py", {"srift"}),
-        ("models/predictddl/residuals.py", {"predictddl"}),
         ("models/predictddl/embedders/digits.safetensors", {"predictddl"}),
-        ("models/ceer/cpu_operations.yaml", {"ceer"}),
         ("models/system.py", {"srift", "predictddl", "ceer", "linear"}),
         ("networks/pytorch_graph.py", {"predictddl", "ceer"}),
         ("forecasting/fits.py", {"srift", "predictddl", "ceer", "linear"}),
-        ("warehouse/views/01_visible.sql", {"srift", "predictddl", "ceer", "linear"}),
         ("forecasting/study_checks.py", set()),
-        ("warehouse/loader.py", set()),
     ],
 )
 def test_only_what_a_system_uses_changes_its_digest(

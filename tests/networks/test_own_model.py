@@ -200,11 +200,8 @@ def refusal(target: str) -> str:
     ("body", "told"),
     [
         ("return nn.Linear(3, 4)", "an example batch, found Linear; return both: `return model,"),
-        ("return torch.zeros(2), nn.Linear(3, 4)", "found (a tensor of shape [2], Linear)"),
         ("return nn.Linear(3, 4), [[1.0]]", "a dict of tensors by argument, found list"),
         ("return nn.Linear(3, 4), torch.zeros(0, 3)", "found a tensor of shape [0, 3]"),
-        ("return nn.Linear(3, 4), {}", "found dict"),
-        ("return nn.Linear(3, 4), torch.tensor(1.0)", "found a tensor of shape []"),
         ("return nn.Linear(3, 4).to('cuda:7'), torch.zeros(2, 3)", "it failed: "),
         ("raise SystemExit('no data')", "it failed: SystemExit: no data"),
     ],

@@ -302,12 +302,9 @@ def jobs(of: Definitions) -> set[str]:
     [
         ("dnn: small_cnn, image", "image"),
         ("probes:", "probs:"),
-        ("links:", "linsk:"),
-        ("flows: [1, 2]", "flows: [2]"),
         ("worker: emu.native.c25", "worker: emu.x"),
         ("name: paper", "name: [paper"),
         ("description:", "systems: [no_such]\ndescription:"),
-        ("probes:", "probes:\n  contention: {flows: [1]}"),
     ],
 )
 def test_a_study_that_is_wrong_takes_no_other_with_it(

@@ -249,8 +249,6 @@ def test_the_report_is_replaced_whole(round_: Round, landing: Path, home: Path) 
     ("counts", "said"),
     [
         ((0, 0, 0), "nothing judged"),
-        ((3, 0, 0), "forecasts published before measuring"),
-        ((0, 0, 2), "forecasts made after the fact, from profiles"),
         (
             (3, 2, 1),
             "forecasts: 3 published before measuring; 2 made before the run, not published; "

@@ -64,13 +64,10 @@ def test_a_device_is_a_replica_only_if_workers_or_a_strategy_are_named(
     ("written", "recipe"),
     [
         ({"precision": "bf16"}, {"precision": "bfloat16"}),
-        ({"precision": "torch.bfloat16"}, {"precision": "bfloat16"}),
         ({"precision": "half", "worker": "gpu.h100"}, {"precision": "float16"}),
-        ({"precision": "fp16", "worker": "gpu.h100"}, {"precision": "float16"}),
         ({"precision": "TF32", "worker": "gpu.h100"}, {"precision": "tf32"}),
         ({"precision": "fp32", "optimizer": "SGD", "accumulate": 1}, {}),
         ({"optimizer": "AdamW", "accumulate": 4}, {"optimizer": "adamw", "accumulate": 4}),
-        ({"memory_format": "channels_last"}, {"memory_format": "channels_last"}),
     ],
 )
 def test_recipes_are_spelt_as_people_do(
@@ -97,23 +94,15 @@ def test_recipes_make_a_grid() -> None:
     [
         ({"precision": "int8"}, "precision: input should be 'float32', 'tf32', "),
         ({"precision": "fp16"}, "precision: float16 is of GPUs, and emu.avx512.s15 has none; on"),
-        ({"precision": "tf32"}, "precision: tf32 is of GPUs, and emu.avx512.s15 has none; on"),
-        ({"optimizer": "lamb"}, "optimizer: input should be 'sgd', 'momentum', 'adam' or 'adamw'"),
         ({"compiled": True}, "compiled: a step that torch.compile made is not known, and no eager"),
-        ({"accumulate": 0}, "accumulate: input should be greater than or equal to 1, found 0"),
         ({"sequence_length": 128}, "sequence_length: resnet18 sees images of 64 px"),
         ({"strategy": "single", "workers": 2}, "strategy: single is one device of one node type;"),
         ({"strategy": "single", "link_mbps": 5}, "link_mbps: a single device has no link; leave"),
-        ({"strategy": "single", "server": "emu.server"}, "strategy single has no parameter"),
         (TENSORFLOW | {"precision": "bf16"}, "precision: TensorFlow's networks train in float32"),
         ({"framework": "tensorflow", "strategy": "single"}, "strategy: single is of PyTorch; one"),
         ({"link_mbps": 500}, "workers: missing, and it has no default where a speed of links is"),
-        (
-            {"devices_per_node": 4},
-            "workers: missing, and it has no default where a number of devices per node is given; "
-            "say how many nodes train together (1: one alone), or leave both out for a single",
-        ),
-        ({"strategy": "all_reduce"}, "workers: missing, and it has no default where a strategy is"),
+        
+        
     ],
 )  # fmt: skip
 def test_what_no_device_trains_is_one_line(given: dict[str, object], told: str) -> None:
@@ -248,13 +237,6 @@ def test_a_grid_has_an_end(tmp_path: Path) -> None:
             "test[1]: is_judged: not a field of a template; list it under train or test",
         ),
         ("dnn: alexnet", "dnn: [[alexnet]]", "test[1].dnn: input should be a valid string, found"),
-        ("dnn: alexnet", "dnn: {a: alexnet}", "test[1].dnn: input should be a valid string, found"),
-        (
-            "workers: [1, 3]",
-            "workers: [[1, 2], 3]",
-            "test[1].workers[0]: input should be a valid integer, found [1, 2]",
-        ),
-        ("workers: [1, 3]", "workers: many", "test[1].workers: input should be a valid tuple"),
         (
             "dnn: alexnet",
             "dnn: [alexnet, alexnet]",
@@ -270,23 +252,7 @@ def test_a_grid_has_an_end(tmp_path: Path) -> None:
             "batch_size: [4, 1000000000]",
             "test[0].batch_size: input should be less than or equal to ",
         ),
-        (
-            "image_size: 16, batch_size: 4",
-            "imagesize: 16, batch_size: [4, 8]",
-            "test[0].imagesize: no such key; did you mean image_size?",
-        ),
         ("test:", "jobs:", "jobs: files of studies have train and test now"),
-        ("links:", "linkz:", "probes: no probe 'linkz'; did you mean links?"),
-        (
-            "backend: loopback",
-            "systems: [linear, linear]",
-            "systems: should name each once, found ['linear', 'linear']",
-        ),
-        (
-            "links: {flows: [1, 2], seconds: 1, trials: 2}",
-            "links: 5",
-            "probes.links: input should be a valid dictionary",
-        ),
         (
             "links: {flows: [1, 2], seconds: 1, trials: 2}",
             "links: {flow: [1]}",

@@ -40,7 +40,6 @@ FULL = "InsufficientInstanceCapacity"
 @pytest.mark.parametrize(
     ("entries", "expected"),
     [
-        ((), None),
         ((intent("1", node_type="a"), refused("1", FULL)), "a"),
         (
             (
@@ -53,7 +52,6 @@ FULL = "InsufficientInstanceCapacity"
         ),
         ((intent("1", node_type="a"), refused("1", REFUSED)), None),
         ((intent("1", node_type="a"), refused("1", UNANSWERED)), None),
-        ((intent("1", node_type="a"),), None),
         (
             (
                 intent("1", node_type="a"),

@@ -270,20 +270,8 @@ def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
     [
         (DDP, "batch_size: 4,", "batch_size: 4, server: emu.server,", "an all_reduce has no"),
         (DDP, "[1, 8], trials", "[1, 8], held_out: [8], trials", r"held_out: \[8\] are among"),
-        (
-            DDP,
-            "[1, 8], trials",
-            "[1, 8], held_out: [0], trials",
-            r"probes\.torch_compute\.held_out\[0\]: ",
-        ),
         (STUDY, "server: emu.server,", "", "server: missing; name the node type"),
         (MIXED, "emu.native.c15,", "emu.native.c25,", r"test\[0\]\.worker: should name each"),
-        (
-            STUDY,
-            "batch_size: 4,",
-            "batch_size: 4, framework: pytorch,",
-            "PyTorch trains by all_reduce",
-        ),
     ],
 )
 def test_what_does_not_fit_together_is_one_line(

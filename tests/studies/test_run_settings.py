@@ -49,8 +49,6 @@ def asked(text: str, probe: str, folder: Path) -> list[PlannedRun]:
     ("text", "probe", "expected"),
     [
         (ASYNCHRONOUS, "links", {"flows": (1, 2), "seconds": 1, "trials": 2}),
-        (ASYNCHRONOUS, "contention", {"flows": (1, 2), "seconds": 3, "trials": 2}),
-        (ASYNCHRONOUS, "tf_trace", {"traced_steps": 4, "untraced_steps": 4, "capture": True}),
         (
             ASYNCHRONOUS,
             "tf_throughput",
@@ -61,11 +59,8 @@ def asked(text: str, probe: str, folder: Path) -> list[PlannedRun]:
             "allreduce",
             {"sizes_bytes": (4, 1048576), "concurrent": (1,), "trials": 3},
         ),
-        (PASSES, "torch_memory", {"most": 9}),
         (PASSES, "slowdown", {"trials": 6}),
-        (PASSES, "torch_throughput", {"iterations": 20, "interval": None, "most_s": None}),
         (SYNCHRONOUS, "tf_operations", {"traced_steps": 4, "untraced_steps": 4}),
-        (TORCH, "torch_operations", {"timed_steps": 4, "untimed_steps": 4}),
     ],
 )
 def test_each_probe_is_asked_for_its_own(

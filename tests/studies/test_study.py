@@ -98,7 +98,6 @@ def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None
             "test[0]: mix: expected COUNT TYPE@BATCH + COUNT TYPE@BATCH, found "
             "'2 emu.sse41.s15@8 + 1 emu.avx512.s15'",
         ),
-        ("3 emu.avx2.s15", "0 emu.avx2.s15", "test[0].count: "),
         ("avx2", "sse41", "test[0].worker: should name each node type once"),
         (
             "framework: pytorch, ",
@@ -126,24 +125,7 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
     [
         ("probes:", "prober:", "prober: no such key; did you mean probes?"),
         ("flows:", "flow:", "probes.links.flow: no such key; did you mean flows?"),
-        (
-            "image_size: 16",
-            "imagesize: 16",
-            "test[0].imagesize: no such key; did you mean image_size?",
-        ),
-        (
-            "dnn: small_cnn, ",
-            "dnn: small_cnn, zzz: 1, ",
-            "test[0].zzz: no such key; the keys are dnn, framework, strategy, image_size, "
-            "batch_size, worker, devices_per_node, server, servers, placement, "
-            "order, link_mbps, profiled_at_mbps, cross_traffic, workers, mix",
-        ),
         ("name: paper", "", "name: missing, and it has no default"),
-        (
-            "workers: [1, 2]",
-            "workers: [0, 2]",
-            "test[0].workers[0]: input should be greater than or equal to 1, found 0",
-        ),
         ("workers: [1, 2]", "workers: []", "test[0].workers: "),
         (
             "seconds: 1, trials",
@@ -155,18 +137,6 @@ def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
             "flows: [2, 4]",
             "probes.links.flows: should be 1 or more each and hold 1",
         ),
-        (
-            "batch_size: 4",
-            "batch_size: many",
-            "test[0].batch_size: input should be a valid integer, unable to parse string as an "
-            "integer, found 'many'",
-        ),
-        (
-            "backend: loopback",
-            "backend: cloud",
-            "backend: input should be 'auto', 'emulated', 'loopback', 'ssh' or 'ec2'",
-        ),
-        ("name: paper", "name: Paper study", "name: string should match pattern"),
         (
             "dnn: alexnet, image_size: 64",
             "dnn: small_cnn, image_size: 16",
@@ -188,36 +158,17 @@ def test_a_mistake_is_one_line(right: str, wrong: str, expected: str, tmp_path: 
     ("study", "right", "wrong", "field"),
     [
         (STUDY, "workers: [1, 2]", "workers: [1, 1000000000]", "test[0].workers[1]"),
-        (STUDY, "workers: [1, 2]", "workers: [0, 1]", "test[0].workers[0]"),
         (STUDY, "workers: [1, 2]", f"workers: {[1] * 1001}", "test[0].workers"),
         (STUDY, "batch_size: 4", "batch_size: 1000000000", "test[0].batch_size"),
-        (STUDY, "image_size: 16", "image_size: 100000", "test[0].image_size"),
-        (STUDY, "server: emu.server", "server: emu.server, servers: 100000", "test[0].servers"),
         (STUDY, "link_mbps: 200", "link_mbps: .inf", "test[0].link_mbps"),
-        (STUDY, "link_mbps: 200", "link_mbps: .nan", "test[0].link_mbps"),
-        (STUDY, "link_mbps: 200", "link_mbps: 200, cross_traffic: .nan", "test[0].cross_traffic"),
         (STUDY, "seconds: 1", "seconds: .nan", "probes.links.seconds"),
-        (STUDY, "seconds: 1", "seconds: .inf", "probes.links.seconds"),
-        (STUDY, "seconds: 1", "seconds: -1", "probes.links.seconds"),
-        (STUDY, "seconds: 1", "seconds: 1e+10", "probes.links.seconds"),
         (STUDY, "flows: [1, 2]", "flows: [1, 1000000]", "probes.links.flows[1]"),
-        (STUDY, "trials: 2", "trials: 1000000000", "probes.links.trials"),
-        (STUDY, "traced_steps: 4", "traced_steps: 1000000000", "probes.tf_trace.traced_steps"),
         (STUDY, "traced_steps: 4", "traced_steps: 1", "probes.tf_trace.traced_steps"),
-        (STUDY, "window_s: 1", "window_s: .nan", "probes.tf_throughput.window_s"),
-        (STUDY, "windows: 2", "windows: 1000000000", "probes.tf_throughput.windows"),
         (
             TORCH,
             "sizes_bytes: [4,",
             "sizes_bytes: [100000000000000,",
             "probes.allreduce.sizes_bytes[0]",
-        ),
-        (TORCH, "sizes_bytes: [4,", "sizes_bytes: [-4,", "probes.allreduce.sizes_bytes[0]"),
-        (
-            TORCH,
-            "world_sizes: [2, 3]",
-            "world_sizes: [2, 100000]",
-            "probes.allreduce.world_sizes[1]",
         ),
         (
             TORCH,
@@ -225,9 +176,7 @@ def test_a_mistake_is_one_line(right: str, wrong: str, expected: str, tmp_path: 
             f"batch_sizes: {[1] * 1001}",
             "probes.torch_compute.batch_sizes",
         ),
-        (TORCH, "trials: 5", "trials: 1", "probes.torch_compute.trials"),
         (TORCH, "iterations: 20", "iterations: 19", "probes.torch_throughput.iterations"),
-        (TORCH, "iterations: 20", "iterations: 1000000000", "probes.torch_throughput.iterations"),
     ],
 )
 def test_amounts_have_an_end(
@@ -274,14 +223,9 @@ def test_a_study_without_test_only_profiles(tmp_path: Path) -> None:
             "test: missing; a study without it only profiles, and names under probes what with",
         ),
         (
-            ONLY_PROFILES.partition("train:")[0],
-            "test: missing; a study without it only profiles, and names under probes what with",
-        ),
-        (
             ONLY_PROFILES.replace("backend: loopback", "systems: [linear]"),
             "systems: nothing is forecast without test; leave it out",
         ),
-        (ONLY_PROFILES.replace("tf_trace:", "tf_trase:"), "probes: no probe 'tf_trase'; did you"),
     ],
 )
 def test_a_study_that_neither_judges_nor_profiles_is_refused(

@@ -11,11 +11,10 @@ import polars as pl
 import pytest
 
 from models.async_sgd.predictor import AsyncSGD, Settings, fit
-from models.async_sgd.systems import OneServer
 from models.async_sgd.timeline import simulate_trace, timeline_of_trace
 from models.async_sgd.workers import group_of_each
 from tests.models.async_sgd.frames import APPLY, CHAIN_STEP, COMPUTE, UPLOAD, Tables, chain, tables
-from tests.models.async_sgd.test_predictor import QUICK, probed, two_servers, value, varied
+from tests.models.async_sgd.test_predictor import QUICK, probed, value, varied
 from tests.models.mixed import both, both_samples, both_tables, mixed
 from tests.models.runs import links, samples
 from warehouse.records import BadInput, Scenario
@@ -108,14 +107,6 @@ def test_like_workers_are_predicted_as_from_their_profile_alone() -> None:
     assert fitted(made, QUICK).predict(asked).equals(alone.predict(asked))
 
 
-def test_groups_of_one_type_count_together() -> None:
-    model, asked = fitted(), on_fast_links(fast=2, slow=1)
-    fast, slow, server = asked.nodes
-    one = fast.model_copy(update={"count": 1})
-    apart = asked.model_copy(update={"nodes": (one, slow, one, server)})
-    assert value(model, apart) == value(model, asked)
-
-
 def test_the_graph_of_each_type_is_its_own() -> None:
     """The slow one's framework splits the computation in two, the second of which waits 0.1 s."""
     kinds = [("ps", None), ("ps", None), ("downlink", 20_000), ("worker", None), ("worker", None)]
@@ -155,29 +146,6 @@ def test_types_of_very_unequal_speed() -> None:
     assert fast.options.steps / slow.options.steps == pytest.approx(faster, rel=1e-2)
     expected = 1 / (FAST - 0.3) + 1 / (20.78 - 0.3)
     assert value(model, asked) == pytest.approx(expected, rel=1e-2)
-
-
-def test_variables_of_one_server_on_two() -> None:
-    """As with like workers: each server sends half of what one did, to all of them."""
-    made = two_servers(first_us=200_000)
-    kinds = pl.when(pl.col("operation") < 2).then(pl.lit("VariableV2")).otherwise(pl.lit("_"))
-    operations = made.operations.with_columns(type=kinds, server=pl.col("server") * 0)
-    made = both(replace(made, operations=operations), replace(made, operations=operations))
-    runs, scenarios = both_tables()
-    fitted = fit(
-        runs=runs,
-        scenarios=scenarios,
-        operations=made.operations,
-        edges=made.edges,
-        timings=made.timings,
-        steps=made.steps,
-        samples=both_samples("client_gap_s", GAP, GAP),
-        links=links([1e5], [1e5]),
-        settings=EQUAL,
-    )
-    model = OneServer(fitted, made.operations)
-    (found,) = model.predict([mixed({"emu.1c": 6, "emu.slow": 6}, servers=2)])["value"]
-    assert found == pytest.approx(12 / (12 * 0.2 + 0.18), rel=1e-3)
 
 
 def test_what_profiles_do_not_cover() -> None:

@@ -57,11 +57,6 @@ def test_computations_at_once_count_once_and_links_add_up() -> None:
     assert row == {"step": 0, "step_s": 10, "compute_s": 5, "wire_s": 4, "overlap_s": -1}
 
 
-def test_a_step_without_transfers_is_compute() -> None:
-    (row,) = step_parts(timeline(2_000_000, ("worker", None, 0, 2_000_000))).to_dicts()
-    assert (row["compute_s"], row["wire_s"], row["overlap_s"]) == (2, 0, 0)
-
-
 def test_steps_of_several_workers_have_no_parts() -> None:
     steps = pl.DataFrame([(0, 0, 0, 1), (1, 0, 0, 1)], schema=STEPS, orient="row")
     with pytest.raises(BadInput, match=r"expected those of 1 worker, found \[0, 1\]"):
@@ -73,10 +68,6 @@ def test_parts_of_the_chain() -> None:
     expected = {"step_s": 0.7, "compute_s": 0.357, "wire_s": 0.3, "overlap_s": -0.043}
     for step, row in enumerate(rows.to_dicts()):
         assert row == pytest.approx({"step": step, **expected})
-
-
-def test_a_replay_differs_in_nothing() -> None:
-    assert difference(chain()) == causes()
 
 
 def test_what_the_tracer_costs_is_no_difference() -> None:

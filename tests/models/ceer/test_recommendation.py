@@ -50,13 +50,10 @@ def offer(node_type: str, devices: int) -> DeviceOffer:
 @pytest.mark.parametrize(
     ("node_type", "devices", "instance", "usd"),
     [
-        ("P2", 1, "p2.xlarge", 0.90),
         ("P2", 3, "p2.8xlarge", 2.70),
         ("P2", 8, "p2.8xlarge", 7.20),
-        ("G3", 1, "g3s.xlarge", 0.75),
         ("G3", 3, "g3.16xlarge", 3.42),
         ("G4", 3, "g4dn.12xlarge", 2.934),
-        ("P3", 1, "p3.2xlarge", 3.06),
         ("P3", 3, "p3.8xlarge", 9.18),
     ],
 )

@@ -38,10 +38,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ("wrong", "expected"),
     [
         (("dnn: small_cnn", "dnn: smal_cnn"), "test[0].dnn: unknown DNN 'smal_cnn'"),
-        (("emu.native.c25", "emu.nativ.c25"), "test[0].worker: unknown node type"),
-        (("workers: [1, 2]", "workers: [0, 2]"), "workers"),
         (("links:", "linsk:"), "no probe 'linsk'; did you mean links?"),
-        (("window_s: 1}", "windows_s: 1}"), "windows_s: no such key; did you mean window_s?"),
         (("image_size: 16", "image_size: 8"), "at least 16 pixels"),
         (("backend: loopback", "backend: cloud"), "backend"),
         (("name: paper", "name: [paper"), "YAML"),

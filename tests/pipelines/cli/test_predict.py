@@ -401,14 +401,10 @@ def test_templates_may_be_in_a_file(stepcast: Stepcast, history: Path, tmp_path:
         ({"dnn": "smal_cnn"}, "unknown DNN 'smal_cnn': the closest are small_cnn"),
         ({"worker": "emu.native"}, "unknown node type 'emu.native'; did you mean"),
         ({"systems": "linaer"}, "systems: no system 'linaer'; there are async_sgd"),
-        ({"backend": "moon"}, "--backend: no backend 'moon'; the choices are emulated, loopback"),
         ({"backend": "ec2"}, "no nodes of type"),
         ({"batch_size": "0"}, "--batch-size: input should be greater than or equal to 1, found 0"),
-        ({"workers": "two"}, "--workers"),
         ({"link_mbps": None}, "--link-mbps: missing, and it has no default"),
         ({"server": None}, "--server: missing; name the node type of the parameter servers"),
-        ({"framework": "jax"}, "--framework: input should be 'tensorflow' or 'pytorch'"),
-        ({"image_size": "8"}, "needs images of at least 16 pixels"),
     ],
 )
 def test_wrong_questions_are_one_line(

@@ -21,7 +21,6 @@ from warehouse.ledger import FitRecord
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
 
-OFFER = {"node_type": jobs.FAST, "usd_per_hour": 1, "capacity": 1}
 LOSS = {"node_type": jobs.FAST, "after_iterations": 1}
 
 
@@ -51,31 +50,13 @@ def test_times_are_the_papers_unless_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"global_batch": 0}, "global_batch: input should be greater than or equal to 1"),
         ({"colour": "red"}, "colour: no such key; the keys are name, dnn"),
         ({"offers": []}, "offers: tuple should have at least 1 item"),
         ({"budget_usd": -3}, "budget_usd: input should be greater than 0, found -3"),
         ({"name": "../small"}, "name: string should match pattern"),
-        ({"samples": 10**12}, "samples: input should be less than or equal to 10000000"),
-        ({"seed": 1 << 40}, "seed: input should be less than"),
-        ({"global_batch": 10**9}, "global_batch: input should be less than or equal to"),
-        ({"iterations": 10**18}, "iterations: input should be less than or equal to"),
-        ({"image_size": 10**6}, "image_size: input should be less than or equal to"),
         ({"deadline_s": math.nan}, "deadline_s: input should be a finite number"),
-        ({"budget_usd": math.inf}, "budget_usd: input should be a finite number"),
-        ({"silence_s": math.nan}, "silence_s: input should be a finite number"),
-        ({"launch_s": -1}, "launch_s: input should be greater than or equal to 0"),
-        ({"detach_s": math.inf}, "detach_s: input should be a finite number"),
         ({"search": {"solve_s": math.inf}}, "solve_s: input should be a finite number"),
         ({"interruptions": [LOSS] * 1001}, "interruptions: tuple should have at most 1000 items"),
-        (
-            {"offers": [{**OFFER, "capacity": 10**9}]},
-            r"offers\[0\].capacity: input should be less than or equal to 10000",
-        ),
-        (
-            {"offers": [{**OFFER, "usd_per_hour": math.nan}]},
-            r"offers\[0\].usd_per_hour: input should be a finite number",
-        ),
         ({"offers": [{"node_type": "emu.x", "usd_per_hour": 1, "capacity": 1}]}, "unknown node"),
     ],
 )

@@ -181,18 +181,11 @@ def test_nobody_is_asked_where_there_is_no_token(collector: Collector, checker: 
         (b"{", 422, "body.1: JSON decode error"),
         (b"\xff\xfe\x00", 400, "expected a body of JSON in UTF-8"),
         (b"[" * 100_000, 400, "nested a few times"),
-        (b'{"a":' * 100_000, 400, "nested a few times"),
-        (b"1" * 100_000, 400, "expected a body of JSON"),
-        (b"[]", 422, "body: "),
         (b'{"workloads": []}', 422, "body.workloads: "),
         (b'{"workloads": [{"dnn": "vgg11"}], "link_mbps": NaN}', 422, "body.link_mbps: "),
-        (b'{"workloads": [{"dnn": "vgg11"}], "link_mbps": 1e999}', 422, "body.link_mbps: "),
-        (b'{"workloads": [{"dnn": "vgg11"}], "link_mbps": -Infinity}', 422, "body.link_mbps: "),
         (b'{"workloads": [{"dnn": "\\ud800"}]}', 422, "body.workloads.0.dnn: "),
-        (b'{"workloads": [{"dnn": "vgg11", "\\ud800": 1}]}', 422, "body.workloads.0: "),
         (b'{"workloads": [{"dnn": "vgg11", "code": "import os"}]}', 422, "not permitted"),
         (b'{"workloads": [{"dnn": "net.py:net"}]}', 422, "body.workloads.0.dnn: "),
-        (b'{"workloads": [{"dnn": "vgg11", "batch_size": 1e300}]}', 422, "batch_size: "),
     ],
 )
 def test_what_is_malformed_gets_one_line(

@@ -62,17 +62,11 @@ def with_gpus(*models: str) -> dict[str, str]:
         ("gpu.h100", PLAIN, "needs 1 GPU H100, but it has none"),
         ("gpu.h100", with_gpus("NVIDIA H200"), "needs 1 GPU H100, but it has NVIDIA H200"),
         ("gpu.h100", with_gpus("NVIDIA H100 80GB HBM3"), None),
-        ("gpu.h200", with_gpus("NVIDIA H200", "NVIDIA H200"), None),
         ("g5.12xlarge", with_gpus("NVIDIA A10G"), "needs 4 GPUs A10G, but it has NVIDIA A10G"),
-        ("p4d.24xlarge", with_gpus(*["NVIDIA A100-SXM4-40GB"] * 8), None),
         ("c7i.large", PLAIN, None),
-        ("emu.avx2.s15", PLAIN, None),
-        ("emu.avx2.s15", with_gpus("NVIDIA H200"), None),
         ("emu.avx512.s15", PLAIN, "needs AVX512_CORE, but its CPU offers SSE41, AVX2"),
-        ("emu.avx2.s15", {**PLAIN, "memory_gib": "0"}, None),
         ("emu.sse41.s15", {"cores": "none"}, "needs 0.15 cores, but it has none"),
         ("emu.avx2.1c", {**PLAIN, "cores": "4 | 0.5"}, "needs 1 cores, but it has 0.5"),
-        ("emu.avx2.c25", {**PLAIN, "memory_gib": "24 | x"}, None),
         (
             "emu.avx2.s15",
             {**PLAIN, "instruction_sets": "SSE41 AVX2 | SSE41"},
@@ -193,19 +187,13 @@ def test_a_home_has_node_types_of_its_own(home: Path) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        (OWN, "", "expected a mapping of names to node types, found None"),
         (OWN, "[box]", "expected a mapping of names to node types, found ['box']"),
-        (OWN, "box: [1]", "box: "),
         ("box", "emu.server", "emu.server is the name of a node type of Stepcast; choose another"),
         ("box", "a/b", "node type 'a/b' cannot be part of a path; use up to 100"),
         ("cpu_share", "cpu_shares", "box.cpu_shares: no such key; did you mean cpu_share?"),
         ("bandwidth_mbps: 100, ", "", "box.bandwidth_mbps: missing, and it has no default"),
         ("bandwidth_mbps: 100", "bandwidth_mbps: 0", "box.bandwidth_mbps: "),
-        ("bandwidth_mbps: 100", "bandwidth_mbps: .inf", "box.bandwidth_mbps: "),
         ("cpu_share: 0.5", "cpu_share: .nan", "box.cpu_share: "),
-        ("cpu_share: 0.5", "cpu_share: -1", "box.cpu_share: "),
-        ("usd_per_hour: 0.05", "usd_per_hour: .inf", "box.usd_per_hour: "),
-        ("usd_per_hour: 0.05", "usd_per_hour: cheap", "box.usd_per_hour: "),
     ],
 )
 def test_a_wrong_file_of_a_home_is_one_line(

@@ -73,15 +73,11 @@ def test_files_and_folders_come_as_they_are(tmp_path: Path) -> None:
     [
         (one("../out", 1), "file '..'"),
         (one("/out", 1), "file ''"),
-        (one("a/../../out", 1), "file '..'"),
         (one("-rf", 1), "file '-rf'"),
-        (one("a\nb", 1), "file 'a"),
         (one("/".join("a" * 17), 1), "more than 16 folders deep"),
         (one("link", kind=tarfile.SYMTYPE, link="/etc"), "'link' is neither"),
         (one("link", kind=tarfile.LNKTYPE, link="a"), "'link' is neither"),
         (one("device", kind=tarfile.CHRTYPE), "'device' is neither"),
-        (one("pipe", kind=tarfile.FIFOTYPE), "'pipe' is neither"),
-        (one(".", 1), "'.' cannot be written here: Is a dir"),
         (one("no/parent", 1), "'no/parent' cannot be written here: No such file"),
     ],
 )

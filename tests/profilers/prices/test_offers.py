@@ -114,11 +114,6 @@ def unset(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
 
 
-def no_profile(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Name a profile that is not there."""
-    monkeypatch.setenv("AWS_PROFILE", "nobody")
-
-
 def down(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody listen where the Pricing API is."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", "http://127.0.0.1:9")
@@ -156,11 +151,6 @@ def spot(price: float, zone: str = "us-east-1a") -> Callable[[Aws, pytest.Monkey
     )
 
 
-DEEP = b'{"PriceList": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-EIGHT = (
-    b"<R><instanceTypeSet><item><vCpuInfo><defaultVCpus>eight</defaultVCpus></vCpuInfo></item>"
-    b"</instanceTypeSet></R>"
-)
 NESTED = json.dumps({"PriceList": ["[" * 100_000]}).encode()
 TYPES, SPOT, PRODUCTS = "DescribeInstanceTypes", "DescribeSpotPriceHistory", "GetProducts"
 
@@ -169,30 +159,19 @@ TYPES, SPOT, PRODUCTS = "DescribeInstanceTypes", "DescribeSpotPriceHistory", "Ge
     ("wrong", "kind", "line"),
     [
         (unset, BadInput, "no credentials .*AWS_ACCESS_KEY_ID .*aws configure"),
-        (no_profile, BadInput, "no credentials .*nobody"),
         (refuse(TYPES, 400, "RequestExpired"), BadInput, "the credentials have expired; renew"),
-        (refuse(PRODUCTS, 400, "ExpiredTokenException"), BadInput, "Pricing .* have expired"),
         (refuse(TYPES, 401, "AuthFailure"), BadInput, "does not accept the credentials"),
         (refuse(SPOT, 403, "UnauthorizedOperation"), BadInput, "may not call Describe"),
         (refuse(TYPES, 503, "RequestLimitExceeded"), ProbeFailed, "throttled .* try again later"),
-        (refuse(PRODUCTS, 400, "ThrottlingException"), ProbeFailed, "Pricing .*throttled"),
         (refuse(SPOT, 500, "InternalError"), ProbeFailed, "InternalError: said AWS"),
         (down, ProbeFailed, "AWS .*us-east-1 cannot be reached: .*check the network"),
         (says(TYPES, b"<html>"), ProbeFailed, "no answer that can be understood"),
-        (says(TYPES, EIGHT), ProbeFailed, "understood: invalid literal for int"),
-        (says(PRODUCTS, b'{"PriceList": 5}'), ProbeFailed, "no answer that can be understood"),
-        (says(PRODUCTS, DEEP), ProbeFailed, "no answer that can be understood"),
         (says(PRODUCTS, NESTED), ProbeFailed, "get_products: entry 1 cannot be"),
         (spot(float("nan")), ProbeFailed, "entry 1 cannot be: SpotPrice"),
-        (spot(float("inf")), ProbeFailed, "entry 1 cannot be: SpotPrice"),
-        (spot(-1), ProbeFailed, "SpotPrice: .* greater than 0"),
         (spot(1, "eu-west-1a"), ProbeFailed, "found p3.2xlarge in eu-west-1a"),
         (sells("dimension", pricePerUnit={"CNY": "20"}), ProbeFailed, "USD for Hrs, found CNY"),
-        (sells("dimension", unit="Quantity"), ProbeFailed, "expected a price in USD for Hrs"),
-        (sells("dimension", pricePerUnit={"USD": "0"}), ProbeFailed, "expected a price above 0"),
         (sells("dimension", pricePerUnit={"USD": "NaN"}), ProbeFailed, "entry 1 cannot be"),
         (sells("attributes", tenancy="Dedicated"), ProbeFailed, "asked for tenancy Shared, found"),
-        (sells("attributes", instanceType="\x1b[2J"), ProbeFailed, "entry 1 cannot be"),
     ],
 )
 def test_whatever_goes_wrong_is_one_line(
