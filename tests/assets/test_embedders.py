@@ -13,9 +13,7 @@ from pipelines import dagster_history, execution
 from pipelines.service import embedder_training
 from pipelines.service.checker import Checker
 from profilers.steady import hostlock
-from studies.messages import Progress
 from tests.pipelines.ran import statuses
-from warehouse.records import BadInput
 
 
 @pytest.fixture(autouse=True)
@@ -73,9 +71,3 @@ def test_an_interrupted_run_says_that_it_goes_on(
     monkeypatch.setattr("sys.argv", ["retraining", "pairs", "1"])
     with pytest.raises(SystemExit, match="interrupted; it goes on where it was"):
         embedder_training.main()
-
-
-def test_the_run_is_refused_what_the_function_refuses(home: Path) -> None:
-    with dagster_history.instance(home) as instance, pytest.raises(Exception) as failed:
-        execution.execute_training(instance, "pairs", 0.0, None, Progress())
-    assert isinstance(failed.value.__cause__ or failed.value, BadInput)

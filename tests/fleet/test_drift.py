@@ -78,15 +78,6 @@ def test_faster_is_noted_and_no_alarm_unless_asked_for() -> None:
     assert judged(earlier, fresh, thresholds=both)[watch.TO_SERVER].alarm
 
 
-def test_few_probes_say_nothing() -> None:
-    one = judged(of_links(*[1.0] * 4), of_links(0.1)[0])[watch.TO_SERVER]
-    assert (one.verdict, one.alarm, one.z, one.probes) == ("too_few", False, None, 4)
-
-
-def test_no_history_says_nothing() -> None:
-    assert {one.verdict for one in judged([], of_links(1.0)[0]).values()} == {"too_few"}
-
-
 def test_alarmed_probes_are_no_baseline() -> None:
     history = readings(windows(of_links(*[1.0] * 6, *[0.8] * 20), ["a"] * 26))
     fresh = readings(windows(of_links(0.8), ["a"], first=26))
@@ -137,13 +128,6 @@ def test_nothing_compares_with_probes_of_unknown_hosts() -> None:
     earlier = [{watch.STEP_CPU: [1.0]} for _ in range(9)]
     one = judged(earlier, {watch.STEP_CPU: [2.0], watch.GAUGE_US: [90.0]})[watch.STEP_CPU]
     assert (one.verdict, one.probes) == ("too_few", 0)
-
-
-@given(st.integers(5, 12), st.dictionaries(st.sampled_from(sorted(METRICS)), figures, min_size=1))
-def test_equal_probes_never_alarm(days: int, values: dict[str, float]) -> None:
-    probe = {metric: [value] * 3 for metric, value in values.items()} | {watch.GAUGE_US: [90.0] * 3}
-    found = judged([probe] * days, probe, thresholds=replace(PLAIN, z=1e-6, change=1e-6))
-    assert {one.verdict for one in found.values()} == {"same"}
 
 
 @settings(max_examples=40)

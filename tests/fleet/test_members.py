@@ -10,7 +10,6 @@ from fleet.members import (
     add,
     change,
     member_of,
-    now,
     read_members,
     remove_member,
     write_members,
@@ -86,14 +85,6 @@ def test_an_empty_fleet_says_how_to_add() -> None:
         member_of({}, "emu.x")
 
 
-def test_probes_are_kept_in_the_order_in_which_they_run() -> None:
-    assert member(probes=("tf_trace", "links", "links")).probes == ("links", "tf_trace")
-
-
-def test_networks_are_named_once() -> None:
-    assert member(networks=("vgg11", "alexnet", "vgg11")).networks == ("vgg11", "alexnet")
-
-
 @pytest.mark.parametrize(
     ("probe", "hint"),
     [
@@ -151,7 +142,3 @@ def test_a_hostile_file_is_one_line(hostile: bytes, tmp_path: Path) -> None:
         read_members(tmp_path)
     assert str(tmp_path / FLEET_MEMBERS) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_time_is_utc() -> None:
-    assert str(now().tzinfo) == "UTC"

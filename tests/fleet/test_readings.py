@@ -63,8 +63,3 @@ def test_what_is_no_figure_is_refused(value: float) -> None:
     strange = windows([{watch.MEMORY: [5e9, value]}], ["a"])
     with pytest.raises(BadInput, match="run probe-0: expected watch_memory_Bps to be a positive"):
         readings(strange)
-
-
-def test_missing_columns_are_named() -> None:
-    with pytest.raises(BadInput, match="no boot"):
-        readings(windows([{watch.MEMORY: [5e9]}], ["a"]).drop("boot"))

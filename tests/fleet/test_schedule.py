@@ -12,11 +12,9 @@ from fleet.members import Every, Member
 from fleet.schedule import (
     VISITS_A_MONTH,
     last_probe,
-    month_of,
     next_period_start,
     period_start,
     probes,
-    spent_s,
     visits,
     watches,
 )
@@ -200,13 +198,6 @@ def test_what_a_visit_takes_is_what_the_last_one_took() -> None:
     assert half.expected_s == 180, "not what a visit took that was interrupted"
 
 
-def test_seconds_are_counted_from_a_time_on() -> None:
-    runs = [*visited(WEEKLY, BEFORE), *visited(WEEKLY, SUNDAY, 2, each_s=100)]
-    assert spent_s(runs, BEFORE) == 480
-    assert visits(WEEKLY, runs).spent_s(SUNDAY + timedelta(seconds=100)) == 200
-    assert spent_s(runs, NOW) == 0
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -283,11 +274,6 @@ def test_now_is_between_the_beginning_and_the_next_one(
 def test_weeks_begin_on_sundays_and_months_on_their_first(at: str, now: datetime) -> None:
     assert f"{period_start('week', at, now):%A %H:%M}" == f"Sunday {at}"
     assert f"{period_start('month', at, now):%d %H:%M}" == f"01 {at}"
-
-
-@given(moments)
-def test_a_month_is_that_of_the_date(now: datetime) -> None:
-    assert f"{month_of(now):%Y-%m-%d %H:%M:%S.%f}" == f"{now:%Y-%m}-01 00:00:00.000000"
 
 
 @pytest.mark.parametrize("every", CADENCES)

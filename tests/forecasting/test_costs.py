@@ -71,8 +71,3 @@ def test_a_million_samples_take_their_steps() -> None:
     )
     # A step of (8 + 2 x 4) x 2 samples in half a second: 15,625 s.
     assert usd_per_million_samples(rings(), "step_time_s", 0.5, 3.6) == pytest.approx(15.625)
-
-
-def test_what_gets_nothing_done_has_no_cost() -> None:
-    assert usd_per_million_samples(servers(), "throughput_steps_per_s", 0.0, 3.6) is None
-    assert usd_per_million_samples(servers(), "bus_bandwidth_Bps", 1.0, 3.6) is None

@@ -10,7 +10,7 @@ from forecasting.evaluation import PaperEvaluation, evaluate, evaluate_papers
 from forecasting.findings.srift import SriftFindings
 from studies.rounds import Round
 from tests.reference import REFERENCE, first_round
-from tests.synthetic import CAPTURING, STUDY
+from tests.synthetic import STUDY
 from warehouse.sets import copy_kept_runs
 from warehouse.warehouse import Warehouse
 
@@ -59,15 +59,6 @@ def test_a_round_of_traces_is_about_traces(evaluation: Callable[[str], PaperEval
     assert found.async_sgd.http2 is None
     assert not found.async_sgd.overheads
     assert not found.async_sgd.windows
-
-
-@pytest.mark.exhaustive
-def test_captures_are_in_it_if_packets_were_captured(
-    evaluation: Callable[[str], PaperEvaluation],
-) -> None:
-    captures = evaluation(CAPTURING).async_sgd
-    assert captures.http2 is not None and captures.http2.step is not None
-    assert len(captures.windows) == captures.end_times.height == captures.orders.height == 2
 
 
 def test_a_round_of_all_reduces_is_about_all_reduces(home: Path) -> None:

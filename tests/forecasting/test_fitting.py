@@ -21,7 +21,7 @@ from studies.messages import Progress
 from studies.plan import prediction_name
 from studies.rounds import Round, open_round
 from studies.study import read_study
-from tests.synthetic import FORECASTERS, MIXED, STUDY, PaperProbes, profiled, write_study
+from tests.synthetic import MIXED, STUDY, PaperProbes, profiled, write_study
 from warehouse.inputs import Input, Refusal
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, Scenario
@@ -65,13 +65,6 @@ def test_a_fit_names_the_runs_and_rows_it_saw(round_: Round, warehouse: Warehous
             assert [probes_of[run_id] for run_id in fit.record.run_ids] == probes
             assert fit.record.row_count > len(probes)
             assert fit.record.host_id == host_id()
-
-
-def test_a_fit_is_the_same_fit_again(round_: Round, warehouse: Warehouse) -> None:
-    for system in FORECASTERS:
-        first, second = (fit_curves(system, round_, warehouse, Progress()) for _ in range(2))
-        assert [one.record.fit_id for one in first] == [one.record.fit_id for one in second]
-        assert len({one.record.fit_id for one in first}) == 2
 
 
 def test_without_a_profile_there_is_no_fit(study_file: Path, warehouse: Warehouse) -> None:
@@ -199,18 +192,6 @@ def test_a_system_that_cannot_be_fitted_is_left_out(
     assert all("lin is left out for" in one and "its packets were lost" in one for one in told)
 
 
-@pytest.mark.parametrize("system", [ASYNC_SGD, LINEAR], ids=["async_sgd", "linear"])
-def test_every_system_is_left_out_where_it_cannot_be_fitted(
-    system: System, round_: Round, warehouse: Warehouse
-) -> None:
-    """What only it would have forecast is not measured then."""
-    left_out = replace(system, fit=unfit)
-    assert fit_curves(left_out, round_, warehouse, Progress()) == []
-    assert predict_missing(left_out, round_, warehouse, Progress()).is_empty()
-    with pytest.raises(BadInput, match="the ledger has no prediction of it"):
-        check_predicted(round_, ledger(warehouse))
-
-
 def test_a_system_is_left_out_only_of_the_curves_that_it_cannot_be_fitted_to(
     round_: Round, warehouse: Warehouse
 ) -> None:
@@ -307,27 +288,6 @@ def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
     assert read_only(warehouse.home, "SELECT * FROM report.leaderboard").is_empty()
 
 
-def test_only_the_first_of_many_refused_scenarios_are_named(
-    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    curves = (
-        round_.study.curves[0].model_copy(update={"workers": tuple(range(1, 41))}),
-        *round_.study.curves[1:],
-    )
-    many = replace(round_, study=round_.study.with_curves(curves))
-    told: list[str] = []
-    monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
-    silent = replace(LINEAR, inputs=never)
-    predict_missing(silent, many, warehouse, Progress())
-    (line,) = told
-    first, second, third = (scenario.label for scenario in curves[0].scenarios("loopback")[:3])
-    others = sum(len(curve.workers) for curve in curves) - 3
-    assert line == (
-        f"linear does not predict {first}; {second}; {third} and {others} more: "
-        "it never says anything"
-    )
-
-
 def test_curves_of_which_nothing_is_predicted_need_no_fit(
     study_file: Path, warehouse: Warehouse
 ) -> None:
@@ -335,14 +295,6 @@ def test_curves_of_which_nothing_is_predicted_need_no_fit(
     silent = replace(LINEAR, inputs=never)
     assert fit_curves(silent, empty, warehouse, Progress()) == []
     assert predict_missing(silent, empty, warehouse, Progress()).is_empty()
-
-
-def test_predictions_cannot_be_recorded_without_their_fit(
-    round_: Round, warehouse: Warehouse
-) -> None:
-    with pytest.raises(BadInput, match="which is not recorded"):
-        predict_missing(LINEAR, round_, warehouse, Progress())
-    assert read_only(warehouse.home, "SELECT * FROM pred.ledger").is_empty()
 
 
 def landed_study(text: str, folder: Path, warehouse: Warehouse) -> Round:

@@ -18,7 +18,7 @@ from forecasting.packet_captures import (
 )
 from forecasting.simulations import FittedModels
 from studies.rounds import Round
-from tests.synthetic import LINK_BPS, MIXED, WINDOW_BYTES
+from tests.synthetic import MIXED, WINDOW_BYTES
 
 
 def test_profiles_without_captures_are_left_out(round_: Round, landing: Path) -> None:
@@ -26,15 +26,6 @@ def test_profiles_without_captures_are_left_out(round_: Round, landing: Path) ->
     for none in (behaviours([]), end_time_errors([]), kept_orders([])):
         assert none.is_empty()
     assert overhead_lines([]) == {}
-
-
-def test_profiles_come_in_the_order_of_the_study(captured: list[CapturedProfile]) -> None:
-    assert [one.title for one in captured] == [
-        "small_cnn 16px b4, unshaped",
-        "alexnet 64px b4, unshaped",
-    ]
-    assert captured[0].directions == ["downlink", "uplink"]
-    assert captured[0].speed_Bps == {"downlink": LINK_BPS, "uplink": LINK_BPS}
 
 
 def test_profiles_whose_links_were_not_probed_are_left_out(

@@ -13,7 +13,6 @@ from forecasting.results import (
     Summary,
     by_system,
     curves,
-    distinct_parts,
     forecasts,
     headline_filter,
     outcome,
@@ -127,13 +126,6 @@ def test_the_summary_is_of_scenarios_with_several_workers(round_: Round) -> None
     )
 
 
-def test_no_baseline_is_named_where_none_was_judged(round_: Round) -> None:
-    without = judged(round_, {1: -4.0, 3: 8.0}).filter(pl.col("system") == "async_sgd")
-    found = summary(outcome(round_, without))
-    assert opening(4, found, "linear scaling").endswith("forecasts are off by 6.0 % in the mean.")
-    assert headline(found, "linear scaling").endswith("noise floor 2.0 % (n = 1).")
-
-
 def test_a_busy_host_s_scenarios_are_left_out_of_the_summary(round_: Round) -> None:
     several = judged(round_, {1: -4.0, 3: 8.0})
     first = several["scenario_id"][0]
@@ -141,16 +133,6 @@ def test_a_busy_host_s_scenarios_are_left_out_of_the_summary(round_: Round) -> N
     found = summary(outcome(round_, busy))
     assert (found.n, found.busy_n, found.error) == (1, 1, 8.0)
     assert headline(found, "linear scaling").endswith(" Not counted, the host being busy: 1.")
-
-
-def test_without_judged_scenarios_there_is_no_figure(round_: Round) -> None:
-    nothing = summary(outcome(round_, judged(round_, {0: 1.0})))
-    assert nothing == Summary(
-        n=0, busy_n=0, error=None, linear_error=None, noise_floor=None, noise_n=0
-    )
-    assert (
-        headline(nothing, "linear scaling") == "No scenario with 2 or more workers has been judged."
-    )
 
 
 def test_systems_stand_beside_each_other_by_network(round_: Round) -> None:
@@ -194,18 +176,6 @@ def test_jobs_that_differ_in_nodes_alone_are_told_apart_by_them(tmp_path: Path) 
     ]
     alone = read_study(write_study(tmp_path, DDP))
     assert titles(alone, "emulated")[0] == curve
-
-
-def test_titles_lose_what_all_have() -> None:
-    alike = ["vgg11 32px b4, 500 Mb/s, all-reduce", "vgg11 32px b12, 500 Mb/s, all-reduce"]
-    assert distinct_parts([*alike, "vgg11 32px b4, 100 Mb/s, all-reduce"]) == [
-        "vgg11 32px b4, 500 Mb/s",
-        "vgg11 32px b12, 500 Mb/s",
-        "vgg11 32px b4, 100 Mb/s",
-    ]
-    assert distinct_parts(alike) == ["vgg11 32px b4", "vgg11 32px b12"]
-    assert distinct_parts(alike[:1]) == alike[:1]
-    assert distinct_parts([]) == []
 
 
 def test_where_every_scenario_has_one_worker_all_count(round_: Round) -> None:

@@ -46,10 +46,6 @@ def test_halved_transfers_halve_the_utilisation_too() -> None:
     assert throughput(model, 1, 4, 10) == pytest.approx(expected)
 
 
-def test_a_link_is_never_more_than_busy() -> None:
-    assert fitted(0.1).parameters.utilisation == 1
-
-
 def test_the_cost_of_tracing_is_taken_off_the_computation() -> None:
     assert fitted(untraced_us=600_000).parameters.compute_s == pytest.approx(0.2)
     assert fitted(untraced_us=100_000).parameters.compute_s == pytest.approx(0.15)

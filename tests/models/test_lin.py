@@ -40,12 +40,6 @@ def test_balanced_queues_have_a_closed_form(customers: int) -> None:
     assert mva([0.5] * 3, 0.0, customers) == pytest.approx(customers / (0.5 * (customers + 2)))
 
 
-def test_two_customers_of_a_queue_and_a_delay() -> None:
-    # One: 1 / (1 + 1), on average half a customer in the queue. Two: 2 / (1 + 1 * 1.5).
-    assert mva([1.0], 1.0, 1) == 0.5
-    assert mva([1.0], 1.0, 2) == pytest.approx(0.8)
-
-
 @given(demands_s=DEMANDS, delay_s=st.floats(0, 10), customers=st.integers(1, 30))
 def test_throughput_grows_within_its_bounds(
     demands_s: list[float], delay_s: float, customers: int

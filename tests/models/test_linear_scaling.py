@@ -34,12 +34,6 @@ def test_like_workers_do_as_much_whether_they_wait_or_not(workers: int, alone_s:
     assert steps_per_s([(workers, alone_s)]) == pytest.approx(workers / step_time_s([alone_s]))
 
 
-@given(st.lists(st.tuples(st.integers(1, 9), SECONDS), min_size=1))
-def test_waiting_is_never_faster(workers: list[tuple[int, float]]) -> None:
-    waited = sum(count for count, _ in workers) / step_time_s(alone_s for _, alone_s in workers)
-    assert waited <= steps_per_s(workers) * (1 + 1e-9)
-
-
 def test_rates_of_rows() -> None:
     rows = pl.DataFrame({"rate": [6.0, 8.0], "workers": [2, 4]})
     rate, workers = pl.col("rate"), pl.col("workers")
@@ -77,12 +71,6 @@ def test_the_metric_of_the_whole_run_goes_before_its_windows() -> None:
     for step_times_s in ((0.5, 9.0, 9.0), (None, 0.25, 0.75)):
         (profiled,) = fitted(*step_times_s).parameters.profiled
         assert profiled.step_time_s == 0.5
-
-
-@pytest.mark.parametrize("step_time_s", [0.0, -1.0, None])
-def test_no_step_time(step_time_s: float | None) -> None:
-    with pytest.raises(BadInput, match="step_time_s"):
-        fitted(step_time_s)
 
 
 def test_another_link_is_refused() -> None:

@@ -56,19 +56,6 @@ def test_one_child_extracts_several(children: list[list[str]]) -> None:
     assert len(children) == 1
 
 
-@pytest.mark.exhaustive
-def test_the_newest_are_kept(children: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extraction, "_KEPT", 2)
-    monkeypatch.setattr(extraction, "_TOGETHER", 2)
-    wanted = [("small_cnn", size, 32) for size in (1, 2, 3)]
-    assert [one.batch_size for one in step_graphs(wanted, "pytorch").values()] == [1, 2, 3]
-    assert len(children) == 2
-    step_graphs(wanted[1:], "pytorch")
-    assert len(children) == 2
-    step_graphs(wanted[:1], "pytorch")
-    assert len(children) == 3
-
-
 def made_up(dnn: str, image_size: int) -> PrimitiveGraph:
     """Return a graph of one node."""
     return PrimitiveGraph(dnn, image_size, (Primitive("input"),), (), 0)
@@ -222,12 +209,6 @@ def test_graphs_of_other_code_are_not_read_and_go(
     assert [path.name for path in folder.iterdir()] == ["of-other-code"]
 
 
-def test_a_release_of_a_framework_is_in_the_digest(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = digest()
-    monkeypatch.setattr("importlib.metadata.version", lambda name: "another")
-    assert digest.__wrapped__() != before
-
-
 def test_a_damaged_graph_is_none(folder: Path) -> None:
     keep("graph", "{}")
     (file,) = (folder / digest()).iterdir()
@@ -245,13 +226,6 @@ def test_a_graph_that_says_something_else_is_extracted_again(
     _forget(monkeypatch)
     assert primitive_graphs(KEYS[:1]) == found
     assert len(children_kept) == 2
-
-
-def test_no_more_are_kept_than_the_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_graphs, "_MOST_GRAPHS", 2)
-    for number in range(4):
-        keep(f"graph-{number}", "{}")
-    assert [kept(f"graph-{number}") for number in range(4)] == [{}, {}, None, None]
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:

@@ -124,19 +124,6 @@ def test_a_users_model_has_the_steps_that_were_traced() -> None:
         gpu_steps([key._replace(batch_size=8)])
 
 
-def test_fields_that_are_no_step() -> None:
-    with pytest.raises(ValueError, match="no step of a GPU"):
-        GpuStep.of({"operators": [], "order": []})
-
-
-def test_too_many_operators() -> None:
-    with (
-        FakeTensorMode(),
-        pytest.raises(ValueError, match="more than 5 operators; a loop over a seq"),
-    ):
-        trace_step(_Block(), torch.randn(2, 16, 64), torch.zeros(2, 64).long(), most=5)
-
-
 class _Recurrent(torch.nn.Module):
     def __init__(self, kind: Any, **options: Any) -> None:
         super().__init__()

@@ -109,27 +109,6 @@ def test_what_the_step_does_not_need_is_left_out(graph: Any) -> None:
     assert json.loads(product.outputs) == [[2, 2]]
 
 
-def test_batches_scale_sizes_not_counts(graph: Any) -> None:
-    small, large = (operation_graph("squeezenet", size, 48) for size in (2, 4))
-    assert small.parameter_count == large.parameter_count
-    assert Counter(o.type for o in small.operations) == Counter(o.type for o in large.operations)
-    sizes = [
-        {
-            operation.name: operation.input_bytes
-            for operation in graph.operations
-            if operation.type == "ReluGrad"
-        }
-        for graph in (small, large)
-    ]
-    assert sizes[0]
-    assert {name: 2 * size for name, size in sizes[0].items()} == sizes[1]
-
-
-def test_an_unknown_network_is_refused(graph: Any) -> None:
-    with pytest.raises(networks.UnknownNetwork):
-        operation_graph("resnet51", 1, 64)
-
-
 @pytest.mark.parametrize(
     ("found", "expected"),
     [

@@ -120,8 +120,3 @@ def test_operators_that_run_are_timed_each_by_itself() -> None:
     assert sum(times_us) < took_us
     assert timed_operators(module, images, labels)[0] == found
     assert all(parameter.grad is None for parameter in module.parameters())
-
-
-def test_an_unknown_network_is_refused() -> None:
-    with pytest.raises(networks.UnknownNetwork):
-        pytorch_graph("resnet_18", 2, 64)

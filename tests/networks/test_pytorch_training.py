@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import networks
-from networks.catalogue import LIBRARY
 from tests.exhaustive import exhaustive
 
 PUBLISHED = {
@@ -50,10 +49,6 @@ def test_small_images_make_small_dense_layers() -> None:
     assert parameters("vgg11", 32) < parameters("vgg11", 64)
 
 
-def test_every_network_is_either_published_or_ours() -> None:
-    assert {"small_cnn", *PUBLISHED} == set(networks.names("pytorch")) - LIBRARY.keys()
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -73,10 +68,3 @@ def test_a_single_smallest_image_trains_every_parameter(name: str) -> None:
         parameter.grad is not None and parameter.grad.isfinite().all()
         for parameter in network.parameters()
     )
-
-
-def test_an_unknown_network_and_a_small_image_are_refused() -> None:
-    with pytest.raises(networks.UnknownNetwork, match="the closest are resnet50"):
-        networks.build_pytorch("resnet51", 64)
-    with pytest.raises(ValueError, match="at least 33 pixels a side, found 32"):
-        networks.build_pytorch("resnet18", 32)

@@ -50,10 +50,3 @@ def test_the_checkouts_own_settings_name_the_default_home(
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     with DagsterInstance.get() as instance:
         assert [run.run_id for run in instance.get_runs()] == [run_id]
-
-
-def test_unchanged_settings_are_not_written_again(home: Path) -> None:
-    dagster_history.prepare(home)
-    before = (home / "dagster.yaml").stat().st_ino
-    dagster_history.prepare(home)
-    assert (home / "dagster.yaml").stat().st_ino == before

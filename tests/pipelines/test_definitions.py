@@ -80,10 +80,6 @@ def asked_by(study: Study, system: str) -> Iterator[Input]:
                 yield from rests
 
 
-def test_definitions_are_loadable() -> None:
-    Definitions.validate_loadable(committed())
-
-
 def test_the_lineage_is_what_it_was() -> None:
     """`python -m tests.pipelines.lineage --write` writes it anew."""
     now, was = lineage.lineage(committed()), lineage.read()
@@ -118,21 +114,6 @@ def test_every_asset_describes_itself(study: Study) -> None:
         # What disturbs measuring, or opens the database, waits for what does so already.
         pool = committed().resolve_assets_def(spec.key).op.pool
         assert pool == ("measuring_host" if group in MEASURING else "warehouse")
-
-
-def test_every_asset_of_the_fleet_describes_itself_and_is_of_a_node_type() -> None:
-    ours = {spec.key.path[-1]: spec for spec in listed() if spec.key.path[0] == "fleet"}
-    assert ours.keys() == {*PROBES, "condition", "loaded", "forecasts", "checks"} - {"watch"}
-    for noun, spec in ours.items():
-        assert spec.group_name == "fleet"
-        assert spec.partitions_def == TYPES
-        assert spec.description
-        assert "\n" not in spec.description
-        assert spec.description.endswith(".")
-        assert spec.owners == ["team:stepcast"]
-        assert spec.automation_condition is None, "measuring costs"
-        pool = committed().resolve_assets_def(spec.key).op.pool
-        assert pool == ("warehouse" if noun in {"forecasts", "checks"} else "measuring_host")
 
 
 def test_every_asset_names_a_table_that_is_there(home: Path) -> None:
@@ -273,10 +254,6 @@ def test_the_sensor_is_off_until_somebody_wants_it() -> None:
     assert committed().resolve_assets_def(spec.key).op.pool == "warehouse"
 
 
-def test_what_has_no_job_has_no_schedule(study_file: Path) -> None:
-    assert list(made(study_file).schedules or ()) == []
-
-
 @pytest.fixture
 def warnings() -> Iterator[list[str]]:
     """Return what is warned of, also where Dagster has told its logger to keep to itself."""
@@ -366,25 +343,6 @@ def test_names_that_dagster_does_not_permit_are_changed_for_it(
     assert jobs(made(study, other)) == {"my_study_2"}
     (warning,) = warnings
     assert "has the name of another, my_study_2" in warning
-
-
-@pytest.mark.exhaustive
-def test_further_studies_are_named_by_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(STUDIES, raising=False)
-    assert list(study_files()) == COMMITTED
-    monkeypatch.setenv(STUDIES, "")
-    assert list(study_files()) == COMMITTED
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    mine, file = write_study(folder), tmp_path / "single.yaml"
-    (folder / "notes.txt").write_text("no study")
-    monkeypatch.setenv(STUDIES, f"{file}:{folder}")
-    assert list(study_files()) == [*COMMITTED, file, mine]
-    file.write_text(STUDY.replace("name: paper", "name: single"))
-    found = made(*study_files())
-    assert jobs(found) == {*jobs(made(*COMMITTED)), "paper", "single"}
 
 
 def test_a_home_shows_the_studies_that_have_run_there(

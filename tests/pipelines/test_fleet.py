@@ -21,7 +21,7 @@ from dagster._core.remote_origin import (
 from dagster._core.test_utils import create_run_for_test
 
 from assets.fleet import MEASURES, PROFILES, TYPES, WATCHES, key
-from fleet.members import Member, change, read_members, write_members
+from fleet.members import Member, change, write_members
 from pipelines import dagster_history, fleet
 from pipelines.definitions import defs
 from profilers.steady import hostlock
@@ -242,22 +242,7 @@ def test_members_are_the_partitions(home: Path, instance: DagsterInstance) -> No
     assert partitions(instance) == []
 
 
-def test_partitions_are_kept_without_the_sensor_too(home: Path, instance: DagsterInstance) -> None:
-    join(home, member(), member(OTHER))
-    fleet.keep_partitions(instance, read_members(home))
-    assert set(instance.get_dynamic_partitions(str(TYPES.name))) == {NODE_TYPE, OTHER}
-    fleet.keep_partitions(instance, {})
-    assert instance.get_dynamic_partitions(str(TYPES.name)) == []
-
-
 def test_a_wrong_list_of_members_fails_the_tick(home: Path, instance: DagsterInstance) -> None:
     (home / FLEET_MEMBERS).write_text("[emu.x]")
     with pytest.raises(BadInput, match="expected a mapping of node types"):
         tick(instance)
-
-
-def test_the_sensor_is_off_until_somebody_wants_it() -> None:
-    found = defs.resolve_sensor_def(fleet.SENSOR)
-    assert found.default_status.value == "STOPPED"
-    assert found.description
-    assert {job.name for job in found.jobs} == {PROFILES, WATCHES}

@@ -118,37 +118,6 @@ NCCL += "gpu,size_B,count,dtype,redop,oop_time_us,oop_algbw_GBs,oop_busbw_GBs,ip
 NCCL += "ip_algbw_GBs,ip_busbw_GBs,ranks_inferred_if_allreduce\n"
 
 
-@pytest.mark.exhaustive
-def test_each_number_of_nodes_is_forecast_from_the_others(tmp_path: Path) -> None:
-    """20 GB/s and 1 µs a hop of a ring; out of place takes 2 % longer."""
-    data = tmp_path / "data"
-    data.mkdir()
-    lines = []
-    for nodes in (2, 8, 256):
-        for size_bytes in (8, 512, 2048, 2**20, 2**22, 2**24, 2**26):
-            ranks = 4 * nodes
-            us = 2 * (ranks - 1) * (1 + size_bytes / ranks / 20e3)
-            lines.append(
-                f"ALCF polaris,r,c,p,1,all_reduce,{nodes}.0,4.0,{ranks}.0,,env1,A100,{size_bytes},"
-                f"1,float,sum,{1.02 * us},0,0,{us},0,0,\n"
-            )
-    (data / "allreduce_nccl_tests.csv").write_text(NCCL + "".join(lines))
-    said, accuracy = judged(data, tmp_path / "home")
-    assert sum("srift_allreduce saw 28 rows and forecasts" in line for line in said) == 3
-    assert accuracy.height == 3 * 7 * 4
-    assert set(accuracy["study"]) == {
-        "allreduce_nccl_tests_2_nodes",
-        "allreduce_nccl_tests_8_nodes",
-        "allreduce_nccl_tests_256_nodes",
-    }
-    alpha_beta = accuracy.filter(system="allreduce_alpha_beta")
-    assert alpha_beta["ape_percent"].max() == pytest.approx(0, abs=1.1)
-    # 1.02 for 1, and 1 for 1.02.
-    assert accuracy["noise_floor_percent"].to_list() == pytest.approx(
-        [(2 + 100 / 51) / 2] * accuracy.height
-    )
-
-
 def test_a_name_is_of_a_whole_system_or_of_its_own(tmp_path: Path) -> None:
     """Exchanges of imagenet are twice, of bert four times cifar10's: a polish finds them."""
     data = tmp_path / "data"
@@ -171,38 +140,3 @@ def test_a_name_is_of_a_whole_system_or_of_its_own(tmp_path: Path) -> None:
     entered = {contender.system for public in PUBLIC_SETS for contender in public.contenders}
     whole = {one.name for one in SYSTEMS if not one.name.startswith("linear")}
     assert entered & whole == {"lin", "cynthia"}
-
-
-@pytest.mark.exhaustive
-def test_steps_are_forecast_from_sums_of_operations_of_other_families(tmp_path: Path) -> None:
-    """The file of a project's folder; traces that clocks slowed down are no part of it."""
-    data = tmp_path / "data"
-    (data / "neusight").mkdir(parents=True)
-    head = "device,model,model_family,mode,sequence_length,batch_size,options,gpus,trace,"
-    head += "operations_in_step,operations_forward_ms,operations_backward_ms,"
-    head += "bookkeeping_forward_ms,e2e_ms\n"
-    models = (("bert_large", "BERT"), ("gpt2_large", "GPT-2"), ("opt_13", "OPT"))
-    rows = [
-        f"{device},{dnn},{family},inf,512,{batch},,1,{trace},1000,{100 * batch + 4},,4,{step_ms}\n"
-        for device in ("P100", "NVIDIA_A100-PCIE-40GB")
-        for dnn, family in models
-        for batch, trace in ((1, "present"), (2, "present"), (4, "missing"))
-        for step_ms in (90 * batch,)
-    ]
-    (data / "neusight" / "steps.csv").write_text(head + "".join(rows))
-    lines, accuracy = judged(data, tmp_path / "home")
-    assert any("operations_sum saw 6 rows and forecasts step_time_s of 2 of 2" in x for x in lines)
-    assert set(accuracy["study"]) == {
-        "neusight_steps_bert",
-        "neusight_steps_gpt_2",
-        "neusight_steps_opt",
-    }
-    # On the A100, OPT alone is kept, so that nothing is there to see of its device.
-    labels = [json.loads(text) for text in accuracy["label"]]
-    assert {label["node_type"] for label in labels} == {"P100"}
-    assert {label["trace"] for label in labels} == {"present"}
-    alone = accuracy.filter(system="operations_sum")
-    # 100 ms a batch for 90.
-    assert alone["error_percent"].to_list() == pytest.approx([100 / 9] * 6)
-    others = accuracy.filter(pl.col("system") != "operations_sum")
-    assert others["system"].n_unique() == 2 and others.height == 12

@@ -59,13 +59,3 @@ def test_a_due_schedule_queues_the_job_of_its_study(
         assert jobs <= found <= jobs | {"prices"}
         assert {run.status for run in runs} == {DagsterRunStatus.QUEUED}
         assert all(run.tags["dagster/schedule_name"] for run in runs)
-
-
-@pytest.mark.exhaustive
-def test_the_demo_is_scheduled_where_nothing_has_run(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
-    with dagster_history.instance(home) as instance:
-        tick(instance, datetime.now(UTC) + timedelta(days=8))
-        assert {run.job_name for run in instance.get_runs()} == {"demo", "reap", "prices"}

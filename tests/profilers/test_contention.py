@@ -9,7 +9,7 @@ from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.contention import probe as contention
 from profilers.probe import ProbeResult, RunContext
-from warehouse.records import Backend, BadInput
+from warehouse.records import Backend
 
 SERVER, WORKERS = node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 2)
 LINK_MBPS = 100
@@ -49,13 +49,3 @@ def shared_mbps(rows: pl.DataFrame) -> list[float]:
     together = each.group_by("direction").agg(pl.sum("mbps")).sort("direction")
     assert together["direction"].to_list() == ["downlink", "uplink"]
     return list(together["mbps"])
-
-
-def test_a_single_flow_shares_nothing(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"needs two flows or more, found \[1\]; add 2"):
-        probed(tmp_path, (1,), backend="loopback")
-
-
-def test_flows_need_workers(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="4 flows need as many workers; the cluster has 2"):
-        probed(tmp_path, (2, 4), backend="loopback")

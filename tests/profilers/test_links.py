@@ -39,12 +39,6 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[float]
     return probed
 
 
-def test_each_flow_is_a_row(measure: Callable[[float], Any]) -> None:
-    table = measure(60).tables["link"]
-    assert table.height == 2 * (1 + 2)
-    assert set(table["bandwidth_Bps"]) == {7.5e6}
-
-
 def test_a_host_too_slow_for_its_links_is_no_measurement(measure: Callable[[float], Any]) -> None:
     with pytest.raises(ProbeFailed, match=r"1 flow\(s\): 40 Mb/s on links shaped to 100, while"):
         measure(40)

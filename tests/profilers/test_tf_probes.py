@@ -122,31 +122,6 @@ def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: P
         assert sum(rates) / 2 == pytest.approx(counted, rel=0.3)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.cluster
-def test_workers_of_two_node_types_train_each_at_its_own_pace(alone: None, tmp_path: Path) -> None:
-    fast, slow = (node_group("worker", f"emu.native.c{share}", 1) for share in (25, 15))
-    load = TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=64)
-    nodes = fast, slow, scenario(2).nodes[1]
-    mixed = scenario(2).model_copy(update={"workload": load, "nodes": nodes})
-    with open_cluster("emulated", mixed.nodes, LINK_MBPS) as cluster:
-        (result,) = tf_throughput.measure(
-            cluster, [mixed], context(tmp_path, "measurement"), Windows(2, 3)
-        )
-    assert result.run.status == "ok", result.run.error
-    measured = result.tables["step"].drop_nulls("window")
-    steps = dict(measured.group_by("worker").len().iter_rows())
-    # Workers are numbered group by group; computing takes longest, and they have 5 to 3 of a core.
-    assert steps[0] > 1.2 * steps[1] > 0
-    (rate,) = (
-        result.tables["sample"]
-        .filter(metric="throughput_steps_per_s")
-        .select(pl.col("value").mean())
-        .row(0)
-    )
-    assert rate == pytest.approx(measured.height / (2 * 3), rel=0.3)
-
-
 @pytest.mark.cluster
 def test_a_worker_that_dies_is_told_with_its_words(alone: None) -> None:
     one = scenario(1)

@@ -1,7 +1,5 @@
 """Overheads that are known come out as a line."""
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +19,6 @@ from reports import async_sgd, plots
 from studies.rounds import Round
 from tests.reports.pages import Balanced, cells, headings
 from tests.reports.test_report import results
-from tests.synthetic import MIXED
-
-
-def test_nothing_captured_is_no_section() -> None:
-    assert async_sgd.overhead_section(overheads([])) == ""
 
 
 def test_overhead_has_a_line_and_a_figure_for_each_role(captured: list[CapturedProfile]) -> None:
@@ -65,15 +58,6 @@ def test_overhead_is_summed_up_by_size() -> None:
     assert np.asarray(line.get_xydata()) == pytest.approx(np.array([[0, 2], [3, 5]]))
 
 
-def test_windows_last_until_all_have_ended() -> None:
-    short = pl.DataFrame({"seconds": [0.0], "window_bytes": [2**22]})
-    long = pl.DataFrame({"seconds": [0.0, 5.0], "window_bytes": [2**22, 2**24]})
-    (axes,) = async_sgd.windows_plot({"a": short, "b": long}).axes
-    short_line, long_line = (np.asarray(line.get_data()).tolist() for line in axes.lines)
-    assert short_line == [[0, 5], [4, 4]]
-    assert long_line == [[0, 5, 5], [4, 16, 16]]
-
-
 def test_suspended_streams_stand_out() -> None:
     (axes,) = async_sgd.multiplexing_plot(PIECES).axes
     svg = plots.to_svg(axes.figure)  # type: ignore[arg-type]
@@ -111,26 +95,6 @@ def test_throughput_out_of_the_barrier_is_of_the_most_workers(round_: Round, lan
     assert Balanced(html).open == []
 
 
-def test_mixed_workers_are_simulated_from_all_their_profiles(
-    landed_round: Callable[[str], Round], landing: Path
-) -> None:
-    round_ = landed_round(MIXED)
-    models = FittedModels(round_, landing)
-    html = async_sgd.convergence_section(found(round_, landing, models))
-    assert "start, small_cnn 16px b4, unshaped, W=2 (1 emu.native.c15 + 1 emu.native.c25)" in html
-
-
-def test_without_a_profile_there_is_nothing_to_compare(round_: Round, landing: Path) -> None:
-    measured = tuple(run for run in round_.runs if run.probe != "tf_trace")
-    nothing = FittedModels(replace(round_, runs=measured), landing)
-    assert found(round_, landing, nothing) is None
-    assert async_sgd.convergence_section(None) == ""
-
-
-def test_nothing_captured_is_no_section_of_end_times() -> None:
-    assert async_sgd.END_TIMES.html(end_time_errors([])) == ""
-
-
 def test_each_network_has_a_row(captured: list[CapturedProfile]) -> None:
     assert cells(async_sgd.END_TIMES.html(end_time_errors(captured)))[1] == [
         "small_cnn",
@@ -153,10 +117,6 @@ def test_variables_are_divided_among_servers(round_: Round, landing: Path) -> No
     html = async_sgd.servers_section(placed(round_, landing, FittedModels(round_, landing)))
     assert cells(html)[1] == ["small_cnn", "1", "2", "round robin", "0.40 MB", "100.0 %"]
     assert len(cells(html)) == 9
-
-
-def test_without_captures_the_window_is_not_known() -> None:
-    assert async_sgd.windows_section(sensitivities([], {})) == ""
 
 
 def test_sensitivity_names_the_announced_window(

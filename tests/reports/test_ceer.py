@@ -153,11 +153,3 @@ def test_the_reference_is_shown(reference: Round) -> None:
     )
     assert "nan" not in html
     assert len(lines(ceer.CHOICES.html(chosen(found)))) == 4 * len(found.unseen)
-
-
-def test_every_node_type_is_drawn() -> None:
-    rows = pl.DataFrame(
-        [{"node_type": f"type {place}", "devices": 1, "relative_time": 1.0} for place in range(9)]
-    )
-    (axes,) = ceer.scaling(rows).axes
-    assert len(axes.lines) == 9 + 1, "and the ideal"

@@ -236,13 +236,6 @@ def test_an_empty_fleet_says_what_to_do() -> None:
     assert "<table" not in html
 
 
-def test_long_tables_are_cut_and_say_what_lists_the_rest() -> None:
-    many = pl.concat([PAGE.alarms] * 20)
-    html = fleet_page.alarms(many)
-    assert len(cells(html)) == 1 + fleet_page.MOST_ROWS
-    assert "And 30 older alarms: <code>stepcast query alarms</code>" in html
-
-
 def test_names_from_elsewhere_are_escaped() -> None:
     hostile = "<script>$x$"
     page = replace(

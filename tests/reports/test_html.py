@@ -10,7 +10,6 @@ from reports.html import (
     fold_sections,
     group_sections,
     table,
-    text_column,
 )
 from reports.wording import (
     are_few,
@@ -40,20 +39,6 @@ def test_numbers_in_several_units_are_sorted_by_their_value() -> None:
     assert cells(html) == [["size"], ["2 KiB"], ["1 MiB"]]
 
 
-def test_values_keep_their_digits() -> None:
-    column = Column("n", lambda _: "1.2 million", sorted_by="n")
-    assert 'data-v="1234567.5"' in table([column], [{"n": 1234567.5}])
-
-
-def test_a_long_name_at_the_head_of_a_column_may_break() -> None:
-    """Twelve systems side by side are wider than a page, as long as their names are not broken."""
-    names = ["network", "ceer_pytorch_paper", "a<b_c"]
-    html = table([text_column(name, lambda _: "all") for name in names], [{}])
-    assert ">ceer_<wbr>pytorch_<wbr>paper</th>" in html
-    assert ">a&lt;b_<wbr>c</th>" in html
-    assert cells(html) == [["network", "ceer_pytorch_paper", "a&lt;b_c"], ["all"] * 3]
-
-
 PARTS = ("<h2>Links &amp; more</h2><p>a</p><h2>S</h2>b", "", "<h2>Links &amp; more</h2>c")
 
 
@@ -67,11 +52,6 @@ def test_a_part_may_hold_several_sections() -> None:
 def test_what_has_no_heading_is_refused() -> None:
     with pytest.raises(ValueError, match="begins with its <h2>, this one with '<p>stray"):
         group_sections({"": ["<p>stray</p><h2>S</h2>"]})
-
-
-def test_a_title_without_letters_has_a_key() -> None:
-    found = group_sections({"": ["<h2>β</h2>", "<h2>α</h2>"]})
-    assert [section.key for section in found] == ["section", "section-2"]
 
 
 def test_links_lead_into_what_is_folded() -> None:

@@ -1,14 +1,13 @@
 """Figures are drawn for every shape of input, as SVG for pages and PNG for Dagster."""
 
 import re
-from typing import Any
 
 import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
 from reports import plots, study_sections
-from reports.plots import MOST_POINTS, PALETTE, in_page, of_page, shared_styles, to_svg
+from reports.plots import MOST_POINTS, PALETTE, in_page, of_page, to_svg
 
 ROWS = pl.DataFrame(
     {
@@ -79,19 +78,6 @@ def test_marks_stay_below_the_upper_end() -> None:
     assert axes.get_ylim()[1] > 1.03 * 1.45
 
 
-def test_bars_are_half_the_spread_each_way() -> None:
-    (axes,) = study_sections.scaling(ROWS, "steps/s").axes
-    bars: Any
-    (bars,) = [
-        container
-        for container in axes.containers
-        if type(container).__name__ == "ErrorbarContainer"
-    ]
-    (lines,) = bars.lines[2]
-    first = lines.get_segments()[0]
-    assert first[1][1] - first[0][1] == pytest.approx(0.031)
-
-
 def points(count: int) -> str:
     """Return a figure with so many points."""
     figure = Figure()
@@ -104,20 +90,6 @@ def test_places_are_rounded_and_words_are_not() -> None:
     svg = '<svg><path d="{}" style="opacity: 0.98765"/><text>0.00123</text></svg>'
     long, short = "M 1.2345 2.5 \nL 123.456 -0.001 \nz\n", "M1.23 2.5L123.5 0z"
     assert of_page("<?xml?>" + svg.format(long)) == svg.format(short)
-
-
-def test_groups_that_say_nothing_go() -> None:
-    svg = '<svg><g id="axes_1"><g id="line2d_2"><path/></g><g id="visit"><path/></g></g></svg>'
-    assert of_page(svg) == '<svg><g><path/><g id="visit"><path/></g></g></svg>'
-
-
-def test_a_style_of_several_elements_is_said_once() -> None:
-    """Elsewhere than in figures, and where it is the only one, it stays."""
-    path = '<path style="fill: none"/>'
-    alone = '<path style="fill: red"/>'
-    page, classes = shared_styles(f'<p style="x: y"></p><svg >{path}{path}{alone}</svg>')
-    assert page == f'<p style="x: y"></p><svg ><path class="f0"/><path class="f0"/>{alone}</svg>'
-    assert classes == ".f0 { fill: none }"
 
 
 def test_colours_are_the_page_s_where_there_is_one() -> None:

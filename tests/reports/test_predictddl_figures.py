@@ -9,7 +9,7 @@ from forecasting.findings import collection_time
 from forecasting.findings.collection_time import COLUMNS
 from reports import predictddl
 from reports.plots import to_png
-from reports.predictddl import ratios_figure, select_drawn
+from reports.predictddl import ratios_figure
 from tests.reports.pages import Balanced, cells, headings
 
 ROWS = pl.DataFrame(
@@ -83,19 +83,6 @@ def test_each_network_has_a_mark_and_all_of_them_a_bar() -> None:
     assert ends == [[10, 50], [0.1, 0.1]]
 
 
-def test_workloads_are_whole_numbers() -> None:
-    rows = pl.DataFrame({"of": ["a"] * 3, "workloads": [1, 2, 3], "s": [20.0, 40.0, None]})
-    (axes,) = predictddl.workloads_plot(rows, "s", "seconds").axes
-    assert all(tick == round(tick) for tick in axes.get_xticks())
-    (line,) = axes.lines
-    assert list(line.get_ydata()) == [20.0, 40.0]  # type: ignore[arg-type]
-
-
-def test_systems_keep_their_colours_where_one_is_missing() -> None:
-    rows = pl.DataFrame({"of": ["ernest", "log_linear", "another", "predictddl"]})
-    assert select_drawn(rows, "of")["of"].to_list() == ["predictddl", "log_linear", "ernest"]
-
-
 WAITED = pl.DataFrame(
     [("predictddl", n, 3000.0, False, n, 6.0) for n in (1, 2, 3)]
     + [("ernest", n, 200.0 * n, False, n, 7.0) for n in (1, 2, 3)],
@@ -125,12 +112,3 @@ def test_what_a_plan_expects_is_marked_and_not_compared() -> None:
     assert "Ernest over fit and forecasts" not in html
     assert ["ernest *", "400 s", "600 s", "7.0 %", "3"] in cells(html)
     assert "ernest *, 3 workloads: 600 s" in predictddl.in_short(planned, compared)
-
-
-def test_nothing_waited_for_is_said() -> None:
-    none, compared = (
-        pl.DataFrame(schema=COLUMNS),
-        pl.DataFrame(schema=collection_time.ERNEST_COLUMNS),
-    )
-    assert "No system rests on runs" in predictddl.waiting_section(none, compared)
-    assert predictddl.in_short(none, compared) == ""

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from forecasting.evaluation import Evaluation, evaluate_rows
 from forecasting.findings.study import STANDING, OpeningFigures
 from forecasting.results import JUDGED, summary, titles
-from reports import plots, report
+from reports import report
 from reports.plots import PALETTE
 from reports.report import errors_plot, left_out_lines, sealed_sentence
 from studies.rounds import Round
@@ -314,17 +314,3 @@ def test_each_scenario_is_a_point_where_its_error_is() -> None:
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["forecast", "linear scaling"]
-
-
-def test_a_baseline_that_was_not_judged_is_not_named() -> None:
-    without = POINTS.with_columns(linear_error_percent=pl.lit(None, pl.Float64))
-    (axes,) = errors_plot(without, "linear scaling").axes
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["forecast"]
-
-
-def test_it_can_be_drawn() -> None:
-    svg = plots.to_svg(errors_plot(POINTS, "linear scaling"))
-    assert "var(--blue" in svg
-    assert "var(--grey" in svg

@@ -2,21 +2,18 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
 from forecasting.findings.errors import CAUSES
-from forecasting.findings.study import board as found
 from forecasting.findings.study import describe_round
 from reports import async_sgd, papers, plots, srift, study_sections
 from reports.study_sections import DECISIONS, PUBLISHED, largest_errors_section, scenarios_section
 from studies.rounds import Round
 from tests.reports.pages import cells, headings
 from tests.reports.test_report import results
-from warehouse.warehouse import Warehouse
 
 ROWS = pl.DataFrame(
     {
@@ -41,16 +38,6 @@ def test_a_system_stands_beside_what_it_covers() -> None:
         ["ours", "2", "5.0 %", "4.0 %", "9.0 %", "4", "100.0 %", "8.0 %", "3.0 % (n = 4)"],
         ["theirs", "2", "40.0 %", "30.0 %", "70.0 %", "2", "50.0 %", "40.0 %", "— (n = 0)"],
     ]
-
-
-def test_one_system_is_no_board() -> None:
-    assert study_sections.board_section(ROWS.head(1)) == study_sections.board_section(None) == ""
-
-
-def test_nothing_judged_is_an_empty_board(round_: Round, home: Path) -> None:
-    warehouse = Warehouse(home)
-    warehouse.load()
-    assert found(round_, warehouse).is_empty()
 
 
 ROW = {
@@ -78,11 +65,6 @@ def test_decisions_are_shown_as_they_were_judged() -> None:
     assert (cells(html)[2][2], cells(html)[2][8]) == ("—", "—")
 
 
-def test_where_nobody_decided_there_is_no_section() -> None:
-    assert DECISIONS.html(None) == ""
-    assert DECISIONS.html(pl.DataFrame([ROW]).clear()) == ""
-
-
 LARGEST = pl.DataFrame(
     {
         "label": ["small_cnn 16px b4, unshaped, W=2", "alexnet 64px b4, unshaped, W=3"],
@@ -103,14 +85,6 @@ def test_the_table_shows_them() -> None:
     assert html.count("<tr>") == 3
     assert "small_cnn 16px b4, unshaped, W=2" in html
     assert all(cell in html for cell in ("+25.0 %", "200 ms", "250 ms", "−50 ms", "+0 ms"))
-
-
-def test_without_judged_scenarios_there_is_no_table() -> None:
-    assert "has been judged" in largest_errors_section(LARGEST.clear())
-
-
-def test_where_errors_cannot_be_told_apart_there_is_no_section() -> None:
-    assert largest_errors_section(None) == ""
 
 
 ROW_OF_PUBLISHED = {
@@ -139,11 +113,6 @@ def test_published_forecasts_are_shown_as_they_were_judged() -> None:
         "2030-01-01 09:30", "2030-01-02 10:05",
     ]  # fmt: skip
     assert cells(html)[2][1] == "—"
-
-
-def test_without_any_there_is_no_section() -> None:
-    assert PUBLISHED.html(None) == ""
-    assert PUBLISHED.html(pl.DataFrame([ROW_OF_PUBLISHED]).clear()) == ""
 
 
 def test_what_a_dollar_trains_stands_beside_it(round_: Round) -> None:
@@ -234,21 +203,6 @@ def test_errors_have_a_line_for_each_job() -> None:
     assert named(papers.errors_plot([("a", CURVE), ("a", CURVE)])) == ["a", "a"]
 
 
-def test_long_names_are_not_cut_off() -> None:
-    name = "efficientnet_b0 64px b4, 500 Mb/s, all-reduce, W=8 (8 emu.avx2.s15)"
-    for figure in (
-        papers.errors_plot([(name, CURVE)] * 8),
-        study_sections.forecasts([(name, CURVE)] * 8, "steps/s"),
-    ):
-        plots.to_svg(figure)
-        (legend,) = figure.legends
-        assert legend.get_window_extent().x1 <= figure.bbox.x1
-
-
-def test_more_lines_than_colours_tell_apart_have_no_legend() -> None:
-    assert papers.errors_plot([(f"{place}", CURVE) for place in range(104)]).legends == []
-
-
 def test_convergence_has_both_series() -> None:
     svg = plots.to_svg(async_sgd.convergence_plot(SERIES, SERIES))
     assert "measured" in svg
@@ -274,13 +228,3 @@ def test_balance_stacks_servers() -> None:
     first, second = axes.containers
     assert first[0].get_width() == pytest.approx(3)
     assert second[0].get_x() == pytest.approx(3)
-
-
-def test_steps_are_parted_by_lines() -> None:
-    rows = pl.DataFrame(
-        [(0, "worker", 0, 5_000), (1, "worker", 5_000, 9_000), (1, "uplink", 6_000, 9_000)],
-        schema=["step", "resource", "start_us", "end_us"],
-        orient="row",
-    )
-    (axes,) = async_sgd.busy_plot(rows).axes
-    assert [line.get_xdata() for line in axes.lines] == [[5.0, 5.0]]

@@ -47,12 +47,6 @@ def test_bars_are_where_things_ran() -> None:
     assert [text.get_text() for text in axes.texts] == ["50", "51", "49"]
 
 
-def test_it_can_be_drawn() -> None:
-    figure = worker_plot(SIMULATED)
-    assert plots.to_png(figure, dpi=50).startswith(b"\x89PNG")
-    assert "worker 1" in plots.to_svg(figure)
-
-
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 
 

@@ -257,12 +257,6 @@ def test_lanes_run_at_the_same_time_and_each_in_its_order() -> None:
     assert order.index("b1") < order.index("b2")
 
 
-def test_a_single_lane_needs_no_thread() -> None:
-    threads = []
-    run_in_parallel([["a", "b"]], lambda item, clusters: threads.append(threading.current_thread()))
-    assert threads == [threading.main_thread()] * 2
-
-
 def test_a_failure_ends_its_lane_only_and_is_raised_at_the_end() -> None:
     failed, done = threading.Event(), []
 
@@ -306,11 +300,3 @@ def test_ctrl_c_takes_down_what_is_up_and_nothing_begins_after_it() -> None:
         run_in_parallel(several, run)
     assert sorted(begun) == [0, 1]
     assert all(cluster.downs >= 2 for cluster in found), "by who waited, and by its own lane"
-
-
-def test_no_cluster_comes_up_once_lanes_are_stopped() -> None:
-    clusters, cluster = Clusters(), Cluster()
-    clusters.stop()
-    with pytest.raises(ProbeFailed, match="stopped"), clusters.opened(cluster):
-        pytest.fail("came up")
-    assert cluster.downs == 0

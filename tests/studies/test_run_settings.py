@@ -170,11 +170,3 @@ def test_a_round_that_has_begun_to_be_judged_uses_all_as_it_is(tmp_path: Path) -
     assert list(changed_settings(round_)) == [
         "probe links, 200 Mb/s: landed with flows [1, 2], not [1, 2, 3]; used as it has landed"
     ]
-
-
-def test_runs_that_do_not_tell_are_counted(tmp_path: Path) -> None:
-    study = read_study(write_study(tmp_path))
-    runs = [landed(need) for need in needs(study)[:2]]
-    assert list(
-        changed_settings(open_round(study, inputs_of_study(study), "emulated", HOST, runs))
-    ) == ["2 runs landed without the settings of their probes; used as if those were the study's"]

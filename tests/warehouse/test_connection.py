@@ -1,4 +1,3 @@
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,20 +63,6 @@ def test_a_file_that_is_no_database_is_damaged(fresh: "Maker", content: bytes) -
         fresh.warehouse.load()
     assert "\n" not in str(caught.value)
     assert (fresh.home / "warehouse.duckdb").read_bytes() == content
-
-
-def test_a_truncated_database_is_damaged(make: "Maker") -> None:
-    make.warehouse.load()
-    os.truncate(make.home / "warehouse.duckdb", 5000)
-    with pytest.raises(DamagedFile, match="nothing is lost: `stepcast load`"):
-        make.warehouse.load()
-
-
-def test_a_connection_is_closed_when_its_user_fails(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), connect(tmp_path / "x.duckdb") as connection:
-        raise ZeroDivisionError
-    with pytest.raises(duckdb.ConnectionException):
-        connection.execute("SELECT 1")
 
 
 def test_a_transaction_commits_all_or_nothing(tmp_path: Path) -> None:
@@ -220,15 +205,6 @@ def test_a_parameter_of_another_type_is_bad_input(make: "Maker") -> None:
     make.warehouse.load()
     with pytest.raises(BadInput, match="query accuracy: Conversion Error: Could not convert"):
         make.warehouse.query("accuracy", repeat="first")
-
-
-@pytest.mark.parametrize(
-    "sql", ["FROM raw.run", "DESCRIBE raw.run", "SHOW ALL TABLES", "EXPLAIN SELECT 1", "VALUES (1)"]
-)
-def test_statements_that_read_are_run(make: "Maker", sql: str) -> None:
-    make.land(make.run("p1", None, "profile"), None)
-    make.warehouse.load()
-    assert read_only(make.home, sql).height > 0
 
 
 def test_much_may_be_read_in_one_go(make: "Maker", monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,13 +100,6 @@ def test_a_failed_landing_leaves_nothing(make: "Maker", tmp_path: Path) -> None:
     assert list((make.home / "landing").iterdir()) == []
 
 
-def test_artefacts_are_copied_beside_the_tables(make: "Maker", tmp_path: Path) -> None:
-    (tmp_path / "source.pb").write_bytes(b"bytes")
-    run = make.run("r1", None, "profile")
-    folder = land(make.home / "landing", run, None, {}, {"trace.pb": tmp_path / "source.pb"})
-    assert (folder / "artefacts" / "trace.pb").read_bytes() == b"bytes"
-
-
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
@@ -135,11 +128,6 @@ def test_artefact_names_stay_inside_the_run(make: "Maker", tmp_path: Path) -> No
     run = make.run("r1", None, "profile")
     with pytest.raises(BadInput, match="not a plain file name"):
         land(make.home / "landing", run, None, {}, {"../trace.pb": tmp_path})
-
-
-def test_a_run_and_its_scenario_must_agree(make: "Maker") -> None:
-    with pytest.raises(BadInput, match="names scenario"):
-        make.land(make.run("r1", make.scenario(1), "profile"), make.scenario(2))
 
 
 def test_a_stream_lands_in_row_groups_of_one_size(make: "Maker") -> None:

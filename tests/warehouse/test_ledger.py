@@ -157,19 +157,6 @@ def test_others_can_register(make: "Maker") -> None:
     assert make.rows(query).rows() == [(OURS.what, OURS.source)]
 
 
-def test_the_text_of_a_name_is_the_first_registrations(make: "Maker") -> None:
-    make.warehouse.load()
-    make.warehouse.register(OURS)
-    make.warehouse.register(OURS.model_copy(update={"what": "Better than the mean"}))
-    query = "SELECT what FROM pred.system WHERE name = 'ours'"
-    assert make.rows(query).rows() == [(OURS.what,)]
-
-
-def test_a_name_is_a_word() -> None:
-    with pytest.raises(ValidationError, match="pattern"):
-        RegisteredSystem(name="Two words", what="x", source="y")
-
-
 CHEAP = Price(
     provider="aws",
     node_type="g4dn.8xlarge",
@@ -253,12 +240,6 @@ def test_a_recommendation_is_written_once_with_all_it_rests_on(fitted: "Maker") 
     assert row["choice"] == '{"cost_usd": 2.72, "count": 8, "node_type": "g4dn.8xlarge"}'
     assert row["fit_ids"] == [fitted.fit("p1").fit_id]
     assert (row["made_at"], row["sequence"]) == (at(3), 3)
-
-
-def test_no_choice_is_an_answer(fitted: "Maker") -> None:
-    given = recommendation(fitted, None).model_copy(update={"choice": None})
-    fitted.warehouse.record_recommendation(given)
-    assert fitted.rows("SELECT choice FROM pred.recommendation").item() is None
 
 
 def test_a_recommendation_on_unknown_fits_is_refused(fitted: "Maker") -> None:

@@ -311,11 +311,6 @@ def test_a_run_that_is_not_as_it_landed_is_refused(of_grid: Path, tmp_path: Path
     assert not list((tmp_path / "sets").iterdir())
 
 
-def test_landed_runs_and_sets_do_not_mix(of_grid: Path) -> None:
-    with pytest.raises(BadInput, match=r"holds landed runs \(a\), not sets"):
-        pack(of_grid, of_grid, ["a"])
-
-
 def test_a_full_disk_changes_nothing(
     of_grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from warehouse import publication, upkeep
 from warehouse.check import check
 from warehouse.connection import presence
-from warehouse.records import BadInput, StepcastError, WarehouseBusy
+from warehouse.records import StepcastError, WarehouseBusy
 from warehouse.upkeep import backup, compact, contents, migrate_now
 from warehouse.warehouse import Warehouse, read_only
 
@@ -105,13 +105,6 @@ def test_a_backup_into_a_file_is_refused_in_one_line(filled: "Maker", tmp_path: 
         backup(filled.home, tmp_path / "file")
 
 
-def test_without_a_warehouse_nothing_is_made(fresh: "Maker") -> None:
-    for work in (backup, compact, migrate_now, check):
-        with pytest.raises(BadInput, match="no warehouse in"):
-            work(fresh.home)
-    assert not fresh.home.exists()
-
-
 def test_compaction_reclaims_space_and_keeps_all_else(filled: "Maker") -> None:
     main = filled.home / "warehouse.duckdb"
     with duckdb.connect(str(main)) as connection:
@@ -189,14 +182,6 @@ def test_migrating_keeps_the_warehouse_as_it_was(filled: "Maker", newer_code: in
     assert check(filled.home).findings == ()
     again = migrate_now(filled.home)
     assert (again.before, again.after, again.backup) == (newer_code, newer_code, None)
-
-
-def test_opening_an_older_warehouse_keeps_it_too(filled: "Maker", newer_code: int) -> None:
-    before = everything(filled.home / "warehouse.duckdb")
-    assert filled.warehouse.load().unchanged == 2
-    (copy,) = (filled.home / "backups").iterdir()
-    assert everything(copy) == before
-    assert read_only(filled.home, "SELECT max(version) AS x FROM meta.migration")["x"][0] == 9000
 
 
 def test_without_room_for_the_backup_nothing_is_migrated(filled: "Maker", newer_code: int) -> None:

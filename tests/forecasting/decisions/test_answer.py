@@ -5,12 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
 
-import polars as pl
 import pytest
 
-from forecasting.decisions import board
 from forecasting.decisions.answer import DecisionAnswer, answer, measurements
-from forecasting.decisions.board import decisions
 from forecasting.decisions.question import JobQuestion
 from forecasting.inputs import systems_named
 from forecasting.nearest import JudgedScenarios
@@ -116,14 +113,6 @@ def test_the_same_question_of_the_same_date_has_the_same_answer(
     assert found.decision.choice.key.split()[0] in str(choice)
 
 
-def test_another_budget_is_another_answer(warehouse: Warehouse, found: DecisionAnswer) -> None:
-    """For next to nothing nothing is trained: the answer says what to raise."""
-    broke = ask(warehouse, QUESTION.model_copy(update={"budget_usd": 0.001}))
-    assert broke.decision.choice is None
-    assert "raise --budget-usd from 0.001 to" in broke.decision.relaxations[0]
-    assert broke.recommendation_id != found.recommendation_id
-
-
 def test_what_was_not_known_by_a_date_does_not_count(warehouse: Warehouse) -> None:
     with pytest.raises(BadInput, match="nothing had been profiled by 2026-11-01"):
         ask(warehouse, as_of=datetime(2026, 11, 1, tzinfo=UTC))
@@ -147,63 +136,3 @@ def test_measurements_name_a_probe_with_its_time_and_price(found: DecisionAnswer
             measurement.candidate.usd_per_hour * measurement.minutes / 60
         )
         assert 0 < measurement.worth.chance <= 1
-
-
-class TestBoard:
-    """Decisions about what the small history measured."""
-
-    def test_limits_are_drawn_between_what_was_measured(self, warehouse: Warehouse) -> None:
-        rows = decisions(warehouse, seed=5, questions=2)
-        assert rows["question_id"].n_unique() % 4 == 0
-        warehouse.record_decisions(rows)
-        board = warehouse.query("decisions", seed=5)
-        assert {"async_sgd", "linear", "recommend", "cheapest"} <= set(board["chooser"])
-        judged = read_only(warehouse.home, "FROM report.decision WHERE seed = 5")
-        assert judged.height == rows.height
-        assert judged["best"].null_count() == 0
-        regrets = judged["regret_percent"].drop_nulls().to_list()
-        assert regrets
-        assert min(regrets) >= -1e-6
-
-    def test_the_seed_alone_says_which_questions(self, warehouse: Warehouse) -> None:
-        def ids(seed: int) -> set[str]:
-            return set(decisions(warehouse, seed, 1)["question_id"])
-
-        assert ids(5) == ids(5)
-        assert not ids(5) & ids(6)
-
-    def test_workers_that_differ_are_no_option(self, warehouse: Warehouse) -> None:
-        rows = warehouse.query("menus")
-        before = list(board.menus(rows))
-        first = before[0].rows["scenario_id"][0]
-        one = before[0].scenarios[first]
-        (group,) = one.worker_groups
-        other = group.model_copy(update={"inter_op_threads": 7})
-        workers = one.strategy.model_copy(update={"workers": 2 * group.count})
-        mixed = one.model_copy(update={"strategy": workers, "nodes": (*one.nodes, other)})
-        text = mixed.canonical_json()
-        more = rows.filter(scenario_id=first).with_columns(
-            scenario_id=pl.lit(mixed.scenario_id), canonical=pl.lit(text)
-        )
-        after = list(board.menus(pl.concat([rows, more])))
-        assert [one.scenarios.keys() for one in after] == [one.scenarios.keys() for one in before]
-
-    def test_choosers_do_not_see_what_judges_them(self, warehouse: Warehouse) -> None:
-        """With limits kept, other measurements change no choice."""
-        menus = list(board.menus(warehouse.query("menus")))
-        aims = [list(board.aims(menu, 5, 1)) for menu in menus]
-        past = warehouse.query("time_ratios")
-
-        def choices(factor: float) -> list[object]:
-            changed = [
-                replace(menu, rows=menu.rows.with_columns(pl.col("measured") * factor))
-                for menu in menus
-            ]
-            return [
-                (row["chooser"], row["late"], row["choice"])
-                for menu, ours in zip(changed, aims, strict=True)
-                for aim in ours
-                for row in board.decide_menu(menu, aim, past, 5)
-            ]
-
-        assert choices(1.0) == choices(7.0)

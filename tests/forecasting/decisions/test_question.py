@@ -53,16 +53,6 @@ def test_a_job_that_is_told_wrongly_is_refused(
         samples_of(*job, per_step=None)
 
 
-def test_limits_are_in_seconds_and_dollars() -> None:
-    aim = JobQuestion(dnn="alexnet", samples=1, max_hours=2, budget_usd=3, max_usd_per_hour=4).aim
-    assert tuple(aim.limits.of(one) for one in ("deadline_s", "budget_usd", "usd_per_hour")) == (
-        7200,
-        3,
-        4,
-    )
-    assert (aim.minimize, aim.late) == ("cost", 0.1)
-
-
 KNOWN = ProfileFacts(32, 200.0, ("pytorch", "tensorflow"))
 TYPE = "emu.avx512.s15"
 

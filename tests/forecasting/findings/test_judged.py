@@ -1,6 +1,5 @@
 """What counts as judged: the newest forecast of a scenario of this round, on a host not busy."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,32 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecasting.costs import examples_per_step
-from forecasting.findings import study as module
 from forecasting.findings.study import (
     SCHEMA,
-    describe_round,
     judged_forecasts,
     merge_pending,
     opening_figures,
     per_dollar,
-    with_pending,
     with_time_made,
 )
-from forecasting.fits import fit_curves, predict_missing
 from forecasting.inputs import systems_of
-from forecasting.results import latest_forecasts, outcome, summary
-from models.async_sgd.systems import ASYNC_SGD
-from models.linear_scaling import LINEAR
-from pipelines.cli.run_job import print_results
+from forecasting.results import latest_forecasts, outcome
 from profilers.clusters.node_types import declared_usd_per_hour
-from reports import study_sections
-from studies.measurement import measure
-from studies.messages import Progress
 from studies.rounds import Round
 from studies.study import read_study
-from tests.reports.pages import cells
 from tests.synthetic import DDP, HOST, STUDY, landed, needs, opened, write_study
-from warehouse.warehouse import Warehouse
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -136,11 +123,6 @@ def test_a_round_of_one_worker_counts_whole() -> None:
     assert found.nine_of_ten == pytest.approx(5 + 0.9 * 4)
 
 
-def test_without_verdicts_there_is_nothing() -> None:
-    found = opening_figures(rows((2, None, False, None)))
-    assert (found.nine_of_ten, found.inside, found.inside_n, found.systems) == (None, None, 0, ())
-
-
 @given(st.lists(st.floats(-99, 500), min_size=1, max_size=30))
 def test_nine_of_ten_are_within_it(errors: list[float]) -> None:
     found = opening_figures(rows(*((2, error, False, "after") for error in errors)))
@@ -231,32 +213,6 @@ def test_forecasts_say_when_they_were_made() -> None:
     assert with_time_made(rows, sealed)["made"].to_list() == ["sealed", "before", "after", None]
 
 
-@pytest.mark.exhaustive
-def test_a_round_that_profiles_nothing_again_shows_predictions(
-    landed_round: Callable[[str], Round], home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its measurements have landed; links and traces were not repeated."""
-    first, warehouse = landed_round(STUDY), Warehouse(home)
-    warehouse.load()
-    for system in (ASYNC_SGD, LINEAR):
-        fits = fit_curves(system, first, warehouse, Progress())
-        warehouse.record_fit(*(fit.record for fit in fits))
-        predict_missing(system, first, warehouse, Progress(), fits)
-    later = measure(replace(first, repeat=2, runs=()), warehouse.landing, Progress())
-    warehouse.load()
-    assert {run.probe for run in later.runs} == {"tf_throughput"}
-    rows = with_pending(later, outcome(later, warehouse.accuracy()), warehouse)
-    assert rows["predicted"].null_count() == rows["measured"].null_count() == 0
-    assert rows["forecast_round"].to_list() == [1, 1, 1, 1]
-    assert rows["error_percent"].null_count() == 4
-    assert (summary(rows).n, opening_figures(rows).points.height) == (0, 0)
-    for row in cells(study_sections.scenarios_section(rows, describe_round(later), None))[1:]:
-        assert (row[4], row[-1]) == ("—", "for round 1"), "no error, as nothing judges it"
-        assert "—" not in (row[1], row[3]), "both forecast and measured are shown"
-    print_results(rows, "steps a second", "linear scaling")
-    assert capsys.readouterr().out.count("forecast of round 1") == 4
-
-
 def _accuracy_schema() -> dict[str, pl.DataType]:
     text = ("study", "backend", "host_id", "metric", "system", "scenario_id", "split")
     number = ("predicted", "low", "high", "measured", "error_percent", "spread_percent")
@@ -318,9 +274,3 @@ def test_what_the_run_cost_counts_before_what_types_declare(tmp_path: Path) -> N
     assert found is not None
     assert found["usd_per_hour"].to_list() == [36.0] * 3
     assert found["predicted"].to_list() == [800.0, 1200.0, 2400.0]
-
-
-def test_without_prices_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "declared_usd_per_hour", lambda _: None)
-    round_ = opened(read_study(write_study(tmp_path, STUDY)))
-    assert per_dollar(round_, outcomes(round_, 1.0, 1.0)) is None

@@ -170,21 +170,10 @@ def test_what_was_measured_once_has_no_floor() -> None:
     assert floors(visits({"x": [1.0]})).height == 0
 
 
-def test_equal_values_have_a_floor_of_nothing() -> None:
-    found = floors(visits({"x": [1.0, 1.0], "y": [2.0, 2.0]}))
-    assert found["floor_percent"].to_list() == [0, 0]
-
-
 @pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan")])
 def test_what_is_no_duration_is_refused(wrong: float) -> None:
     with pytest.raises(BadInput, match="x, visit 2: expected more than 0, found"):
         floors(visits({"x": [1.0, wrong]}))
-
-
-def test_two_values_of_a_visit_are_refused() -> None:
-    twice = pl.concat([visits({"x": [1.0]})] * 2)
-    with pytest.raises(BadInput, match="x: expected one value of visit 1, found two"):
-        floors(twice)
 
 
 @given(

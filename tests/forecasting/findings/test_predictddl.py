@@ -8,7 +8,7 @@ import pytest
 
 from forecasting.findings import collection_time
 from forecasting.findings.collection_time import COLUMNS, collection_times, workloads_of
-from forecasting.findings.cross_validation import FAMILIES, RANDOM, ROWS
+from forecasting.findings.cross_validation import FAMILIES, RANDOM
 from forecasting.findings.predictddl import (
     NEW_TYPE,
     OTHERS,
@@ -17,7 +17,6 @@ from forecasting.findings.predictddl import (
     RoundSteps,
     reuse,
     rows_of,
-    select_two_networks,
 )
 from forecasting.findings.study import SCHEMA
 from models.ernest import ERNEST
@@ -164,13 +163,6 @@ def test_as_published_is_the_best_of_four_kinds_and_not_one(found: Reuse) -> Non
         assert published_["ratio"].to_list() != pytest.approx(polynomial["ratio"].to_list())
 
 
-def test_networks_of_the_paper_come_first() -> None:
-    rows = [("a", RANDOM, dnn, w, 1.0, 1.0) for dnn in ("ant", "bee") for w in (1, 2, 3)]
-    rows += [("a", RANDOM, "mobilenetv3_small_w1", 6, 1.0, 1.0)]
-    names = ["mobilenetv3_small_w1", "ant"]
-    assert select_two_networks(pl.DataFrame(rows, schema=ROWS, orient="row")) == names
-
-
 def test_a_type_without_steps_stands_apart(
     made: tuple[Round, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,19 +254,6 @@ def test_times_of_ernest_over_ours_are_those_by_hand() -> None:
     assert collection_time.compare_with_ernest(planned, [4.0, 5.0]).is_empty()
 
 
-def test_fits_and_forecasts_take_longer_with_each_workload(
-    made: tuple[Round, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    round_, folder = made
-    monkeypatch.setattr(extraction, "_PRIMITIVES", graphs())
-    learned = RoundSteps(round_, folder).learned
-    assert len(learned.runs) == 8
-    workloads = workloads_of(round_, judged(round_, FACTORS))
-    seconds = collection_time.answering_s(learned, workloads)
-    assert len(seconds) == len(workloads)
-    assert 0 < seconds[0] < seconds[1] < seconds[2]
-
-
 def test_regressors_are_those_of_the_fit_that_was_judged(found: Reuse) -> None:
     assert found.regressors.rows() == [(5, "trees", "none", "predictddl", 0.1, 0.25, 0.5)]
     text = section.reuse_section(found)
@@ -302,15 +281,6 @@ def test_sections_say_what_was_found(found: Reuse) -> None:
     ours = next(row for row in rows if row[0] == "predictddl" and row[1] == "80 s")
     assert ours == ["predictddl", "80 s", "80 s", "10.0 %", "5"]
     assert any(row[0] == "ernest *" and row[-2:] == ["—", "0"] for row in rows)
-
-
-def test_numbers_of_servers_are_of_networks_apart(found: Reuse) -> None:
-    """Each other network was judged on each number of servers; the only seen one on one."""
-    html = section.reuse_section(found)
-    rows = [row for row in cells(html) if row[:2] == ["predictddl_paper", "other networks"]]
-    assert [*rows[-1][2:5], rows[-1][-1]] == ["3", "2", "2", "200.0 to 200.0 %"]
-    (asked,) = (row for row in cells(html) if row[0].startswith("Does the size"))
-    assert asked[-1] == "other networks, W=2: 10.0 % (n = 2); W=3: 10.0 % (n = 2)"
 
 
 def test_without_a_reused_model_there_is_nothing(made: tuple[Round, Path]) -> None:

@@ -64,13 +64,6 @@ def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
     assert len(_files(tmp_path)) == 1
 
 
-def test_without_a_home_all_is_computed() -> None:
-    compute = Counted()
-    Store().frame("boxes", MODULE, "rows", compute)
-    Store().frame("boxes", MODULE, "rows", compute)
-    assert compute.times == 2
-
-
 def test_a_step_that_differs_names_other_runs() -> None:
     known = study.known()
     first, *others = known.runs
@@ -133,14 +126,3 @@ def test_a_page_rests_on_history_landing_files_and_code(
     (code / "__pycache__").mkdir()
     (code / "__pycache__" / "kernel.1.nbi").write_text("compiled")
     assert home_digest(tmp_path, study) == seen[-1], "compiled code is no change"
-
-
-def test_texts_that_are_damaged_are_made_again(tmp_path: Path) -> None:
-    kept = Store(tmp_path, "grid")
-    assert kept.texts("page", "rows", lambda: ["page", "said"]) == ["page", "said"]
-    assert kept.texts("page", "rows", lambda: ["other"]) == ["page", "said"]
-    (file,) = (tmp_path / FOLDER).iterdir()
-    file.write_text("[1")
-    assert kept.texts("page", "rows", lambda: ["other"]) == ["other"]
-    assert kept.texts("page", "more rows", lambda: ["newest"]) == ["newest"]
-    assert len(list((tmp_path / FOLDER).iterdir())) == 1

@@ -11,7 +11,6 @@ from models.system import NotCovered
 from tests.models.async_sgd.captured_job import WINDOW_BYTES, A, B, raw_tables
 from tests.models.async_sgd.oracle.simulator import simulate
 from tests.models.runs import scenario
-from warehouse.inputs import Refusal
 
 ALONE_S = 1.320
 """Read, A and B down, parse B, compute, C and D up, parse D, apply; no gap between steps."""
@@ -76,12 +75,3 @@ def test_it_is_left_out_where_nothing_was_captured() -> None:
         fitted(stream=tables["stream"].clear(), http2_frame=tables["http2_frame"].clear())
     with pytest.raises(NotCovered, match="none were captured"):
         fitted(http2_frame=tables["http2_frame"].clear())
-
-
-def test_what_the_paper_knows_nothing_of_is_refused() -> None:
-    for asked, why in (
-        (scenario(2, servers=3), "one or two servers"),
-        (scenario(2).model_copy(update={"cross_traffic": 0.3}), "others use the servers' links"),
-    ):
-        found = ASYNC_SGD_PAPER.rests_on(asked)
-        assert isinstance(found, Refusal) and why in found.reason and not found.foreign

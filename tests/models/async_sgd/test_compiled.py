@@ -109,14 +109,6 @@ def test_many_runs_at_once_are_those_one_by_one() -> None:
         assert (trace.step_ends_s == simulator_module.simulate(*group).step_ends_s).all()
 
 
-def test_successors_in_any_order() -> None:
-    """Two downlinks of one predecessor are queued as the graph lists them."""
-    graph, profiled = job(Op(W, 1), Op(D, 10, after=(0,)), Op(D, 20, after=(0,)))
-    turned = replace(graph, successors=((2, 1), (), ()))
-    trace = assert_same(turned, [profiled], options(record=True))
-    assert [i.operation for i in trace.intervals] == [0, 2, 1]
-
-
 CHAIN = (
     Op(P, 1),
     Op(P, 2, (0,)),

@@ -10,7 +10,6 @@ from models.async_sgd.http2 import behaviour, enforced_pairs, kept_order
 from networks.variables import EnforcedOrder, transfer_order
 from tests.models.async_sgd.captures import frames, served
 from tests.models.async_sgd.frames import Tables, tables
-from warehouse.records import BadInput
 
 WINDOW = ("worker", "SETTINGS", 0, 0, 6, 3)
 
@@ -60,11 +59,6 @@ def test_order_of_service() -> None:
     assert found.in_order_of_requests == pytest.approx(1 / 3)
     assert found.in_order_of_starts == pytest.approx(2 / 3)
     assert found.window_bytes is None
-
-
-def test_nothing_captured_is_refused() -> None:
-    with pytest.raises(BadInput, match="no captured uplink streams"):
-        behaviour(served((1, 5, 0, 10, 15)), frames(), "uplink")
 
 
 READS, SENDS, RECEIVED = (0, 1, 2), (3, 4, 5), (6, 7, 8)

@@ -92,10 +92,6 @@ def test_a_variable_counts_its_largest_transfer() -> None:
     assert variable_bytes(profile(MADE), TABLE) == (30, 100)
 
 
-def test_one_server_changes_nothing() -> None:
-    assert place_on_servers(profile(MADE), TABLE, 1, "greedy") == profile(MADE)
-
-
 def test_what_cannot_be_placed() -> None:
     with pytest.raises(BadInput, match=r"expected operations of type Variable, .* found none"):
         place_on_servers(profile(MADE), MADE.operations, 2, "greedy")
@@ -192,8 +188,3 @@ def test_servers_transfers_and_the_order_of_things_stay() -> None:
             assert (new.seconds[i] == old.seconds[i]) == (
                 resource is not Resource.WORKER or old.seconds[i] == 0
             )
-
-
-def test_a_worker_without_work_loses_none() -> None:
-    made = profile(tables([("ps", None)], [], [{0: (0, 100)}]))
-    assert without_tracer(made, 0.1, lambda _: 0.2) == made

@@ -7,7 +7,6 @@ import pytest
 from models.async_sgd.overhead import captured_us, fit, overheads, transfers
 from tests.models.async_sgd.captures import streams
 from tests.models.async_sgd.frames import RECEIVE, UPLOAD, chain
-from warehouse.records import BadInput
 
 SIZES = np.array([0, 256, 10_000, 1_000_000, 8_000_000])
 
@@ -45,12 +44,6 @@ def test_intervals_hold_the_truth_and_noise_lowers_r_squared() -> None:
     assert 0 < noisy.r_squared < 0.9
     (narrower,) = fit(measured("worker", 2e-9, 1e-3, noise_s=5e-3), {"worker": "small"}, 0.5)
     assert narrower.alpha_high - narrower.alpha_low < noisy.alpha_high - noisy.alpha_low
-
-
-def test_no_line_through_one_size() -> None:
-    rows = measured("worker", 2e-9, 1e-3).filter(size_bytes=256)
-    with pytest.raises(BadInput, match=r"overhead of small as worker: .* 200 of 1 sizes"):
-        fit(rows, {"worker": "small"})
 
 
 CAPTURED = streams((0, RECEIVE, 5_000, 205_000), (0, None, 6, 7), (None, RECEIVE, 8, 9))

@@ -85,12 +85,6 @@ def value(model: AsyncSGD, asked: Scenario) -> float:
     return float(model.predict([asked])["value"][0])
 
 
-def test_one_worker_repeats_its_profile() -> None:
-    predicted = fitted().predict([scenario()])
-    assert predicted["scenario_id"].to_list() == [scenario().scenario_id]
-    assert predicted.row(0)[1:] == pytest.approx((1 / 0.78,) * 3, rel=1e-3)
-
-
 def test_the_interval_knows_how_wrong_the_model_has_been() -> None:
     """Equal steps have no spread: 1.645 times 8 % to either side is what 90 % need."""
     model = fitted(settings=QUICK.model_copy(update={"model_error": 0.08}))
@@ -142,13 +136,6 @@ def test_parameters_name_what_was_seen() -> None:
     (link,) = parameters.links
     assert (link.link_mbps, link.downlink_Bps, link.uplink_Bps) == (0.8, SPEED_BPS, SPEED_BPS)
     assert link.run_ids == ("links-1",)
-
-
-def test_rows_of_other_runs_are_left_out() -> None:
-    made = chain()
-    other = made.timings.with_columns(run_id=pl.lit("other"), duration_us=pl.lit(9, pl.Int64))
-    mixed = Tables(made.operations, made.edges, pl.concat([made.timings, other]), made.steps)
-    assert value(fitted(mixed), scenario()) == pytest.approx(1 / 0.78, rel=1e-3)
 
 
 def test_another_link_needs_its_own_measurement() -> None:

@@ -53,11 +53,6 @@ def test_windows_add_up_workers() -> None:
     assert slower.rows() == [(0, 1.0), (1, 0.5)]
 
 
-def test_too_few_steps_give_no_window() -> None:
-    assert throughput_of_starts(STARTS_S, 5).is_empty()
-    assert throughput_of_starts(STARTS_S[:, :0], 1).is_empty()
-
-
 def test_measured_and_simulated_steps_are_judged_alike() -> None:
     rows = [
         (worker, step, 5_000_000 + round(1e6 * start_s))
@@ -70,9 +65,3 @@ def test_measured_and_simulated_steps_are_judged_alike() -> None:
     seen, made = measured_throughput(table.reverse(), 1), simulated_throughput(trace, 1)
     assert seen["step"].to_list() == made["step"].to_list() == [0, 1, 2]
     assert seen["steps_per_s"].to_list() == pytest.approx(made["steps_per_s"].to_list())
-
-
-def test_a_run_without_steps_has_no_series() -> None:
-    assert measured_throughput(
-        pl.DataFrame(schema={"worker": pl.Int16, "step": pl.Int32}), 1
-    ).is_empty()

@@ -81,12 +81,6 @@ def test_figure_12() -> None:
     ]
 
 
-def test_a_lone_stream_is_preempted_by_nobody() -> None:
-    scheduler = StreamScheduler(window_bytes=3)
-    scheduler.add(A, 10)
-    assert served_by(scheduler) == [(A, 3), (A, 7)]
-
-
 def test_streams_that_arrive_during_the_first_service_go_before_the_second() -> None:
     scheduler = StreamScheduler(window_bytes=3)
     scheduler.add(A, 4)
@@ -117,13 +111,6 @@ def test_flow_control_spoils_an_enforced_order() -> None:
     assert scheduler.next_chunk().operation == A
     scheduler.add(B, 5)
     assert served_by(scheduler) == [(B, 3), (C, 2), (A, 1), (B, 2)]
-
-
-def test_nothing_left() -> None:
-    scheduler = StreamScheduler(window_bytes=3)
-    assert not scheduler
-    with pytest.raises(IndexError):
-        scheduler.next_chunk()
 
 
 def test_computations_run_in_the_order_of_the_profile() -> None:

@@ -19,7 +19,6 @@ from models.async_sgd.timeline import (
     INTERVALS,
     STEPS,
     Timeline,
-    assign_lanes,
     chrome_trace,
     simulate_trace,
     timeline_of_trace,
@@ -206,17 +205,6 @@ def test_every_worker_is_a_process_and_every_server_has_lanes() -> None:
     assert processes == ["worker 0", "worker 1"]
     lanes_of = ["steps", "uplink 0", "uplink 1", "server 1"]
     assert list(threads(shown).values()) == lanes_of * 2
-
-
-def test_the_trace_says_what_it_is_of() -> None:
-    whole = json.loads(chrome_trace(made_of((0, "ps", 0, 0, 1)), {"scenario": "a, W=1"}))
-    assert whole["otherData"] == {"scenario": "a, W=1"}
-    assert whole["displayTimeUnit"] == "ms"
-
-
-def test_there_are_no_more_lanes_than_run_at_once() -> None:
-    shown = made_of(*((0, "worker", None, i, i + 3) for i in range(30)))
-    assert assign_lanes(shown.intervals)["lane"].max() == 2
 
 
 @settings(max_examples=30)

@@ -8,13 +8,6 @@ from tests.models.ceer.test_predictor import DNNS, measured, rows
 from warehouse.records import BadInput
 
 
-def test_what_follows_a_law_is_predicted_without_having_been_seen() -> None:
-    found = leave_out(observed(*rows()), steps(*measured()))
-    assert found.height == len(measured())
-    assert set(found["dnn"]) == set(DNNS)
-    assert found["error"].abs().max() == pytest.approx(0, abs=1e-6)
-
-
 def test_left_out_dnns_are_not_seen() -> None:
     odd = [one | {"step_s": one["step_s"] * (2 if one["dnn"] == "f" else 1)} for one in measured()]
     found = leave_out(observed(*rows()), steps(*odd), [("f",), ("e", "d")])

@@ -198,28 +198,6 @@ def test_node_types_differ_by_a_factor_and_share_the_rest() -> None:
             assert more_s(tiny[k], parameters) == pytest.approx(1.5 * more_s(slow[k], parameters))
 
 
-def test_messages_make_no_difference_where_a_line_does_as_well() -> None:
-    rows = ring(2).filter(pl.col("devices") == 1)
-    two = rows.with_columns(
-        pl.col("overhead_s", "step_s") + 0.1 + 9e-9 * pl.col("parameter_count"),
-        devices=pl.lit(2, pl.Int64),
-        distributed=pl.lit(True),
-        link_mbps=pl.lit(100.0),
-    )
-    _, several = fit(pl.concat([rows, two]), forms="own", relative=True)
-    assert several.per_large_parameter_s == 0
-    assert several.intercept_s == pytest.approx(0.1)
-
-
-def test_devices_that_add_nothing_take_what_one_takes() -> None:
-    one = pl.concat([ring(), ring(node_type="tiny")])
-    two = one.with_columns(
-        devices=pl.lit(2, pl.Int64), distributed=pl.lit(True), link_mbps=pl.lit(100.0)
-    )
-    found = fit(pl.concat([one, two]), forms="own", relative=True)
-    assert [more_s(each, 1e8) for each in found if each.devices == 2] == [0, 0]
-
-
 def test_one_dnn_tells_what_a_parameter_adds() -> None:
     _, two = fit(ring(2).filter(pl.col("dnn") == "f"), forms="own", relative=True)
     assert more_s(two, 32e6) == pytest.approx(32e6 * (2e-9 + 12e-9 / 2))
@@ -244,12 +222,6 @@ def test_each_node_type_link_and_number_of_devices_has_its_own() -> None:
     assert sorted((one.node_type, one.devices, one.link_mbps or 0) for one in found) == [
         *[("fast", 1, 0), ("slow", 1, 0), ("slow", 2, 100.0), ("slow", 2, 200.0)]
     ]
-
-
-def test_one_dnn_gives_a_constant_and_no_error() -> None:
-    (found,) = fit(lines().head(1), forms="own", relative=True)
-    assert found.predict_s(10**9, 0.0) == pytest.approx(0.007)
-    assert found.error is None
 
 
 def test_what_cannot_be_fitted_is_named() -> None:

@@ -137,11 +137,6 @@ def test_an_unseen_operation_that_cannot_be_heavy_takes_the_median() -> None:
     assert found["light_s"] == pytest.approx(50e-6)
 
 
-def test_library_names_are_those_of_the_graph() -> None:
-    new = network(operation("", "_MklNativeConv2D", 0))
-    assert model().predict(new, ["slow"], devices=[1])["heavy_s"][0] == pytest.approx(0.001)
-
-
 def test_intervals_widen_with_what_was_left_out() -> None:
     noisy = [
         one | {"mean_us": one["mean_us"] * (1.2 if one["dnn"] in "ace" else 0.8)} for one in rows()

@@ -11,7 +11,6 @@ from models.ceer.recommendation import (
     DeviceOffer,
     Instance,
     Objective,
-    hourly_budget,
     market_prices,
     price_epochs,
     pro_rata,
@@ -61,14 +60,6 @@ def test_the_paper_s_prices(node_type: str, devices: int, instance: str, usd: fl
     found = offer(node_type, devices)
     assert found.instance == instance
     assert found.usd_per_hour == pytest.approx(usd)
-
-
-def test_market_prices_are_linear() -> None:
-    found = market_prices({"P3": 3.06, "P2": 0.15}, 3)
-    assert [(one.node_type, one.devices) for one in found] == [
-        *[("P3", 1), ("P3", 2), ("P3", 3), ("P2", 1), ("P2", 2), ("P2", 3)]
-    ]
-    assert found[2].usd_per_hour == pytest.approx(9.18)
 
 
 def times(rows: Mapping[tuple[str, int], float | None], **columns: Any) -> pl.DataFrame:
@@ -126,20 +117,6 @@ def test_prices_change_the_choice() -> None:
     assert found.choice is not None
     assert found.choice.place == ("P2", 1, None)
     assert found.choice.cost_usd == pytest.approx(15 * 0.15)
-
-
-def test_rules_of_thumb_look_at_prices_alone() -> None:
-    found = recommend(times(HOURS), scenarios()["cheapest"])
-    assert {name: one and one.place[:2] for name, one in found.strategies.items()} == {
-        "cheapest": ("G3", 1),
-        "most powerful": ("P3", 4),
-    }
-    limited = recommend(times(HOURS), hourly_budget(3.42))
-    assert limited.strategies["most powerful"] is not None
-    assert limited.strategies["most powerful"].place == ("P3", 1, None)
-    poor = recommend(times(HOURS), hourly_budget(0.1))
-    assert poor.choice is None
-    assert set(poor.strategies.values()) == {None}
 
 
 def test_regret_is_against_the_measured_best() -> None:

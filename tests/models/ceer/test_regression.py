@@ -79,12 +79,6 @@ def test_of_two_operations_the_larger_takes_longer_even_if_it_did_not() -> None:
     assert fitted(two, forms="paper").form == "constant"
 
 
-def test_a_form_that_cannot_be_tried_is_fitted_all_the_same() -> None:
-    found = fitted(points([1.0, 4.0], [30.0, 60.0], dnns=1), forms={"line": ("1", "input")})
-    assert (found.form, found.error) == ("line", None)
-    assert found.coefficients_us == pytest.approx((20, 10))
-
-
 def test_errors_are_of_dnns_that_were_left_out() -> None:
     found = fitted(points([1.0] * 3, [10.0, 10.0, 40.0], dnns=3), weights="equal")
     # The mean of the two others: 25 for 10, 25 for 10, 10 for 40.
@@ -186,11 +180,6 @@ def test_terms_that_cannot_be_told_apart_have_no_errors() -> None:
     assert coefficients.sum() == pytest.approx(6)
     assert (coefficients >= 0).all()
     assert np.isfinite(errors).all()
-
-
-def test_rows_count_as_often_as_they_say() -> None:
-    us, count = np.array([10.0, 40.0]), np.array([2.0, 1.0])
-    assert solve(np.ones((2, 1)), us, count, "equal") == pytest.approx([20])
 
 
 @given(

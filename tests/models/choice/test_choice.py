@@ -14,7 +14,6 @@ from models.choice.candidates import (
     Ratios,
     fewest_ratios,
     normal_ratios,
-    thin_ratios,
     widen_ratios,
 )
 from models.choice.choice import (
@@ -248,12 +247,6 @@ def test_so_many_are_needed_and_no_fewer(level: float, count: int) -> None:
         assert Ratios(values=(1.0,) * (count - 1), basis="").high(level) is None
 
 
-def test_without_ratios_nothing_is_known() -> None:
-    none = Ratios(values=(), basis="none")
-    assert none.probability_above(1.0) == 1
-    assert (none.low(0.1), none.high(0.1), none.spread) == (None, None, inf)
-
-
 @given(some, st.floats(0.01, 0.99))
 def test_the_upper_end_is_the_least_that_is_unlikely_enough(ratios: Ratios, level: float) -> None:
     high = ratios.high(level)
@@ -289,14 +282,6 @@ def test_a_normal_law_has_its_percentiles() -> None:
 
 def test_widened_ratios_are_as_much_farther_from_one() -> None:
     assert widen_ratios((0.5, 1.0, 2.0), 2, "").values == pytest.approx((0.25, 1.0, 4.0))
-
-
-@given(some, st.integers(1, 20))
-def test_thinned_ratios_are_some_of_them_in_order(ratios: Ratios, most: int) -> None:
-    few = thin_ratios(ratios, most)
-    assert len(few) == min(most, len(ratios.values))
-    assert list(few) == sorted(few)
-    assert set(few) <= set(ratios.values)
 
 
 @pytest.mark.parametrize("values", [(0.0,), (-1.0,), (inf,), (1.0, nan)])

@@ -1,7 +1,5 @@
 """Times of collectives: what they tend to, what a fit finds again, and unseen numbers of nodes."""
 
-from itertools import pairwise
-
 import numpy as np
 import polars as pl
 import pytest
@@ -47,11 +45,6 @@ def test_one_gpu_exchanges_nothing_and_a_gather_is_half_of_a_reduction() -> None
     sizes = np.array([1e6, 1e9])
     half = USUAL.all_reduce_s(sizes, NODE) / 2
     assert USUAL.all_gather_s(sizes, NODE).tolist() == half.tolist()
-
-
-def test_more_bytes_never_take_less_within_a_protocol() -> None:
-    times = seconds(USUAL, NODE, *(1e5 * 2.0 ** np.arange(20)))
-    assert all(after > before for before, after in pairwise(times))
 
 
 def test_a_fit_finds_a_cluster_again_and_forecasts_numbers_of_nodes_that_it_did_not_see() -> None:

@@ -130,12 +130,6 @@ def test_nothing_is_faster_than_its_peak_but_winograds_convolutions() -> None:
         assert _us(fitted, work, v100) == pytest.approx(least_us)
 
 
-def test_views_take_no_time() -> None:
-    fitted = gpu_time.fit(_made_up(H100, 0.5, 1))
-    view = Operator("transpose", (Tensor((4, 4), "float32"),), (), view=True)
-    assert _us(fitted, work_of(view)) == 0.0
-
-
 def test_a_family_that_is_left_out_has_no_influence() -> None:
     """Its times are permuted; forecasts of it from the others stay as they are, to the bit."""
     families = {"a": _made_up(H100, 0.5, 1), "b": _made_up(H100, 0.7, 2), "c": _made_up(H100, 1, 3)}

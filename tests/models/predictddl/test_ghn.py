@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from models.predictddl import ghn
-from models.predictddl.ghn import MOST_STEPS, SHAPES, SIZE, Embedder, cosine_distance, lengths_of
+from models.predictddl.ghn import SHAPES, SIZE, Embedder, cosine_distance, lengths_of
 from models.predictddl.hypernetwork import Hypernetwork, draw
 from models.predictddl.systems import load_shipped_embedder
 from networks.primitives import PRIMITIVES, Primitive, PrimitiveGraph
@@ -102,14 +101,6 @@ def test_paths_are_the_shortest(graph: PrimitiveGraph) -> None:
     assert np.array_equal(lengths_of(graph), expected)
 
 
-def test_paths_of_many_edges_are_none() -> None:
-    count = MOST_STEPS + 3
-    chain = graph_of(["conv"] * count, [(one, one + 1) for one in range(count - 1)])
-    lengths = lengths_of(chain)
-    assert lengths[0, MOST_STEPS] == MOST_STEPS
-    assert lengths[0, MOST_STEPS + 1] == 0
-
-
 @settings(max_examples=30, deadline=None)
 @given(graph=graphs(), seed=st.integers(0, 100))
 def test_what_a_name_or_a_size_is_changes_no_embedding(graph: PrimitiveGraph, seed: int) -> None:
@@ -136,10 +127,6 @@ def test_what_is_no_embedder_is_refused(tmp_path: Path) -> None:
     parameters = {**Embedder.untrained().parameters, "embed": np.zeros((3, SIZE), np.float32)}
     with pytest.raises(BadInput, match=r"expected embed of float32 \[20, 32\], found float32 \[3"):
         Embedder(parameters)
-
-
-def test_one_embedding_has_the_paper_s_size() -> None:
-    assert (ghn.SIZE, ghn.MOST_STEPS) == (32, 50)
 
 
 def test_a_transformer_is_embedded() -> None:

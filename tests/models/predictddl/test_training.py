@@ -110,14 +110,6 @@ def test_what_was_kept_of_another_type_or_is_none_is_refused() -> None:
         training.train(few(), seconds=1, keep=kept.append, kept=b"nothing")
 
 
-def test_equal_seeds_begin_alike() -> None:
-    kept: list[bytes] = []
-    one, _ = training.train(few(), seconds=1e-6, keep=kept.append, seed=4)
-    two, _ = training.train(few(), seconds=1e-6, keep=kept.append, seed=4)
-    for name, value in one.state_dict().items():
-        assert torch.equal(value, two.state_dict()[name])
-
-
 def test_equal_seeds_and_iterations_come_to_equal_weights_interrupted_or_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -165,11 +157,6 @@ def test_the_clock_ends_what_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(training, "time", ticking())
     _, progress = training.train(few(), seconds=3, iterations=100, keep=lambda _: None)
     assert progress.iterations == 3
-
-
-def test_judges_need_two_networks() -> None:
-    with pytest.raises(BadInput, match="two networks or more to judge by, found 1"):
-        training.judge(Hypernetwork(2), few(), 1)
 
 
 def test_judging_compares_equal_weights_as_equal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from models.srift.allreduce_samples import (
     features,
     fit_alpha_beta,
     rated,
-    samples,
 )
 from models.srift.boosting import Floats, Grid, Label, Weights, folds
 from warehouse.records import BadInput
@@ -57,12 +56,6 @@ def test_alpha_beta_by_hand() -> None:
     model = AlphaBeta(lines={"a": Line(hop_s=1.0, link_Bps=4.0)})
     assert model.table(("a",), np.array([4]), np.array([8])).tolist() == [[pytest.approx(12 / 9)]]
     assert model.table(("a",), np.array([1]), np.array([8])).tolist() == [[4.0]]
-
-
-def test_latency_of_a_tree_grows_with_the_logarithm() -> None:
-    """Six ranks: three levels up and down, 6 s; 2 · 9 · 5/6 = 15 bytes at 5 B/s: 9 s in all."""
-    model = AlphaBeta(lines={"a": Line(hop_s=1.0, link_Bps=5.0, shape="tree")})
-    assert model.table(("a",), np.array([6]), np.array([9])).tolist() == [[pytest.approx(15 / 9)]]
 
 
 def test_a_mix_goes_by_its_slowest_unless_it_was_probed() -> None:
@@ -225,17 +218,6 @@ def test_no_configuration_is_on_both_sides() -> None:
     for test in tests:
         assert not set(groups[test]) & set(groups[~test])
     assert len(list(folds(groups, 10, seed=0))) == 5
-
-
-def test_ranks_are_averaged() -> None:
-    one = probes("slow", trials=1).head(1)
-    ranks = pl.concat(
-        [one.with_columns(rank=pl.lit(rank), seconds=pl.lit(float(rank + 1))) for rank in (0, 1)]
-    )
-    found = samples(ranks, clusters("slow"))
-    assert found.height == 1
-    assert found["seconds"].to_list() == [1.5]
-    assert found["node_types"].to_list() == ["slow"]
 
 
 @pytest.mark.parametrize(

@@ -75,20 +75,6 @@ def test_the_slowest_type_computes_and_the_slowest_link_carries() -> None:
     assert found.step_time_s == pytest.approx(1 + 15 + 0.5)
 
 
-def test_more_ranks_move_more() -> None:
-    """2s(n − 1)/n of 800 bytes: 800 of two nodes, 1200 of four; alone at 100 B/s."""
-    for count, wire_bytes in ((2, 600), (4, 900)):
-        found = simulate(NETWORK, Configuration(groups=(group("a", count, 1),)))
-        assert found.exchange_s == pytest.approx(2 + wire_bytes / 100)
-
-
-def test_a_network_of_few_bytes_waits_for_its_backward_pass() -> None:
-    assert step_time_s(replace(NETWORK, layer_bytes=(6, 2)), group("a", 2, 8)) == pytest.approx(
-        8 + 16.06
-    )
-    assert step_time_s(replace(NETWORK, layer_bytes=(0, 2)), group("a", 2, 8)) == 8 + 16
-
-
 def test_stragglers_stretch_both_passes() -> None:
     """The slower of two nodes takes 1/√π standard deviations more than the mean."""
     slow = replace(
@@ -192,11 +178,6 @@ def test_two_unlike_nodes(one: tuple[float, float], other: tuple[float, float]) 
     z = (one[0] - other[0]) / theta
     clark = one[0] * normal.cdf(z) + other[0] * normal.cdf(-z) + theta * normal.pdf(z)
     assert expected((*one, 1), (*other, 1)) == pytest.approx(clark, rel=1e-9)
-
-
-def test_without_scatter_the_slowest_type_counts() -> None:
-    assert expected((2.0, 0.0, 3), (5.0, 0.0, 1), (4.0, 0.0, 9)) == 5.0
-    assert expected((2.0, 0.0, 3), (9.0, 9.0, 0)) == 2.0
 
 
 def test_sampling_as_the_paper_tends_to_it() -> None:

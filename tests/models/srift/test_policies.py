@@ -239,11 +239,3 @@ def test_of_many_as_many_as_can_be_asked_about(
     assert len(everything) > 2
     monkeypatch.setattr(policies, "MOST", 2)
     assert labels(srift, job()) == [everything[0], everything[-1]]
-
-
-def test_where_too_many_can_be_combined_fewer_are(
-    srift: Srift, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(policies, "SEARCHED", 3)
-    found = labels(srift, job())
-    assert found and not any("+" in one for one in found)

@@ -52,10 +52,6 @@ def test_an_iteration_by_hand(exact: Srift, dnn: str, link_mbps: float, workers:
         assert found >= 0.08 + 0.08 + wire + 0.1
 
 
-def test_a_single_node_exchanges_nothing(exact: Srift) -> None:
-    assert step_s(exact, scenario(group("slow"))) == pytest.approx(8 * 0.06 + 0.1)
-
-
 def test_the_slowest_of_a_mix_counts_with_its_own_batch(exact: Srift) -> None:
     even = scenario(group("fast", 2), group("slow"))
     uneven = scenario(group("fast", 2), group("slow", batch_size=4))

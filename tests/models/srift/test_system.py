@@ -62,8 +62,3 @@ def test_it_keeps_the_paper_s_settings_and_one_scale_for_all_batches(
     for network in found.parameters.networks:
         for node in network.nodes.values():
             assert node.latency.deviation is None
-
-
-def test_the_paper_s_settings() -> None:
-    assert (PAPER.buckets, PAPER.streams, PAPER.slowdown) == (None, None, False)
-    assert PAPER.grid.labels == ("bandwidth",) and PAPER.grid.weights == ("equal",)

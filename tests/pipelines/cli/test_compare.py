@@ -62,11 +62,6 @@ def test_rows_name_the_newest_run_of_each_side(compare: Stepcast, form: str) -> 
         assert str(row["is_larger"]).lower() == str(larger).lower()
 
 
-def test_a_table_ends_where_it_was_asked_to(compare: Stepcast) -> None:
-    answer = compare("round:variance/1", "round:variance/2", "--most", "1")
-    assert answer.out.splitlines()[-1] == "5 more rows: --most 6, or --format csv"
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -344,13 +344,6 @@ def test_what_has_changed_since_it_was_profiled_is_told(stepcast: Stepcast, hist
     }
 
 
-def test_a_dry_run_writes_nothing(stepcast: Stepcast, history: Path) -> None:
-    before = (history / "warehouse.duckdb").read_bytes()
-    answer = predict(stepcast, TENSORFLOW, "--dry-run", systems="linear")
-    assert (answer.code, "ledger" in answer.out) == (0, False)
-    assert (history / "warehouse.duckdb").read_bytes() == before
-
-
 def test_what_is_lacking_comes_with_a_study_file(
     stepcast: Stepcast, history: Path, tmp_path: Path
 ) -> None:

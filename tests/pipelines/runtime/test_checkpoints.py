@@ -101,17 +101,6 @@ def test_a_model_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     assert all(torch.equal(found["model"][key], one) for key, one in expected["model"].items())
 
 
-def test_images_are_told_by_their_index_alone() -> None:
-    import torch
-
-    one, other = SyntheticImages(20, 16, 3), SyntheticImages(20, 16, 4)
-    images, labels = one.batch([7, 13])
-    assert labels.tolist() == [7, 3]
-    assert torch.equal(images[1], one.batch([13])[0][0])
-    assert not torch.equal(images[1], images[0])
-    assert not torch.equal(images, other.batch([7, 13])[0])
-
-
 @given(st.integers(1, 30), st.integers(0, 5), st.integers(1, 40), st.integers(1, 12))
 def test_every_epoch_has_every_sample_once(samples: int, seed: int, batch: int, steps: int) -> None:
     stream = list(
@@ -129,12 +118,6 @@ def test_shares_divide_the_batch_however_it_is_divided(batches: list[int], start
         sample for place, count in parts for sample in draw_samples(17, 3, start + place, count)
     ]
     assert together == draw_samples(17, 3, start, sum(batches))
-
-
-def test_epochs_and_seeds_differ() -> None:
-    first, second = draw_samples(100, 0, 0, 100), draw_samples(100, 0, 100, 100)
-    assert first != second
-    assert first != draw_samples(100, 1, 0, 100)
 
 
 def test_a_log_is_read_as_it_was_written_but_for_half_a_line(tmp_path: Path) -> None:

@@ -323,9 +323,3 @@ def test_nobody_listens_to_nodes_that_are_not_there(event: Event) -> None:
     before = told.state
     assert told.tell(6, event) == ()
     assert told.state == before.but(at_s=6)
-
-
-def test_a_state_is_read_as_it_was_written() -> None:
-    told = Told(deadline_s=500.0).training()
-    told.tell(10, NodeLost("node0", "ended"))
-    assert JobState.model_validate_json(told.state.model_dump_json()) == told.state

@@ -146,13 +146,6 @@ def test_a_policy_raises_what_it_may_and_nothing_else(
         )
 
 
-def test_asking_again_is_no_policy() -> None:
-    now = replace(
-        NOW, deadline_s=50.0, depleted=[MarketNodeType(one, "spot") for one in jobs.PRICES]
-    )
-    assert infeasible(planner().plan(now)).way("deadline") is None
-
-
 def test_an_eager_search_keeps_to_its_preferences() -> None:
     search = SearchSettings(preference=(SPARE, SLOW), k=2)
     plan = planned(planner(capacity=4, search=search).plan(NOW))

@@ -140,16 +140,6 @@ def test_a_deadline_that_nothing_meets_is_told_before_anything_is_rented(tmp_pat
     assert "raise the deadline from 0 s" in ran.asked[0].ways[0].text
 
 
-@pytest.mark.exhaustive
-def test_a_bug_ends_the_job_once_it_meets_it_twice(tmp_path: Path) -> None:
-    ran = Ran(tmp_path, seed=13, silence_s=3.0)
-    assert ran.state.phase == "aborted"
-    assert ran.state.error == "training failed with all nodes alive: unlucky"
-    assert [one.step for one in ran.of("training")] == [0, ran.state.step]
-    assert ran.losses == []
-    assert len(ran.state.restart.seen_s) == 1
-
-
 @pytest.mark.parametrize(("stop_at", "least"), [("lost", 15), ("training", 0), ("launch", 0)])
 def test_who_comes_back_goes_on_from_what_was_saved(
     stop_at: str, least: int, tmp_path: Path

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
-from pipelines.service.app import DISCARDED_BYTES, Guard, problem
+from pipelines.service.app import DISCARDED_BYTES, Guard
 
 TOKEN = b"a-token-of-tests"
 Headers = list[tuple[bytes, bytes]]
@@ -142,7 +142,3 @@ def test_a_body_that_does_not_come_is_given_up() -> None:
 def test_who_has_gone_gets_no_answer() -> None:
     with pytest.raises(IndexError):
         answered(saying(), PERMITTED)
-
-
-def test_a_line_is_utf8_whatever_was_sent() -> None:
-    assert problem(422, "a\nb \ud800 →").body == '{"detail":"a b \\\\ud800 →"}'.encode()

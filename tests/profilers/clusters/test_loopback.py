@@ -11,15 +11,9 @@ import pytest
 from profilers.clusters import choose_backend, open_cluster
 from profilers.clusters.node_types import node_group
 from tests.profilers.clusters.machines import has_ended, is_running
-from warehouse.records import BadInput, MissingTool, ProbeFailed
+from warehouse.records import MissingTool, ProbeFailed
 
 NODES = (node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 2))
-
-
-def test_nodes_are_named_by_role_servers_first() -> None:
-    with open_cluster("loopback", NODES, 100) as cluster:
-        assert [node.name for node in cluster.nodes] == ["server0", "worker0", "worker1"]
-        assert cluster.facts()["shaped"] is False
 
 
 def test_runs_a_program_and_reports_its_failure() -> None:
@@ -70,23 +64,11 @@ def test_nodes_come_and_go() -> None:
         assert [node.name for node in cluster.nodes] == ["server0", "worker0", "worker1"]
 
 
-def test_an_unknown_backend_is_refused() -> None:
-    with pytest.raises(BadInput, match="no nodes of backend 'imported'"):
-        open_cluster("imported", NODES, None)
-
-
 def test_auto_falls_back_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("profilers.clusters.obstacles", lambda: ["not installed: tc"])
     assert choose_backend("auto") == ("loopback", "no emulated cluster here: not installed: tc")
     with pytest.raises(MissingTool, match="not installed: tc"):
         choose_backend("emulated")
-
-
-def test_a_shared_folder_is_the_folder(tmp_path: Path) -> None:
-    with open_cluster("loopback", NODES, None) as cluster:
-        with cluster.shared(cluster.nodes[0], tmp_path) as there:
-            cluster.run(cluster.nodes[0], ["touch", str(there / "a")])
-        assert (tmp_path / "a").exists()
 
 
 @contextmanager

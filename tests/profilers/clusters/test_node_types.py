@@ -18,16 +18,6 @@ from tests.synthetic import STUDY, write_study
 from warehouse.records import BadInput, NodeGroup
 
 
-def test_a_group_carries_its_types_definition() -> None:
-    group = node_group("worker", "emu.avx2.c25", 3)
-    assert (group.count, group.cpu_share, group.isa) == (3, 0.25, "AVX2")
-
-
-def test_an_unknown_type_names_the_closest() -> None:
-    with pytest.raises(BadInput, match=r"unknown node type 'emu.avx2.c52'.*emu\.avx2\.c25"):
-        node_group("worker", "emu.avx2.c52", 1)
-
-
 def test_every_type_has_a_link_and_emulated_ones_have_a_price() -> None:
     for name, kind in node_types.node_types().items():
         assert (kind.usd_per_hour or 0) > 0 or not name.startswith("emu."), name
@@ -150,11 +140,6 @@ def test_more_shares_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_host_without_a_share_counts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     check_shares([NodeGroup(role="server", node_type="free", count=4)])
-
-
-def test_instruction_sets_are_ordered_and_known() -> None:
-    found = host.instruction_sets()
-    assert list(found) == [name for name in node_types.ISA_ORDER if name in found]
 
 
 OWN = "box: {bandwidth_mbps: 100, cpu_share: 0.5, usd_per_hour: 0.05}"

@@ -20,12 +20,6 @@ def owned(home: Path, prefix: str) -> Path:
     return home / "run" / prefix.split("-")[2]
 
 
-def test_prefixes_differ_and_have_the_homes_number(home: Path) -> None:
-    one, two = owner.new_prefix(), owner.new_prefix()
-    assert one != two
-    assert one.split("-")[:2] == two.split("-")[:2] == ["stepcast", owner.token()]
-
-
 def test_homes_have_different_numbers_that_only_their_user_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

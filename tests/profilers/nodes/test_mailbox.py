@@ -28,10 +28,6 @@ from profilers.nodes.mailbox import (
     unpack_object,
 )
 
-STREAMS = st.dictionaries(
-    st.text(max_size=6), st.tuples(st.integers(0, 2**40), st.binary(max_size=50), st.booleans())
-)
-
 
 class Bucket:
     """Objects by URL; some questions fail."""
@@ -81,14 +77,6 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Bucket:
 
 HERE = {"theirs": "http://bucket/out", "ours": "http://bucket/in"}
 THERE = {"theirs": "http://bucket/in", "ours": "http://bucket/out"}
-
-
-@given(st.dictionaries(st.text(max_size=6), st.integers() | st.text()), STREAMS)
-def test_what_is_packed_is_unpacked(head: dict[str, object], streams: dict[str, object]) -> None:
-    head.pop("streams", None)
-    told, found = unpack_object(pack_object(head, streams))  # type: ignore[arg-type]
-    told.pop("streams")
-    assert (told, found) == (head, streams)
 
 
 @given(st.binary(max_size=200))

@@ -41,7 +41,3 @@ def test_an_emulated_notice_is_a_file(tmp_path: Path) -> None:
     assert notices.poll() is None
     (tmp_path / "notice.json").write_text(TERMINATE)
     assert notices.poll() == InterruptionNotice("terminate", "2026-01-05T18:02:00Z")
-
-
-def test_an_address_of_a_service_is_told_from_a_file() -> None:
-    assert notice_source("http://169.254.169.254") == InstanceMetadata()

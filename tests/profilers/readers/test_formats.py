@@ -16,11 +16,6 @@ from warehouse import limits
 from warehouse.records import BadInput
 
 
-def test_a_format_that_is_not_there() -> None:
-    with pytest.raises(BadInput, match=r"unknown format 'iperf'; did you mean iperf3\?"):
-        find_format("iperf", ReaderOptions())
-
-
 def test_an_option_of_another_format_is_refused() -> None:
     with pytest.raises(BadInput, match="--world-size is for nccl-tests; kineto has no use for it"):
         find_format("kineto", ReaderOptions(world_size=8))

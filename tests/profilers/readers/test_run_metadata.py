@@ -308,9 +308,3 @@ def test_sizes_of_elements_are_tensorflows() -> None:
     kinds = [kind for kind in types_pb2.DataType.values() if kind != types_pb2.DT_INVALID]
     sizes = {kind: dtypes.as_dtype(kind).size for kind in kinds}
     assert {kind: ELEMENT_BYTES.get(kind % 100, 0) for kind in kinds} == sizes
-
-
-def test_reading_loads_no_tensorflow() -> None:
-    from tests.test_imports import loaded_by
-
-    assert "tensorflow" not in loaded_by("profilers.readers.run_metadata")

@@ -12,7 +12,7 @@ from botocore.stub import ANY, Stubber
 
 from profilers.clusters.fleet import Launch, Volume
 from profilers.renting import aws
-from profilers.renting.aws import Ec2, answered_at, ended_at, launch
+from profilers.renting.aws import Ec2, answered_at, launch
 from profilers.renting.book import LaunchIntent
 from profilers.renting.provider import NoCapacity, OutcomeUnknown
 from warehouse.records import ProbeFailed
@@ -238,13 +238,6 @@ def test_a_date_that_is_none_tells_no_time(date: str) -> None:
     assert answered_at(date) is None
 
 
-def test_many_ids_are_asked_for_in_parts(ec2: Ec2, api: Stubber) -> None:
-    ids = [f"i-{number:03}" for number in range(150)]
-    for part in (ids[:100], ids[100:]):
-        api.add_response("terminate_instances", {}, {"InstanceIds": part})
-    ec2.terminate(ids)
-
-
 def test_what_a_token_launched_is_found(ec2: Ec2, api: Stubber) -> None:
     wanted = [{"Name": "client-token", "Values": ["t0"]}]
     api.add_response("describe_instances", told(instance("i-1", "terminated")), {"Filters": wanted})
@@ -308,8 +301,3 @@ def test_other_volumes_are_refused(
 def test_volumes_cost_what_a_month_of_them_does() -> None:
     """100 GB for 730 hours at $0.08 per GB-month are $8."""
     assert Volume().usd_per_hour * 730 == pytest.approx(8.0)
-
-
-def test_reasons_without_a_time_tell_none() -> None:
-    assert ended_at("") is None
-    assert ended_at("User initiated (2026-11-26 12:00:00 GMT)") == AT + timedelta(0)

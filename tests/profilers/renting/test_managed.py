@@ -10,19 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from profilers.allreduce import probe as allreduce
 from profilers.clusters import Cluster, Node, open_cluster
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
-from profilers.nodes.mailbox import WINDOW_BYTES
-from profilers.probe import RunContext
 from profilers.renting import ssm
 from profilers.renting.cap import Allowance, Rate, use_allowance
 from profilers.steady import hostlock
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.cloud import REGION, Cloud
 from tests.profilers.renting.instances import NODE_TYPE
-from tests.profilers.renting.managed import BUCKET, CUT_CHARACTERS, Managed, managed, moto
+from tests.profilers.renting.managed import BUCKET, Managed, managed, moto
 from tests.profilers.renting.portless import Instance
 from warehouse.records import ProbeFailed
 
@@ -90,20 +87,6 @@ def test_programs_run_where_nothing_listens_and_speak_both_ways(
         one.run(first, ["sh", "-c", "echo no such luck >&2; exit 7"])
 
 
-@pytest.mark.exhaustive
-def test_output_and_input_arrive_whole(cluster: tuple[Cluster, Managed], tmp_path: Path) -> None:
-    one, _ = cluster
-    (node, _), size = one.nodes, 5 * 2**20
-    assert size > WINDOW_BYTES
-    content = os.urandom(size)
-    folder = one.folder(node, tmp_path)
-    one.write(node, folder / "big", content)
-    assert one.read(node, folder / "big") == content
-    text = one.run(node, ["seq", "20000"])
-    assert len(text) > 4 * CUT_CHARACTERS
-    assert text.split() == [str(number) for number in range(1, 20_001)]
-
-
 def test_a_program_that_is_killed_here_ends_there_and_its_objects_go(
     cluster: tuple[Cluster, Managed], cloud_of: Cloud
 ) -> None:
@@ -117,17 +100,6 @@ def test_a_program_that_is_killed_here_ends_there_and_its_objects_go(
     assert awaited(lambda: not running(instance_of(found, node)))
     # What keeps the machines' locks goes on.
     assert awaited(lambda: len(kept(cloud_of)) == 2 * len(one.nodes))
-
-
-@pytest.mark.exhaustive
-def test_a_program_that_is_killed_there_counts_as_killed(
-    cluster: tuple[Cluster, Managed],
-) -> None:
-    one, _ = cluster
-    process = one.popen(one.nodes[0], ["sh", "-c", "echo up; exec sleep 1000"])
-    assert process.stdout is not None and process.stdout.readline() == "up\n"
-    one.signal(process, signal.SIGKILL)
-    assert process.wait(timeout=30) == -signal.SIGKILL
 
 
 def test_faults_on_the_way_change_nothing(
@@ -196,17 +168,6 @@ def test_a_command_that_was_not_delivered_is_cancelled(
     process.kill()
     assert process.wait(timeout=10) == -signal.SIGKILL
     assert awaited(lambda: command in found.cancelled)
-
-
-@pytest.mark.exhaustive
-def test_all_reduces_are_measured(cluster: tuple[Cluster, Managed], tmp_path: Path) -> None:
-    one, _ = cluster
-    context = RunContext("test", 1, "profile", tmp_path)
-    (result,) = allreduce.measure(one, context, sizes_bytes=[4096], world_sizes=[2], trials=2)
-    assert result.run.status == "ok", result.run.error
-    assert result.run.backend == "ec2"
-    assert result.tables["allreduce"].height == 2 * 2
-    assert result.tables["allreduce"]["seconds"].min() > 0  # type: ignore[operator]
 
 
 def reach_of(one: Cluster, found: Managed) -> ssm.Reach:
