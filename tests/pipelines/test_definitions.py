@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from dagster import AssetKey, AssetSpec, Definitions
 
-from assets.fleet import TYPES, WATCHES
+from assets.fleet import WATCHES
 from models.systems import SYSTEMS
 from pipelines.execution import resources
-from pipelines.lineage import STUDIES, all_definitions, shown_files, study_definitions, study_files
+from pipelines.lineage import STUDIES, all_definitions, shown_files, study_definitions
 from profilers.probes import PROBES
 from studies.study import Study, read_study
 from tests.pipelines import lineage
@@ -300,24 +300,6 @@ def test_a_study_that_is_wrong_takes_no_other_with_it(
     assert "\n" not in warning
 
 
-def test_a_name_that_two_studies_have_is_warned_of(tmp_path: Path, warnings: list[str]) -> None:
-    first, second = write_study(tmp_path), tmp_path / "second.yaml"
-    second.write_text(DDP)
-    found = made(first, second)
-    assert jobs(found) == {"paper"}
-    assert "tf_trace" in in_group("paper", "profiles", found)
-    assert warnings == [f"study left out of the lineage: {second} has the name of another, paper"]
-
-
-def test_prices_are_an_asset_that_no_study_has() -> None:
-    (spec,) = (one for one in listed() if one.key == AssetKey(["prices", "observed"]))
-    assert spec.group_name == "prices"
-    assert spec.description
-    assert spec.owners == ["team:stepcast"]
-    assert upstream(committed(), spec.key) == set()
-    assert committed().resolve_assets_def(spec.key).op.pool == "warehouse"
-
-
 @pytest.mark.parametrize("name", [WATCHES, "receive", "prices"])
 def test_a_study_with_the_name_of_another_job_is_warned_of(
     name: str, tmp_path: Path, warnings: list[str]
@@ -358,32 +340,3 @@ def test_a_home_shows_the_studies_that_have_run_there(
     assert [file.stem for file in shown_files(home)] == ["reference_ddp", "variance", mine.stem]
     monkeypatch.setattr("pipelines.lineage.studies_of", lambda _: {"fleet.emu.avx2.s15"})
     assert [file.stem for file in shown_files(home)] == ["demo", mine.stem]
-
-
-def test_a_fit_and_its_forecasts_are_told_apart_by_what_is_shown_of_them() -> None:
-    told = {spec.key: spec.description or "" for spec in listed()}
-    fits = [key for key in told if key.path[1] == "fits"]
-    assert fits
-    for key in fits:
-        study, _, system = key.path
-        assert told[key].startswith(f"The fit of {system}. ")
-        forecasts = told[AssetKey([study, "predictions", system])]
-        assert forecasts.startswith(f"What {system} forecasts, ")
-
-
-def test_partitions_say_what_makes_one() -> None:
-    of_types = [spec for spec in listed() if spec.partitions_def is TYPES]
-    assert of_types
-    for spec in of_types:
-        assert "`stepcast fleet add`" in (spec.description or "")
-
-
-def test_a_place_that_is_not_there_is_warned_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warnings: list[str]
-) -> None:
-    monkeypatch.setenv(STUDIES, str(tmp_path / "nowhere"))
-    *_, last = study_files()
-    assert jobs(made(last)) == set()
-    assert warnings == [
-        f"study left out of the lineage: study {tmp_path / 'nowhere'} does not exist"
-    ]

@@ -303,20 +303,3 @@ def test_what_is_no_failure_of_measuring_is_raised(tmp_path: Path) -> None:
     asked_again = replace(probe, run=run)
     with open_cluster("loopback", (), None) as cluster, pytest.raises(BadInput, match="four flows"):
         list(measure_planned_runs(asked_again, cluster, needs_of(probe), context, lambda _: None))
-
-
-def test_a_failure_without_words_leaves_no_artefact(tmp_path: Path) -> None:
-    probe = PROBES["links"]
-
-    def run(*_: object) -> list[ProbeResult]:
-        raise ProbeFailed("iperf3 failed")
-
-    context = RunContext("test", 1, "profile", tmp_path)
-    with open_cluster("loopback", (), None) as cluster:
-        pairs = list(
-            measure_planned_runs(
-                replace(probe, run=run), cluster, needs_of(probe), context, lambda _: None
-            )
-        )
-    assert [dict(result.artefacts) for _, result in pairs] == [{}] * len(pairs)
-    assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,6 @@ from studies.planned_runs import group_by_start, nodes_of
 from studies.study import Study, read_study
 from tests.synthetic import (
     DDP,
-    HOST,
     MIXED,
     ONLY_PROFILES,
     PYTORCH,
@@ -117,15 +116,6 @@ def test_the_largest_batch_is_searched_for_where_asked(tmp_path: Path) -> None:
     assert not {*titles(searched)} & {*titles(profiled)}
     assert [need for need in seen_of(whole.curves[0], whole, "emulated") if need in searched]
     assert not of_probe(study(tmp_path, DDP), "torch_memory")
-
-
-def test_nodes_of_several_types_are_taken_in_turn(tmp_path: Path) -> None:
-    mixed = study(tmp_path, DDP).curves[1]
-    assert [(group.node_type, group.count) for group in mixed.nodes(3)] == [
-        ("emu.native.c25", 2),
-        ("emu.avx2.c25", 1),
-    ]
-    assert [group.node_type for group in mixed.nodes(1)] == ["emu.native.c25"]
 
 
 def test_all_reduces_are_told_apart_by_who_took_part(tmp_path: Path) -> None:
@@ -244,19 +234,6 @@ def test_what_no_chosen_system_asks_for_is_not_measured(tmp_path: Path) -> None:
     assert {need.probe for need in needs(study(tmp_path, linear))} == {"tf_trace", "tf_throughput"}
 
 
-def test_pytorch_is_profiled_and_judged_by_operations_as_tensorflow(tmp_path: Path) -> None:
-    text = PYTORCH.replace("srift, ideal_scaling, ", "").replace("  torch_compute", "  # compute")
-    whole = study(tmp_path, text)
-    assert [(need.probe, need.purpose) for need in needs(whole)] == [
-        *[("torch_operations", "profile")] * 2,
-        *[("torch_throughput", "profile")] * 6,
-        ("torch_operations", "measurement"),
-        *[("torch_throughput", "measurement")] * 2,
-    ]
-    (curve,) = {whole.curve_of(need.scenario, "emulated") for need in judges(whole)}
-    assert networks(seen_of(curve, whole, "emulated")) == {"vgg11", "alexnet"}
-
-
 def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
     whole = study(tmp_path, MIXED)
     traced = [need.scenario for need in of_probe(whole, "tf_trace")]
@@ -283,28 +260,6 @@ def test_what_does_not_fit_together_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_slowdown_is_probed_with_the_nodes_of_any_curve_of_the_round(tmp_path: Path) -> None:
-    whole = study(tmp_path, SLOWED)
-    fewer = whole.curves[0].model_copy(update={"workers": (2,)})
-    for one in (whole, whole.with_curves((fewer, *whole.curves[1:]))):
-        (found,) = of_probe(one, "slowdown")
-        assert found.scenario.strategy.workers == 3
-
-
-def test_a_setting_that_cannot_work_is_of_its_probe(tmp_path: Path) -> None:
-    text = STUDY.replace("probes:", "probes:\n  contention: {flows: [1]}")
-    with pytest.raises(BadInput, match=r"^probes\.contention: flows: contention needs 2 or more"):
-        needs(study(tmp_path, text))
-
-
-def test_needs_are_about_a_scenario_or_about_links(tmp_path: Path) -> None:
-    links, *_, last = needs(study(tmp_path, STUDY))
-    with pytest.raises(ValueError, match="probe links, 200 Mb/s is about no scenario"):
-        links.scenario  # noqa: B018
-    assert not links.is_done_by(landed(last))
-    assert last.is_done_by(landed(last, host_id=f"not {HOST}"))
-
-
 def test_a_study_that_only_profiles_needs_its_probes_of_all_that_they_concern(
     tmp_path: Path,
 ) -> None:
@@ -324,14 +279,3 @@ def test_what_is_asked_of_a_probe_that_judges_too_is_seen_where_nothing_is_judge
     found = of_probe(study(tmp_path, text), "tf_throughput")
     assert len(found) == 4, "each network with one worker and with two"
     assert all(need.profiles for need in found)
-
-
-def test_each_type_of_an_all_reduce_is_profiled_alone(tmp_path: Path) -> None:
-    """Where nothing is judged, as where it is."""
-    text = DDP.replace("systems: [srift, ideal_scaling]\n", "").replace("test:", "train:")
-    passes = [need.title for need in of_probe(study(tmp_path, text), "torch_compute")]
-    assert [title for title in passes if "emu.avx2.c25" in title]
-    assert [title for title in passes if "emu.native.c25" in title]
-    assert {
-        need.scenario.strategy.workers for need in of_probe(study(tmp_path, text), "torch_compute")
-    } == {1}

@@ -1,6 +1,5 @@
 """Which round of a study is to be done, and what of it is missing."""
 
-import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -154,13 +153,6 @@ def test_a_scenario_added_later_is_made_up_for_in_the_first_round(
     assert (judged.repeat, judged.missing) == (1, ())
 
 
-def test_the_latest_round_stays_the_same_when_it_is_complete(study: Study) -> None:
-    runs = [landed(need) for need in needs(study)]
-    judged = newest(study, runs)
-    assert judged is not None
-    assert (judged.repeat, judged.missing) == (1, ())
-
-
 def test_a_refreshed_round_knows_what_landed_meanwhile(study: Study) -> None:
     before = to_do(study, [])
     after = refresh_round(before, [landed(need) for need in needs(study)])
@@ -208,13 +200,6 @@ def test_contention_is_probed_for_each_link_and_worker(tmp_path: Path) -> None:
     assert [need.title for need in mine if need.probe == "contention"] == [
         "probe contention, 200 Mb/s, emu.native.c25"
     ]
-
-
-def test_later_rounds_repeat_single_workers_where_there_are_no_several(tmp_path: Path) -> None:
-    text = STUDY.replace("probes:", "again: {fraction: 0.5, seed: 3}\nprobes:")
-    text = re.sub(r"workers: \[[^]]*\]", "workers: [1]", text)
-    study = read_study(write_study(tmp_path, text))
-    assert {workers for curve in study.in_round(2).curves for workers in curve.workers} == {1}
 
 
 def test_later_rounds_repeat_a_part(tmp_path: Path) -> None:
@@ -346,12 +331,6 @@ def test_what_an_earlier_round_profiled_with_other_settings_is_its_own_matter(
     )
     opened = to_do(changed, first)
     assert (opened.repeat, opened.superseded) == (2, {})
-
-
-def test_a_study_that_repeats_all_measures_train_scenarios_anew_too(tmp_path: Path) -> None:
-    study = read_study(write_study(tmp_path, SYNCHRONOUS))
-    repeat, names = missing(study, [landed(need) for need in needs(study)])
-    assert (repeat, names) == (2, [need.title for need in needs(study)])
 
 
 def told(need: PlannedRun) -> Run:
