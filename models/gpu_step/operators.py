@@ -374,12 +374,6 @@ def _embedding_backward(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Te
     )  # fmt: skip
 
 
-_OPTIMIZER_PASSES: Mapping[str, int] = {
-    "_foreach_mul": 2, "_foreach_add": 3, "_foreach_lerp": 3, "_foreach_addcmul": 3,
-    "_foreach_sqrt": 2, "_foreach_div": 2, "_foreach_addcdiv": 4, "_foreach_sub": 3,
-}  # fmt: skip
-
-
 def _optimizer(name: str, operator: Operator) -> Work:
     """A call for all parameters at once: it reads every list of tensors and writes one."""
     given = operator.inputs
@@ -402,10 +396,6 @@ def _slice_backward(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor
     """Zeros, and a copy of what is given into them."""
     moved = outputs[0].bytes + 2 * inputs[0].bytes
     return Work("copy", name, inputs[0].dtype, 0.0, float(moved), rows=outputs[0].numbers)
-
-
-def _local(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
-    return Work("none", name, "float32", 0.0, 0.0)
 
 
 _Worker = Callable[[str, tuple[Tensor, ...], tuple[Tensor, ...]], Work]
