@@ -73,7 +73,7 @@ class Part(StrEnum):
 
 def ui(
     port: Annotated[int, typer.Option(help="Where it listens.")] = 3000,
-    host: Annotated[str, typer.Option(help="Address on which it listens.")] = "127.0.0.1",
+    address: Annotated[str, typer.Option(help="Address on which it listens.")] = "127.0.0.1",
     only: Annotated[
         Part | None,
         typer.Option(
@@ -107,13 +107,13 @@ def ui(
     dagster_history.prepare(home())
     os.environ["STEPCAST_HOME"] = str(home())
     module = ["-m", dagster_history.MODULE, "--working-directory", str(CHECKOUT)]
-    listens = ["--host", host, "--port", str(port)]
+    listens = ["--host", address, "--port", str(port)]
     if only is None:
         # Its successor, `dg dev`, is a tool for developers, which users need not have.
         quiet = ["-W", "ignore:Function `dev_command` is superseded"]
         command = [*quiet, "-m", "dagster", "dev", *module, *listens]
     elif only is Part.CODE:
-        listens = ["--host", host, "--port", code_port]
+        listens = ["--host", address, "--port", code_port]
         command = ["-m", "dagster", "code-server", "start", *module, *listens]
     else:
         workspace = ["-w", str(dagster_history.workspace(home(), code_host, int(code_port)))]
@@ -124,7 +124,7 @@ def ui(
         )
     what = "the history" if only is None else f"{only} of the history"
     typer.echo(
-        f"{what} in {home()}" + f": http://{host}:{port}" * (only in (None, Part.WEB)), err=True
+        f"{what} in {home()}" + f": http://{address}:{port}" * (only in (None, Part.WEB)), err=True
     )
     os.chdir(home())  # in the checkout Dagster would warn of the dagster.yaml there
     os.execv(sys.executable, [sys.executable, *command])
