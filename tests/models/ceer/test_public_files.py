@@ -204,7 +204,7 @@ def test_without_a_step_of_the_device_nothing_is_said() -> None:
 
 def test_networks_whose_parameters_nobody_counted() -> None:
     rows = sums({"fast": (0.0, 0.1, 0.0)}).with_columns(dnn=pl.lit("new"))
-    with pytest.raises(BadInput, match="expected timed sums of networks whose parameters"):
+    with pytest.raises(BadInput, match="expected timed steps of networks whose parameters"):
         fit_sums("parameters")(rows)
     assert PublicSums("parameters", {"fast": (0.0, 0.1)}).predict(rows).is_empty()
     assert fit_sums("nothing")(rows).predict(rows).height == 3

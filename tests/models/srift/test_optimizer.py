@@ -319,14 +319,14 @@ def test_too_few_nodes() -> None:
     )
     assert (
         short.text
-        == "offer more nodes: those on offer_of_relaxation hold 20 of 40 samples (+100.0%)"
+        == "offer more nodes: those on offer hold 20 of 40 samples (+100.0%)"
     )
     (none,) = relaxations(
         Job(global_batch=4, iterations=1, minimize="cost"), offer_of_relaxation("one", 0)
     )
     assert (
         none.text
-        == "offer more nodes: those on offer_of_relaxation hold 0 of 4 samples (there is none)"
+        == "offer more nodes: those on offer hold 0 of 4 samples (there is none)"
     )
 
 
