@@ -317,17 +317,11 @@ def test_too_few_nodes() -> None:
     (short,) = relaxations(
         Job(global_batch=40, iterations=1, minimize="cost"), offer_of_relaxation("one", 5)
     )
-    assert (
-        short.text
-        == "offer more nodes: those on offer hold 20 of 40 samples (+100.0%)"
-    )
+    assert short.text == "offer more nodes: those on offer hold 20 of 40 samples (+100.0%)"
     (none,) = relaxations(
         Job(global_batch=4, iterations=1, minimize="cost"), offer_of_relaxation("one", 0)
     )
-    assert (
-        none.text
-        == "offer more nodes: those on offer hold 0 of 4 samples (there is none)"
-    )
+    assert none.text == "offer more nodes: those on offer hold 0 of 4 samples (there is none)"
 
 
 def test_a_batch_that_cannot_be_divided() -> None:
