@@ -400,9 +400,12 @@ def _here(backend: Backend) -> str | None:
 # Which scenarios one fit forecasts, and which runs it sees.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FitGroup:
-    """Scenarios that one fit of a system forecasts, and the runs that it sees, the newest first."""
+    """Scenarios that one fit of a system forecasts, and the runs that it sees, the newest first.
+
+    A group is itself alone: to compare thousands of scenarios at each look would take the longest.
+    """
 
     system: System
     of: tuple[tuple[Curve, Scenario], ...]

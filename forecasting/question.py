@@ -244,7 +244,8 @@ def fit_for_scenario(
         runs = [run for run in visible_runs(warehouse, known_by) if run.backend == place.backend]
         ours = [run for run in runs if run.host_id == place.host_id]
         elsewhere = [run for run in runs if run.host_id != place.host_id]
-        rests = _rests(system, curve, scenario, ours, elsewhere, place)
+        public = public_runs(warehouse, known_by)
+        rests = _rests(system, curve, scenario, [*ours, *public], elsewhere, place)
         if isinstance(rests, ForecastRefusal):
             return None
         (group,) = group_by_fit({(system, curve, scenario): rests})
@@ -345,7 +346,8 @@ def _answer(
     fitted = fit.fitted() if system.tells and isinstance(fit, GroupFit) else None
     if isinstance(fitted, FittedWithDetail):
         split = fitted.split(scenario) or split
-    case = find_nearest_cases(history.judged, system.name, curve.metric.name, scenario, split)
+    metric = curve.metric
+    case = find_nearest_cases(history.judged, system.name, metric.name, scenario, split)
     if case.far is not None and not far_out:
         return ForecastRefusal(scenario, system, f"far out: {case.far}; {_SHOWN}")
     if isinstance(fit, BadInput):
@@ -357,11 +359,11 @@ def _answer(
         detail = fitted.detail(scenario) if isinstance(fitted, FittedWithDetail) else None
     except BadInput as error:
         return ForecastRefusal(scenario, system, str(error))
-    past = history.past.get((system.name, split, curve.metric.name))
+    past = history.past.get((system.name, split, metric.name))
     return ScenarioForecast(
         scenario=scenario,
         system=system,
-        metric=curve.metric,
+        metric=metric,
         value=value,
         low=low,
         high=high,

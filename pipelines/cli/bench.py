@@ -170,6 +170,45 @@ def optimizer(
 
 
 @bench.command()
+def sweep(
+    data: Annotated[Path, typer.Argument(help="Public measurements.")] = Path("data/public"),
+    networks: Annotated[int, typer.Option(min=1, max=8, help="Each has 13,680 scenarios.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Time forecasts of studies/sweeps/aws_gpus.yaml: a plain loop, and one and two processes.
+
+    A first loop traces the networks; later ones read what it kept. With two networks it takes
+    about three minutes on two cores.
+
+    Example: stepcast bench sweep --networks 8 --json
+    """
+    from benchmarks.sweep import measure
+
+    measured = measure(networks, data, _progress)
+    loop = measured.per_s(measured.loop_s)
+    rows = [("a plain loop", measured.loop_s, loop)]
+    for workers, seconds in measured.processes_s.items():
+        name = f"Dagster, {workers} process{'es' if workers > 1 else ''}"
+        rows.append((name, seconds, measured.per_s(seconds)))
+    _print(
+        measured,
+        as_json,
+        [f"{measured.scenarios:,} scenarios", "time", "scenarios/s", "beside the loop"],
+        [
+            (name, f"{seconds:.1f} s", f"{per_s:,.0f}", f"{per_s / loop:.2f}")
+            for name, seconds, per_s in rows
+        ],
+    )
+    if not as_json:
+        equal = "the same bytes" if measured.are_equal else "NOT the same bytes"
+        print_text(
+            f"All made {equal}. Tracing the networks took {measured.traced_s - measured.loop_s:.1f}"
+            f" s, once. Parts of the loop: the first {measured.first_part_s:.2f} s, the last "
+            f"{measured.last_part_s:.2f} s."
+        )
+
+
+@bench.command()
 def predictddl(
     as_json: AsJson = False,
 ) -> None:

@@ -115,6 +115,11 @@ COMMANDS: Mapping[str, Command] = {
         "predict",
         "Forecast training that nobody has measured, by every system that does not refuse.",
     ),
+    "sweep": Command(
+        "sweep",
+        "sweep",
+        "Forecast a grid of scenarios at the prices of some days, into Parquet files.",
+    ),
     "profile": Command(
         "profile",
         "profile",
@@ -243,6 +248,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Ask how fast, how long and how expensive training will be": (
         "predict",
         "recommend",
+        "sweep",
         "decisions",
         "serve",
     ),

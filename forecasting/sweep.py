@@ -1,0 +1,472 @@
+"""A sweep: forecasts of a grid of scenarios, at the prices of some days, in parts.
+
+A part is one question to the history as it was when the sweep began, and one Parquet file, which is
+there whole or not at all. Parts do not know of each other, so whoever computes them, in whichever
+order, and however often somebody was killed, the rows are the same. Nothing is written to the
+ledger.
+"""
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, time
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pydantic import Field, PastDate, ValidationError
+
+from forecasting.code import code_digest
+from forecasting.costs import cost_of, nodes_by_type, samples_per_s, usd_per_million_samples
+from forecasting.history_scope import (
+    HostSelection,
+    host_here,
+    public_runs,
+    select_host_of_types,
+    visible_runs,
+)
+from forecasting.inputs import systems_named
+from forecasting.question import (
+    ForecastAnswer,
+    ForecastRefusal,
+    ScenarioForecast,
+    fit_for_scenario,
+    predict_curves,
+)
+from models.choice.offers import preferred_prices
+from models.system import System
+from networks import check
+from profilers.record_file import fault, read_record
+from studies.curve import Curve
+from warehouse import limits
+from warehouse.durable_files import temporary, write_text
+from warehouse.history import PublishedHistory
+from warehouse.home import HISTORY, code_version
+from warehouse.records import BadInput, Price, Record, Scenario
+from warehouse.warehouse import Warehouse
+
+PART_SCENARIOS = 2_000
+"""Of a part: about two seconds of forecasting, and what is lost by a kill."""
+_OUTERMOST = (
+    *("dnn", "framework", "image_size", "sequence_length", "batch_size", "precision"),
+    *("memory_format", "optimizer", "accumulate"),
+)
+"""Axes that say what a step has to do: a part has few of these, and many node types."""
+_MANIFEST = "sweep.json"
+SCHEMA: Mapping[str, Any] = {
+    "scenario": pl.Int64,
+    "scenario_id": pl.String,
+    "dnn": pl.String,
+    "framework": pl.String,
+    "image_size": pl.Int64,
+    "sequence_length": pl.Int64,
+    "batch_size": pl.Int64,
+    "precision": pl.String,
+    "optimizer": pl.String,
+    "accumulate": pl.Int64,
+    "memory_format": pl.String,
+    "strategy": pl.String,
+    "node_type": pl.String,
+    "nodes": pl.Int64,
+    "devices_per_node": pl.Int64,
+    "link_mbps": pl.Float64,
+    "system": pl.String,
+    "metric": pl.String,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "samples_per_s": pl.Float64,
+    "split": pl.String,
+    "past_error_percent": pl.Float64,
+    "past_n": pl.Int64,
+    "binds": pl.String,
+    "needed_gib": pl.Float64,
+    "fits": pl.Boolean,
+    "refusal": pl.String,
+    "priced_on": pl.Date,
+    "usd_per_hour": pl.Float64,
+    "usd_per_million_samples": pl.Float64,
+}
+"""Columns of a sweep. Each scenario has a row for each system that forecasts it and each day of
+prices; one that no system forecasts has one row, with `refusal`. `nodes` are workers."""
+
+
+class SweepFile(Record):
+    """What a sweep file says.
+
+    Attributes:
+        systems: that forecast; none: all that need no naming.
+        prices_on: days at whose end prices were known; none: as they are known now.
+        scenarios: templates as under `test:` of a study, of which any field may be a list.
+    """
+
+    systems: tuple[str, ...] = Field(default=(), max_length=limits.LISTED)
+    prices_on: tuple[PastDate, ...] = Field(default=(), max_length=limits.LISTED)
+    scenarios: tuple[Mapping[str, Any], ...] = Field(min_length=1, max_length=limits.LISTED)
+
+
+def read_sweep(path: Path) -> SweepFile:
+    """Read a sweep file, and check each value of each list once.
+
+    Raises:
+        BadInput: naming the file and the field.
+    """
+    sweep = read_record(path, SweepFile, "sweep")
+    systems_named(sweep.systems)
+    for number, template in enumerate(sweep.scenarios):
+        try:
+            Grid(template).check()
+        except (ValueError, BadInput) as error:
+            told = fault(error, Curve) if isinstance(error, ValidationError) else error
+            raise BadInput(f"{path}: scenarios[{number}]: {told}") from None
+    return sweep
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The curves of a template, numbered; none of them is made before it is asked for."""
+
+    template: Mapping[str, Any]
+
+    @cached_property
+    def axes(self) -> Mapping[str, Sequence[Any]]:
+        """Fields that are lists, what says the work of a step first.
+
+        Raises:
+            ValueError: a list is empty, or has a value twice.
+        """
+        lists = {
+            name: value
+            for name, value in self.template.items()
+            if isinstance(value, list) and name != "workers"
+        }
+        for name, values in lists.items():
+            if not values:
+                raise ValueError(f"{name}: expected a value or a list of some, found an empty list")
+            if twice := next((one for one in values if values.count(one) > 1), None):
+                raise ValueError(f"{name}: {twice!r} is there twice")
+        ranked = [*(name for name in _OUTERMOST if name in lists), *lists]
+        return {name: lists[name] for name in dict.fromkeys(ranked)}
+
+    def __len__(self) -> int:
+        return math.prod(map(len, self.axes.values()))
+
+    @property
+    def workers(self) -> Sequence[int]:
+        """Numbers of workers of each curve."""
+        told = self.template.get("workers", 1)
+        return told if isinstance(told, list) else [told]
+
+    def fields(self, number: int) -> Mapping[str, Any]:
+        """Return the fields of a curve."""
+        chosen = {}
+        for name, values in reversed(list(self.axes.items())):
+            number, place = divmod(number, len(values))
+            chosen[name] = values[place]
+        return {**self.template, **chosen}
+
+    def check(self) -> None:
+        """Make a curve with each value of each list.
+
+        Raises:
+            ValueError: a curve cannot be, or there is no such network.
+        """
+        if "is_judged" in self.template or "mix" in self.template:
+            raise ValueError("is_judged, mix: not of a sweep; leave them out")
+        first = self.fields(0)
+        for name, values in [*self.axes.items(), ("workers", [self.workers])]:
+            for value in values:
+                curve = Curve.model_validate({**first, name: value} if name in first else first)
+                check(curve.dnn, framework=curve.framework)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Curves of one template: those from `start` to `stop`."""
+
+    number: int
+    template: int
+    start: int
+    stop: int
+    first_scenario: int
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"part-{self.number:05}.parquet"
+
+
+def parts_of(sweep: SweepFile) -> tuple[Part, ...]:
+    """Return the parts of a sweep, each of about `PART_SCENARIOS` scenarios."""
+    found: list[Part] = []
+    scenarios = 0
+    for place, template in enumerate(sweep.scenarios):
+        grid = Grid(template)
+        of_part = max(PART_SCENARIOS // len(grid.workers), 1)
+        for start in range(0, len(grid), of_part):
+            stop = min(start + of_part, len(grid))
+            found.append(Part(len(found), place, start, stop, scenarios))
+            scenarios += (stop - start) * len(grid.workers)
+    return tuple(found)
+
+
+def count_scenarios(sweep: SweepFile) -> int:
+    """Return how many scenarios a sweep has."""
+    grids = map(Grid, sweep.scenarios)
+    return sum(len(grid) * len(grid.workers) for grid in grids)
+
+
+# The folder of a sweep: what it asks, the history that it asks, and the parts that are there.
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """A folder with a sweep that was begun."""
+
+    path: Path
+
+    @cached_property
+    def manifest(self) -> Mapping[str, Any]:
+        """What the sweep is: `sweep`, `place`, `prices_as_of`, `code`, `begun_at`."""
+        return dict(json.loads((self.path / _MANIFEST).read_text()))
+
+    @cached_property
+    def sweep(self) -> SweepFile:
+        """The question."""
+        return SweepFile.model_validate(self.manifest["sweep"])
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts."""
+        return parts_of(self.sweep)
+
+    @property
+    def missing(self) -> tuple[Part, ...]:
+        """Parts that are not there yet."""
+        there = {path.name for path in self.path.glob("part-*.parquet")}
+        return tuple(part for part in self.parts if part.file not in there)
+
+    @property
+    def rows(self) -> pl.LazyFrame:
+        """All rows that are there, in the order of scenarios."""
+        return pl.scan_parquet([self.path / part.file for part in self.parts])
+
+    def open(self) -> PublishedHistory:
+        """Return the history as it was when the sweep began."""
+        return PublishedHistory(self.path)
+
+    def forget_history(self) -> None:
+        """Give back the space of that history."""
+        (self.path / HISTORY).unlink(missing_ok=True)
+
+
+def folder_of(sweep: SweepFile, path: Path, home: Path) -> SweepFolder:
+    """Return the folder of a sweep: its name tells the question and the code that answers it."""
+    codes = [code_digest(system) for system in systems_named(sweep.systems)]
+    asked = "\n".join([sweep.model_dump_json(), code_version(), *codes])
+    return SweepFolder(home / "sweeps" / f"{path.stem}-{sha256(asked.encode()).hexdigest()[:8]}")
+
+
+def begin(folder: SweepFolder, sweep: SweepFile, warehouse: Warehouse) -> None:
+    """Fit what forecasts rest on, and keep the history as it is now; a begun sweep stays as it is.
+
+    The kept history is a second name of the published file: it takes no space until the next one is
+    published.
+
+    Raises:
+        BadInput: nothing has been measured.
+    """
+    if (folder.path / _MANIFEST).exists():
+        return
+    place = _select_host(sweep, warehouse)
+    for system in systems_named(sweep.systems):
+        for template in sweep.scenarios:
+            curve = Curve.model_validate(Grid(template).fields(0))
+            fit_for_scenario(warehouse, system, curve, place)
+    shutil.rmtree(folder.path, ignore_errors=True)
+    folder.path.mkdir(parents=True)
+    os.link(warehouse.home / HISTORY, folder.path / HISTORY)
+    graphs = warehouse.home / "graphs"
+    graphs.mkdir(exist_ok=True)  # whoever opens a history keeps graphs of networks beside it
+    (folder.path / "graphs").symlink_to(graphs.absolute())
+    now = datetime.now(UTC)
+    days = sweep.prices_on
+    manifest = {
+        "sweep": sweep.model_dump(mode="json"),
+        "place": asdict(place),
+        "prices_as_of": [datetime.combine(day, time.max, UTC).isoformat() for day in days]
+        or [now.isoformat()],
+        "code": code_version(),
+        "begun_at": now.isoformat(timespec="seconds"),
+    }
+    write_text(folder.path / _MANIFEST, json.dumps(manifest, indent=1))
+
+
+def _select_host(sweep: SweepFile, warehouse: Warehouse) -> HostSelection:
+    """Return whose profiles count: one host for all parts."""
+    runs = visible_runs(warehouse)
+    if not runs and public_runs(warehouse):
+        return host_here()
+    grids = [Grid(template) for template in sweep.scenarios]
+    curves = [Curve.model_validate(grid.fields(0)) for grid in grids]
+    names: set[str] = set()
+    for grid, first in zip(grids, curves, strict=True):
+        for worker in grid.axes.get("worker", [" + ".join(first.worker)]):
+            names |= set(Curve.model_validate({**grid.fields(0), "worker": worker}).worker)
+        names |= set(filter(None, grid.axes.get("server", [first.server])))
+    return select_host_of_types(runs, names, {curve.link_mbps for curve in curves})
+
+
+# Rows of a part.
+
+
+def forecast_part(folder: SweepFolder, number: int) -> int:
+    """Write the rows of a part, and return how many there are."""
+    frame = part_rows(folder, folder.parts[number])
+    fresh = temporary(folder.path)
+    frame.write_parquet(fresh, compression="zstd", statistics=False)
+    os.replace(fresh, folder.path / folder.parts[number].file)
+    return len(frame)
+
+
+def part_rows(folder: SweepFolder, part: Part) -> pl.DataFrame:
+    """Return the rows of a part, in the order of scenarios, systems and days of prices."""
+    grid = Grid(folder.sweep.scenarios[part.template])
+    place = HostSelection(
+        **{
+            **folder.manifest["place"],
+            "elsewhere": tuple(
+                (name, (backend, host))
+                for name, (backend, host) in folder.manifest["place"]["elsewhere"]
+            ),
+        }
+    )
+    systems = systems_named(folder.sweep.systems)
+    curves: list[Curve | str] = [_curve(grid.fields(at)) for at in range(part.start, part.stop)]
+    sound = [curve for curve in curves if isinstance(curve, Curve)]
+    history = folder.open()
+    answer = predict_curves(history, sound, systems, place=place, dry_run=True)
+    priced = [
+        (
+            datetime.fromisoformat(moment),
+            preferred_prices(history.query("prices_as_of", as_of=moment, market="on_demand")),
+        )
+        for moment in folder.manifest["prices_as_of"]
+    ]
+    rows = _Rows(answer, systems, priced)
+    found: list[Mapping[str, Any]] = []
+    for offset, curve in enumerate(curves):
+        first = part.first_scenario + offset * len(grid.workers)
+        if isinstance(curve, str):
+            fields = grid.fields(part.start + offset)
+            found += [
+                {**_raw(fields), "scenario": first + at, "nodes": count, "refusal": curve}
+                for at, count in enumerate(sorted(grid.workers))
+            ]
+            continue
+        for at, scenario in enumerate(curve.scenarios(place.backend)):
+            found += [{**row, "scenario": first + at} for row in rows.of(curve, scenario)]
+    return pl.DataFrame(found, schema=dict(SCHEMA), orient="row")
+
+
+def _curve(fields: Mapping[str, Any]) -> Curve | str:
+    """Return the curve of fields, or why there is none."""
+    try:
+        curve = Curve.model_validate(fields)
+        check(curve.dnn, curve.image_size, curve.framework)
+    except ValidationError as error:
+        return fault(error, Curve)
+    except ValueError as error:
+        return str(error)
+    return curve
+
+
+def _raw(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what rows have of a curve that cannot be."""
+    told = {name: fields[name] for name in fields if name in SCHEMA}
+    return {**told, "node_type": fields["worker"]}
+
+
+class _Rows:
+    """The rows of scenarios that were asked about."""
+
+    def __init__(
+        self,
+        answer: ForecastAnswer,
+        systems: Sequence[System],
+        priced: Sequence[tuple[datetime, Sequence[Price]]],
+    ) -> None:
+        self._systems, self._priced = systems, priced
+        self._forecasts = {(one.scenario, one.system.name): one for one in answer.forecasts}
+        self._refusals: dict[Scenario, list[ForecastRefusal]] = {}
+        for refusal in answer.refused:
+            self._refusals.setdefault(refusal.scenario, []).append(refusal)
+        self._usd: dict[tuple[int, frozenset[tuple[str, int]]], float | None] = {}
+
+    def of(self, curve: Curve, scenario: Scenario) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a scenario of a curve."""
+        about = {
+            "scenario_id": scenario.scenario_id,
+            **scenario.workload.model_dump(include=set(SCHEMA)),
+            "strategy": scenario.strategy.kind,
+            "node_type": " + ".join(curve.worker),
+            "nodes": scenario.strategy.workers,
+            "devices_per_node": scenario.strategy.devices_per_node,
+            "link_mbps": scenario.link_mbps,
+        }
+        of_systems = [self._forecasts.get((scenario, one.name)) for one in self._systems]
+        if not any(of_systems):
+            yield {**about, "refusal": self._refusal(scenario)}
+        for forecast in of_systems:
+            if forecast is not None:
+                told = about | _told(forecast)
+                for day, (moment, _) in enumerate(self._priced):
+                    yield told | self._cost(forecast, day) | {"priced_on": moment.date()}
+
+    def _refusal(self, scenario: Scenario) -> str:
+        """Say why nobody forecasts it: what concerns it, else that it concerns nobody."""
+        refusals = self._refusals.get(scenario, [])
+        ours = [refusal for refusal in refusals if not refusal.foreign] or refusals
+        return "; ".join(refusal.in_words for refusal in ours)
+
+    def _cost(self, forecast: ScenarioForecast, day: int) -> dict[str, float | None]:
+        scenario = forecast.scenario
+        key = day, frozenset(nodes_by_type(scenario).items())
+        if key not in self._usd:
+            cost = cost_of(scenario, self._priced[day][1])
+            self._usd[key] = None if cost is None else cost.usd_per_hour
+        usd, value = self._usd[key], forecast.value
+        return {
+            "usd_per_hour": usd,
+            "usd_per_million_samples": None
+            if usd is None or value is None
+            else usd_per_million_samples(scenario, forecast.metric.name, value, usd),
+        }
+
+
+def _told(forecast: ScenarioForecast) -> dict[str, Any]:
+    """Return what a forecast says, and how wrong such ones were."""
+    detail, past, value = forecast.detail or {}, forecast.past, forecast.value
+    needed_bytes = detail.get("needed_bytes")
+    return {
+        "system": forecast.system.name,
+        "metric": forecast.metric.name,
+        "value": value,
+        "low": forecast.low,
+        "high": forecast.high,
+        "samples_per_s": None
+        if value is None or value <= 0
+        else samples_per_s(forecast.scenario, forecast.metric.name, value),
+        "split": forecast.split,
+        "past_error_percent": detail.get("past_error_percent") if past is None else past.mape,
+        "past_n": detail.get("past_n") if past is None else past.n,
+        "binds": detail.get("binds"),
+        "needed_gib": None if needed_bytes is None else needed_bytes / 2**30,
+        "fits": detail.get("fits"),
+        "refusal": forecast.unknown,
+    }

@@ -1,0 +1,220 @@
+"""`stepcast sweep`: forecasts of a hundred thousand scenarios, on all cores or on a Ray cluster."""
+
+import fcntl
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from pipelines.cli.tables import TableColumn, print_rows, print_text
+from warehouse.home import home
+from warehouse.records import BadInput
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from forecasting.sweep import SweepFolder
+
+_RAY_ADDRESS = "RAY_API_SERVER_ADDRESS"
+_LOOKS_S = 0.5
+_LINE_S = 30.0
+_REASONS = 5
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(help="A sweep file: templates whose lists make grids.")],
+    engine: Annotated[
+        Literal["processes", "ray"],
+        typer.Option(help="processes of this machine, or jobs of a Ray cluster."),
+    ] = "processes",
+    ray_address: Annotated[
+        str | None,
+        typer.Option(help="Dashboard of the Ray cluster, http://HOST:8265.", envvar=_RAY_ADDRESS),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Steps at a time; as many as cores, if not given.")
+    ] = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Forget what is there, and ask the history of today.")
+    ] = False,
+) -> None:
+    """Forecast a grid of scenarios at the prices of some days, into Parquet files.
+
+    Each part is a file that is there whole or not at all: Ctrl-C and kills lose the parts under
+    way, and the same command goes on. All parts ask the history as it was when the sweep began,
+    and the rows are the same whichever engine made them. Nothing is written to the ledger.
+
+    Example: stepcast sweep studies/sweeps/aws_gpus.yaml
+
+    Example: stepcast sweep studies/sweeps/aws_gpus.yaml --engine ray --ray-address
+    http://127.0.0.1:8265
+    """
+    from forecasting.sweep import begin, count_scenarios, folder_of, read_sweep
+    from pipelines import dagster_history
+    from pipelines.cli.errors import Interrupted
+    from pipelines.cli.query import warehouse_here
+    from pipelines.sweep import execute_sweep
+
+    if engine == "ray" and ray_address is None:
+        raise BadInput(f"--engine ray: give --ray-address http://HOST:8265, or set {_RAY_ADDRESS}")
+    asked = read_sweep(file)
+    folder = folder_of(asked, file, home())
+    folder.path.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        if anew:
+            shutil.rmtree(folder.path, ignore_errors=True)
+        begin(folder, asked, warehouse_here())
+        there, total = len(folder.parts) - len(folder.missing), len(folder.parts)
+        print_text(
+            f"{count_scenarios(asked):,} scenarios in {total:,} parts"
+            + (f", of which {there:,} are there" if there else "")
+            + f": {folder.path}",
+            err=True,
+        )
+        if there < total:
+            with (
+                dagster_history.instance(home(), of_steps=True) as instance,
+                _progress(folder),
+            ):
+                try:
+                    execute_sweep(
+                        instance,
+                        folder,
+                        engine,
+                        workers=workers or len(os.sched_getaffinity(0)),
+                        address=ray_address,
+                    )
+                except KeyboardInterrupt:
+                    left = len(folder.missing)
+                    raise Interrupted(
+                        f"stopped; {total - left:,} of {total:,} parts are there, and the same "
+                        "command goes on"
+                    ) from None
+        folder.forget_history()
+    _show(folder)
+
+
+@contextmanager
+def _alone(folder: "SweepFolder") -> Iterator[None]:
+    """Hold a sweep, so that no other process works at it.
+
+    Raises:
+        BadInput: another one does.
+    """
+    lock = folder.path.with_name(f"{folder.path.name}.lock")
+    with lock.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInput(f"{folder.path}: another process is at this sweep") from None
+        yield
+
+
+@contextmanager
+def _progress(folder: "SweepFolder") -> Iterator[None]:
+    """Show how many parts are there while the block runs."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    total, over = len(folder.parts), threading.Event()
+    console = Console(stderr=True)
+    columns = TextColumn("parts"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+
+    def follow(display: Progress) -> None:
+        task = display.add_task("parts", total=total, completed=total - len(folder.missing))
+        told = monotonic()
+        while True:
+            ended = over.wait(_LOOKS_S)
+            done = total - len(folder.missing)
+            display.update(task, completed=done)
+            if not console.is_terminal and (ended or monotonic() - told >= _LINE_S):
+                print_text(f"{done:,} of {total:,} parts", err=True)
+                told = monotonic()
+            if ended:
+                return
+
+    with Progress(*columns, console=console, disable=not console.is_terminal) as display:
+        watcher = threading.Thread(target=follow, args=(display,), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+
+def _show(folder: "SweepFolder") -> None:
+    """Print how much was forecast, what is cheapest, why the rest was refused, and where it is."""
+    import polars as pl
+
+    rows = folder.rows
+    counted = rows.select(
+        pl.len().alias("rows"),
+        pl.col("scenario").n_unique().alias("scenarios"),
+        pl.col("scenario").filter(pl.col("value").is_not_null()).n_unique().alias("forecast"),
+    ).collect()
+    ((row_count, scenarios, forecast),) = counted.rows()
+    _print_cheapest(rows)
+    refused = (
+        rows.filter(pl.col("refusal").is_not_null())
+        .group_by("refusal")
+        .agg(pl.col("scenario").n_unique().alias("scenarios"))
+        .sort("scenarios", "refusal", descending=[True, False])
+        .head(_REASONS)
+        .collect()
+    )
+    for reason, count in refused.rows():
+        print_text(f"refused, {count:,} scenarios: {reason}")
+    print_text(
+        f"{forecast:,} of {scenarios:,} scenarios are forecast, in {row_count:,} rows: "
+        f"{folder.path}/part-*.parquet (read_parquet of DuckDB, scan_parquet of Polars)"
+    )
+
+
+def _print_cheapest(rows: "pl.LazyFrame") -> None:
+    """Print the cheapest way to train each network, at the newest prices."""
+    import polars as pl
+
+    cost = "usd_per_million_samples"
+    cheapest = (
+        rows.filter(pl.col(cost).is_not_null(), pl.col("fits").fill_null(True))
+        .filter(pl.col("priced_on") == pl.col("priced_on").max())
+        .sort(cost, "scenario", "system")
+        .unique(["dnn", "image_size", "sequence_length"], keep="first", maintain_order=True)
+        .sort("dnn", "image_size")
+        .collect()
+    )
+    if cheapest.is_empty():
+        return
+    columns = [
+        TableColumn("cheapest", is_key=True),
+        TableColumn("nodes"),
+        *(TableColumn(title, is_number=True) for title in ("batch", "samples/s", "$/10⁶")),
+        TableColumn("past error"),
+    ]
+    print_rows(columns, [list(_cells(row)) for row in cheapest.to_dicts()])
+
+
+def _cells(row: Mapping[str, Any]) -> Iterator[str]:
+    pixels = f" {row['image_size']}px" if row["image_size"] else ""
+    precision = "" if row["precision"] == "float32" else f" {row['precision']}"
+    yield f"{row['dnn']}{pixels}{precision}"
+    each = row["devices_per_node"]
+    yield f"{row['nodes']} {row['node_type']}" + (f" × {each}" if each > 1 else "")
+    yield f"{row['batch_size']}"
+    yield f"{row['samples_per_s']:,.0f}"
+    yield f"{row['usd_per_million_samples']:.3g}"
+    past = row["past_error_percent"]
+    yield "-" if past is None else f"{past:.0f} %, n = {row['past_n']}"
