@@ -182,21 +182,19 @@ def sweep(
 
     Example: stepcast bench sweep --networks 8 --json
     """
-    from benchmarks.sweep import measure
+    from pipelines.cli.sweep_bench import measure
 
     measured = measure(networks, data, _progress)
-    loop = measured.per_s(measured.loop_s)
-    rows = [("a plain loop", measured.loop_s, loop)]
-    for workers, seconds in measured.processes_s.items():
-        name = f"Dagster, {workers} process{'es' if workers > 1 else ''}"
-        rows.append((name, seconds, measured.per_s(seconds)))
+    loop_s = measured.loop_s
+    times_s = (loop_s, measured.one_process_s, measured.two_processes_s)
+    names = ("a plain loop", "Dagster, 1 process", "Dagster, 2 processes")
     _print(
         measured,
         as_json,
         [f"{measured.scenarios:,} scenarios", "time", "scenarios/s", "beside the loop"],
         [
-            (name, f"{seconds:.1f} s", f"{per_s:,.0f}", f"{per_s / loop:.2f}")
-            for name, seconds, per_s in rows
+            (name, f"{time_s:.1f} s", f"{measured.per_s(time_s):,.0f}", f"{loop_s / time_s:.2f}")
+            for name, time_s in zip(names, times_s, strict=True)
         ],
     )
     if not as_json:

@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 from benchmarks import ceer, gpu, ingest, optimizer, predictddl, simulator
-from pipelines.cli import predict_bench, tables
+from pipelines.cli import predict_bench, sweep_bench, tables
 from scripts.reference_pages import commands
 from tests.pipelines.ran import Stepcast, stepcast
 from tests.small_history import PYTORCH
@@ -55,10 +55,11 @@ BENCHES = {
     "bench predict": predict_bench,
     "bench predictddl": predictddl,
     "bench simulator": simulator,
+    "bench sweep": sweep_bench,
 }
 """Commands that print what a program measures, which is not run here."""
-RESULTS = ("run", "demo", "reproduce", "reproduce-external")
-"""Commands that measure or rebuild for long, then print tables of a home."""
+RESULTS = ("run", "demo", "reproduce", "reproduce-external", "sweep")
+"""Commands that measure, rebuild or forecast for long, then print tables of a home."""
 LINES: dict[str, tuple[str, ...]] = {
     "load": (),
     "networks": (),

@@ -30,7 +30,7 @@ SWEEP = CHECKOUT / "studies" / "sweeps" / "aws_gpus.yaml"
 
 
 @dataclass(frozen=True)
-class Measured:
+class SweepReport:
     """Seconds for all `scenarios`; `traced_s` is of the first loop, which traces networks."""
 
     scenarios: int
@@ -39,7 +39,8 @@ class Measured:
     loop_s: float
     first_part_s: float
     last_part_s: float
-    processes_s: dict[int, float]
+    one_process_s: float
+    two_processes_s: float
     are_equal: bool
 
     def per_s(self, seconds: float) -> float:
@@ -51,7 +52,7 @@ class Measured:
         return asdict(self)
 
 
-def measure(network_count: int, data: Path, progress: Callable[[str], None]) -> Measured:
+def measure(network_count: int, data: Path, progress: Callable[[str], None]) -> SweepReport:
     """Time a sweep of some networks of `SWEEP`, three times, on public measurements.
 
     Graphs of networks are traced by a first loop, and kept for the others.
@@ -78,18 +79,25 @@ def measure(network_count: int, data: Path, progress: Callable[[str], None]) -> 
         progress("a plain loop")
         looped = _copy(swept, "loop")
         loop_s, first_s, last_s = _loop(looped)
-        processes_s, are_equal = {}, _bytes(swept) == _bytes(looped)
+        processes_s, are_equal = [], _bytes(swept) == _bytes(looped)
         for workers in (1, 2):
             progress(f"Dagster, {workers} at a time")
             ours = _copy(swept, f"processes-{workers}")
             started = time.perf_counter()
             with dagster_history.instance(place, of_steps=True) as instance:
                 execute_sweep(instance, ours, workers=workers)
-            processes_s[workers] = time.perf_counter() - started
+            processes_s.append(time.perf_counter() - started)
             are_equal &= _bytes(ours) == _bytes(swept)
-        count = count_scenarios(asked)
-        return Measured(
-            count, len(swept.parts), traced_s, loop_s, first_s, last_s, processes_s, are_equal
+        return SweepReport(
+            scenarios=count_scenarios(asked),
+            parts=len(swept.parts),
+            traced_s=traced_s,
+            loop_s=loop_s,
+            first_part_s=first_s,
+            last_part_s=last_s,
+            one_process_s=processes_s[0],
+            two_processes_s=processes_s[1],
+            are_equal=are_equal,
         )
 
 
