@@ -32,7 +32,7 @@ from dagster import (
     reconstructable,
 )
 
-from assets.home_lock import OWNER_TAG, owner_tag
+from assets.resources import OWNER_TAG, owner_tag
 from forecasting.sweep import SweepFolder, forecast_part
 from warehouse.records import BadInput, StepcastError
 

@@ -23,7 +23,7 @@ from pipelines import dagster_history
 from pipelines.sweep import execute_sweep
 from warehouse.durable_files import scratch
 from warehouse.home import CHECKOUT, home
-from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.sets import copy_kept_runs, kept_runs
 from warehouse.warehouse import Warehouse
 
 SWEEP = CHECKOUT / "studies" / "sweeps" / "aws_gpus.yaml"

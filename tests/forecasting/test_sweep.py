@@ -26,7 +26,7 @@ from tests.forecasting.test_public_fits import load_public
 from tests.models.gpu_step.public import PUBLIC, made_up_steps
 from warehouse.home import HISTORY
 from warehouse.records import BadInput
-from warehouse.run_archive import copy_kept_runs, kept_runs
+from warehouse.sets import copy_kept_runs, kept_runs
 from warehouse.warehouse import Warehouse
 
 TEXT = """
