@@ -1,6 +1,5 @@
 """docs/ec2.md: followed on a stand-in for EC2, from its fleet file to its bill; its rules hold."""
 
-import json
 import re
 import shlex
 import subprocess
@@ -24,8 +23,6 @@ from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse
 
 PAGE = (CHECKOUT / "docs/ec2.md").read_text()
-_CALLS = re.compile(r"\b(?:client|_client|_launching|ec2)\.([a-z]+(?:_[a-z]+)+)\(")
-_ASKED = re.compile(r'"((?:describe|get)_[a-z_]+)"')
 STUDY = "studies/demo_ec2.yaml"
 SHORTER = (("traced_steps: 40", "traced_steps: 20"), ("window_s: 4", "window_s: 2"))
 """What of the study takes less time here, all else being as it is."""
@@ -146,30 +143,6 @@ def test_fleet_files_are_read(text: str) -> None:
     assert all(launch.places.values())
 
 
-def test_the_rights_are_those_that_are_needed() -> None:
-    """The operations that code calls, by the names that AWS gives to rights for them."""
-    _, policy = map(json.loads, blocks("json"))
-    allowed = set()
-    for statement in policy["Statement"]:
-        actions = statement["Action"]
-        allowed |= {actions} if isinstance(actions, str) else set(actions)
-    source = "".join(
-        Path(CHECKOUT / "profilers" / name).read_text()
-        for name in ("renting/aws.py", "prices/offers.py")
-    )
-    called = {*_CALLS.findall(source), *_ASKED.findall(source)}
-    needed = {f"{_service(one)}:{_camel(one)}" for one in called if _is_operation(one)}
-    assert needed | {"ec2:CreateTags"} == allowed
-
-
-def test_what_may_end_or_launch_is_bound_to_our_tags() -> None:
-    _, policy = map(json.loads, blocks("json"))
-    for statement in policy["Statement"]:
-        if "ec2:TerminateInstances" in statement["Action"]:
-            assert statement["Condition"] == {"StringLike": {"aws:ResourceTag/stepcast:home": "*"}}
-        assert statement["Action"] != "*"
-
-
 def test_figures_are_those_of_the_code() -> None:
     words = " ".join(PAGE.split())
     assert f"(hours until they shut themselves down + {BESIDE_S / 60:g} minutes)" in words
@@ -177,15 +150,3 @@ def test_figures_are_those_of_the_code() -> None:
     assert f"ports {PORTS.start:,} to {PORTS.stop - 1:,}" in words
     assert (MARGIN, BOOT_HOURS) == (3, 0.25)
     assert "three times as long as the probe is expected to take, and a quarter of an hour" in words
-
-
-def _is_operation(name: str) -> bool:
-    return name.split("_")[0] in ("run", "terminate", "describe", "get")
-
-
-def _service(operation: str) -> str:
-    return "pricing" if operation == "get_products" else "ec2"
-
-
-def _camel(operation: str) -> str:
-    return "".join(part.capitalize() for part in operation.split("_"))

@@ -1,6 +1,5 @@
-"""docs/ec2.md, of SSM and of types in turn: its files are read, its rights are those we need."""
+"""docs/ec2.md, of SSM and of types in turn: its files are read, its figures are ours."""
 
-import json
 import re
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from tests.profilers.renting.test_cap import ONE
 from warehouse.home import CHECKOUT
 
 PAGE = (CHECKOUT / "docs/ec2.md").read_text()
-_CALLS = re.compile(r"\b_client\.([a-z]+(?:_[a-z]+)+)\(|_client, \"([a-z_]+)\"")
-_SIGNED = re.compile(r'url\("([a-z_]+)"')
 
 
 def section(name: str) -> str:
@@ -25,33 +22,6 @@ def section(name: str) -> str:
 def block(name: str, kind: str) -> str:
     (text,) = re.findall(rf"```{kind}\n(.*?)```", section(name), re.DOTALL)
     return str(text)
-
-
-def _camel(operation: str) -> str:
-    return "".join(part.capitalize() for part in operation.split("_"))
-
-
-def test_the_rights_are_those_that_are_asked_for() -> None:
-    source = re.sub(r"\s+", " ", Path(ssm.__file__).read_text())
-    called = {f"ssm:{_camel(one or other)}" for one, other in _CALLS.findall(source)}
-    signed = {f"s3:{_camel(name)}" for name in _SIGNED.findall(source)} | {"s3:DeleteObject"}
-    assert '"delete_object"' in source
-    allowed = set[str]()
-    for statement in json.loads(block("Without an open port", "json"))["Statement"]:
-        actions = statement["Action"]
-        allowed |= {actions} if isinstance(actions, str) else set(actions)
-    assert called | signed | {"iam:PassRole"} == allowed
-    assert {one for one in allowed if one.startswith("ssm:")} == called
-
-
-def test_rights_are_bound_to_our_instances_our_document_and_our_folder() -> None:
-    for statement in json.loads(block("Without an open port", "json"))["Statement"]:
-        if statement["Action"] == "ssm:SendCommand" and ":instance/" in statement["Resource"]:
-            assert statement["Condition"] == {"StringLike": {"ssm:resourceTag/stepcast:home": "*"}}
-        elif statement["Action"] == "ssm:SendCommand":
-            assert statement["Resource"].endswith(f"document/{ssm.DOCUMENT}")
-        if "s3:GetObject" in statement["Action"]:
-            assert statement["Resource"].endswith(f"/{ssm.PREFIX}/*")
 
 
 def test_the_page_says_what_the_code_does() -> None:

@@ -142,7 +142,7 @@ def test_the_template_has_the_reaper_word_for_word(template: dict[str, Any]) -> 
     assert function["Environment"]["Variables"].keys() == wanted
 
 
-@pytest.mark.parametrize("name", ["aws.yaml", "image.yaml"])
+@pytest.mark.parametrize("name", ["aws.yaml", "image.yaml", "rights.yaml"])
 def test_a_template_names_only_what_it_has(name: str) -> None:
     template = yaml.safe_load((DEPLOY / name).read_text())
     resources = template["Resources"]

@@ -179,7 +179,7 @@ def test_the_unit_starts_what_the_command_line_knows(tmp_path: Path) -> None:
 def test_containers_run_the_same_services_and_only_the_proxy_is_reached() -> None:
     services = yaml.safe_load((SERVICES / "compose.yaml").read_text())["services"]
     assert [services[part]["command"][:3] for part in PARTS] == [["ui", "--only", p] for p in PARTS]
-    assert "--host" not in services["web"]["command"], "its loopback is the proxy's"
+    assert "--address" not in services["web"]["command"], "its loopback is the proxy's"
     assert services["proxy"]["network_mode"] == "service:web"
     published = {name for name, service in services.items() if "ports" in service}
     assert (published, services["web"]["ports"]) == ({"web"}, ["443:443", "80:80"])
