@@ -1,6 +1,7 @@
 """The recipe of an image: its template, and what its script says that it does."""
 
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -12,10 +13,12 @@ from warehouse.home import CHECKOUT
 
 DEPLOY = CHECKOUT / "deploy"
 SCRIPT = DEPLOY / "image.sh"
+(FILTER,) = re.findall(r"grep -Ev '(.*?)' requirements.lock", SCRIPT.read_text())
+"""What nodes do not need of the lock: Dagster and what is beside it."""
 LOCKED = " ".join(
     line
     for line in (CHECKOUT / "requirements.lock").read_text().splitlines()
-    if not line.startswith("#")
+    if not re.match(FILTER, line)
 )
 
 
@@ -30,6 +33,7 @@ def test_the_template_has_the_script_and_room_for_what_it_installs() -> None:
     template = yaml.safe_load((DEPLOY / "image.yaml").read_text())
     data = template["Resources"]["Component"]["Properties"]["Data"]["Fn::Sub"]
     assert data[1]["Script"]["Fn::Base64"] == SCRIPT.read_text()
+    assert f"grep -Ev '{FILTER}' requirements.lock" in (CHECKOUT / "docs/ec2.md").read_text()
     assert len(LOCKED) <= 4096, "CloudFormation takes no longer parameter"
     assert len(data[0]) + len(SCRIPT.read_text()) * 4 / 3 + len(LOCKED) < 16_000
     assert "base-oss-nvidia-driver-gpu" in template["Parameters"]["Base"]["Default"]
