@@ -11,7 +11,7 @@ from dagster import AssetsDefinition, MaterializeResult, MetadataValue, asset
 from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
-from forecasting.packet_captures import (
+from forecasting.async_sgd import (
     CapturedProfile,
     announced_windows,
     behaviours,

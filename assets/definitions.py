@@ -30,7 +30,7 @@ from assets.measurements import measured_asset, profile_asset
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage, read_lineage
 from forecasting import sanity
-from forecasting.packet_captures import captured_profiles, kept_orders
+from forecasting.async_sgd import captured_profiles, kept_orders
 from forecasting.results import forecasts, unjudged_labels
 from models.async_sgd.systems import ASYNC_SGD
 from models.linear_scaling import LINEAR

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from assets.metadata import OWNERS, comments, errors, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
+from forecasting.async_sgd import FittedModels, simulate_timeline
 from forecasting.costs import examples_per_step
 from forecasting.decisions.answer import answer
 from forecasting.decisions.question import JobQuestion
@@ -28,7 +29,6 @@ from forecasting.findings.study import with_pending
 from forecasting.fits import fit_curves, predict_missing
 from forecasting.inputs import baseline_in_words, round_input_runs_by_scenario
 from forecasting.results import by_system, curves, forecasts, outcome, scaling
-from forecasting.simulations import FittedModels, simulate_timeline
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.systems import ASYNC_SGD
 from models.ceer.systems import CEER, CEER_PYTORCH

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
+from forecasting.async_sgd import FittedModels
 from forecasting.findings.async_sgd import AsyncSGDFindings, async_sgd_findings
 from forecasting.findings.ceer import CeerFindings, ceer_findings
 from forecasting.findings.errors import RoundErrors, errors, largest_errors
@@ -22,7 +23,6 @@ from forecasting.findings.study import (
     with_pending,
 )
 from forecasting.results import Summary, by_system, outcome, summary
-from forecasting.simulations import FittedModels
 from studies.rounds import Round
 from warehouse.warehouse import Warehouse
 

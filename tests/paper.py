@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from forecasting.async_sgd import CapturedProfile, captured_profiles
 from forecasting.inputs import inputs_of_study
-from forecasting.packet_captures import CapturedProfile, captured_profiles
 from profilers.steady.host import host_id
 from studies.measurement import measure
 from studies.messages import Progress

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import yaml
 
+from profilers.clusters.ec2 import Boot
 from profilers.clusters.fleet import Fleet
 from profilers.renting import session, ssm
-from profilers.renting.boot import Boot
 from profilers.renting.ssm import Reach
 from tests.profilers.renting.test_cap import ONE
 from warehouse.home import CHECKOUT

@@ -7,8 +7,9 @@ from typing import Literal, get_args
 
 import polars as pl
 
-from forecasting.packet_captures import (
+from forecasting.async_sgd import (
     CapturedProfile,
+    FittedModels,
     announced_windows,
     behaviours,
     captured_profiles,
@@ -17,7 +18,6 @@ from forecasting.packet_captures import (
     overhead_lines,
     overhead_rows,
 )
-from forecasting.simulations import FittedModels
 from models.async_sgd import sensitivity
 from models.async_sgd.http2 import pieces, rate
 from models.async_sgd.overhead import Overhead
@@ -83,7 +83,7 @@ class Http2:
     """What the streams of captured profiles did.
 
     Attributes:
-        behaviours: rows of `forecasting.packet_captures.behaviours`.
+        behaviours: rows of `forecasting.async_sgd.behaviours`.
         announced: WIN of the downlink over time, of the first profile of each network: seconds and
             window_bytes.
         step: of the profile with most suspended streams, or else with most streams.
@@ -443,8 +443,8 @@ class AsyncSGDFindings:
         comparisons: curves that differ in one thing.
         overheads: of received tensors, captured.
         http2: how streams were served, captured.
-        end_times: rows of `forecasting.packet_captures.end_time_errors`.
-        orders: rows of `forecasting.packet_captures.kept_orders`.
+        end_times: rows of `forecasting.async_sgd.end_time_errors`.
+        orders: rows of `forecasting.async_sgd.kept_orders`.
         windows: predictions with other flow-control windows than those captured.
         traced_steps: when resources are at work.
         convergence: how workers drift apart.

@@ -9,8 +9,8 @@ from statistics import fmean
 
 import polars as pl
 
+from forecasting.async_sgd import FittedModels
 from forecasting.results import distinct_parts, headline_filter
-from forecasting.simulations import FittedModels
 from models.async_sgd import residuals
 from profilers.probes import PROBES
 from studies import run_tables

@@ -210,8 +210,8 @@ def predict(
         say=lambda text: print_text(text, err=True),
     )
     if chrome_trace is not None:
-        from forecasting.simulations import trace_of
-        from pipelines.cli.pictures import write
+        from forecasting.async_sgd import trace_of
+        from pipelines.cli.options import write
 
         write(chrome_trace, trace_of(answer).encode(), told=not as_json)
     if loader_samples_per_s is not None:

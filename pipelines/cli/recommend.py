@@ -272,7 +272,7 @@ def _answer(
     from forecasting.decisions.offers import read_gpu_offers
     from forecasting.inputs import systems_named
     from networks.kept_graphs import keep_beside
-    from pipelines.cli.pictures import check_picture, write_picture
+    from pipelines.cli.options import check_picture, write_picture
     from pipelines.cli.query import warehouse_here
     from pipelines.cli.recommend_output import print_decision, print_json
     from pipelines.cli.workload import as_json, in_words

@@ -11,14 +11,13 @@ import polars as pl
 import pyarrow as pa
 
 from profilers.readers import (
-    chrome_timeline,
     csv_table,
     execution_trace,
     iperf3,
     kineto,
     nccl_tests,
     pcap,
-    run_metadata_file,
+    tensorflow_files,
 )
 from profilers.readers.contract import ImportedRun, ReaderOptions, open_unpacked
 from warehouse.records import BadInput
@@ -67,14 +66,14 @@ class Format:
 
 
 FORMATS: Mapping[str, Format] = {
-    "chrome-timeline": Format(chrome_timeline.read),
+    "chrome-timeline": Format(tensorflow_files.read_timeline),
     "csv": Format(csv_table.read, ("mapping",)),
     "execution-trace": Format(execution_trace.read),
     "iperf3": Format(iperf3.read),
     "kineto": Format(kineto.read),
     "nccl-tests": Format(nccl_tests.read, ("world_size",)),
     "pcap": Format(pcap.read),
-    "runmetadata": Format(run_metadata_file.read),
+    "runmetadata": Format(tensorflow_files.read_run_metadata),
 }
 
 

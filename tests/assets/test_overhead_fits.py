@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from assets import analyses
-from forecasting.packet_captures import CapturedProfile
+from forecasting.async_sgd import CapturedProfile
 from studies.rounds import Round
 from warehouse.warehouse import Warehouse, read_only
 

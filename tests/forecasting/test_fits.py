@@ -8,9 +8,9 @@ from typing import NoReturn
 import polars as pl
 import pytest
 
-from forecasting import fits, simulations
+from forecasting import async_sgd, fits
+from forecasting.async_sgd import FittedModels
 from forecasting.fits import CurveFit, fit_curves, fit_or_load, landed_tables
-from forecasting.simulations import FittedModels
 from models.async_sgd.systems import ASYNC_SGD
 from models.system import System, Tables
 from studies.messages import Progress
@@ -135,7 +135,7 @@ def test_the_models_of_a_round_are_loaded(
 ) -> None:
     by(MADE_BY, monkeypatch)
     kept(round_, warehouse)
-    monkeypatch.setattr(simulations, "ASYNC_SGD", LOADED)
+    monkeypatch.setattr(async_sgd, "ASYNC_SGD", LOADED)
     models = FittedModels(round_, warehouse.landing, warehouse)
     first, second = models
     assert models[first].parameters.scenario == first.scenario

@@ -6,13 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from forecasting.async_sgd import CapturedProfile, FittedModels, end_time_errors, kept_orders
 from forecasting.findings.async_sgd import comparisons as compared
 from forecasting.findings.async_sgd import convergence as found
 from forecasting.findings.async_sgd import overheads
 from forecasting.findings.async_sgd import servers as placed
 from forecasting.findings.async_sgd import windows as sensitivities
-from forecasting.packet_captures import CapturedProfile, end_time_errors, kept_orders
-from forecasting.simulations import FittedModels
 from models.async_sgd.http2 import rate
 from models.async_sgd.overhead import Overhead
 from reports import async_sgd, plots

@@ -1,7 +1,7 @@
 """Streams that went out whole, under a window shorter than they are."""
 
+from forecasting.async_sgd import CapturedProfile
 from forecasting.findings.async_sgd import http2 as found
-from forecasting.packet_captures import CapturedProfile
 from reports import async_sgd
 from tests.reports.pages import Balanced, cells, headings
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forecasting.async_sgd import FittedModels
 from forecasting.findings.errors import (
     FLOORS,
     LARGEST,
@@ -22,7 +23,6 @@ from forecasting.findings.errors import (
     select_largest,
     visits_of,
 )
-from forecasting.simulations import FittedModels
 from profilers.steady.host import host_id
 from studies import run_tables
 from studies.rounds import Round

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from forecasting.async_sgd import STEPS
 from forecasting.inputs import inputs_of_study
-from forecasting.simulations import STEPS
 from profilers.steady.host import host_id
 from studies.rounds import open_round
 from studies.study import read_study

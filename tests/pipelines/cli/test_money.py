@@ -219,7 +219,7 @@ def test_reap_ends_what_a_dead_process_rented(stepcast: Stepcast, world: World, 
 def test_reap_names_what_it_could_not_end(
     stepcast: Stepcast, world: World, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("profilers.renting.reaper.reap.__defaults__", (0.0,))
+    monkeypatch.setattr("profilers.renting.renter.reap.__defaults__", (0.0,))
     dead = made_by_a_killed_process()
     Book()
     world.states["i-8"], world.owners, world.will_not_end = "running", {"i-8": dead}, True

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import yaml
 
+from profilers.clusters.ec2 import VARIABLE as SHUTDOWN
 from profilers.clusters.ssh import MACHINE
-from profilers.renting.boot import VARIABLE as SHUTDOWN
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 NODE_TYPE = "lab.small"

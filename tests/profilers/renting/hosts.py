@@ -20,9 +20,9 @@ from typing import TypeVar
 
 from profilers.clusters import Node, choose_backend, open_cluster
 from profilers.clusters.cgroups import end
+from profilers.clusters.ec2 import VARIABLE as SHUTDOWN
 from profilers.clusters.emulated import HEADROOM
 from profilers.clusters.ssh import MACHINE
-from profilers.renting.boot import VARIABLE as SHUTDOWN
 from warehouse.records import NodeGroup
 
 CPU_SHARE, LINK_MBPS = 0.5, 200.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from profilers.clusters.ec2 import VARIABLE as SHUTDOWN
 from profilers.clusters.ssh import MACHINE
 from profilers.renting import ssm
-from profilers.renting.boot import VARIABLE as SHUTDOWN
 
 _FIRST = "sleep infinity"
 _SHUTDOWN = """#!/bin/sh

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from profilers.renting import aws, boot
-from profilers.renting.boot import Boot, wait_until_running
+from profilers.clusters import ec2
+from profilers.clusters.ec2 import Boot, wait_until_running
+from profilers.renting import aws
 from profilers.renting.provider import InstanceStatus
 from tests.profilers.clusters.made_up import World
 from tests.profilers.renting.intents import intent
@@ -22,7 +23,7 @@ def one(tmp_path: Path) -> Boot:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boot, "_EVERY_S", 0.0)
+    monkeypatch.setattr(ec2, "_EVERY_S", 0.0)
 
 
 class Late:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forecasting.packet_captures import (
+from forecasting.async_sgd import (
     CapturedProfile,
+    FittedModels,
     announced_windows,
     behaviours,
     captured_profiles,
@@ -16,7 +17,6 @@ from forecasting.packet_captures import (
     overhead_lines,
     overhead_rows,
 )
-from forecasting.simulations import FittedModels
 from studies.rounds import Round
 from tests.synthetic import MIXED, WINDOW_BYTES
 
