@@ -1,8 +1,8 @@
 """Files of TensorFlow's tracer that others made → operation, edge, timing of one step.
 
-A Chrome timeline (`generate_chrome_trace_format`): a process is a device, an event of category Op is
-one execution of the node that its args name. Tensors, counters and flow arrows are not kept: edges
-come from the args' inputs.
+A Chrome timeline (`generate_chrome_trace_format`): a process is a device, an event of category Op
+is one execution of the node that its args name. Tensors, counters and flow arrows are not kept:
+edges come from the args' inputs.
 
 A RunMetadata file: with partition graphs in it, as in our own traces, operations are the nodes of
 the graphs, with sizes of transfers. Without, they are the executions recorded, and edges come from
