@@ -13,16 +13,18 @@ from urllib.parse import urlsplit
 
 import yaml
 from dagster import DagsterInstance
+from sqlalchemy import create_engine
+from sqlalchemy.exc import OperationalError
 
 from warehouse.documents import read_document
 from warehouse.durable_files import remove, temporary
-from warehouse.records import BadInput
+from warehouse.records import BadInput, StepcastError
 
 MODULE = "pipelines.definitions"
 """What Dagster loads; its pages name the code by it, however it is served."""
 POSTGRES = "STEPCAST_POSTGRES"
 """Names the database that holds the history of this home and of no other."""
-_DRIVER = "postgresql+psycopg2"
+_DRIVER, _CONNECT_S = "postgresql+psycopg2", 10
 _IN_POSTGRES = {"postgres": {"postgres_url": {"env": POSTGRES}}}
 """What the password is in is the environment, and no file."""
 
@@ -44,7 +46,8 @@ def prepare(home: Path) -> None:
     It is the checkout's file with absolute paths, so that the working directory does not matter.
 
     Raises:
-        BadInput: the history is in PostgreSQL, and cannot be reached as the environment is.
+        BadInput: the history is in PostgreSQL, and the environment does not say where.
+        StepcastError: PostgreSQL does not let us in.
     """
     home.mkdir(parents=True, exist_ok=True)
     _check_postgres(home / "dagster.yaml")
@@ -98,13 +101,25 @@ def _check_postgres(written: Path) -> None:
                 f"(docs/services.md), or remove {written} to begin a new history in the home"
             )
         return
-    parts = urlsplit(url)
-    if parts.scheme not in ("postgresql", _DRIVER) or not parts.path.strip("/"):
-        raise BadInput(f"{POSTGRES}: expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
+    expected = BadInput(f"{POSTGRES}: expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.hostname and parts.port != 0 and parts.path.strip("/")
+    except ValueError:
+        raise expected from None
+    if parts.scheme not in ("postgresql", _DRIVER) or not is_whole:
+        raise expected
     if find_spec("dagster_postgres") is None:
         raise BadInput(f"{POSTGRES} needs a package: pip install 'stepcast[services]'")
     # SQLAlchemy takes another driver unless one is named, and Dagster comes with this one.
     os.environ[POSTGRES] = parts._replace(scheme=_DRIVER).geturl()
+    engine = create_engine(os.environ[POSTGRES], connect_args={"connect_timeout": _CONNECT_S})
+    try:
+        engine.connect().close()
+    except OperationalError as error:
+        raise StepcastError(f"{POSTGRES}: {error.orig}") from None
+    finally:
+        engine.dispose()
 
 
 def _absolute(setting: object, folder: Path) -> object:

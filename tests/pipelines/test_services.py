@@ -36,7 +36,7 @@ from tests.pipelines.queue_jobs import FOLDER
 from tests.ports import free_port
 from tests.postgres import postgres
 from warehouse.home import CHECKOUT
-from warehouse.records import BadInput
+from warehouse.records import BadInput, StepcastError
 
 SERVICES = CHECKOUT / "deploy/services"
 PARTS = ("code", "daemon", "web")
@@ -69,6 +69,10 @@ def test_the_history_is_in_postgres_and_no_password_in_a_file(
             run_id = nothing.execute_in_process(instance=instance).run_id
         with DagsterInstance.get() as instance:
             assert [run.run_id for run in instance.get_runs()] == [run_id]
+    gone = "STEPCAST_POSTGRES: connection to server .* refused"
+    with pytest.raises(StepcastError, match=gone) as told:
+        dagster_history.prepare(home)
+    assert "hunter2" not in str(told.value)
     assert not list(home.rglob("*.db"))
     assert "hunter2" not in (home / "dagster.yaml").read_text()
     monkeypatch.delenv(dagster_history.POSTGRES)
@@ -77,7 +81,9 @@ def test_the_history_is_in_postgres_and_no_password_in_a_file(
 
 
 @pytest.mark.usefixtures("no_dagster_home")
-@pytest.mark.parametrize("url", ["mysql://host/lab", "postgresql://host", "lab"])
+@pytest.mark.parametrize(
+    "url", ["mysql://host/lab", "postgresql://host", "postgresql://host:x/lab", "lab"]
+)
 def test_a_variable_that_names_no_database_is_refused(
     url: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
