@@ -5,9 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from json import loads
-from typing import cast
-
-import polars as pl
 
 from models.predictddl.training_set import are_enough
 from models.system import System
@@ -26,8 +23,6 @@ _TOLD_APART_BY = ("worker", "devices_per_node", "world_size")
 """What the config of a run about nodes names; the rest of it is how they were measured."""
 CALIBRATING = "calibrate."
 """How studies are called whose runs correct forecasts (`stepcast predict --calibrate one-node`)."""
-PUBLIC = "csv"
-"""The format in which measurements of others come."""
 Round = tuple[str, int]
 """A study and the number of a round."""
 
@@ -77,49 +72,28 @@ class SelectedRuns:
 
 
 def visible_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tuple[VisibleRun, ...]:
-    """Return all runs of ours that fits may rest on (`runs_for_fits`), the newest first.
+    """Return all runs of ours that fits may rest on, the newest first.
 
-    Those that started after `known_by` are left out.
+    Those that started after `known_by` are left out, and those that only correct forecasts.
     """
-    tables = warehouse.visible_tables(["run", "scenario"])
-    return _visible(tables, runs_for_fits(tables["run"]), known_by)
+    return _visible(warehouse, known_by, public=False)
 
 
 def public_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tuple[VisibleRun, ...]:
     """Return runs of imported tables of measurements, as `visible_runs` does its own."""
-    tables = warehouse.visible_tables(["run", "scenario"])
-    # Lists of prices are imported too, and measure nothing.
-    measured = pl.col("run_id").is_in(warehouse.visible_runs_with("external"))
-    runs = tables["run"].filter(measured, backend="imported", probe=PUBLIC)
-    return _visible(tables, runs, known_by)
+    return _visible(warehouse, known_by, public=True)
 
 
 def _visible(
-    tables: Mapping[str, pl.DataFrame], runs: pl.DataFrame, known_by: datetime | None
+    warehouse: Warehouse, known_by: datetime | None, *, public: bool
 ) -> tuple[VisibleRun, ...]:
-    canonical = dict(tables["scenario"].select("run_id", "canonical").iter_rows())
-    rows = runs.sort("started_at", "run_id")
-    if known_by is not None:
-        rows = rows.filter(pl.col("started_at") <= known_by)
-    scenario = cache(Scenario.model_validate_json)
+    when = None if known_by is None else known_by.isoformat()
+    rows = warehouse.query("inputs", known_by=when, public="yes" if public else "no")
+    subject = cache(_subject)  # a study repeats what its runs are about
     return tuple(
-        VisibleRun(
-            run_id=row["run_id"],
-            subject=_subject(row["probe"], loads(row["config"]), text and scenario(text)),
-            round=(row["study"], row["repeat"]),
-            backend=cast(Backend, row["backend"]),
-            host_id=row["host_id"],
-            started_at=row["started_at"],
-        )
-        for row in reversed(rows.to_dicts())
-        for text in [canonical.get(row["run_id"])]
+        VisibleRun(run_id, subject(probe, config, canonical), (study, repeat), backend, host, at)
+        for run_id, probe, config, canonical, study, repeat, backend, host, at in rows.iter_rows()
     )
-
-
-def runs_for_fits(runs: pl.DataFrame) -> pl.DataFrame:
-    """Return visible runs without those of imported files and those that only correct forecasts."""
-    corrects = pl.col("study").str.starts_with(CALIBRATING)
-    return runs.filter(~corrects, pl.col("backend") != "imported")
 
 
 def select_runs(asks: Sequence[Input], runs: Sequence[VisibleRun]) -> SelectedRuns:
@@ -136,7 +110,7 @@ def select_runs(asks: Sequence[Input], runs: Sequence[VisibleRun]) -> SelectedRu
     anywhere = [ask for ask in asks if ask.whose in ("train", "public")]
     others = [ask for ask in asks if ask.whose not in ("train", "public")]
     needed = [ask for ask in others if not ask.optional]
-    serving = {ask: [run for run in runs if _serves(run, ask)] for ask in dict.fromkeys(asks)}
+    serving = {ask: _serving(runs, ask) for ask in dict.fromkeys(asks)}
     rounds = _shared([[run.round for run in serving[ask]] for ask in needed])
     selected: list[VisibleRun] = []
     for ask in others:
@@ -228,26 +202,34 @@ def _age(run: VisibleRun) -> tuple[datetime, str]:
     return run.started_at, run.run_id
 
 
-def _serves(run: VisibleRun, ask: Input) -> bool:
+def _serving(runs: Sequence[VisibleRun], ask: Input) -> list[VisibleRun]:
+    """Return the runs that are what is asked for; runs that share a subject are told at once."""
+    serves: dict[int, bool] = {}
+    serving = []
+    for run in runs:
+        subject = id(run.subject)
+        if subject not in serves:
+            serves[subject] = _serves(run.subject, ask)
+        if serves[subject]:
+            serving.append(run)
+    return serving
+
+
+def _serves(subject: Subject, ask: Input) -> bool:
     """Tell whether a run is what is asked for; of nodes, with as many devices each."""
-    if not meets_input(run.subject, ask):
+    if not meets_input(subject, ask):
         return False
-    each = run.subject.config.get("devices_per_node")
+    each = subject.config.get("devices_per_node")
     return ask.whose != "cluster" or each in (None, ask.scenario.strategy.devices_per_node)
 
 
-def _subject(
-    probe: str, config: Mapping[str, str | int | float | None], scenario: Scenario | str | None
-) -> Subject:
-    if isinstance(scenario, Scenario):
+def _subject(probe: str, config: str, canonical: str | None) -> Subject:
+    if canonical is not None:
+        scenario = Scenario.model_validate_json(canonical)
         return Subject(probe, scenario, scenario.link_mbps)
-    speed = config.get("link_mbps")
-    return Subject(
-        probe,
-        None,
-        None if speed is None else float(speed),
-        dict(_known(config)),
-    )
+    settings = loads(config)
+    speed = settings.get("link_mbps")
+    return Subject(probe, None, None if speed is None else float(speed), dict(_known(settings)))
 
 
 def _known(config: Mapping[str, str | int | float | None]) -> Iterator[tuple[str, str | int]]:

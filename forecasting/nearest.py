@@ -192,7 +192,7 @@ class JudgedScenarios:
         neighbours: dict[tuple[str, str], list[Neighbour]] = {}
         places: dict[str, Coordinates] = {}
         when = None if known_by is None else known_by.isoformat()
-        rows = warehouse.query("judged_scenarios", backend=backend, known_by=when)
+        rows = warehouse.kept_query("judged_scenarios", backend=backend, known_by=when)
         for row in rows.to_dicts():
             key = row["scenario_id"]
             if key not in places:

@@ -168,7 +168,7 @@ def read_history(
 def _changed(warehouse: Warehouse) -> dict[str, list[NodeTypeChange]]:
     by_run: dict[str, list[NodeTypeChange]] = {}
     columns = "run_id", "node_type", "stale_since", "metric", "change_percent"
-    for run_id, *fields in warehouse.query("stale_runs").select(columns).iter_rows():
+    for run_id, *fields in warehouse.kept_query("stale_runs").select(columns).iter_rows():
         by_run.setdefault(run_id, []).append(NodeTypeChange(*fields))
     return by_run
 
@@ -195,7 +195,7 @@ def _splits(
 
 
 def _past(warehouse: Warehouse, backend: Backend) -> dict[tuple[str, str, str], PastErrors]:
-    board = warehouse.leaderboard().filter(pl.col("n") > 0, backend=backend)
+    board = warehouse.kept_query("leaderboard").filter(pl.col("n") > 0, backend=backend)
     return {
         (row["system"], row["split"], row["metric"]): PastErrors(
             row["n"], row["mape"], row["noise_floor"], row["noise_n"]

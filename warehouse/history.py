@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
+import polars as pl
 
 from warehouse import ledger
 from warehouse.connection import PATIENCE_S, confine, writer_of
@@ -63,6 +64,9 @@ class PublishedHistory(Warehouse):
         return ledger.recommendation_id(recommendation)
 
     def register(self, system: RegisteredSystem) -> None:
+        """Keep nothing."""
+
+    def _keep(self, frame: pl.DataFrame, file: Path) -> None:
         """Keep nothing."""
 
     @contextmanager

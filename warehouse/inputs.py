@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol
 
 from warehouse.records import Scenario
@@ -64,7 +64,7 @@ class Subject:
     link_mbps: float | None
     config: Mapping[str, str | int] = field(default_factory=dict, hash=False)
 
-    @property
+    @cached_property
     def worker_types(self) -> frozenset[str]:
         """The node types of its workers; none where any do."""
         if self.scenario is not None:

@@ -1,7 +1,10 @@
 """The warehouse as other rooms see it: load, what predictors may see, ledger, reports."""
 
+import hashlib
+import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from warehouse.connection import (
     presence,
     with_place,
 )
-from warehouse.durable_files import sweep
+from warehouse.durable_files import remove, sweep, temporary
 from warehouse.home import HISTORY, MAIN
 from warehouse.landing import SCHEMAS
 from warehouse.ledger import FitRecord, RegisteredSystem
@@ -30,6 +33,9 @@ from warehouse.records import Backend, BadInput, Prediction, Price, Recommendati
 from warehouse.upkeep import bring_up_to_date, drop_spilled
 
 QUERIES = Path(__file__).parent / "queries"
+ANSWERS = "answers"
+"""The folder of a home with answers that are kept until runs are loaded."""
+_KEPT_ANSWERS = 8
 _READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 
 
@@ -191,20 +197,39 @@ class Warehouse:
         Raises:
             BadInput: there is no such query or parameter, or a value is of another type.
         """
-        file = QUERIES / f"{name}.sql"
         known = sorted(path.stem for path in QUERIES.glob("*.sql"))
         if name not in known:
             raise BadInput(f"no query {name!r}; the queries are {', '.join(known)}")
         with self._open() as connection:
-            (statement,) = connection.extract_statements(file.read_text())
-            unknown = set(params) - statement.named_parameters
-            if unknown:
-                raise BadInput(f"query {name} has no parameter {', '.join(sorted(unknown))}")
-            values = {name: params.get(name) for name in statement.named_parameters}
-            try:
-                return connection.execute(statement, values or None).pl()
-            except duckdb.DataError as error:
-                raise BadInput(f"query {name}: {first_line(error)}") from error
+            return run_query(connection, name, params)
+
+    def kept_query(self, name: str, **params: str | int | float | None) -> pl.DataFrame:
+        """Run a query whose answer changes when runs are loaded alone; the home keeps its answer.
+
+        So it is with judged forecasts, as later ones are judged by later runs. A kept answer is of
+        the same query, views and loaded runs.
+        """
+        text = (QUERIES / f"{name}.sql").read_text() + json.dumps(params, sort_keys=True)
+        with self._open() as connection:
+            key = hashlib.sha256(f"{text}\n{_state_of_runs(connection)}".encode()).hexdigest()
+            folder = self.home / ANSWERS
+            file = folder / f"{name}-{key[:16]}.parquet"
+            with suppress(OSError, pl.exceptions.PolarsError):
+                return pl.read_parquet(file)
+            frame = run_query(connection, name, params)
+        self._keep(frame, file)
+        return frame
+
+    def _keep(self, frame: pl.DataFrame, file: Path) -> None:
+        """Keep an answer in place of earlier ones; where nothing can be written, it is not kept."""
+        with suppress(OSError):
+            file.parent.mkdir(exist_ok=True)
+            fresh = temporary(file.parent)
+            frame.write_parquet(fresh)
+            os.replace(fresh, file)
+            newest = sorted(file.parent.glob("*.parquet"), key=os.path.getmtime)
+            for old in newest[:-_KEPT_ANSWERS]:
+                remove(old)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -244,6 +269,33 @@ class Warehouse:
             drop_spilled(self._main)
             yield connection
             publish(connection, self._main, self.home / HISTORY, verify=verify)
+
+
+def run_query(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    params: Mapping[str, str | int | float | None],
+) -> pl.DataFrame:
+    """Run `queries/<name>.sql`; see `Warehouse.query`."""
+    (statement,) = connection.extract_statements((QUERIES / f"{name}.sql").read_text())
+    unknown = set(params) - statement.named_parameters
+    if unknown:
+        raise BadInput(f"query {name} has no parameter {', '.join(sorted(unknown))}")
+    values = {name: params.get(name) for name in statement.named_parameters}
+    try:
+        return connection.execute(statement, values or None).pl()
+    except duckdb.DataError as error:
+        raise BadInput(f"query {name}: {first_line(error)}") from error
+
+
+def _state_of_runs(connection: duckdb.DuckDBPyConnection) -> object:
+    """Return what changes with loaded runs, the forecasts that they may judge, and views."""
+    return connection.execute(
+        "SELECT count(*), max(loaded_at), max(sequence), "
+        "(SELECT count(*) FROM pred.ledger "
+        "WHERE sequence < (SELECT max(sequence) FROM meta.loaded)), "
+        "(SELECT any_value(sha256) FROM meta.views) FROM meta.loaded"
+    ).fetchone()
 
 
 def read_only(home: Path, sql: str, values: Mapping[str, object] | None = None) -> pl.DataFrame:

@@ -1,5 +1,5 @@
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
@@ -7,8 +7,9 @@ import pytest
 from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
 from tests.warehouse.test_board import decide, decided
+from warehouse.history import PublishedHistory
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
-from warehouse.warehouse import QUERIES
+from warehouse.warehouse import QUERIES, Warehouse, run_query
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
@@ -565,3 +566,30 @@ def test_what_is_from_before_a_change_is_stale(told: "Maker") -> None:
     # The server of the same runs has not changed.
     assert told.warehouse.query("stale_runs", node_type="emu.server").is_empty()
     assert told.warehouse.query("stale_fits", node_type="emu.server").is_empty()
+
+
+def test_an_answer_is_kept_until_runs_are_loaded(
+    make: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = make.warehouse
+    make.profile("r1", make.scenario())
+    warehouse.load()
+    asked: list[str] = []
+
+    def noted(connection: Any, name: str, params: Any) -> pl.DataFrame:
+        asked.append(name)
+        return run_query(connection, name, params)
+
+    monkeypatch.setattr("warehouse.warehouse.run_query", noted)
+    first = warehouse.kept_query("leaderboard")
+    assert warehouse.kept_query("leaderboard").equals(first)
+    assert asked == ["leaderboard"]
+    assert Warehouse(make.home).kept_query("judged_scenarios", backend="ssh").is_empty()
+    make.profile("r2", make.scenario())
+    warehouse.load()
+    warehouse.kept_query("leaderboard")
+    assert asked == ["leaderboard", "judged_scenarios", "leaderboard"]
+    for file in (make.home / "answers").iterdir():
+        file.write_bytes(b"PAR1 damaged")
+    assert warehouse.kept_query("leaderboard").equals(first)
+    assert PublishedHistory(make.home).kept_query("leaderboard").equals(first)

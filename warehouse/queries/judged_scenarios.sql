@@ -3,16 +3,7 @@
 -- error_percent: mean of its forecasts that were judged while the host was not busy, percent; inside: how many of
 -- those with_interval had what was measured in their interval.
 WITH judged AS (
-    SELECT
-        system, backend, scenario_id, metric, label, split, error_percent, ape_percent, inside_interval,
-        noise_floor_percent, host_busy, prediction_id
-    FROM report.accuracy
-    WHERE subject_kind = 'scenario'
-    UNION ALL
-    SELECT
-        system, backend, scenario_id, metric, label, split, error_percent, ape_percent, inside_interval,
-        noise_floor_percent, host_busy, prediction_id
-    FROM report.asked_accuracy
+    FROM report.verdict(NULL) WHERE subject_kind = 'scenario'
 )
 SELECT
     judged.system, judged.metric, judged.scenario_id, any_value(judged.label) AS label,

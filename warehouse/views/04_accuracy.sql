@@ -126,7 +126,7 @@ CREATE MACRO report.verdict(merely_asked) AS TABLE
     FROM compared
     JOIN report.subject AS subject USING (subject_kind, subject_id)
     LEFT JOIN (SELECT * EXCLUDE (backend) FROM report.fitted) AS fitted USING (fit_id)
-    WHERE (study IS NULL) = merely_asked;
+    WHERE merely_asked IS NULL OR (study IS NULL) = merely_asked;
 
 CREATE VIEW report.accuracy AS SELECT * FROM report.verdict(false);
 COMMENT ON VIEW report.accuracy IS 'Predictions beside what was measured after them, one row per judged prediction';
