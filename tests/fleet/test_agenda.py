@@ -106,14 +106,6 @@ def test_a_key_names_a_turn_until_something_lands() -> None:
     assert later.key(NOW) == f"profile {NODE_TYPE} 2030-01-13T02:00 1"
 
 
-def test_a_watch_is_named_by_the_night() -> None:
-    of = member()
-    watch, profile = made(of)
-    assert watch.key(NOW) == f"watch {NODE_TYPE} 2030-01-16T02:00 0"
-    assert watch.key(NOW) != profile.key(NOW)
-    assert watch.key(NOW + DAY) != watch.key(NOW)
-
-
 def test_a_home_without_members_or_history_has_an_agenda(home: Path) -> None:
     assert agenda(home) == ()
     (home / FLEET_MEMBERS).write_text(f"{NODE_TYPE}: {{probes: [links], backend: loopback, ")

@@ -14,7 +14,6 @@ from forecasting.calibration import (
     predict_corrected,
     shift_step_s,
     step_covers,
-    worker_step_s,
 )
 from forecasting.decisions.answer import answer
 from forecasting.decisions.question import JobQuestion
@@ -53,11 +52,6 @@ def test_corrections(forecast_s: float, anchor_s: float, measured_s: float) -> N
     assert shift_step_s(forecast_s, anchor_s, anchor_s) == pytest.approx(forecast_s)
     slower = shift_step_s(forecast_s, anchor_s, anchor_s * 1.5)
     assert slower == pytest.approx(forecast_s + anchor_s * 0.5)
-
-
-def test_steps_of_all_workers_are_seconds_of_each() -> None:
-    assert worker_step_s(scenario(4), "step_time_s", 0.5) == 0.5
-    assert worker_step_s(asynchronous(), "throughput_steps_per_s", 8.0) == pytest.approx(2 / 8)
 
 
 def test_a_step_tells_of_the_same_passes_with_as_many_workers_or_more() -> None:

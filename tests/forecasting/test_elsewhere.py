@@ -212,11 +212,6 @@ def test_what_a_study_learns_from_has_inventories(home: Path, tmp_path: Path) ->
         fit_curves(system, round_, Warehouse(home), Progress())
 
 
-def test_what_a_study_learns_from_has_to_be_there(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"learns_from: no profile run of study made_up on loopback"):
-        opened(tmp_path / "empty", tmp_path)
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -165,15 +165,6 @@ def test_a_scenario_that_was_judged_in_two_splits_is_there_once() -> None:
         assert [one.neighbour.size for one in case.nearest] == [size]
 
 
-def test_nothing_is_known_of_a_system_that_nobody_judged() -> None:
-    case = find_nearest_cases(judged({scenario(): 1.0}), "ceer", "step_time_s", scenario())
-    assert (case.nearest, case.error, case.far) == ((), None, None)
-    of_other_training = find_nearest_cases(
-        judged({scenario(): 1.0}), "srift", "step_time_s", asynchronous()
-    )
-    assert of_other_training.nearest == ()
-
-
 def test_far_out_says_what_to_measure_first() -> None:
     known = judged({scenario(workers): 1.0 for workers in (1, 2, 4, 8)})
     assert find_nearest_cases(known, "srift", "step_time_s", scenario(16)).far is None
@@ -206,11 +197,3 @@ def test_as_far_as_the_widest_gap_is_trusted() -> None:
     assert judged_range([1.0, 2.0, 8.0]) == (0.25, 32.0)
     # Values that are close do not forbid a doubling.
     assert judged_range([8.0, 10.0]) == (4.0, 20.0)
-
-
-@given(st.lists(st.floats(1, 1e6), min_size=2, unique=True).map(sorted))
-def test_what_was_judged_is_in_reach(values: list[float]) -> None:
-    found = judged_range(values)
-    assert found is not None
-    assert found[0] <= values[0] / 2
-    assert found[1] >= values[-1] * 2

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.phases import PHASES, compute_busy_s, phases, transfer_s
+from models.phases import PHASES, phases, transfer_s
 from tests.models.async_sgd.frames import EPOCH_US, RUN_ID, Tables, chain, tables
 from tests.models.runs import links
 from warehouse.records import BadInput
@@ -100,11 +100,6 @@ def test_captured_packets_come_before_the_model_of_the_link() -> None:
         cut(made, streams((0, 0, 20, 250)))
 
 
-def test_steps_with_lost_records_are_left_out() -> None:
-    assert len(cut(chain(steps=3).without_timing(1, 4))) == 3
-    assert len(cut(chain(steps=3).without_timing(1, 3))) == 2
-
-
 @given(
     moments=st.lists(st.integers(0, 500), min_size=8, max_size=8),
     sizes=st.lists(st.integers(1, 50_000), min_size=4, max_size=4),
@@ -122,14 +117,6 @@ def test_phases_add_up_to_the_step(moments: list[int], sizes: list[int]) -> None
     (row,) = cut(made)
     assert min(row.values()) >= 0
     assert sum(row.values()) == pytest.approx(max(end for _, end in spans) / 1e3)
-
-
-def test_overlapping_computations_count_once() -> None:
-    made = transfers(computed_ms=[(0, 100), (20, 50), (50, 150), (200, 210)])
-    busy = compute_busy_s(made.operations, made.timings, made.steps)
-    assert busy == pytest.approx(0.16)
-    with pytest.raises(BadInput, match="expected computations of the worker"):
-        compute_busy_s(made.operations.clear(), made.timings, made.steps)
 
 
 def test_seconds_of_a_link_are_bytes_at_the_goodput_of_one_flow() -> None:

@@ -12,10 +12,6 @@ from tests.models.runs import run_tables, samples, scenario
 from warehouse.records import BadInput, Scenario
 
 
-def test_the_scenario_of_the_profile() -> None:
-    assert profiled_scenario(RUN_ID, *run_tables()) == scenario()
-
-
 @pytest.mark.parametrize("run_id", ["other", "unknown"])
 def test_a_run_that_failed_or_is_not_there(run_id: str) -> None:
     with pytest.raises(BadInput, match=f"run {run_id}: expected a profile with status ok"):

@@ -109,8 +109,3 @@ def test_a_step_takes_as_long_as_on_the_fullest_node() -> None:
     )
     asked = rows.drop("value").with_columns(placement=pl.Series([11, 142]), world_size=7)
     assert fit_step_times(rows).predict(asked)["value"].to_list() == [0.5, 0.8]
-
-
-def test_nothing_to_start_from_is_refused() -> None:
-    with pytest.raises(BadInput, match="found no rows"):
-        fit(RATES.clear())

@@ -90,17 +90,6 @@ def test_the_memory_of_this_host_is_not_searched(
         torch_memory.search(cluster, scenario(group), context, most=8)
 
 
-def test_at_least_one_batch_size_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "gpus", lambda: 1)
-    group = NodeGroup(role="worker", node_type="any", count=1)
-    context = RunContext("test", 1, "profile", tmp_path)
-    with (
-        open_cluster("loopback", [group], None) as cluster,
-        pytest.raises(BadInput, match="most: expected 1 or more"),
-    ):
-        torch_memory.search(cluster, scenario(group), context, most=0)
-
-
 def test_neighbouring_batch_sizes_are_timed_far_apart() -> None:
     assert torch_compute.order_batch_sizes([22, 1, 14, 6, 2, 10, 18, 6]) == [
         1,

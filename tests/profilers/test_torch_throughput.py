@@ -15,7 +15,7 @@ from profilers.probe import ProbeResult, RequestedScenarios, RunContext, measure
 from profilers.steady.hostlock import host_lock
 from profilers.torch_throughput import probe as torch_throughput
 from profilers.torch_throughput.probe import PROBE
-from profilers.windows import Goal, Piece, half_width, step_rows
+from profilers.windows import Goal, Piece, step_rows
 from studies.planned_runs import group_by_start
 from tests.profilers.torch_jobs import single
 from warehouse import tables
@@ -76,12 +76,6 @@ def test_a_goal_is_reached_by_count_by_precision_or_by_time() -> None:
     assert goal.reached(even, 0.0)
     assert goal.reached(rough * 5, 0.0)
     assert not Goal(iterations=100).reached(even * 4, 1e9)
-
-
-def test_half_the_width_of_an_interval() -> None:
-    """100 iterations of mean 10 and deviation 1: 1.984 · 1 / √100 / 10."""
-    steps_s = [10 - 0.99498744, 10 + 0.99498744] * 50
-    assert half_width(steps_s) == pytest.approx(0.01984, abs=1e-5)
 
 
 def test_steps_keep_what_does_not_count() -> None:

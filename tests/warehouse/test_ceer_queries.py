@@ -138,12 +138,6 @@ def test_steps_without_servers_have_the_parameters_of_their_images(
     ]
 
 
-def test_one_dnn_or_node_type_can_be_asked_for(told: "Maker") -> None:
-    for asked, height in (({"dnn": "cnn"}, 9), ({"dnn": "vgg"}, 0), ({"node_type": "other"}, 0)):
-        assert told.warehouse.query("ceer_operations", **asked).height == height
-    assert told.warehouse.query("ceer_steps", dnn="vgg").is_empty()
-
-
 def test_steps_are_of_profiles_and_have_parameters(told: "Maker") -> None:
     found = told.warehouse.query("ceer_steps")
     assert found["run_id"].to_list() == ["a", "b", "c", "d", "e"]

@@ -78,21 +78,6 @@ def test_five_repeats_count_alone(make: "Maker") -> None:
     assert (row["times_noise"], row["is_larger"]) == (None, True)
 
 
-def test_noise_that_nobody_knows_is_not_zero(make: "Maker") -> None:
-    base, other = [measure(make, "b", 2.0, repeat=1)], [measure(make, "o", 4.0, repeat=2)]
-    (row,) = differences(make, base, other)
-    assert row["difference_percent"] == pytest.approx(100)
-    nothing = (row["noise_percent"], row["noise_n"], row["noise_of"], row["is_larger"])
-    assert nothing == (None, 0, None, None)
-
-
-def test_runs_of_one_round_are_not_repeats(make: "Maker") -> None:
-    base = [measure(make, f"b{n}", 2.0 + n, repeat=1) for n in (1, 2)]
-    other = [measure(make, "o", 4.0, repeat=2)]
-    (row,) = differences(make, base, other)
-    assert (row["noise_percent"], row["base_runs"]) == (None, 2)
-
-
 def test_what_has_no_counterpart_is_told(make: "Maker") -> None:
     base = [measure(make, "b", 2.0, repeat=1, workers=1)]
     other = [measure(make, "o", 4.0, repeat=2, workers=2)]

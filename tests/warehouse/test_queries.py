@@ -550,11 +550,6 @@ def test_a_probe_has_been_judged_if_it_confirmed_another(told: "Maker") -> None:
     ]
 
 
-def test_runs_of_the_fleet_are_those_of_its_studies(told: "Maker") -> None:
-    found = told.warehouse.query("fleet_runs")["run_id"].to_list()
-    assert found == ["watch-20", "judge-21", "watch-30", "watch-31", "judge-32"]
-
-
 def test_what_is_from_before_a_change_is_stale(told: "Maker") -> None:
     """All profiles of that type on that host, and the fit to one of them."""
     stale = told.warehouse.query("stale_runs", node_type="emu.avx2.1c")

@@ -108,20 +108,6 @@ def test_how_far_it_was_does_not_depend_on_the_fit_being_there(
     assert row["split"] == expected
 
 
-def test_an_unknown_fit_is_as_far_as_most_others_of_its_file(
-    forecast: "Maker", tmp_path: Path
-) -> None:
-    path, _ = seal(forecast, tmp_path, minute=4)
-    rows = pl.read_parquet(path).drop("run_ids")
-    other = {"prediction_id": pl.lit("other"), "system": pl.lit("other"), "fit_id": pl.lit("none")}
-    pl.concat([rows, rows.head(1).with_columns(**other)]).write_parquet(path)
-    forecast.measure("m2", forecast.scenario(2), [2.4, 2.6], minute=6)
-    forecast.warehouse.load()
-    forecast.warehouse.load_sealed(tmp_path)
-    found = read_only(forecast.home, "SELECT split FROM report.sealed_accuracy")["split"].to_list()
-    assert found == ["held_out_world_size"] * 2
-
-
 def test_what_is_measured_or_sealed_already_is_not_sealed(
     forecast: "Maker", tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from forecasting.decisions.question import JobQuestion
 from models.choice.overheads import expected_duration, young_s
 from studies.curve import Curve
 from warehouse.landing import land
-from warehouse.records import BadInput, Run
+from warehouse.records import Run
 from warehouse.warehouse import Warehouse
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -142,11 +142,6 @@ def test_a_price_without_a_region_goes_with_those_of_any(warehouse: Warehouse) -
 def test_a_rate_that_is_given_counts(warehouse: Warehouse) -> None:
     given = on(warehouse, QUESTION.model_copy(update={"preemptions_per_node_hour": 0.25}))
     assert given.preemptions[WORKER] == (0.25, "as given")
-
-
-def test_a_type_without_a_price_is_refused(warehouse: Warehouse) -> None:
-    with pytest.raises(BadInput, match=r"no spot price of node type 'emu.native.s15'"):
-        read_offers(warehouse, QUESTION, {"emu.native.s15": 1}, "spot", START + timedelta(hours=9))
 
 
 def test_each_rise_counts_once() -> None:

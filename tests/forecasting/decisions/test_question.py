@@ -139,12 +139,6 @@ def test_a_batch_that_nothing_divides_is_refused() -> None:
         asked(ProfileFacts(32, 200.0, ("pytorch",)), global_batch=7, devices_per_node=2)
 
 
-def test_a_type_that_nobody_knows_is_refused() -> None:
-    question = JobQuestion(dnn="small_cnn", samples=1, batch_size=8)
-    with pytest.raises(BadInput, match="--capacity: unknown node type 'nowhere'"):
-        curves_of(question, KNOWN, {"nowhere": 1})
-
-
 def run(image_size: int, link_mbps: float) -> VisibleRun:
     """Return a run about small_cnn."""
     curve = Curve.model_validate(
@@ -184,8 +178,3 @@ def test_what_was_profiled_in_several_ways_has_to_be_said(
 ) -> None:
     with pytest.raises(BadInput, match=said):
         profile_facts(JobQuestion(dnn="small_cnn", samples=1), runs)
-
-
-def test_a_network_that_neither_framework_has_is_refused() -> None:
-    with pytest.raises(BadInput, match="nothing_net"):
-        profile_facts(JobQuestion(dnn="nothing_net", samples=1, image_size=32), [run(32, 200)])

@@ -255,11 +255,6 @@ def test_the_upper_end_is_the_least_that_is_unlikely_enough(ratios: Ratios, leve
         assert unlikely == (high is not None and value >= high)
 
 
-@given(some, positive, positive)
-def test_more_time_is_never_likelier_to_be_exceeded(ratios: Ratios, a: float, b: float) -> None:
-    assert ratios.probability_above(max(a, b)) <= ratios.probability_above(min(a, b))
-
-
 def test_exchangeable_ratios_exceed_the_upper_end_no_more_often_than_said() -> None:
     """Of draws from one law, at most a tenth is above the end that twenty others give."""
     random = Random(1)

@@ -37,11 +37,6 @@ def test_one_noisy_step_moves_little() -> None:
     assert host_time.fit([*steps, noisy]).launch_us == pytest.approx(25, rel=0.05)
 
 
-def test_needs_two_steps() -> None:
-    with pytest.raises(ValueError, match="only 1 of 1 steps wait for the host; need 2"):
-        host_time.fit([_step(500, 300)])
-
-
 def test_a_measured_host_has_a_time_for_each_kind() -> None:
     tables = inventory_tables("gpu.l4", view=1e-6, product=9e-6, elementwise=5e-6)
     (host,) = measured_hosts(tables["run"], tables["sample"]).values()

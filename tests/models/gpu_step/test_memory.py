@@ -3,12 +3,8 @@
 import pytest
 
 from models.gpu_step.device import device_of
-from models.gpu_step.memory import Memory, peak_memory, rounded
+from models.gpu_step.memory import Memory, peak_memory
 from warehouse.records import Optimizer
-
-
-def test_blocks() -> None:
-    assert [rounded(size) for size in (0, 1, 512, 513)] == [0, 512, 512, 1024]
 
 
 def test_activations_of_a_large_batch_exceed_the_optimizers_step() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.gpu_step.operators import common_name, work_of
+from models.gpu_step.operators import work_of
 from networks.gpu_steps import Operator, Tensor
 
 
@@ -98,9 +98,3 @@ def test_steps_of_an_optimizer_stay_on_the_host() -> None:
 def test_what_launches_nothing(name: str) -> None:
     assert work_of(Operator(name, (_float(4),), (_float(4),))).kind == "none"
     assert work_of(Operator("transpose", (_float(4),), (_float(4),), view=True)).kind == "none"
-
-
-def test_variants_share_a_name() -> None:
-    assert common_name("aten::cudnn_batch_norm") == common_name("native_batch_norm")
-    assert common_name("add_") == common_name("add")
-    assert common_name("clone") == common_name("_to_copy") == "copy"

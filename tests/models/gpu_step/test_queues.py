@@ -65,8 +65,3 @@ def test_a_host_that_varies_makes_steps_longer_where_both_take_alike_long() -> N
     longer = [np.maximum(draws, gpu).mean() - 100.0 for gpu in gpu_us]
     assert varied_us(host_us, gpu_us) == pytest.approx(longer, abs=0.1)
     assert varied_us(host_us, np.full(2, 1000.0)) == pytest.approx(0.0)
-
-
-def test_nothing_to_launch() -> None:
-    with pytest.raises(ValueError, match="without operators"):
-        simulate(np.zeros(0), np.zeros(0))

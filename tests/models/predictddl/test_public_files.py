@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 from models.predictddl.public_files import fit_sizes
-from warehouse.records import BadInput
 
 
 def rows(count: int = 200, seed: int = 0) -> pl.DataFrame:
@@ -55,13 +54,3 @@ def test_equal_rows_give_equal_fits(kind: str) -> None:
 def test_a_network_without_all_sizes_has_no_forecast(kind: str) -> None:
     some = rows(3, 4).with_columns(macs=pl.Series([1e9, 0.0, None]))
     assert fit_sizes(kind)(rows()).predict(some)["subject_id"].to_list() == ["0"]
-
-
-def test_another_layout_than_any_is_forecast_as_all_are() -> None:
-    some = rows(3, 4).with_columns(layout=pl.lit("other"))
-    assert (fit_sizes("work")(rows()).predict(some)["value"] > 0).all()
-
-
-def test_few_rows_are_refused() -> None:
-    with pytest.raises(BadInput, match="eight timed networks with all sizes or more, found 3"):
-        fit_sizes("work")(rows(3))

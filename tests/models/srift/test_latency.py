@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from models.srift.latency import Gradients, Latency, PiecewiseLinear, fit, sample_points
+from models.srift.latency import Gradients, Latency, PiecewiseLinear, fit
 from models.srift.latency import fit_gradients as fit_gradients
 from warehouse.records import BadInput
 
@@ -40,13 +40,6 @@ def test_a_straight_line_stays_one(
         batch_sizes=tuple(points), seconds=tuple(alpha * point + beta for point in points)
     )
     np.testing.assert_allclose(line(asked), alpha * np.array(asked) + beta, rtol=1e-6)
-
-
-def test_four_sample_points() -> None:
-    assert sample_points(96) == (1, 32, 64, 96)
-    assert sample_points(2) == (1, 2)
-    with pytest.raises(BadInput, match="largest batch must be at least 1, found 0"):
-        sample_points(0)
 
 
 def compute(rows: Sequence[tuple[int, int, float, float, float | None]]) -> pl.DataFrame:
@@ -104,11 +97,6 @@ def test_of_what_scatters_only_a_share_may_be_straggling() -> None:
     assert half.forward == found.forward
     plain = Latency(forward=found.forward, backward=found.backward, straggler_scale=0.3)
     assert plain.straggling(0.5).scale(1) == pytest.approx(0.15)
-
-
-def test_without_updates_and_repeats() -> None:
-    found = fit(compute([(1, 1, 1.0, 1.0, None), (2, 1, 2.0, 2.0, None)]))
-    assert (found.update_s, found.straggler_scale) == (0.0, 0.0)
 
 
 def test_bad_tables() -> None:

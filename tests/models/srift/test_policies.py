@@ -18,7 +18,6 @@ from models.srift.profiles import NetworkKey
 from tests.models.srift.performances import node, offers, performances
 from tests.models.srift.study import group, scenario, tables
 from tests.models.srift.test_predictor import EXACT
-from warehouse.records import BadInput
 
 NETWORK = Performance(
     layer_bytes=(0,),
@@ -149,16 +148,6 @@ def test_an_interrupted_job_goes_on_with_other_nodes() -> None:
     left = job.model_copy(update={"iterations": 200, "deadline_s": 124.0})
     survivor = [offered[0].model_copy(update={"capacity": 1}), *offered[1:]]
     assert chosen(left, survivor) == "1 p3@512 + 8 g3@64"
-
-
-def test_bad_eager_searches() -> None:
-    job = Job(global_batch=8, iterations=1, minimize="time")
-    with pytest.raises(BadInput, match="K must be at least 1, found 0"):
-        optimize_eagerly(NETWORK, OFFERS, job, k=0)
-    with pytest.raises(BadInput, match="'p4' is not on offer; on offer are p3, g3, g4dn"):
-        optimize_eagerly(NETWORK, OFFERS, job, preference=["p4"])
-    with pytest.raises(BadInput, match="no node types to choose from"):
-        optimize_eagerly(NETWORK, [], job)
 
 
 EACH = scenario(group("fast"), group("slow"))

@@ -76,10 +76,6 @@ def test_held_out_batch_sizes_are_forecast_from_the_profile() -> None:
     assert found["floor_percent"][0] == pytest.approx(10)
 
 
-def test_three_batch_sizes_leave_nothing_to_forecast_from() -> None:
-    assert pass_errors(compute({1: (1.0, 1.0), 2: (2.0, 2.0), 3: (3.0, 3.0)})).is_empty()
-
-
 def test_formulas_that_fit_err_by_the_noise() -> None:
     rows = probes(noise=0.05)
     found = allreduce_errors(fitted(rows), rows, CLUSTERS, GRID)
@@ -117,10 +113,3 @@ def test_the_noise_floor_is_what_the_mean_of_the_others_errs_by() -> None:
     line = of(found, "large", "configurations", "trees")
     assert line["noise_floor_percent"] == pytest.approx(100 * (3 + 3 * (1 - 1 / 2)) / 4)
     assert line["least_percent"] == pytest.approx(100 * 3 * (1 - 1 / 4) / 4)
-
-
-def test_one_repeat_of_each_configuration_has_no_noise_floor() -> None:
-    rows = probes(noise=0.05).filter(pl.col("trial") == 0)
-    found = allreduce_errors(fitted(rows), rows, CLUSTERS, GRID)
-    assert found["noise_floor_percent"].is_null().all()
-    assert found["least_percent"].to_list() == [0] * found.height

@@ -22,7 +22,6 @@ from warehouse.records import BadInput, NodeGroup, Scenario, Strategy
 from warehouse.warehouse import Warehouse
 
 TWO = of_types([Nodes(node_type=NODE_TYPE, count=2)], LINK_MBPS)
-STRANGE = ["input", *["attention", "layer_norm", "embedding"] * 10]
 
 
 def graph(kinds: list[str]) -> Graph:
@@ -98,22 +97,6 @@ def test_a_hundred_workloads_have_answers_in_their_order(engine: Engine) -> None
     assert steps == sorted(steps) and steps[0] < steps[-1]
 
 
-def test_what_is_far_out_is_refused_with_what_to_profile(engine: Engine) -> None:
-    said = reason(engine, Workload(graph=graph(STRANGE)))
-    assert "no measured network is like graph-" in said
-    assert "list it under train of a study" in said
-
-
-def test_an_unknown_network_is_refused_beside_others(engine: Engine) -> None:
-    unknown, known = ask(engine, Workload(dnn="nosuchnet"), Workload(dnn="vgg11"))
-    assert unknown.reason == "unknown DNN 'nosuchnet': `stepcast networks` lists all"
-    assert known.status == "forecast"
-
-
-def test_images_that_are_too_small_are_refused(engine: Engine) -> None:
-    assert "vgg11" in reason(engine, Workload(dnn="vgg11", image_size=8))
-
-
 @pytest.mark.parametrize(
     ("kinds", "edges", "said"),
     [
@@ -152,12 +135,6 @@ def test_nodes_with_a_gpu_take_what_was_measured_on_their_type(engine: Engine) -
     told = report(node_type=NODE_TYPE, gpus=1, utilisation=0.5)
     load = Workload(dnn="vgg11", batch_size=8)
     assert ask(engine, load, place=of_cluster(cluster(told, told), LINK_MBPS)) == ask(engine, load)
-
-
-def test_nodes_with_a_gpu_of_a_type_without_an_inventory_are_refused(engine: Engine) -> None:
-    place = of_cluster(cluster(report(node_type="gpu.h100", gpus=1)), None)
-    said = reason(engine, Workload(dnn="vgg11"), place)
-    assert said.startswith("nobody has measured what nodes of type gpu.h100 can do")
 
 
 def test_several_gpus_a_node_are_refused_until_such_steps_were_measured(

@@ -264,11 +264,3 @@ def test_nothing_is_rented_that_nobody_allowed(
     ):
         pass
     assert world.asked == []
-
-
-def test_without_a_section_nothing_is_launched(
-    allowance: Allowance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, monkeypatch, ec2=None)
-    with pytest.raises(BadInput, match="has no section `ec2`"):
-        open_cluster("ec2", WORKER, None)

@@ -62,13 +62,6 @@ def test_a_pause_makes_a_worker_the_newest(tmp_path: Path) -> None:
     assert both["bytes"].to_list() == [6 * 5 * HALF, 6 * 5 * FULL]
 
 
-def test_a_short_pause_makes_no_newcomer(tmp_path: Path) -> None:
-    first = [*range(20), *range(40, 80)]
-    found = table(tmp_path, received(FIRST, first, FULL), received(SECOND, range(10, 80), HALF))
-    both = found.filter(pl.col("flows") == 2, pl.col("direction") == "uplink").sort("place")
-    assert both["bytes"].to_list() == [6 * 5 * FULL, 6 * 5 * HALF]
-
-
 def test_what_goes_the_other_way_meanwhile(tmp_path: Path) -> None:
     """The first receives to slice 19; the second too to 7, and sends from 13 on. 9 to 18 count."""
     found = table(
@@ -95,13 +88,6 @@ def test_shares_that_differ_from_stretch_to_stretch(tmp_path: Path) -> None:
     both = found.filter(pl.col("flows") == 2).sort("place")
     expected = [abs(log(2 / 3) - log(1 / 2)) / 2, abs(log(1 / 3) - log(1 / 2)) / 2]
     assert both["log_share_sd"].to_list() == pytest.approx(expected)
-
-
-def test_requests_are_no_transfers(tmp_path: Path) -> None:
-    second = sent(SECOND, range(20), FULL), sent(SECOND, range(20, 50), TENTH)
-    found = table(tmp_path, sent(FIRST, range(50), FULL), *second)
-    assert found["flows"].to_list() == [1, 2, 2]
-    assert found["seconds"].to_list() == pytest.approx([0.02, 0.01, 0.01])
 
 
 def test_an_empty_capture_has_no_rows(tmp_path: Path) -> None:
