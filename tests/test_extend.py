@@ -10,24 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_imports import ROOMS
 from warehouse.home import CHECKOUT
 
 PAGE = CHECKOUT / "docs" / "extend.md"
 _BLOCK = re.compile(r"```(?P<kind>python|diff|yaml)\n(?P<text>.*?)```", re.DOTALL)
 _FILE = re.compile(r"^`(?P<name>[\w./-]+\.(?:py|yaml))`", re.MULTILINE)
-_ROOMS = (
-    "assets",
-    "benchmarks",
-    "fleet",
-    "forecasting",
-    "models",
-    "networks",
-    "pipelines",
-    "profilers",
-    "reports",
-    "studies",
-    "warehouse",
-)
 PINGED = """PING 10.0.0.2 (10.0.0.2) 56(84) bytes of data.
 64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=0.250 ms
 64 bytes from 10.0.0.2: icmp_seq=2 ttl=64 time=0.750 ms
@@ -62,7 +50,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the project to which the page's files and lines have been added."""
     copy = tmp_path_factory.mktemp("extended")
     ignored = shutil.ignore_patterns("__pycache__", ".*")
-    for room in _ROOMS:
+    for room in ROOMS:
         shutil.copytree(CHECKOUT / room, copy / room, ignore=ignored)
     for name in ("pyproject.toml", "dagster.yaml"):
         shutil.copy(CHECKOUT / name, copy / name)

@@ -1,28 +1,17 @@
-"""What tests of pipelines share: studies on paper, and probes that run nothing."""
+"""What tests of pipelines share: studies that have run, and a history of Dagster."""
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from dagster import DagsterInstance
 
+from profilers.steady import hostlock
 from tests.once import once
 from tests.pipelines.ran import Ran, leave_dead_run, run_study
 from tests.synthetic import PaperProbes, write_study
-
-
-@pytest.fixture
-def study_file(tmp_path: Path) -> Path:
-    """Return the file of a study on the loopback backend."""
-    return write_study(tmp_path)
-
-
-@pytest.fixture
-def probes(monkeypatch: pytest.MonkeyPatch) -> PaperProbes:
-    """Put probes that run nothing in the place of the real ones, and return them."""
-    installed = PaperProbes()
-    installed.install(monkeypatch)
-    return installed
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +41,16 @@ def second_run(first_run: Ran, tmp_path_factory: pytest.TempPathFactory) -> tupl
 def finished(first_run: Ran, home: Path) -> Ran:
     """Return the first run as if it had been in the home of this test, which may change it."""
     return replace(first_run, home=shutil.copytree(first_run.home, home, dirs_exist_ok=True))
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody measure on this host, whatever tests beside this one do."""
+    monkeypatch.setattr(hostlock, "holder", lambda: "")
+
+
+@pytest.fixture
+def instance() -> Iterator[DagsterInstance]:
+    """Yield a history of Dagster."""
+    with DagsterInstance.ephemeral() as made:
+        yield made

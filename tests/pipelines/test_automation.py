@@ -1,7 +1,6 @@
 """The sensor asks for a run when other sites have landed something, and never twice at a time."""
 
 import logging
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Self
@@ -31,6 +30,8 @@ from warehouse.home import CHECKOUT
 from warehouse.sites import PREFIX, prefix_of, push
 from warehouse.warehouse import read_only
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 SENSOR = "new_runs_of_other_sites"
 
 
@@ -48,18 +49,6 @@ def prefixed(home: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return a prefix, a folder and then one in S3, from which the home of this test receives."""
     monkeypatch.setenv(PREFIX, place)
     return place
-
-
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody measure on this host, whoever else uses it."""
-    monkeypatch.setattr(hostlock, "holder", lambda: "")
-
-
-@pytest.fixture
-def instance() -> Iterator[DagsterInstance]:
-    with DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def ask(instance: DagsterInstance) -> RunRequest | SkipReason:

@@ -1,6 +1,5 @@
 """The sensor that asks for what is due."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -31,6 +30,8 @@ from warehouse.landing import land
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 OTHER = "emu.native.c15"
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
@@ -50,19 +51,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(fleet, "now", made)
     return made
-
-
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody measure on this host, whatever tests beside this one do."""
-    monkeypatch.setattr(hostlock, "holder", lambda: "")
-
-
-@pytest.fixture
-def instance() -> Iterator[DagsterInstance]:
-    """Yield a history of Dagster."""
-    with DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def join(home: Path, *members: Member) -> None:

@@ -1,6 +1,5 @@
 """Synchronous training and its operations for real: tiny jobs on an emulated cluster."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +10,6 @@ from profilers.clusters.node_types import node_group
 from profilers.nodes.tf_jobs import OperationDescription, Shapes, StepTime, SyncJob
 from profilers.operation_tables import operation_time
 from profilers.probe import RunContext
-from profilers.steady.hostlock import host_lock
 from profilers.tf_operations import probe as tf_operations
 from profilers.tf_sync import probe as tf_sync
 from profilers.windows import Windows
@@ -34,13 +32,6 @@ def scenario(workers: int, batch_size: int = 2, framework: str = "tensorflow") -
         nodes=(node_group("worker", "emu.avx2.c40", workers),),
         link_mbps=LINK_MBPS,
     )
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    """Queue up behind whatever measures on this host."""
-    with host_lock():
-        yield
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Operators of PyTorch, timed for real on an emulated node, and what Ceer makes of them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -11,18 +10,10 @@ from networks.pytorch_graph import pytorch_graph
 from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.probe import RunContext
-from profilers.steady.hostlock import host_lock
 from profilers.torch_operations import probe as torch_operations
 from tests.profilers.torch_jobs import scenario, single
 from warehouse import tables
 from warehouse.records import BadInput, NodeGroup
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    """Queue up behind whatever measures on this host."""
-    with host_lock():
-        yield
 
 
 @pytest.mark.cluster

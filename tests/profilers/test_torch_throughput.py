@@ -1,7 +1,6 @@
 """Synchronous training: which iterations count, what is refused, and real DDP on two nodes."""
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +11,6 @@ from profilers.clusters import Cluster, netns, open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_training import shard
 from profilers.probe import ProbeResult, RequestedScenarios, RunContext, measure_planned_runs
-from profilers.steady.hostlock import host_lock
 from profilers.torch_throughput import probe as torch_throughput
 from profilers.torch_throughput.probe import PROBE
 from profilers.windows import Goal, Piece, step_rows
@@ -34,13 +32,6 @@ def scenario(*groups: NodeGroup, batch_size: int = 2, **workload: object) -> Sce
         nodes=groups,
         link_mbps=LINK_MBPS,
     )
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    """Queue up behind whatever measures on this host."""
-    with host_lock():
-        yield
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from forecasting.findings.async_sgd import servers as placed
 from forecasting.findings.async_sgd import windows as sensitivities
 from models.async_sgd.http2 import rate
 from models.async_sgd.overhead import Overhead
-from reports import async_sgd, plots
+from reports import async_sgd
 from studies.rounds import Round
 from tests.reports.pages import Balanced, cells, headings
 from tests.reports.test_report import results
@@ -42,11 +42,6 @@ LINE = Overhead(
     coverage=0.95,
     n=4,
 )
-PIECES = pl.DataFrame(
-    [(0, 1, 3, 10, 13), (0, 3, 2, 13, 15), (0, 1, 2, 15, 17), (0, 5, 0, 17, 17)],
-    schema=["server", "stream", "bytes", "start_us", "end_us"],
-    orient="row",
-)
 
 
 def test_overhead_is_summed_up_by_size() -> None:
@@ -55,14 +50,6 @@ def test_overhead_is_summed_up_by_size() -> None:
     points, line = axes.lines
     assert np.asarray(points.get_xydata()) == pytest.approx(np.array([[1, 3], [3, 5]]))
     assert np.asarray(line.get_xydata()) == pytest.approx(np.array([[0, 2], [3, 5]]))
-
-
-def test_suspended_streams_stand_out() -> None:
-    (axes,) = async_sgd.multiplexing_plot(PIECES).axes
-    svg = plots.to_svg(axes.figure)  # type: ignore[arg-type]
-    assert "in one piece (2)" in svg
-    assert "in several (1)" in svg
-    assert len(axes.patches) == 4
 
 
 def test_use_of_the_link_is_bytes_by_time() -> None:
@@ -100,10 +87,6 @@ def test_each_network_has_a_row(captured: list[CapturedProfile]) -> None:
         *["6.2 %"] * 4,
         "4",
     ]
-
-
-def test_nothing_captured_is_no_section_of_order() -> None:
-    assert async_sgd.ORDERS.html(kept_orders([])) == ""
 
 
 def test_one_transfer_a_step_has_no_order(captured: list[CapturedProfile]) -> None:

@@ -106,15 +106,6 @@ PAGE = FleetPage(
 )
 
 
-def nobody() -> FleetPage:
-    """Return the page of a fleet without members or past."""
-    frames = {
-        name: getattr(PAGE, name).clear()
-        for name in ("status", "probes", "alarms", "profiled", "stale", "stale_runs", "stale_fits")
-    }
-    return replace(PAGE, names=(), changed=0, visits_due=0, **frames)
-
-
 class Loads(HTMLParser):
     """Keeps the attributes that make a browser load something."""
 
@@ -227,13 +218,6 @@ def test_what_cannot_be_drawn_says_why() -> None:
     assert 'role="img"' not in html
     unwatched = fleet_page.render(replace(PAGE, probes=few.clear()))
     assert "It has not been watched in these 100 days." in unwatched
-
-
-def test_an_empty_fleet_says_what_to_do() -> None:
-    html = fleet_page.render(nobody())
-    assert "The fleet has no members; `stepcast fleet add` adds one." in html
-    assert "Nothing: no type has changed after it was profiled." in html
-    assert "<table" not in html
 
 
 def test_names_from_elsewhere_are_escaped() -> None:

@@ -18,7 +18,6 @@ from reports.wording import (
     interval,
     link_speed,
     number,
-    percent,
 )
 from studies.messages import count
 from tests.reports.pages import Balanced, cells
@@ -78,13 +77,6 @@ def test_sections_stand_under_the_question_that_they_answer() -> None:
 )
 def test_numbers(value: float | None, text: str) -> None:
     assert number(value) == text
-
-
-def test_percentages() -> None:
-    assert percent(None) == "—"
-    assert percent(3.14) == "3.1 %"
-    assert percent(3.14, signed=True) == "+3.1 %"
-    assert percent(-3.14, signed=True) == "−3.1 %"
 
 
 def test_intervals_and_counts() -> None:

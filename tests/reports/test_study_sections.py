@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from forecasting.findings.errors import CAUSES
 from forecasting.findings.study import describe_round
-from reports import async_sgd, papers, plots, srift, study_sections
+from reports import async_sgd, srift, study_sections
 from reports.study_sections import DECISIONS, PUBLISHED, largest_errors_section, scenarios_section
 from studies.rounds import Round
 from tests.reports.pages import cells, headings
@@ -164,7 +164,6 @@ CURVE = pl.DataFrame(
         "error_percent": [-3.0, None],
     }
 )
-SERIES = pl.DataFrame({"step": [0, 5], "steps_per_s": [4.0, 5.0]})
 
 
 def named(figure: Figure) -> list[str]:
@@ -195,18 +194,6 @@ def test_underestimation_reaches_every_scenario() -> None:
     assert list(curve.get_xdata()) == [0, 0, 0, 2, 8]  # type: ignore[arg-type]
     assert list(curve.get_ydata()) == [0, 0.25, 0.5, 0.75, 1]  # type: ignore[arg-type]
     assert set(marked.get_ydata()) == {0.9}  # type: ignore[arg-type]
-
-
-def test_errors_have_a_line_for_each_job() -> None:
-    figure = papers.errors_plot([("a", CURVE), ("b", CURVE)])
-    assert named(figure) == ["a", "b"]
-    assert named(papers.errors_plot([("a", CURVE), ("a", CURVE)])) == ["a", "a"]
-
-
-def test_convergence_has_both_series() -> None:
-    svg = plots.to_svg(async_sgd.convergence_plot(SERIES, SERIES))
-    assert "measured" in svg
-    assert "simulated" in svg
 
 
 def test_every_connection_has_a_row() -> None:

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import polars as pl
-import pytest
 from matplotlib.lines import Line2D
 
 from models.async_sgd.timeline import INTERVALS, STEPS, Timeline
@@ -72,12 +71,6 @@ def test_each_figure_has_a_panel_with_its_median() -> None:
     box = band.get_path().transformed(band.get_patch_transform()).get_extents()
     assert (box.y0, box.y1) == (1.0, 3.0)
     assert ys(passes.lines[0]) == [4.0, 4.0]
-
-
-@pytest.mark.parametrize(("runs", "numbered"), [(40, 40), (41, 0)])
-def test_many_points_have_no_numbers(runs: int, numbered: int) -> None:
-    (axes,) = history_plot([series("steps", [1.0] * runs)]).axes
-    assert len(axes.texts) == numbered
 
 
 PLAN = {"configuration": "2 fast@4", "iterations": 20, "train_s": 10.0, "finish_s": 15.0}

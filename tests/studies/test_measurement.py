@@ -19,17 +19,11 @@ from studies.measurement import Clusters, divide_by_machine, measure, profile, r
 from studies.messages import Progress
 from studies.rounds import Round, open_round
 from studies.study import read_study
+from tests.pipelines.ran import MEASURED
 from tests.profilers.clusters.machines import machines
 from tests.synthetic import DDP, PaperProbes, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import ProbeFailed, Scenario
-
-SCENARIOS = [
-    "measure small_cnn 16px b4, unshaped, W=1",
-    "measure small_cnn 16px b4, unshaped, W=2",
-    "measure alexnet 64px b4, unshaped, W=1",
-    "measure alexnet 64px b4, unshaped, W=3",
-]
 
 
 class Listener(Progress):
@@ -72,7 +66,7 @@ def now(study_file: Path, landing: Path) -> Round:
                 "profile alexnet 64px b4, unshaped, W=1",
             ],
         ),
-        (measure, SCENARIOS),
+        (measure, MEASURED),
     ],
 )
 def test_what_is_missing_is_run_once(
@@ -161,7 +155,7 @@ def test_node_types_on_machines_of_their_own_are_profiled_at_the_same_time(
             "profile alexnet 64px b4, unshaped, W=1",
             "profile alexnet",
         ),
-        (measure, SCENARIOS[1], SCENARIOS[1]),
+        (measure, MEASURED[1], MEASURED[1]),
     ],
 )
 def test_a_failed_run_lands_and_is_told(

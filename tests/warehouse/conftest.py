@@ -233,3 +233,20 @@ def dead_pid() -> int:
     ended = subprocess.Popen(["true"])
     ended.wait(timeout=10)
     return ended.pid
+
+
+def fill(make: Maker) -> None:
+    """Land, fit, predict and measure once each."""
+    make.profile("p1", make.scenario(1))
+    make.warehouse.load()
+    fit = make.fit("p1")
+    make.warehouse.record_fit(fit)
+    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)])
+    make.measure("m1", make.scenario(2), [2.0, 2.2], minute=5)
+    make.warehouse.load()
+
+
+@pytest.fixture
+def filled(built: Built, fresh: Maker) -> Maker:
+    """Return a maker whose warehouse holds a profile, its fit, a prediction and a measurement."""
+    return built(fill, fresh.home)

@@ -19,6 +19,7 @@ from typing import Any
 import boto3
 
 from tests.warehouse.conftest import Maker
+from tests.warehouse.crashing import ended
 from warehouse import bucket
 from warehouse.landing import run_folders
 from warehouse.records import StepcastError
@@ -86,14 +87,6 @@ def child(kind: str, home: str, place: str, run_id: str, killed_at: int | None) 
         os._exit(0)
     os.close(writing)
     return pid, reading
-
-
-def ended(pid: int) -> str:
-    """Wait for a child and say how it ended."""
-    _, status = os.waitpid(pid, 0)
-    if os.WIFSIGNALED(status):
-        return "killed"
-    return "done" if os.WEXITSTATUS(status) == 0 else "error"
 
 
 def answer(plan: list[list[Any]]) -> dict[str, object]:

@@ -19,23 +19,7 @@ from warehouse.publication import SCHEMA, migrate
 from warehouse.records import NodeGroup
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Built, Maker
-
-
-def fill_filled(make: "Maker") -> None:
-    make.profile("p1", make.scenario(1))
-    make.warehouse.load()
-    fit = make.fit("p1")
-    make.warehouse.record_fit(fit)
-    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)])
-    make.measure("m1", make.scenario(2), [2.0, 2.2], minute=5)
-    make.warehouse.load()
-
-
-@pytest.fixture
-def filled(built: "Built", fresh: "Maker") -> "Maker":
-    """Return a maker whose warehouse holds a profile, its fit, a prediction and a measurement."""
-    return built(fill_filled, fresh.home)
+    from tests.warehouse.conftest import Maker
 
 
 def test_a_sound_warehouse_has_no_findings(filled: "Maker") -> None:

@@ -27,8 +27,8 @@ from warehouse.sites import (
 from warehouse.transfer import RECEIVED, copy_run, copy_runs
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Maker
-
+    from tests.warehouse.test_sets import content as dated
+from tests.warehouse.conftest import Maker
 
 Sites = Callable[..., "Maker"]
 
@@ -278,17 +278,9 @@ def source(make: "Maker", tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
-def content_of(folder: Path) -> dict[str, tuple[bytes, int]]:
-    return {
-        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
 def test_a_run_is_copied_whole_and_once(source: Path, tmp_path: Path) -> None:
     assert copy_runs(source, tmp_path / "landing", ["r1"]) == 1
-    assert content_of(tmp_path / "landing") == content_of(source)
+    assert dated(tmp_path / "landing") == dated(source)
     assert copy_runs(source, tmp_path / "landing", ["r1"]) == 0
 
 

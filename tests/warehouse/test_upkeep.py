@@ -17,26 +17,10 @@ from warehouse.upkeep import backup, compact, contents, migrate_now
 from warehouse.warehouse import Warehouse, read_only
 
 if TYPE_CHECKING:
-    from tests.warehouse.conftest import Built, Maker
+    from tests.warehouse.conftest import Maker
 
 COMMENTS = "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal"
 CONSTRAINTS = "SELECT table_name, constraint_text FROM duckdb_constraints()"
-
-
-def fill_filled(make: "Maker") -> None:
-    make.profile("p1", make.scenario(1))
-    make.warehouse.load()
-    fit = make.fit("p1")
-    make.warehouse.record_fit(fit)
-    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 2.0)])
-    make.measure("m1", make.scenario(2), [2.0, 2.2], minute=5)
-    make.warehouse.load()
-
-
-@pytest.fixture
-def filled(built: "Built", fresh: "Maker") -> "Maker":
-    """Return a maker whose warehouse holds a run of each purpose, a fit and a prediction."""
-    return built(fill_filled, fresh.home)
 
 
 def everything(file: Path) -> dict[str, tuple[int, int]]:

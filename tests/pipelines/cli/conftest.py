@@ -1,5 +1,7 @@
 """The command line, called in this process."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.pipelines import ran
@@ -10,3 +12,10 @@ def stepcast(monkeypatch: pytest.MonkeyPatch) -> ran.Stepcast:
     """Return a function that runs the command line."""
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what the command sets
     return ran.stepcast
+
+
+@pytest.fixture
+def ask(stepcast: ran.Stepcast, repeated: Path, monkeypatch: pytest.MonkeyPatch) -> ran.Stepcast:
+    """Return the command line on a home with ten equal rounds."""
+    monkeypatch.setenv("STEPCAST_HOME", str(repeated))
+    return stepcast

@@ -102,13 +102,6 @@ def test_sides_without_a_common_figure_are_told_apart(
 VARIANCE = str(CHECKOUT / "studies" / "variance.yaml")
 
 
-@pytest.fixture
-def ask(stepcast: Stepcast, repeated: Path, monkeypatch: pytest.MonkeyPatch) -> Stepcast:
-    """Return the command line on that home."""
-    monkeypatch.setenv("STEPCAST_HOME", str(repeated))
-    return stepcast
-
-
 def test_floors_are_half_of_what_rounds_differ_by(ask: Stepcast, repeated: Path) -> None:
     answer = ask("noise", VARIANCE, "--format", "json")
     assert answer.code == 0, answer.err

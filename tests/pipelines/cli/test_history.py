@@ -10,13 +10,6 @@ from warehouse.warehouse import read_only
 STEADY = ("history", "small_cnn w=2", "--metric", "step_time_s", "--type", "emu.avx512.s15")
 
 
-@pytest.fixture
-def ask(stepcast: Stepcast, repeated: Path, monkeypatch: pytest.MonkeyPatch) -> Stepcast:
-    """Return the command line on that home."""
-    monkeypatch.setenv("STEPCAST_HOME", str(repeated))
-    return stepcast
-
-
 def test_every_point_names_its_run(ask: Stepcast, tmp_path: Path) -> None:
     picture = tmp_path / "steps.svg"
     answer = ask(*STEADY, "--picture", str(picture))

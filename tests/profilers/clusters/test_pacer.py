@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,7 +14,6 @@ from profilers.clusters import open_cluster
 from profilers.clusters.base import SOURCE
 from profilers.clusters.emulated import Pacer
 from profilers.steady.core_quota import ControlGroup, Speed, quota_factor
-from profilers.steady.hostlock import host_lock
 from warehouse.records import NodeGroup, ProbeFailed
 
 SHARE = 0.2
@@ -38,13 +36,6 @@ def readings(gflops):
 
 print(json.dumps([statistics.median(readings(gflops)) for gflops in gauges().values()]))
 """
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    """Queue up behind whatever measures on this host."""
-    with host_lock():
-        yield
 
 
 def test_a_group_waits_as_much_longer_as_the_host_is_faster() -> None:
