@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 
+from tests.warehouse.test_sets import content as dated
 from warehouse import bucket, limits, sites
 from warehouse.check import check
 from warehouse.landed_files import seal
@@ -27,8 +28,7 @@ from warehouse.sites import (
 from warehouse.transfer import RECEIVED, copy_run, copy_runs
 
 if TYPE_CHECKING:
-    from tests.warehouse.test_sets import content as dated
-from tests.warehouse.conftest import Maker
+    from tests.warehouse.conftest import Maker
 
 Sites = Callable[..., "Maker"]
 
