@@ -10,6 +10,13 @@ DAY = timedelta(days=1)
 _ROOMS = ("assets", "pipelines", "profilers", "warehouse")
 
 
+class _AnyDate(type):
+    """Takes what libraries make, dates of the real class, for dates of its own."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, datetime)
+
+
 class WallClock:
     """Replaces every way in which the modules of this process read the wall clock."""
 
@@ -23,7 +30,7 @@ class WallClock:
         def gettime_ns(number: int) -> int:
             return time_ns() if number == time.CLOCK_REALTIME else real_gettime_ns(number)
 
-        class Date(datetime):
+        class Date(datetime, metaclass=_AnyDate):
             @classmethod
             def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
                 return datetime.fromtimestamp(time_ns() / 1e9, tz)
