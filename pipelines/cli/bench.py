@@ -207,6 +207,46 @@ def sweep(
 
 
 @bench.command()
+def history(
+    factor: Annotated[int, typer.Option(min=1, help="How often each of our runs is there.")] = 6,
+    slowest: Annotated[int, typer.Option(min=1, help="Queries that are shown.")] = 8,
+    as_json: AsJson = False,
+) -> None:
+    """Time what is done every day in a copy of this home's history, grown by a factor.
+
+    Publishing, loading one more run, writing 10,000 forecasts, and all ready queries. With the
+    reference runs loaded the default is of 10,741 runs: a minute, and 1 GB of the home, given back
+    at the end.
+
+    Example: stepcast bench history --factor 100 --json
+    """
+    from benchmarks.large_history import measure
+
+    measured = measure(factor, _progress)
+    _print(
+        measured,
+        as_json,
+        ["history", "time"],
+        [
+            (f"{measured.runs:,} runs", f"{measured.megabytes:,.0f} MB"),
+            ("publish all of it", f"{measured.whole_publication_s:.2f} s"),
+            ("publish the blocks that differ", f"{measured.publication_s:.2f} s"),
+            ("load one more run, and publish", f"{measured.load_s:.2f} s"),
+            ("write 10,000 forecasts, and publish", f"{measured.ledger_s:.2f} s"),
+            *(
+                (f"query {name}", f"{time_s:.2f} s")
+                for name, time_s in list(measured.queries_s.items())[:slowest]
+            ),
+            (
+                "queries within a second",
+                f"{sum(time_s < 1 for time_s in measured.queries_s.values())} of "
+                f"{len(measured.queries_s)}",
+            ),
+        ],
+    )
+
+
+@bench.command()
 def predictddl(
     as_json: AsJson = False,
 ) -> None:
