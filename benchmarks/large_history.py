@@ -14,8 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from benchmarks.traces import a_run
 from warehouse.connection import connect
 from warehouse.durable_files import scratch
@@ -25,7 +23,7 @@ from warehouse.ledger import FitRecord
 from warehouse.publication import PREVIOUS, publish
 from warehouse.records import BadInput, Prediction
 from warehouse.tables import SCHEMAS
-from warehouse.warehouse import QUERIES, Warehouse, run_query
+from warehouse.warehouse import QUERIES, Interrupted, Warehouse, run_query
 
 _SHIFTED = """
     repeat + 1000 * number AS repeat,
@@ -158,7 +156,7 @@ def _queries_s(place: Path) -> dict[str, float]:
             end = threading.Timer(_PATIENCE_S, connection.interrupt)
             end.start()
             started = time.perf_counter()
-            with suppress(duckdb.InterruptException):
+            with suppress(Interrupted):
                 run_query(connection, file.stem, {})
             found[file.stem] = time.perf_counter() - started
             end.cancel()
