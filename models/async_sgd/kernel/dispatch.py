@@ -4,6 +4,7 @@ from models.async_sgd.kernel.fabric import disturb, stand, start_flow, start_sen
 from models.async_sgd.kernel.heaps import inlined, push
 from models.async_sgd.kernel.state import (
     ARRIVAL_BITS,
+    NOTHING,
     OPERATION_BITS,
     OPERATION_MASK,
     UNSHARED,
@@ -130,10 +131,10 @@ def start(
     lane.running += 1
     if job.record:
         state.chunk_start_s[state.workers[worker].waiting_at + operation] = now_s
-    code = (worker << WORKER_AT) | job.operations[operation].code
     if lane.row == UNSHARED:
-        schedule(state, state.workers[worker], now_s + work, code)
+        start_delays(job, state, worker, now_s, operation, work)
         return
+    code = (worker << WORKER_AT) | job.operations[operation].code
     row = state.rows[lane.row]
     if lane.is_link:
         drawn = job.weights[lane.is_uplink, worker, state.workers[worker].completed]
@@ -146,6 +147,29 @@ def start(
         start_flow(state, row, now_s, code, work, lane.weight)
     if lane.row != worker:
         changes(state, lane.row, now_s)
+
+
+@inlined
+def start_delays(
+    job: SimulationJob,
+    state: SimulationState,
+    index: int,
+    now_s: float,
+    operation: int,
+    work: float,
+) -> None:
+    """Let an operation be delayed, and those that follow at once; the last end is an event.
+
+    Each begins when the one before it ends, so times are added one by one.
+    """
+    worker = state.workers[index]
+    end_s, following = now_s + work, job.operations[operation].chained
+    while following != NOTHING:
+        operation = following
+        end_s += job.timings[worker.timings_at + operation].work
+        worker.unfinished -= 1
+        following = job.operations[operation].chained
+    schedule(state, worker, end_s, (index << WORKER_AT) | job.operations[operation].code)
 
 
 @inlined

@@ -17,6 +17,7 @@ from models.async_sgd.kernel.rows import (
     speeds_of,
 )
 from models.async_sgd.kernel.state import (
+    NOTHING,
     OPERATION_BITS,
     OPERATION_MASK,
     STATION_MASK,
@@ -98,6 +99,8 @@ def _laid(group: Workers, stations: Sequence[Station], at: int) -> LaidOutGroup:
     operations["predecessors"] = np.array(graph.predecessors)[order]
     numbers = ((operations["station"].astype(np.int64) + STATION_OFFSET) << OPERATION_BITS) | order
     operations["code"] = (numbers << OPERATION_BITS) | (np.arange(len(order)) + at)
+    chained = _chained(group)
+    operations["chained"] = [NOTHING if chained[i] is None else place[chained[i]] for i in order]
     enforced = np.unique(options.ranks or (0,) * len(order), return_inverse=True)[1]
     roots = [i for i, count in enumerate(graph.predecessors) if count == 0]
     released = [sorted(roots, key=lambda i: (step.release_s[i], i)) for step in steps]
@@ -113,6 +116,28 @@ def _laid(group: Workers, stations: Sequence[Station], at: int) -> LaidOutGroup:
         ),
         rank_of_served=0 if options.ranks is None else int(enforced.max()) + 1,
     )
+
+
+def _chained(group: Workers) -> list[int | None]:
+    """Return, by number, the operation that follows each at once and that nothing else concerns.
+
+    Both are delays at servers, the one waits for the other alone, and nothing else does. Where
+    intervals are recorded, each operation has its own.
+    """
+    graph, steps, options = group
+    found: list[int | None] = [None] * len(graph.names)
+    if options.record or options.server_cores is not None:
+        return found
+    delays = [
+        resource is Resource.PS and all(step.seconds[i] > 0 for step in steps)
+        for i, resource in enumerate(graph.resources)
+    ]
+    for i, targets in enumerate(graph.successors):
+        if delays[i] and len(targets) == 1:
+            (target,) = targets
+            if delays[target] and graph.predecessors[target] == 1:
+                found[i] = target
+    return found
 
 
 def _touched(

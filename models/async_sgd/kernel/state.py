@@ -28,6 +28,7 @@ STATION_OFFSET = 2
 STATION_AT = 2 * OPERATION_BITS
 WORKER_AT = STATION_AT + STATION_BITS
 NUMBERS_MASK = (1 << STATION_AT) - 1
+NOTHING = -1
 UNSHARED = -1
 """In `LaneFields.row`: what runs there is only delayed."""
 
@@ -58,6 +59,7 @@ class OperationFields(Fields):
     predecessors: Short
     successors_at: Short
     touched_at: Short  # stations where its end may let something start
+    chained: Short  # the operation that follows at once, whose end alone is an event; or `NOTHING`
     code: int  # of its events, without the worker
 
 

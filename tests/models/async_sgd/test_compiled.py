@@ -36,7 +36,17 @@ def assert_same_together(trained: list[Workers]) -> Trace:
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=0)
     np.testing.assert_allclose(fast.step_starts_s, readable.step_starts_s, rtol=1e-9, atol=0)
     np.testing.assert_allclose(fast.step_ends_s, readable.step_ends_s, rtol=1e-9, atol=0)
+    assert_same_unrecorded(trained, fast)
     return fast
+
+
+def assert_same_unrecorded(trained: list[Workers], recorded: Trace) -> None:
+    """Delays that follow one another are one event where nothing is recorded; no bit differs."""
+    unrecorded = [one._replace(options=replace(one.options, record=False)) for one in trained]
+    found = simulator_module.simulate_together(unrecorded)
+    np.testing.assert_array_equal(found.step_starts_s, recorded.step_starts_s)
+    np.testing.assert_array_equal(found.step_ends_s, recorded.step_ends_s)
+    assert found.events == recorded.events
 
 
 @given(st.integers(1, 3), any_options(), st.data())
