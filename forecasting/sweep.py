@@ -290,7 +290,10 @@ def begin(folder: SweepFolder, sweep: SweepFile, warehouse: Warehouse) -> None:
             fit_for_scenario(warehouse, system, curve, place)
     shutil.rmtree(folder.path, ignore_errors=True)
     folder.path.mkdir(parents=True)
-    os.link(warehouse.home / HISTORY, folder.path / HISTORY)
+    try:
+        os.link(warehouse.home / HISTORY, folder.path / HISTORY)
+    except OSError:  # not every file system has links
+        shutil.copyfile(warehouse.home / HISTORY, folder.path / HISTORY)
     graphs = warehouse.home / "graphs"
     graphs.mkdir(exist_ok=True)  # whoever opens a history keeps graphs of networks beside it
     (folder.path / "graphs").symlink_to(graphs.absolute())

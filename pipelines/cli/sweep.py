@@ -64,12 +64,13 @@ def sweep(
     if engine == "ray" and ray_address is None:
         raise BadInput(f"--engine ray: give --ray-address http://HOST:8265, or set {_RAY_ADDRESS}")
     asked = read_sweep(file)
+    warehouse = warehouse_here()
     folder = folder_of(asked, file, home())
     folder.path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         if anew:
             shutil.rmtree(folder.path, ignore_errors=True)
-        begin(folder, asked, warehouse_here())
+        begin(folder, asked, warehouse)
         there, total = len(folder.parts) - len(folder.missing), len(folder.parts)
         print_text(
             f"{count_scenarios(asked):,} scenarios in {total:,} parts"
