@@ -153,7 +153,7 @@ def execute_sweep(
         address: of the dashboard of a Ray cluster.
 
     Raises:
-        BadInput: the engine is not there.
+        BadInput: the engine is not there, or does not answer.
         KeyboardInterrupt: it was interrupted, and all steps are ended.
         StepcastError: a step failed; the message has its error.
     """
@@ -177,6 +177,10 @@ def execute_sweep(
         )
     except DagsterExecutionInterruptedError:
         raise KeyboardInterrupt from None
+    except ConnectionError:
+        raise BadInput(
+            f"--ray-address {address}: no Ray cluster answers; `ray start --head` starts one"
+        ) from None
     if result.success:
         return
     kind, reason = _failure(instance, result.run_id)
