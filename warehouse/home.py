@@ -31,8 +31,15 @@ def home() -> Path:
 
     That is in the checkout or, where Stepcast is installed, in the working directory.
     """
+    given = os.environ.get("STEPCAST_HOME", "")
+    if os.path.isabs(given):
+        return _path(given)
     place = CHECKOUT if is_checkout() else Path.cwd()
-    return Path(os.environ.get("STEPCAST_HOME") or place / ".stepcast").absolute()
+    return Path(given or place / ".stepcast").absolute()
+
+
+_path = cache(Path)
+"""A path of a text: a sweep asks for its home a hundred times a scenario."""
 
 
 # Which Stepcast this is, as runs and the ledger note it.

@@ -71,11 +71,11 @@ def node_types() -> dict[str, NodeType]:
     Raises:
         BadInput: a file of the home is wrong, or its own has a name of ours.
     """
-    ours, path = shipped_node_types(), home() / OWN
+    ours, (path, observed_path) = shipped_node_types(), _files_of(home())
     theirs = _of_home(path)
     if both := sorted(ours.keys() & theirs.keys()):
         raise BadInput(f"{path}: {both[0]} is the name of a node type of Stepcast; choose another")
-    observed = _of_home(home() / OBSERVED)
+    observed = _of_home(observed_path)
     return {**observed, **ours, **theirs} if observed or theirs else ours
 
 
@@ -120,6 +120,11 @@ def _differences(seen: NodeType, listed: NodeType) -> Iterator[tuple[str, object
     for field, (told, known) in pairs.items():
         if None not in (told, known) and told != known:
             yield field, told, known
+
+
+@cache
+def _files_of(place: Path) -> tuple[Path, Path]:
+    return place / OWN, place / OBSERVED
 
 
 def _of_home(path: Path) -> dict[str, NodeType]:
