@@ -25,6 +25,13 @@ _ALL_TIMINGS = """
 
 def land_runs(home: str, rows: int, run_rows: int) -> float:
     """Land runs of `run_rows` timings until there are `rows`."""
+    for number in range(max(rows // run_rows, 1)):
+        land_run(Path(home, "landing"), f"run-{number:06d}", run_rows, number)
+    return 0.0
+
+
+def land_run(landing: Path, run_id: str, rows: int, seed: int) -> None:
+    """Land a run of so many timings."""
     import polars as pl
     import pyarrow as pa
 
@@ -45,13 +52,9 @@ def land_runs(home: str, rows: int, run_rows: int) -> float:
             "size_bytes": None,
         }
     )
-    for number in range(max(rows // run_rows, 1)):
-        run = a_run(f"run-{number:06d}", scenario.scenario_id)
-        batches = _timings(schema, number, run_rows)
-        timing = pa.RecordBatchReader.from_batches(schema, batches)
-        tables = {"operation": operations, "timing": timing}
-        land(Path(home, "landing"), run, scenario, tables)
-    return 0.0
+    timing = pa.RecordBatchReader.from_batches(schema, _timings(schema, seed, rows))
+    tables = {"operation": operations, "timing": timing}
+    land(landing, a_run(run_id, scenario.scenario_id), scenario, tables)
 
 
 def load(home: str) -> float:

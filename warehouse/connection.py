@@ -188,6 +188,11 @@ def _explained(path: Path, error: duckdb.Error) -> StepcastError:
         return WarehouseBusy(f"{path} is held by {who}; wait for it or stop it, then try again")
     if is_damage(error):
         return _damaged(path, error)
+    if "with version number" in str(error):
+        return BadInput(
+            f"{path} was written by a newer DuckDB than {duckdb.__version__}; "
+            "docs/warehouse-upkeep.md says how that one writes it back"
+        )
     return BadInput(f"{path} cannot be opened: {first_line(error)}")
 
 

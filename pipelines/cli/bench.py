@@ -247,6 +247,70 @@ def history(
 
 
 @bench.command()
+def readers(
+    ways: Annotated[
+        list[str] | None, typer.Argument(help="Some of the ways; all without one.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="How long each way is tried.")] = 30,
+    runs: Annotated[int, typer.Option(min=1, help="Runs that are there before.")] = 300,
+    as_json: AsJson = False,
+) -> None:
+    """Ask one history from eight processes, while four load and some of all are killed.
+
+    Ways: copies, parquet, ducklake, quack, quack-attached. The last three need the extra `readers`
+    and DuckLake needs PostgreSQL. Folders are under the home (STEPCAST_HOME), given back at the
+    end. All take four minutes. What is lost, doubled or seen in part is counted; docs/readers.md
+    says what that means.
+
+    Example: stepcast bench readers copies quack --seconds 20 --json
+    """
+    from benchmarks.remote_readers import WAYS, Size, measure
+
+    if ways and (unknown := set(ways) - set(WAYS)):
+        raise BadInput(f"no way {min(unknown)!r}; the ways are {', '.join(WAYS)}")
+    measured = measure(ways or tuple(WAYS), Size(runs=runs, seconds=seconds), _progress)
+    _print(
+        measured,
+        as_json,
+        [
+            "way",
+            "answers",
+            "median, p95 (s)",
+            "in part",
+            "behind",
+            "silence (s)",
+            "runs given",
+            "median, p95",
+            "failed",
+            "kills",
+            "lost, doubled",
+        ],
+        [
+            (
+                way.way,
+                f"{way.answers:,}",
+                f"{way.question_p50_s:.2f}, {way.question_p95_s:.2f}",
+                f"{way.partial}",
+                f"{way.behind:.0f}",
+                f"{way.silence_s:.1f}",
+                f"{way.acknowledged}",
+                f"{way.append_p50_s:.2f}, {way.append_p95_s:.2f}",
+                f"{way.question_errors + way.append_errors}",
+                f"{sum(way.kills.values())}",
+                f"{way.lost}, {way.doubled}",
+            )
+            for way in measured.ways
+        ],
+    )
+    if not as_json:
+        for way in measured.ways:
+            if way.crashes or way.hung:
+                print_text(f"{way.way}: {way.crashes} servers crashed, {way.hung} processes hung")
+            for message, count in way.messages.items():
+                print_text(f"{way.way}: {count} x {message}")
+
+
+@bench.command()
 def predictddl(
     as_json: AsJson = False,
 ) -> None:

@@ -29,12 +29,12 @@ from gql.transport.requests import RequestsHTTPTransport
 from requests.auth import HTTPBasicAuth
 from websockets.sync.client import connect
 
+from benchmarks import postgres
 from pipelines import dagster_history
 from pipelines.definitions import defs
 from tests.pipelines.proxy import PASSWORD, USER, Proxy, proxy, wait_for_port
 from tests.pipelines.queue_jobs import FOLDER
 from tests.ports import free_port
-from tests.postgres import postgres
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput, StepcastError
 
@@ -63,8 +63,8 @@ def no_dagster_home(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_history_is_in_postgres_and_no_password_in_a_file(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with postgres() as url:
-        monkeypatch.setenv(dagster_history.POSTGRES, url)
+    with postgres.cluster(postgres.NOT_SYNCED) as cluster:
+        monkeypatch.setenv(dagster_history.POSTGRES, cluster.url)
         with dagster_history.instance(home) as instance:
             run_id = nothing.execute_in_process(instance=instance).run_id
         with DagsterInstance.get() as instance:
@@ -303,7 +303,7 @@ def test_a_killed_daemon_loses_no_run_and_doubles_none(
     folder = tmp_path / "queue"
     folder.mkdir()
     with ExitStack() as stack:
-        url = stack.enter_context(postgres())
+        url = stack.enter_context(postgres.cluster(postgres.NOT_SYNCED)).url
         monkeypatch.setenv(dagster_history.POSTGRES, url)
         services = Services(home, folder, stack)
         daemon = services.start("daemon")

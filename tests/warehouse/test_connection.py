@@ -53,6 +53,26 @@ def test_a_lock_that_goes_away_is_waited_for(make: "Maker", holder: subprocess.P
     waiting.wait(timeout=10)
 
 
+HEADER_OF_2_0_1 = b"".join(
+    [
+        b"\xe2\xf4\x12\xc5\xc8\xadQ\x9fDUCK",
+        (999).to_bytes(40, "little"),
+        b"v2.0.1".ljust(32, b"\0"),
+        b"8d78114e90".ljust(40, b"\0"),
+        b"\x0ba\x12\x97\xe5/?\xb09\xad\xb4\xd9\xb1\xfbE",
+    ]
+)
+"""How a file of DuckDB 2.0.1 begins: sum, name, version of storage, release."""
+
+
+def test_a_file_of_a_newer_duckdb_is_not_taken_for_damaged(tmp_path: Path) -> None:
+    file = tmp_path / "warehouse.duckdb"
+    duckdb.connect(str(file)).close()
+    file.write_bytes(HEADER_OF_2_0_1.ljust(4096, b"\0") + file.read_bytes()[4096:])
+    with pytest.raises(BadInput, match="was written by a newer DuckDB than"), connect(file):
+        pass
+
+
 @pytest.mark.parametrize("content", [b"", b"hello " * 1000])
 def test_a_file_that_is_no_database_is_damaged(fresh: "Maker", content: bytes) -> None:
     fresh.home.mkdir()

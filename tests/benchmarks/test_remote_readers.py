@@ -1,0 +1,37 @@
+"""Readers and loaders of one history that are killed: what is counted, not how fast that was."""
+
+import importlib.util
+
+import pytest
+
+from benchmarks import postgres
+from benchmarks.remote_readers import Size, WayReport, measure
+
+
+def report(way: str, size: Size) -> WayReport:
+    (found,) = measure([way], size).ways
+    assert found.answers > 0
+    assert found.acknowledged > 0
+    return found
+
+
+@pytest.mark.usefixtures("home")
+def test_copies_lose_and_double_nothing_and_show_no_run_in_part() -> None:
+    size = Size(runs=2, readers=1, loaders=1, seconds=1.2, between_kills_s=0.4)
+    found = report("copies", size)
+    assert sum(found.kills.values()) >= 1
+    assert (found.lost, found.doubled, found.partial) == (0, 0, 0)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.services
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("way", ["parquet", "ducklake", "quack"])
+def test_other_ways_show_no_run_in_part_and_lose_none(way: str) -> None:
+    if way != "parquet":
+        extension = importlib.util.find_spec(f"duckdb_extension_{way}")
+        if extension is None or postgres.programs() is None:
+            pytest.skip("pip install -e '.[readers]'; apt-get install postgresql")
+    found = report(way, Size(runs=10, readers=3, loaders=2, seconds=10))
+    assert found.kills.keys() >= {"loader", "reader"}
+    assert (found.lost, found.partial) == (0, 0)
