@@ -98,7 +98,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class WayReport:
+class WayFigures:
     """What was seen of one way; times in seconds, `kills` by kind of process.
 
     `partial` are answers that saw a run in part; `lost` and `doubled` are acknowledged runs that
@@ -137,7 +137,7 @@ class ReadersReport:
     readers: int
     loaders: int
     seconds: float
-    ways: tuple[WayReport, ...]
+    ways: tuple[WayFigures, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures by name."""
@@ -187,7 +187,7 @@ def measure(
         )
 
 
-def _try(way: str, folder: Path, before: Path, size: Size) -> WayReport:
+def _try(way: str, folder: Path, before: Path, size: Size) -> WayFigures:
     (folder / "notes").mkdir(parents=True)
     with ExitStack() as stack:
         catalogue = stack.enter_context(postgres.cluster()) if way == "ducklake" else None
@@ -586,7 +586,7 @@ def _line(error: Exception) -> str:
     return re.sub(r"\S+@\S+|\S*/\S+|run-\S+|\d+", "…", text)[:160]
 
 
-def _report(site: Site, kills: Counter[str], rows: list[tuple[str, int, int, int]]) -> WayReport:
+def _report(site: Site, kills: Counter[str], rows: list[tuple[str, int, int, int]]) -> WayFigures:
     asked = list(_noted(site, "reader-*"))
     given = list(_noted(site, "loader-*"))
     answers = [line for line in asked if "took_s" in line]
@@ -609,7 +609,7 @@ def _report(site: Site, kills: Counter[str], rows: list[tuple[str, int, int, int
     partial = {run_id for run_id, counts in there.items() if tuple(counts) != once} - doubled
     before = {f"run-{number:06d}" for number in range(site.size.runs)}
     messages = Counter(line["error"] for line in (*asked, *given) if "error" in line)
-    return WayReport(
+    return WayFigures(
         way=site.way,
         answers=len(answers),
         question_p50_s=_percentile(answers, 50),

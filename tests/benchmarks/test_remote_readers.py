@@ -5,10 +5,10 @@ import importlib.util
 import pytest
 
 from benchmarks import postgres
-from benchmarks.remote_readers import Size, WayReport, measure
+from benchmarks.remote_readers import Size, WayFigures, measure
 
 
-def report(way: str, size: Size) -> WayReport:
+def report(way: str, size: Size) -> WayFigures:
     (found,) = measure([way], size).ways
     assert found.answers > 0
     assert found.acknowledged > 0

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from benchmarks import ceer, gpu, ingest, large_history, optimizer, predictddl, simulator
+from benchmarks import (
+    ceer,
+    gpu,
+    ingest,
+    large_history,
+    optimizer,
+    predictddl,
+    remote_readers,
+    simulator,
+)
 from pipelines.cli import predict_bench, sweep_bench, tables
 from scripts.reference_pages import commands
 from tests.pipelines.ran import Stepcast, stepcast
@@ -55,6 +64,7 @@ BENCHES = {
     "bench optimizer": optimizer,
     "bench predict": predict_bench,
     "bench predictddl": predictddl,
+    "bench readers": remote_readers,
     "bench simulator": simulator,
     "bench sweep": sweep_bench,
 }
@@ -188,6 +198,10 @@ def test_figures_of_programs_fit(
         figures["choices"] = ("4 emu.avx512.s15, 2 emu.sse41.s15",) * 4
     if program is large_history:
         figures["queries_s"] = {"operations_of_a_kind": 12_345.6, "drift": float("inf")}
+    if program is remote_readers:
+        numbers = (123_456, 12.34, 123.45, 1234, 1234, 12.0, 123.4, 1234, 12.34, 123.45, 1234)
+        way = remote_readers.WayFigures("quack-attached", *numbers, {"loader": 12}, 12, 12, 12)
+        figures["ways"] = (way,)
     if program is gpu:
         judged = "gpu_h100, families left out: step, the host binds (as forecast)"
         numbers = (12, 12.34, 12.34, 123.45, "10 %", 12.3, "larger of both 12.3 %")
