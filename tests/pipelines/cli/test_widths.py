@@ -199,8 +199,8 @@ def test_figures_of_programs_fit(
     if program is large_history:
         figures["queries_s"] = {"operations_of_a_kind": 12_345.6, "drift": float("inf")}
     if program is remote_readers:
-        numbers = (123_456, 12.34, 123.45, 1234, 1234, 12.0, 123.4, 1234, 12.34, 123.45, 1234)
-        way = remote_readers.WayFigures("quack-attached", *numbers, {"loader": 12}, 12, 12, 12)
+        seen = (123_456, 12.34, 123.45, 1234, 1234, 12.0, 123.4, 1234, 12.34, 123.45, 1234)
+        way = remote_readers.WayFigures("quack-attached", *seen, {"loader": 12}, 12, 12, 12)
         figures["ways"] = (way,)
     if program is gpu:
         judged = "gpu_h100, families left out: step, the host binds (as forecast)"
