@@ -205,7 +205,7 @@ class Studies:
     def _check_runs(self) -> None:
         runs = read_only(
             self._home,
-            "SELECT probe, scenario_id, count(*) AS n FROM raw.run WHERE status = 'ok' "
+            "SELECT probe, scenario_id, repeat, count(*) AS n FROM raw.run WHERE status = 'ok' "
             "GROUP BY ALL",
         )
         assert set(runs["n"].to_list()) == {1}, runs
