@@ -43,7 +43,7 @@ from models.system import System
 from networks import check
 from profilers.record_file import fault, read_record
 from studies.curve import Curve
-from warehouse import limits
+from warehouse import durable_files, limits
 from warehouse.durable_files import temporary, write_text
 from warehouse.history import PublishedHistory
 from warehouse.home import HISTORY, code_version
@@ -282,6 +282,7 @@ def begin(folder: SweepFolder, sweep: SweepFile, warehouse: Warehouse) -> None:
         BadInput: nothing has been measured.
     """
     if (folder.path / _MANIFEST).exists():
+        durable_files.sweep(folder.path)  # what killed steps left of parts
         return
     place = _select_host(sweep, warehouse)
     for system in systems_named(sweep.systems):

@@ -18,7 +18,7 @@ _CHECKSUM_BYTES = 8
 _BLOCK_SIZE = slice(40, 48)
 """Of the blocks, in each of the two database headers."""
 IN_USE = 3
-"""Exit status: somebody reads the older copy, or its blocks are not as long."""
+"""Exit status: somebody has the older copy open, or its blocks are not as long."""
 
 
 def copy_blocks(source: int, target: int) -> int:
@@ -51,8 +51,9 @@ def main(source_path: str, target_path: str) -> int:
     source = os.open(source_path, os.O_RDONLY)
     target = os.open(target_path, os.O_RDWR)
     try:
-        fcntl.lockf(target, fcntl.LOCK_EX | fcntl.LOCK_NB)  # readers hold DuckDB's lock
-    except BlockingIOError:
+        # Granted only where nobody else has the file open: whoever copies or serves it has no lock.
+        fcntl.fcntl(target, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError:
         return IN_USE
     if not (_has_such_blocks(source) and _has_such_blocks(target)):
         return IN_USE

@@ -226,6 +226,7 @@ class Warehouse:
         """Keep an answer in place of earlier ones; where nothing can be written, it is not kept."""
         with suppress(OSError):
             file.parent.mkdir(exist_ok=True)
+            sweep(file.parent)
             fresh = temporary(file.parent)
             frame.write_parquet(fresh)
             os.replace(fresh, file)

@@ -129,6 +129,21 @@ def test_a_large_history_is_published_by_the_blocks_that_differ(
     assert read_only(grown.home, COUNTS).row(0) == (6, 12)
 
 
+def test_a_copy_that_takes_long_is_of_one_moment(
+    grown: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file server holds no lock of DuckDB, and may still send what was published long ago."""
+    copied = whole_copies(monkeypatch)
+    with (grown.home / "history.duckdb").open("rb") as served:
+        before = served.read()
+        for number in range(2, 5):
+            grown.profile(f"r{number}", grown.scenario())
+            grown.warehouse.load()
+        served.seek(0)
+        assert served.read() == before
+    assert copied == ["warehouse.duckdb"]
+
+
 @pytest.mark.parametrize("hold", ["reads", "links"])
 def test_whoever_has_the_history_before_last_keeps_it(
     hold: str, grown: "Maker", monkeypatch: pytest.MonkeyPatch
