@@ -41,6 +41,7 @@ from models.profiled_run import refusal
 from models.system import FittedSystem, FittedWithDetail, FittedWithFallback, System
 from networks import check
 from profilers.probe import Metric
+from profilers.probes import measuring_probe
 from studies.curve import Curve
 from studies.planned_runs import resolve_input
 from warehouse import ledger as registered
@@ -341,12 +342,13 @@ def _answer(
     if isinstance(rests, ForecastRefusal):
         return rests
     assert group is not None
-    system, curve, scenario = key
+    system, _, scenario = key
     split, fit = history.split_of(group, scenario), fits[group]
     fitted = fit.fitted() if system.tells and isinstance(fit, GroupFit) else None
     if isinstance(fitted, FittedWithDetail):
         split = fitted.split(scenario) or split
-    metric = curve.metric
+    metric = measuring_probe(scenario).metric
+    assert metric is not None
     case = find_nearest_cases(history.judged, system.name, metric.name, scenario, split)
     if case.far is not None and not far_out:
         return ForecastRefusal(scenario, system, f"far out: {case.far}; {_SHOWN}")

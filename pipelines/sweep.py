@@ -1,15 +1,19 @@
 """Sweeps on Dagster: steps that each forecast some parts, on this machine or on a Ray cluster.
 
-Steps share nothing but the folder of the sweep, which every node that executes one has to see.
+Steps share nothing but the folder of the sweep, which every node that executes one has to see. On
+this machine they are forks of a server that has imported this module, once for all of them.
 """
 
-import ctypes
+import multiprocessing
 import os
-import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence
+from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Thread
 from typing import Literal
 
+import polars as pl
 from dagster import (
     AssetKey,
     AssetMaterialization,
@@ -17,122 +21,92 @@ from dagster import (
     DagsterEventType,
     DagsterExecutionInterruptedError,
     DagsterInstance,
-    DynamicOut,
-    DynamicOutput,
     ExecutorDefinition,
-    In,
     JobDefinition,
     MetadataValue,
-    Nothing,
-    OpExecutionContext,
+    build_reconstructable_job,
     execute_job,
     graph,
     multiprocess_executor,
     op,
-    reconstructable,
 )
 
 from assets.resources import OWNER_TAG, owner_tag
 from forecasting.sweep import SweepFolder, forecast_part
+from warehouse.home import home
 from warehouse.records import BadInput, StepcastError
 
 Engine = Literal["processes", "ray"]
-_PR_SET_PDEATHSIG = 1
-"""Of <linux/prctl.h>."""
 STEP_PARTS = 12
-"""Parts of a step at most: a step starts an interpreter, which takes seconds."""
+"""Parts of a step at most: what the last step has left is how long other cores may be idle."""
 
 
-class SweepConfig(Config):
-    """The folder of a sweep, and how many steps at a time."""
+class StepConfig(Config):
+    """The home, the folder of the sweep, and the parts of a step."""
 
+    home: str
     folder: str
-    workers: int
-
-
-@op(out=DynamicOut(list[int]))
-def missing_parts(config: SweepConfig) -> Iterator[DynamicOutput[list[int]]]:
-    """Divide the parts that are not there yet among steps.
-
-    A step has neighbouring parts, which are about the same networks.
-    """
-    numbers = [part.number for part in SweepFolder(Path(config.folder)).missing]
-    size = max(1, min(STEP_PARTS, -(-len(numbers) // config.workers)))
-    for start in range(0, len(numbers), size):
-        chosen = numbers[start : start + size]
-        yield DynamicOutput(chosen, mapping_key=f"from_{chosen[0]:05}")
+    parts: list[int]
 
 
 @op
-def forecasts(config: SweepConfig, numbers: list[int]) -> None:
+def forecasts(config: StepConfig) -> None:
     """Forecast some parts, one after the other."""
-    _end_with_parent()
+    if (command := multiprocessing.parent_process()) is not None:  # not on Ray
+        Thread(target=_end_with, args=(command,), daemon=True).start()
+    os.environ["STEPCAST_HOME"] = config.home
     folder = SweepFolder(Path(config.folder))
-    for number in numbers:
+    for number in config.parts:
         forecast_part(folder, number)
 
 
-def _end_with_parent() -> None:
-    """Have the kernel end this process when its parent is killed, which Dagster does not."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def _end_with(command: BaseProcess) -> None:
+    """End this process when the command is killed: Dagster and the server of steps do not."""
+    command.join()
+    os._exit(1)
 
 
-@op(ins={"parts": In(Nothing)})
-def rows(context: OpExecutionContext, config: SweepConfig) -> None:
-    """Tell Dagster what came of the sweep.
-
-    Raises:
-        StepcastError: a part is missing.
-    """
-    folder = SweepFolder(Path(config.folder))
-    if missing := folder.missing:
-        raise StepcastError(f"{folder.path}: {missing[0].file} is missing after all")
-    counted = folder.rows.select("scenario").collect().height
-    context.log_event(
-        AssetMaterialization(
-            AssetKey(["sweeps", folder.path.name]),
-            metadata={
-                "dagster/row_count": MetadataValue.int(counted),
-                "folder": MetadataValue.path(str(folder.path)),
-            },
-        )
-    )
+def start_step_server() -> None:
+    """Start the process that steps are forked from, which imports while this one goes on."""
+    forkserver.set_forkserver_preload([__name__])
+    forkserver.ensure_running()
 
 
-@graph
-def sweep() -> None:
-    """Forecast whatever is missing."""
-    rows(missing_parts().map(forecasts).collect())
-
-
-def processes_sweep() -> JobDefinition:
-    """Return the job whose steps are processes of this machine."""
-    return _job(multiprocess_executor)
-
-
-def ray_sweep() -> JobDefinition:
-    """Return the job whose steps are jobs of a Ray cluster.
+def sweep_job(engine: Engine, steps: int) -> JobDefinition:
+    """Return the job of a number of steps; how each is named: `step_name`.
 
     Raises:
-        BadInput: the extra is not installed.
+        BadInput: the extra of the engine is not installed.
     """
+
+    @graph(name="sweep")
+    def sweep() -> None:
+        for step in range(steps):
+            forecasts.alias(step_name(step))()
+
+    executor = multiprocess_executor if engine == "processes" else _ray_executor()
+    return sweep.to_job(executor_def=executor)
+
+
+def step_name(step: int) -> str:
+    """Return how a step is called, from 0."""
+    return f"forecasts_{step}"
+
+
+def _ray_executor() -> ExecutorDefinition:
     try:
         from dagster_ray import ray_executor
     except ModuleNotFoundError:
         raise BadInput(
             "--engine ray: Ray is not installed; `pip install 'stepcast[ray]'` brings it"
         ) from None
-    return _job(ray_executor)
+    return ray_executor
 
 
-def _job(executor: ExecutorDefinition) -> JobDefinition:
-    return sweep.to_job(name="sweep", executor_def=executor)
-
-
-_JOBS: Mapping[Engine, Callable[[], JobDefinition]] = {
-    "processes": processes_sweep,
-    "ray": ray_sweep,
-}
+def divide(parts: Sequence[int], workers: int) -> list[list[int]]:
+    """Divide parts among steps; neighbouring ones, which are about the same networks, together."""
+    size = max(1, min(STEP_PARTS, -(-len(parts) // workers)))
+    return [list(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 
 def execute_sweep(
@@ -157,20 +131,31 @@ def execute_sweep(
         KeyboardInterrupt: it was interrupted, and all steps are ended.
         StepcastError: a step failed; the message has its error.
     """
-    _JOBS[engine]()
-    told = {"folder": str(folder.path), "workers": workers}
-    executor: dict[str, object] = {"max_concurrent": workers}
-    if engine == "ray":
+    shares = divide([part.number for part in folder.missing], workers)
+    sweep_job(engine, len(shares))
+    executor: dict[str, object]
+    if engine == "processes":
+        start_step_server()
+        executor = {"max_concurrent": workers, "start_method": {"forkserver": {}}}
+    else:
         passed = [f"{name}={os.environ[name]}" for name in _PASSED if name in os.environ]
         executor = {"ray": {"address": address, "num_cpus": 1, "env_vars": passed}}
+    of_all = {"home": str(home()), "folder": str(folder.path)}
     config = {
-        "ops": {name: {"config": told} for name in ("missing_parts", "forecasts", "rows")},
+        "ops": {
+            step_name(step): {"config": {**of_all, "parts": share}}
+            for step, share in enumerate(shares)
+        },
         "execution": {"config": executor},
         "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
     }
     try:
         result = execute_job(
-            reconstructable(_JOBS[engine]),
+            build_reconstructable_job(
+                __name__,
+                sweep_job.__name__,
+                reconstructable_kwargs={"engine": engine, "steps": len(shares)},
+            ),
             instance,
             config,
             tags={OWNER_TAG: owner_tag()},
@@ -181,12 +166,32 @@ def execute_sweep(
         raise BadInput(
             f"--ray-address {address}: no Ray cluster answers; `ray start --head` starts one"
         ) from None
-    if result.success:
-        return
-    kind, reason = _failure(instance, result.run_id)
-    if kind == DagsterExecutionInterruptedError.__name__:
-        raise KeyboardInterrupt
-    raise StepcastError(reason)
+    if not result.success:
+        kind, reason = _failure(instance, result.run_id)
+        if kind == DagsterExecutionInterruptedError.__name__:
+            raise KeyboardInterrupt
+        raise StepcastError(reason)
+    _report_rows(instance, folder)
+
+
+def _report_rows(instance: DagsterInstance, folder: SweepFolder) -> None:
+    """Tell Dagster what came of the sweep.
+
+    Raises:
+        StepcastError: a part is missing.
+    """
+    if missing := folder.missing:
+        raise StepcastError(f"{folder.path}: {missing[0].file} is missing after all")
+    row_count = folder.rows.select(pl.len()).collect().item()
+    instance.report_runless_asset_event(
+        AssetMaterialization(
+            AssetKey(["sweeps", folder.path.name]),
+            metadata={
+                "dagster/row_count": MetadataValue.int(row_count),
+                "folder": MetadataValue.path(str(folder.path)),
+            },
+        )
+    )
 
 
 _PASSED = ("STEPCAST_HOME", "DAGSTER_HOME")

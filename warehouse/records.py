@@ -114,7 +114,7 @@ class TrainingWorkload(Record):
         # As in Strategy.
         fields: dict[str, JsonValue] = handler(self)
         for name in ("accumulate", "memory_format", "compiled", "sequence_length"):
-            if fields.get(name) == type(self).model_fields[name].default:
+            if fields.get(name) == self.__pydantic_fields__[name].default:
                 fields.pop(name, None)
         return fields
 

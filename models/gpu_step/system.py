@@ -15,7 +15,7 @@ of sources that were left out (`scaling`).
 import json
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import ceil, exp, hypot, log
 from statistics import fmean
 from types import MappingProxyType
@@ -51,7 +51,7 @@ from models.system import NotCovered, System
 from networks.gpu_steps import GpuStep, StepKey, gpu_steps
 from profilers.clusters.node_types import node_types
 from warehouse.inputs import Input, Refusal
-from warehouse.records import BadInput, Scenario
+from warehouse.records import BadInput, Scenario, TrainingWorkload
 
 COVERED = 0.9
 """Part of what is measured that an interval should hold."""
@@ -172,10 +172,20 @@ class Parallel:
 
 
 @dataclass(frozen=True)
+class AloneStep:
+    """A step of one GPU of a node type, whatever else trains."""
+
+    step: Step
+    unknown_share: float
+    optimizer_us: float
+    optimizer_s: float
+    costliest: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
 class StepForecast:
     """A step of a GPU alone, and of all together; seconds of what is exchanged, None: nothing."""
 
-    work: StepWork
     alone: Step
     unknown_share: float
     step_s: float
@@ -193,11 +203,15 @@ class StepForecast:
 
 @dataclass(frozen=True)
 class TimedWork:
-    """Works of a step, microseconds of each on each board, and which of them nobody timed."""
+    """Works of a step, microseconds of each on each board, and which of them nobody timed.
+
+    `alone` has the steps of one GPU that were forecast, by node type.
+    """
 
     work: StepWork
     us: Vector
     unknown: Vector
+    alone: dict[str, AloneStep] = field(default_factory=dict)
 
 
 class GpuStepModel:
@@ -224,7 +238,7 @@ class GpuStepModel:
         """
         self._times, self._host, self._past, self._timed = times, host, past, timed
         self._hosts, self._parallel = hosts, parallel
-        self._known: OrderedDict[tuple[StepKey, str], TimedWork] = OrderedDict()
+        self._known: OrderedDict[TrainingWorkload, TimedWork] = OrderedDict()
         self._last: tuple[Scenario, StepForecast] | None = None
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
@@ -293,7 +307,7 @@ class GpuStepModel:
             "past_error_percent": past.percent,
             "past_n": past.n,
             "data_sheet": device.source,
-            "costliest": self._costliest(forecast.work, scenario),
+            "costliest": self._alone(scenario).costliest,
         }
 
     def split(self, scenario: Scenario) -> str | None:
@@ -363,18 +377,12 @@ class GpuStepModel:
         return self._last[1]
 
     def _step_of(self, scenario: Scenario) -> StepForecast:
-        timed, us = self._us(scenario)
-        spent = us * timed.work.calls
-        total = float(spent.sum())
-        share = float(spent @ timed.unknown) / total if total else 0.0
-        host = self._hosts.get(_node_type(scenario), self._host)
-        alone = simulated(timed.work, us, host)
+        of_one = self._alone(scenario)
+        alone, share, optimizer_us = of_one.step, of_one.unknown_share, of_one.optimizer_us
         alone_s = alone.step_us * 1e-6
-        optimizer_us = float(spent[timed.work.first_of_optimizer :].sum())
         if scenario.strategy.kind == "single":
-            return StepForecast(timed.work, alone, share, alone_s, optimizer_us)
-        optimizer_s = alone_s * optimizer_us / total if total else 0.0
-        accumulate = scenario.workload.accumulate
+            return StepForecast(alone, share, alone_s, optimizer_us)
+        accumulate, optimizer_s = scenario.workload.accumulate, of_one.optimizer_s
         passes = Passes((alone_s - optimizer_s) / accumulate, optimizer_s, accumulate)
         is_sharded = scenario.strategy.kind == "sharded"
         # Autocast leaves gradients in float32; FSDP's mixed precision casts what it exchanges.
@@ -389,11 +397,28 @@ class GpuStepModel:
             exchange_s = sum(one for _, one in exchange.reductions)
             step_s = distributed_s(passes, exchange, interference)
         slower = straggling_share(exchange, interference)
-        return StepForecast(timed.work, alone, share, step_s, optimizer_us, exchange_s, slower)
+        return StepForecast(alone, share, step_s, optimizer_us, exchange_s, slower)
 
-    def _us(self, scenario: Scenario) -> tuple[TimedWork, Vector]:
-        """Return works and microseconds of each; those of all boards are forecast at once."""
-        key = (_key(scenario), scenario.workload.model_dump_json())
+    def _alone(self, scenario: Scenario) -> AloneStep:
+        """Return the step of one GPU; times of works on all boards are forecast at once."""
+        timed, name = self._timed_work(scenario), _node_type(scenario)
+        if name not in timed.alone:
+            us = timed.us[boards().index(_device(scenario))]
+            spent = us * timed.work.calls
+            total = float(spent.sum())
+            step = simulated(timed.work, us, self._hosts.get(name, self._host))
+            optimizer_us = float(spent[timed.work.first_of_optimizer :].sum())
+            timed.alone[name] = AloneStep(
+                step=step,
+                unknown_share=float(spent @ timed.unknown) / total if total else 0.0,
+                optimizer_us=optimizer_us,
+                optimizer_s=step.step_us * 1e-6 * optimizer_us / total if total else 0.0,
+                costliest=_costliest(timed.work, spent),
+            )
+        return timed.alone[name]
+
+    def _timed_work(self, scenario: Scenario) -> TimedWork:
+        key = scenario.workload
         timed = self._known.get(key)
         if timed is None:
             work = _work(scenario)
@@ -402,19 +427,18 @@ class GpuStepModel:
             self._known[key] = timed
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
-        return timed, timed.us[boards().index(_device(scenario))]
+        return timed
 
-    def _costliest(self, work: StepWork, scenario: Scenario) -> list[dict[str, Any]]:
-        spent = self._us(scenario)[1] * work.calls
-        by_name: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        for one, us, calls in zip(work.works, spent, work.calls, strict=True):
-            by_name[one.name][0] += us
-            by_name[one.name][1] += calls
-        most = sorted(by_name.items(), key=lambda item: -item[1][0])[:_COSTLIEST]
-        return [
-            {"operator": name, "calls": int(calls), "gpu_s": us * 1e-6}
-            for name, (us, calls) in most
-        ]
+
+def _costliest(work: StepWork, spent_us: Vector) -> list[dict[str, Any]]:
+    by_name: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for one, us, calls in zip(work.works, spent_us, work.calls, strict=True):
+        by_name[one.name][0] += us
+        by_name[one.name][1] += calls
+    most = sorted(by_name.items(), key=lambda item: -item[1][0])[:_COSTLIEST]
+    return [
+        {"operator": name, "calls": int(calls), "gpu_s": us * 1e-6} for name, (us, calls) in most
+    ]
 
 
 def _free_batch_size(forecast: StepForecast, batch_size: int) -> int | None:

@@ -59,7 +59,7 @@ def sweep(
     from pipelines import dagster_history
     from pipelines.cli.errors import Interrupted
     from pipelines.cli.query import warehouse_here
-    from pipelines.sweep import execute_sweep
+    from pipelines.sweep import execute_sweep, start_step_server
 
     if engine == "ray" and ray_address is None:
         raise BadInput(f"--engine ray: give --ray-address http://HOST:8265, or set {_RAY_ADDRESS}")
@@ -70,6 +70,8 @@ def sweep(
     with _alone(folder):
         if anew:
             shutil.rmtree(folder.path, ignore_errors=True)
+        if engine == "processes" and not folder.path.exists():
+            start_step_server()  # imports while the sweep is begun
         begin(folder, asked, warehouse)
         there, total = len(folder.parts) - len(folder.missing), len(folder.parts)
         print_text(

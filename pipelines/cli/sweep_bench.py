@@ -20,7 +20,7 @@ from forecasting.sweep import (
 )
 from networks.kept_graphs import keep_beside
 from pipelines import dagster_history
-from pipelines.sweep import execute_sweep
+from pipelines.sweep import execute_sweep, start_step_server
 from warehouse.durable_files import scratch
 from warehouse.home import CHECKOUT, home
 from warehouse.sets import copy_kept_runs, kept_runs
@@ -63,6 +63,7 @@ def measure(network_count: int, data: Path, progress: Callable[[str], None]) -> 
         progress: told what is timed.
     """
     home().mkdir(parents=True, exist_ok=True)
+    start_step_server()  # as the command does before it fits
     with scratch(home()) as place:
         file = _write_sweep(place, network_count)
         for folder in sorted(data.iterdir()):

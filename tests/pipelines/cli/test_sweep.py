@@ -12,8 +12,10 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+from dagster import AssetKey
 
 from forecasting.sweep import begin, folder_of, forecast_part, read_sweep
+from pipelines import dagster_history
 from tests.pipelines.ran import Stepcast
 from warehouse.warehouse import Warehouse
 
@@ -87,10 +89,17 @@ def test_a_sweep_that_was_killed_goes_on_and_has_what_a_plain_loop_has(
     while steps_of(home):
         assert time.monotonic() < deadline, "a step outlives its command"
         time.sleep(0.05)
+    for last in home.glob("sweeps/*/part-00001.parquet"):
+        last.unlink()  # it was quicker than the kill; something has to be left to do
     answer = stepcast("sweep", str(file))
     assert answer.code == 0, answer.err
     assert "12 of 12 scenarios are forecast, in 12 rows" in answer.out
     assert re.search(r"small_cnn 32px +\d emu.avx512.[cs]15 +\d+ ", answer.out)
+    (folder,) = home.glob("sweeps/small-????????")
+    with dagster_history.instance(home) as instance:
+        event = instance.get_latest_materialization_event(AssetKey(["sweeps", folder.name]))
+    assert event is not None and event.asset_materialization is not None
+    assert event.asset_materialization.metadata["dagster/row_count"].value == 12
     plain_loop(file, tmp_path / "other")
     assert len(parts(home)) == 2
     assert parts(home) == parts(tmp_path / "other")
