@@ -63,13 +63,6 @@ def config_file(target: str, folder: Path) -> Path | None:
     return path if path.is_file() else path / "config.json"
 
 
-def is_repeatable(target: str, folder: str) -> bool:
-    """Tell whether a file or a type's defaults are the config: the library's cache may change."""
-    library: Any = importlib.import_module("transformers")
-    name = target.removeprefix(PREFIX).partition(_LENGTH)[0]
-    return name in library.CONFIG_MAPPING or config_file(target, Path(folder)) is not None
-
-
 def _config(library: Any, name: str, folder: Path) -> Any:
     """Return the config of a file, of a type, or of the library's cache.
 

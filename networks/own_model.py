@@ -9,24 +9,22 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
-from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
 from networks.catalogue import OWN
 from networks.kept_graphs import keep, kept
 from networks.operation_graph import GraphOperation, OperationGraph
-from networks.own_huggingface import PREFIX, config_file
+from networks.own_reads import are_unchanged, surroundings
 from networks.primitives import PrimitiveGraph
 
 _PROGRAM = Path(__file__).with_name("own_program.py")
 _TIMEOUT_S = 300.0
 _MOST_BYTES = 256 << 20
 _SAID_BYTES = 4096
-_MOST_CONFIG_BYTES = 1 << 20
 
 
 MOST_UNKNOWN = 0.05
@@ -107,8 +105,8 @@ def tracing(
     """Trace a user's model while the block does other things; yield what waits for the model.
 
     What waits raises `NoGraph` where there is none; the message says why. Nothing of the child
-    process goes on after the block. What a config of Hugging Face makes is kept
-    (`networks.kept_graphs`), and needs no child process again.
+    process goes on after the block. A model of PyTorch needs no child process again as long as
+    nothing is altered that its code read (`networks.own_reads`).
 
     Args:
         target: `package.module:function`. The function returns a torch.nn.Module and an example
@@ -123,13 +121,15 @@ def tracing(
         "batch_sizes": list(batch_sizes),
         "folders": [str(folder)],
         "hidden": hidden_packages(),
-        "out": _folder(),
         "gpu_precisions": list(gpu_precisions),
     }
-    name = _kept_name(asked)
-    if name is not None and (fields := kept(name)) is not None:
-        yield lambda: _model(target, fields)
+    name = OWN + sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
+    here = surroundings()
+    before = kept(name)
+    if before is not None and before["surroundings"] == here and are_unchanged(before["reads"]):
+        yield lambda: _model(target, before)
         return
+    asked["out"] = _folder()
     command = [sys.executable, "-P", str(_PROGRAM), json.dumps(asked)]
     with (
         tempfile.TemporaryFile() as out,
@@ -139,32 +139,11 @@ def tracing(
 
         def model() -> OwnModel:
             told = _told(target, child, out, errors, timeout_s)
-            if name is not None and told.pop("is_repeatable", False):
-                keep(name, json.dumps(told))
+            if "graph" in told and told["reads"] is not None:
+                keep(name, json.dumps({**told, "surroundings": here}))
             return _model(target, told)
 
         yield model
-
-
-def _kept_name(asked: Mapping[str, Any]) -> str | None:
-    """Return under what the graph of a config is kept; None: of code, which may change unseen.
-
-    It is of the config's bytes, where it is a file, and of the release of transformers.
-    """
-    if not asked["target"].startswith(PREFIX):
-        return None
-    told = {key: asked[key] for key in ("target", "batch_sizes", "gpu_precisions")}
-    content = sha256(json.dumps(told, sort_keys=True).encode())
-    with suppress(metadata.PackageNotFoundError):
-        content.update(metadata.version("transformers").encode())
-    path = config_file(asked["target"], Path(asked["folders"][0]))
-    if path is not None:
-        try:
-            with path.open("rb") as file:
-                content.update(file.read(_MOST_CONFIG_BYTES))
-        except OSError:
-            return None
-    return f"own-{content.hexdigest()[:32]}"
 
 
 def _model(target: str, told: Mapping[str, Any]) -> OwnModel:

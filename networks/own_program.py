@@ -102,8 +102,7 @@ def _of_huggingface(
     except RuntimeError:
         # Some ask for values while they are built.
         made = library.from_config(*asked)
-    fields = of_torch(made, target, batch_sizes, mode, precisions)
-    return {**fields, "is_repeatable": library.is_repeatable(target, folder)}
+    return of_torch(made, target, batch_sizes, mode, precisions)
 
 
 def fake_tensors() -> Any:
@@ -193,8 +192,10 @@ def main() -> None:
     """Write the graph, or why there is none, as a line of JSON; what users print goes to stderr."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    reads = _beside("own_reads").Reads()
     try:
         told = _traced(json.loads(sys.argv[1]))
+        told["reads"] = reads.stamps
     except ValueError as error:
         told = {"error": str(error)}
     out.write(json.dumps(told) + "\n")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from networks.kept_graphs import keep_in
-from networks.own_huggingface import SEQUENCE_LENGTH, from_config, is_repeatable, with_length
+from networks.own_huggingface import SEQUENCE_LENGTH, from_config, with_length
 from networks.own_model import own_model
 from networks.own_training import own_network
 
@@ -158,13 +158,6 @@ def test_what_a_config_makes_is_kept_until_the_config_changes(
         assert len(started) == children
         assert model == own_model(write(config), batch_sizes, tmp_path)
         assert not isinstance(model.steps[batch_sizes[0]], str)
-
-
-@pytest.mark.parametrize(("target", "repeatable"), [("hf:bert", True), ("hf:bert-base", False)])
-def test_a_config_of_the_library_s_cache_is_read_anew(
-    tmp_path: Path, target: str, repeatable: bool
-) -> None:
-    assert is_repeatable(with_length(target, 8), str(tmp_path)) == repeatable
 
 
 def test_without_the_library_a_line_says_what_to_install(
