@@ -1,10 +1,11 @@
 """Which runs answer a question: backend and host, groups of scenarios, selected runs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from json import loads
+from operator import itemgetter
+from typing import NamedTuple
 
 from models.predictddl.training_set import are_enough
 from models.system import System
@@ -27,8 +28,7 @@ Round = tuple[str, int]
 """A study and the number of a round."""
 
 
-@dataclass(frozen=True)
-class VisibleRun:
+class VisibleRun(NamedTuple):
     """A profile run that predictors may see, and what it is about."""
 
     run_id: str
@@ -89,14 +89,45 @@ def _visible(
 ) -> tuple[VisibleRun, ...]:
     when = None if known_by is None else known_by.isoformat()
     rows = warehouse.query("inputs", known_by=when, public="yes" if public else "no")
-    subject = cache(_subject)  # a study repeats what its runs are about
-    return tuple(
-        VisibleRun(run_id, subject(probe, config, canonical), (study, repeat), backend, host, at)
-        for run_id, probe, config, canonical, study, repeat, backend, host, at in rows.iter_rows()
+    about = ["probe", "config", "canonical"]
+    # A study repeats what its runs are about: of thousands of runs few subjects are made.
+    subjects = rows.select(about).unique(maintain_order=True).with_row_index("subject")
+    places = rows.join(subjects, on=about, how="left", nulls_equal=True, maintain_order="left")
+    made = [_subject(*row) for row in subjects.select(about).iter_rows()]
+    columns = zip(
+        *(rows["run_id"], map(made.__getitem__, places["subject"])),
+        *(zip(rows["study"], rows["repeat"], strict=True), rows["backend"], rows["host_id"]),
+        rows["started_at"],
+        strict=True,
     )
+    return tuple(map(VisibleRun._make, columns))
 
 
-def select_runs(asks: Sequence[Input], runs: Sequence[VisibleRun]) -> SelectedRuns:
+class RunIndex:
+    """Visible runs, the newest first, by what they are about: few subjects have many runs each."""
+
+    def __init__(self, runs: Iterable[VisibleRun]) -> None:
+        self._by_subject: dict[int, tuple[Subject, list[tuple[int, VisibleRun]]]] = {}
+        for place, run in enumerate(runs):
+            _, of_subject = self._by_subject.setdefault(id(run.subject), (run.subject, []))
+            of_subject.append((place, run))
+        self._serving: dict[Input, list[VisibleRun]] = {}
+
+    def about(self, accepts: Callable[[Subject], bool]) -> list[VisibleRun]:
+        """Return the runs whose subject is accepted, the newest first."""
+        placed = [
+            run for subject, runs in self._by_subject.values() if accepts(subject) for run in runs
+        ]
+        return [run for _, run in sorted(placed, key=itemgetter(0))]
+
+    def serving(self, ask: Input) -> list[VisibleRun]:
+        """Return the runs that are what is asked for, the newest first."""
+        if ask not in self._serving:
+            self._serving[ask] = self.about(lambda subject: _serves(subject, ask))
+        return self._serving[ask]
+
+
+def select_runs(asks: Sequence[Input], runs: RunIndex) -> SelectedRuns:
     """Return the runs that meet what a forecast asks for.
 
     Of asks about neither `train` scenarios nor public measurements the newest round counts that
@@ -105,12 +136,12 @@ def select_runs(asks: Sequence[Input], runs: Sequence[VisibleRun]) -> SelectedRu
 
     Args:
         asks: as a system makes them, on the links of profiles.
-        runs: that are visible, of one backend and host, the newest first.
+        runs: that are visible, of one backend and host.
     """
     anywhere = [ask for ask in asks if ask.whose in ("train", "public")]
     others = [ask for ask in asks if ask.whose not in ("train", "public")]
     needed = [ask for ask in others if not ask.optional]
-    serving = {ask: _serving(runs, ask) for ask in dict.fromkeys(asks)}
+    serving = {ask: runs.serving(ask) for ask in asks}
     rounds = _shared([[run.round for run in serving[ask]] for ask in needed])
     selected: list[VisibleRun] = []
     for ask in others:
@@ -127,8 +158,8 @@ def select_runs(asks: Sequence[Input], runs: Sequence[VisibleRun]) -> SelectedRu
 def select_by_inventory(
     asks: Sequence[Input],
     selected: SelectedRuns,
-    runs: Sequence[VisibleRun],
-    elsewhere: Sequence[VisibleRun],
+    runs: RunIndex,
+    elsewhere: RunIndex,
 ) -> SelectedRuns:
     """Return what a forecast rests on whose system knows nodes by what they can do.
 
@@ -148,16 +179,13 @@ def select_by_inventory(
     types = {
         worker_group.node_type for ask in of_nodes for worker_group in ask.scenario.worker_groups
     }
-    ours = [run for run in runs if run.subject.probe in inventories]
+    ours = runs.about(lambda subject: subject.probe in inventories)
+    theirs = elsewhere.about(lambda subject: subject.probe in inventories)
     there = {node_type for run in ours for node_type in run.subject.worker_types}
     steps = [run for run in selected.runs if run.subject.probe in of_steps]
-    known = {
-        (run.host_id, node_type)
-        for run in elsewhere
-        if run.subject.probe in inventories
-        for node_type in run.subject.worker_types
-    }
-    others = [run for run in elsewhere if run.subject.probe in of_steps and _nodes(run) <= known]
+    known = set[tuple[str, str]]().union(*map(_nodes, theirs))
+    others = elsewhere.about(lambda subject: subject.probe in of_steps)
+    others = [run for run in others if _nodes(run) <= known]
     trained = [run.subject.scenario for run in steps if run.subject.scenario is not None]
     if are_enough(trained) or (steps and not types <= there):
         others = []
@@ -172,7 +200,7 @@ def select_by_inventory(
     wanted = types.union(*(run.subject.worker_types for run in steps))
     nodes = set[tuple[str, str]]().union(*map(_nodes, others))
     own = [run for run in ours if run.subject.worker_types <= wanted]
-    theirs = [run for run in elsewhere if run.subject.probe in inventories and _nodes(run) <= nodes]
+    theirs = [run for run in theirs if _nodes(run) <= nodes]
     lacking = [ask for ask in selected.lacking if ask.whose != "train"]
     lacking += of_nodes if others and not types <= there else []
     return SelectedRuns(
@@ -200,19 +228,6 @@ def _shared(rounds: Sequence[Sequence[Round]]) -> list[Round]:
 
 def _age(run: VisibleRun) -> tuple[datetime, str]:
     return run.started_at, run.run_id
-
-
-def _serving(runs: Sequence[VisibleRun], ask: Input) -> list[VisibleRun]:
-    """Return the runs that are what is asked for; runs that share a subject are told at once."""
-    serves: dict[int, bool] = {}
-    serving = []
-    for run in runs:
-        subject = id(run.subject)
-        if subject not in serves:
-            serves[subject] = _serves(run.subject, ask)
-        if serves[subject]:
-            serving.append(run)
-    return serving
 
 
 def _serves(subject: Subject, ask: Input) -> bool:
@@ -358,7 +373,8 @@ def _profiled(
     """Return the node types, and the speeds of links, that runs are about, by place."""
     types: dict[Where, set[str]] = {}
     speeds: dict[Where, set[float | None]] = {}
-    for run in runs:
+    by_subject = {(run.backend, run.host_id, id(run.subject)): run for run in runs}
+    for run in by_subject.values():
         where, about = (run.backend, run.host_id), run.subject
         nodes = () if about.scenario is None else about.scenario.nodes
         types.setdefault(where, set()).update(

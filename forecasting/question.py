@@ -15,8 +15,8 @@ from forecasting.fits import registered_of
 from forecasting.history_scope import (
     FitGroup,
     HostSelection,
+    RunIndex,
     SelectedRuns,
-    VisibleRun,
     group_by_fit,
     host_here,
     public_runs,
@@ -192,11 +192,10 @@ def predict_curves(
             place = select_host(runs, curves, backend, host) if is_chosen else host_here()
         on_backend = [run for run in runs if run.backend == place.backend]
         ours = [run for run in on_backend if run.host_id == place.host_id]
-        elsewhere = [run for run in on_backend if run.host_id != place.host_id]
+        here = RunIndex([*ours, *public])
+        elsewhere = RunIndex(run for run in on_backend if run.host_id != place.host_id)
         wanted = {
-            (system, curve, scenario): _rests(
-                system, curve, scenario, [*ours, *public], elsewhere, place
-            )
+            (system, curve, scenario): _rests(system, curve, scenario, here, elsewhere, place)
             for curve in curves
             for scenario in curve.scenarios(place.backend)
             for system in systems
@@ -244,9 +243,9 @@ def fit_for_scenario(
     with warehouse.reading():
         runs = [run for run in visible_runs(warehouse, known_by) if run.backend == place.backend]
         ours = [run for run in runs if run.host_id == place.host_id]
-        elsewhere = [run for run in runs if run.host_id != place.host_id]
-        public = public_runs(warehouse, known_by)
-        rests = _rests(system, curve, scenario, [*ours, *public], elsewhere, place)
+        elsewhere = RunIndex(run for run in runs if run.host_id != place.host_id)
+        here = RunIndex([*ours, *public_runs(warehouse, known_by)])
+        rests = _rests(system, curve, scenario, here, elsewhere, place)
         if isinstance(rests, ForecastRefusal):
             return None
         (group,) = group_by_fit({(system, curve, scenario): rests})
@@ -273,8 +272,8 @@ def _rests(
     system: System,
     curve: Curve,
     scenario: Scenario,
-    runs: Sequence[VisibleRun],
-    elsewhere: Sequence[VisibleRun],
+    runs: RunIndex,
+    elsewhere: RunIndex,
     place: HostSelection,
 ) -> SelectedRuns | ForecastRefusal:
     """Return the runs that a forecast rests on; a refusal if some are not there."""

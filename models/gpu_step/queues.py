@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import scipy.special
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
@@ -54,10 +53,12 @@ def varied_us(host_us: Vector, gpu_us: Vector) -> Vector:
         host_us: of whole steps, in the mean; they vary as a normal distribution.
         gpu_us: of the same steps.
     """
+    from scipy.special import ndtr  # takes long to import, and few who import this forecast
+
     deviation_us = _VARIATION * host_us
     apart = np.abs(host_us - gpu_us) / deviation_us
     density = np.exp(-0.5 * apart**2) / np.sqrt(2 * np.pi)
-    found: Vector = deviation_us * (density - apart * scipy.special.ndtr(-apart))
+    found: Vector = deviation_us * (density - apart * ndtr(-apart))
     return found
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from forecasting.history_scope import HostSelection as Profiled
 from forecasting.history_scope import (
+    RunIndex,
     VisibleRun,
     newest_of_each,
     select_by_inventory,
@@ -228,8 +229,9 @@ def forecast_inputs(
     if names:
         asks = PREDICTDDL.rests_on(scenario)
         assert not isinstance(asks, Refusal)
-        elsewhere = [run for run in on_backend if run.host_id != at.host_id]
-        selected = select_by_inventory(asks, select_runs(asks, here), here, elsewhere).runs
+        index = RunIndex(here)
+        elsewhere = RunIndex(run for run in on_backend if run.host_id != at.host_id)
+        selected = select_by_inventory(asks, select_runs(asks, index), index, elsewhere).runs
     if not any(run.subject.probe == _STEPS for run in selected):
         raise _lacking(f" that tell of {', '.join(sorted(names))}")
     return ForecastInputs(at.backend, at.host_id, tuple(run.run_id for run in selected))

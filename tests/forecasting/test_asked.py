@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from forecasting import calibration, fits, question, question_history
-from forecasting.history_scope import VisibleRun, select_runs
+from forecasting.history_scope import RunIndex, VisibleRun, select_runs
 from forecasting.inputs import find_missing_runs, systems_named, total_minutes
 from forecasting.question import ForecastAnswer, predict_curves
 from models.system import System
@@ -309,21 +309,23 @@ def test_the_newest_round_that_has_everything_counts() -> None:
         run("tf_trace", scenario, 1),
         run("contention", None, 1, {"worker": "emu.native.s25"}),
     ]
-    found = select_runs(needed, runs)
+    found = select_runs(needed, RunIndex(runs))
     assert {one.run_id for one in found.runs} == {"links-2-0", "tf_trace-2-0"}
     assert found.rounds == {("study", 2)}
-    mixed = select_runs(needed, [runs[0], *runs[4:]])
+    mixed = select_runs(needed, RunIndex([runs[0], *runs[4:]]))
     assert [one.run_id for one in mixed.runs] == ["links-3-0", "tf_trace-1-0"]
-    assert select_runs(needed, runs[:2]).lacking == (needed[0],)
+    assert select_runs(needed, RunIndex(runs[:2])).lacking == (needed[0],)
 
 
 def test_links_of_nodes_with_other_devices_do_not_do() -> None:
     scenario = torch_curves()[0].scenario(2, "emulated")
     rings = Input("allreduce", "cluster", scenario)
     of = {"worker": "emu.avx512.c15", "world_size": 2}
-    assert select_runs([rings], [run("allreduce", None, 1, {**of, "devices_per_node": 2})]).lacking
+    assert select_runs(
+        [rings], RunIndex([run("allreduce", None, 1, {**of, "devices_per_node": 2})])
+    ).lacking
     assert not select_runs(
-        [rings], [run("allreduce", None, 1, {**of, "devices_per_node": 1})]
+        [rings], RunIndex([run("allreduce", None, 1, {**of, "devices_per_node": 1})])
     ).lacking
 
 
@@ -335,7 +337,7 @@ def test_of_all_that_trains_the_newest_of_each_counts() -> None:
         run("tf_sync", others[1], 1),
         run("tf_sync", others[0], 1),
     ]
-    found = select_runs([Input("tf_sync", "train", scenario)], runs)
+    found = select_runs([Input("tf_sync", "train", scenario)], RunIndex(runs))
     assert found.runs == tuple(runs[:2])
     assert found.rounds == {("study", 1), ("study", 2)}
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from forecasting import question
-from forecasting.history_scope import SelectedRuns, VisibleRun, select_host
+from forecasting.history_scope import RunIndex, SelectedRuns, VisibleRun, select_host
 from models.gpu_step.system import GPU_STEP
 from profilers.steady.host import host_id
 from studies.curve import Curve
@@ -105,9 +105,9 @@ def test_optional_runs_of_another_host_refuse_nothing() -> None:
     place = select_host(GPUS, [curve("gpu.h200"), curve("gpu.h100")], None)
     assert place.lacks(scenario)
     (public,) = runs(("imported", "a", "", None))
-    public = replace(public, subject=Subject("csv", None, None))
-    of_node = replace(GPUS[0], subject=replace(GPUS[0].subject, probe="inventory"))
+    public = public._replace(subject=Subject("csv", None, None))
+    of_node = GPUS[0]._replace(subject=replace(GPUS[0].subject, probe="inventory"))
     for measured in ([public], [public, of_node]):
-        found = question._rests(GPU_STEP, alone, scenario, measured, [], place)  # noqa: SLF001
+        found = question._rests(GPU_STEP, alone, scenario, RunIndex(measured), RunIndex([]), place)  # noqa: SLF001
         assert isinstance(found, SelectedRuns)
         assert {run.run_id for run in found.runs} == {run.run_id for run in measured}

@@ -9,7 +9,7 @@ import pytest
 
 from assets.study_lineage import read_lineage
 from forecasting.fits import check_predicted, fit_curves, predict_missing
-from forecasting.history_scope import SelectedRuns, host_here, public_runs
+from forecasting.history_scope import RunIndex, SelectedRuns, host_here, public_runs
 from forecasting.inputs import inputs_of_study, systems_of
 from forecasting.question import _rests
 from forecasting.study_checks import check_forecasts
@@ -195,5 +195,6 @@ def test_a_fit_to_public_measurements_needs_no_exchange_of_ours(tmp_path: Path) 
     alone = curve.model_copy(update={"strategy": "single"}).scenario(1, "loopback")
     inputs = GPU_STEP.inputs(alone)
     able = replace(GPU_STEP, inputs=lambda _: inputs)
-    rests = _rests(able, curve, asked, public_runs(warehouse), [], host_here())
-    assert isinstance(rests, SelectedRuns) and len(rests.runs) == len(public_runs(warehouse))
+    public = public_runs(warehouse)
+    rests = _rests(able, curve, asked, RunIndex(public), RunIndex([]), host_here())
+    assert isinstance(rests, SelectedRuns) and len(rests.runs) == len(public)

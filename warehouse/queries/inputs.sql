@@ -1,6 +1,7 @@
 -- Which runs may forecasts rest on, and what is each about, the newest first?
+-- A scenario says it (canonical); of a run without one, its config.
 -- $public: measurements of others instead of our profiles; $known_by: those that started later are left out.
-SELECT run.run_id, probe, config, canonical, study, repeat, backend, host_id, started_at
+SELECT run.run_id, probe, CASE WHEN canonical IS NULL THEN config END AS config, canonical, study, repeat, backend, host_id, started_at
 FROM visible.run AS run
 LEFT JOIN raw.scenario AS scenario ON scenario.run_id = run.run_id
 WHERE ($known_by::TIMESTAMPTZ IS NULL OR started_at <= $known_by::TIMESTAMPTZ)
