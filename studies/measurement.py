@@ -18,8 +18,8 @@ from studies.planned_runs import expected_s, group_by_start, nodes_of
 from studies.rounds import Round, refresh_round
 from studies.run_settings import with_settings
 from warehouse.durable_files import remove, temporary
-from warehouse.landing import land, landed_runs
-from warehouse.records import ProbeFailed, Purpose
+from warehouse.landing import land
+from warehouse.records import ProbeFailed, Purpose, Run
 
 MayTake = Callable[[float], None]
 """Told the seconds that what comes next is expected to take; raises if there is no time for it."""
@@ -42,8 +42,8 @@ def profile(
         ProbeFailed: a probe failed; its failed run has landed.
         StepcastError: as `may_take`, which is asked before each start of programs.
     """
-    _run(round_, probe, "profile", landing, progress, may_take)
-    return refresh_round(round_, landed_runs(landing))
+    landed = _run(round_, probe, "profile", landing, progress, may_take)
+    return refresh_round(round_, [*round_.runs, *landed])
 
 
 def measure(
@@ -63,9 +63,10 @@ def measure(
     Raises:
         ProbeFailed: a probe failed; its failed run has landed.
     """
-    for probe in probes:
-        _run(round_, probe, "measurement", landing, progress)
-    return refresh_round(round_, landed_runs(landing))
+    landed = [
+        run for probe in probes for run in _run(round_, probe, "measurement", landing, progress)
+    ]
+    return refresh_round(round_, [*round_.runs, *landed])
 
 
 def _run(
@@ -75,7 +76,9 @@ def _run(
     landing: Path,
     progress: Progress,
     may_take: MayTake = _any_time,
-) -> None:
+) -> list[Run]:
+    """Run what is missing of a probe, and return what has landed."""
+    landed: list[Run] = []
     groups = list(group_by_start(round_.missing_of(probe, purpose)))
     several = [groups]
     if PROBES[probe].one_node and round_.backend in BACKENDS:
@@ -96,6 +99,7 @@ def _run(
                 clusters.check_not_stopped()
                 told = with_settings(result.run, need.settings)
                 land(landing, told, result.scenario, result.tables, result.artefacts)
+                landed.append(told)
                 progress.finished(need.title)
                 last = need.title, result
         assert last is not None
@@ -105,6 +109,7 @@ def _run(
     is_free = is_alone and round_.backend not in RENTED
     with nullcontext() if is_free else host_lock(progress.say):
         run_in_parallel(several, run)
+    return landed
 
 
 def _node_types(start: Sequence[PlannedRun]) -> set[str]:

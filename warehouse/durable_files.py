@@ -36,10 +36,10 @@ def sweep(folder: Path) -> None:
     """Remove the temporary files and folders in `folder` whose owner is dead."""
     if not folder.is_dir():
         return
-    for path in folder.iterdir():
-        match = _TEMPORARY.match(path.name)
+    for name in os.listdir(folder):
+        match = _TEMPORARY.match(name)
         if match and not _alive(int(match["pid"])):
-            remove(path)
+            remove(folder / name)
 
 
 def remove(path: Path) -> None:

@@ -196,9 +196,13 @@ def _read(folder: Path, inode: int, modified_ns: int, size_bytes: int) -> Run:
 def run_folders(landing: Path) -> Iterator[Path]:
     """Yield the folders of landed runs, by name; not those being written nor the quarantine."""
     if landing.is_dir():
-        for path in sorted(landing.iterdir()):
-            if path.is_dir() and not path.name.startswith(".") and path.name != QUARANTINE:
-                yield path
+        with os.scandir(landing) as entries:
+            names = sorted(entry.name for entry in entries if _is_of_run(entry))
+        yield from (landing / name for name in names)
+
+
+def _is_of_run(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir() and not entry.name.startswith(".") and entry.name != QUARANTINE
 
 
 def read_tables(folder: Path) -> dict[str, pa.Table]:

@@ -45,8 +45,12 @@ class LoadReport:
     quarantined: tuple[QuarantinedRun, ...]
 
 
-def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
+def load(
+    landing: Path, connection: duckdb.DuckDBPyConnection, *, recheck: bool = True
+) -> LoadReport:
     """Load each landed run that is new or has changed, in one transaction per run.
+
+    Without `recheck`, files of runs that were loaded are not looked at.
 
     A run that cannot be loaded, whatever the reason, moves to `landing/quarantine/` with a
     `reason.txt`; the others still load. One that the machine cannot read stays where it is.
@@ -60,8 +64,11 @@ def load(landing: Path, connection: duckdb.DuckDBPyConnection) -> LoadReport:
     loaded, unchanged, quarantined = [], 0, []
     for folder in run_folders(landing):
         try:
-            signature = signature_of(folder)
             before = known.get(folder.name)
+            if not recheck and before is not None and before.signature != NOT_LOADED:
+                unchanged += 1
+                continue
+            signature = signature_of(folder)
             if before is not None and _is_same(connection, folder, signature, before):
                 unchanged += 1
                 continue

@@ -56,13 +56,14 @@ class Warehouse:
         self._registered: set[str] = set()
         self._held: duckdb.DuckDBPyConnection | None = None
 
-    def load(self, *, verify: bool = False) -> LoadReport:
+    def load(self, *, verify: bool = False, recheck: bool = True) -> LoadReport:
         """Load new landed runs and publish the history; a second time changes nothing.
 
-        With `verify` a published copy that was damaged since is published again.
+        With `verify` a published copy that was damaged since is published again. Without `recheck`
+        runs that were loaded are taken to be as they were: of them only names are read.
         """
         with self._changing(files=True, verify=verify) as connection:
-            return loader.load(self.landing, connection)
+            return loader.load(self.landing, connection, recheck=recheck)
 
     def visible(self, table: str, run_ids: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows of a raw table that predictors may see, of all or some runs, sorted."""
