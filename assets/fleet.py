@@ -33,10 +33,10 @@ from assets.measurements import POOL, load, profile_figures, table_of
 from assets.metadata import OWNERS, comments, of_frame, of_rows, of_table
 from assets.resources import PRIORITY_TAG, WarehouseResource, own_turn
 from assets.sites import send
-from fleet.history import drifted_at
+from fleet.history import drifted_at, runs
 from fleet.members import WATCH, Member, member_of, now, read_members
 from fleet.page import read_fleet_page
-from fleet.schedule import Visits, period_start, spent_s, visits, watches
+from fleet.schedule import Visits, month_of, period_start, spent_s, visits, watches
 from fleet.studies import refit
 from fleet.watch import Budget, profile_findings, watch
 from profilers.probes import PROBES
@@ -45,8 +45,7 @@ from reports import fleet_page
 from studies.measurement import profile
 from studies.messages import Progress
 from studies.renting import renting
-from warehouse.landing import landed_runs
-from warehouse.records import BadInput
+from warehouse.records import BadInput, Run
 
 # The fleet's page, drawn after what changes it.
 
@@ -94,11 +93,16 @@ class FleetResource(ConfigurableResource):
 
     def visits(self, node_type: str) -> Visits:
         """Return the visits that profile a member, with all that has landed."""
-        return visits(self.member(node_type), landed_runs(self.warehouse.landing))
+        return visits(self.member(node_type), self._runs(node_type))
 
     def watches(self, node_type: str) -> Visits:
         """Return the visits that watch a member, with all that has landed."""
-        return watches(self.member(node_type), landed_runs(self.warehouse.landing))
+        return watches(self.member(node_type), self._runs(node_type))
+
+    def _runs(self, node_type: str) -> tuple[Run, ...]:
+        warehouse = self.warehouse.open()
+        warehouse.load(recheck=False)
+        return runs(warehouse.home, month_of(now()), node_type)
 
     def renting(self, visits: Visits, progress: Progress) -> AbstractContextManager[None]:
         """Let a visit rent its nodes, where they are rented, up to what its member says."""
@@ -168,7 +172,7 @@ def condition(
     """Watch a node type; what looks changed is probed a second time at once."""
     visits = fleet.watches(context.partition_key)
     with fleet.renting(visits, progress):
-        rows = watch(visits, warehouse.open(), progress)
+        rows = watch([visits], warehouse.open(), progress)
     send(warehouse, progress)
     changed = drifted_at(warehouse.open().home).get(visits.whose)
     version = "as first profiled" if changed is None else f"since {changed.isoformat()}"

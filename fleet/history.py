@@ -146,15 +146,21 @@ NodeTypeKey = tuple[str, Backend, str]
 """A node type, where it is, and on which host."""
 
 
-def runs(home: Path) -> tuple[Run, ...]:
-    """Return the runs that the fleet of a home has made, in order of their starts.
+def runs(home: Path, since: datetime, node_type: str | None = None) -> tuple[Run, ...]:
+    """Return the runs of the last two visits of each kind to a home's node types, and since then.
 
-    The database is not opened, only its published copy: it is never locked.
+    The database is not opened, only its published copy: it is never locked. Runs lack what they say
+    of host and software, and were checked when they were loaded.
+
+    Args:
+        home: whose fleet.
+        since: UTC.
+        node_type: of this one alone; None: of all.
     """
-    runs = _published(home, "fleet_runs")
+    rows = published(home, "fleet_runs", {"since": since, "node_type": node_type})
     return tuple(
-        Run.model_validate({**row, **{name: json.loads(row[name]) for name in JSON_COLUMNS}})
-        for row in runs.to_dicts()
+        Run.model_construct(**{**row, **{name: json.loads(row[name]) for name in JSON_COLUMNS}})
+        for row in rows.iter_rows(named=True)
     )
 
 
@@ -192,7 +198,7 @@ def confirmed_alarms(home: Path) -> tuple[Alarm, ...]:
         Alarm(
             **row, changes={change["metric"]: change["worse_percent"] or 0.0 for change in changes}
         )
-        for row in _published(home, "confirmed_alarms").to_dicts()
+        for row in published(home, "confirmed_alarms").to_dicts()
         for changes in [row.pop("changes")]
     )
 
@@ -203,32 +209,36 @@ def drifted_at(home: Path) -> Mapping[NodeTypeKey, datetime]:
     return {(alarm.node_type, alarm.backend, alarm.host_id): alarm.raised_at for alarm in alarms}
 
 
-@dataclass(frozen=True)
-class JudgedProbes:
-    """Probes that have been judged, the changes they raised, and those of unconfirmed alarms."""
-
-    known: frozenset[str]
-    changes: Mapping[str, Change]
-    odd: frozenset[str]
+def judged_probes(home: Path, run_ids: Sequence[str] | None = None) -> frozenset[str]:
+    """Return those of some probes, or of all, that were judged, or confirmed another's alarm."""
+    rows = published(home, "judged_probes", {"run_ids": run_ids})
+    return frozenset(rows["run_id"]) if rows.width else frozenset()
 
 
-def judged_probes(home: Path) -> JudgedProbes:
-    """Return what has been made of the probes that watch a home's fleet."""
-    rows = list(_published(home, "judged_probes").iter_rows())
-    return JudgedProbes(
-        frozenset(run_id for run_id, *_ in rows),
-        {
-            run_id: Change(frozenset(metrics), ended)
-            for run_id, metrics, ended, _ in rows
-            if metrics
-        },
-        frozenset(run_id for run_id, _, _, is_odd in rows if is_odd),
-    )
+def watches(home: Path, node_types: Sequence[str], most: int | None = None) -> pl.DataFrame:
+    """Return the newest probes that watched node types, and all that found a change.
+
+    Args:
+        home: whose fleet.
+        node_types: their names.
+        most: so many of each, at most; None: all.
+
+    Returns:
+        Columns node_type, backend, host_id, run_id, started_at, link_mbps, boot, metrics (what
+        changed), ended (whether that was a change's end) and odd (an alarm that was not confirmed),
+        in order of time.
+    """
+    return published(home, "watches", {"node_type": ",".join(node_types), "most": most})
+
+
+def watch_samples(home: Path, run_ids: Sequence[str]) -> pl.DataFrame:
+    """Return run_id, metric, window and value of each window of probes."""
+    return published(home, "watch_samples", {"run_ids": list(run_ids)})
 
 
 def last_judgements(home: Path) -> Mapping[NodeTypeKey, str]:
     """Return, by node type, what the last watch made of it: its largest change, in words."""
-    rows = _published(home, "last_judgements").rows()
+    rows = published(home, "last_judgements").rows()
     return {
         (node_type, backend, host): _in_words(*said) for node_type, backend, host, *said in rows
     }
@@ -253,12 +263,7 @@ def _in_words(
     return f"{known}: {in_words(metric)} {change:+.1f} %{machines} ({at:%m-%d})"
 
 
-def of_all_types(home: Path, query: str) -> pl.DataFrame:
-    """Return the rows of a query of `warehouse/queries` that asks for one node type or for each."""
-    return _published(home, query, {"node_type": None})
-
-
-def _published(home: Path, query: str, values: Mapping[str, object] | None = None) -> pl.DataFrame:
+def published(home: Path, query: str, values: Mapping[str, object] | None = None) -> pl.DataFrame:
     """Return the rows of a query with its parameters, none where nothing has been published."""
     if not (home / HISTORY).exists():
         return pl.DataFrame()

@@ -109,7 +109,7 @@ def write_members(home: Path, members: Mapping[str, Member]) -> None:
     """Write the members of a home's fleet, all or none of them."""
     home.mkdir(parents=True, exist_ok=True)
     listed = {
-        name: member.model_dump(mode="json", exclude={"node_type"}, exclude_none=True)
+        name: member.model_dump(mode="json", exclude={"node_type"}, exclude_defaults=True)
         for name, member in members.items()
     }
     fresh = temporary(home)

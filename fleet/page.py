@@ -1,20 +1,23 @@
 """What the fleet's page and one screen show: members, what watches found, what is stale."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 import polars as pl
 
-from fleet.history import NodeTypeKey, last_judgements, of_all_types
+from fleet.history import NodeTypeKey, last_judgements, published
 from fleet.members import now
 from fleet.readings import WORDS, in_words
 from fleet.schedule import AgendaItem, Visits, agenda, month_of
 
 DAYS = 100
 """How far back pictures go."""
+MOST_DRAWN = 6
+"""Node types that have a picture: each takes a twentieth of a second or more."""
 Schema = dict[str, pl.DataType]
 _TIME = pl.Datetime("us", "UTC")
 _CHANGE: Schema = {"node_type": pl.String(), "metric": pl.String(), "change_percent": pl.Float64()}
@@ -29,6 +32,10 @@ _JUDGEMENTS: Schema = {
     "confirmed": pl.Boolean(),
     "watched": pl.String(),
     "confirmed_by": pl.String(),
+}
+_ALARMS: Schema = {
+    **{name: kind for name, kind in _JUDGEMENTS.items() if name not in ("watched_at", "alarm")},
+    "raised_at": _TIME,
 }
 _RUNS: Schema = {
     **_CHANGE,
@@ -47,13 +54,21 @@ _FITS: Schema = {
     "created_at": _TIME,
     "stale_runs": pl.Int64(),
 }
+_PROFILED = ("name", "profiled_at", "runs")
+_VISITS: Schema = {
+    "node_type": pl.String(),
+    **_PLACE,
+    "profiled_at": _TIME,
+    "runs": pl.Int64(),
+}
 _COLUMNS: Mapping[str, Schema] = {
     "judgements": _JUDGEMENTS,
+    "alarms": _ALARMS,
+    "profiled": _VISITS,
     "stale_runs": _RUNS,
     "stale_fits": _FITS,
 }
 """What the page takes from each query."""
-_PROFILED: Schema = {"name": pl.String(), "profiled_at": _TIME, "runs": pl.Int64()}
 
 
 @dataclass(frozen=True)
@@ -62,7 +77,8 @@ class FleetPage:
 
     Attributes:
         at: when all this was so, UTC.
-        names: node types that have a picture, members first.
+        names: node types that have a picture: `MOST_DRAWN`, those first that need attention.
+        not_drawn: how many have none.
         metrics: what is watched, in words.
         status: `fleet.page.status`.
         changed: members that have changed since they were profiled.
@@ -81,6 +97,7 @@ class FleetPage:
 
     at: datetime
     names: tuple[str, ...]
+    not_drawn: int
     metrics: tuple[str, ...]
     status: pl.DataFrame
     changed: int
@@ -94,34 +111,43 @@ class FleetPage:
     stale_fits: pl.DataFrame
 
 
-def read_fleet_page(home: Path) -> FleetPage:
-    """Return what the page of a home's fleet shows, by its published history.
+def read_fleet_page(home: Path, at: datetime | None = None) -> FleetPage:
+    """Return what the page of a home's fleet shows at a time (None: now), UTC, as published.
 
     Raises:
         BadInput: the list of members is not what this code writes.
     """
-    at = now()
+    at = at or now()
     since = at - timedelta(days=DAYS)
     items = agenda(home, at)
     visiting = [item for item in items if not item.watches]
-    frames = [_asked(home, query) for query in _COLUMNS]
-    several = _in_several_places(frames, visiting)
-    probes, runs, fits = (
-        frame.with_columns(_name(several), _what(), _drawable_change()) for frame in frames
+    judged = last_judgements(home)
+    alarms, runs, fits = (_asked(home, query) for query in ("alarms", "stale_runs", "stale_fits"))
+    several = _in_several_places([*judged, *_places(runs), *_places(fits)], visiting)
+    alarms, runs, fits = (_named(frame, several) for frame in (alarms, runs, fits))
+    rows = status(items, home, at)
+    by_type = {item.member.node_type: item for item in visiting}
+    members = {_called(by_type[name], several): by_type[name] for name in rows["node_type"]}
+    others = sorted(_name_of(key, several) for key in judged)
+    names = tuple(dict.fromkeys([*members, *others]))
+    drawn = names[:MOST_DRAWN]
+    asked = {"node_type": ",".join({name.partition(" ")[0] for name in drawn}), "since": since}
+    probes, profiled = (
+        _named(_asked(home, query, asked), several).filter(pl.col("name").is_in(drawn))
+        for query in ("judgements", "profiled")
     )
-    probes = probes.sort("watched_at", maintain_order=True)
-    members = {_called(item, several): item for item in visiting}
     return FleetPage(
         at=at,
-        names=tuple(dict.fromkeys([*members, *probes["name"].unique().sort()])),
+        names=drawn,
+        not_drawn=len(names) - len(drawn),
         metrics=tuple(dict.fromkeys([*WORDS.values(), *probes["what"].unique().sort()])),
-        status=status(items, home, at),
+        status=rows,
         changed=sum(map(has_changed, visiting)),
         visits_due=sum(item.due.now for item in visiting),
         watches_due=sum(item.due.now for item in items if item.watches),
-        probes=probes.filter(pl.col("watched_at") >= since),
-        alarms=probes.filter("alarm").sort("watched_at", descending=True, maintain_order=True),
-        profiled=pl.DataFrame(list(_profiled(members, since)), _PROFILED, orient="row"),
+        probes=probes.sort("watched_at", maintain_order=True),
+        alarms=alarms.rename({"raised_at": "watched_at"}),
+        profiled=profiled.select(*_PROFILED),
         stale=_stale(runs, fits, members),
         stale_runs=runs.sort("started_at", descending=True, maintain_order=True),
         stale_fits=fits.sort("created_at", descending=True, maintain_order=True),
@@ -135,33 +161,42 @@ def has_changed(item: AgendaItem) -> bool:
     return item.visits.last_began is None or item.visits.last_began < item.drifted_at
 
 
-def _asked(home: Path, query: str) -> pl.DataFrame:
+def _asked(
+    home: Path, query: str, values: Mapping[str, object] = MappingProxyType({"node_type": None})
+) -> pl.DataFrame:
     """Return what a query says, no rows where nothing has been published."""
-    rows = of_all_types(home, query)
+    rows = published(home, query, values)
     return rows.select(*_COLUMNS[query]) if rows.width else pl.DataFrame(schema=_COLUMNS[query])
 
 
-def _in_several_places(frames: Sequence[pl.DataFrame], visiting: Sequence[AgendaItem]) -> list[str]:
-    """Return the node types that are, or have been, on several backends or hosts."""
-    places = {row for frame in frames for row in frame.select("node_type", *_PLACE).unique().rows()}
-    places |= {item.visits.whose for item in visiting if item.visits}
-    counted = Counter(node_type for node_type, *_ in places)
-    return [node_type for node_type, count in counted.items() if count > 1]
-
-
-def _name(several: Sequence[str]) -> pl.Expr:
+def _named(frame: pl.DataFrame, several: Set[str]) -> pl.DataFrame:
+    """Add names, and what metrics are in words."""
     whole = pl.format("{} ({}, {})", "node_type", *_PLACE)
-    is_one = ~pl.col("node_type").is_in(several)
-    return pl.when(is_one).then("node_type").otherwise(whole).alias("name")
+    is_one = ~pl.col("node_type").is_in(list(several))
+    frame = frame.with_columns(name=pl.when(is_one).then("node_type").otherwise(whole))
+    return frame.with_columns(_what(), _drawable_change()) if "metric" in frame.columns else frame
 
 
-def _called(item: AgendaItem, several: Sequence[str]) -> str:
-    """Return the name of a member as `_name` has it."""
-    node_type = item.member.node_type
-    if item.visits is None or node_type not in several:
-        return node_type
-    _, backend, host_id = item.visits.whose
-    return f"{node_type} ({backend}, {host_id})"
+def _places(frame: pl.DataFrame) -> list[NodeTypeKey]:
+    return frame.select("node_type", *_PLACE).unique().rows()
+
+
+def _in_several_places(
+    keys: Iterable[NodeTypeKey], visiting: Sequence[AgendaItem]
+) -> frozenset[str]:
+    """Return the node types that are, or have been, on several backends or hosts."""
+    places = {*keys, *(item.visits.whose for item in visiting if item.visits)}
+    counted = Counter(node_type for node_type, *_ in places)
+    return frozenset(node_type for node_type, count in counted.items() if count > 1)
+
+
+def _name_of(key: NodeTypeKey, several: Set[str]) -> str:
+    node_type, backend, host_id = key
+    return f"{node_type} ({backend}, {host_id})" if node_type in several else node_type
+
+
+def _called(item: AgendaItem, several: Set[str]) -> str:
+    return _name_of(item.visits.whose, several) if item.visits else item.member.node_type
 
 
 def _what() -> pl.Expr:
@@ -172,18 +207,6 @@ def _drawable_change() -> pl.Expr:
     """Return the change; null where it is no number, as a run from elsewhere may say."""
     change = pl.col("change_percent")
     return pl.when(change.is_finite()).then(change)
-
-
-def _profiled(
-    members: Mapping[str, AgendaItem], since: datetime
-) -> Iterator[tuple[str, datetime, int]]:
-    """Yield the name of a member, when a visit to it began, and how many of its runs succeeded."""
-    for name, item in members.items():
-        began: dict[int, list[datetime]] = {}
-        for run in item.visits.runs if item.visits else ():
-            if run.status == "ok" and run.started_at >= since:
-                began.setdefault(run.repeat, []).append(run.started_at)
-        yield from ((name, min(times), len(times)) for times in began.values())
 
 
 def _stale(
@@ -198,7 +221,10 @@ def _stale(
     counted = fits.group_by("name").agg(fits=pl.col("fit_id").n_unique())
     joined = by_name.join(counted, on="name", how="left", maintain_order="left")
     mends = pl.Series("mends", [_mends(name, members.get(name)) for name in joined["name"]])
-    return joined.with_columns(pl.col("fits").fill_null(0), mends.cast(pl.String))
+    is_mended = pl.col("mends").str.starts_with("nothing")
+    return joined.with_columns(pl.col("fits").fill_null(0), mends.cast(pl.String)).sort(
+        is_mended, maintain_order=True
+    )
 
 
 def _mends(name: str, item: AgendaItem | None) -> str:
@@ -214,7 +240,7 @@ def _mends(name: str, item: AgendaItem | None) -> str:
 
 
 def status(items: Sequence[AgendaItem], home: Path, at: datetime) -> pl.DataFrame:
-    """Return one row per member.
+    """Return one row per member, those first that somebody should look at.
 
     Args:
         items: the agenda.
@@ -226,12 +252,25 @@ def status(items: Sequence[AgendaItem], home: Path, at: datetime) -> pl.DataFram
         nodes of these runs; NULL: no price is known), state.
     """
     judged = last_judgements(home)
-    members = dict.fromkeys(item.member.node_type for item in items)
-    rows = [
-        _row([item for item in items if item.member.node_type == name], judged, at)
-        for name in members
-    ]
-    return pl.DataFrame(rows, schema=_SCHEMA)
+    by_member: dict[str, list[AgendaItem]] = {}
+    for item in items:
+        by_member.setdefault(item.member.node_type, []).append(item)
+    urgent = sorted(by_member.values(), key=lambda ours: _urgency(ours, judged))
+    return pl.DataFrame([_row(ours, judged, at) for ours in urgent], schema=_SCHEMA)
+
+
+def _urgency(ours: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> int:
+    """Return how soon somebody should look at a member: 0 first."""
+    if any(item.visits is None for item in ours):
+        return 0
+    if any(map(has_changed, ours)):
+        return 1
+    if any(item.due.why.startswith(("failed", "unfinished")) for item in ours):
+        return 2
+    whose = [item.visits.whose for item in ours if item.visits]
+    if any(judged.get(key, "").startswith(("confirmed", "not confirmed")) for key in whose):
+        return 3
+    return 4 if any(item.due.now for item in ours) else 5
 
 
 _SCHEMA = {

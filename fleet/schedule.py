@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -36,7 +37,8 @@ class Visits:
         member: whose.
         every: how often there is to be one.
         round_: the one that is to be done next, or to be gone on with.
-        runs: of all of them, failed ones too, on this backend and host, in order of their starts.
+        runs: of the last two and of this month, failed ones too, on this backend and host, in order
+            of their starts.
         of_member: the same of visits of both kinds: those that profile the member, and watch it.
     """
 
@@ -177,7 +179,9 @@ def _visits(member: Member, every: Every, study: Study, runs: Iterable[Run]) -> 
     ]
     of_member.sort(key=lambda run: run.started_at)
     ours = tuple(run for run in of_member if run.study == study.name)
-    round_ = open_round(study, inputs_of_study(study), backend, here, ours)
+    # Of a visit before the newest one nothing is measured any more.
+    newest = max((run.repeat for run in ours), default=1)
+    round_ = open_round(study, inputs_of_study(study), backend, here, ours, newest)
     return Visits(member, every, round_, ours, tuple(of_member))
 
 
@@ -209,14 +213,17 @@ class AgendaItem:
         """
         assert self.visits is not None
         began = period_start(self.visits.every, self.member.at, at)
-        landed = len(self.visits.runs)
+        last = self.visits.runs[-1].run_id if self.visits.runs else "none"
         kind = "watch" if self.watches else "profile"
-        return f"{kind} {self.member.node_type} {began:%Y-%m-%dT%H:%M} {landed}"
+        return f"{kind} {self.member.node_type} {began:%Y-%m-%dT%H:%M} {last}"
 
 
 @dataclass(frozen=True)
 class FleetHistory:
-    """What the history says of the fleet: runs, confirmed alarms, and which probes were judged."""
+    """What the history says of the fleet: runs, confirmed alarms, and which probes were judged.
+
+    `runs` are those of `fleet.history.runs`; of probes that watch, `judged` has to tell the last.
+    """
 
     runs: tuple[Run, ...]
     drifted_at: Mapping[NodeTypeKey, datetime]
@@ -232,15 +239,26 @@ def agenda(home: Path, at: datetime | None = None) -> tuple[AgendaItem, ...]:
     members = read_members(home)
     if not members:
         return ()
-    known = FleetHistory(runs(home), drifted_at(home), judged_probes(home).known)
-    return tuple(items(members.values(), known, at or now()))
+    at = at or now()
+    recent = runs(home, month_of(at))
+    last = {(run.study, run.backend, run.host_id): run.run_id for run in probes(recent)}
+    known = FleetHistory(recent, drifted_at(home), judged_probes(home, list(last.values())))
+    return tuple(items(members.values(), known, at))
 
 
 def items(members: Iterable[Member], known: FleetHistory, at: datetime) -> list[AgendaItem]:
     """Return the agenda of members at a time, UTC."""
     members = list(members)
-    watched = [_item(member, True, known, at) for member in members if member.watched]
-    return watched + [_item(member, False, known, at) for member in members]
+    by_study: dict[str, list[Run]] = {}
+    for run in known.runs:
+        by_study.setdefault(run.study, []).append(run)
+
+    def item(member: Member, watching: bool) -> AgendaItem:
+        ours = (by_study.get(prefix + member.node_type, ()) for prefix in OF_FLEET)
+        return _item(member, watching, replace(known, runs=tuple(chain(*ours))), at)
+
+    watched = [item(member, watching=True) for member in members if member.watched]
+    return watched + [item(member, watching=False) for member in members]
 
 
 def _item(member: Member, watching: bool, known: FleetHistory, at: datetime) -> AgendaItem:

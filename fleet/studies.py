@@ -55,12 +55,12 @@ def _study(name: str, member: Member, probes: tuple[str, ...]) -> Study:
 
 
 def _made(name: str, member: Member, probes: tuple[str, ...]) -> Study:
-    every = list(_templates(member))
+    every = [(template, _concerning(template, probes)) for template in _templates(member)]
     # What every training has, such as links, needs no other training than the other probes do.
-    picky = [probe for probe in probes if not all(_concerned(way, (probe,)) for way in every)]
-    train = [template for template in every if _concerned(template, picky)] or every[:1]
+    picky = [probe for probe in probes if not all(probe in concerning for _, concerning in every)]
+    train = [way for way in every if any(probe in way[1] for probe in picky)] or every[:1]
     for probe in probes:
-        if not any(_concerned(template, (probe,)) for template in train):
+        if not any(probe in concerning for _, concerning in train):
             raise BadInput(
                 f"{probe} has nothing to measure of {', '.join(member.networks)} on "
                 f"{member.node_type}; name a network of its framework: `stepcast networks`"
@@ -71,14 +71,19 @@ def _made(name: str, member: Member, probes: tuple[str, ...]) -> Study:
             "description": f"The node type {member.node_type}, profiled by the fleet.",
             "backend": member.backend,
             "probes": dict.fromkeys(probes),
-            "train": train,
+            "train": [template for template, _ in train],
         }
     )
 
 
-def _concerned(template: Mapping[str, object], probes: Sequence[str]) -> bool:
-    scenarios = Curve.model_validate({**template, "is_judged": False}).scenarios("emulated")
-    return any(PROBES[probe].concerns(scenario) for probe in probes for scenario in scenarios)
+def _concerning(template: Mapping[str, object], probes: Sequence[str]) -> frozenset[str]:
+    """Return those probes that have something to measure of a template."""
+    curve = Curve.model_validate({**template, "is_judged": False})
+    return frozenset(
+        probe
+        for probe in probes
+        if any(PROBES[probe].concerns(curve.scenario(n, "emulated")) for n in curve.workers)
+    )
 
 
 def _templates(member: Member) -> Iterator[dict[str, object]]:

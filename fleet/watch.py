@@ -2,17 +2,29 @@
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic
+from types import MappingProxyType
 
 import polars as pl
 
 from fleet.drift import Judgement, Thresholds
-from fleet.history import MetricFinding, confirmed, judge_readings, judged_probes, regimes
+from fleet.history import (
+    Change,
+    MetricFinding,
+    Regime,
+    confirmed,
+    judge_readings,
+    judged_probes,
+    regimes,
+    watch_samples,
+    watches,
+)
 from fleet.members import WATCH, now
 from fleet.readings import METRICS, readings
-from fleet.schedule import Visits, last_probe, period_start, probes, watches
+from fleet.schedule import Visits, last_probe, period_start
 from forecasting import sanity
 from profilers.clusters.fleet import RENTED
 from profilers.renting.cap import BudgetExceeded
@@ -20,108 +32,185 @@ from profilers.watch.probe import UNITS
 from studies import run_tables
 from studies.measurement import profile
 from studies.messages import Progress
-from warehouse.landing import SCHEMAS, land, landed_runs
-from warehouse.records import Run
+from studies.rounds import Round
+from warehouse.landing import SCHEMAS, land, landed_run
+from warehouse.records import ProbeFailed, Run
 from warehouse.warehouse import Warehouse
 
 JUDGE = "drift"
 """The probe of runs that hold judgements."""
 THRESHOLDS = Thresholds()
+_MOST_PROBES = 100
+"""Of a type, so many of the newest are compared with: what is older says little of today."""
+_AT_ONCE = 100
+"""Types that are judged at once: their probes have half a million windows."""
+_NO_RUNS: Mapping[str, Run] = MappingProxyType({})
 
 
-def watch(visits: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFrame:
-    """Probe a member, judge it by its history, and probe again at once if it seems to have changed.
+Measure = Callable[[Round, str, Path, Progress], Round]
+"""Runs what a round lacks of a probe, as `studies.measurement.profile`."""
+
+
+def watch(
+    members: Sequence[Visits],
+    warehouse: Warehouse,
+    progress: Progress,
+    measure: Measure | None = None,
+    clock: Callable[[], datetime] | None = None,
+) -> pl.DataFrame:
+    """Probe members, judge each by its history, and probe again those that seem to have changed.
 
     A probe that was landed and never judged, because its process died, is judged in place of a new
     one.
 
     Args:
-        visits: those that watch a member.
+        members: the visits that watch them, of members on one backend and host.
         warehouse: the history; it has what has landed afterwards.
         progress: told what runs.
+        measure: runs probes; None: really.
+        clock: tells when judgements are made, UTC; None: that of the wall.
 
     Returns:
         The rows of `raw.judgement` that have landed, without run_id.
 
     Raises:
-        ProbeFailed: a probe failed; its failed run has landed.
+        ProbeFailed: a probe failed; its failed run has landed. What others found has landed too.
     """
-    warehouse.load()
-    first = _unjudged(visits, warehouse) or _probed(visits, warehouse, progress)
-    findings = _judged(visits, first, warehouse)
-    second = None
-    if any(finding.alarm for finding in findings):
-        told = ", ".join(_in_words(finding) for finding in findings if finding.alarm)
-        progress.warn(f"{visits.member.node_type} seems to have changed: {told}; probing again")
-        fresh = watches(visits.member, landed_runs(warehouse.landing))
-        second = _probed(fresh, warehouse, progress)
-    same: tuple[str, ...] = ()
-    if second:
-        again = _judged(visits, second, warehouse, but=first)
-        same = confirmed(findings, again, THRESHOLDS)
-    rows = _rows(visits, findings, first, second, same)
-    _land(first, rows, _spreads(findings), warehouse)
-    warehouse.load()
-    if same:
-        progress.warn(
-            f"{visits.member.node_type} has changed: {', '.join(same)}; its profiles are stale"
-        )
-    return rows
+    measure, clock = measure or profile, clock or now
+    warehouse.load(recheck=False)
+    failures: list[ProbeFailed] = []
+
+    def probed(rounds: Mapping[str, Round]) -> dict[str, Round]:
+        done = {}
+        for name, round_ in rounds.items():
+            try:
+                done[name] = measure(round_, WATCH, warehouse.landing, progress)
+            except ProbeFailed as failure:
+                failures.append(failure)
+        if rounds:
+            warehouse.load(recheck=False)
+        return done
+
+    unjudged = _unjudged(members, warehouse)
+    by_name = {visits.member.node_type: visits for visits in members}
+    rounds = {name: visits.round_ for name, visits in by_name.items() if name not in unjudged}
+    done = probed(rounds)
+    first = unjudged | {name: _newest(round_) for name, round_ in done.items()}
+    findings = _judged(first, warehouse)
+    alarming = {
+        name: done[name] if name in done else by_name[name].round_
+        for name, found in findings.items()
+        if any(finding.alarm for finding in found)
+    }
+    for name in alarming:
+        told = ", ".join(_in_words(finding) for finding in findings[name] if finding.alarm)
+        progress.warn(f"{name} seems to have changed: {told}; probing again")
+    again = probed({name: _following(round_) for name, round_ in alarming.items()})
+    second = {name: _newest(round_) for name, round_ in again.items()}
+    found_again = _judged(second, warehouse, first)
+    rows = []
+    for name, found in findings.items():
+        if name in alarming and name not in second:
+            continue  # the second probe failed: the first is judged with another one
+        same = confirmed(found, found_again.get(name, ()), THRESHOLDS)
+        rows.append(_rows(name, found, first[name], second.get(name), same))
+        _land(first[name], rows[-1], _spreads(found), warehouse.landing, clock())
+        if same:
+            progress.warn(f"{name} has changed: {', '.join(same)}; its profiles are stale")
+    warehouse.load(recheck=False)
+    if failures:
+        raise failures[0]
+    return pl.concat(rows, how="vertical_relaxed")
 
 
-def _probed(visits: Visits, warehouse: Warehouse, progress: Progress) -> Run:
-    """Probe a member once, and load it."""
-    round_ = profile(visits.round_, WATCH, warehouse.landing, progress)
-    warehouse.load()
+def _newest(round_: Round) -> Run:
     return max(round_.runs_of(WATCH).values(), key=lambda run: run.started_at)
 
 
-def _unjudged(visits: Visits, warehouse: Warehouse) -> Run | None:
-    """Return the last probe if nothing has judged it, or been confirmed by it; None if it has."""
-    last = last_probe(visits.runs)
-    return last if last and last.run_id not in judged_probes(warehouse.home).known else None
+def _following(round_: Round) -> Round:
+    """Return the round itself if it lacks a probe, else the next one."""
+    return round_ if round_.missing else replace(round_, repeat=round_.repeat + 1, runs=())
+
+
+def _unjudged(members: Sequence[Visits], warehouse: Warehouse) -> dict[str, Run]:
+    """Return by node type the last probe that nothing has judged, or been confirmed by it."""
+    last = {
+        visits.member.node_type: run.run_id
+        for visits in members
+        if (run := last_probe(visits.runs)) is not None
+    }
+    judged = judged_probes(warehouse.home, list(last.values()))
+    return {
+        name: landed_run(warehouse.landing / run_id)
+        for name, run_id in last.items()
+        if run_id not in judged
+    }
 
 
 def _judged(
-    visits: Visits, fresh: Run, warehouse: Warehouse, but: Run | None = None
-) -> tuple[MetricFinding, ...]:
-    """Judge a probe by those before it, on links of the same speed; the probe `but` is left out."""
-    known = watches(visits.member, landed_runs(warehouse.landing)).runs
-    earlier = [
-        run
-        for run in probes(known)
-        if run.started_at < fresh.started_at
-        and run != but
-        and run.config.get("link_mbps") == fresh.config.get("link_mbps")
-    ]
-    past = judged_probes(warehouse.home)
-    going_on = regimes((run.run_id for run in earlier), past.changes, past.odd)
-    rows = readings(_windows([*earlier, fresh], warehouse))
-    return judge_readings(rows, going_on, fresh.run_id, THRESHOLDS)
+    fresh: Mapping[str, Run], warehouse: Warehouse, but: Mapping[str, Run] = _NO_RUNS
+) -> dict[str, tuple[MetricFinding, ...]]:
+    """Judge probes by those before them on links of the same speed, those in `but` left out.
+
+    Args:
+        fresh: a probe by node type.
+        warehouse: the history, which has them.
+        but: another one by node type.
+    """
+    findings: dict[str, tuple[MetricFinding, ...]] = {}
+    for start in range(0, len(fresh), _AT_ONCE):
+        names = list(fresh)[start : start + _AT_ONCE]
+        known = watches(warehouse.home, names, _MOST_PROBES)
+        going_on = {name: _regimes(known, fresh[name], but.get(name)) for name in names}
+        compared = {fresh[name].run_id: name for name in names} | {
+            run_id: name
+            for name in names
+            for regime in going_on[name][-2:]
+            for run_id in regime.probes
+        }
+        figures = readings(_windows(known.filter(pl.col("run_id").is_in([*compared])), warehouse))
+        type_of = pl.col("run_id").replace_strict(compared, return_dtype=pl.String)
+        by_type = figures.with_columns(node_type=type_of).partition_by("node_type", as_dict=True)
+        for name in names:
+            rows = by_type[name,]
+            findings[name] = judge_readings(rows, going_on[name], fresh[name].run_id, THRESHOLDS)
+    return findings
 
 
-def _windows(runs: Sequence[Run], warehouse: Warehouse) -> pl.DataFrame:
-    """Return the windows of probes, as `readings` takes them."""
-    samples = warehouse.visible("sample", [run.run_id for run in runs])
-    of = pl.DataFrame(
-        [(run.run_id, run.started_at, _boot(run), _machine(run)) for run in runs],
-        schema=["run_id", "started_at", "boot", "machine"],
-        orient="row",
+def _regimes(known: pl.DataFrame, fresh: Run, but: Run | None) -> tuple[Regime, ...]:
+    """Return the regimes that a probe is in, by those before it that are comparable."""
+    link = pl.lit(fresh.config.get("link_mbps"), pl.Float64)
+    earlier = known.filter(
+        pl.col("node_type") == fresh.study.removeprefix(f"{WATCH}."),
+        pl.col("backend") == fresh.backend,
+        pl.col("host_id") == fresh.host_id,
+        pl.col("link_mbps").eq_missing(link),
+        pl.col("started_at") < fresh.started_at,
+        pl.col("run_id") != ("" if but is None else but.run_id),
     )
-    return samples.join(of, on="run_id").drop_nulls(["window", "value"])
+    changed = earlier.filter(pl.col("metrics").is_not_null())
+    changes = {
+        run_id: Change(frozenset(metrics), ended)
+        for run_id, metrics, ended in changed.select("run_id", "metrics", "ended").iter_rows()
+    }
+    return regimes(earlier["run_id"], changes, set(earlier.filter("odd")["run_id"]))
 
 
-def _boot(run: Run) -> str:
-    return str(run.host.get("boot_id", ""))
+def _windows(probes: pl.DataFrame, warehouse: Warehouse) -> pl.DataFrame:
+    """Return the windows of probes, as `readings` takes them.
 
-
-def _machine(run: Run) -> str:
-    """Return which machine a run was on, in any text: rented ones end with their visit."""
-    return f"{_boot(run)} {run.run_id}" if run.backend in RENTED else run.host_id
+    Each rented machine ends with its visit, so it is told by the run.
+    """
+    rented = pl.col("backend").is_in(RENTED)
+    machine = pl.when(rented).then(pl.format("{} {}", "boot", "run_id")).otherwise("host_id")
+    of = probes.select("run_id", "started_at", "boot", machine=machine)
+    return watch_samples(warehouse.home, of["run_id"].to_list()).join(
+        of, on="run_id", maintain_order="left"
+    )
 
 
 def _rows(
-    visits: Visits,
+    node_type: str,
     findings: Sequence[MetricFinding],
     first: Run,
     second: Run | None,
@@ -129,7 +218,7 @@ def _rows(
 ) -> pl.DataFrame:
     told = [
         {
-            "node_type": visits.member.node_type,
+            "node_type": node_type,
             "metric": (judgement := finding.judgement).metric,
             "unit": UNITS[judgement.metric],
             "value": judgement.value,
@@ -159,9 +248,8 @@ def _spreads(findings: Sequence[MetricFinding]) -> dict[str, float]:
 
 
 def _land(
-    first: Run, rows: pl.DataFrame, spreads: Mapping[str, float], warehouse: Warehouse
+    first: Run, rows: pl.DataFrame, spreads: Mapping[str, float], landing: Path, at: datetime
 ) -> None:
-    at = now()
     run = first.model_copy(
         update={
             "run_id": f"{at:%Y%m%dT%H%M%S}-{JUDGE}-{uuid.uuid4().hex[:8]}",
@@ -177,7 +265,7 @@ def _land(
             "cost_usd": None,
         }
     )
-    land(warehouse.landing, run, None, {"judgement": rows})
+    land(landing, run, None, {"judgement": rows})
 
 
 def _worse_percent(judgement: Judgement) -> float | None:

@@ -76,8 +76,20 @@ _STALE_FITS = (
 
 def status(rows: pl.DataFrame) -> str:
     """Return the table of members, as `stepcast fleet status` prints it."""
+    if rows.is_empty():
+        return ""
     note = '<p class="soft">Minutes and dollars are those of this month.</p>'
-    return "" if rows.is_empty() else table(_STATUS, rows) + note
+    return f"{_first_rows(_STATUS, rows, 'node type')}{note}"
+
+
+def _first_rows(columns: Sequence[Column], rows: pl.DataFrame, what: str) -> str:
+    """Return a table of the first rows, and the others folded away."""
+    first, others = rows.head(MOST_ROWS), rows.slice(MOST_ROWS)
+    if others.is_empty():
+        return table(columns, first)
+    title = count(others.height, f"more {what}")
+    folded = f"<details><summary>{title}</summary>{table(columns, others)}</details>"
+    return f"{table(columns, first)}{folded}"
 
 
 def alarms(rows: pl.DataFrame) -> str:
@@ -122,7 +134,7 @@ def stale_section(fleet: FleetPage) -> str:
     return (
         "<p>Runs and fits from before a type changed. They stay on record as they were measured; "
         "profiling the type anew, and forecasting anew, replaces them.</p>"
-        f"{table(_STALE, fleet.stale)}"
+        f"{_first_rows(_STALE, fleet.stale, 'node type')}"
         f"{_folded(fleet.stale_runs, 'run', 'run_id', _STALE_RUNS)}"
         f"{_folded(fleet.stale_fits, 'fit', 'fit_id', _STALE_FITS)}"
     )
@@ -274,11 +286,21 @@ def render(fleet: FleetPage) -> str:
         f"{status(fleet.status)}\n<h2>How each type changed</h2>\n"
         "<p>By how much each watched figure was worse than expected, relative to the speed of the "
         f"host: above 0 is slower. The last {DAYS} days.</p>\n{_legend(fleet)}\n"
-        f"{grid([(name, _picture(name, fleet)) for name in fleet.names])}\n"
+        f"{grid([(name, _picture(name, fleet)) for name in fleet.names])}\n{_not_drawn(fleet)}\n"
         f'<h2>Alarms</h2>\n<div class="lines">{alarms(fleet.alarms)}</div>\n'
         f"<h2>What is stale</h2>\n{stale_section(fleet)}"
     )
     return page("the fleet", header, main)
+
+
+def _not_drawn(fleet: FleetPage) -> str:
+    """Return how many node types have no picture, and what shows one of them."""
+    if not fleet.not_drawn:
+        return ""
+    return (
+        f'<p class="soft">And {count(fleet.not_drawn, "more node type")}: '
+        "<code>stepcast query judgements --param node_type=TYPE</code></p>"
+    )
 
 
 def sentence(fleet: FleetPage) -> str:

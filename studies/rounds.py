@@ -5,7 +5,6 @@ stopped, and a complete one is measured anew, whole or in part, on re-created cl
 round.
 """
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -106,9 +105,14 @@ def _about(need: PlannedRun) -> tuple[str, Purpose, str | None]:
 
 
 def open_round(
-    study: Study, asking: SystemInputs, backend: Backend, host_id: str, runs: Iterable[Run]
+    study: Study,
+    asking: SystemInputs,
+    backend: Backend,
+    host_id: str,
+    runs: Iterable[Run],
+    first: int = 1,
 ) -> Round:
-    """Return the first round that is not complete, the next one if all are.
+    """Return the first round that is not complete, of those from `first` on.
 
     Raises:
         BadInput: nothing has landed of a study that this one learns from.
@@ -121,10 +125,13 @@ def open_round(
                 f"learns_from: no profile run of study {name} on {backend} is in this home; "
                 "`stepcast load FOLDER` brings kept runs, `stepcast run` measures"
             )
-    rounds = (
-        _round(study, asking, backend, host_id, repeat, runs) for repeat in itertools.count(1)
-    )
-    return next(round_ for round_ in rounds if round_.missing)
+    round_ = _round(study, asking, backend, host_id, first, runs)
+    while not round_.missing:
+        done = round_
+        round_ = _round(study, asking, backend, host_id, done.repeat + 1, runs)
+        if round_.study is done.study:
+            vars(round_)["needs"] = done.needs  # known: listing them takes longest
+    return round_
 
 
 def refresh_round(round_: Round, runs: Iterable[Run]) -> Round:

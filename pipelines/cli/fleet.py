@@ -91,15 +91,19 @@ def list_() -> None:
 
 
 @app.command()
-def status() -> None:
+def status(
+    is_all: Annotated[bool, typer.Option("--all", help="All members, however many.")] = False,
+) -> None:
     """Show each member on one line: profiles, drift, next turn, minutes and dollars of the month.
+
+    Of more than 20 members, those first that somebody should look at; the others are counted.
 
     Example: stepcast fleet status
     """
     if _has_members():
         from pipelines.cli import fleet_job
 
-        fleet_job.show_status()
+        fleet_job.show_status(is_all=is_all)
 
 
 @app.command()

@@ -29,6 +29,9 @@ from warehouse.home import CHECKOUT, home
 from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import Warehouse
 
+_MOST_SHOWN = 20
+"""Members in `stepcast fleet status`: so many fill a screen or two."""
+
 
 def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
     """Make a node type a member, and say what that takes in a month.
@@ -106,14 +109,22 @@ def show_members() -> None:
     print_table(pl.DataFrame(rows))
 
 
-def show_status() -> None:
-    """Print each member on one line."""
-    place = home()
-    items = agenda(place)
+def show_status(*, is_all: bool = False, at: datetime | None = None) -> None:
+    """Print members on one line each, as of a time (None: now), UTC.
+
+    Those that somebody should look at come first; the others are counted, unless `is_all`.
+    """
+    place, at = home(), at or now()
+    items = agenda(place, at)
     if not items:
         show_members()
         return
-    print_table(status(items, place, now()))
+    rows = status(items, place, at)
+    shown = rows if is_all else rows.head(_MOST_SHOWN)
+    print_table(shown)
+    if shown.height < rows.height:
+        more = rows.height - shown.height
+        print_text(f"and {more:,} more, which need less attention; --all lists them")
 
 
 def write_page() -> None:
@@ -155,13 +166,14 @@ def _run_due(place: Path, *, watch: bool) -> None:
         due = [one for one in due if (one.member.node_type, one.watches) not in made]
         if not due:
             break
-        made.add((due[0].member.node_type, due[0].watches))
-        try:
-            _visit(due[0], place)
-        except Exception as error:
-            # One that fails takes no other with it; all of them are told at the end.
-            failed.append(f"{due[0].member.node_type}: {explain(error)[1]}")
-            print_text(failed[-1], err=True)
+        for item in due:
+            made.add((item.member.node_type, item.watches))
+            try:
+                _visit(item, place)
+            except Exception as error:
+                # One that fails takes no other with it; all of them are told at the end.
+                failed.append(f"{item.member.node_type}: {explain(error)[1]}")
+                print_text(failed[-1], err=True)
     if not made:
         soonest = min((item.due.next for item in items), default=None)
         when = "the fleet has no members" if soonest is None else _until(soonest)

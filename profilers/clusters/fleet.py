@@ -4,6 +4,7 @@ docs/fleets.md and docs/ec2.md have examples.
 """
 
 import os
+import stat
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import (
     AfterValidator,
     Field,
     JsonValue,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
@@ -193,6 +195,7 @@ class Fleet(Record):
     node_types: dict[Name, FleetType] = Field(min_length=1)
     machines: tuple[Machine, ...] = ()
     ec2: Launch | None = None
+    _host_ids: dict[Backend, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _knows_what_is_tried(self) -> "Fleet":
@@ -209,6 +212,11 @@ class Fleet(Record):
 
     def host_id(self, backend: Backend) -> str:
         """Hash of what runs must have in common to be comparable: the machines, or the launch."""
+        if backend not in self._host_ids:
+            self._host_ids[backend] = self._hash(backend)
+        return self._host_ids[backend]
+
+    def _hash(self, backend: Backend) -> str:
         parts = self.machines if backend == "ssh" else (self.launch(),)
         kinds = [f"{name} {kind.canonical_json()}" for name, kind in self.node_types.items()]
         return content_hash(
@@ -239,13 +247,13 @@ def read_fleet() -> Fleet:
     Raises:
         BadInput: there is none, or it says what nobody understands.
     """
-    path = fleet_file()
-    if not path.is_file():
+    fleet = find_fleet()
+    if fleet is None:
         raise BadInput(
-            f"no fleet file {path}: it lists your machines, docs/fleets.md says how; "
+            f"no fleet file {fleet_file()}: it lists your machines, docs/fleets.md says how; "
             f"{VARIABLE} names another place"
         )
-    return _read(path.absolute(), path.stat().st_mtime_ns)
+    return fleet
 
 
 def has_fleet() -> bool:
@@ -253,6 +261,20 @@ def has_fleet() -> bool:
     return fleet_file().is_file()
 
 
+def find_fleet() -> Fleet | None:
+    """Return what the fleet file says; None: there is none.
+
+    Raises:
+        BadInput: it says what nobody understands.
+    """
+    path = os.path.abspath(os.environ.get(VARIABLE) or FILE)
+    try:  # thousands of times for a fleet: one look at the disk
+        state = os.stat(path)
+    except OSError:
+        return None
+    return _read(path, state.st_mtime_ns) if stat.S_ISREG(state.st_mode) else None
+
+
 @cache
-def _read(path: Path, modified_ns: int) -> Fleet:
-    return read_record(path, Fleet, "fleet file")
+def _read(path: str, modified_ns: int) -> Fleet:
+    return read_record(Path(path), Fleet, "fleet file")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from profilers.clusters.fleet import FleetType, has_fleet, read_fleet
+from profilers.clusters.fleet import FleetType, find_fleet
 from profilers.record_file import fault
 from profilers.steady import host
 from warehouse.documents import read_document
@@ -159,7 +159,8 @@ def _read(path: Path, modified_ns: int) -> dict[str, NodeType]:
 
 def fleet_types() -> dict[str, FleetType]:
     """All node types of the fleet file by name; none where there is no such file."""
-    return read_fleet().node_types if has_fleet() else {}
+    fleet = find_fleet()
+    return {} if fleet is None else fleet.node_types
 
 
 def node_group(role: Role, name: str, count: int) -> NodeGroup:
@@ -168,10 +169,11 @@ def node_group(role: Role, name: str, count: int) -> NodeGroup:
     Raises:
         BadInput: there is no such type.
     """
-    known, others = node_types(), fleet_types()
+    others = fleet_types()
     if name in others:
         fields = others[name].model_dump(exclude={"gpu", "gpus"})
         return NodeGroup(role=role, node_type=name, count=count, **fields)
+    known = node_types()
     if name not in known:
         near = nearest_names(name, [*known, *others])
         hint = f"did you mean {', '.join(near)}?" if near else "none here has a name like it;"

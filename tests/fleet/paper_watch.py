@@ -94,7 +94,7 @@ def night(
 ) -> list[dict[str, object]]:
     """Watch a member once; return the rows of its judgement."""
     found = watches(of, landed_runs(warehouse.landing))
-    return watch(found, warehouse, told or Progress()).to_dicts()
+    return watch([found], warehouse, told or Progress()).to_dicts()
 
 
 def alarms(rows: Iterable[Mapping[str, object]]) -> dict[str, object]:

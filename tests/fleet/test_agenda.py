@@ -99,11 +99,12 @@ def test_a_second_probe_that_fails_is_not_tried_again_before_the_next_night() ->
 def test_a_key_names_a_turn_until_something_lands() -> None:
     of = member(watched=False)
     (item,) = made(of)
-    assert item.key(NOW) == f"profile {NODE_TYPE} 2030-01-13T02:00 0"
+    assert item.key(NOW) == f"profile {NODE_TYPE} 2030-01-13T02:00 none"
     assert item.key(NOW + DAY) == item.key(NOW), "the same week"
     assert item.key(NOW + 7 * DAY) != item.key(NOW)
-    (later,) = made(of, runs=visited(of, SUNDAY, 1, "links", status="failed", error="no"))
-    assert later.key(NOW) == f"profile {NODE_TYPE} 2030-01-13T02:00 1"
+    (failed,) = visited(of, SUNDAY, 1, "links", status="failed", error="no")
+    (later,) = made(of, runs=[failed])
+    assert later.key(NOW) == f"profile {NODE_TYPE} 2030-01-13T02:00 {failed.run_id}"
 
 
 def test_a_home_without_members_or_history_has_an_agenda(home: Path) -> None:

@@ -14,7 +14,7 @@ from profilers.probe import ProbeResult, RunContext, Say
 from profilers.watch import probe
 from studies.measurement import profile
 from studies.messages import Progress
-from tests.fleet.made import member
+from tests.fleet.made import NOW, member
 from tests.profilers.clusters.machines import NODE_TYPE, machines
 from warehouse.warehouse import Warehouse
 
@@ -36,12 +36,12 @@ def test_machines_are_watched_and_profiled(
     with machines(tmp_path, 2) as fleet:
         monkeypatch.setenv(VARIABLE, str(fleet))
         of = member(NODE_TYPE, probes=("links",), workers=1, backend="ssh")
-        judged = watch(watches(of, []), warehouse, Progress())
+        judged = watch([watches(of, [])], warehouse, Progress())
         assert {probe.STEP_TIME, probe.MEMORY, probe.TO_SERVER} <= {*judged["metric"]}
         assert {*judged["outcome"]} == {"too_few"}
         profile(visits(of, []).round_, "links", warehouse.landing, Progress())
         warehouse.load()
-        known = runs(home)
+        known = runs(home, NOW)
         assert {run.backend for run in known} == {"ssh"}
         assert visits(of, known).last_ended is not None
         assert watches(of, known).last_ended is not None

@@ -102,6 +102,7 @@ PAGE = FleetPage(
     profiled=pl.DataFrame({"name": [TYPE], "profiled_at": [BEGAN], "runs": [2]}),
     stale=pl.DataFrame(STALE),
     stale_runs=pl.DataFrame(RUNS),
+    not_drawn=0,
     stale_fits=pl.DataFrame(FITS),
 )
 

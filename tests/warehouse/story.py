@@ -240,10 +240,12 @@ def _imported() -> dict[str, pl.DataFrame]:
 
 
 def _watch(make: "Maker") -> None:
-    """Two nights of a watch: one is quiet; in the other one steps take half as long again."""
+    """Two nights of a watch, of which one finds steps slower by a half, and a visit afterwards."""
     for minute in (20, 30, 31):
         watched = make.run(f"watch-{minute}", None, "profile", minute=minute, study=WATCHING)
         make.land(watched.model_copy(update={"probe": "watch"}), None)
+    visit = make.run("links-40", None, "profile", minute=40, study="fleet.emu.avx2.1c")
+    make.land(visit.model_copy(update={"probe": "links"}), None)
     for minute, step_s, confirmed_by in ((21, 0.2, None), (32, 0.3, "watch-31")):
         is_slow = confirmed_by is not None
         rows = {

@@ -1,5 +1,17 @@
--- Which runs has the fleet made, to profile its node types and to watch them?
-SELECT *
+-- Which runs profiled and watched the node types of the fleet in the last two visits of each kind, and since $since?
+-- Of a node type, or of all ($node_type NULL). Host and software are left out: they are most of what a run has.
+WITH newest AS (
+    SELECT study, backend, host_id, max(repeat) - 1 AS repeat
+    FROM raw.run
+    WHERE (starts_with(study, 'fleet.') OR starts_with(study, 'watch.')) AND probe != 'drift'
+        AND ($node_type::VARCHAR IS NULL OR study IN ('fleet.' || $node_type, 'watch.' || $node_type))
+    GROUP BY ALL
+)
+SELECT * REPLACE ('{}' AS host, '{}' AS software)
 FROM raw.run
-WHERE study LIKE 'fleet.%' OR study LIKE 'watch.%'
+WHERE rowid IN ( -- so that of older runs nothing else is read
+    SELECT run.rowid
+    FROM raw.run AS run JOIN newest USING (study, backend, host_id)
+    WHERE probe != 'drift' AND (run.repeat >= newest.repeat OR started_at >= $since::TIMESTAMPTZ)
+)
 ORDER BY started_at, run_id;
