@@ -247,6 +247,54 @@ def history(
 
 
 @bench.command()
+def fleet(
+    members: Annotated[int, typer.Option(min=1, max=60_000, help="Node types.")] = 100,
+    days: Annotated[int, typer.Option(min=1, help="From the first night to the last one.")] = 365,
+    replayed: Annotated[
+        int, typer.Option(min=1, help="Nights at either end that are replayed; others are copies.")
+    ] = 7,
+    as_json: AsJson = False,
+) -> None:
+    """Time a fleet that is watched each night and profiled each week of a simulated year.
+
+    Recorded probes are replayed: they land, are loaded, judged and published, and alarms are probed
+    a second time. Nights between the first and the last are copies in the warehouse; `--replayed`
+    of half the days or more replays all. The default takes a minute or two, and 1 GB of the
+    home, given back at the end.
+
+    Example: stepcast bench fleet --members 1000 --replayed 3 --json
+    """
+    from pipelines.cli.fleet_bench import measure
+
+    measured = measure(members, days, replayed, _progress)
+    _print(
+        measured,
+        as_json,
+        [f"{members:,} members, {measured.days} days", "first week", "last week"],
+        [
+            ("a night", f"{measured.first_night_s:.1f} s", f"{measured.last_night_s:.1f} s"),
+            (
+                "of that, to load and publish a run",
+                f"{measured.first_load_ms:.0f} ms",
+                f"{measured.last_load_ms:.0f} ms",
+            ),
+            ("memory", f"{measured.first_mb:.0f} MB", f"{measured.last_mb:.0f} MB"),
+            *((name, "", f"{time_s:.2f} s") for name, time_s in measured.pages_s.items()),
+            *(
+                (f"query {name}", "", f"{time_s:.2f} s")
+                for name, time_s in measured.queries_s.items()
+            ),
+        ],
+    )
+    if not as_json:
+        print_text(
+            f"{measured.nights} nights were replayed. {measured.runs:,} runs, "
+            f"{measured.megabytes:,.0f} MB; at most {measured.peak_mb:.0f} MB of memory. "
+            f"{measured.alarms} alarms; {measured.changed} members changed."
+        )
+
+
+@bench.command()
 def readers(
     ways: Annotated[
         list[str] | None, typer.Argument(help="Some of the ways; all without one.")

@@ -31,7 +31,7 @@ READS = (
 WRITES = (
     "run demo load push export seal reproduce reproduce-external profile recommend decisions serve",
     "train reap ui import bench:ingest bench:ceer bench:simulator bench:optimizer bench:predict",
-    "bench:predictddl bench:gpu bench:history bench:readers bench:sweep sweep",
+    "bench:predictddl bench:gpu bench:history bench:fleet bench:readers bench:sweep sweep",
     "fleet:add fleet:page fleet:pause fleet:resume fleet:remove fleet:run fleet:on fleet:off",
     "warehouse:backup warehouse:compact warehouse:migrate prices:collect node:join embedder:train",
 )

@@ -20,7 +20,7 @@ from benchmarks import (
     remote_readers,
     simulator,
 )
-from pipelines.cli import predict_bench, sweep_bench, tables
+from pipelines.cli import fleet_bench, predict_bench, sweep_bench, tables
 from scripts.reference_pages import commands
 from tests.pipelines.ran import Stepcast, stepcast
 from tests.small_history import PYTORCH
@@ -58,6 +58,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 """Commands that print a table of the small history, and what they are asked."""
 BENCHES = {
     "bench ceer": ceer,
+    "bench fleet": fleet_bench,
     "bench gpu": gpu,
     "bench history": large_history,
     "bench ingest": ingest,
@@ -198,6 +199,8 @@ def test_figures_of_programs_fit(
         figures["choices"] = ("4 emu.avx512.s15, 2 emu.sse41.s15",) * 4
     if program is large_history:
         figures["queries_s"] = {"operations_of_a_kind": 12_345.6, "drift": float("inf")}
+    if program is fleet_bench:
+        figures |= {key: {"confirmed_alarms": 12_345.6} for key in ("pages_s", "queries_s")}
     if program is remote_readers:
         seen = (123_456, 12.34, 123.45, 1234, 1234, 12.0, 123.4, 1234, 12.34, 123.45, 1234)
         way = remote_readers.WayFigures("quack-attached", *seen, {"loader": 12}, 12, 12, 12)

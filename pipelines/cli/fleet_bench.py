@@ -1,0 +1,415 @@
+"""A fleet that is watched and profiled again for a simulated year: recorded probes are replayed.
+
+Each night lands, loads, is judged and published as real nights are; machines alone are stood in
+for. Nights between the first and the last ones may be copies of the first, rows of the warehouse
+alone: replaying a year of a thousand members takes hours.
+"""
+
+import io
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from ipaddress import IPv4Address
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from fleet.members import WATCH, Member, write_members
+from fleet.page import read_fleet_page
+from fleet.schedule import agenda
+from fleet.watch import watch
+from pipelines.cli import fleet_job
+from profilers.clusters.fleet import VARIABLE
+from profilers.watch import probe as watching
+from reports import fleet_page
+from studies.messages import Progress
+from studies.rounds import Round, refresh_round
+from studies.run_settings import with_settings
+from warehouse import loader
+from warehouse.connection import connect
+from warehouse.durable_files import scratch
+from warehouse.history import PublishedHistory
+from warehouse.home import CHECKOUT, HISTORY, MAIN, home
+from warehouse.landing import land
+from warehouse.publication import publish
+from warehouse.records import Run, content_hash
+from warehouse.sets import Sets
+from warehouse.warehouse import Warehouse
+
+BEGAN = datetime(2030, 1, 6, 2, tzinfo=UTC)
+"""The first night: a Sunday, when weekly visits are due."""
+_DAY = timedelta(days=1)
+_PROFILES = "links"
+_WALK = 0.001
+"""Standard deviation by which a member's steps become slower or faster from night to night."""
+_SLOWER = 1.25
+"""How many times as long steps take on members that changed."""
+_CHANGED = 50
+"""One in so many members changes, three nights before the last one."""
+_QUERIES: Mapping[str, Sequence[str]] = {
+    "alarms": (),
+    "confirmed_alarms": (),
+    "fleet_runs": ("node_type",),
+    "judgements": ("node_type",),
+    "last_judgements": (),
+    "stale_fits": (),
+    "stale_runs": (),
+    "watches": (),
+}
+"""What is asked about a fleet, and what each is given: about all, where nothing is."""
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A run that was really measured, with its tables but for its own record."""
+
+    run: Run
+    tables: Mapping[str, pa.Table]
+
+
+def recorded() -> dict[str, list[RecordedRun]]:
+    """Return quiet probes of one start of a host, and profiles of links, by probe.
+
+    Raises:
+        BadInput: the checkout lacks its data.
+    """
+    found: dict[str, list[RecordedRun]] = {WATCH: [], _PROFILES: []}
+    for folder in ("drift", "reference"):
+        sets = Sets(CHECKOUT / "data" / folder)
+        for run in sets.runs():
+            if run.probe in found and run.status == "ok" and "injected" not in run.config:
+                tables = sets.tables(run.run_id)
+                kept = {
+                    name: table.drop_columns("run_id")
+                    for name, table in tables.items()
+                    if name not in ("run", "scenario")
+                }
+                found[run.probe].append(RecordedRun(run, kept))
+    last_boot = found[WATCH][-1].run.host["boot_id"]
+    found[WATCH] = [each for each in found[WATCH] if each.run.host["boot_id"] == last_boot]
+    return found
+
+
+@dataclass
+class Replay:
+    """Stands in for machines: lands a recorded run as what a member has just measured.
+
+    Attributes:
+        recorded: runs by probe.
+        names: of the members.
+        days: that are simulated.
+        now: the simulated moment, UTC; a second later for each run.
+    """
+
+    recorded: Mapping[str, Sequence[RecordedRun]]
+    names: Sequence[str]
+    days: int
+    now: datetime = BEGAN
+    _slowness: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Draw how slow each member is each night."""
+        last = self.days - 1
+        for number, name in enumerate(self.names):
+            random = np.random.default_rng([number, 1])
+            walk = random.normal(0, 0.1) + np.cumsum(random.normal(0, _WALK, self.days))
+            self._slowness[name] = np.exp(walk)
+            if number % _CHANGED == 0:
+                self._slowness[name][max(last - 3, 0) :] *= _SLOWER
+
+    def clock(self) -> datetime:
+        """Return the simulated moment."""
+        return self.now
+
+    def measure(self, round_: Round, probe: str, landing: Path, progress: Progress) -> Round:
+        """Land what a round lacks of a probe, as `studies.measurement.profile`."""
+        name = round_.study.name.partition(".")[2]
+        number, day = self.names.index(name), (self.now - BEGAN) // _DAY
+        landed = []
+        for need in round_.missing_of(probe, "profile"):
+            # The probe after a probe of the same night is the one that was measured after it.
+            start = int(np.random.default_rng([number, day, 2]).integers(1 << 16))
+            of = self.recorded[probe][(start + round_.repeat) % len(self.recorded[probe])]
+            self.now += timedelta(seconds=1)
+            identity = content_hash(f"{round_.study.name} {probe} {round_.repeat}")[:8]
+            run = of.run.model_copy(
+                update={
+                    "run_id": f"{self.now:%Y%m%dT%H%M%S}-{probe}-{identity}",
+                    "study": round_.study.name,
+                    "repeat": round_.repeat,
+                    "backend": round_.backend,
+                    "host_id": round_.host_id,
+                    "host": {**of.run.host, "boot_id": f"boot {number} {day // 60}"},
+                    "config": {
+                        **of.run.config,
+                        **need.subject.config,
+                        "link_mbps": need.subject.link_mbps,
+                    },
+                    "started_at": self.now,
+                    "ended_at": self.now + (of.run.ended_at - of.run.started_at),
+                }
+            )
+            told = with_settings(run, need.settings)
+            land(landing, told, None, self._as_slow(of.tables, self._slowness[name][day]))
+            landed.append(told)
+        return refresh_round(round_, [*round_.runs, *landed])
+
+    @staticmethod
+    def _as_slow(tables: Mapping[str, pa.Table], slowness: float) -> dict[str, Any]:
+        """Return tables whose steps took so many times as long."""
+        if "sample" not in tables:
+            return dict(tables)
+        is_step = pl.col("metric").is_in([watching.STEP_TIME, watching.STEP_CPU])
+        value = pl.when(is_step).then(pl.col("value") * slowness).otherwise("value")
+        sample = pl.DataFrame(tables["sample"]).with_columns(value=value)
+        return {**tables, "sample": sample}
+
+
+def declare(place: Path, names: Sequence[str]) -> None:
+    """Write the fleet file and the members of a home: machines of one's own, one of each type."""
+    types = "".join(f"  {name}: {{threads: 16}}\n" for name in names)
+    machines = "".join(
+        f"  - {{node_type: {name}, address: {IPv4Address('10.0.0.0') + number}}}\n"
+        for number, name in enumerate(names)
+    )
+    (place / "fleet.yaml").write_text(f"node_types:\n{types}machines:\n{machines}")
+    members = {
+        name: Member(
+            node_type=name, probes=(_PROFILES,), every="week", backend="ssh", added_at=BEGAN
+        )
+        for name in names
+    }
+    write_members(place, members)
+
+
+@contextmanager
+def living_in(place: Path) -> Iterator[None]:
+    """Make a folder the home of this process, and its fleet file that which counts."""
+    before = {name: os.environ.get(name) for name in ("STEPCAST_HOME", VARIABLE)}
+    os.environ |= {"STEPCAST_HOME": str(place), VARIABLE: str(place / "fleet.yaml")}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+class TimedWarehouse(Warehouse):
+    """A warehouse that knows how long its loads took, publication included."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        self.load_s, self.loaded = 0.0, 0
+
+    def load(self, *, verify: bool = False, recheck: bool = True) -> loader.LoadReport:
+        """Load as ever, and take the time."""
+        started_s = time.perf_counter()
+        report = super().load(verify=verify, recheck=recheck)
+        self.load_s += time.perf_counter() - started_s
+        self.loaded += len(report.loaded)
+        return report
+
+
+@dataclass(frozen=True)
+class Night:
+    """What one night took, seconds in all and of loading, and how many runs were loaded."""
+
+    seconds: float
+    load_s: float
+    runs: int
+
+
+def replay_night(place: Path, replay: Replay, day: int) -> Night:
+    """Do all that is due in one night: watches, then visits; a night begun before goes on."""
+    started_s, warehouse = time.perf_counter(), TimedWarehouse(place)
+    replay.now = max(replay.now, BEGAN + day * _DAY + timedelta(seconds=1))
+    warehouse.load(recheck=False)
+    due = [item.visits for item in agenda(place, replay.now) if item.watches and item.due.now]
+    if due:
+        watch(list(filter(None, due)), warehouse, Progress(), replay.measure, replay.clock)
+    for item in agenda(place, replay.now):
+        if item.due.now and not item.watches and item.visits is not None:
+            for probe in item.member.probes:
+                replay.measure(item.visits.round_, probe, warehouse.landing, Progress())
+    warehouse.load(recheck=False)
+    return Night(time.perf_counter() - started_s, warehouse.load_s, warehouse.loaded)
+
+
+def grow(place: Path, days: int, copies: int) -> None:
+    """Copy the first nights of a fleet so many times, each later than the one before."""
+    identity = (
+        "CASE WHEN {0} IS NULL THEN NULL ELSE strftime(strptime(substr({0}, 1, 15), "
+        "'%Y%m%dT%H%M%S') + to_days($shift), '%Y%m%dT%H%M%S') || substr({0}, 16) || '-' || $copy "
+        "END AS {0}"
+    )
+    shifted = {
+        "run": [
+            "repeat + $copy * $rounds AS repeat",
+            *(f"{name} + to_days($shift) AS {name}" for name in ("started_at", "ended_at")),
+        ],
+        "judgement": [identity.format("watched"), identity.format("confirmed_by")],
+    }
+    with connect(place / MAIN) as connection:
+        connection.execute("SET VARIABLE most = (SELECT max(repeat) FROM raw.run)")
+        for table in ("run", "sample", "link", "judgement", "loaded"):
+            schema = "meta" if table == "loaded" else "raw"
+            connection.execute(f"CREATE TEMP TABLE first_{table} AS FROM {schema}.{table}")
+        connection.begin()
+        for copy in range(1, copies + 1):
+            values = {"copy": copy, "shift": copy * days}
+            for table in ("run", "sample", "link", "judgement", "loaded"):
+                schema = "meta" if table == "loaded" else "raw"
+                columns = ", ".join([identity.format("run_id"), *shifted.get(table, [])])
+                columns = columns.replace("$rounds", "getvariable('most')")
+                needed = values if "$copy" in columns else {}
+                connection.execute(
+                    f"INSERT INTO {schema}.{table} BY NAME "
+                    f"SELECT * REPLACE ({columns}) FROM first_{table} ORDER BY run_id",
+                    needed,
+                )
+        connection.commit()
+        publish(connection, place / MAIN, place / HISTORY)
+
+
+@dataclass(frozen=True)
+class FleetReport:
+    """What a fleet takes; seconds unless a name says otherwise.
+
+    Attributes:
+        members, days, nights: members, days that are simulated, nights that were replayed.
+        runs, megabytes: of the history at the end.
+        alarms, changed: alarms there were, and members whose last confirmed change they tell.
+        first_night_s, last_night_s: of a night in the first and the last week, without machines.
+        first_load_ms, last_load_ms: of loading one run in such a week, publication included.
+        first_mb, last_mb, peak_mb: memory of this process after the first night, after the last
+            one, and at most.
+        pages_s: what shows the fleet.
+        queries_s: what is asked about it.
+    """
+
+    members: int
+    days: int
+    nights: int
+    runs: int
+    megabytes: float
+    alarms: int
+    changed: int
+    first_night_s: float
+    last_night_s: float
+    first_load_ms: float
+    last_load_ms: float
+    first_mb: float
+    last_mb: float
+    peak_mb: float
+    pages_s: dict[str, float]
+    queries_s: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures by name."""
+        return asdict(self)
+
+
+def measure(members: int, days: int, replayed: int, progress: Callable[[str], None]) -> FleetReport:
+    """Measure a fleet in a scratch home within this one, given back at the end.
+
+    Args:
+        members: node types.
+        days: from the first night to the last one.
+        replayed: nights at either end that are replayed; those between are copies of the first.
+        progress: told which night it is.
+    """
+    home().mkdir(parents=True, exist_ok=True)
+    with scratch(home()) as place, living_in(place):
+        place.mkdir()
+        return measure_in(place, members, days, replayed, progress)
+
+
+def measure_in(
+    place: Path, members: int, days: int, replayed: int, progress: Callable[[str], None]
+) -> FleetReport:
+    """Measure a fleet in an empty home, which is that of this process."""
+    names = [f"lab.{number:04}" for number in range(members)]
+    declare(place, names)
+    copies = max((days - 2 * replayed) // replayed, 0)
+    days = days if not copies else (copies + 2) * replayed
+    replay = Replay(recorded(), names, days)
+    nights, first_mb = [], 0.0
+    for day in range(days):
+        if copies and day == replayed:
+            progress(f"nights {day + 1} to {day + copies * replayed}: copies of the first")
+            grow(place, replayed, copies)
+        if copies and replayed <= day < days - replayed:
+            continue
+        nights.append(replay_night(place, replay, day))
+        first_mb = first_mb or _memory_mb("VmRSS")
+        progress(f"night {day + 1} of {days}: {nights[-1].seconds:.1f} s")
+    last_mb = _memory_mb("VmRSS")
+    first, last = nights[:7], nights[-7:]
+    with connect(place / HISTORY, read_only=True) as connection:
+        (runs, alarms, changed) = connection.execute(
+            "SELECT (SELECT count(*) FROM raw.run), count(DISTINCT watched), "
+            "count(DISTINCT node_type) FILTER (confirmed) FROM raw.judgement WHERE alarm"
+        ).fetchone() or (0, 0, 0)
+    return FleetReport(
+        members=members,
+        days=days,
+        nights=len(nights),
+        runs=runs,
+        megabytes=(place / HISTORY).stat().st_size / 1e6,
+        alarms=alarms,
+        changed=changed,
+        first_night_s=fmean(night.seconds for night in first),
+        last_night_s=fmean(night.seconds for night in last),
+        first_load_ms=_load_ms(first),
+        last_load_ms=_load_ms(last),
+        first_mb=first_mb,
+        last_mb=last_mb,
+        pages_s=_pages_s(place, replay.now),
+        queries_s=_queries_s(place, names[0]),
+        peak_mb=_memory_mb("VmHWM"),
+    )
+
+
+def _load_ms(nights: Sequence[Night]) -> float:
+    return 1000 * sum(night.load_s for night in nights) / sum(night.runs for night in nights)
+
+
+def _pages_s(place: Path, at: datetime) -> dict[str, float]:
+    page = place / fleet_page.FILE
+    with redirect_stdout(io.StringIO()):
+        return {
+            "fleet list": _seconds(fleet_job.show_members),
+            "fleet status": _seconds(lambda: fleet_job.show_status(at=at)),
+            "fleet page": _seconds(lambda: fleet_page.write(read_fleet_page(place, at), page)),
+        }
+
+
+def _queries_s(place: Path, node_type: str) -> dict[str, float]:
+    warehouse = PublishedHistory(place)
+    return {
+        name: _seconds(partial(warehouse.query, name, **dict.fromkeys(given, node_type)))
+        for name, given in _QUERIES.items()
+    }
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started_s = time.perf_counter()
+    work()
+    return time.perf_counter() - started_s
+
+
+def _memory_mb(what: str) -> float:
+    """Return resident memory of this process: what it has now (VmRSS), or had at most (VmHWM)."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition(f"{what}:")[2].split()[0]) / 1000
