@@ -43,7 +43,7 @@ def profile(
         StepcastError: as `may_take`, which is asked before each start of programs.
     """
     landed = _run(round_, probe, "profile", landing, progress, may_take)
-    return refresh_round(round_, [*round_.runs, *landed])
+    return _with(round_, landed)
 
 
 def measure(
@@ -66,7 +66,12 @@ def measure(
     landed = [
         run for probe in probes for run in _run(round_, probe, "measurement", landing, progress)
     ]
-    return refresh_round(round_, [*round_.runs, *landed])
+    return _with(round_, landed)
+
+
+def _with(round_: Round, landed: Sequence[Run]) -> Round:
+    """Return the round with what has landed, in the order of the landing folder."""
+    return refresh_round(round_, sorted([*round_.runs, *landed], key=lambda run: run.run_id))
 
 
 def _run(
