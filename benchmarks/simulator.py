@@ -1,4 +1,4 @@
-"""How fast asynchronous SGD is simulated, beside the same model in SimPy.
+"""How fast asynchronous SGD is simulated, beside the same model in SimPy and a bare heap.
 
 Every part runs in a process of its own, on one core. An event is one completed chunk; compiling,
 which happens once per machine, is not timed.
@@ -6,15 +6,21 @@ which happens once per machine, is not timed.
 
 import random
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
 
 from benchmarks.child import best_of, run, seconds
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
+from models.async_sgd.kernel import heaps
+from models.async_sgd.kernel.state import Floats, NextEventFields, Records
 from models.async_sgd.simulator import contract, simulate
 from models.async_sgd.workers import SimulationOptions
 
 THREADS = 4
 LAYERS = 95
+_DRAWN = 4096
+"""How many times are drawn for the events of a bare heap, over and over."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,9 @@ class SimulatorReport:
     """Figures of one benchmark.
 
     `inception_w2_10_s` is for W = 2 to 10, one after the other, of merged chains; `peak_mb` is the
-    memory of a process that simulates a thousand workers.
+    memory of a process that simulates a thousand workers. `heap_` are of a loop that only takes the
+    first event from a heap and puts a later one into it: of 16, 256 and 4,096 events, and of
+    `pending` ones, the median when an event of the job happens.
     """
 
     events_per_s: float
@@ -30,6 +38,12 @@ class SimulatorReport:
     ratio_to_simpy: float
     inception_w2_10_s: float
     peak_mb: float
+    pending: float
+    heap_events_per_s: float
+    heap_16_events_per_s: float
+    heap_256_events_per_s: float
+    heap_4096_events_per_s: float
+    ratio_to_heap: float
 
     def to_dict(self) -> dict[str, float]:
         """Return the figures by key."""
@@ -47,6 +61,7 @@ class Size:
     workers: int = 10
     many_workers: int = 1000
     many_workers_steps: int = 4
+    heap_events: int = 3_000_000
 
 
 def measure(
@@ -63,12 +78,25 @@ def measure(
     all_sizes = run(merged, size.layers, size.workers, size.steps)
     progress(f"{size.many_workers} workers")
     many = run(many_workers, size.layers, size.many_workers, size.many_workers_steps)
+    pending = median_pending(size.layers, size.workers)
+    progress(f"heaps of 16 to 4,096 events, and of {pending}")
+    heaps_per_s = [
+        size.heap_events / run(bare_heap, count, size.heap_events).seconds
+        for count in (pending, 16, 256, 4096)
+    ]
+    events_per_s = events * size.compiled_steps / fast.seconds
     return SimulatorReport(
-        events_per_s=events * size.compiled_steps / fast.seconds,
+        events_per_s=events_per_s,
         simpy_events_per_s=events * size.python_steps / peer.seconds,
         ratio_to_simpy=peer.seconds / fast.seconds * size.compiled_steps / size.python_steps,
         inception_w2_10_s=all_sizes.seconds,
         peak_mb=many.peak_mb,
+        pending=pending,
+        heap_events_per_s=heaps_per_s[0],
+        heap_16_events_per_s=heaps_per_s[1],
+        heap_256_events_per_s=heaps_per_s[2],
+        heap_4096_events_per_s=heaps_per_s[3],
+        ratio_to_heap=events_per_s / heaps_per_s[0],
     )
 
 
@@ -120,6 +148,43 @@ def many_workers(layers: int, workers: int, steps: int) -> float:
     """Return the seconds of the compiled simulator; called in a child for its memory."""
     graph, profiled = inception(layers)
     return seconds(lambda: simulate(graph, profiled, options(workers, steps)))
+
+
+def median_pending(layers: int, workers: int) -> int:
+    """Return how many chunks are under way when one ends: a heap of all events has as many."""
+    graph, profiled = inception(layers)
+    chosen = replace(options(workers, 20), record=True)
+    intervals = simulate(graph, profiled, chosen).intervals
+    starts_s, ends_s = (
+        np.sort([getattr(interval, name) for interval in intervals])
+        for name in ("start_s", "end_s")
+    )
+    begun = np.searchsorted(starts_s, ends_s, "left")
+    return int(np.median(begun - np.arange(len(ends_s))))
+
+
+def bare_heap(pending: int, events: int) -> float:
+    """Return the seconds of a loop over a heap alone, the best of three; called in a child."""
+    heap = NextEventFields.zeros(pending)
+    ahead_s = np.random.default_rng(1).exponential(1.0, _DRAWN)
+    _fill(heap, ahead_s)
+    _replace_first(heap, ahead_s, 1)
+    return best_of(3, lambda: _replace_first(heap, ahead_s, events))
+
+
+@heaps.compiled
+def _fill(heap: Records[NextEventFields], ahead_s: Floats) -> None:
+    for event in range(len(heap)):
+        heaps.push(heap, 0, event, ahead_s[event % _DRAWN], event)
+
+
+@heaps.compiled
+def _replace_first(heap: Records[NextEventFields], ahead_s: Floats, events: int) -> None:
+    count = len(heap)
+    for event in range(events):
+        now_s, code = heaps.time_of(heap[0].time_bits), heap[0].code
+        heaps.pop(heap, 0, count)
+        heaps.push(heap, 0, count - 1, now_s + ahead_s[event % _DRAWN], code)
 
 
 # A made-up job of Inception-v3's size: what is simulated.

@@ -120,7 +120,7 @@ def ceer(
 def simulator(
     as_json: AsJson = False,
 ) -> None:
-    """Time the simulator of asynchronous SGD beside the same model in SimPy.
+    """Time the simulator of asynchronous SGD beside the same model in SimPy and a bare heap.
 
     The job has Inception-v3's size. Takes less than a minute, more where it has to be compiled.
 
@@ -137,6 +137,14 @@ def simulator(
             ("compiled", f"{measured.events_per_s:,.0f} events/s"),
             ("SimPy", f"{measured.simpy_events_per_s:,.0f} events/s"),
             ("compiled, compared with SimPy", f"{measured.ratio_to_simpy:,.0f} x"),
+            ("a heap of 16 alone", f"{measured.heap_16_events_per_s:,.0f} events/s"),
+            ("a heap of 256 alone", f"{measured.heap_256_events_per_s:,.0f} events/s"),
+            ("a heap of 4,096 alone", f"{measured.heap_4096_events_per_s:,.0f} events/s"),
+            (
+                f"a heap of {measured.pending:.0f} alone, as many as are pending",
+                f"{measured.heap_events_per_s:,.0f} events/s",
+            ),
+            ("compiled, compared with that heap", f"{measured.ratio_to_heap:.2f} x"),
             ("2 to 10 workers, 1,000 steps each", f"{measured.inception_w2_10_s:.1f} s"),
             ("peak memory, 1,000 workers", f"{measured.peak_mb:.0f} MB"),
         ],

@@ -21,6 +21,7 @@ SMALL = simulator.Size(
     workers=3,
     many_workers=20,
     many_workers_steps=1,
+    heap_events=1000,
 )
 
 
@@ -29,7 +30,8 @@ def test_every_figure_is_measured() -> None:
     found = simulator.measure(SMALL, said.append)
     assert all(figure > 0 for figure in found.to_dict().values())
     assert found.ratio_to_simpy == pytest.approx(found.events_per_s / found.simpy_events_per_s)
-    assert len(said) == 4
+    assert found.ratio_to_heap == pytest.approx(found.events_per_s / found.heap_events_per_s)
+    assert len(said) == 5
     assert said[0].startswith(f"{len(inception(4)[0].names)} operations a step, 3 workers")
 
 

@@ -3,7 +3,7 @@
 The arithmetic is that of the oracle in tests/models/async_sgd, operation by operation.
 """
 
-from models.async_sgd.kernel.heaps import comes_first, inlined, pop, push
+from models.async_sgd.kernel.heaps import comes_first, inlined, pop, push, time_of
 from models.async_sgd.kernel.state import (
     UNSHARED,
     LaneFields,
@@ -291,7 +291,7 @@ def start_flow(
 @inlined
 def finish_flow(state: SimulationState, row: RowFields, now_s: float, weight: float) -> None:
     """Remove the flow that ends first, at the time it does."""
-    end = state.heap[row.flows_at].time_s
+    end = time_of(state.heap[row.flows_at].time_bits)
     pop(state.heap, row.flows_at, row.flows)
     row.flows -= 1
     row.virtual = end if row.flows else 0.0
@@ -308,5 +308,5 @@ def next_end_s(state: SimulationState, row: RowFields) -> float:
     if not row.flows:
         return float("inf")
     row.speed = min(row.capacity / row.weights, row.cap)
-    left = max(0.0, state.heap[row.flows_at].time_s - row.virtual)
+    left = max(0.0, time_of(state.heap[row.flows_at].time_bits) - row.virtual)
     return row.as_of_s + float(left / row.speed)

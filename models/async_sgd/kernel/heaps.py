@@ -1,14 +1,17 @@
 """Binary heaps of (time, code) in slices of an array: `base` is where one starts, `count` its size.
 
-Whoever owns a heap keeps its count.
+Whoever owns a heap keeps its count. Times are kept as their bits: see `NextEventFields`.
 """
 
 import hashlib
+import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import llvmlite.binding
 import numba
+import numpy as np
 
 from models.async_sgd.kernel.state import NextEventFields, Records, SimulationState
 
@@ -19,6 +22,7 @@ from models.async_sgd.kernel.state import NextEventFields, Records, SimulationSt
 
 
 F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T", int, float)
 
 _HERE = Path(__file__).parent
 _numba: Any = numba
@@ -30,6 +34,9 @@ def _digest() -> str:
     return hashlib.sha256(sources).hexdigest()[:16]
 
 
+if platform.machine() == "x86_64":
+    # Which of two events comes first is anybody's guess: LLVM has to choose without a branch.
+    llvmlite.binding.set_option("", "-x86-cmov-converter=false")
 _numba.config.CACHE_DIR = str(_HERE / "__pycache__" / _digest())
 
 
@@ -52,15 +59,27 @@ def inlined(function: F) -> F:
 
 
 @inlined
-def comes_first(time: float, code: int, other_time: float, other_code: int) -> bool:
+def comes_first(time: T, code: int, other_time: T, other_code: int) -> bool:
     """Compare by time, then code; without branches, which could not be predicted."""
     return (time < other_time) | ((time == other_time) & (code < other_code))
 
 
 @inlined
+def bits_of(time: float) -> int:
+    """Return the bits of a time as a whole number."""
+    return int(np.float64(time).view(np.int64))
+
+
+@inlined
+def time_of(bits: int) -> float:
+    """Return the time that has these bits."""
+    return float(np.int64(bits).view(np.float64))
+
+
+@inlined
 def push(heap: Records[NextEventFields], base: int, count: int, time: float, code: int) -> None:
     """Add (time, code) to a heap of `count` pairs."""
-    rise(heap, base, count, time, code)
+    rise(heap, base, count, bits_of(time), code)
 
 
 @inlined
@@ -74,50 +93,50 @@ def pop(heap: Records[NextEventFields], base: int, count: int) -> None:
     while right < last:
         left = heap[base + right - 1]
         other = heap[base + right]
-        right -= comes_first(left.time_s, left.code, other.time_s, other.code)
+        right -= comes_first(left.time_bits, left.code, other.time_bits, other.code)
         fill(heap, base + hole, base + right)
         hole = right
         right = 2 * hole + 2
     if right == last:
         fill(heap, base + hole, base + right - 1)
         hole = right - 1
-    rise(heap, base, hole, heap[base + last].time_s, heap[base + last].code)
+    rise(heap, base, hole, heap[base + last].time_bits, heap[base + last].code)
 
 
 @inlined
 def fill(heap: Records[NextEventFields], hole: int, place: int) -> None:
     """Copy a pair to another place."""
     filled, one = heap[hole], heap[place]
-    filled.time_s, filled.code = one.time_s, one.code
+    filled.time_bits, filled.code = one.time_bits, one.code
 
 
 @inlined
-def rise(heap: Records[NextEventFields], base: int, hole: int, time: float, code: int) -> None:
-    """Put (time, code) into a hole, or above it."""
+def rise(heap: Records[NextEventFields], base: int, hole: int, time_bits: int, code: int) -> None:
+    """Put a pair into a hole, or above it."""
     while hole > 0:
         parent = (hole - 1) >> 1
         above = heap[base + parent]
-        if comes_first(above.time_s, above.code, time, code):
+        if comes_first(above.time_bits, above.code, time_bits, code):
             break
         fill(heap, base + hole, base + parent)
         hole = parent
     one = heap[base + hole]
-    one.time_s, one.code = time, code
+    one.time_bits, one.code = time_bits, code
 
 
 # The first of the next events of all workers and shared resources: a tournament between leaves.
 
 
 @inlined
-def set_next(state: SimulationState, leaf: int, time_s: float, code: int) -> None:
-    """Let a leaf's next event be at `time_s`, infinity if it has none: O(log leaves)."""
+def set_next(state: SimulationState, leaf: int, time_bits: int, code: int) -> None:
+    """Let a leaf's next event be at a time, infinity if it has none: O(log leaves)."""
     place = (len(state.tournament) >> 1) + leaf
     mine = state.tournament[place]
-    mine.time_s, mine.code = time_s, code
+    mine.time_bits, mine.code = time_bits, code
     while place > 1:
         other = state.tournament[place ^ 1]
-        if comes_first(other.time_s, other.code, time_s, code):
-            time_s, code = other.time_s, other.code
+        if comes_first(other.time_bits, other.code, time_bits, code):
+            time_bits, code = other.time_bits, other.code
         place >>= 1
         winner = state.tournament[place]
-        winner.time_s, winner.code = time_s, code
+        winner.time_bits, winner.code = time_bits, code

@@ -243,7 +243,7 @@ def _state(
     workers = _workers(groups, parts, heap)
     count, operations = len(workers), int(workers["operations"].sum())
     tournament = NextEventFields.zeros(2 << max(len(records) - 1, 1).bit_length())
-    tournament["time_s"] = np.inf
+    tournament["time_bits"] = np.float64(np.inf).view(np.int64)
     kept = _chunks(groups, job) if job.record else 0
     predecessors = [part.operations["predecessors"] for part in parts]
     return SimulationState(

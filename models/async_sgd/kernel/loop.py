@@ -12,7 +12,15 @@ from models.async_sgd.kernel.dispatch import (
     start_ready,
 )
 from models.async_sgd.kernel.fabric import finish_flow, finish_sending, next_end_s, next_sent_s
-from models.async_sgd.kernel.heaps import comes_first, compiled, inlined, pop, set_next
+from models.async_sgd.kernel.heaps import (
+    bits_of,
+    comes_first,
+    compiled,
+    inlined,
+    pop,
+    set_next,
+    time_of,
+)
 from models.async_sgd.kernel.state import (
     NEXT_STEP,
     NUMBERS_MASK,
@@ -36,7 +44,7 @@ def generate_trace(job: SimulationJob, state: SimulationState) -> None:
         schedule_worker(state, worker)
     while True:
         first = state.tournament[1]
-        now_s, code = first.time_s, first.code
+        now_s, code = time_of(first.time_bits), first.code
         if now_s == float("inf"):
             return
         worker, operation = code >> WORKER_AT, code & OPERATION_MASK
@@ -103,9 +111,17 @@ def end_chunk(
     """
     worker = state.workers[index]
     if station == RELEASE:
-        schedule_release(job, state, index)
-        start_ready(job, state, index, operation, now_s)
-        return dispatch(job, state, index, int(job.operations[operation].station), now_s, 0)
+        while True:
+            schedule_release(job, state, index)
+            start_ready(job, state, index, operation, now_s)
+            at = int(job.operations[operation].station)
+            finished = dispatch(job, state, index, at, now_s, 0)
+            lane = state.lanes[worker.lanes_at + at]
+            is_delay = not finished and lane.row == UNSHARED and not lane.is_limited
+            # Nothing comes between a delay and a release at the same time.
+            if worker.awaited_s != now_s or not is_delay:
+                return finished
+            operation = worker.awaited & OPERATION_MASK
     lane = state.lanes[worker.lanes_at + station]
     if lane.row == UNSHARED:
         pop(state.heap, worker.timed_at, worker.timed)
@@ -145,14 +161,15 @@ def end_step(job: SimulationJob, state: SimulationState, index: int, now_s: floa
 def schedule_worker(state: SimulationState, index: int) -> None:
     """Find what happens to a worker next, beside what its links do."""
     worker, cores = state.workers[index], state.rows[index]
-    time_s, code = next_end_s(state, cores), state.heap[cores.flows_at].code
+    time_bits, code = bits_of(next_end_s(state, cores)), state.heap[cores.flows_at].code
     if worker.timed:
         timed = state.heap[worker.timed_at]
-        if comes_first(timed.time_s, timed.code, time_s, code):
-            time_s, code = timed.time_s, timed.code
-    if comes_first(worker.awaited_s, worker.awaited, time_s, code):
-        time_s, code = worker.awaited_s, worker.awaited
-    set_next(state, index, time_s, code)
+        if comes_first(timed.time_bits, timed.code, time_bits, code):
+            time_bits, code = timed.time_bits, timed.code
+    awaited_bits = bits_of(worker.awaited_s)
+    if comes_first(awaited_bits, worker.awaited, time_bits, code):
+        time_bits, code = awaited_bits, worker.awaited
+    set_next(state, index, time_bits, code)
 
 
 @inlined
@@ -161,6 +178,7 @@ def schedule_row(job: SimulationJob, state: SimulationState, index: int) -> None
     row = state.rows[index]
     if row.joint:
         end_s = next_sent_s(job, state, row)
-        set_next(state, index, end_s, state.connections[row.first].code)
+        set_next(state, index, bits_of(end_s), state.connections[row.first].code)
     else:
-        set_next(state, index, next_end_s(state, row), state.heap[row.flows_at].code)
+        end_s = next_end_s(state, row)
+        set_next(state, index, bits_of(end_s), state.heap[row.flows_at].code)

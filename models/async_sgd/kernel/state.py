@@ -156,9 +156,13 @@ class ConnectionFields(Fields):
 
 
 class NextEventFields(Fields):
-    """What happens when: in seconds or, for flows of a row, in its virtual time."""
+    """What happens when: in seconds or, for flows of a row, in its virtual time.
 
-    time_s: float
+    Times are 0 or more, so their bits compare as they do, and processors compare and choose whole
+    numbers sooner than floats. Each level of a heap waits for that.
+    """
+
+    time_bits: int
     code: int
 
 
