@@ -2,3 +2,5 @@
 
 What is measured of a type is a study that only profiles (`fleet.studies`); its rounds are visits.
 """
+
+NO_MEMBERS = "the fleet has no members: `stepcast fleet add` adds one"

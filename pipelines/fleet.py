@@ -22,6 +22,7 @@ from dagster import (
 
 from assets.fleet import AFTER, JOBS, MEASURES, PROFILES, TYPES, WATCHES, key
 from assets.resources import UNFINISHED
+from fleet import NO_MEMBERS
 from fleet.members import Member, now, read_members
 from fleet.schedule import AgendaItem, agenda
 from profilers.steady import hostlock
@@ -107,6 +108,6 @@ def _changes(instance: DagsterInstance, members: Mapping[str, Member]) -> Change
 
 def _nothing(items: Sequence[AgendaItem]) -> str:
     if not items:
-        return "the fleet has no members: `stepcast fleet add` adds one"
+        return NO_MEMBERS
     soonest = min(items, key=lambda item: item.due.next)
     return f"nothing is due before {soonest.due.next:%Y-%m-%d %H:%M} UTC"

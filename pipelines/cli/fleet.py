@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from fleet import NO_MEMBERS
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.money import Yes
 from pipelines.cli.tables import print_text
@@ -16,7 +17,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-NO_MEMBERS = "the fleet has no members: `stepcast fleet add` adds one"
 NodeType = Annotated[str, typer.Argument(help="A node type: `stepcast node-types` lists them.")]
 
 

@@ -11,13 +11,12 @@ import polars as pl
 import typer
 from pydantic import ValidationError
 
-from fleet import members
+from fleet import NO_MEMBERS, members
 from fleet.members import Member, member_of, now, read_members
 from fleet.page import status
 from fleet.schedule import AgendaItem, Visits, agenda, visits, watches
 from forecasting.study_checks import check_study, chosen_backend
 from pipelines.cli.errors import explain
-from pipelines.cli.fleet import NO_MEMBERS
 from pipelines.cli.money import check_cap, confirm_spending
 from pipelines.cli.tables import format_duration, print_table, print_text
 from profilers.clusters.node_types import node_group

@@ -3,17 +3,15 @@
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter
 
-from warehouse.durable_files import Appender, read_whole_records, remove, sync, temporary
-from warehouse.records import Record
+from warehouse.durable_files import Appender, remove, sync, temporary
 
 _NAME = re.compile(r"checkpoint-\d{10}\.pt")
 
@@ -72,17 +70,6 @@ def _step(checkpoint: Path) -> int:
 SampleWriter = Callable[[int, Sequence[int]], None]
 """Writes down the indices that were taken for an iteration (counted from 0)."""
 _PLACE_NAME = re.compile(r"samples-\d{6,9}-\d{6,9}\.jsonl")
-_BEGIN = re.compile(r"\[\d+, \[")
-_LINE = TypeAdapter(tuple[int, tuple[int, ...]])
-
-
-class SampleRecord(Record):
-    """The samples that a rank took for one iteration (counted from 0) of one incarnation."""
-
-    incarnation: int
-    rank: int
-    step: int
-    indices: tuple[int, ...]
 
 
 def draw_samples(samples: int, seed: int, start: int, count: int) -> list[int]:
@@ -119,34 +106,6 @@ def open_sample_log(folder: Path, incarnation: int, rank: int) -> Iterator[Sampl
 def is_log(name: str) -> bool:
     """Return whether a file of this name, which a node may have told, is the log of a rank."""
     return _PLACE_NAME.fullmatch(name) is not None
-
-
-def read_sample_logs(folder: Path) -> list[SampleRecord]:
-    """Return what all ranks took, but for lines that are not whole."""
-    rows: list[SampleRecord] = []
-    for path in sorted(one for one in folder.iterdir() if is_log(one.name)):
-        _, incarnation, rank = path.stem.split("-")
-        rows += [
-            SampleRecord(incarnation=int(incarnation), rank=int(rank), step=step, indices=indices)
-            for step, indices in read_whole_records(path, _BEGIN, _LINE.validate_python)
-        ]
-    return rows
-
-
-def consumed_samples(rows: Iterable[SampleRecord]) -> dict[int, list[int]]:
-    """Return the samples of each iteration that the parameters have seen, in the ranks' order.
-
-    What an incarnation took after the checkpoint that the next one went on from is not among them.
-    """
-    rows = list(rows)
-    first: dict[int, int] = {}
-    for row in rows:
-        first[row.incarnation] = min(first.get(row.incarnation, row.step), row.step)
-    steps: dict[int, list[int]] = {}
-    for row in sorted(rows, key=lambda row: (row.step, row.incarnation, row.rank)):
-        if all(row.step < start for one, start in first.items() if one > row.incarnation):
-            steps.setdefault(row.step, []).extend(row.indices)
-    return steps
 
 
 @lru_cache(maxsize=2)

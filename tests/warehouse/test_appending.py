@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.runtime import checkpoints, job_store
-from pipelines.runtime.checkpoints import SampleRecord
+from pipelines.runtime import job_store
 from pipelines.runtime.job_store import EventLogEntry
+from tests.pipelines.runtime.sample_logs import SampleRecord, read_sample_logs
 from warehouse.durable_files import Appender, read_whole_records
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
@@ -72,7 +72,7 @@ def test_logs_of_samples_are_read_but_for_what_is_torn(
         row = SampleRecord(incarnation=1, rank=0, step=step, indices=tuple(indices))
         expected += [row] if cut >= len(line) - 1 else []
     (folder / "samples-000001-000000.jsonl").write_text(content)
-    assert checkpoints.read_sample_logs(folder) == expected
+    assert read_sample_logs(folder) == expected
 
 
 def test_nothing_is_left_of_what_did_not_fit(tmp_path: Path) -> None:

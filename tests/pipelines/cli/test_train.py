@@ -14,12 +14,12 @@ import pytest
 
 from pipelines.cli import train
 from pipelines.runtime import checkpoints
-from pipelines.runtime.checkpoints import consumed_samples, read_sample_logs
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
 from pipelines.runtime.state import JobState
 from profilers.clusters import owner
 from tests.leftovers import left_behind
 from tests.pipelines.runtime.jobs import FAST, SAMPLES, SLOW, write_job
+from tests.pipelines.runtime.sample_logs import consumed_samples, read_sample_logs
 from warehouse.home import CHECKOUT
 
 LOST = [{"after_iterations": 8, "node_type": FAST}]

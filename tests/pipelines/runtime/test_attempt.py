@@ -13,7 +13,6 @@ import yaml
 
 from pipelines.runtime import checkpoints, janitor
 from pipelines.runtime.attempt import train
-from pipelines.runtime.checkpoints import consumed_samples, read_sample_logs
 from pipelines.runtime.job_file import read_job
 from pipelines.runtime.job_store import EventLogEntry, frame
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
@@ -24,6 +23,7 @@ from profilers.clusters.fleet import VARIABLE
 from reports import plots, timelines
 from tests.leftovers import left_behind
 from tests.pipelines.runtime.jobs import FAST, GLOBAL_BATCH, SAMPLES, SLOW, profile, write_job
+from tests.pipelines.runtime.sample_logs import consumed_samples, read_sample_logs
 from tests.profilers.clusters.machines import machines
 from warehouse.landing import read_tables, run_folders
 from warehouse.records import Backend

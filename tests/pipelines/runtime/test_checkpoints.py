@@ -16,16 +16,14 @@ from hypothesis import strategies as st
 
 from pipelines.runtime import checkpoints
 from pipelines.runtime.checkpoints import (
-    SampleRecord,
-    consumed_samples,
     draw_samples,
     is_log,
     open_sample_log,
-    read_sample_logs,
     share,
 )
 from pipelines.runtime.rank import ModelReplica, SyntheticImages, TrainingRankConfig, load
 from profilers.clusters.base import SOURCE
+from tests.pipelines.runtime.sample_logs import SampleRecord, consumed_samples, read_sample_logs
 
 
 def test_the_newest_is_found_and_old_ones_go(tmp_path: Path) -> None:
