@@ -62,7 +62,7 @@ _QUERIES: Mapping[str, Sequence[str]] = {
     "last_judgements": (),
     "stale_fits": (),
     "stale_runs": (),
-    "watches": (),
+    "watches": ("node_type",),
 }
 """What is asked about a fleet, and what each is given: about all, where nothing is."""
 
@@ -355,7 +355,8 @@ def measure_in(
         first_mb = first_mb or _memory_mb("VmRSS")
         progress(f"night {day + 1} of {days}: {nights[-1].seconds:.1f} s")
     last_mb = _memory_mb("VmRSS")
-    first, last = nights[:7], nights[-7:]
+    some = max(min(7, len(nights) // 2), 1)
+    first, last = nights[:some], nights[-some:]
     with connect(place / HISTORY, read_only=True) as connection:
         (runs, alarms, changed) = connection.execute(
             "SELECT (SELECT count(*) FROM raw.run), count(DISTINCT watched), "
