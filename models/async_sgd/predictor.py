@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import NormalDist, fmean, stdev
 
@@ -141,15 +141,18 @@ class AsyncSGD:
         return tuple(
             Workers(
                 profile.graph,
-                source.choices(profile.steps, k=len(profile.steps)),
-                options_of(
-                    self.parameters,
-                    self.parameters.profiled[place],
-                    scenario,
-                    workers=counts[place],
-                    steps=each,
-                    seed=seed,
-                    ranks=transfer_ranks(profile, scenario.strategy.order, seed),
+                profile.steps,
+                replace(
+                    options_of(
+                        self.parameters,
+                        self.parameters.profiled[place],
+                        scenario,
+                        workers=counts[place],
+                        steps=each,
+                        seed=seed,
+                        ranks=transfer_ranks(profile, scenario.strategy.order, seed),
+                    ),
+                    picked=tuple(source.choices(range(len(profile.steps)), k=len(profile.steps))),
                 ),
             )
             for place, profile, each in zip(counts, profiles, steps, strict=True)

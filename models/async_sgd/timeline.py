@@ -160,7 +160,7 @@ def replay_steps(model: AsyncSGD) -> Timeline:
     model's first one counts.
     """
     (alone,) = model.simulation(model.parameters.scenario, 0)
-    options = replace(alone.options, steps=1, record=True)
+    options = replace(alone.options, steps=1, record=True, picked=None)
     ran = [
         interval._replace(step=step)
         for step, profiled in enumerate(model.profile.steps)

@@ -48,7 +48,8 @@ class SimulationOptions:
     with more, all whose inputs are there share its `cores`, none getting more than one operation
     alone has. All workers share a server's `server_cores` likewise; None gives each its own
     (section 3.2.3). The time between two steps of a worker is drawn from `client_gap_s`. `record`
-    keeps what ran when.
+    keeps what ran when. Steps are sampled from those that `picked` numbers, as often as it does;
+    None: from all.
 
     Raises:
         BadInput: a value out of its range, or a combination that is not modelled.
@@ -75,6 +76,7 @@ class SimulationOptions:
     client_gap_s: tuple[float, ...] = (0.0,)
     seed: int = 0
     record: bool = False
+    picked: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("workers", "steps", "inter_op_threads"):
@@ -144,7 +146,7 @@ class SimulationOptions:
 Station = tuple[Resource, int]
 T = TypeVar("T", np.int64, np.float64)
 
-_OWN = ("workers", "steps", "ranks", "inter_op_threads", "cores", "client_gap_s")
+_OWN = ("workers", "steps", "ranks", "inter_op_threads", "cores", "client_gap_s", "picked")
 _OWN_LINKS = ("worker_downlink_Bps", "worker_uplink_Bps")
 
 
@@ -152,8 +154,8 @@ class Workers(NamedTuple):
     """`options.workers` workers that are alike: what they do in a step, and how.
 
     Groups that train together may differ in graphs, steps, and the options of a worker: how many
-    steps it does, its `ranks`, threads, cores and client gaps and, with `max_min`, its own link.
-    The other options are the same for all of them.
+    steps it does, its `ranks`, threads, cores, client gaps and picked steps and, with `max_min`,
+    its own link. The other options are the same for all of them.
     """
 
     graph: StepGraph
@@ -219,9 +221,10 @@ def chances(groups: Sequence[Workers]) -> Chances:
     shared = groups[0].options
     random = np.random.default_rng(shared.seed)
     shapes = [(group.options.workers, group.options.steps) for group in groups]
+    picked = [np.array(group.options.picked or range(len(group.steps))) for group in groups]
     sampled = [
-        random.integers(len(group.steps), size=shape)
-        for group, shape in zip(groups, shapes, strict=True)
+        mine[random.integers(len(mine), size=shape)]
+        for mine, shape in zip(picked, shapes, strict=True)
     ]
     gap_s = [
         random.choice(np.array(group.options.client_gap_s), size=shape)
@@ -249,6 +252,9 @@ def _check_group(group: Workers) -> None:
                 f"simulation: profiled step {index} times {len(step.seconds)} operations; "
                 f"the graph has {count}"
             )
+    for number in group.options.picked or ():
+        if not 0 <= number < len(group.steps):
+            raise BadInput(f"simulation: picked step {number} of {len(group.steps)}")
     ranks = group.options.ranks
     if ranks is not None and len(ranks) != count:
         raise BadInput(f"simulation: expected {count} ranks, found {len(ranks)}")

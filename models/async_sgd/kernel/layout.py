@@ -1,12 +1,13 @@
 """From groups of workers and their operations to the kernel's arrays, and back to a trace."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import chain
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.async_sgd.graph import Resource, StepGraph
+from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.kernel.rows import (
     SharedRows,
     opposed_of,
@@ -64,11 +65,16 @@ class LaidOutGroup(NamedTuple):
     rank_of_served: int
 
 
+_MOST_LAID = 8
+_LAID: dict[Hashable, tuple[StepGraph, Sequence[ProfiledStep], LaidOutGroup]] = {}
+_TURN = Lock()
+
+
 def lay_out_operations(groups: Sequence[Workers]) -> list[LaidOutGroup]:
     """Return the operations of each group, one group after the other."""
     stations, found, at = stations_of(groups), list[LaidOutGroup](), 0
     for group in groups:
-        found.append(_laid(group, stations, at))
+        found.append(_laid_once(group, stations, at))
         at += len(group.graph.names)
     return found
 
@@ -87,6 +93,23 @@ def join_operations(parts: Sequence[LaidOutGroup]) -> tuple[Any, Shorts, Shorts]
 def is_limited(resource: Resource, options: SimulationOptions) -> bool:
     """Return whether a worker uses a station for one operation at a time."""
     return resource.is_link or (resource is Resource.WORKER and options.inter_op_threads == 1)
+
+
+def _laid_once(group: Workers, stations: Sequence[Station], at: int) -> LaidOutGroup:
+    """Return the operations of a group; the last few are kept, by what they are laid out of.
+
+    Seeds and numbers of workers simulate the same steps of a profile.
+    """
+    graph, steps, options = group
+    chosen = options.ranks, options.inter_op_threads, options.record, options.server_cores
+    key = (id(graph), id(steps), *chosen, stations, at)
+    with _TURN:
+        if key not in _LAID:
+            if len(_LAID) == _MOST_LAID:
+                del _LAID[next(iter(_LAID))]
+            # What is kept keeps its id.
+            _LAID[key] = graph, steps, _laid(group, stations, at)
+        return _LAID[key][-1]
 
 
 def _laid(group: Workers, stations: Sequence[Station], at: int) -> LaidOutGroup:
