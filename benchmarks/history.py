@@ -16,7 +16,7 @@ RUN_ROWS = 400 * STEP_OPERATIONS
 _REPEATS = 3
 _ALL_TIMINGS = """
     WITH spent AS (
-        SELECT run_id, operation, sum(duration_us) AS us FROM raw.timing GROUP BY ALL
+        SELECT run_id, operation, sum(duration_us) AS us FROM report.timing GROUP BY ALL
     )
     SELECT type, sum(us) AS us FROM spent JOIN raw.operation USING (run_id, operation)
     GROUP BY type ORDER BY us DESC

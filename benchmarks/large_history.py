@@ -14,12 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.history import land_run
 from benchmarks.traces import a_run
 from warehouse.connection import connect
 from warehouse.durable_files import scratch
 from warehouse.home import HISTORY, MAIN, home
 from warehouse.landing import land
 from warehouse.ledger import FitRecord
+from warehouse.loader import LARGE_ROWS
 from warehouse.publication import PREVIOUS, publish
 from warehouse.records import BadInput, Prediction
 from warehouse.tables import SCHEMAS
@@ -31,6 +33,7 @@ _SHIFTED = """
     ended_at - number * INTERVAL 1 DAY AS ended_at
 """
 _LEDGER_ROWS = 10_000
+LARGE_RUN_ROWS = 5 * LARGE_ROWS
 _PATIENCE_S = 20.0
 """After so long a query is ended."""
 
@@ -41,11 +44,16 @@ class LargeHistoryReport:
 
     `whole_publication_s` copies the history, `publication_s` the blocks that differ after one more
     run; `load_s` loads that run, publication included; `ledger_s` writes 10,000 forecasts.
-    `queries_s` are of all ready queries without parameters, the slowest first.
+    `load_large_s` load runs of `LARGE_RUN_ROWS` timings, which stay in Parquet, in their order.
+    `queries_s` are of all ready queries without parameters, the slowest first; `own_timings_s`
+    reads the timings of one run that has few.
     """
 
     runs: int
+    timings: int
     megabytes: float
+    load_large_s: tuple[float, ...]
+    own_timings_s: float
     whole_publication_s: float
     publication_s: float
     load_s: float
@@ -57,8 +65,12 @@ class LargeHistoryReport:
         return asdict(self)
 
 
-def measure(factor: int, progress: Callable[[str], None]) -> LargeHistoryReport:
+def measure(
+    factor: int, progress: Callable[[str], None], *, large_runs: int = 0
+) -> LargeHistoryReport:
     """Measure in a copy of the history of this home whose runs are there `factor` times.
+
+    `large_runs` have `LARGE_RUN_ROWS` timings each.
 
     Raises:
         BadInput: the home has no history.
@@ -70,9 +82,18 @@ def measure(factor: int, progress: Callable[[str], None]) -> LargeHistoryReport:
         shutil.copyfile(home() / HISTORY, place / MAIN)
         progress("grow")
         grow(place, factor)
+        warehouse, copies_s, loads_s, load_large_s = Warehouse(place), [], [], []
+        for number in range(large_runs):
+            progress(f"load {LARGE_RUN_ROWS:,} timings, {number + 1} of {large_runs}")
+            land_run(place / "landing", f"large-{number:04}", LARGE_RUN_ROWS, number)
+            load_large_s.append(_seconds(lambda: warehouse.load()))
         with connect(place / MAIN) as connection:
-            (runs,) = connection.execute("SELECT count(*) FROM raw.run").fetchone() or (0,)
-        warehouse, copies_s, loads_s = Warehouse(place), [], []
+            runs, timings, some = connection.execute(
+                "SELECT (SELECT count(*) FROM raw.run), "
+                "(SELECT count(*) FROM raw.timing) "
+                "+ (SELECT coalesce(sum(rows), 0) FROM raw.timing_file), "
+                "(SELECT any_value(run_id) FROM raw.timing)"
+            ).fetchall()[0]
         for number in range(3):  # the second has nothing to compare with, the third has
             progress(f"load a run, {number + 1} of 3")
             land(place / "landing", a_run(f"more-{number}"), None, {})
@@ -87,7 +108,10 @@ def measure(factor: int, progress: Callable[[str], None]) -> LargeHistoryReport:
         progress("all queries")
         return LargeHistoryReport(
             runs,
+            timings,
             (place / MAIN).stat().st_size / 1e6,
+            tuple(load_large_s),
+            _seconds(lambda: warehouse.visible("timing", [some])),
             _whole_publication_s(place),
             copies_s[-1],
             loads_s[-1],

@@ -15,7 +15,7 @@ from warehouse.connection import PATIENCE_S, confine, first_line, is_damage, wri
 from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.landed_files import verify
 from warehouse.landing import QUARANTINE, REASON, run_folders
-from warehouse.loader import OPERATION_TIME, signature_of
+from warehouse.loader import LARGE, OPERATION_TIME, signature_of
 from warehouse.publication import is_current, lag, open_published, versions
 from warehouse.records import BadInput, NodeGroup
 from warehouse.tables import SCHEMAS, stream
@@ -44,10 +44,17 @@ def rows_here(connection: duckdb.DuckDBPyConnection) -> Mapping[str, Mapping[str
     """Return what the database holds of each run, by table."""
     found: dict[str, dict[str, Rows]] = {}
     for table in SCHEMAS:
-        query = f'SELECT run_id, {_compared_rows(table)} FROM raw."{table}" GROUP BY run_id'
+        schema = "report" if table == LARGE and not files_gone(connection) else "raw"
+        query = f'SELECT run_id, {_compared_rows(table)} FROM {schema}."{table}" GROUP BY run_id'
         for run_id, count, hashes in connection.execute(query).fetchall():
             found.setdefault(run_id, {})[table] = (int(count), int(hashes))
     return MappingProxyType(found)
+
+
+def files_gone(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the files that the database points to and that are not there."""
+    rows = connection.execute("SELECT file FROM raw.timing_file ORDER BY file").fetchall()
+    return [file for (file,) in rows if not Path(file).exists()]
 
 
 def differences(
@@ -190,6 +197,11 @@ def _ledger(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
 
 
 def _runs(connection: duckdb.DuckDBPyConnection, landing: Path) -> Iterator[Finding]:
+    if gone := files_gone(connection):
+        yield Finding(
+            f"{len(gone)} files with timings are gone (first: {gone[0]}), which queries of timings "
+            "read; bring them back, then `stepcast load`"
+        )
     rows = connection.execute(
         "SELECT run_id, signature, landed.landed_sha256 FROM meta.loaded "
         "JOIN meta.landed AS landed USING (run_id)"

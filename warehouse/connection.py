@@ -7,6 +7,7 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 import duckdb
@@ -65,8 +66,13 @@ def connect(
 def confine(connection: duckdb.DuckDBPyConnection) -> None:
     """Keep later statements, and views of the file, from other files, extensions and settings.
 
-    The database itself, its log and what it spills stay within reach.
+    The database itself, its log and what it spills stay within reach, and the files that it points
+    to.
     """
+    with suppress(duckdb.CatalogException):  # a database of earlier code points to none
+        rows = connection.execute("SELECT file FROM raw.timing_file").fetchall()
+        files = {name for (file,) in rows for name in (file, escape(file))}
+        connection.execute("SET allowed_paths = ?", [sorted(files)])
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
@@ -178,6 +184,8 @@ def _open(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
     except duckdb.Error as error:
         raise _explained(path, error) from error
     connection.execute("SET TimeZone = 'UTC'")
+    # A join with some runs leaves blocks of other runs unread, also where it is of many.
+    connection.execute("SET dynamic_or_filter_threshold = 10000")
     return connection
 
 

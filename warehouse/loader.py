@@ -11,6 +11,7 @@ from glob import escape
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
 
 from warehouse import chain, journal
 from warehouse.connection import first_line, is_damage
@@ -18,6 +19,7 @@ from warehouse.durable_files import sweep
 from warehouse.journal import NOT_LOADED, JournalTransaction
 from warehouse.landed_files import check_plain, verify
 from warehouse.landing import SCHEMAS, QuarantinedRun, checked_files, run_folders, set_aside
+from warehouse.publication import point_at_files
 from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.tables import columns_of, one_line
 
@@ -25,6 +27,10 @@ MEMORY = "1GB"
 """What DuckDB may hold while it loads; past that it writes to disk."""
 _OF_THE_MACHINE = (duckdb.IOException, duckdb.FatalException, duckdb.InterruptException)
 """Errors that end a load: the disk of the warehouse, a database that DuckDB gave up, the user."""
+LARGE = "timing"
+LARGE_ROWS = 10_000_000
+"""Of a run: so many timings or more stay in the file that landed, and the database points to it.
+What most questions ask of them is in operation_time."""
 OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
@@ -81,7 +87,24 @@ def load(
             quarantined.append(_set_aside(folder, error))
         else:
             loaded.append(folder.name)
+    _find_large(landing, connection)
     return LoadReport(tuple(loaded), unchanged, tuple(quarantined))
+
+
+def _find_large(landing: Path, connection: duckdb.DuckDBPyConnection) -> None:
+    """Point to timings that stay in Parquet where they are now: a home may have moved."""
+    rows = connection.execute("SELECT run_id, file FROM raw.timing_file").fetchall()
+    for run_id, file in rows:
+        here = str(_timing_file(landing / run_id))
+        if file != here:
+            connection.execute(
+                "UPDATE raw.timing_file SET file = ? WHERE run_id = ?", [here, run_id]
+            )
+    point_at_files(connection)
+
+
+def _timing_file(folder: Path) -> Path:
+    return folder.absolute() / f"{LARGE}.parquet"
 
 
 def _known(connection: duckdb.DuckDBPyConnection) -> Mapping[str, _LoadedFiles]:
@@ -138,6 +161,7 @@ def _has_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> bool:
 def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     for name in SCHEMAS:
         connection.execute(f'DELETE FROM raw."{name}" WHERE run_id = ?', [run_id])
+    connection.execute("DELETE FROM raw.timing_file WHERE run_id = ?", [run_id])
 
 
 def _remember(
@@ -168,21 +192,28 @@ def _remember(
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
+    run_id = files[0].parent.name
     # DuckDB takes * and [ in a path for a pattern unless they are escaped.
     paths = {file.stem: escape(str(file)) for file in files}
     for file in files:
+        if file.stem == LARGE and (rows := pq.read_metadata(file).num_rows) >= LARGE_ROWS:
+            connection.execute(
+                "INSERT INTO raw.timing_file VALUES (?, ?, ?)",
+                [run_id, str(_timing_file(file.parent)), rows],
+            )
+            continue
         columns = ", ".join(f'"{column}"' for column in columns_of(file))
         connection.execute(
             f'INSERT INTO raw."{file.stem}" BY NAME SELECT {columns} '
             "FROM read_parquet($file, hive_partitioning = false)",
             {"file": paths[file.stem]},
         )
-    if "timing" in paths and "operation_time" not in paths:
+    if LARGE in paths and "operation_time" not in paths:
         connection.execute(
             "INSERT INTO raw.operation_time BY NAME "
             "WITH timing AS (FROM read_parquet($file, hive_partitioning = false)) "
             f"SELECT $run_id AS run_id, * FROM ({OPERATION_TIME})",
-            {"run_id": files[0].parent.name, "file": paths["timing"]},
+            {"run_id": run_id, "file": paths[LARGE]},
         )
 
 

@@ -2,10 +2,12 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 
 import duckdb
@@ -204,6 +206,7 @@ def _mark(state: os.stat_result) -> tuple[int, int]:
 
 SCHEMA = Path(__file__).parent / "schema"
 VIEWS = Path(__file__).parent / "views"
+_FILES = re.compile(r"'(?:[^']|'')*\.parquet'")
 _EDITIONS = "editions.csv"
 """Digests that migrations had when they still made views too: databases of then are as good."""
 
@@ -244,7 +247,9 @@ def migrate(
                 )
     if lacking or _edition_of(connection) != _edition(views):
         _make_views(connection, views)
-        _explain_visible(connection)
+        _explain_columns(connection)
+        if views == VIEWS:
+            point_at_files(connection)
     return before, after
 
 
@@ -296,6 +301,31 @@ def _make_views(connection: duckdb.DuckDBPyConnection, views: Path) -> None:
         raise StepcastError(
             f"views of {views} could not be made: {first_line(error)}; they are as they were"
         ) from error
+
+
+def point_at_files(connection: duckdb.DuckDBPyConnection) -> None:
+    """Have report.timing read the files of raw.timing_file that are there, if it does not yet."""
+    rows = connection.execute("SELECT file FROM raw.timing_file").fetchall()
+    # DuckDB takes * and [ in a path for a pattern unless they are escaped.
+    files = sorted(_literal(escape(file)) for (file,) in rows if os.path.exists(file))
+    text, comment = connection.execute(
+        "SELECT sql, comment FROM duckdb_views() "
+        "WHERE database_name = current_database() AND schema_name = 'report' "
+        "AND view_name = 'timing'"
+    ).fetchall()[0]
+    if sorted(_FILES.findall(text)) == files:
+        return
+    others = f"UNION ALL BY NAME FROM read_parquet([{', '.join(files)}], hive_partitioning = false)"
+    with transaction(connection):
+        connection.execute(
+            f"CREATE OR REPLACE VIEW report.timing AS FROM raw.timing {others if files else ''}"
+        )
+        connection.execute(f"COMMENT ON VIEW report.timing IS {_literal(comment)}")
+    _explain_columns(connection)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _edition(views: Path) -> str:
@@ -365,19 +395,22 @@ def _digest(*files: Path) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def _explain_visible(connection: duckdb.DuckDBPyConnection) -> None:
-    """Give the columns of `visible` views the comments of the raw tables they show."""
+def _explain_columns(connection: duckdb.DuckDBPyConnection) -> None:
+    """Give the columns of `visible` views, and timings, the comments of raw tables they show."""
     bare = connection.execute(
-        "SELECT table_name, column_name, raw.comment FROM duckdb_columns() AS raw "
+        "SELECT seen.schema_name, table_name, column_name, raw.comment "
+        "FROM duckdb_columns() AS raw "
         "JOIN duckdb_columns() AS seen USING (table_name, column_name) "
-        "WHERE raw.schema_name = 'raw' AND seen.schema_name = 'visible' "
+        "WHERE raw.schema_name = 'raw' AND (seen.schema_name = 'visible' "
+        "OR (seen.schema_name, table_name) = ('report', 'timing')) "
         "AND seen.comment IS DISTINCT FROM raw.comment"
     ).fetchall()
     # One transaction: each comment on its own would be written to disk on its own.
     with transaction(connection):
-        for table, column, comment in bare:
-            text = comment.replace("'", "''")
-            connection.execute(f'COMMENT ON COLUMN visible."{table}"."{column}" IS \'{text}\'')
+        for schema, table, column, comment in bare:
+            connection.execute(
+                f'COMMENT ON COLUMN "{schema}"."{table}"."{column}" IS {_literal(comment)}'
+            )
 
 
 def _applied(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:

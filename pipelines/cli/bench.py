@@ -217,6 +217,9 @@ def sweep(
 @bench.command()
 def history(
     factor: Annotated[int, typer.Option(min=1, help="How often each of our runs is there.")] = 6,
+    large_runs: Annotated[
+        int, typer.Option(min=0, help="Further runs, of 50 million timings each.")
+    ] = 0,
     slowest: Annotated[int, typer.Option(min=1, help="Queries that are shown.")] = 8,
     as_json: AsJson = False,
 ) -> None:
@@ -224,19 +227,28 @@ def history(
 
     Publishing, loading one more run, writing 10,000 forecasts, and all ready queries. With the
     reference runs loaded the default is of 10,741 runs: a minute, and 1 GB of the home, given back
-    at the end.
+    at the end. A large run takes some 40 s, most of it to make, and 0.3 GB.
 
     Example: stepcast bench history --factor 100 --json
+
+    Example: stepcast bench history --large-runs 20
     """
     from benchmarks.large_history import measure
 
-    measured = measure(factor, _progress)
+    measured = measure(factor, _progress, large_runs=large_runs)
     _print(
         measured,
         as_json,
         ["history", "time"],
         [
             (f"{measured.runs:,} runs", f"{measured.megabytes:,.0f} MB"),
+            *(
+                (f"load 50 million timings, the {which} time", f"{time_s:.1f} s")
+                for which, time_s in zip(
+                    ("first", "last"), measured.load_large_s[:: large_runs - 1 or 1], strict=False
+                )
+            ),
+            (f"timings of one run, of {measured.timings:,}", f"{measured.own_timings_s:.2f} s"),
             ("publish all of it", f"{measured.whole_publication_s:.2f} s"),
             ("publish the blocks that differ", f"{measured.publication_s:.2f} s"),
             ("load one more run, and publish", f"{measured.load_s:.2f} s"),

@@ -17,7 +17,7 @@ def report(way: str, size: Size) -> WayFigures:
 
 @pytest.mark.usefixtures("home")
 def test_copies_lose_and_double_nothing_and_show_no_run_in_part() -> None:
-    size = Size(runs=2, readers=1, loaders=1, seconds=1.2, between_kills_s=0.4)
+    size = Size(runs=2, readers=1, loaders=1, seconds=3, between_kills_s=1)
     found = report("copies", size)
     assert sum(found.kills.values()) >= 1
     assert (found.lost, found.doubled, found.partial) == (0, 0, 0)

@@ -1,7 +1,10 @@
 -- How wrong are predicted ends of downlink streams, network by network ($study, $backend; NULL: all)?
 -- Table 1 of the ICPE'20 paper, as parts of 1. A link sends the streams of a step one after the other, at
 -- the goodput of one flow: each ends when all that is sent from some earlier start on, up to it, has been.
-WITH speed AS (
+WITH timed AS (
+    FROM report.timing SEMI JOIN raw.stream USING (run_id)  -- few large runs have streams
+),
+speed AS (
     SELECT
         study, repeat, backend, host_id, (config ->> '$.link_mbps')::DOUBLE AS link_mbps,
         avg("bandwidth_Bps") AS "speed_Bps"
@@ -12,13 +15,13 @@ WITH speed AS (
 served AS (
     SELECT
         run_id, scenario.dnn, run.backend, run.host_id, stream.step, stream.server, stream.stream,
-        timing.start_us, stream.last_us - step.start_us AS last_us,
+        timed.start_us, stream.last_us - step.start_us AS last_us,
         1e6 * operation.size_bytes / "speed_Bps" AS service_us
     FROM raw.stream AS stream
     JOIN raw.run AS run USING (run_id)
     JOIN report.scenario AS scenario USING (scenario_id)
     JOIN raw.operation AS operation USING (run_id, operation)
-    JOIN raw.timing AS timing USING (run_id, step, operation)
+    JOIN timed USING (run_id, step, operation)
     JOIN raw.step AS step USING (run_id, step)
     JOIN speed
         ON (run.study, run.repeat, run.backend, run.host_id)

@@ -1,7 +1,10 @@
 -- How long does a receiver work on a tensor after its last packet, by role and node type ($backend, NULL: all)?
 -- Section 3.2.1 and Fig. 10 of the ICPE'20 paper: alpha x size + beta by least squares. The fits of system
 -- async_sgd_overhead in fit.fit have intervals too.
-WITH node AS (
+WITH timed AS (
+    FROM report.timing SEMI JOIN raw.stream USING (run_id)  -- few large runs have streams
+),
+node AS (
     SELECT
         run_id,
         unnest(
@@ -13,11 +16,11 @@ WITH node AS (
 received AS (
     SELECT
         run_id, run.backend, run.host_id, node.role, node.node_type, operation.size_bytes,
-        (step.start_us + timing.start_us + timing.duration_us - stream.last_us) / 1e6 AS overhead_s
+        (step.start_us + timed.start_us + timed.duration_us - stream.last_us) / 1e6 AS overhead_s
     FROM raw.stream AS stream
     JOIN raw.run AS run USING (run_id)
     JOIN raw.operation AS operation USING (run_id, operation)
-    JOIN raw.timing AS timing USING (run_id, step, operation)
+    JOIN timed USING (run_id, step, operation)
     JOIN raw.step AS step USING (run_id, step)
     JOIN node USING (run_id)
     WHERE step.traced AND run.status = 'ok' AND ($backend::VARCHAR IS NULL OR run.backend = $backend)
