@@ -66,15 +66,15 @@ def load(
     """
     sweep(landing)
     connection.execute(f"SET memory_limit = '{MEMORY}'")
-    known = _known(connection)
-    loaded, unchanged, quarantined = [], 0, []
-    for folder in run_folders(landing):
+    landed = [folder.name for folder in run_folders(landing)]
+    names = landed if recheck else _not_loaded(connection, landed)
+    known = _known(connection, names) if names else {}
+    loaded, unchanged, quarantined = [], len(landed) - len(names), []
+    for name in names:
+        folder = landing / name
         try:
-            before = known.get(folder.name)
-            if not recheck and before is not None and before.signature != NOT_LOADED:
-                unchanged += 1
-                continue
             signature = signature_of(folder)
+            before = known.get(folder.name)
             if before is not None and _is_same(connection, folder, signature, before):
                 unchanged += 1
                 continue
@@ -107,10 +107,25 @@ def _timing_file(folder: Path) -> Path:
     return folder.absolute() / f"{LARGE}.parquet"
 
 
-def _known(connection: duckdb.DuckDBPyConnection) -> Mapping[str, _LoadedFiles]:
+def _not_loaded(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> list[str]:
+    """Return those of some runs, sorted, that the warehouse does not hold."""
+    rows = connection.execute(
+        "SELECT run_id FROM (SELECT unnest($names::VARCHAR[]) AS run_id) "
+        "ANTI JOIN (FROM meta.loaded WHERE signature != $not_loaded) USING (run_id) "
+        "ORDER BY run_id",
+        {"names": names, "not_loaded": NOT_LOADED},
+    ).fetchall()
+    return [run_id for (run_id,) in rows]
+
+
+def _known(
+    connection: duckdb.DuckDBPyConnection, names: Sequence[str]
+) -> Mapping[str, _LoadedFiles]:
     rows = connection.execute(
         "SELECT run_id, signature, landed.landed_sha256 FROM meta.loaded "
-        "JOIN meta.landed AS landed USING (run_id)"
+        "JOIN meta.landed AS landed USING (run_id) "
+        "WHERE run_id IN (SELECT unnest($names::VARCHAR[]))",
+        {"names": names},
     ).fetchall()
     return {run_id: _LoadedFiles(signature, sha256) for run_id, signature, sha256 in rows}
 
