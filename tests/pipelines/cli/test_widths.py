@@ -199,9 +199,9 @@ def test_figures_of_programs_fit(
         figures["choices"] = ("4 emu.avx512.s15, 2 emu.sse41.s15",) * 4
     if program is large_history:
         figures["queries_s"] = {"operations_of_a_kind": 12_345.6, "drift": float("inf")}
+        figures["load_large_s"] = (1234.5, 1234.5)
     if program is fleet_bench:
         figures |= {key: {"confirmed_alarms": 12_345.6} for key in ("pages_s", "queries_s")}
-        figures["load_large_s"] = (1234.5, 1234.5)
     if program is remote_readers:
         seen = (123_456, 12.34, 123.45, 1234, 1234, 12.0, 123.4, 1234, 12.34, 123.45, 1234)
         way = remote_readers.WayFigures("quack-attached", *seen, {"loader": 12}, 12, 12, 12)
