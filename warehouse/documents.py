@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
+from yaml.composer import Composer
 from yaml.events import AliasEvent
 
 from warehouse import limits
@@ -28,21 +29,21 @@ def read_document(path: Path, what: str) -> object:
             `warehouse.limits` says, or no YAML; or a key is no text, or is given twice.
     """
     text = _text(path, what)
-    try:
-        loader = _Loader(path, text)
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        what = f"the character {error.character:#x} is no text"
-        raise BadInput(f"{path} line {line}: {what}") from None
+    loader = _Loader(path, text)
     try:
         return loader.get_single_data()
+    except yaml.reader.ReaderError as error:
+        line = text.encode().count(b"\n", 0, error.position) + 1
+        raise BadInput(
+            f"{path} line {line}: the character {error.character:#x} is no text"
+        ) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f" line {mark.line + 1}" if mark else ""
+        # What ends too early is marked a line below the last one.
+        last_line = len(text.splitlines())
+        place = f" line {min(mark.line + 1, last_line)}" if mark else ""
         said = " ".join(filter(None, (error.context, error.problem)))
         raise BadInput(f"{path}{place}: not valid YAML: {said}") from None
-    except (ValueError, OverflowError) as error:
-        raise BadInput(f"{path} line {loader.line + 1}: not valid YAML: {error}") from None
     finally:
         loader.dispose()
 
@@ -70,11 +71,15 @@ def _text(path: Path, what: str) -> str:
         raise BadInput(f"{path} line {line}: not UTF-8 text; save it as such") from None
 
 
-class _Loader(yaml.SafeLoader):
-    """Bounds what aliases stand for as it is composed, before anything is made of it."""
+class _Loader(Composer, yaml.CSafeLoader):
+    """Bounds what aliases stand for as it is composed, before anything is made of it.
+
+    libyaml parses, which takes a fifth of the time that Python takes; nodes are composed here.
+    """
 
     def __init__(self, path: Path, text: str) -> None:
-        super().__init__(text)
+        yaml.CSafeLoader.__init__(self, text)
+        Composer.__init__(self)
         self._path = path
         self._depth = 0
         self._extents: dict[int, tuple[int, int]] = {}
@@ -82,7 +87,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Compose a node, and refuse what goes beyond a limit."""
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        event: Any = self.peek_event()
         if isinstance(event, AliasEvent):
             node = super().compose_node(parent, index)
             if id(node) not in self._extents:
