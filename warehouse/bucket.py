@@ -32,8 +32,7 @@ from pydantic import AwareDatetime, ConfigDict, Field, ValidationError
 from warehouse import limits
 from warehouse.durable_files import sync
 from warehouse.landed_files import check_file, check_name
-from warehouse.records import BadInput, MissingTool, Record, StepcastError
-from warehouse.sites import PrefixUnreachable
+from warehouse.records import BadInput, MissingTool, PrefixUnreachable, Record, StepcastError
 from warehouse.tables import one_line
 from warehouse.transfer import RECEIVED, Bounds
 

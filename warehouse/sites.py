@@ -21,7 +21,14 @@ from warehouse import limits
 from warehouse.durable_files import remove, sweep, sync, temporary
 from warehouse.landed_files import check_name, verify
 from warehouse.landing import QUARANTINE, QuarantinedRun, landed_run, run_folders, set_aside
-from warehouse.records import BadInput, MissingTool, Record, StepcastError, content_hash
+from warehouse.records import (
+    BadInput,
+    MissingTool,
+    PrefixUnreachable,
+    Record,
+    StepcastError,
+    content_hash,
+)
 from warehouse.sets import is_sets
 from warehouse.tables import one_line
 from warehouse.transfer import RECEIVED, copy_folder, put_in_place
@@ -71,10 +78,6 @@ class Prefix(Protocol):
             BadInput: it holds what cannot be put there.
             StepcastError: it was not put there, and the place may hold a part that is no run.
         """
-
-
-class PrefixUnreachable(StepcastError):
-    """A place does not answer, so that going on with other runs is of no use."""
 
 
 def prefix_of(place: str) -> Prefix:

@@ -12,8 +12,8 @@ from botocore.config import Config
 
 from warehouse import bucket, limits
 from warehouse.landing import QUARANTINE, REASON
-from warehouse.records import BadInput, MissingTool, StepcastError
-from warehouse.sites import PrefixUnreachable, prefix_of, push, receive
+from warehouse.records import BadInput, MissingTool, PrefixUnreachable, StepcastError
+from warehouse.sites import prefix_of, push, receive
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
