@@ -125,7 +125,7 @@ def read_fleet_page(home: Path, at: datetime | None = None) -> FleetPage:
     alarms, runs, fits = (_asked(home, query) for query in ("alarms", "stale_runs", "stale_fits"))
     several = _in_several_places([*judged, *_places(runs), *_places(fits)], visiting)
     alarms, runs, fits = (_named(frame, several) for frame in (alarms, runs, fits))
-    rows = status(items, home, at)
+    rows = status(items, judged, at)
     by_type = {item.member.node_type: item for item in visiting}
     members = {_called(by_type[name], several): by_type[name] for name in rows["node_type"]}
     others = sorted(_name_of(key, several) for key in judged)
@@ -239,19 +239,20 @@ def _mends(name: str, item: AgendaItem | None) -> str:
 # The fleet on one screen: each member's profiles, drift, next turn, minutes and dollars.
 
 
-def status(items: Sequence[AgendaItem], home: Path, at: datetime) -> pl.DataFrame:
+def status(
+    items: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str], at: datetime
+) -> pl.DataFrame:
     """Return one row per member, those first that somebody should look at.
 
     Args:
         items: the agenda.
-        home: whose history says what the last watch made of each type.
+        judged: what the last watch made of each type (`fleet.history.last_judgements`).
         at: now, UTC.
 
     Returns:
         Columns node_type, last_profiled, drift, next, minutes (of runs this month), usd (for the
         nodes of these runs; NULL: no price is known), state.
     """
-    judged = last_judgements(home)
     by_member: dict[str, list[AgendaItem]] = {}
     for item in items:
         by_member.setdefault(item.member.node_type, []).append(item)

@@ -12,6 +12,7 @@ import typer
 from pydantic import ValidationError
 
 from fleet import NO_MEMBERS, members
+from fleet.history import last_judgements
 from fleet.members import Member, member_of, now, read_members
 from fleet.page import status
 from fleet.schedule import AgendaItem, Visits, agenda, visits, watches
@@ -118,7 +119,7 @@ def show_status(*, is_all: bool = False, at: datetime | None = None) -> None:
     if not items:
         show_members()
         return
-    rows = status(items, place, at)
+    rows = status(items, last_judgements(place), at)
     shown = rows if is_all else rows.head(_MOST_SHOWN)
     print_table(shown)
     if shown.height < rows.height:

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from fleet import page
+from fleet.history import last_judgements
 from fleet.members import Member, remove_member, write_members
 from fleet.page import DAYS, FleetPage, read_fleet_page, status, usd
 from fleet.readings import WORDS
@@ -160,7 +161,9 @@ def shown_of_status(
     home: Path, *members: Member, runs: tuple[Run, ...] = ()
 ) -> list[dict[str, object]]:
     ordered = tuple(sorted(runs, key=lambda run: run.started_at))
-    return status(items(members, FleetHistory(ordered, {}, frozenset()), NOW), home, NOW).to_dicts()
+    return status(
+        items(members, FleetHistory(ordered, {}, frozenset()), NOW), last_judgements(home), NOW
+    ).to_dicts()
 
 
 def test_a_new_member_has_nothing_yet(home: Path) -> None:
