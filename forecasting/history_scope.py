@@ -94,11 +94,13 @@ def _visible(
     subjects = rows.select(about).unique(maintain_order=True).with_row_index("subject")
     places = rows.join(subjects, on=about, how="left", nulls_equal=True, maintain_order="left")
     made = [_subject(*row) for row in subjects.select(about).iter_rows()]
+    run_ids, numbers, studies, repeats, backends, hosts, starts = (
+        places[name].to_list()
+        for name in ("run_id", "subject", "study", "repeat", "backend", "host_id", "started_at")
+    )
+    rounds = zip(studies, repeats, strict=True)
     columns = zip(
-        *(rows["run_id"], map(made.__getitem__, places["subject"])),
-        *(zip(rows["study"], rows["repeat"], strict=True), rows["backend"], rows["host_id"]),
-        rows["started_at"],
-        strict=True,
+        run_ids, map(made.__getitem__, numbers), rounds, backends, hosts, starts, strict=True
     )
     return tuple(map(VisibleRun._make, columns))
 
@@ -185,7 +187,7 @@ def select_by_inventory(
     steps = [run for run in selected.runs if run.subject.probe in of_steps]
     known = set[tuple[str, str]]().union(*map(_nodes, theirs))
     others = elsewhere.about(lambda subject: subject.probe in of_steps)
-    others = [run for run in others if _nodes(run) <= known]
+    others = _on_known_nodes(others, known)
     trained = [run.subject.scenario for run in steps if run.subject.scenario is not None]
     if are_enough(trained) or (steps and not types <= there):
         others = []
@@ -200,12 +202,19 @@ def select_by_inventory(
     wanted = types.union(*(run.subject.worker_types for run in steps))
     nodes = set[tuple[str, str]]().union(*map(_nodes, others))
     own = [run for run in ours if run.subject.worker_types <= wanted]
-    theirs = [run for run in theirs if _nodes(run) <= nodes]
+    theirs = _on_known_nodes(theirs, nodes)
     lacking = [ask for ask in selected.lacking if ask.whose != "train"]
     lacking += of_nodes if others and not types <= there else []
     return SelectedRuns(
         newest_of_each([*selected.runs, *own, *others, *theirs]), tuple(dict.fromkeys(lacking))
     )
+
+
+def _on_known_nodes(runs: Sequence[VisibleRun], known: Set[tuple[str, str]]) -> list[VisibleRun]:
+    """Return the runs whose nodes are all known; those of a host and subject are told at once."""
+    of_each = {(run.host_id, id(run.subject)): run for run in runs}
+    accepted = {key for key, run in of_each.items() if _nodes(run) <= known}
+    return [run for run in runs if (run.host_id, id(run.subject)) in accepted]
 
 
 def _nodes(run: VisibleRun) -> set[tuple[str, str]]:

@@ -13,6 +13,7 @@ from torch import nn
 from models.predictddl.ghn import SHAPES, SIZE, Embedder, cosine_distance, lengths_of
 from models.predictddl.hypernetwork import Hypernetwork, draw
 from models.predictddl.systems import load_shipped_embedder
+from networks.kept_graphs import keep_in
 from networks.primitives import PRIMITIVES, Primitive, PrimitiveGraph
 from networks.pytorch_graph import primitive_graph
 from tests.networks.test_primitive_graph import Forward, traced
@@ -148,3 +149,16 @@ def test_a_transformer_is_embedded() -> None:
     )
     apart = min(cosine_distance(ours, one) for one in (resnet18, resnet50, vgg11))
     assert apart > cosine_distance(resnet18, resnet50)
+
+
+def test_an_embedding_is_kept_until_the_graph_or_a_parameter_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder, graph = Embedder.untrained(), graph_of([PRIMITIVES[0]] * 2, [(0, 1)])
+    keep_in(tmp_path)
+    before = embedder.embedding(graph)
+    with monkeypatch.context() as patch:
+        patch.setattr(Embedder, "states", None)  # none are needed
+        np.testing.assert_array_equal(Embedder.untrained().embedding(graph), before)
+    assert (Embedder.untrained(seed=1).embedding(graph) != before).any()
+    assert (embedder.embedding(graph_of([PRIMITIVES[0]] * 3, [(0, 1)])) != before).any()

@@ -1,0 +1,154 @@
+"""Message passing of the graph hypernetwork, compiled: see `models.predictddl.ghn`."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Places = NDArray[np.int32]
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def _compiled(function: F) -> F:
+    made: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return cast(F, made)
+
+
+@_compiled
+def distances(first: Places, targets: Places, most: int) -> NDArray[np.int16]:
+    """Return the length of the shortest path from each node to each other, 0 where there is none.
+
+    Args:
+        first: [nodes + 1], where the targets of each node begin.
+        targets: [edges], sorted by source.
+        most: longer paths are not looked for.
+    """
+    nodes = len(first) - 1
+    found = np.zeros((nodes, nodes), np.int16)
+    queue = np.empty(nodes, np.int32)
+    for source in range(nodes):
+        head, tail = 0, 1
+        queue[0] = source
+        while head < tail:
+            node = queue[head]
+            head += 1
+            length = found[source, node] + 1
+            if length > most:
+                break
+            for place in range(first[node], first[node + 1]):
+                target = targets[place]
+                if found[source, target] == 0:
+                    found[source, target] = length
+                    queue[tail] = target
+                    tail += 1
+    return found
+
+
+@_compiled
+def _perceptron(state: Any, weights: Any, biases: Any, out_weights: Any, out_biases: Any) -> Any:
+    """Return a perceptron of one hidden layer of rectified units."""
+    size = len(out_biases)
+    result = np.empty(size, np.float32)
+    hidden = np.empty(len(biases), np.float32)
+    for row in range(len(biases)):
+        total = biases[row]
+        for column in range(len(state)):
+            total += weights[row, column] * state[column]
+        hidden[row] = max(total, np.float32(0.0))
+    for row in range(size):
+        total = out_biases[row]
+        for column in range(len(hidden)):
+            total += out_weights[row, column] * hidden[column]
+        result[row] = total
+    return result
+
+
+@_compiled
+def _gated(
+    state: Any, message: Any, of_message: Any, of_state: Any, b_message: Any, b_state: Any
+) -> Any:
+    """Return the next state of a gated recurrent unit (Cho et al., EMNLP 2014, eq. 5 to 8).
+
+    Weights are [3 × size, size]: reset, update, candidate.
+    """
+    size = len(state)
+    result = np.empty(size, np.float32)
+    told = np.empty(3 * size, np.float32)
+    kept = np.empty(3 * size, np.float32)
+    for row in range(3 * size):
+        by_message, by_state = b_message[row], b_state[row]
+        for column in range(size):
+            by_message += of_message[row, column] * message[column]
+            by_state += of_state[row, column] * state[column]
+        told[row], kept[row] = by_message, by_state
+    for row in range(size):
+        reset = np.float32(1.0) / (np.float32(1.0) + np.exp(-(told[row] + kept[row])))
+        at = size + row
+        update = np.float32(1.0) / (np.float32(1.0) + np.exp(-(told[at] + kept[at])))
+        at += size
+        candidate = np.tanh(told[at] + reset * kept[at])
+        result[row] = (np.float32(1.0) - update) * candidate + update * state[row]
+    return result
+
+
+@_compiled
+def traverse(
+    states: Floats,
+    lengths: NDArray[np.int16],
+    passes: int,
+    w1: Floats,
+    b1: Floats,
+    w2: Floats,
+    b2: Floats,
+    v1: Floats,
+    c1: Floats,
+    v2: Floats,
+    c2: Floats,
+    of_message: Floats,
+    of_state: Floats,
+    b_message: Floats,
+    b_state: Floats,
+) -> None:
+    """Update states [nodes, size] in place: each pass forward, then backward (eq. 4).
+
+    Args:
+        states: first features of nodes, in an order in which they can run.
+        lengths: of shortest paths, `distances`; 1 is an edge, more a virtual one of weight 1/s.
+        passes: T.
+        w1: with b1, w2, b2 the perceptron of edges.
+        v1: with c1, v2, c2 that of virtual edges.
+        of_message: with the others the gated recurrent unit.
+        b1: see w1.
+        w2: see w1.
+        b2: see w1.
+        c1: see v1.
+        v2: see v1.
+        c2: see v1.
+        of_state: see of_message.
+        b_message: see of_message.
+        b_state: see of_message.
+    """
+    nodes, size = states.shape
+    told = np.empty((nodes, size), np.float32)
+    told_far = np.empty((nodes, size), np.float32)
+    message = np.empty(size, np.float32)
+    for _ in range(passes):
+        for backward in range(2):
+            for place in range(nodes):
+                node = nodes - 1 - place if backward else place
+                message[:] = 0
+                for other_place in range(place):
+                    other = nodes - 1 - other_place if backward else other_place
+                    length = lengths[node, other] if backward else lengths[other, node]
+                    if length == 1:
+                        message += told[other]
+                    elif length > 1:
+                        message += told_far[other] / np.float32(length)
+                states[node] = _gated(
+                    states[node], message, of_message, of_state, b_message, b_state
+                )
+                told[node] = _perceptron(states[node], w1, b1, w2, b2)
+                told_far[node] = _perceptron(states[node], v1, c1, v2, c2)
