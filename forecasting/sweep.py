@@ -20,6 +20,7 @@ from typing import Any
 
 import polars as pl
 from pydantic import Field, PastDate, ValidationError
+from threadpoolctl import threadpool_limits
 
 from forecasting.code import code_digest
 from forecasting.costs import cost_of, nodes_by_type, samples_per_s, usd_per_million_samples
@@ -330,8 +331,12 @@ def _select_host(sweep: SweepFile, warehouse: Warehouse) -> HostSelection:
 
 
 def forecast_part(folder: SweepFolder, number: int) -> int:
-    """Write the rows of a part, and return how many there are."""
-    frame = part_rows(folder, folder.parts[number])
+    """Write the rows of a part, and return how many there are.
+
+    On one core: as many parts are made at a time as there are.
+    """
+    with threadpool_limits(1):
+        frame = part_rows(folder, folder.parts[number])
     fresh = temporary(folder.path)
     frame.write_parquet(fresh, compression="zstd", statistics=False)
     os.replace(fresh, folder.path / folder.parts[number].file)

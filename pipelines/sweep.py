@@ -4,9 +4,11 @@ Steps share nothing but the folder of the sweep, which every node that executes 
 this machine they are forks of a server that has imported this module, once for all of them.
 """
 
+import gc
 import multiprocessing
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -38,7 +40,7 @@ from warehouse.records import BadInput, StepcastError
 
 Engine = Literal["processes", "ray"]
 STEP_PARTS = 12
-"""Parts of a step at most: what the last step has left is how long other cores may be idle."""
+"""Parts of a step at most: with a step ends what it keeps in memory of networks."""
 
 
 class StepConfig(Config):
@@ -55,6 +57,8 @@ def forecasts(config: StepConfig) -> None:
     if (command := multiprocessing.parent_process()) is not None:  # not on Ray
         Thread(target=_end_with, args=(command,), daemon=True).start()
     os.environ["STEPCAST_HOME"] = config.home
+    gc.freeze()  # what was imported is no garbage, and stays shared with other steps
+    gc.set_threshold(100_000)
     folder = SweepFolder(Path(config.folder))
     for number in config.parts:
         forecast_part(folder, number)
@@ -105,8 +109,10 @@ def _ray_executor() -> ExecutorDefinition:
 
 def divide(parts: Sequence[int], workers: int) -> list[list[int]]:
     """Divide parts among steps; neighbouring ones, which are about the same networks, together."""
-    size = max(1, min(STEP_PARTS, -(-len(parts) // workers)))
-    return [list(parts[start : start + size]) for start in range(0, len(parts), size)]
+    rounds = -(-len(parts) // (STEP_PARTS * workers))
+    steps = max(1, min(rounds * workers, len(parts)))
+    bounds = [len(parts) * step // steps for step in range(steps + 1)]
+    return [list(parts[start:stop]) for start, stop in pairwise(bounds)]
 
 
 def execute_sweep(
