@@ -91,7 +91,7 @@ def measure(
             runs, timings, some = connection.execute(
                 "SELECT (SELECT count(*) FROM raw.run), "
                 "(SELECT count(*) FROM raw.timing) "
-                "+ (SELECT coalesce(sum(rows), 0) FROM raw.timing_file), "
+                "+ (SELECT coalesce(sum(rows), 0) FROM meta.timing_file), "
                 "(SELECT any_value(run_id) FROM raw.timing)"
             ).fetchall()[0]
         for number in range(3):  # the second has nothing to compare with, the third has

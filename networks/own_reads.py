@@ -22,6 +22,8 @@ _OUTSIDE = frozenset(
 """Events after which something else than files may have decided."""
 _FOLDERS = frozenset(("os.listdir", "os.scandir"))
 _OF_SYSTEM = ("/proc/", "/sys/")
+_CHECKOUT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""On the path of an editable installation; what is in it beside ours changes nothing."""
 _OF_SHELL = ("_", "OLDPWD", "PWD", "SHLVL", "COLUMNS", "LINES")
 """Variables that shells and terminals alter from command to command."""
 _MOST_READS = 20_000
@@ -62,7 +64,9 @@ class Reads:
         if not isinstance(path, str | bytes | os.PathLike):
             return  # a number: it was opened before
         name = os.path.abspath(os.fsdecode(path))
-        if name.startswith((*_OF_SYSTEM, *self._installed)) or len(self._stamps) > _MOST_READS:
+        if name.startswith((*_OF_SYSTEM, *self._installed)) or name == _CHECKOUT:
+            return
+        if len(self._stamps) > _MOST_READS:
             return
         self._stamps.setdefault(name, _stamp(name))
         folder, _, compiled = name.rpartition(f"{os.sep}__pycache__{os.sep}")

@@ -53,7 +53,7 @@ def rows_here(connection: duckdb.DuckDBPyConnection) -> Mapping[str, Mapping[str
 
 def files_gone(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Return the files that the database points to and that are not there."""
-    rows = connection.execute("SELECT file FROM raw.timing_file ORDER BY file").fetchall()
+    rows = connection.execute("SELECT file FROM meta.timing_file ORDER BY file").fetchall()
     return [file for (file,) in rows if not Path(file).exists()]
 
 

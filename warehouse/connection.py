@@ -70,7 +70,7 @@ def confine(connection: duckdb.DuckDBPyConnection) -> None:
     to.
     """
     with suppress(duckdb.CatalogException):  # a database of earlier code points to none
-        rows = connection.execute("SELECT file FROM raw.timing_file").fetchall()
+        rows = connection.execute("SELECT file FROM meta.timing_file").fetchall()
         files = {name for (file,) in rows for name in (file, escape(file))}
         connection.execute("SET allowed_paths = ?", [sorted(files)])
     connection.execute("SET enable_external_access = false")

@@ -93,12 +93,12 @@ def load(
 
 def _find_large(landing: Path, connection: duckdb.DuckDBPyConnection) -> None:
     """Point to timings that stay in Parquet where they are now: a home may have moved."""
-    rows = connection.execute("SELECT run_id, file FROM raw.timing_file").fetchall()
+    rows = connection.execute("SELECT run_id, file FROM meta.timing_file").fetchall()
     for run_id, file in rows:
         here = str(_timing_file(landing / run_id))
         if file != here:
             connection.execute(
-                "UPDATE raw.timing_file SET file = ? WHERE run_id = ?", [here, run_id]
+                "UPDATE meta.timing_file SET file = ? WHERE run_id = ?", [here, run_id]
             )
     point_at_files(connection)
 
@@ -176,7 +176,7 @@ def _has_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> bool:
 def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     for name in SCHEMAS:
         connection.execute(f'DELETE FROM raw."{name}" WHERE run_id = ?', [run_id])
-    connection.execute("DELETE FROM raw.timing_file WHERE run_id = ?", [run_id])
+    connection.execute("DELETE FROM meta.timing_file WHERE run_id = ?", [run_id])
 
 
 def _remember(
@@ -213,7 +213,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> Non
     for file in files:
         if file.stem == LARGE and (rows := pq.read_metadata(file).num_rows) >= LARGE_ROWS:
             connection.execute(
-                "INSERT INTO raw.timing_file VALUES (?, ?, ?)",
+                "INSERT INTO meta.timing_file VALUES (?, ?, ?)",
                 [run_id, str(_timing_file(file.parent)), rows],
             )
             continue

@@ -304,8 +304,8 @@ def _make_views(connection: duckdb.DuckDBPyConnection, views: Path) -> None:
 
 
 def point_at_files(connection: duckdb.DuckDBPyConnection) -> None:
-    """Have report.timing read the files of raw.timing_file that are there, if it does not yet."""
-    rows = connection.execute("SELECT file FROM raw.timing_file").fetchall()
+    """Have report.timing read the files of meta.timing_file that are there, if it does not yet."""
+    rows = connection.execute("SELECT file FROM meta.timing_file").fetchall()
     # DuckDB takes * and [ in a path for a pattern unless they are escaped.
     files = sorted(_literal(escape(file)) for (file,) in rows if os.path.exists(file))
     text, comment = connection.execute(

@@ -120,3 +120,7 @@ def test_a_model_is_traced_again_when_a_file_that_its_code_read_has_changed(
     (code / "width.json").write_text("5")
     assert own_model("built:build", [2], code).parameter_count == 25
     assert first.parameter_count == 15
+
+
+def test_what_stands_beside_our_packages_is_not_of_the_users_code(tmp_path: Path) -> None:
+    assert _stamps_of("import os; os.listdir(own_reads._CHECKOUT)", tmp_path) == {}

@@ -49,7 +49,7 @@ def test_timings_of_a_large_run_stay_in_its_file(make: "Maker") -> None:
     folder = _land(make)
     assert make.rows(ALL).rows() == ROWS + SMALL
     assert make.rows("SELECT DISTINCT run_id FROM raw.timing")["run_id"].to_list() == ["small"]
-    assert make.rows("SELECT file, rows FROM raw.timing_file").rows() == [
+    assert make.rows("SELECT file, rows FROM meta.timing_file").rows() == [
         (str(folder / "timing.parquet"), 4)
     ]
     assert make.rows("FROM raw.operation_time WHERE run_id = 'large'").height == 1
@@ -75,7 +75,7 @@ def test_a_large_run_that_landed_anew_has_its_new_timings(make: "Maker") -> None
     make.land(make.run("large", scenario, "profile", repeat=2), scenario, {"timing": _timings(2)})
     assert make.warehouse.load().loaded == ("large",)
     assert make.rows(ALL).rows() == [*ROWS[:2], *SMALL]
-    assert make.rows("FROM raw.timing_file").is_empty()
+    assert make.rows("FROM meta.timing_file").is_empty()
 
 
 @pytest.mark.parametrize("name", ["moved", "o'clock [1] *"])

@@ -27,7 +27,7 @@ COMMENT ON VIEW visible.operation_time IS 'raw.operation_time limited to ok prof
 CREATE VIEW visible.edge AS SELECT * FROM raw.edge SEMI JOIN visible.run USING (run_id);
 COMMENT ON VIEW visible.edge IS 'raw.edge limited to ok profile runs';
 
--- With the files of raw.timing_file, if there are some (warehouse/publication.py).
+-- With the files of meta.timing_file, if there are some (warehouse/publication.py).
 CREATE VIEW report.timing AS FROM raw.timing;
 COMMENT ON VIEW report.timing IS 'All timings: raw.timing, and those of large runs, which stay in Parquet';
 
