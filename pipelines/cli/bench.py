@@ -227,7 +227,7 @@ def history(
 
     Publishing, loading one more run, writing 10,000 forecasts, and all ready queries. With the
     reference runs loaded the default is of 10,741 runs: a minute, and 1 GB of the home, given back
-    at the end. A large run takes some 40 s, most of it to make, and 0.3 GB.
+    at the end. A large run takes 10 s more and 0.3 GB.
 
     Example: stepcast bench history --factor 100 --json
 
