@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.child import seconds
 from benchmarks.history import land_run
 from benchmarks.traces import a_run
 from warehouse.connection import connect
@@ -86,7 +87,7 @@ def measure(
         for number in range(large_runs):
             progress(f"load {LARGE_RUN_ROWS:,} timings, {number + 1} of {large_runs}")
             land_run(place / "landing", f"large-{number:04}", LARGE_RUN_ROWS, number)
-            load_large_s.append(_seconds(lambda: warehouse.load()))
+            load_large_s.append(seconds(lambda: warehouse.load()))
         with connect(place / MAIN) as connection:
             runs, timings, some = connection.execute(
                 "SELECT (SELECT count(*) FROM raw.run), "
@@ -97,21 +98,19 @@ def measure(
         for number in range(3):  # the second has nothing to compare with, the third has
             progress(f"load a run, {number + 1} of 3")
             land(place / "landing", a_run(f"more-{number}"), None, {})
-            loads_s.append(_seconds(lambda: warehouse.load()))
+            loads_s.append(seconds(lambda: warehouse.load()))
             with connect(place / MAIN) as connection:
                 connection.execute("CREATE OR REPLACE TABLE meta.again AS SELECT random()")
-                copies_s.append(
-                    _seconds(lambda: publish(connection, place / MAIN, place / HISTORY))
-                )
+                copies_s.append(seconds(lambda: publish(connection, place / MAIN, place / HISTORY)))
         progress("10,000 forecasts")
-        ledger_s = _seconds(lambda: _write_forecasts(warehouse))
+        ledger_s = seconds(lambda: _write_forecasts(warehouse))
         progress("all queries")
         return LargeHistoryReport(
             runs,
             timings,
             (place / MAIN).stat().st_size / 1e6,
             tuple(load_large_s),
-            _seconds(lambda: warehouse.visible("timing", [some])),
+            seconds(lambda: warehouse.visible("timing", [some])),
             _whole_publication_s(place),
             copies_s[-1],
             loads_s[-1],
@@ -120,17 +119,11 @@ def measure(
         )
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def _whole_publication_s(place: Path) -> float:
     (place / PREVIOUS).unlink(missing_ok=True)
     with connect(place / MAIN) as connection:
         connection.execute("CREATE OR REPLACE TABLE meta.again AS SELECT random()")
-        return _seconds(lambda: publish(connection, place / MAIN, place / HISTORY))
+        return seconds(lambda: publish(connection, place / MAIN, place / HISTORY))
 
 
 def _write_forecasts(warehouse: Warehouse) -> None:

@@ -15,7 +15,7 @@ from warehouse.connection import PATIENCE_S, confine, first_line, is_damage, wri
 from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.landed_files import verify
 from warehouse.landing import QUARANTINE, REASON, run_folders
-from warehouse.loader import LARGE, OPERATION_TIME, signature_of
+from warehouse.loader import OPERATION_TIME, signature_of
 from warehouse.publication import is_current, lag, open_published, versions
 from warehouse.records import BadInput, NodeGroup
 from warehouse.tables import SCHEMAS, stream
@@ -44,7 +44,7 @@ def rows_here(connection: duckdb.DuckDBPyConnection) -> Mapping[str, Mapping[str
     """Return what the database holds of each run, by table."""
     found: dict[str, dict[str, Rows]] = {}
     for table in SCHEMAS:
-        schema = "report" if table == LARGE and not files_gone(connection) else "raw"
+        schema = "report" if table == "timing" and not files_gone(connection) else "raw"
         query = f'SELECT run_id, {_compared_rows(table)} FROM {schema}."{table}" GROUP BY run_id'
         for run_id, count, hashes in connection.execute(query).fetchall():
             found.setdefault(run_id, {})[table] = (int(count), int(hashes))

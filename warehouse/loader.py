@@ -27,9 +27,8 @@ MEMORY = "1GB"
 """What DuckDB may hold while it loads; past that it writes to disk."""
 _OF_THE_MACHINE = (duckdb.IOException, duckdb.FatalException, duckdb.InterruptException)
 """Errors that end a load: the disk of the warehouse, a database that DuckDB gave up, the user."""
-LARGE = "timing"
 LARGE_ROWS = 10_000_000
-"""Of a run: so many timings or more stay in the file that landed, and the database points to it.
+"""A run with so many timings or more keeps them in the file that landed; the database points to it.
 What most questions ask of them is in operation_time."""
 OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
@@ -87,12 +86,12 @@ def load(
             quarantined.append(_set_aside(folder, error))
         else:
             loaded.append(folder.name)
-    _find_large(landing, connection)
+    _update_timing_files(landing, connection)
     return LoadReport(tuple(loaded), unchanged, tuple(quarantined))
 
 
-def _find_large(landing: Path, connection: duckdb.DuckDBPyConnection) -> None:
-    """Point to timings that stay in Parquet where they are now: a home may have moved."""
+def _update_timing_files(landing: Path, connection: duckdb.DuckDBPyConnection) -> None:
+    """Point to the timings of large runs where their files are now: a home may have moved."""
     rows = connection.execute("SELECT run_id, file FROM meta.timing_file").fetchall()
     for run_id, file in rows:
         here = str(_timing_file(landing / run_id))
@@ -104,7 +103,7 @@ def _find_large(landing: Path, connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _timing_file(folder: Path) -> Path:
-    return folder.absolute() / f"{LARGE}.parquet"
+    return folder.absolute() / "timing.parquet"
 
 
 def _not_loaded(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> list[str]:
@@ -211,7 +210,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> Non
     # DuckDB takes * and [ in a path for a pattern unless they are escaped.
     paths = {file.stem: escape(str(file)) for file in files}
     for file in files:
-        if file.stem == LARGE and (rows := pq.read_metadata(file).num_rows) >= LARGE_ROWS:
+        if file.stem == "timing" and (rows := pq.read_metadata(file).num_rows) >= LARGE_ROWS:
             connection.execute(
                 "INSERT INTO meta.timing_file VALUES (?, ?, ?)",
                 [run_id, str(_timing_file(file.parent)), rows],
@@ -223,12 +222,12 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> Non
             "FROM read_parquet($file, hive_partitioning = false)",
             {"file": paths[file.stem]},
         )
-    if LARGE in paths and "operation_time" not in paths:
+    if "timing" in paths and "operation_time" not in paths:
         connection.execute(
             "INSERT INTO raw.operation_time BY NAME "
             "WITH timing AS (FROM read_parquet($file, hive_partitioning = false)) "
             f"SELECT $run_id AS run_id, * FROM ({OPERATION_TIME})",
-            {"run_id": run_id, "file": paths[LARGE]},
+            {"run_id": run_id, "file": paths["timing"]},
         )
 
 

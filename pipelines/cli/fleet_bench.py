@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from benchmarks.child import memory_mb, seconds
 from fleet.members import WATCH, Member, write_members
 from fleet.page import read_fleet_page
 from fleet.schedule import agenda
@@ -255,28 +256,25 @@ def grow(place: Path, days: int, copies: int) -> None:
     )
     shifted = {
         "run": [
-            "repeat + $copy * $rounds AS repeat",
+            "repeat + $copy * getvariable('most') AS repeat",
             *(f"{name} + to_days($shift) AS {name}" for name in ("started_at", "ended_at")),
         ],
         "judgement": [identity.format("watched"), identity.format("confirmed_by")],
     }
+    tables = {"loaded": "meta", **dict.fromkeys(("run", "sample", "link", "judgement"), "raw")}
     with connect(place / MAIN) as connection:
         connection.execute("SET VARIABLE most = (SELECT max(repeat) FROM raw.run)")
-        for table in ("run", "sample", "link", "judgement", "loaded"):
-            schema = "meta" if table == "loaded" else "raw"
+        for table, schema in tables.items():
             connection.execute(f"CREATE TEMP TABLE first_{table} AS FROM {schema}.{table}")
         connection.begin()
         for copy in range(1, copies + 1):
             values = {"copy": copy, "shift": copy * days}
-            for table in ("run", "sample", "link", "judgement", "loaded"):
-                schema = "meta" if table == "loaded" else "raw"
+            for table, schema in tables.items():
                 columns = ", ".join([identity.format("run_id"), *shifted.get(table, [])])
-                columns = columns.replace("$rounds", "getvariable('most')")
-                needed = values if "$copy" in columns else {}
                 connection.execute(
                     f"INSERT INTO {schema}.{table} BY NAME "
                     f"SELECT * REPLACE ({columns}) FROM first_{table} ORDER BY run_id",
-                    needed,
+                    values,
                 )
         connection.commit()
         publish(connection, place / MAIN, place / HISTORY)
@@ -352,9 +350,9 @@ def measure_in(
         if copies and replayed <= day < days - replayed:
             continue
         nights.append(replay_night(place, replay, day))
-        first_mb = first_mb or _memory_mb("VmRSS")
+        first_mb = first_mb or memory_mb("VmRSS")
         progress(f"night {day + 1} of {days}: {nights[-1].seconds:.1f} s")
-    last_mb = _memory_mb("VmRSS")
+    last_mb = memory_mb("VmRSS")
     some = max(min(7, len(nights) // 2), 1)
     first, last = nights[:some], nights[-some:]
     with connect(place / HISTORY, read_only=True) as connection:
@@ -378,7 +376,7 @@ def measure_in(
         last_mb=last_mb,
         pages_s=_pages_s(place, replay.now),
         queries_s=_queries_s(place, names[0]),
-        peak_mb=_memory_mb("VmHWM"),
+        peak_mb=memory_mb("VmHWM"),
     )
 
 
@@ -390,27 +388,15 @@ def _pages_s(place: Path, at: datetime) -> dict[str, float]:
     page = place / fleet_page.FILE
     with redirect_stdout(io.StringIO()):
         return {
-            "fleet list": _seconds(fleet_job.show_members),
-            "fleet status": _seconds(lambda: fleet_job.show_status(at=at)),
-            "fleet page": _seconds(lambda: fleet_page.write(read_fleet_page(place, at), page)),
+            "fleet list": seconds(fleet_job.show_members),
+            "fleet status": seconds(lambda: fleet_job.show_status(at=at)),
+            "fleet page": seconds(lambda: fleet_page.write(read_fleet_page(place, at), page)),
         }
 
 
 def _queries_s(place: Path, node_type: str) -> dict[str, float]:
     warehouse = PublishedHistory(place)
     return {
-        name: _seconds(partial(warehouse.query, name, **dict.fromkeys(given, node_type)))
+        name: seconds(partial(warehouse.query, name, **dict.fromkeys(given, node_type)))
         for name, given in _QUERIES.items()
     }
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started_s = time.perf_counter()
-    work()
-    return time.perf_counter() - started_s
-
-
-def _memory_mb(what: str) -> float:
-    """Return resident memory of this process: what it has now (VmRSS), or had at most (VmHWM)."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition(f"{what}:")[2].split()[0]) / 1000
