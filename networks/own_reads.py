@@ -68,11 +68,10 @@ class Reads:
             return
         if len(self._stamps) > _MOST_READS:
             return
-        self._stamps.setdefault(name, _stamp(name))
         folder, _, compiled = name.rpartition(f"{os.sep}__pycache__{os.sep}")
-        if folder:  # a module whose source was looked at alone
-            source = os.path.join(folder, f"{compiled.partition('.')[0]}.py")
-            self._stamps.setdefault(source, _stamp(source))
+        if folder:  # Python keeps there what it compiled; the source tells whether it is the same
+            name = os.path.join(folder, f"{compiled.partition('.')[0]}.py")
+        self._stamps.setdefault(name, _stamp(name))
 
 
 def are_unchanged(stamps: Mapping[str, Any]) -> bool:

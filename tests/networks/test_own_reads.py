@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,7 +31,9 @@ print(json.dumps(reads.stamps))
 def _stamps_of(code: str, folder: Path) -> Any:
     """Return what code reads that runs in a folder."""
     command = [sys.executable, "-c", _PROGRAM, code]
-    return json.loads(subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout)
+    compiling = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    ended = subprocess.run(command, cwd=folder, env=compiling, capture_output=True, check=True)
+    return json.loads(ended.stdout)
 
 
 def _touch(path: Path) -> None:
@@ -53,6 +56,8 @@ def _rewrite(path: Path) -> None:
         ("import tempfile; tempfile.TemporaryFile()", lambda home: None, True),
         ("import sizes", lambda home: _rewrite(home / "sizes.py"), False),
         ("import sizes", lambda home: _touch(home / "sizes.py"), True),
+        ("import sizes", lambda home: shutil.rmtree(home / "__pycache__"), True),
+        ("import sizes as compiled_anew", lambda home: None, True),
         ("import os; os.listdir()", lambda home: (home / "more").touch(), False),
         ("import os; os.listdir()", lambda home: (home / "__pycache__").mkdir(), True),
         (
