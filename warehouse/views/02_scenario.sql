@@ -294,31 +294,6 @@ COMMENT ON COLUMN report.noise_within_run.point IS 'Where on a probe''s grid; em
 COMMENT ON COLUMN report.noise_within_run.noise_floor_percent IS 'Mean absolute error, percent, of forecasting each window or trial by the mean of the others; NULL: they are 0';
 COMMENT ON COLUMN report.noise_within_run.noise_windows IS 'Number of windows or trials forecast so';
 
--- The types of a run's nodes: as its scenario, its nodes or its config name them, or the study of the fleet that it
--- is of. Links measured before they named types: the nodes of the other runs of their round. Probes that watch the
--- fleet are left out: they are no profiles, and most of what a fleet has after a year.
-CREATE VIEW report.run_node_type AS
-WITH named AS (
-    SELECT run_id, unnest(canonical ->> '$.nodes[*].node_type') AS node_type FROM raw.scenario
-    UNION ALL
-    SELECT run_id, node_type FROM raw.cluster_node
-    UNION ALL
-    SELECT run_id, unnest(string_split(coalesce(config ->> '$.worker', config ->> '$.between'), ' + '))
-    FROM raw.run WHERE NOT starts_with(study, 'watch.')
-    UNION ALL
-    SELECT run_id, substr(study, length('fleet.') + 1) FROM raw.run WHERE starts_with(study, 'fleet.')
-)
-SELECT run_id, node_type FROM named
-UNION
-SELECT bare.run_id, named.node_type
-FROM (SELECT * FROM raw.run WHERE probe = 'links' AND NOT starts_with(study, 'fleet.')) AS bare
-ANTI JOIN named AS own USING (run_id)
-JOIN raw.run AS other USING (study, repeat, backend, host_id)
-JOIN named ON named.run_id = other.run_id;
-COMMENT ON VIEW report.run_node_type IS 'The types of the nodes that a run was about, one row each';
-COMMENT ON COLUMN report.run_node_type.run_id IS 'The run';
-COMMENT ON COLUMN report.run_node_type.node_type IS 'A type of its nodes';
-
 -- What rented nodes cost when a run was measured is no part of what was asked of it: prices of the spot market change
 -- from hour to hour, and figures stay comparable. Declared prices are part of what a node type is.
 CREATE VIEW report.configuration AS

@@ -1,15 +1,17 @@
 -- What watches of the fleet found, and which runs are stale since.
 
 CREATE VIEW report.alarm AS
+WITH raised AS MATERIALIZED ( -- few of many: of other runs nothing is read
+    FROM raw.judgement WHERE alarm
+)
 SELECT
-    judgement.node_type, run.backend, run.host_id, probed.started_at AS raised_at, judgement.metric,
-    judgement.unit, judgement.value, judgement.expected, judgement.change_percent,
-    judgement.robust_z, judgement.earlier_n, judgement.outcome, coalesce(judgement.confirmed, false) AS confirmed,
-    judgement.watched, judgement.confirmed_by, judgement.run_id
-FROM raw.judgement AS judgement
-JOIN raw.run AS run USING (run_id)
-JOIN raw.run AS probed ON probed.run_id = judgement.watched
-WHERE judgement.alarm;
+    raised.node_type, judge.backend, judge.host_id, probed.started_at AS raised_at, raised.metric,
+    raised.unit, raised.value, raised.expected, raised.change_percent, raised.robust_z,
+    raised.earlier_n, raised.outcome, coalesce(raised.confirmed, false) AS confirmed,
+    raised.watched, raised.confirmed_by, raised.run_id
+FROM raised
+JOIN (FROM raw.run WHERE run_id IN (SELECT run_id FROM raised)) AS judge USING (run_id)
+JOIN (FROM raw.run WHERE run_id IN (SELECT watched FROM raised)) AS probed ON probed.run_id = raised.watched;
 COMMENT ON VIEW report.alarm IS 'Node types that seemed to have changed, one row per judged probe and metric';
 COMMENT ON COLUMN report.alarm.node_type IS 'Node type that seemed to have changed';
 COMMENT ON COLUMN report.alarm.backend IS 'Where it was watched';
@@ -28,19 +30,48 @@ COMMENT ON COLUMN report.alarm.watched IS 'The run of the probe that raised it';
 COMMENT ON COLUMN report.alarm.confirmed_by IS 'The run of the second probe; NULL: there was none';
 COMMENT ON COLUMN report.alarm.run_id IS 'The run of the judge';
 
+-- The types of a run's nodes: as its scenario, its nodes or its config name them, or the study of the fleet that it
+-- is of. Links measured before they named types: the nodes of the other runs of their round. Probes that watch the
+-- fleet are left out: they are no profiles, and most of what a fleet has after a year.
 CREATE VIEW report.stale_run AS
+WITH changed AS MATERIALIZED (
+    FROM report.alarm WHERE confirmed
+),
+profile AS MATERIALIZED (
+    SELECT run_id, probe, study, repeat, backend, host_id, started_at, config
+    FROM visible.run
+    WHERE probe NOT IN ('watch', 'drift') AND started_at < (SELECT max(raised_at) FROM changed)
+),
+named AS MATERIALIZED (
+    SELECT run_id, unnest(canonical ->> '$.nodes[*].node_type') AS node_type FROM raw.scenario
+    UNION ALL
+    SELECT run_id, node_type FROM raw.cluster_node
+    UNION ALL
+    SELECT run_id, unnest(string_split(coalesce(types[1], types[2]), ' + '))
+    FROM (SELECT run_id, json_extract_string(config, ['$.worker', '$.between']) AS types FROM profile)
+),
+run_node_type AS (
+    SELECT run_id, node_type FROM named
+    UNION ALL
+    SELECT run_id, substr(study, length('fleet.') + 1) FROM profile WHERE starts_with(study, 'fleet.')
+    UNION ALL
+    SELECT bare.run_id, named.node_type
+    FROM (FROM profile WHERE probe = 'links' AND NOT starts_with(study, 'fleet.')) AS bare
+    ANTI JOIN named AS own USING (run_id)
+    JOIN raw.run AS other USING (study, repeat, backend, host_id)
+    JOIN named ON named.run_id = other.run_id
+)
 SELECT
-    run.run_id, run.probe, run.study, run.backend, run.host_id, alarm.node_type, run.started_at,
-    min(alarm.raised_at) AS stale_since,
+    profile.run_id, profile.probe, profile.study, profile.backend, profile.host_id, changed.node_type,
+    profile.started_at, min(changed.raised_at) AS stale_since,
     -- Of what changed at that time the largest change, the same for each run.
-    arg_min(alarm.metric, (alarm.raised_at, -abs(alarm.change_percent), alarm.metric)) AS metric,
-    arg_min(alarm.change_percent, (alarm.raised_at, -abs(alarm.change_percent), alarm.metric)) AS change_percent
-FROM visible.run AS run
-JOIN report.run_node_type USING (run_id)
-JOIN report.alarm AS alarm
-    ON alarm.node_type = run_node_type.node_type AND alarm.backend = run.backend
-    AND alarm.host_id = run.host_id AND alarm.confirmed AND alarm.raised_at > run.started_at
-WHERE run.probe NOT IN ('watch', 'drift')
+    arg_min(changed.metric, (changed.raised_at, -abs(changed.change_percent), changed.metric)) AS metric,
+    arg_min(changed.change_percent, (changed.raised_at, -abs(changed.change_percent), changed.metric)) AS change_percent
+FROM (SELECT DISTINCT * FROM run_node_type WHERE node_type IN (SELECT node_type FROM changed)) AS about
+JOIN profile USING (run_id)
+JOIN changed
+    ON changed.node_type = about.node_type AND changed.backend = profile.backend
+    AND changed.host_id = profile.host_id AND changed.raised_at > profile.started_at
 GROUP BY ALL;
 COMMENT ON VIEW report.stale_run IS 'Profiles from before a node type changed, one row per run and type';
 COMMENT ON COLUMN report.stale_run.run_id IS 'The run';
