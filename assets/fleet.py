@@ -36,7 +36,7 @@ from assets.sites import send
 from fleet.history import drifted_at, runs
 from fleet.members import WATCH, Member, member_of, now, read_members
 from fleet.page import read_fleet_page
-from fleet.schedule import Visits, month_of, period_start, spent_s, visits, watches
+from fleet.schedule import Visits, period_start, spent_s, visits, watches
 from fleet.studies import refit
 from fleet.watch import Budget, profile_findings, watch
 from profilers.probes import PROBES
@@ -102,7 +102,7 @@ class FleetResource(ConfigurableResource):
     def _runs(self, node_type: str) -> tuple[Run, ...]:
         warehouse = self.warehouse.open()
         warehouse.load(recheck=False)
-        return runs(warehouse.home, month_of(now()), node_type)
+        return runs(warehouse.home, node_type)
 
     def renting(self, visits: Visits, progress: Progress) -> AbstractContextManager[None]:
         """Let a visit rent its nodes, where they are rented, up to what its member says."""

@@ -146,22 +146,35 @@ NodeTypeKey = tuple[str, Backend, str]
 """A node type, where it is, and on which host."""
 
 
-def runs(home: Path, since: datetime, node_type: str | None = None) -> tuple[Run, ...]:
-    """Return the runs of the last two visits of each kind to a home's node types, and since then.
+def runs(home: Path, node_type: str | None = None) -> tuple[Run, ...]:
+    """Return the runs of the last two visits of each kind to a home's node types.
 
     The database is not opened, only its published copy: it is never locked. Runs lack what they say
     of host and software, and were checked when they were loaded.
 
     Args:
         home: whose fleet.
-        since: UTC.
         node_type: of this one alone; None: of all.
     """
-    rows = published(home, "fleet_runs", {"since": since, "node_type": node_type})
+    rows = published(home, "fleet_runs", {"node_type": node_type})
     return tuple(
         Run.model_construct(**{**row, **{name: json.loads(row[name]) for name in JSON_COLUMNS}})
         for row in rows.iter_rows(named=True)
     )
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What runs took: seconds, and US dollars for their nodes; None: of some no price is known."""
+
+    seconds: float = 0.0
+    usd: float | None = 0.0
+
+
+def spending(home: Path, since: datetime) -> Mapping[NodeTypeKey, Spending]:
+    """Return what the runs of each node type of a home's fleet took that began since then, UTC."""
+    rows = published(home, "fleet_spending", {"since": since}).rows()
+    return {tuple(key): Spending(seconds, usd) for *key, seconds, usd in rows}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What the fleet's page and one screen show: members, what watches found, what is stale."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 import polars as pl
 
-from fleet.history import NodeTypeKey, last_judgements, published
+from fleet.history import NodeTypeKey, Spending, last_judgements, published
 from fleet.members import now
 from fleet.readings import WORDS, in_words
-from fleet.schedule import AgendaItem, Visits, agenda, month_of
+from fleet.schedule import AgendaItem, agenda
 
 DAYS = 100
 """How far back pictures go."""
@@ -125,7 +125,7 @@ def read_fleet_page(home: Path, at: datetime | None = None) -> FleetPage:
     alarms, runs, fits = (_asked(home, query) for query in ("alarms", "stale_runs", "stale_fits"))
     several = _in_several_places([*judged, *_places(runs), *_places(fits)], visiting)
     alarms, runs, fits = (_named(frame, several) for frame in (alarms, runs, fits))
-    rows = status(items, judged, at)
+    rows = status(items, judged)
     by_type = {item.member.node_type: item for item in visiting}
     members = {_called(by_type[name], several): by_type[name] for name in rows["node_type"]}
     others = sorted(_name_of(key, several) for key in judged)
@@ -239,15 +239,12 @@ def _mends(name: str, item: AgendaItem | None) -> str:
 # The fleet on one screen: each member's profiles, drift, next turn, minutes and dollars.
 
 
-def status(
-    items: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str], at: datetime
-) -> pl.DataFrame:
+def status(items: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> pl.DataFrame:
     """Return one row per member, those first that somebody should look at.
 
     Args:
         items: the agenda.
         judged: what the last watch made of each type (`fleet.history.last_judgements`).
-        at: now, UTC.
 
     Returns:
         Columns node_type, last_profiled, drift, next, minutes (of runs this month), usd (for the
@@ -257,7 +254,7 @@ def status(
     for item in items:
         by_member.setdefault(item.member.node_type, []).append(item)
     urgent = sorted(by_member.values(), key=lambda ours: _urgency(ours, judged))
-    return pl.DataFrame([_row(ours, judged, at) for ours in urgent], schema=_SCHEMA)
+    return pl.DataFrame([_row(ours, judged) for ours in urgent], schema=_SCHEMA)
 
 
 def _urgency(ours: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> int:
@@ -285,13 +282,10 @@ _SCHEMA = {
 }
 
 
-def _row(
-    ours: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str], at: datetime
-) -> dict[str, object]:
+def _row(ours: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> dict[str, object]:
     profiling = next(item for item in ours if not item.watches)
     all_visits = [item.visits for item in ours if item.visits is not None]
-    since = month_of(at)
-    dollars = [cost for visits in all_visits for cost in usd(visits, since)]
+    month = all_visits[0].month if all_visits else Spending()
     ended = profiling.visits and profiling.visits.last_ended
     whose = profiling.visits and profiling.visits.whose
     unknown = "not watched yet" if len(ours) > 1 else "not watched"
@@ -300,20 +294,7 @@ def _row(
         "last_profiled": f"{ended:%Y-%m-%d %H:%M}" if ended else "never",
         "drift": judged.get(whose, unknown) if whose else unknown,
         "next": "now" if profiling.due.now else f"{profiling.due.next:%Y-%m-%d %H:%M}",
-        "month_minutes": round(sum(visits.spent_s(since) for visits in all_visits) / 60, 1),
-        "month_usd": None if None in dollars else round(sum(filter(None, dollars)), 4),
+        "month_minutes": round(month.seconds / 60, 1),
+        "month_usd": None if month.usd is None else round(month.usd, 4),
         "state": profiling.due.why,
     }
-
-
-def usd(visits: Visits, since: datetime) -> Iterator[float | None]:
-    """Yield what the nodes of each run since then cost, US dollars; None: no price was known."""
-    for run in visits.runs:
-        hourly = run.config.get("usd_per_hour")
-        hours = run.took_s / 3600
-        if run.started_at < since or not hours:
-            continue
-        if run.cost_usd is not None:
-            yield run.cost_usd
-        else:
-            yield hours * hourly if isinstance(hourly, int | float) else None

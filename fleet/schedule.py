@@ -1,13 +1,12 @@
 """When a member of the fleet is due: the calendar, what has been measured of it, and the agenda."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
-from fleet.history import NodeTypeKey, drifted_at, judged_probes, runs
+from fleet.history import NodeTypeKey, Spending, drifted_at, judged_probes, runs, spending
 from fleet.members import WATCH, Every, Member, now, read_members
 from fleet.studies import profiling_study, watching_study
 from forecasting.inputs import inputs_of_study
@@ -16,8 +15,10 @@ from profilers.clusters import host_id
 from studies.plan import tasks
 from studies.planned_runs import expected_s, group_by_start
 from studies.rounds import Round, open_round
-from studies.study import OF_FLEET, Study
+from studies.study import Study
 from warehouse.records import Run, StepcastError
+
+NOTHING_SPENT: Mapping[NodeTypeKey, Spending] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -37,16 +38,15 @@ class Visits:
         member: whose.
         every: how often there is to be one.
         round_: the one that is to be done next, or to be gone on with.
-        runs: of the last two and of this month, failed ones too, on this backend and host, in order
-            of their starts.
-        of_member: the same of visits of both kinds: those that profile the member, and watch it.
+        runs: of the last two, failed ones too, on this backend and host, in order of their starts.
+        month: what runs of this month took that profiled the member or watched it.
     """
 
     member: Member
     every: Every
     round_: Round
     runs: tuple[Run, ...]
-    of_member: tuple[Run, ...]
+    month: Spending
 
     @property
     def whose(self) -> NodeTypeKey:
@@ -94,10 +94,6 @@ class Visits:
         """How long the visits of a mean month take."""
         return VISITS_A_MONTH[self.every] * self.expected_s
 
-    def spent_s(self, since: datetime) -> float:
-        """Return how many seconds of runs there have been since then."""
-        return spent_s(self.runs, since)
-
     def due(self, now: datetime, drifted_at: datetime | None = None) -> Due:
         """Tell whether a visit is due.
 
@@ -114,9 +110,8 @@ class Visits:
         recent = [run for run in self.runs if run.started_at >= began]
         if member.paused:
             return Due(False, "paused", then)
-        if member.month_minutes is not None:
-            if spent_s(self.of_member, month_of(now)) >= 60 * member.month_minutes:
-                return Due(False, "the minutes of the month are spent", then)
+        if member.month_minutes is not None and self.month.seconds >= 60 * member.month_minutes:
+            return Due(False, "the minutes of the month are spent", then)
         if any(run.status == "failed" and run.repeat == self.round_.repeat for run in recent):
             return Due(False, "failed", then)
         if self.round_.runs:
@@ -133,24 +128,33 @@ class Visits:
         return Due(False, "done", then)
 
 
-def visits(member: Member, runs: Iterable[Run]) -> Visits:
-    """Return the visits that profile a member, among runs of all kinds.
+def visits(
+    member: Member, runs: Iterable[Run], spent: Mapping[NodeTypeKey, Spending] = NOTHING_SPENT
+) -> Visits:
+    """Return the visits that profile a member.
+
+    Args:
+        member: whose.
+        runs: of all kinds; those of other studies are left out.
+        spent: what runs of this month took.
 
     Raises:
         BadInput: the member cannot be profiled here.
         MissingTool: its backend does not work here.
     """
-    return _visits(member, member.every, profiling_study(member), runs)
+    return _visits(member, member.every, profiling_study(member), runs, spent)
 
 
-def watches(member: Member, runs: Iterable[Run]) -> Visits:
-    """Return the visits that watch a member for drift, which is each night.
+def watches(
+    member: Member, runs: Iterable[Run], spent: Mapping[NodeTypeKey, Spending] = NOTHING_SPENT
+) -> Visits:
+    """Return the visits that watch a member for drift, which is each night; given as `visits`.
 
     Raises:
         BadInput: the member cannot be watched here.
         MissingTool: its backend does not work here.
     """
-    return _visits(member, "night", watching_study(member), runs)
+    return _visits(member, "night", watching_study(member), runs, spent)
 
 
 def probes(runs: Iterable[Run]) -> list[Run]:
@@ -168,21 +172,23 @@ def spent_s(runs: Iterable[Run], since: datetime) -> float:
     return sum(run.took_s for run in runs if run.started_at >= since)
 
 
-def _visits(member: Member, every: Every, study: Study, runs: Iterable[Run]) -> Visits:
+def _visits(
+    member: Member,
+    every: Every,
+    study: Study,
+    runs: Iterable[Run],
+    spent: Mapping[NodeTypeKey, Spending],
+) -> Visits:
     backend, _ = chosen_backend(member.backend)
     here = host_id(backend)
-    studies = {prefix + member.node_type for prefix in OF_FLEET}
-    of_member = [
-        run
-        for run in runs
-        if run.study in studies and (run.backend, run.host_id) == (backend, here)
-    ]
-    of_member.sort(key=lambda run: run.started_at)
-    ours = tuple(run for run in of_member if run.study == study.name)
+    wanted = study.name, backend, here
+    ours = [run for run in runs if (run.study, run.backend, run.host_id) == wanted]
+    ours.sort(key=lambda run: run.started_at)
     # Of a visit before the newest one nothing is measured any more.
     newest = max((run.repeat for run in ours), default=1)
     round_ = open_round(study, inputs_of_study(study), backend, here, ours, newest)
-    return Visits(member, every, round_, ours, tuple(of_member))
+    month = spent.get((member.node_type, backend, here), Spending())
+    return Visits(member, every, round_, tuple(ours), month)
 
 
 # What the fleet has to do: visits to its members, watches of them, and which of these are due.
@@ -222,10 +228,12 @@ class AgendaItem:
 class FleetHistory:
     """What the history says of the fleet: runs, confirmed alarms, and which probes were judged.
 
-    `runs` are those of `fleet.history.runs`; of probes that watch, `judged` has to tell the last.
+    `runs` are those of `fleet.history.runs`, `spent` is of this month; of probes that watch,
+    `judged` has to tell the last.
     """
 
     runs: tuple[Run, ...]
+    spent: Mapping[NodeTypeKey, Spending]
     drifted_at: Mapping[NodeTypeKey, datetime]
     judged: frozenset[str]
 
@@ -240,30 +248,32 @@ def agenda(home: Path, at: datetime | None = None) -> tuple[AgendaItem, ...]:
     if not members:
         return ()
     at = at or now()
-    recent = runs(home, month_of(at))
+    recent = runs(home)
     last = {(run.study, run.backend, run.host_id): run.run_id for run in probes(recent)}
-    known = FleetHistory(recent, drifted_at(home), judged_probes(home, list(last.values())))
+    spent, judged = spending(home, month_of(at)), judged_probes(home, list(last.values()))
+    known = FleetHistory(recent, spent, drifted_at(home), judged)
     return tuple(items(members.values(), known, at))
 
 
 def items(members: Iterable[Member], known: FleetHistory, at: datetime) -> list[AgendaItem]:
     """Return the agenda of members at a time, UTC."""
     members = list(members)
-    by_study: dict[str, list[Run]] = {}
+    by_type: dict[str, list[Run]] = {}
     for run in known.runs:
-        by_study.setdefault(run.study, []).append(run)
+        by_type.setdefault(run.study.partition(".")[2], []).append(run)
 
     def item(member: Member, watching: bool) -> AgendaItem:
-        ours = (by_study.get(prefix + member.node_type, ()) for prefix in OF_FLEET)
-        return _item(member, watching, replace(known, runs=tuple(chain(*ours))), at)
+        return _item(member, watching, by_type.get(member.node_type, ()), known, at)
 
     watched = [item(member, watching=True) for member in members if member.watched]
     return watched + [item(member, watching=False) for member in members]
 
 
-def _item(member: Member, watching: bool, known: FleetHistory, at: datetime) -> AgendaItem:
+def _item(
+    member: Member, watching: bool, runs: Sequence[Run], known: FleetHistory, at: datetime
+) -> AgendaItem:
     try:
-        of_member = (watches if watching else visits)(member, known.runs)
+        of_member = (watches if watching else visits)(member, runs, known.spent)
     except StepcastError as error:
         # One member that cannot be measured here takes no other with it.
         then = next_period_start("night" if watching else member.every, member.at, at)

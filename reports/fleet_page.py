@@ -195,8 +195,10 @@ def changes(
     _set_limits(axes, probes["change_percent"], span)
     for place, (at, words) in enumerate(change_times(probes)):
         _mark_turn(axes, at, words, place, span)
-    for at in profiled:
-        axes.axvline(float(date2num(at)), ymax=0.06, color=INK, linewidth=1.6, gid="visit")
+    axes.vlines(
+        date2num(list(profiled)), 0, 0.06, INK, linewidth=1.6,
+        transform=axes.get_xaxis_transform(), gid="visits",
+    )  # fmt: skip
     axes.set_ylabel("worse than expected, %")
     locator = AutoDateLocator(minticks=3, maxticks=7)
     axes.xaxis.set_major_locator(locator)

@@ -114,12 +114,12 @@ def show_status(*, is_all: bool = False, at: datetime | None = None) -> None:
 
     Those that somebody should look at come first; the others are counted, unless `is_all`.
     """
-    place, at = home(), at or now()
+    place = home()
     items = agenda(place, at)
     if not items:
         show_members()
         return
-    rows = status(items, last_judgements(place), at)
+    rows = status(items, last_judgements(place))
     shown = rows if is_all else rows.head(_MOST_SHOWN)
     print_table(shown)
     if shown.height < rows.height:

@@ -25,7 +25,8 @@ def made(
     at: datetime = NOW,
 ) -> list[AgendaItem]:
     ordered = sorted(runs, key=lambda run: run.started_at)
-    return items(members, FleetHistory(tuple(ordered), drifted_at or {}, frozenset(judged)), at)
+    history = FleetHistory(tuple(ordered), {}, drifted_at or {}, frozenset(judged))
+    return items(members, history, at)
 
 
 def told(found: Sequence[AgendaItem]) -> list[tuple[str, bool, bool, str]]:

@@ -14,7 +14,7 @@ from profilers.probe import ProbeResult, RunContext, Say
 from profilers.watch import probe
 from studies.measurement import profile
 from studies.messages import Progress
-from tests.fleet.made import NOW, member
+from tests.fleet.made import member
 from tests.profilers.clusters.machines import NODE_TYPE, machines
 from warehouse.warehouse import Warehouse
 
@@ -41,7 +41,7 @@ def test_machines_are_watched_and_profiled(
         assert {*judged["outcome"]} == {"too_few"}
         profile(visits(of, []).round_, "links", warehouse.landing, Progress())
         warehouse.load()
-        known = runs(home, NOW)
+        known = runs(home)
         assert {run.backend for run in known} == {"ssh"}
         assert visits(of, known).last_ended is not None
         assert watches(of, known).last_ended is not None

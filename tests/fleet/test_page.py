@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -10,9 +11,9 @@ import pytest
 from fleet import page
 from fleet.history import last_judgements
 from fleet.members import Member, remove_member, write_members
-from fleet.page import DAYS, FleetPage, read_fleet_page, status, usd
+from fleet.page import DAYS, FleetPage, read_fleet_page, status
 from fleet.readings import WORDS
-from fleet.schedule import FleetHistory, items, visits
+from fleet.schedule import agenda
 from profilers.watch import probe
 from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, member, visited, watched
 from tests.fleet.paper_watch import SLOW, PaperWatch, land_probe, night
@@ -158,12 +159,12 @@ def test_a_type_on_two_hosts_is_named_with_each(
 
 
 def shown_of_status(
-    home: Path, *members: Member, runs: tuple[Run, ...] = ()
+    home: Path, *members: Member, runs: Iterable[Run] = ()
 ) -> list[dict[str, object]]:
-    ordered = tuple(sorted(runs, key=lambda run: run.started_at))
-    return status(
-        items(members, FleetHistory(ordered, {}, frozenset()), NOW), last_judgements(home), NOW
-    ).to_dicts()
+    write_members(home, {of.node_type: of for of in members})
+    land_visit(home, runs)
+    Warehouse(home).load()
+    return status(agenda(home, NOW), last_judgements(home)).to_dicts()
 
 
 def test_a_new_member_has_nothing_yet(home: Path) -> None:
@@ -192,39 +193,30 @@ def test_a_new_member_has_nothing_yet(home: Path) -> None:
 
 
 def test_minutes_are_of_this_month_and_of_watches_too(home: Path) -> None:
-    of = member()
     runs = (
-        *visited(of, SUNDAY - 30 * DAY, each_s=600),
-        *visited(of, SUNDAY, 2, each_s=100),
-        *watched(of, SUNDAY),
+        *visited(OF, SUNDAY - 30 * DAY, each_s=600),
+        *visited(OF, SUNDAY, 2, each_s=100),
+        *watched(OF, SUNDAY),
     )
+    (row,) = shown_of_status(home, OF, runs=runs)
+    assert (row["last_profiled"], row["next"]) == ("2030-01-13 02:03", "2030-01-20 02:00")
+    assert (row["state"], row["month_minutes"]) == ("done", 4.3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "usd"),
+    [
+        ({"config": {"link_mbps": None, "usd_per_hour": 0.5}}, 0.25),
+        ({"config": {"link_mbps": None, "usd_per_hour": 0.5}, "cost_usd": 1.25}, 1.25),
+        ({}, None),
+        ({"each_s": 0}, 0.0),
+    ],
+    ids=["by the hour", "as billed", "no price", "no time"],
+)
+def test_dollars_are_of_what_the_nodes_of_runs_cost(
+    home: Path, changes: dict[str, Any], usd: float | None
+) -> None:
+    of = member(probes=("links",))
+    runs = visited(of, SUNDAY, **{"each_s": 1800, **changes})
     (row,) = shown_of_status(home, of, runs=runs)
-    assert (row["last_profiled"], row["next"]) == ("2030-01-13 02:05", "2030-01-20 02:00")
-    assert (row["state"], row["month_minutes"]) == ("done", 6.0)
-
-
-def test_dollars_are_of_what_the_nodes_of_a_run_cost_an_hour() -> None:
-    of = member(probes=("links",))
-    found = visits(
-        of, visited(of, SUNDAY, each_s=1800, config={"link_mbps": None, "usd_per_hour": 0.5})
-    )
-    assert list(usd(found, SUNDAY)) == [pytest.approx(0.25)]
-    assert list(usd(found, SUNDAY + HOUR)) == []
-
-
-def test_what_a_run_cost_goes_before_what_prices_say() -> None:
-    of = member(probes=("links",))
-    assert list(usd(visits(of, visited(of, SUNDAY, cost_usd=1.25)), SUNDAY)) == [1.25]
-
-
-def test_an_unknown_price_is_no_price(home: Path) -> None:
-    of = member(probes=("links",))
-    runs = tuple(visited(of, SUNDAY, each_s=3600))
-    (row,) = shown_of_status(home, of, runs=runs)
-    assert (row["month_usd"], row["month_minutes"]) == (None, 60.0)
-
-
-def test_a_member_that_cannot_be_measured_says_why(home: Path) -> None:
-    (row,) = shown_of_status(home, member("emu.gone"))
-    assert (row["last_profiled"], row["next"]) == ("never", "2030-01-20 02:00")
-    assert "unknown node type 'emu.gone'" in str(row["state"])
+    assert row["month_usd"] == usd

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleet.history import Spending
 from fleet.members import Every, Member
 from fleet.schedule import (
     VISITS_A_MONTH,
@@ -27,10 +28,6 @@ NEXT = SUNDAY + 7 * DAY
 BEFORE = SUNDAY - 3 * DAY
 MONDAY = SUNDAY + DAY
 WEEKLY = member()
-
-
-def of_month(minutes: float) -> Member:
-    return member(month_minutes=minutes)
 
 
 DUE: dict[str, tuple[Member, Sequence[Run], datetime | None, bool, str]] = {
@@ -99,34 +96,6 @@ DUE: dict[str, tuple[Member, Sequence[Run], datetime | None, bool, str]] = {
         "done",
     ),
     "paused": (member(paused=True), [], None, False, "paused"),
-    "the month is spent": (
-        of_month(3),
-        visited(WEEKLY, BEFORE),
-        None,
-        False,
-        "the minutes of the month are spent",
-    ),
-    "the month is not spent": (
-        of_month(3.1),
-        visited(WEEKLY, BEFORE),
-        None,
-        True,
-        "last done 2030-01-10 02:03",
-    ),
-    "the month is spent, with what watched": (
-        of_month(3.5),
-        [*visited(WEEKLY, BEFORE), *watched(WEEKLY, BEFORE)],
-        None,
-        False,
-        "the minutes of the month are spent",
-    ),
-    "last month is no matter": (
-        of_month(3),
-        visited(WEEKLY, NOW - 30 * DAY),
-        None,
-        True,
-        "last done 2029-12-17 12:03",
-    ),
     "changed since": (WEEKLY, visited(WEEKLY, SUNDAY), MONDAY, True, "it has drifted"),
     "changed meanwhile": (
         WEEKLY,
@@ -158,6 +127,17 @@ def test_a_visit_is_due(
     due = visits(of, runs).due(NOW, drifted_at)
     assert (due.now, due.why) == (is_due, why)
     assert due.next == (NOW if is_due else NEXT)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "why"),
+    [(179.0, "last done 2030-01-10 02:03"), (180.0, "the minutes of the month are spent")],
+)
+def test_a_visit_waits_when_the_minutes_of_the_month_are_spent(seconds: float, why: str) -> None:
+    of = member(month_minutes=3)
+    spent = {visits(of, []).whose: Spending(seconds)}
+    due = visits(of, visited(of, BEFORE), spent).due(NOW)
+    assert (due.now, due.why) == (seconds < 180, why)
 
 
 def test_a_watch_is_due_each_night_whatever_the_visits_are() -> None:

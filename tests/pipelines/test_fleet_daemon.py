@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -105,7 +105,7 @@ def daemon(home: Path) -> Iterator[Callable[[], str]]:
 
 def visited(home: Path) -> int:
     """Return how many visits of the fleet have landed."""
-    return len({run.repeat for run in runs(home, datetime.now(UTC)) if run.study == "fleet.box"})
+    return len({run.repeat for run in runs(home) if run.study == "fleet.box"})
 
 
 def wait_for(done: Callable[[], bool], log: Callable[[], str]) -> None:

@@ -197,7 +197,8 @@ def test_alarms_are_filled_when_confirmed_and_turns_are_lines_with_words() -> No
     assert len(drawn["confirmed"]) == 2, "a time of a step, and its processor time"
     assert len(drawn["not confirmed"]) == 1
     assert len(drawn["turn"]) == len(list(change_times(PROBES))) == 2
-    assert len(drawn["visit"]) == 2
+    (visits,) = axes.collections
+    assert len(visits.get_paths()) == 2
     (hollow,) = (line for line in axes.lines if line.get_gid() == "not confirmed")
     assert hollow.get_markerfacecolor() == "none"
     assert all(

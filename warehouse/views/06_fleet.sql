@@ -38,7 +38,7 @@ WITH changed AS MATERIALIZED (
     FROM report.alarm WHERE confirmed
 ),
 profile AS MATERIALIZED (
-    SELECT run_id, probe, study, repeat, backend, host_id, started_at, config
+    SELECT run_id, probe, study, repeat, backend, host_id, started_at
     FROM visible.run
     WHERE probe NOT IN ('watch', 'drift') AND started_at < (SELECT max(raised_at) FROM changed)
 ),
@@ -48,7 +48,11 @@ named AS MATERIALIZED (
     SELECT run_id, node_type FROM raw.cluster_node
     UNION ALL
     SELECT run_id, unnest(string_split(coalesce(types[1], types[2]), ' + '))
-    FROM (SELECT run_id, json_extract_string(config, ['$.worker', '$.between']) AS types FROM profile)
+    FROM (
+        SELECT run_id, json_extract_string(config, ['$.worker', '$.between']) AS types
+        FROM raw.run
+        WHERE NOT starts_with(study, 'watch.') AND started_at < (SELECT max(raised_at) FROM changed)
+    )
 ),
 run_node_type AS (
     SELECT run_id, node_type FROM named
