@@ -119,8 +119,8 @@ def judge(
     if "alarmed" in history.columns:
         history = history.filter(~pl.col("alarmed"))
     earlier, later = (
-        {metric: rows for (metric,), rows in _comparable(some, fresh).group_by("metric")}
-        for some in (history, history.clear() if since is None else since)
+        {metric: rows for (metric,), rows in _comparable(frame, fresh).group_by("metric")}
+        for frame in (history, history.clear() if since is None else since)
     )
     nothing = history.clear()
     return tuple(
@@ -270,8 +270,8 @@ class Baseline:
         rest = slowness - slope * host
         noise = float(np.median(history["noise"].to_numpy()))
         scale = max(_scale(rest, boots, watched.scatter), noise)
-        ours = boots == boot
-        around = host[ours] if ours.any() else host
+        same_boot = boots == boot
+        around = host[same_boot] if same_boot.any() else host
         level, level_sd = _level(rest, boots, boot, scale, watched.between_boots)
         return cls(slope, slope_sd, float(around.mean()), level, level_sd, scale, len(rest))
 
@@ -330,15 +330,15 @@ def _level(
 
     Each counts by its precision. With some probes of its own, a start hardly hears the others.
     """
-    ours, others = rest[boots == boot], sorted({*boots} - {boot})
+    boot_rest, others = rest[boots == boot], sorted({*boots} - {boot})
     levels = np.array([np.median(rest[boots == other]) for other in others])
-    own = _MEDIAN * scale**2 / max(len(ours), 1)
+    own = _MEDIAN * scale**2 / max(len(boot_rest), 1)
     if not others:
-        return float(np.median(ours)), sqrt(own)
+        return float(np.median(boot_rest)), sqrt(own)
     middle = float(np.median(levels))
     squares = _BOOTS_BELIEVED * between_boots**2 + float(((levels - middle) ** 2).sum())
     between = squares / (_BOOTS_BELIEVED + len(others) - 1) * (1 + 1 / len(others))
-    if not len(ours):
+    if not len(boot_rest):
         return middle, sqrt(between)
     weight = between / (between + own)
-    return weight * float(np.median(ours)) + (1 - weight) * middle, sqrt(weight * own)
+    return weight * float(np.median(boot_rest)) + (1 - weight) * middle, sqrt(weight * own)

@@ -127,8 +127,8 @@ def confirmed(
 ) -> tuple[str, ...]:
     """Return the metrics of which a second, fresh probe says the same as the first one's alarms."""
     over = [
-        {finding.judgement.metric for finding in some if _is_end(finding)}
-        for some in (first, second)
+        {finding.judgement.metric for finding in findings if _is_end(finding)}
+        for findings in (first, second)
     ]
     changed = drift.confirmed(
         [finding.judgement for finding in first if finding.alarm and not _is_end(finding)],
@@ -253,7 +253,8 @@ def last_judgements(home: Path) -> Mapping[NodeTypeKey, str]:
     """Return, by node type, what the last watch made of it: its largest change, in words."""
     rows = published(home, "last_judgements").rows()
     return {
-        (node_type, backend, host): _in_words(*said) for node_type, backend, host, *said in rows
+        (node_type, backend, host): _in_words(*judgement)
+        for node_type, backend, host, *judgement in rows
     }
 
 

@@ -65,7 +65,7 @@ class Machines:
         history = earlier.sort("started_at")["slowness"].to_numpy()
         after = since.sort("started_at")["slowness"].to_numpy()
         within = max(watched.scatter, float(np.median(earlier["noise"].to_numpy())), noise)
-        found = []
+        candidates = []
         for newest in range(1, _NEWEST_MACHINES + 1):
             before, together = history, after
             if since.is_empty():
@@ -77,8 +77,8 @@ class Machines:
             spread = _spread(before, within, watched.between_machines)
             each = spread**2 + within**2
             deviation = sqrt(each * (1 / newest + 1 / len(before)))
-            found.append(cls(newest, mean, mean - float(before.mean()), deviation, spread))
-        return max(found, key=lambda machines: abs(machines.slower) / machines.deviation)
+            candidates.append(cls(newest, mean, mean - float(before.mean()), deviation, spread))
+        return max(candidates, key=lambda machines: abs(machines.slower) / machines.deviation)
 
 
 def _spread(slowness: NDArray[np.float64], within: float, expected: float) -> float:

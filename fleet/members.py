@@ -125,11 +125,11 @@ def write_members(home: Path, members: Mapping[str, Member]) -> None:
 def add(home: Path, member: Member) -> bool:
     """Make a node type a member, or change what is done of it; tell whether it is new."""
     members = read_members(home)
-    there = members.get(member.node_type)
-    if there is not None:
-        member = member.model_copy(update={"added_at": there.added_at})
+    existing = members.get(member.node_type)
+    if existing is not None:
+        member = member.model_copy(update={"added_at": existing.added_at})
     write_members(home, {**members, member.node_type: member})
-    return there is None
+    return existing is None
 
 
 def change(home: Path, node_type: str, *, paused: bool) -> Member:
@@ -152,7 +152,7 @@ def remove_member(home: Path, node_type: str) -> None:
     """
     members = read_members(home)
     member_of(members, node_type)
-    write_members(home, {name: one for name, one in members.items() if name != node_type})
+    write_members(home, {name: member for name, member in members.items() if name != node_type})
 
 
 def member_of(members: Mapping[str, Member], node_type: str) -> Member:

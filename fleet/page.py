@@ -131,9 +131,9 @@ def read_fleet_page(home: Path, at: datetime | None = None) -> FleetPage:
     others = sorted(_name_of(key, several) for key in judged)
     names = tuple(dict.fromkeys([*members, *others]))
     drawn = names[:MOST_DRAWN]
-    asked = {"node_type": ",".join({name.partition(" ")[0] for name in drawn}), "since": since}
+    parameters = {"node_type": ",".join({name.partition(" ")[0] for name in drawn}), "since": since}
     probes, profiled = (
-        _named(_asked(home, query, asked), several).filter(pl.col("name").is_in(drawn))
+        _named(_asked(home, query, parameters), several).filter(pl.col("name").is_in(drawn))
         for query in ("judgements", "profiled")
     )
     return FleetPage(
@@ -253,8 +253,8 @@ def status(items: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> pl
     by_member: dict[str, list[AgendaItem]] = {}
     for item in items:
         by_member.setdefault(item.member.node_type, []).append(item)
-    urgent = sorted(by_member.values(), key=lambda ours: _urgency(ours, judged))
-    return pl.DataFrame([_row(ours, judged) for ours in urgent], schema=_SCHEMA)
+    urgent = sorted(by_member.values(), key=lambda member_items: _urgency(member_items, judged))
+    return pl.DataFrame([_row(member_items, judged) for member_items in urgent], schema=_SCHEMA)
 
 
 def _urgency(ours: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> int:
@@ -265,8 +265,8 @@ def _urgency(ours: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> i
         return 1
     if any(item.due.why.startswith(("failed", "unfinished")) for item in ours):
         return 2
-    whose = [item.visits.whose for item in ours if item.visits]
-    if any(judged.get(key, "").startswith(("confirmed", "not confirmed")) for key in whose):
+    keys = [item.visits.whose for item in ours if item.visits]
+    if any(judged.get(key, "").startswith(("confirmed", "not confirmed")) for key in keys):
         return 3
     return 4 if any(item.due.now for item in ours) else 5
 
@@ -287,12 +287,12 @@ def _row(ours: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> dict[
     all_visits = [item.visits for item in ours if item.visits is not None]
     month = all_visits[0].month if all_visits else Spending()
     ended = profiling.visits and profiling.visits.last_ended
-    whose = profiling.visits and profiling.visits.whose
+    key = profiling.visits and profiling.visits.whose
     unknown = "not watched yet" if len(ours) > 1 else "not watched"
     return {
         "node_type": profiling.member.node_type,
         "last_profiled": f"{ended:%Y-%m-%d %H:%M}" if ended else "never",
-        "drift": judged.get(whose, unknown) if whose else unknown,
+        "drift": judged.get(key, unknown) if key else unknown,
         "next": "now" if profiling.due.now else f"{profiling.due.next:%Y-%m-%d %H:%M}",
         "month_minutes": round(month.seconds / 60, 1),
         "month_usd": None if month.usd is None else round(month.usd, 4),

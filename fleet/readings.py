@@ -96,8 +96,8 @@ WORDS: Mapping[str, str] = {
 """Their names in sentences and on axes."""
 _WATCHED = pl.DataFrame(
     [
-        (name, 1.0 if one.more_is_slower else -1.0, one.slope, one.paced_slope)
-        for name, one in METRICS.items()
+        (name, 1.0 if metric.more_is_slower else -1.0, metric.slope, metric.paced_slope)
+        for name, metric in METRICS.items()
     ],
     schema=["metric", "sign", "slope", "paced_slope"],
     orient="row",
@@ -105,8 +105,8 @@ _WATCHED = pl.DataFrame(
 _GAUGES = pl.DataFrame(
     [
         (name, gauge, place, 1.0 if gauge == watch.GAUGE_US else -1.0, gauge == watch.HOST_GFLOPS)
-        for name, one in METRICS.items()
-        for place, gauge in enumerate(one.gauges)
+        for name, metric in METRICS.items()
+        for place, gauge in enumerate(metric.gauges)
     ],
     schema=["metric", "gauge", "place", "sign", "paced"],
     orient="row",
@@ -135,11 +135,11 @@ def readings(windows: pl.DataFrame) -> pl.DataFrame:
     """
     if missing := [name for name in WINDOWS if name not in windows.columns]:
         raise BadInput(f"windows of probes: expected columns {', '.join(WINDOWS)}; no {missing[0]}")
-    ours = windows.filter(pl.col("metric").is_in([*METRICS, *_GAUGES["gauge"]]))
-    _check_positive(ours)
+    watched_windows = windows.filter(pl.col("metric").is_in([*METRICS, *_GAUGES["gauge"]]))
+    _check_positive(watched_windows)
     of_windows = (
-        ours.join(_WATCHED, on="metric")
-        .join(_host(ours), on=["run_id", "window", "metric"], how="left")
+        watched_windows.join(_WATCHED, on="metric")
+        .join(_host(watched_windows), on=["run_id", "window", "metric"], how="left")
         .with_columns(
             slowness=pl.col("sign") * pl.col("value").log(),
             paced=pl.col("paced").fill_null(value=False),

@@ -180,15 +180,15 @@ def _visits(
     spent: Mapping[NodeTypeKey, Spending],
 ) -> Visits:
     backend, _ = chosen_backend(member.backend)
-    here = host_id(backend)
-    wanted = study.name, backend, here
-    ours = [run for run in runs if (run.study, run.backend, run.host_id) == wanted]
-    ours.sort(key=lambda run: run.started_at)
+    this_host_id = host_id(backend)
+    wanted = study.name, backend, this_host_id
+    member_runs = [run for run in runs if (run.study, run.backend, run.host_id) == wanted]
+    member_runs.sort(key=lambda run: run.started_at)
     # Of a visit before the newest one nothing is measured any more.
-    newest = max((run.repeat for run in ours), default=1)
-    round_ = open_round(study, inputs_of_study(study), backend, here, ours, newest)
-    month = spent.get((member.node_type, backend, here), Spending())
-    return Visits(member, every, round_, tuple(ours), month)
+    newest = max((run.repeat for run in member_runs), default=1)
+    round_ = open_round(study, inputs_of_study(study), backend, this_host_id, member_runs, newest)
+    month = spent.get((member.node_type, backend, this_host_id), Spending())
+    return Visits(member, every, round_, tuple(member_runs), month)
 
 
 # What the fleet has to do: visits to its members, watches of them, and which of these are due.

@@ -184,7 +184,7 @@ def refit(
         curve.model_copy(update={"is_judged": True}) for curve in profiling_study(member).curves
     ]
     answer = predict_curves(warehouse, curves, systems_named([]), backend=backend, say=say)
-    told = [_told(forecast) for forecast in answer.forecasts]
+    forecasts = [_told(forecast) for forecast in answer.forecasts]
     refused = [
         {
             "scenario": refusal.scenario.label,
@@ -194,7 +194,7 @@ def refit(
         for refusal in answer.refused
         if not refusal.foreign
     ]
-    return pl.DataFrame([*told, *refused], schema=_SCHEMA)
+    return pl.DataFrame([*forecasts, *refused], schema=_SCHEMA)
 
 
 def _told(forecast: ScenarioForecast) -> dict[str, object]:

@@ -99,22 +99,22 @@ def watch(
     findings = _judged(first, warehouse)
     alarming = {
         name: done[name] if name in done else by_name[name].round_
-        for name, found in findings.items()
-        if any(finding.alarm for finding in found)
+        for name, metric_findings in findings.items()
+        if any(finding.alarm for finding in metric_findings)
     }
     for name in alarming:
-        told = ", ".join(_in_words(finding) for finding in findings[name] if finding.alarm)
-        progress.warn(f"{name} seems to have changed: {told}; probing again")
+        alarms = ", ".join(_in_words(finding) for finding in findings[name] if finding.alarm)
+        progress.warn(f"{name} seems to have changed: {alarms}; probing again")
     again = probed({name: _following(round_) for name, round_ in alarming.items()})
     second = {name: _newest(round_) for name, round_ in again.items()}
-    found_again = _judged(second, warehouse, first)
+    second_findings = _judged(second, warehouse, first)
     rows = []
-    for name, found in findings.items():
+    for name, metric_findings in findings.items():
         if name in alarming and name not in second:
             continue  # the second probe failed: the first is judged with another one
-        same = confirmed(found, found_again.get(name, ()), THRESHOLDS)
-        rows.append(_rows(name, found, first[name], second.get(name), same))
-        _land(first[name], rows[-1], _spreads(found), warehouse.landing, clock())
+        same = confirmed(metric_findings, second_findings.get(name, ()), THRESHOLDS)
+        rows.append(_rows(name, metric_findings, first[name], second.get(name), same))
+        _land(first[name], rows[-1], _spreads(metric_findings), warehouse.landing, clock())
         if same:
             progress.warn(f"{name} has changed: {', '.join(same)}; its profiles are stale")
     warehouse.load(recheck=False)
@@ -216,7 +216,7 @@ def _rows(
     second: Run | None,
     same: Sequence[str],
 ) -> pl.DataFrame:
-    told = [
+    rows = [
         {
             "node_type": node_type,
             "metric": (judgement := finding.judgement).metric,
@@ -235,7 +235,7 @@ def _rows(
         for finding in findings
     ]
     names = SCHEMAS["judgement"].names[1:]
-    return pl.DataFrame(told, infer_schema_length=None).select(names)
+    return pl.DataFrame(rows, infer_schema_length=None).select(names)
 
 
 def _spreads(findings: Sequence[MetricFinding]) -> dict[str, float]:
@@ -279,11 +279,11 @@ def _in_words(finding: MetricFinding) -> str:
     if finding.outcome == "ended":
         return f"{finding.judgement.metric} as it was before its change"
     judgement = finding.judgement
-    said = f"{judgement.metric} {_worse_percent(judgement) or 0:+.0f} % worse"
+    text = f"{judgement.metric} {_worse_percent(judgement) or 0:+.0f} % worse"
     if judgement.spread is None:
-        return said
+        return text
     of = "this machine" if judgement.machines == 1 else f"the mean of {judgement.machines} machines"
-    return f"{said} ({of}; machines of the type differ by {100 * judgement.spread:.0f} %)"
+    return f"{text} ({of}; machines of the type differ by {100 * judgement.spread:.0f} %)"
 
 
 # A member's profiles: what is wrong with them, and how long a visit may still take.
