@@ -49,12 +49,12 @@ def choose_backend(wanted: BackendChoice) -> tuple[Backend, str]:
         listed = read_fleet()
         where = f"of {fleet_file()}" if wanted == "ssh" else f"launched in {listed.launch().region}"
         return wanted, f"asked for; machines {where}"
-    found = obstacles()
-    if not found:
+    reasons = obstacles()
+    if not reasons:
         return "emulated", "this host permits namespaces, shaped links and CPU shares"
     if wanted == "emulated":
-        raise MissingTool(f"no emulated cluster here: {found[0]}; `stepcast doctor` says more")
-    return "loopback", f"no emulated cluster here: {found[0]}"
+        raise MissingTool(f"no emulated cluster here: {reasons[0]}; `stepcast doctor` says more")
+    return "loopback", f"no emulated cluster here: {reasons[0]}"
 
 
 def host_id(backend: Backend) -> str:

@@ -18,7 +18,7 @@ CPU_PERIOD_US = 10_000
 
 def controllers() -> dict[str, tuple[int, Path]]:
     """Return {"cpu": (version, folder), "memory": …} for the controllers mounted here."""
-    found: dict[str, tuple[int, Path]] = {}
+    mounts: dict[str, tuple[int, Path]] = {}
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, folder, kind, options, *_ = line.split()
         names: set[str] = set()
@@ -28,8 +28,8 @@ def controllers() -> dict[str, tuple[int, Path]]:
             with suppress(OSError):
                 names = set((Path(folder) / "cgroup.controllers").read_text().split())
         for name in names & {"cpu", "memory"}:
-            found.setdefault(name, (1 if kind == "cgroup" else 2, Path(folder)))
-    return found
+            mounts.setdefault(name, (1 if kind == "cgroup" else 2, Path(folder)))
+    return mounts
 
 
 def create(name: str, cpu_share: float | None, memory_bytes: int | None) -> None:
@@ -120,9 +120,9 @@ def delete(name: str) -> None:
                 break
             time.sleep(0.1)
         else:
-            theirs = "" if any(pids) else ": its processes are of another container"
+            reason = "" if any(pids) else ": its processes are of another container"
             raise ProbeFailed(
-                f"control group {folder} cannot be removed{theirs}; try `rmdir {folder}`"
+                f"control group {folder} cannot be removed{reason}; try `rmdir {folder}`"
             )
 
 

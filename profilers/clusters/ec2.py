@@ -127,19 +127,19 @@ class Boot:
         Raises:
             ProbeFailed: it has none; nothing may be said to it then.
         """
-        deadline_s, said = time.monotonic() + within_s, "it is empty"
+        deadline_s, reason = time.monotonic() + within_s, "it is empty"
         while True:
             try:
                 console = provider.console(self.id)
             except ProbeFailed as error:
-                console, said = "", str(error)
+                console, reason = "", str(error)
             if keys := aws.host_keys(console, self.intent.token):
                 break
             if time.monotonic() > deadline_s:
-                said = f"it ends in {console.strip()[-60:]!r}" if console else said
+                reason = f"it ends in {console.strip()[-60:]!r}" if console else reason
                 raise ProbeFailed(
                     f"{self.id} has not printed its host keys to its console in {within_s:g} s "
-                    f"({said}); its image must run user data (cloud-init)"
+                    f"({reason}); its image must run user data (cloud-init)"
                 )
             time.sleep(_EVERY_S)
         self.known_hosts.write_text("".join(f"{self.id} {key}\n" for key in keys))
@@ -266,16 +266,16 @@ class Ec2Cluster(SshCluster):
             return
         self._unsettled, self._boots, self._rented = False, {}, []
         launches = self._book.read().of(self._allowance.account).intents.values()
-        mine = [launch for launch in launches if launch.owner == self._prefix]
+        own_launches = [launch for launch in launches if launch.owner == self._prefix]
         try:
-            if self._renter.settle(mine):
+            if self._renter.settle(own_launches):
                 owner.keep_lock()
         except BaseException:
             owner.keep_lock()
-            ours = {intent.token for intent in mine}
+            tokens = {intent.token for intent in own_launches}
             living = self._book.read().living.items()
             with suppress(ProbeFailed):
-                self._provider.terminate([id_ for id_, intent in living if intent.token in ours])
+                self._provider.terminate([id_ for id_, intent in living if intent.token in tokens])
             raise
 
     def _market(self, spot: bool | None) -> Market:

@@ -112,8 +112,8 @@ def delete(name: str) -> None:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return what tells a namespace from all others; None where there is none."""
     with suppress(OSError):
-        found = path.stat()
-        return found.st_dev, found.st_ino
+        status = path.stat()
+        return status.st_dev, status.st_ino
     return None
 
 

@@ -71,12 +71,14 @@ def node_types() -> dict[str, NodeType]:
     Raises:
         BadInput: a file of the home is wrong, or its own has a name of ours.
     """
-    ours, (path, observed_path) = shipped_node_types(), _files_of(home())
-    theirs = _of_home(path)
-    if both := sorted(ours.keys() & theirs.keys()):
-        raise BadInput(f"{path}: {both[0]} is the name of a node type of Stepcast; choose another")
+    shipped, (path, observed_path) = shipped_node_types(), _files_of(home())
+    own_types = _of_home(path)
+    if clashes := sorted(shipped.keys() & own_types.keys()):
+        raise BadInput(
+            f"{path}: {clashes[0]} is the name of a node type of Stepcast; choose another"
+        )
     observed = _of_home(observed_path)
-    return {**observed, **ours, **theirs} if observed or theirs else ours
+    return {**observed, **shipped, **own_types} if observed or own_types else shipped
 
 
 def keep_observed(observed: Mapping[str, NodeType], where: str) -> list[str]:
@@ -86,22 +88,22 @@ def keep_observed(observed: Mapping[str, NodeType], where: str) -> list[str]:
         observed: as their provider describes them. Ours stay as they are.
         where: the region and the day, for readers of the file.
     """
-    ours, path = shipped_node_types(), home() / OBSERVED
-    fresh = {name: kind for name, kind in observed.items() if name not in ours}
+    shipped, path = shipped_node_types(), home() / OBSERVED
+    fresh = {name: kind for name, kind in observed.items() if name not in shipped}
     if fresh:
         lines = path.read_text().splitlines() if path.is_file() else []
         kept = {line.partition(":")[0]: line for line in lines if not line.startswith("#")}
         for name, kind in fresh.items():
             fields = kind.model_dump(exclude_defaults=True)
-            told = ", ".join(f"{field}: {_yaml(value)}" for field, value in fields.items())
-            kept[name] = f"{name}: {{{told}}}  # {where}"
+            text = ", ".join(f"{field}: {_yaml(value)}" for field, value in fields.items())
+            kept[name] = f"{name}: {{{text}}}  # {where}"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, _OBSERVED_BY + "".join(f"{kept[name]}\n" for name in sorted(kept)))
     return [
         f"{name}: AWS says {field} {seen}, {Path(__file__).with_suffix('.yaml').name} {listed}"
         for name, kind in observed.items()
-        if name in ours
-        for field, seen, listed in _differences(kind, ours[name])
+        if name in shipped
+        for field, seen, listed in _differences(kind, shipped[name])
     ]
 
 
@@ -117,9 +119,9 @@ def _differences(seen: NodeType, listed: NodeType) -> Iterator[tuple[str, object
         "bandwidth_mbps": (seen.bandwidth_mbps, listed.bandwidth_mbps),
         "gpus": (seen.gpus, listed.gpus),
     }
-    for field, (told, known) in pairs.items():
-        if None not in (told, known) and told != known:
-            yield field, told, known
+    for field, (seen_value, listed_value) in pairs.items():
+        if None not in (seen_value, listed_value) and seen_value != listed_value:
+            yield field, seen_value, listed_value
 
 
 @cache
@@ -146,15 +148,15 @@ def _read(path: Path, modified_ns: int) -> dict[str, NodeType]:
     listed = read_document(path, "node types")
     if not isinstance(listed, dict):
         raise BadInput(f"{path}: expected a mapping of names to node types, found {listed!r:.60}")
-    found = {}
+    types = {}
     for name, fields in listed.items():
         try:
-            found[checked_name(str(name), "node type")] = NodeType.model_validate(fields)
+            types[checked_name(str(name), "node type")] = NodeType.model_validate(fields)
         except BadInput as error:
             raise BadInput(f"{path}: {error}") from None
         except ValidationError as error:
             raise BadInput(f"{path}: {fault(error, NodeType, (str(name),))}") from None
-    return found
+    return types
 
 
 def fleet_types() -> dict[str, FleetType]:
@@ -247,8 +249,8 @@ def mismatch(group: NodeGroup, hardware: Mapping[str, str]) -> str | None:
     count, (model, _) = gpus(group.node_type), _declared_gpus(group.node_type)
     if not count or "cores" not in hardware:
         return None
-    for told in _values(hardware, "gpu") or [""]:
-        models = [name.strip() for name in told.split(",") if name.strip()]
+    for names in _values(hardware, "gpu") or [""]:
+        models = [name.strip() for name in names.split(",") if name.strip()]
         like = [name for name in models if model is None or _words(model) <= _words(name)]
         if len(like) < count:
             wanted = f"{count} GPU{'' if count == 1 else 's'}{f' {model}' if model else ''}"
@@ -263,8 +265,10 @@ def check_host(group: NodeGroup) -> None:
         BadInput: the host lacks what the type declares.
     """
     if (differs := mismatch(group, host.hardware())) is not None:
-        here = differs.replace("its CPU", "this host's CPU").replace("it has", "this host has")
-        raise BadInput(f"node type {group.node_type!r} {here}; `stepcast node-types` lists others")
+        reason = differs.replace("its CPU", "this host's CPU").replace("it has", "this host has")
+        raise BadInput(
+            f"node type {group.node_type!r} {reason}; `stepcast node-types` lists others"
+        )
 
 
 def _values(hardware: Mapping[str, str], key: str) -> list[str]:
@@ -285,8 +289,8 @@ def _declared_gpus(name: str) -> tuple[str | None, int]:
     A type of the fleet file that says nothing of GPUs has those of the catalogue.
     """
     kinds = fleet_types().get(name), node_types().get(name)
-    found = (kind for kind in kinds if kind is not None and kind.gpu is not None)
-    return next(((kind.gpu, kind.gpus) for kind in found), (None, 1))
+    gpu_kinds = (kind for kind in kinds if kind is not None and kind.gpu is not None)
+    return next(((kind.gpu, kind.gpus) for kind in gpu_kinds), (None, 1))
 
 
 def _words(text: str) -> set[str]:

@@ -53,13 +53,13 @@ def token() -> str:
     path = private_folder(home() / RUN) / _TOKEN
     with os.fdopen(open_private_file(path), "r+", errors="replace") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        found = file.read(100)
-        if not found:
-            found = secrets.token_hex(_TOKEN_BYTES)
-            file.write(found)
-    if not re.fullmatch("[0-9a-f]{12}", found):
-        raise BadInput(f"{path} must hold 12 hexadecimal digits, found {found!r:.60}; remove it")
-    return found
+        digits = file.read(100)
+        if not digits:
+            digits = secrets.token_hex(_TOKEN_BYTES)
+            file.write(digits)
+    if not re.fullmatch("[0-9a-f]{12}", digits):
+        raise BadInput(f"{path} must hold 12 hexadecimal digits, found {digits!r:.60}; remove it")
+    return digits
 
 
 def folder() -> Path:

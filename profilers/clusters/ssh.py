@@ -128,9 +128,9 @@ class SshCluster(Cluster):
 
     def folder(self, node: Node, folder: Path) -> Path:
         """Return a folder of the machine, by the name of the one here."""
-        there = f"{self._own(node)}/{folder.name}"
-        self.run(node, ["mkdir", "-p", there])
-        return Path(self.run(node, ["realpath", there]).strip())
+        remote_folder = f"{self._own(node)}/{folder.name}"
+        self.run(node, ["mkdir", "-p", remote_folder])
+        return Path(self.run(node, ["realpath", remote_folder]).strip())
 
     def read(self, node: Node, path: Path) -> bytes:
         """Return the content of a file of the machine."""
@@ -143,13 +143,13 @@ class SshCluster(Cluster):
     @contextmanager
     def shared(self, node: Node, folder: Path) -> Iterator[Path]:
         """Make a folder there; copy what is in it here at the end, whatever happens."""
-        there = f"{self._own(node)}/shared{next(self._started)}"
-        self.run(node, ["mkdir", "-p", there])
-        where = self.run(node, ["realpath", there]).strip()
+        remote_folder = f"{self._own(node)}/shared{next(self._started)}"
+        self.run(node, ["mkdir", "-p", remote_folder])
+        real_path = self.run(node, ["realpath", remote_folder]).strip()
         try:
-            yield Path(where)
+            yield Path(real_path)
         finally:
-            self._fetch(node, where, folder)
+            self._fetch(node, real_path, folder)
 
     def host_id(self) -> str:
         """Hash of the machines that the fleet file has."""
@@ -157,11 +157,11 @@ class SshCluster(Cluster):
 
     def host(self) -> Mapping[str, str]:
         """Return what machines of each node type are; where they differ, all that they are."""
-        found: dict[str, set[str]] = {}
+        host_facts: dict[str, set[str]] = {}
         for node in self.nodes:
             for key, value in self._about[node.name].host.items():
-                found.setdefault(f"{node.group.node_type} {key}", set()).add(value)
-        return {key: " | ".join(sorted(values)) for key, values in found.items()}
+                host_facts.setdefault(f"{node.group.node_type} {key}", set()).add(value)
+        return {key: " | ".join(sorted(values)) for key, values in host_facts.items()}
 
     def software(self) -> Mapping[str, str]:
         """Return the versions on the nodes, which are the same on all."""
@@ -209,21 +209,21 @@ class SshCluster(Cluster):
 
     def _prepare(self, node: Node) -> None:
         code, packed = source()
-        there = f"{CACHE}/{code}"
+        code_folder = f"{CACHE}/{code}"
         # Written whole or not at all: others, also machines with the same home, may send the same.
         own = f"own=$(mktemp -d {CACHE}/sent.XXXXXX)"
-        unpack = f'mkdir -p {CACHE} && {own} && tar -C "$own" -xz && mv -T "$own" {there}'
-        late = f'rm -rf "$own" && test -d {there}'
-        self._over(node, f"test -d {there} || {{ {unpack}; }} || {{ {late}; }}", packed)
+        unpack = f'mkdir -p {CACHE} && {own} && tar -C "$own" -xz && mv -T "$own" {code_folder}'
+        late = f'rm -rf "$own" && test -d {code_folder}'
+        self._over(node, f"test -d {code_folder} || {{ {unpack}; }} || {{ {late}; }}", packed)
         self._watches[node.name] = _Watch(
             self._connection(node), self._own(node), self._named(node)
         )
-        told = self._over(
+        answer = self._over(
             node,
             shlex.join([*self.python(node), "-m", "profilers.steady.host"]),
             timeout_s=_ABOUT_TIMEOUT_S,
         )
-        about = self._about[node.name] = self._understood(node, told)
+        about = self._about[node.name] = self._understood(node, answer)
         if (differs := mismatch(node.group, about.host)) is not None:
             raise BadInput(
                 f"{self._named(node)} is not what its type declares: it {differs}; "
@@ -243,12 +243,12 @@ class SshCluster(Cluster):
 
     def _check_versions(self) -> None:
         for node in self.nodes[1:]:
-            wanted, found = self.software(), self._about[node.name].software
-            if wanted != found:
+            wanted, versions = self.software(), self._about[node.name].software
+            if wanted != versions:
                 differing = ", ".join(
-                    f"{name} {found.get(name)} instead of {version}"
+                    f"{name} {versions.get(name)} instead of {version}"
                     for name, version in wanted.items()
-                    if found.get(name) != version
+                    if versions.get(name) != version
                 )
                 raise ProbeFailed(
                     f"{self._named(node)} has {differing}, as {self._named(self.nodes[0])} has; "
@@ -290,7 +290,7 @@ class SshCluster(Cluster):
     ) -> bytes:
         """Run a command of the machine's shell that reads `data`; return what it writes."""
         try:
-            code, told, errors = run_with_input(
+            code, output, errors = run_with_input(
                 [*self._connection(node), command], data, timeout_s=timeout_s
             )
         except ProbeFailed as error:
@@ -298,9 +298,9 @@ class SshCluster(Cluster):
         except subprocess.TimeoutExpired:
             raise ProbeFailed(f"{self._named(node)} did not answer in {timeout_s:g} s") from None
         if code:
-            said = errors.decode(errors="replace").strip().splitlines() or ["nothing"]
-            raise ProbeFailed(f"{self._named(node)}: exit {code}: {said[-1]}")
-        return told
+            lines = errors.decode(errors="replace").strip().splitlines() or ["nothing"]
+            raise ProbeFailed(f"{self._named(node)}: exit {code}: {lines[-1]}")
+        return output
 
     def _fetch(self, node: Node, there: str, folder: Path) -> None:
         """Copy what is in a folder there to one here, within limits; remove it there."""
@@ -343,10 +343,10 @@ class _Watch:
             bufsize=1,
             start_new_session=True,  # Ctrl-C ends it through `close`, after the others
         )
-        said = self._told()
-        if said != "watching":
+        line = self._told()
+        if line != "watching":
             self.close()
-            why = "another Stepcast measures there" if said == "busy" else f"told {said!r}"
+            why = "another Stepcast measures there" if line == "busy" else f"told {line!r}"
             raise ProbeFailed(f"{name} cannot be used: {why}")
 
     def cpu_times(self) -> CpuTimes:
@@ -357,11 +357,11 @@ class _Watch:
                 self._process.stdin.write("\n")
             except BrokenPipeError:
                 raise ProbeFailed(f"{self._name} is gone") from None
-            told = self._told()
+            line = self._told()
         try:
-            return parse_cpu_times(told)
+            return parse_cpu_times(line)
         except (ValueError, IndexError):
-            raise ProbeFailed(f"{self._name} told {told!r:.60} as its processor times") from None
+            raise ProbeFailed(f"{self._name} told {line!r:.60} as its processor times") from None
 
     def close(self) -> None:
         """Let the machine go."""
@@ -385,8 +385,8 @@ class _Watch:
                 self._process.kill()
                 raise ProbeFailed(f"{self._name} told {line[:60]!r} … instead of a line")
             if not piece:
-                _, said = self._process.communicate()
-                words = said.strip().splitlines() or [f"exit {self._process.returncode}"]
+                _, stderr = self._process.communicate()
+                words = stderr.strip().splitlines() or [f"exit {self._process.returncode}"]
                 raise ProbeFailed(f"{self._name} is gone: {words[-1]}")
         return line.decode(errors="replace").strip()
 
@@ -409,19 +409,19 @@ def select_machines(
         BadInput: there are not enough of a type.
     """
     free = [machine for machine in fleet.machines if machine not in used]
-    found = []
+    machines = []
     for group in groups:
         alike = [machine for machine in free if machine.node_type == group.node_type]
         if not alike:
             have = sum(machine.node_type == group.node_type for machine in fleet.machines)
-            wanted = sum(one.node_type == group.node_type for one in groups)
+            wanted = sum(other.node_type == group.node_type for other in groups)
             raise BadInput(
                 f"{wanted} machines of type {group.node_type!r} are needed beside those in use, "
                 f"but the fleet file has {have} in all; list more, or use fewer workers"
             )
         free.remove(alike[0])
-        found.append(alike[0])
-    return found
+        machines.append(alike[0])
+    return machines
 
 
 @cache
