@@ -98,8 +98,8 @@ def check_region(region: str) -> None:
 def own_region() -> str | None:
     """Return the region that AWS_DEFAULT_REGION or the profile names; None: neither does."""
     with explain_errors("AWS"):
-        found: str | None = Session().get_config_variable("region")
-    return found
+        region: str | None = Session().get_config_variable("region")
+    return region
 
 
 def client(service: str, region: str, attempts: int | None = None) -> Any:
@@ -115,13 +115,15 @@ def client(service: str, region: str, attempts: int | None = None) -> Any:
     """
     with explain_errors(f"AWS {service} in {region}"):
         session = Session()
-        made = session.create_client(
+        aws_client = session.create_client(
             service,
             region_name=region,
             config=Config(retries={"mode": "standard", "total_max_attempts": attempts or ATTEMPTS}),
         )
-        made.meta.events.register("before-send", _sender(made.meta.endpoint_url, session))
-    return made
+        aws_client.meta.events.register(
+            "before-send", _sender(aws_client.meta.endpoint_url, session)
+        )
+    return aws_client
 
 
 def list_pages(client: Any, operation: str, part: str, request: Mapping[str, Any]) -> Iterator[Any]:
@@ -171,8 +173,8 @@ def explain_errors(where: str) -> Iterator[None]:
 
 
 def _refusal(where: str, error: exceptions.ClientError) -> StepcastError:
-    told = error.response.get("Error", {})
-    code, said = str(told.get("Code", "no code")), told.get("Message", "")
+    details = error.response.get("Error", {})
+    code, message = str(details.get("Code", "no code")), details.get("Message", "")
     if code in _EXPIRED:
         return BadInput(f"{where}: the credentials have expired; renew them, then {_CREDENTIALS}")
     if code in _UNKNOWN:
@@ -186,7 +188,7 @@ def _refusal(where: str, error: exceptions.ClientError) -> StepcastError:
         return ProbeFailed(
             f"{where}: throttled ({code}) in each of {ATTEMPTS} attempts; try again later"
         )
-    return ProbeFailed(f"{where}: {error.operation_name}: {_said(code)}: {_said(said)}")
+    return ProbeFailed(f"{where}: {error.operation_name}: {_said(code)}: {_said(message)}")
 
 
 def _said(what: object) -> str:

@@ -132,15 +132,15 @@ def _machines(ec2: Any, region: str, types: Collection[str]) -> list[InstanceTyp
     """Return the types that the region offers, by name."""
     request = {"Filters": [{"Name": "instance-type", "Values": sorted(types)}]}
     operation = "describe_instance_types"
-    found = {
+    by_name = {
         record.name: record
         for record in records(
             InstanceTypeInfo, list_pages(ec2, operation, "InstanceTypes", request), operation
         )
     }
-    if not found:
+    if not by_name:
         raise BadInput(f"{region} offers none of {', '.join(sorted(types))}; try another --region")
-    return [found[name] for name in sorted(found)]
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _described(info: InstanceTypeInfo, region: str, seen_at: datetime) -> _Row:
@@ -175,8 +175,8 @@ def _node_type(info: InstanceTypeInfo) -> NodeType | None:
 
 
 def _together(parts: Sequence[float | None]) -> float | None:
-    told = [part for part in parts if part is not None]
-    return sum(told) if told and len(told) == len(parts) else None
+    known = [part for part in parts if part is not None]
+    return sum(known) if known and len(known) == len(parts) else None
 
 
 def _on_demand(
@@ -193,15 +193,15 @@ def _on_demand(
             ],
         }
         listed = list_pages(pricing, "get_products", "PriceList", request)
-        found = {
+        prices = {
             usd_per_hour
             for record in records(PriceListEntry, listed, "get_products")
             for usd_per_hour in _usd_per_hour(record, wanted)
         }
-        if len(found) > 1:
-            several = ", ".join(f"${usd:g}" for usd in sorted(found))
+        if len(prices) > 1:
+            several = ", ".join(f"${usd:g}" for usd in sorted(prices))
             raise ProbeFailed(f"get_products: {name} in {region} has several prices: {several}")
-        for usd_per_hour in found:
+        for usd_per_hour in prices:
             yield (
                 *(PROVIDER, name, region, None, "on_demand", usd_per_hour, seen_at),
                 "AWS Pricing GetProducts",
@@ -214,24 +214,24 @@ def _usd_per_hour(entry: PriceListEntry, wanted: Mapping[str, str]) -> Iterator[
     Raises:
         ProbeFailed: it is not what was asked for, or the price is not one for an hour.
     """
-    told = entry.product.attributes.model_dump(by_alias=True)
+    fields = entry.product.attributes.model_dump(by_alias=True)
     for name, value in wanted.items():
-        if told[name] != value:
-            raise ProbeFailed(f"get_products: asked for {name} {value}, found {told[name]}")
+        if fields[name] != value:
+            raise ProbeFailed(f"get_products: asked for {name} {value}, found {fields[name]}")
     if entry.product.attributes.market != "OnDemand":
         return
     for term in entry.terms.on_demand.values():
         for part in term.dimensions.values():
             usd = part.of_unit.get("USD")
             if usd is None or part.unit != "Hrs":
-                found = ", ".join(part.of_unit)
+                currencies = ", ".join(part.of_unit)
                 raise ProbeFailed(
-                    f"get_products: {told['instanceType']} in {told['regionCode']}: expected a "
-                    f"price in USD for Hrs, found {found} for {part.unit}"
+                    f"get_products: {fields['instanceType']} in {fields['regionCode']}: expected a "
+                    f"price in USD for Hrs, found {currencies} for {part.unit}"
                 )
             if not 0 < usd:
                 raise ProbeFailed(
-                    f"get_products: {told['instanceType']} in {told['regionCode']}: expected a "
+                    f"get_products: {fields['instanceType']} in {fields['regionCode']}: expected a "
                     f"price above 0, found {usd:g}"
                 )
             yield usd

@@ -109,17 +109,17 @@ def instance_status(told: Mapping[str, Any], now: datetime | None) -> InstanceSt
 
 def ended_at(reason: str) -> datetime | None:
     """Return when an instance began to end, by the reason that EC2 gives for that."""
-    found = _WHEN.search(reason)
-    return None if found is None else datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+    match = _WHEN.search(reason)
+    return None if match is None else datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
 
 
 def answered_at(date: str) -> datetime | None:
     """Return when an answer was sent by its `Date` header, rounded up to a second, not down."""
     try:
-        found = parsedate_to_datetime(date)
+        sent_at = parsedate_to_datetime(date)
     except ValueError:
         return None
-    return None if found.tzinfo is None else found.astimezone(UTC) + timedelta(seconds=1)
+    return None if sent_at.tzinfo is None else sent_at.astimezone(UTC) + timedelta(seconds=1)
 
 
 def check_volumes(volumes: Iterable[Mapping[str, Any]], most_gb: float) -> None:
@@ -194,8 +194,8 @@ done
 
 def host_keys(console: str, token: str) -> tuple[str, ...]:
     """Return the host keys that an instance has printed for a launch, as known_hosts has them."""
-    found = re.finditer(rf"{MARKER} {re.escape(token)} {_KEY.pattern}(?=\s)", console)
-    keys = dict.fromkeys(f"{one[1]} {one[2]}" for one in found)
+    matches = re.finditer(rf"{MARKER} {re.escape(token)} {_KEY.pattern}(?=\s)", console)
+    keys = dict.fromkeys(f"{match[1]} {match[2]}" for match in matches)
     return tuple(keys)[:MOST_KEYS]
 
 
@@ -249,9 +249,9 @@ class Ec2:
 
     @cached_property
     def _client(self) -> Any:
-        made = client("ec2", self.region)
-        self.watch_time(made)
-        return made
+        ec2 = client("ec2", self.region)
+        self.watch_time(ec2)
+        return ec2
 
     @cached_property
     def _launching(self) -> Any:
@@ -279,15 +279,15 @@ class Ec2:
 
     def seen(self, ids: Collection[str]) -> Mapping[str, InstanceStatus]:
         """Return the instances of these ids that EC2 knows; see `Provider.seen`."""
-        found = {}
-        for some in _parts(ids):
-            for instance in self._described(("instance-id", some)):
-                found[str(instance["InstanceId"])] = instance_status(instance, self._answered_at)
-        return found
+        statuses = {}
+        for part in _parts(ids):
+            for instance in self._described(("instance-id", part)):
+                statuses[str(instance["InstanceId"])] = instance_status(instance, self._answered_at)
+        return statuses
 
     def terminate(self, ids: Collection[str]) -> None:
         """Ask EC2 to end instances; see `Provider.terminate`. One bad id keeps no other from it."""
-        failed = [said for some in _parts(ids) for said in self._not_terminated(some)]
+        failed = [message for part in _parts(ids) for message in self._not_terminated(part)]
         if failed:
             raise ProbeFailed("; ".join(failed))
 
@@ -297,12 +297,12 @@ class Ec2:
         Raises:
             ProbeFailed: there was no answer.
         """
-        ours = (f"tag:{HOME_TAG}", [home_token]), ("instance-state-name", list(_ALIVE))
+        conditions = (f"tag:{HOME_TAG}", [home_token]), ("instance-state-name", list(_ALIVE))
         return {
             str(instance["InstanceId"]): next(
                 (tag["Value"] for tag in instance.get("Tags", ()) if tag["Key"] == TAG), ""
             )
-            for instance in self._described(*ours)
+            for instance in self._described(*conditions)
         }
 
     def console(self, id_: str) -> str:
@@ -354,15 +354,15 @@ class Ec2:
         return [str(instance["InstanceId"]) for instance in answer["Instances"]]
 
     def _refusal(self, error: exceptions.ClientError) -> Exception:
-        code, told = _code(error), str(error.response["Error"].get("Message", ""))[:300]
+        code, reason = _code(error), str(error.response["Error"].get("Message", ""))[:300]
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
-        said = f"{self._where}: {code}: {told}"
+        message = f"{self._where}: {code}: {reason}"
         if code in _CAPACITY:
-            return NoCapacity(code, said)
+            return NoCapacity(code, message)
         if code in _THROTTLED:
-            return _Throttled(said)
+            return _Throttled(message)
         if code in _UNSURE or status >= 500:
-            return OutcomeUnknown(said)
+            return OutcomeUnknown(message)
         refused: Exception = error
         return refused
 
@@ -373,7 +373,7 @@ class Ec2:
                 self._client.terminate_instances(InstanceIds=list(ids))
         except ProbeFailed as error:
             if len(ids) > 1:
-                return [said for id_ in ids for said in self._not_terminated([id_])]
+                return [message for id_ in ids for message in self._not_terminated([id_])]
             # What is not known now may have just been launched: `seen` tells.
             return [] if _GONE in str(error) else [f"{ids[0]}: {error}"]
         return []

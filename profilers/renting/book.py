@@ -116,13 +116,13 @@ class Entries:
     @cached_property
     def launched(self) -> Mapping[str, LaunchResult]:
         """What launches brought, by token: all that was found of each, at one time or another."""
-        found: dict[str, LaunchResult] = {}
+        results: dict[str, LaunchResult] = {}
         for entry in self.all:
             if isinstance(entry, LaunchResult):
-                before = found[entry.token].ids if entry.token in found else ()
+                before = results[entry.token].ids if entry.token in results else ()
                 ids = tuple(dict.fromkeys((*before, *entry.ids)))
-                found[entry.token] = entry.model_copy(update={"ids": ids})
-        return found
+                results[entry.token] = entry.model_copy(update={"ids": ids})
+        return results
 
     @cached_property
     def refused(self) -> Mapping[str, LaunchRefusal]:

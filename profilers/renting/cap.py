@@ -165,13 +165,13 @@ def items(entries: Entries) -> list[SpendingItem]:
 
     What a launch may have brought and nobody looks for any more counts as paid in full, as there.
     """
-    found = sorted(_paid(entries))
-    made = []
-    for (node_type, market, place), group in groupby(found, key=lambda one: one[0]):
+    payments = sorted(_paid(entries))
+    spending_items = []
+    for (node_type, market, place), group in groupby(payments, key=lambda payment: payment[0]):
         paid = [(seconds, usd) for _, seconds, usd in group]
         seconds, usd = (sum(column) for column in zip(*paid, strict=True))
-        made.append(SpendingItem(node_type, market, place, len(paid), seconds, usd))
-    return made
+        spending_items.append(SpendingItem(node_type, market, place, len(paid), seconds, usd))
+    return spending_items
 
 
 def _paid(entries: Entries) -> Iterator[tuple[_Kind, float, float]]:

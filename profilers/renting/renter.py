@@ -79,10 +79,10 @@ class InstanceTerminator:
             if alive:
                 alive -= self._ended(alive, asked_s)
             for intent in tuple(sought):
-                found = self._found(intent)
-                alive |= {*found} - known
-                known |= {*found}
-                if len(found) >= intent.count:
+                launched_ids = self._found(intent)
+                alive |= {*launched_ids} - known
+                known |= {*launched_ids}
+                if len(launched_ids) >= intent.count:
                     sought.remove(intent)
                 elif asked_s >= self._sought_s(intent):
                     sought.remove(intent)

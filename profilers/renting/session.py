@@ -50,17 +50,17 @@ def main(words: Sequence[str]) -> int:
 
 def _watched(reach: Reach, token: str) -> int:
     """Start the process that ends the command if this one ends early; return a pipe to it."""
-    told, telling = os.pipe()
+    read_end, write_end = os.pipe()
     if os.fork():
-        os.close(told)
-        return telling
-    os.close(telling)
+        os.close(read_end)
+        return write_end
+    os.close(write_end)
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     heard = b""
-    while piece := os.read(told, 1 << 10):
+    while piece := os.read(read_end, 1 << 10):
         heard += piece
     if not heard.endswith(DONE):
         with suppress(StepcastError, OSError):

@@ -86,12 +86,12 @@ class Ssm:
         listed = "InstanceInformationList"
 
         def ask() -> set[str]:
-            told = list_pages(
+            instances = list_pages(
                 self._client, "describe_instance_information", listed, {"Filters": wanted}
             )
             return {
                 str(instance["InstanceId"])
-                for instance in told
+                for instance in instances
                 if instance.get("PingStatus") == "Online"
             }
 
@@ -144,30 +144,30 @@ class Ssm:
         Raises:
             ProbeFailed: it could not.
         """
-        asked = {"CommandId": command, "InstanceId": reach.instance}
+        request = {"CommandId": command, "InstanceId": reach.instance}
 
         def ask() -> dict[str, Any]:
             try:
-                return dict(self._client.get_command_invocation(**asked))
+                return dict(self._client.get_command_invocation(**request))
             except ClientError as error:
                 # So SSM says of what it was told a moment ago.
                 if error.response["Error"]["Code"] != "InvocationDoesNotExist":
                     raise
             return {}
 
-        told = dict[str, Any]()
+        invocation = dict[str, Any]()
         with suppress(ProbeFailed):
-            told = self._asked(ask)
-        if told.get("Status") in _ENDED_BADLY:
-            said = str(told.get("StandardErrorContent", "")).strip().splitlines()
-            why = said[-1] if said else told.get("StatusDetails", "")
-            raise ProbeFailed(f"{told['Status']}: {why!s:.300}")
+            invocation = self._asked(ask)
+        if invocation.get("Status") in _ENDED_BADLY:
+            lines = str(invocation.get("StandardErrorContent", "")).strip().splitlines()
+            why = lines[-1] if lines else invocation.get("StatusDetails", "")
+            raise ProbeFailed(f"{invocation['Status']}: {why!s:.300}")
 
     def cancel(self, reach: Reach, command: str) -> None:
         """Cancel a command that may not have been delivered yet."""
-        asked = {"CommandId": command, "InstanceIds": [reach.instance]}
+        request = {"CommandId": command, "InstanceIds": [reach.instance]}
         with suppress(ProbeFailed):  # it has ended, or ends when its time to be delivered is over
-            self._asked(lambda: self._client.cancel_command(**asked))
+            self._asked(lambda: self._client.cancel_command(**request))
 
     def signed(self, reach: Reach, token: str, *, fresh: bool = False) -> "Urls":
         """Return URLs of the two objects of an errand.
