@@ -32,8 +32,8 @@ Head = dict[str, Any]
 
 def pack_object(head: Head, streams: dict[str, Stream]) -> bytes:
     """Return an object: a line of JSON, and the bytes of each stream behind it."""
-    said = {name: [first, len(piece), ended] for name, (first, piece, ended) in streams.items()}
-    line = json.dumps({**head, "streams": said}).encode() + b"\n"
+    spans = {name: [first, len(piece), ended] for name, (first, piece, ended) in streams.items()}
+    line = json.dumps({**head, "streams": spans}).encode() + b"\n"
     return line + b"".join(piece for _, piece, _ in streams.values())
 
 
@@ -132,11 +132,11 @@ class Exchange:
         is_new = bool(head.get("beat") != self.heard.get("beat"))
         if is_new:
             self.heard, self.heard_at_s = head, time.monotonic()
-        given = [
+        had_room = [
             stream.give(*streams[name]) for name, stream in self.incoming.items() if name in streams
         ]
         # What a pipe had no room for is read again.
-        self._tag = tag if all(given) else ""
+        self._tag = tag if all(had_room) else ""
         taken = head.get("taken")
         for name, end in taken.items() if isinstance(taken, dict) else ():
             if name in self.outgoing and type(end) is int:
@@ -152,13 +152,13 @@ class Exchange:
         streams = {name: stream.state for name, stream in self.outgoing.items()}
         ends = {name: (first + len(piece), over) for name, (first, piece, over) in streams.items()}
         # What is confirmed is no news: the other side may have removed the objects after it.
-        said, now_s = repr((head, ends)), time.monotonic()
-        is_new = said != self._last
+        content, now_s = repr((head, ends)), time.monotonic()
+        is_new = content != self._last
         if not is_new and now_s < self._beat_at_s + self.silence_s / BEATS:
             return False
         self._beat += 1
         self.put(pack_object({**head, "beat": self._beat}, streams))
-        self._last, self._beat_at_s = said, now_s
+        self._last, self._beat_at_s = content, now_s
         return is_new
 
     def put(self, content: bytes) -> None:

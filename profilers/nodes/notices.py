@@ -54,8 +54,8 @@ class InstanceMetadata:
         token = self._ask("PUT", "/latest/api/token", life)
         if token is None:
             return None
-        told = {"X-aws-ec2-metadata-token": token}
-        answer = self._ask("GET", "/latest/meta-data/spot/instance-action", told)
+        headers = {"X-aws-ec2-metadata-token": token}
+        answer = self._ask("GET", "/latest/meta-data/spot/instance-action", headers)
         return None if answer is None else _notice(answer)
 
     def _ask(self, method: str, path: str, headers: dict[str, str]) -> str | None:

@@ -49,8 +49,8 @@ class Programs:
         return self._folder
 
     def __enter__(self) -> Self:
-        ours = tempfile.TemporaryDirectory(prefix="job-", dir=owner.folder())
-        self._folder = Path(self._stack.enter_context(ours))
+        folder = tempfile.TemporaryDirectory(prefix="job-", dir=owner.folder())
+        self._folder = Path(self._stack.enter_context(folder))
         self._stack.callback(self._kill)
         return self
 
@@ -82,8 +82,8 @@ class Programs:
         It does at the end of the block. Both live no longer than the job.
         """
         folder = Path(tempfile.mkdtemp(dir=self._folder))
-        with self._cluster.shared(self._nodes[name], folder) as there:
-            yield folder, there
+        with self._cluster.shared(self._nodes[name], folder) as node_folder:
+            yield folder, node_folder
 
     def confine(self, name: str) -> None:
         """Hold a program to its node's CPU share and memory from now on."""
@@ -167,14 +167,14 @@ class Programs:
         self._inbox.put((name, None))
 
     def _died(self, name: str) -> ProbeFailed:
-        code, said = self.exit_code(name), self.said(name)
+        code, stderr = self.exit_code(name), self.said(name)
         if (line := self._strange.get(name)) is not None:
-            return ProbeFailed(f"{name} of {self._label} told no message: {line!r}", said)
+            return ProbeFailed(f"{name} of {self._label} told no message: {line!r}", stderr)
         if code == -9:
             why = "killed, most likely out of memory"
-            return ProgramKilled(f"{name} of {self._label} ended early ({why})", said)
-        why = f"exit {code}: {said.splitlines()[-1]}" if said else f"exit {code}"
-        return ProbeFailed(f"{name} of {self._label} ended early ({why})", said)
+            return ProgramKilled(f"{name} of {self._label} ended early ({why})", stderr)
+        why = f"exit {code}: {stderr.splitlines()[-1]}" if stderr else f"exit {code}"
+        return ProbeFailed(f"{name} of {self._label} ended early ({why})", stderr)
 
     def _kill(self) -> None:
         for process in self._processes.values():

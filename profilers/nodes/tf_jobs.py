@@ -55,8 +55,8 @@ class AsyncJob(BaseJob):
 
         The first file holds the graphs. The files live until the job ends.
         """
-        with self._programs.filling(worker.name) as (folder, there):
-            command: dict[str, object] = {"do": "trace", "steps": steps, "folder": str(there)}
+        with self._programs.filling(worker.name) as (folder, node_folder):
+            command: dict[str, object] = {"do": "trace", "steps": steps, "folder": str(node_folder)}
             reply = self._ask(worker, "traced", STEP_TIMEOUT_S * steps, **command)
         return step_times(reply), sorted(folder.iterdir())
 
@@ -238,8 +238,8 @@ class SyncJob(BaseJob):
 
         The first file holds the graphs. Who has read the files may delete them.
         """
-        with self._programs.filling(self._nodes[0].name) as (folder, there):
-            command: dict[str, object] = {"do": "trace", "steps": steps, "folder": str(there)}
+        with self._programs.filling(self._nodes[0].name) as (folder, node_folder):
+            command: dict[str, object] = {"do": "trace", "steps": steps, "folder": str(node_folder)}
             (reply,) = self._ask(1, "traced", STEP_TIMEOUT_S * steps, **command)
         return step_times(reply), sorted(folder.iterdir())
 

@@ -29,13 +29,13 @@ PACKAGES = ("tensorflow", "tf_keras", "torch", "numpy")
 def hardware() -> dict[str, str]:
     """CPU model, cores, memory in GiB, instruction sets and GPUs: what makes hosts comparable."""
     memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
-    found = {
+    facts = {
         "cpu": _cpu_field("model name") or platform.machine(),
         "cores": str(os.cpu_count()),
         "memory_gib": str(round(memory_kb / 2**20)),
         "instruction_sets": " ".join(instruction_sets()),
     }
-    return found | ({"gpu": ", ".join(models)} if (models := gpu_models()) else {})
+    return facts | ({"gpu": ", ".join(models)} if (models := gpu_models()) else {})
 
 
 @cache
@@ -61,11 +61,11 @@ def description() -> dict[str, str]:
 
 def software() -> dict[str, str]:
     """Versions of Python and of the frameworks that are measured, as far as they are there."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions[name] = metadata.version(name)
+    return versions
 
 
 @cache
@@ -77,8 +77,8 @@ def instruction_sets() -> tuple[str, ...]:
 
 def gpu_models() -> list[str]:
     """Return the models of this host's NVIDIA GPUs, as their driver names them."""
-    told = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
-    lines = [line for path in told for line in path.read_text().splitlines()]
+    paths = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    lines = [line for path in paths for line in path.read_text().splitlines()]
     return [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
 
 

@@ -30,12 +30,12 @@ def host_lock(waiting: Callable[[str], None] = lambda _: None) -> Iterator[None]
         yield
         return
     with socket.socket(socket.AF_UNIX) as lock:
-        told = ""
+        last_message = ""
         while not _try_lock(lock):
             with _connected() as other:
                 message = f"waiting for the measurement of {_named(other) or 'another process'}"
-                if message != told:
-                    waiting(told := message)
+                if message != last_message:
+                    waiting(last_message := message)
                 _await_end(other)
         _held.append(lock)
         try:
@@ -84,10 +84,10 @@ def _named(other: socket.socket) -> str:
 def _await_end(other: socket.socket) -> None:
     """Wait until the holder lets go; at most for a while."""
     try:
-        said = other.recv(1)
+        data = other.recv(1)
     except TimeoutError:
         return
     except OSError:
-        said = b""
-    if said:  # by none of ours
+        data = b""
+    if data:  # by none of ours
         time.sleep(_POLL_S)
