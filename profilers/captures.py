@@ -66,12 +66,12 @@ def capture(
     """
     if cluster.here:
         check_tcpdump()
-    said = file.with_suffix(".tcpdump.txt")
+    stderr_file = file.with_suffix(".tcpdump.txt")
     with cluster.shared(node, file.parent) as folder:
         argv = _argv(cluster.interface, folder / file.name, packets, snap_bytes)
-        process = cluster.popen(node, argv, stderr=said)
+        process = cluster.popen(node, argv, stderr=stderr_file)
         try:
-            _wait_until_listening(process, said)
+            _wait_until_listening(process, stderr_file)
             yield
         finally:
             _stop(cluster, process)
@@ -105,7 +105,7 @@ class JobCapture:
         """Read what was captured; keep a copy without tensors, which are most of it."""
         if not self._wanted:
             return CaptureResult()
-        found = reader.read(
+        frames = reader.read(
             self._files[1],
             control=self._files[0],
             transfers=trace.transfers,
@@ -115,9 +115,9 @@ class JobCapture:
         )
         for file in self._files:
             file.unlink()
-        share = reader.matched_fraction(trace.timing, trace.operation, found.stream)
+        share = reader.matched_fraction(trace.timing, trace.operation, frames.stream)
         return CaptureResult(
-            {"stream": found.stream, "http2_frame": found.http2_frame},
+            {"stream": frames.stream, "http2_frame": frames.http2_frame},
             [("captured_fraction", "1", share)],
             {f"{file.name}.gz": self._folder / f"{file.name}.gz" for file in self._files},
         )

@@ -75,5 +75,5 @@ def now() -> datetime:
 
 @cache
 def _offset_ns() -> int:
-    given, _, offset = os.environ.get(VARIABLE, "").partition(" ")
-    return int(offset) if given == boot_id() else offset_ns()
+    boot, _, offset = os.environ.get(VARIABLE, "").partition(" ")
+    return int(offset) if boot == boot_id() else offset_ns()

@@ -22,17 +22,17 @@ def run(argv: Sequence[str], *, timeout_s: float = 20) -> str:
         ProbeFailed: it failed or did not end within `timeout_s`.
     """
     try:
-        code, told, errors = run_with_input(argv, timeout_s=timeout_s)
+        code, output, errors = run_with_input(argv, timeout_s=timeout_s)
     except FileNotFoundError:
         raise MissingTool(f"{argv[0]} is not installed; `stepcast doctor` says how") from None
     except ProbeFailed as error:
         raise ProbeFailed(f"`{' '.join(argv)}`: {error}") from None
     except subprocess.TimeoutExpired:
         raise ProbeFailed(f"`{' '.join(argv)}` did not end within {timeout_s:g} s") from None
-    text = told.decode(errors="replace")
+    text = output.decode(errors="replace")
     if code:
-        said = (errors.decode(errors="replace").strip() or text.strip())[-500:]
-        raise ProbeFailed(f"`{' '.join(argv)}` exited with {code}: {said}")
+        message = (errors.decode(errors="replace").strip() or text.strip())[-500:]
+        raise ProbeFailed(f"`{' '.join(argv)}` exited with {code}: {message}")
     return text
 
 
@@ -53,7 +53,7 @@ def run_with_input(
         with subprocess.Popen(argv, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr) as program:
             assert program.stdout is not None
             try:
-                told = read_all(program.stdout.fileno(), deadline_s, limits.SENT_BYTES)
+                output = read_all(program.stdout.fileno(), deadline_s, limits.SENT_BYTES)
                 program.wait(timeout=max(deadline_s - time.monotonic(), 0))
             except (TimeoutError, subprocess.TimeoutExpired):
                 program.kill()
@@ -62,7 +62,7 @@ def run_with_input(
                 program.kill()
                 raise
         stderr.seek(max(stderr.seek(0, os.SEEK_END) - _LAST_BYTES, 0))
-        return program.returncode, told, stderr.read()
+        return program.returncode, output, stderr.read()
 
 
 def read_all(pipe: int, deadline_s: float, most_bytes: int) -> bytes:
@@ -72,13 +72,13 @@ def read_all(pipe: int, deadline_s: float, most_bytes: int) -> bytes:
         ProbeFailed: that is more than `most_bytes`.
         TimeoutError: it has not ended by then.
     """
-    found, size = list[bytes](), 0
+    pieces, size = list[bytes](), 0
     while piece := read(pipe, deadline_s):
         size += len(piece)
         if size > most_bytes:
             raise ProbeFailed(f"more than {most_bytes:,} bytes in one answer")
-        found.append(piece)
-    return b"".join(found)
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def read(pipe: int, deadline_s: float) -> bytes:

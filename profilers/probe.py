@@ -66,14 +66,14 @@ def finished_run(
         ProbeFailed: the cores of a run that did not fail were not steady.
     """
     gauge_us = GAUGE.mean_us(started_at) if cluster.here else None
-    found = {"gauge_us": None if gauge_us is None else round(gauge_us, 1)}
+    conditions = {"gauge_us": None if gauge_us is None else round(gauge_us, 1)}
     host_gflops = cluster.host_gflops(started_at) if error is None else None
     groups = cluster.groups if scenario is None else scenario.nodes
     rented_usd, ended_at = cluster.usd_per_hour(), clock.now()
-    found["usd_per_hour"] = declared_usd_per_hour(groups) if rented_usd is None else rented_usd
+    conditions["usd_per_hour"] = declared_usd_per_hour(groups) if rented_usd is None else rented_usd
     hours = (ended_at - started_at).total_seconds() / 3600
     if host_gflops is not None:
-        found["host_gflops"] = round(host_gflops, 2)
+        conditions["host_gflops"] = round(host_gflops, 2)
     return Run(
         run_id=f"{started_at:%Y%m%dT%H%M%S}-{probe}-{uuid.uuid4().hex[:8]}",
         probe=probe,
@@ -89,7 +89,7 @@ def finished_run(
         host_id=cluster.host_id(),
         host=dict(cluster.host()),
         software=dict(cluster.software()),
-        config={**settings, **cluster.facts(), "link_mbps": cluster.link_mbps, **found},
+        config={**settings, **cluster.facts(), "link_mbps": cluster.link_mbps, **conditions},
         cost_usd=None if rented_usd is None else rented_usd * hours,
     )
 

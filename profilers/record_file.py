@@ -74,7 +74,7 @@ def _explained(detail: ErrorDetails, kind: type[Record], within: Sequence[str]) 
     if detail["type"] == "extra_forbidden":
         *parents, key = detail["loc"]
         fields = _record_at(parents, kind).model_fields.items()
-        keys = [name for name, one in fields if not one.exclude]
+        keys = [name for name, field_info in fields if not field_info.exclude]
         near = get_close_matches(str(key), keys, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(keys)}"
         return f"{field}: no such key; {hint}"
@@ -85,8 +85,8 @@ def _explained(detail: ErrorDetails, kind: type[Record], within: Sequence[str]) 
     # What is wrong with a whole record, and what to do about it, the message itself says.
     is_record = detail["type"] == "value_error" and isinstance(detail["input"], Mapping)
     tells = "found" in message or "; " in message or is_record
-    found = "" if tells else f", found {detail['input']!r:.60}"
-    return f"{field}: {message}{found}" if field else message
+    value_text = "" if tells else f", found {detail['input']!r:.60}"
+    return f"{field}: {message}{value_text}" if field else message
 
 
 def _dotted(location: Sequence[int | str]) -> str:

@@ -15,14 +15,14 @@ from warehouse.records import BadInput, NodeGroup, Scenario
 
 def is_async(scenario: Scenario) -> bool:
     """Tell whether TensorFlow's workers train with parameter servers, each at its own pace."""
-    found = scenario.strategy.kind, scenario.workload.framework
-    return found == ("async_parameter_server", "tensorflow")
+    kind_and_framework = scenario.strategy.kind, scenario.workload.framework
+    return kind_and_framework == ("async_parameter_server", "tensorflow")
 
 
 def is_all_reduce(scenario: Scenario, framework: str) -> bool:
     """Tell whether all workers of a framework exchange gradients in each step."""
-    found = scenario.strategy.kind, scenario.workload.framework
-    return found == ("all_reduce", framework)
+    kind_and_framework = scenario.strategy.kind, scenario.workload.framework
+    return kind_and_framework == ("all_reduce", framework)
 
 
 def trains_pytorch(scenario: Scenario) -> bool:
@@ -43,12 +43,12 @@ def take_turns(groups: Sequence[NodeGroup], workers: int) -> tuple[NodeGroup, ..
     """Return so many workers whose types take turns in the order of `groups`, and other nodes."""
     types = [group for group in groups if group.role == "worker"]
     counts = [len(range(place, workers, len(types))) for place in range(len(types))]
-    found = [
+    worker_groups = [
         group.model_copy(update={"count": count, "batch_size": None})
         for group, count in zip(types, counts, strict=True)
         if count
     ]
-    return (*found, *(group for group in groups if group.role != "worker"))
+    return (*worker_groups, *(group for group in groups if group.role != "worker"))
 
 
 def largest(scenarios: Iterable[Scenario]) -> Scenario:
@@ -57,16 +57,16 @@ def largest(scenarios: Iterable[Scenario]) -> Scenario:
     Raises:
         ValueError: there is none.
     """
-    found = sorted(
+    by_size = sorted(
         scenarios,
         key=lambda scenario: (
             scenario.strategy.workers,
             sum(group.count for group in scenario.nodes),
         ),
     )
-    if not found:
+    if not by_size:
         raise ValueError("the largest of no scenarios")
-    return found[-1]
+    return by_size[-1]
 
 
 def same_start(scenario: Scenario, *, any_batch: bool = False) -> Hashable:
@@ -150,18 +150,18 @@ def step_s(scenario: Scenario, batch_size: int | None = None) -> float | None:
         batch_size: images of each device instead of the scenario's.
     """
     load = scenario.workload
-    found = figures(load.dnn, load.image_size)
-    if found is None or load.framework != "pytorch":
+    dnn_figures = figures(load.dnn, load.image_size)
+    if dnn_figures is None or load.framework != "pytorch":
         return None
     passes_s = max(
-        passes_and_update_s(found, group, batch_size or group.batch_size or load.batch_size)
+        passes_and_update_s(dnn_figures, group, batch_size or group.batch_size or load.batch_size)
         for group in scenario.worker_groups
     )
     workers = scenario.strategy.workers
     if scenario.link_mbps is None or workers < 2:
         return passes_s
     link_Bps = scenario.link_mbps * 125_000
-    exchanged_s = 2 * (workers - 1) / workers * 4 * found.parameters / link_Bps
+    exchanged_s = 2 * (workers - 1) / workers * 4 * dnn_figures.parameters / link_Bps
     return passes_s + _EXCHANGED * exchanged_s
 
 

@@ -272,7 +272,7 @@ class Settings(Record):
 
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each world size on each speed of links, types of nodes, and devices of a node."""
-    told = settings.model_dump(exclude={"world_sizes"})
+    run_settings = settings.model_dump(exclude={"world_sizes"})
     for key in dict.fromkeys(_cluster_of(scenario) for scenario in asked.cluster):
         speed, worker, each = key
         scenario = largest(
@@ -301,7 +301,7 @@ def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun
                 f"probe allreduce, {link_in_words(speed)}, {worker}, {world_size} ranks",
                 # All of them, whatever is missing: a round that is resumed has the same cluster.
                 nodes,
-                told,
+                run_settings,
                 expected_s=points * settings.trials * _REDUCE_S,
                 start=key,
                 start_s=start_s(nodes),

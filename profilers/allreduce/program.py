@@ -156,10 +156,10 @@ class AllreduceRank:
         return starts, ends
 
     def _check_sum(self, group: Any, members: list[int]) -> None:
-        one = self._torch.tensor([float(self._dist.get_rank())], device=self.device)
-        self._dist.all_reduce(one, group=group)
-        if one.item() != sum(members):
-            raise RuntimeError(f"{self._library} sums {members} to {one.item():g}")
+        total = self._torch.tensor([float(self._dist.get_rank())], device=self.device)
+        self._dist.all_reduce(total, group=group)
+        if total.item() != sum(members):
+            raise RuntimeError(f"{self._library} sums {members} to {total.item():g}")
 
     def _now_ns(self) -> int:
         return time.monotonic_ns() + self._offset_ns
@@ -172,11 +172,11 @@ class AllreduceRank:
     def _ask_time(self) -> list[tuple[int, int, int]]:
         exchanges = []
         for _ in range(_EXCHANGES):
-            told = self._torch.zeros(1, dtype=self._torch.int64)
+            clock_ns = self._torch.zeros(1, dtype=self._torch.int64)
             asked_ns = time.monotonic_ns()
-            self._dist.send(told, dst=0)
-            self._dist.recv(told, src=0)
-            exchanges.append((asked_ns, int(told.item()), time.monotonic_ns()))
+            self._dist.send(clock_ns, dst=0)
+            self._dist.recv(clock_ns, src=0)
+            exchanges.append((asked_ns, int(clock_ns.item()), time.monotonic_ns()))
         return exchanges
 
 
@@ -187,8 +187,8 @@ def clock_offset_ns(exchanges: Sequence[tuple[int, int, int]]) -> int:
         exchanges: when the other was asked, what it said, when that came. Of the quickest, the
             answer is taken to have been given half-way.
     """
-    asked, told, came = min(exchanges, key=lambda exchange: exchange[2] - exchange[0])
-    return told - (asked + came) // 2
+    asked_ns, clock_ns, came_ns = min(exchanges, key=lambda exchange: exchange[2] - exchange[0])
+    return clock_ns - (asked_ns + came_ns) // 2
 
 
 def main() -> None:

@@ -98,19 +98,23 @@ def shares(files: Sequence[Path], server: str, workers: Sequence[str]) -> pl.Dat
     parts_of: defaultdict[_Place, list[_Part]] = defaultdict(list)
     totals: defaultdict[tuple[_Place, int], list[int]] = defaultdict(lambda: [0, 0])
     for file in files:
-        both = _carried(file, server, workers)
-        for direction, carried, other in zip(DIRECTIONS, both, reversed(both), strict=True):
+        both_ways = _carried(file, server, workers)
+        for direction, carried, other in zip(
+            DIRECTIONS, both_ways, reversed(both_ways), strict=True
+        ):
             opposite = (other >= MIN_BYTES).sum(axis=0)
             for inner, ordered in _stretches(carried):
-                got = carried[np.array(ordered)[:, None], inner]
-                for place, mine in enumerate(got):
+                flow_bytes = carried[np.array(ordered)[:, None], inner]
+                for place, slice_bytes in enumerate(flow_bytes):
                     key = _Place(direction, len(ordered), place)
-                    parts_of[key].append(_Part(len(mine), mine.sum() / got.sum()))
+                    parts_of[key].append(
+                        _Part(len(slice_bytes), slice_bytes.sum() / flow_bytes.sum())
+                    )
                     for count in np.unique(opposite[inner]):
                         then = opposite[inner] == count
                         total = totals[key, int(count)]
                         total[0] += int(then.sum())
-                        total[1] += int(mine[then].sum())
+                        total[1] += int(slice_bytes[then].sum())
     rows = [
         (*key, slices * SLICE_US / 1e6, size_bytes, _log_share_sd(parts_of[key]), count)
         for (key, count), (slices, size_bytes) in sorted(totals.items())
@@ -146,17 +150,17 @@ def _log_share_sd(parts: Sequence[_Part]) -> float | None:
 def _carried(file: Path, server: str, workers: Sequence[str]) -> list[NDArray[np.int64]]:
     """Return, for downlink and uplink, bytes by worker and slice."""
     index = {socket.inet_aton(address): i for i, address in enumerate(workers)}
-    here = socket.inet_aton(server)
-    found: list[tuple[int, int, int, int]] = []
+    server_address = socket.inet_aton(server)
+    data_packets: list[tuple[int, int, int, int]] = []
     for packet in packets(file):
         (sender, _), (receiver, _) = packet.flow
-        if packet.length and sender == here and receiver in index:
-            found.append((0, index[receiver], packet.time_us, packet.length))
-        elif packet.length and receiver == here and sender in index:
-            found.append((1, index[sender], packet.time_us, packet.length))
-    if not found:
+        if packet.length and sender == server_address and receiver in index:
+            data_packets.append((0, index[receiver], packet.time_us, packet.length))
+        elif packet.length and receiver == server_address and sender in index:
+            data_packets.append((1, index[sender], packet.time_us, packet.length))
+    if not data_packets:
         return [np.zeros((len(workers), 0), np.int64) for _ in DIRECTIONS]
-    direction, worker, time_us, length = np.array(found).T
+    direction, worker, time_us, length = np.array(data_packets).T
     slices = (time_us - time_us.min()) // SLICE_US
     carried = np.zeros((len(DIRECTIONS), len(workers), slices.max() + 1), np.int64)
     np.add.at(carried, (direction, worker, slices), length)

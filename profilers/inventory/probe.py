@@ -77,21 +77,23 @@ class InventoryJob(BaseJob):
         """Return how much work of a kind is done a second."""
         name = self._node.name
         timeout_s = _TIMEOUT_S + 20 * seconds
-        told = self._programs.ask([name], "done", timeout_s, do="do", kind=kind, seconds=seconds)
-        answer = cast(dict[str, Any], told[name])
+        answers = self._programs.ask([name], "done", timeout_s, do="do", kind=kind, seconds=seconds)
+        answer = cast(dict[str, Any], answers[name])
         return float(answer["amount"]) / float(answer["wall_s"])
 
     def issue_s(self, seconds: float) -> Mapping[str, float]:
         """Train small networks for about so long; return the host's seconds by `ISSUE_KINDS`."""
         name, timeout_s = self._node.name, _TIMEOUT_S + 20 * seconds
-        told = self._programs.ask([name], "issued", timeout_s, do="issue", seconds=seconds)
-        return issue_times(cast(Sequence[Mapping[str, Any]], told[name]["networks"]))
+        answers = self._programs.ask([name], "issued", timeout_s, do="issue", seconds=seconds)
+        return issue_times(cast(Sequence[Mapping[str, Any]], answers[name]["networks"]))
 
     def _start(self) -> None:
         node, programs = self._node, self._programs
-        told = json.dumps({"threads": node.group.threads, "interface": self._cluster.interface})
+        config_json = json.dumps(
+            {"threads": node.group.threads, "interface": self._cluster.interface}
+        )
         variables = environment(self._cluster, node)
-        programs.start(node.name, node, "profilers.inventory.program", told, variables)
+        programs.start(node.name, node, "profilers.inventory.program", config_json, variables)
         ready = programs.expect([node.name], "ready", START_TIMEOUT_S)[node.name]
         self._facts = Facts.of(ready)
         programs.confine(node.name)
@@ -114,8 +116,8 @@ def issue_times(networks: Sequence[Mapping[str, Any]]) -> Mapping[str, float]:
         float,
     )
     walls_s = np.array([network["wall_s"] for network in networks])
-    found, _ = nnls(counts / walls_s[:, None], np.ones(len(networks)))
-    return dict(zip(ISSUE_KINDS, found.tolist(), strict=True))
+    kinds_s, _ = nnls(counts / walls_s[:, None], np.ones(len(networks)))
+    return dict(zip(ISSUE_KINDS, kinds_s.tolist(), strict=True))
 
 
 def measure(

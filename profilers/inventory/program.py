@@ -153,19 +153,19 @@ class SmallStep:
         """Train a step; return how many operators of each kind it issues, and its parameters."""
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
 
         class Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
             def __torch_dispatch__(
                 self, func: Any, types: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
                 if kind := _kind(func):
-                    found[kind] += 1
+                    counts[kind] += 1
                 return func(*args, **(kwargs or {}))
 
         with Counted():  # type: ignore[no-untyped-call]
             self.train()
-        return {**found, "parameter": len(list(self._network.parameters()))}
+        return {**counts, "parameter": len(list(self._network.parameters()))}
 
 
 def _kind(operator: Any) -> str | None:
@@ -218,10 +218,10 @@ def _written() -> None:
 
 def main() -> None:
     """Run this program until its controller closes stdin."""
-    given = json.loads(sys.argv[1])
+    fields = json.loads(sys.argv[1])
     say = torch_program.answers()
-    inventory = Inventory(given["threads"], say)
-    say("ready", **torch_program.own_facts(given["interface"]))
+    inventory = Inventory(fields["threads"], say)
+    say("ready", **torch_program.own_facts(fields["interface"]))
     torch_program.obey({"do": inventory.do, "issue": inventory.issue})
 
 

@@ -243,10 +243,10 @@ def link_in_words(link_mbps: float | None) -> str:
 
 def _between(scenario: Scenario, flows: int) -> tuple[NodeGroup, ...]:
     """Return a worker for each flow, and a server: one more node where training has none."""
-    found = take_turns(scenario.nodes, flows)
+    groups = take_turns(scenario.nodes, flows)
     if scenario.strategy.servers:
-        return found
-    return (*found, node_group("server", found[0].node_type, 1))
+        return groups
+    return (*groups, node_group("server", groups[0].node_type, 1))
 
 
 PROBE = Probe(
@@ -258,5 +258,5 @@ PROBE = Probe(
     needs=_needs,
     run=one_by_one(lambda: measure),
     essential=frozenset({"flows"}),
-    check=lambda asked, needs, backend: check_flows(asked, needs),
+    check=lambda requested, needs, backend: check_flows(requested, needs),
 )

@@ -168,13 +168,13 @@ class _MeasuredSteps:
         trained = self.patience.quietly(partial(_train, self.ranks, command))
         at_once = self.patience.quietly(partial(_train_at_once, self.ranks, command, trials))
         reduced = self.patience.quietly(partial(_reduce, self.ranks, self.size_bytes, steps))
-        both = self.patience.quietly(partial(_overlap, self.ranks, command, self.size_bytes))
+        overlapped = self.patience.quietly(partial(_overlap, self.ranks, command, self.size_bytes))
         self.alone.steps.extend(trained.value)
         self.together.append(at_once.value)
         self.alone.reduce_s.extend(reduced.value)
-        self.beside.steps.extend(both.value.steps)
-        self.beside.reduce_s.extend(both.value.reduce_s)
-        self.stolen.extend(piece.stolen for piece in (trained, at_once, reduced, both))
+        self.beside.steps.extend(overlapped.value.steps)
+        self.beside.reduce_s.extend(overlapped.value.reduce_s)
+        self.stolen.extend(piece.stolen for piece in (trained, at_once, reduced, overlapped))
 
 
 def samples(alone: Times, beside: Times, together: Sequence[Together]) -> pl.DataFrame:
@@ -289,14 +289,14 @@ def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun
     for scenario in asked.cluster:
         for group in scenario.worker_groups:
             most[group.node_type] = max(scenario.strategy.workers, most.get(group.node_type, 0))
-    found: dict[tuple[str, str], Scenario] = {}
+    scenarios: dict[tuple[str, str], Scenario] = {}
     for scenario in asked.cluster:
         load, (group, *others) = scenario.workload, scenario.worker_groups
         wanted = not settings.networks or load.dnn in settings.networks
         if others or not wanted or settings.batch_size not in (None, load.batch_size):
             continue
-        found.setdefault((load.dnn, group.node_type), scenario)
-    for (_, node_type), scenario in found.items():
+        scenarios.setdefault((load.dnn, group.node_type), scenario)
+    for (_, node_type), scenario in scenarios.items():
         workers = most[node_type]
         whole = scenario.model_copy(
             update={

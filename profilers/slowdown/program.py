@@ -65,7 +65,7 @@ def main() -> None:
     say = torch_program.answers()
     device = Device(ComputeConfig(**fields["compute"]), say)
     rank = AllreduceRank(rank_config, say)
-    both = Overlap(rank, device, say)
+    overlap = Overlap(rank, device, say)
     say("ready", **torch_program.own_facts(rank_config.interface))
     torch_program.obey(
         {
@@ -73,7 +73,7 @@ def main() -> None:
             "group": rank.group,
             "reduce": rank.reduce,
             "train": device.train,
-            "overlap": both.overlap,
+            "overlap": overlap.overlap,
         }
     )
 

@@ -216,9 +216,11 @@ class Settings(Record):
 
 
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
-    told = settings.model_dump(exclude={"test"})
+    run_settings = settings.model_dump(exclude={"test"})
     steps_s = (settings.traced_steps + settings.untraced_steps) * STEP_S
-    return plan_operation_runs("tf_operations", asked, told, lambda _: steps_s, test=settings.test)
+    return plan_operation_runs(
+        "tf_operations", asked, run_settings, lambda _: steps_s, test=settings.test
+    )
 
 
 PROBE = Probe(

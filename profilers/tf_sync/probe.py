@@ -182,8 +182,8 @@ def _step_frame(parts: Sequence[Replicas]) -> pl.DataFrame:
 
 
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
-    told, expected_s = settings.model_dump(), settings.expected_s
-    return plan_scenario_runs("tf_sync", asked, told, lambda _: expected_s, same_start)
+    run_settings, expected_s = settings.model_dump(), settings.expected_s
+    return plan_scenario_runs("tf_sync", asked, run_settings, lambda _: expected_s, same_start)
 
 
 def _check(asked: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:

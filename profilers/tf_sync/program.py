@@ -90,12 +90,12 @@ class TensorFlowReplica(Stepper):
         """Report what the operations of the step alone work on, and the number of parameters."""
         from networks.operation_graph import step_operations
 
-        found = step_operations(self._session.graph, self._train_step.name)
+        operations = step_operations(self._session.graph, self._train_step.name)
         self._say(
             event="shapes",
             operations=[
                 [getattr(operation, name) for name in _DESCRIBED]
-                for operation in found
+                for operation in operations
                 if operation.known
             ],
             parameter_count=sum(variable.shape.num_elements() for variable in self._variables),
@@ -139,15 +139,15 @@ def _together(
     gradients, variables = zip(*slopes, strict=True)
     average_gradients = _averages(gradients)
     average_variables = _averages([tf.convert_to_tensor(variable) for variable in variables])
-    found = {}
+    steps = {}
     for size in groups:
         # Instances of a group are told apart by their keys.
         reduced = average_gradients(size, 1)
         step = optimizer.apply_gradients(zip(reduced, variables, strict=True))
         pairs = zip(variables, average_variables(size, 2), strict=True)
         meet = tf.group(*(tf.assign(variable, mean) for variable, mean in pairs))
-        found[size] = tf.group(step, *updates), meet
-    return found
+        steps[size] = tf.group(step, *updates), meet
+    return steps
 
 
 def _averages(tensors: Sequence[Any]) -> Callable[[int, int], list[Any]]:

@@ -103,12 +103,12 @@ def _train(job: AsyncJob, scenario: Scenario, recorder: "Recorder") -> _Resource
 
 def workers_of(scenario: Scenario, nodes: Sequence[Node]) -> list[Node]:
     """Return the nodes that train a scenario: of each group of its workers the first ones."""
-    left, found = list(nodes), list[Node]()
+    left, workers = list(nodes), list[Node]()
     for group in scenario.worker_groups:
         alike = [node for node in left if node.group.one == group.one]
-        found += alike[: group.count]
-        left = [node for node in left if node not in found]
-    return found
+        workers += alike[: group.count]
+        left = [node for node in left if node not in workers]
+    return workers
 
 
 class Recorder:
@@ -253,9 +253,9 @@ def _nodes(scenario: Scenario) -> tuple[NodeGroup, ...]:
 
 
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
-    told, expected_s = settings.model_dump(), settings.expected_s
+    run_settings, expected_s = settings.model_dump(), settings.expected_s
     return plan_scenario_runs(
-        "tf_throughput", asked, told, lambda _: expected_s, same_start, _nodes
+        "tf_throughput", asked, run_settings, lambda _: expected_s, same_start, _nodes
     )
 
 

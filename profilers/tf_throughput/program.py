@@ -80,7 +80,9 @@ def worker(config: NodeConfig, say: Say) -> FreeStepper:
     if config.order != "framework":
         graph = _with_order(graph, step.name, device, config.order)
     session = tf.Session(server.target, graph, config=threads)
-    initializer, step = (graph.get_operation_by_name(one.name) for one in (initializer, step))
+    initializer, step = (
+        graph.get_operation_by_name(operation.name) for operation in (initializer, step)
+    )
     return FreeStepper(session, initializer, step, say)
 
 
@@ -209,16 +211,16 @@ def _reads(by_name: Mapping[str, Any], target: str) -> _Reads:
 
 def _needed(by_name: Mapping[str, Any], target: str) -> list[Any]:
     """Return the nodes that a target needs, each after those it takes input from."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     stack = [(target, False)]
     while stack:
         name, expanded = stack.pop()
         if expanded:
-            found[name] = None
-        elif name not in found:
+            names[name] = None
+        elif name not in names:
             stack.append((name, True))
             stack += [(_operation(source), False) for source in by_name[name].input]
-    return [by_name[name] for name in found]
+    return [by_name[name] for name in names]
 
 
 def _variable(node: Any, by_name: Mapping[str, Any]) -> Any:

@@ -241,8 +241,8 @@ class Settings(Record):
 
     @model_validator(mode="after")
     def _held_out_are_others(self) -> Self:
-        if both := sorted({*self.batch_sizes} & {*self.held_out}):
-            raise ValueError(f"held_out: {both} are among batch_sizes; hold out others")
+        if overlap := sorted({*self.batch_sizes} & {*self.held_out}):
+            raise ValueError(f"held_out: {overlap} are among batch_sizes; hold out others")
         return self
 
     @model_validator(mode="after")
@@ -254,25 +254,25 @@ class Settings(Record):
 
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield profiles of each network on each node type, and what judges them: other batch sizes."""
-    told = settings.model_dump(exclude={"held_out"})
+    common_settings = settings.model_dump(exclude={"held_out"})
     largest: dict[Scenario, int] = {}
     for scenario in asked.own:
         bare, batch_size = _of_batch(scenario, 1), _batch_of(scenario)
         largest[bare] = max(batch_size, largest.get(bare, 0))
     for bare, most in largest.items():
         sizes = settings.batch_sizes or tuple(sorted({-(-most // 4), -(-most // 2), most, 2}))
-        if both := sorted({*sizes} & {*settings.held_out}):
+        if overlap := sorted({*sizes} & {*settings.held_out}):
             raise BadInput(
-                f"held_out: {both} are among the batch sizes that are profiled, {list(sizes)}; "
+                f"held_out: {overlap} are among the batch sizes that are profiled, {list(sizes)}; "
                 "hold out others"
             )
-        yield _need(bare, told | {"batch_sizes": sizes}, "profile")
+        yield _need(bare, common_settings | {"batch_sizes": sizes}, "profile")
         if settings.held_out:
             # No more time each than profiles have.
             share = len(settings.held_out) / len(sizes)
             most_s = settings.most_s and share * settings.most_s
             held_out = {"batch_sizes": settings.held_out, "most_s": most_s}
-            yield _need(bare, told | held_out, "measurement")
+            yield _need(bare, common_settings | held_out, "measurement")
 
 
 def _need(bare: Scenario, settings: Mapping[str, Any], purpose: Purpose) -> PlannedRun:

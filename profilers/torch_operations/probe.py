@@ -101,17 +101,17 @@ def profile(
         "warm_up_steps": WARM_UP_STEPS,
     }
     run = finished_run("torch_operations", cluster, scenario, context, started_at, settings)
-    found = [piece.value for piece in pieces]
-    times_us = [us for piece in found for us in piece.times_us]
+    operator_times = [piece.value for piece in pieces]
+    times_us = [us for piece in operator_times for us in piece.times_us]
     stolen = [*(piece.stolen for piece in pieces), *(piece.stolen for piece in held)]
     tables = {
-        **operator_tables(found[0].operators),
+        **operator_tables(operator_times[0].operators),
         "operation_time": operation_time([_durations(times_us)]),
         "dnn": dnn_row(scenario, job.parameter_count),
         "cluster_node": job.cluster_node,
         "sample": step_samples(
             statistics.fmean(step_s for piece in held for step_s in piece.value),
-            statistics.fmean(step_s for piece in found for step_s in piece.free_s),
+            statistics.fmean(step_s for piece in operator_times for step_s in piece.free_s),
             statistics.fmean(map(sum, times_us)) / 1e6,
             statistics.fmean(stolen),
         ),
@@ -178,8 +178,8 @@ class OperatorsJob(BaseJob):
 
 def _piece(job: OperatorsJob, untimed: int, timed: int) -> OperatorTimes:
     free_s = job.train(untimed) if untimed else []
-    found = job.time_operators(timed)
-    return OperatorTimes(found.operators, found.times_us, free_s)
+    operator_times = job.time_operators(timed)
+    return OperatorTimes(operator_times.operators, operator_times.times_us, free_s)
 
 
 def operator_tables(operators: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
@@ -224,9 +224,11 @@ class Settings(Record):
 
 
 def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
-    told = settings.model_dump(exclude={"test"})
+    run_settings = settings.model_dump(exclude={"test"})
     expected = partial(_expected_s, settings)
-    return plan_operation_runs("torch_operations", asked, told, expected, test=settings.test)
+    return plan_operation_runs(
+        "torch_operations", asked, run_settings, expected, test=settings.test
+    )
 
 
 def _expected_s(settings: Settings, scenario: Scenario) -> float:

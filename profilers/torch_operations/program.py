@@ -40,25 +40,26 @@ class OperatorTimer:
 
         training, (images, labels) = self._trainer.training, self._batch
         step = partial(training.run, self._network, training.prepared(images), labels)
-        found, times_us = [], []
+        step_operators, times_us = [], []
         for _ in range(steps):
             operators, us = operators_of(step)
-            found.append(operators)
+            step_operators.append(operators)
             times_us.append(us)
         # Scalars of Adam, which corrects its moments for the number of steps, differ in each step.
         shapes = [
-            [replace(operator, attributes="") for operator in operators] for operators in found
+            [replace(operator, attributes="") for operator in operators]
+            for operators in step_operators
         ]
         same = all(operator == shapes[0] for operator in shapes)
-        rows = [asdict(operator) for operator in found[0]] if same else []
+        rows = [asdict(operator) for operator in step_operators[0]] if same else []
         self._say("timed", operators=rows, times_us=times_us)
 
 
 def main() -> None:
     """Run this program until its controller closes stdin."""
-    given = json.loads(sys.argv[1])
-    batch_size = given.pop("batch_size")
-    config = ComputeConfig(**given)
+    fields = json.loads(sys.argv[1])
+    batch_size = fields.pop("batch_size")
+    config = ComputeConfig(**fields)
     say = torch_program.answers()
     network = OperatorTimer(config, batch_size, say)
     facts = torch_program.own_facts(config.interface)

@@ -191,12 +191,12 @@ def _config(cluster: Cluster, scenario: Scenario, branches: bool, node: Node, de
 
 def _batches(cluster: Cluster, scenario: Scenario) -> Batches:
     """Return the cluster's nodes that a scenario uses, the first of each kind."""
-    found: dict[Node, int] = {}
+    batches: dict[Node, int] = {}
     for group in scenario.nodes:
         free = [
             node
             for node in cluster.of_role("worker")
-            if _kind(node.group) == _kind(group) and node not in found
+            if _kind(node.group) == _kind(group) and node not in batches
         ]
         if len(free) < group.count:
             raise BadInput(
@@ -204,8 +204,8 @@ def _batches(cluster: Cluster, scenario: Scenario) -> Batches:
                 f"the cluster has {len(free)}; open a larger one"
             )
         batch_size = group.batch_size or scenario.workload.batch_size
-        found |= dict.fromkeys(free[: group.count], batch_size)
-    return found
+        batches |= dict.fromkeys(free[: group.count], batch_size)
+    return batches
 
 
 def _kind(group: NodeGroup) -> NodeGroup:

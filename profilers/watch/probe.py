@@ -82,8 +82,8 @@ class WatchJob(BaseJob):
         name = self._node.name
         timeout_s = _TIMEOUT_S + seconds
         reply = self._programs.ask([name], answer, timeout_s, do=do, seconds=seconds)[name]
-        told = cast(Mapping[str, Any], reply)
-        return WorkTotals(int(told["times"]), float(told["wall_s"]), float(told["cpu_s"]))
+        totals = cast(Mapping[str, Any], reply)
+        return WorkTotals(int(totals["times"]), float(totals["wall_s"]), float(totals["cpu_s"]))
 
     def _start(self) -> None:
         node, programs = self._node, self._programs
@@ -92,9 +92,9 @@ class WatchJob(BaseJob):
         config = ComputeConfig(
             self._cluster.interface, *network, threads, inter_op, replicated=False, branches=False
         )
-        told = json.dumps({**asdict(config), "batch_size": BATCH_SIZE})
+        config_json = json.dumps({**asdict(config), "batch_size": BATCH_SIZE})
         variables = environment(self._cluster, node)
-        programs.start(node.name, node, "profilers.watch.program", told, variables)
+        programs.start(node.name, node, "profilers.watch.program", config_json, variables)
         programs.expect([node.name], "ready", START_TIMEOUT_S)
         programs.confine(node.name)
 
@@ -160,7 +160,7 @@ def measure(
     """
     node, started_at = cluster.of_role("worker")[0], clock.now()
     patience = Patience(cluster.cpu_times, PATIENCE_S)
-    beside = MemoryGauge(COPIED_BYTES) if cluster.here else None
+    memory_gauge = MemoryGauge(COPIED_BYTES) if cluster.here else None
     with host_lock(progress), WatchJob(cluster, node) as job:
         progress(f"probe watch: {node.group.node_type}, warm up")
         job.train(WARM_UP_S)
@@ -169,12 +169,12 @@ def measure(
             progress(f"probe watch: {node.group.node_type}, turn {turn} of {turns}")
             begun_at = clock.now()
             trained = patience.quietly(partial(_trained, job, compute_s))
-            copied = patience.quietly(partial(_copied, job, memory_s, beside))
+            copied = patience.quietly(partial(_copied, job, memory_s, memory_gauge))
             host = _host_speed(cluster, begun_at)
             flows = patience.quietly(partial(_both_ways, cluster, node, links_s))
             stolen = fmean(piece.stolen for piece in (trained, copied, flows))
-            found = {**trained.value, **copied.value, **flows.value, **host}
-            windows.append({**found, "stolen_cpu_fraction": stolen})
+            metrics = {**trained.value, **copied.value, **flows.value, **host}
+            windows.append({**metrics, "stolen_cpu_fraction": stolen})
     settings: dict[str, Setting] = {"worker": node.group.node_type, "turns": turns}
     run = finished_run("watch", cluster, None, context, started_at, settings)
     return ProbeResult(run, None, {"sample": samples(windows)})

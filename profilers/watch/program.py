@@ -57,9 +57,9 @@ class WatchProgram:
 
 def main() -> None:
     """Run this program until its controller closes stdin."""
-    given = json.loads(sys.argv[1])
-    batch_size = given.pop("batch_size")
-    config = ComputeConfig(**given)
+    fields = json.loads(sys.argv[1])
+    batch_size = fields.pop("batch_size")
+    config = ComputeConfig(**fields)
     say = torch_program.answers()
     watched = WatchProgram(config, batch_size, say)
     say("ready")
