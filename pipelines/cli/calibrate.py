@@ -46,7 +46,7 @@ def parse_measured_step(text: str, curves: Sequence[Curve]) -> MeasuredSteps:
             f"workers), such as {EXAMPLE}, or {ONE_NODE}"
         )
     ((name, figure),) = figures.items()
-    numbers = {name: int(one) if one.isdecimal() else one for name, one in given.items()}
+    numbers = {name: int(word) if word.isdecimal() else word for name, word in given.items()}
     fields = {**curves[0].model_dump(exclude={"mix"}), **numbers}
     try:
         curve = Curve.model_validate(fields)

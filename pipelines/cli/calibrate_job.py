@@ -69,13 +69,13 @@ def measure_steps(
             f"--calibrate {ONE_NODE}: expected workers of one node type, found mixes only; give "
             f"the seconds of a step that you measured: {EXAMPLE}"
         )
-    before, here = landed_runs(landing), host_id(chosen)
-    round_ = _visit(_study(alone, chosen), chosen, here, before)
-    round_ = _measure(round_, landing, RunDurations(before, here, landing))
-    found = {need.scenario: run for need, run in round_.runs_of(*_HALF_A_MINUTE).items()}
+    before, host = landed_runs(landing), host_id(chosen)
+    round_ = _visit(_study(alone, chosen), chosen, host, before)
+    round_ = _measure(round_, landing, RunDurations(before, host, landing))
+    runs = {need.scenario: run for need, run in round_.runs_of(*_HALF_A_MINUTE).items()}
     steps = MeasuredSteps()
     for curve in alone:
-        run = found[curve.scenario(1, chosen)]
+        run = runs[curve.scenario(1, chosen)]
         known = curve.model_copy(update={"is_judged": True})
         steps.of[known], steps.run_ids[known] = _step_s(landing, run, curve), run.run_id
     return steps
@@ -93,17 +93,17 @@ def check_here(place: HostSelection, measured_on: Backend) -> None:
     """
     if place.is_here and place.backend == measured_on:
         return
-    here = host_id(measured_on)
+    host = host_id(measured_on)
     raise BadInput(
-        f"--calibrate {ONE_NODE} measures backend {measured_on}, host {here}, but forecasts are "
+        f"--calibrate {ONE_NODE} measures backend {measured_on}, host {host}, but forecasts are "
         f"of backend {place.backend}, host {place.host_id}: give --backend {measured_on} --host "
-        f"{here}; if it has no runs, profile here first (`stepcast run STUDY.yaml`)"
+        f"{host}; if it has no runs, profile here first (`stepcast run STUDY.yaml`)"
     )
 
 
 def _study(alone: Sequence[Curve], backend: Backend) -> Study:
-    probes = dict.fromkeys(measuring_probe(one.scenario(1, backend)).name for one in alone)
-    about = "".join(one.canonical_json() for one in alone)
+    probes = dict.fromkeys(measuring_probe(curve.scenario(1, backend)).name for curve in alone)
+    about = "".join(curve.canonical_json() for curve in alone)
     return Study.model_validate(
         {
             "name": f"{CALIBRATING}{content_hash(about)[:8]}",
@@ -114,11 +114,11 @@ def _study(alone: Sequence[Curve], backend: Backend) -> Study:
     )
 
 
-def _visit(study: Study, backend: Backend, here: str, before: Iterable[Run]) -> Round:
+def _visit(study: Study, backend: Backend, host: str, before: Iterable[Run]) -> Round:
     """Return a new round of it: what was measured before is of another hour."""
     visits = (run.repeat for run in before if run.study == study.name)
     return replace(
-        open_round(study, NO_INPUTS, backend, here, ()), repeat=max(visits, default=0) + 1
+        open_round(study, NO_INPUTS, backend, host, ()), repeat=max(visits, default=0) + 1
     )
 
 

@@ -65,11 +65,11 @@ def select_both(base: str, other: str, runs: pl.DataFrame) -> tuple[RunSelection
     sides = select_side(base, runs), select_side(other, runs)
     if len({"type" in side.kinds for side in sides}) > 1:
         raise BadInput(f"{base} and {other}: only one of them names a node type; write type: twice")
-    both = sorted(set(sides[0].run_ids) & set(sides[1].run_ids))
-    if both:
+    common = sorted(set(sides[0].run_ids) & set(sides[1].run_ids))
+    if common:
         raise BadInput(
-            f"{base} and {other} have {len(both)} runs in common, for example {both[0]}; choose "
-            "sides that share none"
+            f"{base} and {other} have {len(common)} runs in common, for example {common[0]}; "
+            "choose sides that share none"
         )
     return sides
 
@@ -195,9 +195,9 @@ def _what_exists(kind: str, runs: pl.DataFrame) -> str:
         names = [f"{study}/{last}" for study, last in rounds]
         return f"the newest round of each study is {_listed(names)}"
     if kind == "software":
-        told = [json.loads(text) for text in runs["software"].unique()]
+        environments = [json.loads(text) for text in runs["software"].unique()]
         names = sorted(
-            {f"{name}={version}" for software in told for name, version in software.items()}
+            {f"{name}={version}" for software in environments for name, version in software.items()}
         )
         return f"there is {_listed(names)}"
     column, what = {"type": ("node_type", "types"), "code": ("code_version", "versions")}[kind]
@@ -287,17 +287,19 @@ def _print(
     for title, side in zip(("base", "other"), sides, strict=True):
         began, ended = (f"{time:%Y-%m-%d %H:%M}" for time in _first_and_last(side))
         print_text(f"{title:<6}{side.text}: {count(len(side.run_ids), 'run')}, {began} to {ended}")
-    both = rows.filter(pl.col("base").is_not_null() & pl.col("other").is_not_null())
-    if both.height:
-        shown = both.head(most).to_dicts()
+    comparable = rows.filter(pl.col("base").is_not_null() & pl.col("other").is_not_null())
+    if comparable.height:
+        shown = comparable.head(most).to_dicts()
         print_rows(_COLUMNS, _cells(shown, between_types=between_types))
         print_text("* differs by more than its noise floor   ** by more than three times that")
         print_text("noise floor: n runs forecast by their repeats, or n windows within runs (w)")
     else:
         print_text(f"Nothing can be compared: {difference(sides)}.")
-    print_text(closing_line(rows, both))
-    if both.height > most:
-        print_text(f"{both.height - most} more rows: --most {both.height}, or --format csv")
+    print_text(closing_line(rows, comparable))
+    if comparable.height > most:
+        print_text(
+            f"{comparable.height - most} more rows: --most {comparable.height}, or --format csv"
+        )
 
 
 def _first_and_last(side: RunSelection) -> tuple[Any, Any]:
@@ -351,22 +353,22 @@ def _mark(row: _Row) -> str:
     return "**" if times is None or times > MUCH else "*"
 
 
-def closing_line(rows: pl.DataFrame, both: pl.DataFrame) -> str:
+def closing_line(rows: pl.DataFrame, comparable: pl.DataFrame) -> str:
     """Say how many figures differ by more than their noise, and how many could not be compared."""
-    marks = [_mark(row) for row in both.to_dicts()]
-    unknown = both["is_larger"].null_count()
-    alone = [rows[side].is_not_null().sum() - both.height for side in ("base", "other")]
-    told = [
+    marks = [_mark(row) for row in comparable.to_dicts()]
+    unknown = comparable["is_larger"].null_count()
+    alone = [rows[side].is_not_null().sum() - comparable.height for side in ("base", "other")]
+    clauses = [
         f"More than the noise floor separates {len(marks) - marks.count('')} of "
-        f"{count(both.height, 'figure')}, more than three times that {marks.count('**')}"
+        f"{count(comparable.height, 'figure')}, more than three times that {marks.count('**')}"
     ]
     if unknown:
-        told.append(f"for {unknown} the noise floor is unknown")
+        clauses.append(f"for {unknown} the noise floor is unknown")
     if any(alone):
-        told.append(
+        clauses.append(
             f"without counterpart are {sum(alone)} ({alone[0]} of base, {alone[1]} of other)"
         )
-    return "; ".join(told) + "."
+    return "; ".join(clauses) + "."
 
 
 # `stepcast noise`: how much equal runs of a study differ.

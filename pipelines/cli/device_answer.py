@@ -28,23 +28,23 @@ _SAMPLES = 1_000_000
 _UNCHECKED = "Quota and availability are not checked."
 
 
-def bounded_by_loader(one: ScenarioForecast, loader_samples_per_s: float) -> ScenarioForecast:
+def bounded_by_loader(forecast: ScenarioForecast, loader_samples_per_s: float) -> ScenarioForecast:
     """Return a forecast of a step that waits for its data where these come more slowly.
 
     Args:
-        one: of whichever training.
+        forecast: of whichever training.
         loader_samples_per_s: that all devices together are given.
     """
-    if one.metric != STEP_TIME or one.value is None:
-        return one
-    least_s = examples_per_step(one.scenario) / loader_samples_per_s
-    binds = {"binds": "loader"} if one.value < least_s else {}
+    if forecast.metric != STEP_TIME or forecast.value is None:
+        return forecast
+    least_s = examples_per_step(forecast.scenario) / loader_samples_per_s
+    binds = {"binds": "loader"} if forecast.value < least_s else {}
     return replace(
-        one,
-        value=max(one.value, least_s),
-        low=None if one.low is None else max(one.low, least_s),
-        high=None if one.high is None else max(one.high, least_s),
-        detail=None if one.detail is None else {**one.detail, **binds},
+        forecast,
+        value=max(forecast.value, least_s),
+        low=None if forecast.low is None else max(forecast.low, least_s),
+        high=None if forecast.high is None else max(forecast.high, least_s),
+        detail=None if forecast.detail is None else {**forecast.detail, **binds},
     )
 
 
@@ -63,8 +63,8 @@ def print_devices(
         print_text(name)
         _print_table(list(some), dataset_samples)
     if explain:
-        for one in forecasts:
-            for line in _explained(one):
+        for forecast in forecasts:
+            for line in _explained(forecast):
                 print_text(line)
     for line in _hosts(forecasts):
         print_text(line)
@@ -75,8 +75,8 @@ def print_devices(
 def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | None) -> None:
     """Print a table, and under each of its rows what it rests on, and what waits for what."""
     of_epoch = dataset_samples is not None
-    several = len({one.system.name for one in forecasts}) > 1
-    exchanging = any(_detail(one)["gpus"] > 1 for one in forecasts)
+    several = len({forecast.system.name for forecast in forecasts}) > 1
+    exchanging = any(_detail(forecast)["gpus"] > 1 for forecast in forecasts)
     columns = [
         TableColumn("nodes" if exchanging else "node type", is_key=True),
         *([TableColumn("GPUs", is_key=True, is_number=True)] if exchanging else []),
@@ -91,12 +91,12 @@ def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | N
     ]
     rows = [
         [
-            _nodes(one),
-            *([str(_detail(one)["gpus"])] if exchanging else []),
-            *([one.system.name] if several else []),
-            *_cells(one, _detail(one), dataset_samples),
+            _nodes(forecast),
+            *([str(_detail(forecast)["gpus"])] if exchanging else []),
+            *([forecast.system.name] if several else []),
+            *_cells(forecast, _detail(forecast), dataset_samples),
         ]
-        for one in forecasts
+        for forecast in forecasts
     ]
     width = columns_of_terminal()
     # A line is that of its row: what stands above was made as wide as all rows need.
@@ -104,109 +104,121 @@ def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | N
     print_text(head)
     print_text(rule)
     starts = [place for place, line in enumerate(lines) if not line.startswith(" ")]
-    for start, end, one in zip(starts, [*starts[1:], len(lines)], forecasts, strict=True):
+    for start, end, forecast in zip(starts, [*starts[1:], len(lines)], forecasts, strict=True):
         for line in lines[start:end]:
             print_text(line)
-        for under in _under(one, _detail(one)):
+        for under in _under(forecast, _detail(forecast)):
             print_text(f"  {under}")
 
 
 def _cells(
-    one: ScenarioForecast, told: Mapping[str, Any], dataset_samples: int | None
+    forecast: ScenarioForecast, detail: Mapping[str, Any], dataset_samples: int | None
 ) -> Iterator[str]:
     """Yield a row behind its node type."""
-    assert one.value is not None
-    yield _time(one.value)
-    yield "-" if one.low is None or one.high is None else _span(one.low, one.high, one.value)
-    per_s = samples_per_s(one.scenario, one.metric.name, one.value)
+    assert forecast.value is not None
+    yield _time(forecast.value)
+    yield (
+        "-"
+        if forecast.low is None or forecast.high is None
+        else _span(forecast.low, forecast.high, forecast.value)
+    )
+    per_s = samples_per_s(forecast.scenario, forecast.metric.name, forecast.value)
     yield "-" if per_s is None else _number(per_s)
     samples = dataset_samples or _SAMPLES
     if dataset_samples is not None:
         yield "-" if per_s is None else _time(samples / per_s)
-    usd = one.cost and per_s and one.cost.usd_per_hour * samples / per_s / 3600
+    usd = forecast.cost and per_s and forecast.cost.usd_per_hour * samples / per_s / 3600
     yield "-" if usd is None else f"{usd:.3g}"
-    yield f"{told['needed_bytes'] / _GIB:.1f}/{told['memory_bytes'] / _GIB:.0f}"
-    yield str(told["binds"]).replace("gpu", "GPU") if told["fits"] else "no room"
+    yield f"{detail['needed_bytes'] / _GIB:.1f}/{detail['memory_bytes'] / _GIB:.0f}"
+    yield str(detail["binds"]).replace("gpu", "GPU") if detail["fits"] else "no room"
 
 
-def _under(one: ScenarioForecast, told: Mapping[str, Any]) -> Iterator[str]:
+def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[str]:
     """Yield on what a row rests and how wrong that has been; what waits, and what does not fit."""
-    rests = _RESTS_ON.get(str(told["rests_on"]), str(told["rests_on"]))
-    percent, n = told.get("past_error_percent"), told.get("past_n")
+    rests = _RESTS_ON.get(str(detail["rests_on"]), str(detail["rests_on"]))
+    percent, n = detail.get("past_error_percent"), detail.get("past_n")
     past = "never judged" if percent is None else f"past error {percent:.0f} %, n = {n}"
     yield f"rests on {rests}; {past}"
-    if one.scenario.workload.memory_format == "channels_last":
+    if forecast.scenario.workload.memory_format == "channels_last":
         yield "channels_last is forecast as contiguous, and past errors are of such forecasts"
-    if not told["fits"]:
+    if not detail["fits"]:
         yield (
-            f"does not fit: {told['needed_bytes'] / _GIB:.1f} GiB of "
-            f"{told['memory_bytes'] / _GIB:.1f}, of which a twentieth stays spare; "
-            + one.fitting_batch
+            f"does not fit: {detail['needed_bytes'] / _GIB:.1f} GiB of "
+            f"{detail['memory_bytes'] / _GIB:.1f}, of which a twentieth stays spare; "
+            + forecast.fitting_batch
         )
-    each, there = one.scenario.strategy.devices_per_node, gpus(one.scenario.nodes[0].node_type)
-    if each < there:
-        yield f"trains on {each} of {there} GPUs; the price is of all"
-    length = one.scenario.workload.sequence_length
-    per_s = one.value and samples_per_s(one.scenario, one.metric.name, one.value)
+    used_gpus, node_gpus = (
+        forecast.scenario.strategy.devices_per_node,
+        gpus(forecast.scenario.nodes[0].node_type),
+    )
+    if used_gpus < node_gpus:
+        yield f"trains on {used_gpus} of {node_gpus} GPUs; the price is of all"
+    length = forecast.scenario.workload.sequence_length
+    per_s = forecast.value and samples_per_s(
+        forecast.scenario, forecast.metric.name, forecast.value
+    )
     words = [f"{_number(per_s * length)} tokens/s"] if length and per_s else []
-    words.append(f"GPU {_time(told['gpu_s'])}, host {_time(told['host_s'])}")
-    if told["binds"] == "host" and told["fits"] and (free := told["free_batch_size"]):
+    words.append(f"GPU {_time(detail['gpu_s'])}, host {_time(detail['host_s'])}")
+    if detail["binds"] == "host" and detail["fits"] and (free := detail["free_batch_size"]):
         words.append(f"batches are free at least until {free}")
     yield "; ".join(words)
-    if told["exchange_s"]:
-        percent, n = told["scaling_percent"], told["scaling_n"]
+    if detail["exchange_s"]:
+        percent, n = detail["scaling_percent"], detail["scaling_n"]
         past = "never judged" if percent is None else f"past error {percent:.0f} %, n = {n}"
         yield (
-            f"a GPU alone {_time(told['alone_s'])}, the slowest of {told['gpus']} "
-            f"{100 * told['straggling_share']:.0f} % longer, exchanges {_time(told['exchange_s'])}"
-            + ("" if (mbps := one.scenario.link_mbps) is None else f" at {mbps / 1000:g} Gb/s")
+            f"a GPU alone {_time(detail['alone_s'])}, the slowest of {detail['gpus']} "
+            f"{100 * detail['straggling_share']:.0f} % longer, "
+            f"exchanges {_time(detail['exchange_s'])}"
+            + ("" if (mbps := forecast.scenario.link_mbps) is None else f" at {mbps / 1000:g} Gb/s")
         )
-        yield f"scaling {100 * told['alone_s'] / told['step_s']:.0f} %; {past}"
-        if told["gpus"] > told["most_gpus_judged"]:
-            yield f"more GPUs than scaling was judged of: {told['most_gpus_judged']}"
+        yield f"scaling {100 * detail['alone_s'] / detail['step_s']:.0f} %; {past}"
+        if detail["gpus"] > detail["most_gpus_judged"]:
+            yield f"more GPUs than scaling was judged of: {detail['most_gpus_judged']}"
 
 
 def _hosts(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
     """Yield whose host issues the steps."""
     for rests, words in _HOSTS.items():
-        ours = [one for one in forecasts if _detail(one)["host_rests_on"] == rests]
-        if ours:
-            types = dict.fromkeys(one.scenario.nodes[0].node_type for one in ours)
+        matching = [
+            forecast for forecast in forecasts if _detail(forecast)["host_rests_on"] == rests
+        ]
+        if matching:
+            types = dict.fromkeys(forecast.scenario.nodes[0].node_type for forecast in matching)
             yield f"Host of {', '.join(types)}: {words}."
 
 
-def _explained(one: ScenarioForecast) -> Iterator[str]:
+def _explained(forecast: ScenarioForecast) -> Iterator[str]:
     """Yield the costliest operators of a step, and how much of it nobody has timed."""
-    told = _detail(one)
+    detail = _detail(forecast)
     yield ""
-    yield f"{one.scenario.label}:"
+    yield f"{forecast.scenario.label}:"
     yield (
-        f"  {100 * told['unknown_share']:.1f} % of the GPU's time is of operators that nobody "
-        f"timed; the {'GPU' if told['binds'] == 'host' else 'host'} idles "
-        f"{100 * told['idle_share']:.0f} % of a step; data sheet: {told['data_sheet']}"
+        f"  {100 * detail['unknown_share']:.1f} % of the GPU's time is of operators that nobody "
+        f"timed; the {'GPU' if detail['binds'] == 'host' else 'host'} idles "
+        f"{100 * detail['idle_share']:.0f} % of a step; data sheet: {detail['data_sheet']}"
     )
-    for operator in told["costliest"]:
-        part = 100 * operator["gpu_s"] / told["gpu_s"] if told["gpu_s"] else 0.0
+    for operator in detail["costliest"]:
+        part = 100 * operator["gpu_s"] / detail["gpu_s"] if detail["gpu_s"] else 0.0
         yield (
             f"  {operator['operator']}: {count(operator['calls'], 'call')}, "
             f"{_time(operator['gpu_s'])}, {part:.0f} %"
         )
 
 
-def _detail(one: ScenarioForecast) -> Mapping[str, Any]:
-    assert one.detail is not None
-    return one.detail
+def _detail(forecast: ScenarioForecast) -> Mapping[str, Any]:
+    assert forecast.detail is not None
+    return forecast.detail
 
 
-def _workload(one: ScenarioForecast) -> str:
+def _workload(forecast: ScenarioForecast) -> str:
     """Return what a table is about: rows tell nodes, so replicas and single devices share one."""
-    is_sharded = one.scenario.strategy.kind == "sharded"
-    return f"{one.scenario.workload.label}{', sharded' if is_sharded else ''}"
+    is_sharded = forecast.scenario.strategy.kind == "sharded"
+    return f"{forecast.scenario.workload.label}{', sharded' if is_sharded else ''}"
 
 
-def _nodes(one: ScenarioForecast) -> str:
+def _nodes(forecast: ScenarioForecast) -> str:
     """Return how many nodes of which type, and of how many GPUs where that is not all of one."""
-    strategy, name = one.scenario.strategy, one.scenario.nodes[0].node_type
+    strategy, name = forecast.scenario.strategy, forecast.scenario.nodes[0].node_type
     return name if strategy.workers == 1 else f"{strategy.workers} × {name}"
 
 

@@ -125,22 +125,22 @@ def _python() -> HostFinding:
 
 def _packages() -> HostFinding:
     absent = [name for name in _MODULES if find_spec(name) is None]
-    found = f"cannot be imported: {', '.join(absent)}" if absent else f"all {len(_MODULES)} there"
-    return HostFinding("Python packages", not absent, found, "everything", "make setup", True)
+    state = f"cannot be imported: {', '.join(absent)}" if absent else f"all {len(_MODULES)} there"
+    return HostFinding("Python packages", not absent, state, "everything", "make setup", True)
 
 
 def _locked_versions() -> HostFinding:
     if not is_checkout():
-        found = "installed as a package: versions are what pip chose"
-        return HostFinding("locked versions", True, found, "repeatable runs")
+        state = "installed as a package: versions are what pip chose"
+        return HostFinding("locked versions", True, state, "repeatable runs")
     try:
         different = version_differences(LOCK_FILE.read_text(), _installed_version)
     except OSError as error:
         different = [f"{LOCK_FILE}: {error.strerror}"]
-    found = "; ".join(different[:5]) or "as in requirements.lock"
+    state = "; ".join(different[:5]) or "as in requirements.lock"
     more = f" and {len(different) - 5} more" if len(different) > 5 else ""
     return HostFinding(
-        "locked versions", not different, found + more, "repeatable runs", "make setup"
+        "locked versions", not different, state + more, "repeatable runs", "make setup"
     )
 
 
@@ -167,27 +167,27 @@ def _memory() -> HostFinding:
 def _instruction_sets() -> HostFinding:
     has = host.instruction_sets()
     refused = [name for name, kind in node_types().items() if kind.isa and kind.isa not in has]
-    found = ", ".join(has) or "none known to oneDNN"
+    state = ", ".join(has) or "none known to oneDNN"
     if refused:
-        found += f"; so not {', '.join(refused)}"
+        state += f"; so not {', '.join(refused)}"
     mend = "use other node types in studies, or a newer CPU"
-    return HostFinding("instruction sets", not refused, found, "node types with an isa", mend)
+    return HostFinding("instruction sets", not refused, state, "node types with an isa", mend)
 
 
 def _gpus() -> HostFinding:
     """Compare the GPUs that the driver names with those that PyTorch can use."""
     import torch
 
-    there = host.gpu_models() or ["a GPU"] * host.gpus()
+    installed = host.gpu_models() or ["a GPU"] * host.gpus()
     seen = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     types = "node types with a gpu"
-    if not there and not seen:
+    if not installed and not seen:
         return HostFinding("GPUs", True, "none; processors train", types)
-    if len(seen) >= len(there):
+    if len(seen) >= len(installed):
         return HostFinding("GPUs", True, ", ".join(seen), types)
-    found = f"{', '.join(there)}; PyTorch {torch.__version__} sees {len(seen)}"
+    state = f"{', '.join(installed)}; PyTorch {torch.__version__} sees {len(seen)}"
     mend = "install PyTorch's CUDA build, or mend the driver (nvidia-smi)"
-    return HostFinding("GPUs", False, found, types, mend)
+    return HostFinding("GPUs", False, state, types, mend)
 
 
 def _aws_credentials() -> HostFinding:
@@ -218,16 +218,16 @@ def _tool(name: str) -> HostFinding:
     path, mend = shutil.which(name), f"apt-get install {package} (as root)"
     if path is None and (hidden := shutil.which(name, path="/usr/sbin:/sbin")):
         mend = f"export PATH=$PATH:{os.path.dirname(hidden)}"
-    found = path or "not on the PATH"
-    return HostFinding(name, path is not None, found, use, mend, name in _ESSENTIAL_TOOLS)
+    state = path or "not on the PATH"
+    return HostFinding(name, path is not None, state, use, mend, name in _ESSENTIAL_TOOLS)
 
 
 def _tried(name: str, attempt: Callable[[], str], needed_for: str, mend: str) -> HostFinding:
     try:
         return HostFinding(name, True, attempt(), needed_for, mend)
     except StepcastError as error:
-        found = re.sub(r"; (see )?`stepcast doctor`.*", "", str(error))
-        return HostFinding(name, False, found, needed_for, mend)
+        message = re.sub(r"; (see )?`stepcast doctor`.*", "", str(error))
+        return HostFinding(name, False, message, needed_for, mend)
 
 
 def _network_namespaces() -> HostFinding:
@@ -283,18 +283,18 @@ def _control_group(controller: str, use: str) -> HostFinding:
 
 def _leftovers() -> HostFinding:
     names = {*netns.namespaces(), *cgroups.names(owner.PREFIX)}
-    ours = {name for name in names if name.startswith(f"{owner.PREFIX}-")}
-    orphans = sorted(name for name in ours if owner.is_orphan(name))
-    found = f"of killed runs: {', '.join(orphans)}" if orphans else "none of this home"
-    if others := sum(not owner.is_orphan(name) and not owner.is_living(name) for name in ours):
-        found += f"; {others} names of other homes, which are theirs to remove"
-    return HostFinding("leftovers", not orphans, found, "a quiet host", "stepcast reap")
+    own_names = {name for name in names if name.startswith(f"{owner.PREFIX}-")}
+    orphans = sorted(name for name in own_names if owner.is_orphan(name))
+    state = f"of killed runs: {', '.join(orphans)}" if orphans else "none of this home"
+    if others := sum(not owner.is_orphan(name) and not owner.is_living(name) for name in own_names):
+        state += f"; {others} names of other homes, which are theirs to remove"
+    return HostFinding("leftovers", not orphans, state, "a quiet host", "stepcast reap")
 
 
 def _host_lock() -> HostFinding:
     holder = hostlock.holder()
-    found = f"held by {holder}" if holder else "free"
-    return HostFinding("measuring", not holder, found, "one at a time", f"wait for {holder}")
+    state = f"held by {holder}" if holder else "free"
+    return HostFinding("measuring", not holder, state, "one at a time", f"wait for {holder}")
 
 
 def fleet_finding() -> HostFinding:
@@ -310,6 +310,6 @@ def fleet_finding() -> HostFinding:
 
 def _backend() -> HostFinding:
     backend, why = choose_backend("auto")
-    found = f"{backend}: {why}"
+    state = f"{backend}: {why}"
     mend = "mend what is lacking above; until then accuracy has no goal here"
-    return HostFinding("backend", backend == "emulated", found, "what `auto` runs on", mend)
+    return HostFinding("backend", backend == "emulated", state, "what `auto` runs on", mend)

@@ -33,8 +33,8 @@ def explain(error: BaseException) -> tuple[int, str]:
             return cause.exit_code, _line(str(cause))
         if isinstance(cause, UnknownNetwork | ValidationError):
             return 2, _line(str(cause))
-        if isinstance(cause, OSError) and (said := _of_the_place(cause)) is not None:
-            return said
+        if isinstance(cause, OSError) and (code_and_line := _of_the_place(cause)) is not None:
+            return code_and_line
     what = f"{type(error).__name__}: {error}"
     return 1, _line(f"unexpected {what}") + "; `stepcast --debug …` shows where it happened"
 
@@ -63,7 +63,7 @@ def _of_the_place(error: OSError) -> tuple[int, str] | None:
 
 def _existing(path: Path) -> Path:
     """Return the path, or the nearest folder above it that exists."""
-    return next(one for one in (path, *path.parents) if one.exists())
+    return next(candidate for candidate in (path, *path.parents) if candidate.exists())
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -60,12 +60,12 @@ def nearest_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
 
 def correction_lines(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:
     """Yield a line for each measured step that corrected forecasts of a system."""
-    told = (
+    corrections = (
         (forecast.system.name, forecast.corrected_by)
         for forecast in forecasts
         if forecast.corrected_by
     )
-    for system, by in dict.fromkeys(told):
+    for system, by in dict.fromkeys(corrections):
         yield f"{system}: corrected by {by}."
 
 
@@ -119,18 +119,18 @@ def evidence_lines(answer: ForecastAnswer) -> Iterator[str]:
 
 def foreign_step_lines(answer: ForecastAnswer) -> Iterator[str]:
     """Yield a line for the systems whose forecasts rest on steps of other hosts."""
-    here = answer.place.host_id
+    host = answer.place.host_id
     systems_of: dict[tuple[int, tuple[str, ...]], dict[str, None]] = {}
     for forecast in answer.forecasts:
-        ours = [run for run in forecast.fit.runs if run.backend != "imported"]
-        hosts = {run.host_id for run in ours} - {here}
+        runs = [run for run in forecast.fit.runs if run.backend != "imported"]
+        hosts = {run.host_id for run in runs} - {host}
         if hosts:
-            steps = sum(run.host_id == here and run.subject.scenario is not None for run in ours)
+            steps = sum(run.host_id == host and run.subject.scenario is not None for run in runs)
             systems_of.setdefault((steps, tuple(sorted(hosts))), {})[forecast.system.name] = None
     for (steps, others), systems in systems_of.items():
-        known = f"no step of host {here} is known"
+        known = f"no step of host {host} is known"
         if steps:
-            known = f"host {here} has only {count(steps, 'run')}"
+            known = f"host {host} has only {count(steps, 'run')}"
         yield (
             f"{', '.join(systems)}: {known}. The forecasts rest on steps of {name_some(others)}, "
             "and on inventories of the nodes there and here."

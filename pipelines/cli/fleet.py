@@ -218,7 +218,7 @@ def _listed(text: str) -> list[str]:
 
 def _has_members() -> bool:
     """Tell whether the fleet ever had members, and say so if not: reading them imports for 2 s."""
-    there = (home() / FLEET_MEMBERS).exists()
-    if not there:
+    exists = (home() / FLEET_MEMBERS).exists()
+    if not exists:
         print_text(NO_MEMBERS)
-    return there
+    return exists

@@ -82,21 +82,23 @@ def recorded() -> dict[str, list[RecordedRun]]:
     Raises:
         BadInput: the checkout lacks its data.
     """
-    found: dict[str, list[RecordedRun]] = {WATCH: [], _PROFILES: []}
+    runs_by_probe: dict[str, list[RecordedRun]] = {WATCH: [], _PROFILES: []}
     for folder in ("drift", "reference"):
         sets = Sets(CHECKOUT / "data" / folder)
         for run in sets.runs():
-            if run.probe in found and run.status == "ok" and "injected" not in run.config:
+            if run.probe in runs_by_probe and run.status == "ok" and "injected" not in run.config:
                 tables = sets.tables(run.run_id)
                 kept = {
                     name: table.drop_columns("run_id")
                     for name, table in tables.items()
                     if name not in ("run", "scenario")
                 }
-                found[run.probe].append(RecordedRun(run, kept))
-    last_boot = found[WATCH][-1].run.host["boot_id"]
-    found[WATCH] = [each for each in found[WATCH] if each.run.host["boot_id"] == last_boot]
-    return found
+                runs_by_probe[run.probe].append(RecordedRun(run, kept))
+    last_boot = runs_by_probe[WATCH][-1].run.host["boot_id"]
+    runs_by_probe[WATCH] = [
+        each for each in runs_by_probe[WATCH] if each.run.host["boot_id"] == last_boot
+    ]
+    return runs_by_probe
 
 
 @dataclass
@@ -158,9 +160,9 @@ class Replay:
                     "ended_at": self.now + (of.run.ended_at - of.run.started_at),
                 }
             )
-            told = with_settings(run, need.settings)
-            land(landing, told, None, self._as_slow(of.tables, self._slowness[name][day]))
-            landed.append(told)
+            landed_run = with_settings(run, need.settings)
+            land(landing, landed_run, None, self._as_slow(of.tables, self._slowness[name][day]))
+            landed.append(landed_run)
         return refresh_round(round_, [*round_.runs, *landed])
 
     @staticmethod

@@ -149,7 +149,7 @@ def run(node_type: str | None, *, watch: bool) -> None:
         _run_due(place, watch=watch)
         return
     member_of(read_members(place), node_type)
-    items = [one for one in agenda(place) if one.member.node_type == node_type]
+    items = [item for item in agenda(place) if item.member.node_type == node_type]
     wanted = next((item for item in items if item.watches == watch), None)
     if wanted is None:
         raise BadInput(f"{node_type} is not watched; `stepcast fleet add` with --watch changes it")
@@ -163,7 +163,7 @@ def _run_due(place: Path, *, watch: bool) -> None:
     while True:
         items = agenda(place)
         due = [item for item in items if item.due.now and item.watches >= watch]
-        due = [one for one in due if (one.member.node_type, one.watches) not in made]
+        due = [item for item in due if (item.member.node_type, item.watches) not in made]
         if not due:
             break
         for item in due:

@@ -80,8 +80,8 @@ def _nothing(
 ) -> str:
     """Say that nothing was found, and what there is of what was asked for."""
     known = warehouse.query("figures").unique(["label", "metric", "node_type"])
-    asked = {"metric": metric, "node_type": node_type}
-    for column, value in asked.items():
+    filters = {"metric": metric, "node_type": node_type}
+    for column, value in filters.items():
         names = sorted(known[column].drop_nulls().unique())
         if value is not None and value not in names:
             return f"no run has {column.replace('_', ' ')} {value}; there is {_listed(names)}"

@@ -237,12 +237,12 @@ def _unknown(name: str, known: set[str], command: str) -> str:
     close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
     others = [other for other in COMMANDS if name in options_of(load_command(other))]
     if close:
-        told = f"did you mean {close[0]}?"
+        hint = f"did you mean {close[0]}?"
     elif others:
-        told = f"`stepcast {others[0]}` has it"
+        hint = f"`stepcast {others[0]}` has it"
     else:
-        told = f"it has {', '.join(sorted(known))}"
-    return f"{command} has no option {name}; {told}"
+        hint = f"it has {', '.join(sorted(known))}"
+    return f"{command} has no option {name}; {hint}"
 
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {

@@ -47,7 +47,7 @@ class SpendingLimit:
         home: Path,
         backend: Backend,
         types: Collection[str],
-        told: Callable[["Allowance"], str],
+        estimate: Callable[["Allowance"], str],
     ) -> Iterator[None]:
         """Ask, let the block rent within the cap, and say what it has cost.
 
@@ -55,7 +55,7 @@ class SpendingLimit:
             home: its history has prices, and gets what was rented.
             backend: where it measures; where nothing is rented, this does nothing.
             types: that may be rented, beside those of the fleet file.
-            told: returns the estimate in words, at these prices.
+            estimate: returns it in words, at these prices.
 
         Raises:
             BadInput: nobody is there to be asked, or a price is not known.
@@ -72,7 +72,7 @@ class SpendingLimit:
         assert self.max_usd is not None
         may = renting.allowance(home, self.max_usd, types, self.account, _say)
         self.account = may.account
-        confirm_spending(told(may), yes=self.agreed)
+        confirm_spending(estimate(may), yes=self.agreed)
         self.agreed = True
         with use_allowance(may), exit_on_signals():
             try:

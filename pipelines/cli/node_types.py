@@ -109,12 +109,12 @@ def _with_gpu(
         for name, kind in kinds.items()
         if kind.gpu is not None
     }
-    found = {name: kinds[name] for name, device in known.items() if _is(device, _slug(gpu))}
-    if not found:
+    matches = {name: kinds[name] for name, device in known.items() if _is(device, _slug(gpu))}
+    if not matches:
         raise BadInput(
             f"--gpu {gpu}: no node type has it; there are {', '.join(sorted(set(known.values())))}"
         )
-    return found
+    return matches
 
 
 def _is(device: str, name: str) -> bool:
@@ -136,17 +136,17 @@ def _slug(gpu: str) -> str:
 
 def _hardware(kind: "NodeType | FleetType") -> dict[str, Any]:
     """Return the columns of a machine, by name."""
-    told = kind.model_dump()
-    bandwidth_mbps, memory_bytes = told.get("bandwidth_mbps"), kind.memory_bytes
+    fields = kind.model_dump()
+    bandwidth_mbps, memory_bytes = fields.get("bandwidth_mbps"), kind.memory_bytes
     gib = None if memory_bytes is None else memory_bytes / 2**30
     return {
         "gpu": kind.gpu,
         "gpus": kind.gpus if kind.gpu is not None else 0,
-        "gpu_link": told.get("gpu_link"),
-        "isa": told.get("isa"),
+        "gpu_link": fields.get("gpu_link"),
+        "isa": fields.get("isa"),
         "gbit_per_s": None if bandwidth_mbps is None else bandwidth_mbps / 1000,
-        "cores": told.get("cpu_share") or told.get("vcpus") or kind.threads,
-        "memory_gib": told.get("memory_gib") or gib,
+        "cores": fields.get("cpu_share") or fields.get("vcpus") or kind.threads,
+        "memory_gib": fields.get("memory_gib") or gib,
     }
 
 

@@ -247,8 +247,8 @@ def _check_devices(curves: Sequence["Curve"]) -> None:
         for curve in curves
     ]
     if lacking and (name := lacking[0]) is not None and all(lacking):
-        asked = curves[0].devices_per_node
-        raise BadInput(f"devices_per_node: {asked} of each node, but {name} has {gpus(name)}")
+        devices = curves[0].devices_per_node
+        raise BadInput(f"devices_per_node: {devices} of each node, but {name} has {gpus(name)}")
 
 
 def _steps(

@@ -127,10 +127,10 @@ def _asked(copy: Path, *, keep: bool = False) -> dict[str, float]:
 
 def _command_s(copy: Path) -> float:
     """Return seconds that the whole command takes."""
-    options = [text for name, one in OPTIONS.items() for text in (_option(name), one)]
-    asked = ["predict", _TARGET, *options, "--json", "--dry-run"]
+    options = [text for name, value in OPTIONS.items() for text in (_option(name), value)]
+    arguments = ["predict", _TARGET, *options, "--json", "--dry-run"]
     started_s = time.perf_counter()
-    _ran(copy, ["-c", f"{_COMMAND}main(sys.argv[2:])", str(copy), *asked])
+    _ran(copy, ["-c", f"{_COMMAND}main(sys.argv[2:])", str(copy), *arguments])
     return time.perf_counter() - started_s
 
 

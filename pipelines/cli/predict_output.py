@@ -87,10 +87,10 @@ def print_answer(
         and all(_is_alone(refusal.scenario) for refusal in left)
     ):
         systems = {forecast.system.name for forecast in of_devices}
-        ours = tuple(refusal for refusal in left if refusal.system.name in systems)
-        for line in _refusals(replace(answer, refused=ours), named=named):
+        refusals = tuple(refusal for refusal in left if refusal.system.name in systems)
+        for line in _refusals(replace(answer, refused=refusals), named=named):
             print_text(line)
-        if len(ours) < len(answer.refused):
+        if len(refusals) < len(answer.refused):
             print_text("Other systems have no forecast; --explain says why.")
     else:
         for line in _refusals(answer, named=named):
@@ -173,18 +173,20 @@ def _refusals(answer: ForecastAnswer, *, named: bool) -> Iterator[str]:
         else:
             by_reason.setdefault((refusal.system.name, refusal.reason), []).append(refusal)
     lines: dict[tuple[str, bool], list[str]] = {}
-    for (system, reason), ours in by_reason.items():
+    for (system, reason), refusals in by_reason.items():
         takes = max(
-            (total_minutes(refusal.lacking) or 0.0 for refusal in ours if refusal.lacking),
+            (total_minutes(refusal.lacking) or 0.0 for refusal in refusals if refusal.lacking),
             default=None,
         )
         about = "" if not takes else f"; about {max(takes, 1):.0f} min"
         about += (
-            " for each" if takes and any(missing.of_train for missing in ours[0].lacking) else ""
+            " for each"
+            if takes and any(missing.of_train for missing in refusals[0].lacking)
+            else ""
         )
-        told = len(ours) == everything or ours[0].scenario.label in reason
-        of = "" if told else f" ({name_some([label(refusal) for refusal in ours])})"
-        lacks = any(refusal.lacking for refusal in ours)
+        is_clear = len(refusals) == everything or refusals[0].scenario.label in reason
+        of = "" if is_clear else f" ({name_some([label(refusal) for refusal in refusals])})"
+        lacks = any(refusal.lacking for refusal in refusals)
         lines.setdefault((f"{reason}{about}{of}", lacks), []).append(system)
     for (line, lacks), whose in lines.items():
         together = len(whose) >= _MANY and not lacks
@@ -235,7 +237,7 @@ def print_json(
                 "forecasts": [
                     _forecast(forecast, dataset_samples) for forecast in answer.forecasts
                 ],
-                "refused": [refusal_as_json(one) for one in answer.refused],
+                "refused": [refusal_as_json(refusal) for refusal in answer.refused],
                 "written": answer.written,
             },
             ensure_ascii=False,
@@ -355,9 +357,9 @@ def in_words(forecast: ScenarioForecast, samples: int) -> str:
         return "-"
     value, low, high = epoch
     least_s, unit = next(each for each in _UNITS if value >= each[0])
-    said = [f"{some / (least_s or 1):.3g}" for some in (value, low, high) if some is not None]
-    interval = f" ({said[1]} to {said[2]})" if len(said) > 1 else ""
-    return f"{said[0]} {unit}{interval}"
+    numbers = [f"{some / (least_s or 1):.3g}" for some in (value, low, high) if some is not None]
+    interval = f" ({numbers[1]} to {numbers[2]})" if len(numbers) > 1 else ""
+    return f"{numbers[0]} {unit}{interval}"
 
 
 def _seconds(forecast: ScenarioForecast, value: float | None, samples: int) -> float | None:

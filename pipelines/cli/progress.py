@@ -75,14 +75,14 @@ class TimeEstimate:
 
 def _pace(kind: str, seen: Seen) -> float:
     """Return how many seconds a planned second of tasks of a kind takes."""
-    ours = [(task.expected_s, real_s) for task, real_s in seen if task.kind == kind]
+    of_kind = [(task.expected_s, real_s) for task, real_s in seen if task.kind == kind]
     others = [(task.expected_s, real_s) for task, real_s in seen if task.kind != kind]
-    return _ratio(ours, _ratio(others, 1.0) ** _OF_OTHERS)
+    return _ratio(of_kind, _ratio(others, 1.0) ** _OF_OTHERS)
 
 
 def _ratio(seen: Sequence[tuple[float, float]], guess: float) -> float:
-    expected_s = sum(one for one, _ in seen)
-    real_s = sum(one for _, one in seen)
+    expected_s = sum(planned_s for planned_s, _ in seen)
+    real_s = sum(spent_s for _, spent_s in seen)
     return (real_s + guess * _PRIOR_S) / (expected_s + _PRIOR_S)
 
 

@@ -107,8 +107,8 @@ def warehouse_here() -> Warehouse:
 
 
 def _tell_condition(*, any_version: bool = False) -> None:
-    if (said := describe_condition(home(), any_version=any_version)) is not None:
-        print_text(said, err=True)
+    if (condition := describe_condition(home(), any_version=any_version)) is not None:
+        print_text(condition, err=True)
 
 
 def _list_queries(form: Format) -> None:
@@ -247,16 +247,16 @@ def dictionary() -> str:
     for schema, what in _SCHEMAS.items():
         parts.append(f"\n## {schema}\n{wrapped(what)}\n")
         for table in tables.filter(schema_name=schema).sort("name").iter_rows(named=True):
-            ours = columns.filter(schema_name=schema, name=table["name"])
+            table_columns = columns.filter(schema_name=schema, name=table["name"])
             parts.append(f"\n### {schema}.{table['name']}\n{wrapped(table['comment'] or '')}\n\n")
-            parts += [_column(row) for row in ours.iter_rows(named=True)]
+            parts += [_column(row) for row in table_columns.iter_rows(named=True)]
     return "".join(parts)
 
 
 def _column(row: dict[str, object]) -> str:
     unknown = "?" if row["is_nullable"] else ""
-    said = f": {row['comment']}" if row["comment"] else ""
-    return item(f"`{row['column_name']}` {row['type']}{unknown}{said}")
+    comment = f": {row['comment']}" if row["comment"] else ""
+    return item(f"`{row['column_name']}` {row['type']}{unknown}{comment}")
 
 
 def item(text: str) -> str:

@@ -281,7 +281,7 @@ def _answer(
     if of_answers["--preemptions"] is not None and rented.market == "on_demand":
         raise BadInput("--preemptions: nodes on demand are not taken away; give --market spot, any")
     names = of_answers["--systems"]
-    systems = systems_named([] if names is None else [one.strip() for one in names.split(",")])
+    systems = systems_named([] if names is None else [name.strip() for name in names.split(",")])
     question, catalogue = _question(options, of_answers, job), None
     warehouse = warehouse_here()
     if not rented.capacity:
@@ -295,7 +295,7 @@ def _answer(
         question = question.model_copy(update={"all_gpus": True})
     keep_beside(home())
     question, model = _with_model(question, capacity, of_answers)
-    found = answer(
+    recommendation = answer(
         warehouse,
         question,
         capacity,
@@ -310,16 +310,16 @@ def _answer(
     )
     target = options["dnn"]
     if shown.as_json:
-        print_json(found, None if model is None else as_json(target, model))
+        print_json(recommendation, None if model is None else as_json(target, model))
     else:
         if model is not None:
             print_text(in_words(target, model))
-        print_decision(found, with_front=shown.front, target=target if model else None)
+        print_decision(recommendation, with_front=shown.front, target=target if model else None)
 
     def drawn() -> "Figure":
         from reports.recommendation_plot import of_all_systems
 
-        return of_all_systems(found, target if model is not None else None)
+        return of_all_systems(recommendation, target if model is not None else None)
 
     write_picture(shown.picture, drawn, told=not shown.as_json)
 
@@ -390,12 +390,12 @@ def _with_model(
         check_length(sequence_length)
         return question, None
     size = None if question.image_size is None else f"{question.image_size}"
-    told = {"framework": question.framework, "server": question.server, "image_size": size}
-    check_options(target, told, sequence_length)
+    options = {"framework": question.framework, "server": question.server, "image_size": size}
+    check_options(target, options, sequence_length)
     batch_sizes = batch_sizes_of(question, capacity)
     on_gpus = any(device_of_node(name) is not None for name in capacity)
     precisions = [autocast_of(question.precision)] if on_gpus else []
-    model = build_own_model(target, batch_sizes, told, sequence_length, precisions)
+    model = build_own_model(target, batch_sizes, options, sequence_length, precisions)
     known = {
         "dnn": model.dnn,
         "image_size": model.image_size,
@@ -456,12 +456,12 @@ def _check_amounts(amounts: Mapping[str, float | None], others: Mapping[str, obj
 
 def _capacity(texts: Sequence[str]) -> dict[str, int]:
     """Return how many nodes there are of each type; one that is given twice is refused."""
-    found: dict[str, int] = {}
+    capacity: dict[str, int] = {}
     for node_type, count in map(_counted, texts):
-        if node_type in found:
+        if node_type in capacity:
             raise BadInput(f"--capacity {node_type}: expected each node type once, found it twice")
-        found[node_type] = count
-    return found
+        capacity[node_type] = count
+    return capacity
 
 
 def _counted(text: str) -> tuple[str, int]:

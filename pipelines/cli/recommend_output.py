@@ -55,104 +55,104 @@ _MOST_REASONS = 3
 """How many reasons of refusals are told; JSON has all."""
 
 
-def print_decision(found: DecisionAnswer, *, with_front: bool, target: str | None = None) -> None:
+def print_decision(answer: DecisionAnswer, *, with_front: bool, target: str | None = None) -> None:
     """Print choice, alternatives and rules of thumb, then how surely, and what would change it.
 
     Args:
-        found: the answer.
+        answer: of all systems.
         with_front: whether the Pareto front is listed.
         target: what builds the user's own model; None: it is a network of ours.
     """
-    for line in _question(found):
+    for line in _question(answer):
         print_text(line)
-    _print_candidates(found, list(_rows(found)))
-    if with_front and found.front:
+    _print_candidates(answer, list(_rows(answer)))
+    if with_front and answer.front:
         print_text("What more money buys: nothing else within the limits is faster and cheaper")
-        _print_candidates(found, [("", one) for one in found.front])
+        _print_candidates(answer, [("", candidate) for candidate in answer.front])
     for lines in (
-        _rooms(found),
-        _agreement(found),
-        _measurements(found, target),
-        _overheads(found),
-        _origin(found),
-        _refusals(found),
+        _rooms(answer),
+        _agreement(answer),
+        _measurements(answer, target),
+        _overheads(answer),
+        _origin(answer),
+        _refusals(answer),
     ):
         for line in lines:
             print_text(line)
 
 
-def _question(found: DecisionAnswer) -> Iterator[str]:
-    asked, choice = found.question, found.decision.choice
-    limits = "".join(_limits(found))
-    job = f"{asked.samples:,} samples of {on_images(asked.dnn, found.known.image_size)}"
-    yield f"{job}{limits}: least {asked.minimize}"
-    yield _known(found)
-    if choice is None and not any(candidate.has_evidence for candidate in found.candidates):
+def _question(answer: DecisionAnswer) -> Iterator[str]:
+    question, choice = answer.question, answer.decision.choice
+    limits = "".join(_limits(answer))
+    job = f"{question.samples:,} samples of {on_images(question.dnn, answer.known.image_size)}"
+    yield f"{job}{limits}: least {question.minimize}"
+    yield _known(answer)
+    if choice is None and not any(candidate.has_evidence for candidate in answer.candidates):
         yield "No way to run it is known to keep the limits: no past errors say how surely"
     elif choice is None:
-        relaxed = " or ".join(found.decision.relaxations) or "no single limit mends it"
+        relaxed = " or ".join(answer.decision.relaxations) or "no single limit mends it"
         yield f"No way to run it keeps the limits; {relaxed}"
     else:
         hours, cost_usd = _hours(choice.outcome.time_s), choice.outcome.cost_usd
         yield f"Rent {choice.label}: {hours}, ${cost_usd:.4g}"
 
 
-def _known(found: DecisionAnswer) -> str:
+def _known(answer: DecisionAnswer) -> str:
     """Return of how many ways to run the job something is known, and whether that was judged."""
-    known, on = found.coverage, f"on backend {found.answer.place.backend}"
-    told = f"{known.counted} of {count(known.asked, 'way')} to run it"
-    told += " has a forecast" if known.counted == 1 else " have forecasts"
-    crowded = {one.scenario.scenario_id for one in found.without_room}
-    if crowded := crowded - {candidate.scenario_id for candidate in found.candidates}:
-        told += f"; {len(crowded)} more lack memory"
+    known, on = answer.coverage, f"on backend {answer.answer.place.backend}"
+    text = f"{known.counted} of {count(known.asked, 'way')} to run it"
+    text += " has a forecast" if known.counted == 1 else " have forecasts"
+    crowded = {forecast.scenario.scenario_id for forecast in answer.without_room}
+    if crowded := crowded - {candidate.scenario_id for candidate in answer.candidates}:
+        text += f"; {len(crowded)} more lack memory"
     if known.is_judged:
-        told += f" of systems that have been judged {on}"
+        text += f" of systems that have been judged {on}"
         if (more := known.forecast - known.counted) > 0:
-            told += f"; {more} more only of systems that nobody judged there, so not counted"
+            text += f"; {more} more only of systems that nobody judged there, so not counted"
     elif known.is_of_fits:
-        told += f"; none or too few have been judged {on}: intervals and probabilities are as wide "
-        told += "as errors on public measurements that fits had not seen, after the fact"
+        text += f"; none or too few have been judged {on}: intervals and probabilities are as wide "
+        text += "as errors on public measurements that fits had not seen, after the fact"
     elif known.has_evidence:
-        told += f"; none or too few of their systems' forecasts have been judged {on}: intervals "
-        told += "and probabilities are guesses"
+        text += f"; none or too few of their systems' forecasts have been judged {on}: intervals "
+        text += "and probabilities are guesses"
     else:
-        told += f"; none has been judged {on}, so nothing says how far off they are"
-    return f"{told}."
+        text += f"; none has been judged {on}, so nothing says how far off they are"
+    return f"{text}."
 
 
-def _limits(found: DecisionAnswer) -> Iterator[str]:
-    asked = found.question
-    if asked.max_hours is not None:
-        yield f", within {asked.max_hours:g} hours"
-    if asked.budget_usd is not None:
-        yield f", for ${asked.budget_usd:g} at most"
-    if asked.max_usd_per_hour is not None:
-        yield f", at ${asked.max_usd_per_hour:g} an hour at most"
-    if asked.late is not None and (asked.max_hours or asked.budget_usd):
-        yield f" with a probability of {100 * (1 - asked.late):.0f} %"
+def _limits(answer: DecisionAnswer) -> Iterator[str]:
+    question = answer.question
+    if question.max_hours is not None:
+        yield f", within {question.max_hours:g} hours"
+    if question.budget_usd is not None:
+        yield f", for ${question.budget_usd:g} at most"
+    if question.max_usd_per_hour is not None:
+        yield f", at ${question.max_usd_per_hour:g} an hour at most"
+    if question.late is not None and (question.max_hours or question.budget_usd):
+        yield f" with a probability of {100 * (1 - question.late):.0f} %"
 
 
-def _rows(found: DecisionAnswer) -> Iterator[tuple[str, Candidate | None]]:
-    if found.decision.choice is not None:
-        yield "choice", found.decision.choice
-    for alternative in found.decision.alternatives:
-        plain = "next best" if found.aim.admits(alternative) else "nearest"
-        yield found.decision.roles.get(alternative.key, plain), alternative
-    for rule, taken in found.rules.items():
+def _rows(answer: DecisionAnswer) -> Iterator[tuple[str, Candidate | None]]:
+    if answer.decision.choice is not None:
+        yield "choice", answer.decision.choice
+    for alternative in answer.decision.alternatives:
+        plain = "next best" if answer.aim.admits(alternative) else "nearest"
+        yield answer.decision.roles.get(alternative.key, plain), alternative
+    for rule, taken in answer.rules.items():
         yield ("cheapest an hour" if rule == "cheapest" else rule), taken
 
 
-def _print_candidates(found: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]]) -> None:
-    cells = _cells(found, rows)
-    if not found.is_of_catalogue:
+def _print_candidates(answer: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]]) -> None:
+    cells = _cells(answer, rows)
+    if not answer.is_of_catalogue:
         print_rows(_COLUMNS, cells)
         return
-    at = found.level
-    for row, (_, one) in zip(cells, rows, strict=True):
-        if one is not None:
-            row[2] = _short(one.span("time_s", at).times(1 / 3600), "")
-            row[3] = _short(one.span("cost_usd", at), "$")
-            row[6] = f"{one.system}, {row[6]}"
+    at = answer.level
+    for row, (_, candidate) in zip(cells, rows, strict=True):
+        if candidate is not None:
+            row[2] = _short(candidate.span("time_s", at).times(1 / 3600), "")
+            row[3] = _short(candidate.span("cost_usd", at), "$")
+            row[6] = f"{candidate.system}, {row[6]}"
         del row[4]
     print_rows(_OF_CATALOGUE, cells)
 
@@ -173,73 +173,73 @@ def _digits(value: float, digits: int) -> str:
     return f"{shown:,.0f}" if shown >= 100 else f"{shown:g}"
 
 
-def _cells(found: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]]) -> list[list[str]]:
-    at = found.level
-    is_one_known = any(candidate.workers == 1 for candidate in found.candidates)
+def _cells(answer: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]]) -> list[list[str]]:
+    at = answer.level
+    is_one_known = any(candidate.workers == 1 for candidate in answer.candidates)
     nothing = "none keeps the limits" if is_one_known else "no forecast of one node"
     return [
         [name, nothing, "", "", "", "", ""]
-        if one is None
+        if candidate is None
         else [
             name,
-            one.label,
-            one.span("time_s", at).times(1 / 3600).in_words("{:.3g}"),
-            one.span("cost_usd", at).in_words("${:.3g}"),
-            one.system,
-            ", ".join(_risks(found, one)) or "kept",
-            one.ratios.basis if one.ratios else "",
+            candidate.label,
+            candidate.span("time_s", at).times(1 / 3600).in_words("{:.3g}"),
+            candidate.span("cost_usd", at).in_words("${:.3g}"),
+            candidate.system,
+            ", ".join(_risks(answer, candidate)) or "kept",
+            candidate.ratios.basis if candidate.ratios else "",
         ]
-        for name, one in rows
+        for name, candidate in rows
     ]
 
 
-def _risks(found: DecisionAnswer, one: Candidate) -> Iterator[str]:
+def _risks(answer: DecisionAnswer, candidate: Candidate) -> Iterator[str]:
     """Yield the probability of exceeding each limit that is asked for, where it is known."""
     for limit in LIMITS:
-        if found.aim.limits.of(limit) is not None:
-            chance = one.chance_of_exceeding(found.aim.limits, limit)
+        if answer.aim.limits.of(limit) is not None:
+            chance = candidate.chance_of_exceeding(answer.aim.limits, limit)
             if limit != "usd_per_hour":
-                said = _SAID[limit]
-                yield _risk(said, chance) if one.has_evidence else f"{said}: not known"
+                event = _SAID[limit]
+                yield _risk(event, chance) if candidate.has_evidence else f"{event}: not known"
             elif chance:
                 yield _SAID[limit]
 
 
-def _risk(said: str, chance: float) -> str:
+def _risk(event: str, chance: float) -> str:
     """Return the probability of exceeding a limit, of which only an upper bound is known."""
     if chance == 1:
-        return f"{said} by all that is known"
-    return f"P({said}) < 1 %" if chance < 0.01 else f"P({said}) ≤ {100 * chance:.0f} %"
+        return f"{event} by all that is known"
+    return f"P({event}) < 1 %" if chance < 0.01 else f"P({event}) ≤ {100 * chance:.0f} %"
 
 
-def _agreement(found: DecisionAnswer) -> Iterator[str]:
+def _agreement(answer: DecisionAnswer) -> Iterator[str]:
     """Yield whether the systems choose the same, and how far their forecasts of it lie apart."""
-    choice = found.decision.choice
-    unjudged = [f"{said.system} ({_chosen(said)})" for said in found.says if not said.is_judged]
-    several = [said for said in found.says if said.is_judged and said.candidates > 1]
+    choice = answer.decision.choice
+    unjudged = [f"{vote.system} ({_chosen(vote)})" for vote in answer.says if not vote.is_judged]
+    several = [vote for vote in answer.says if vote.is_judged and vote.candidates > 1]
     if choice is not None and len(several) > 1:
-        same = [one for one in several if one.choice and one.choice.key == choice.key]
+        same = [vote for vote in several if vote.choice and vote.choice.key == choice.key]
         judged = f"{count(len(several), 'system')} that have been judged"
         yield f"Of {judged}, {len(same)} would choose this."
-        for one in several:
-            if one not in same:
-                yield f"  {one.system} would rent {_chosen(one)}"
-        yield from _apart(found, choice)
-    if unjudged and found.coverage.is_judged:
+        for vote in several:
+            if vote not in same:
+                yield f"  {vote.system} would rent {_chosen(vote)}"
+        yield from _apart(answer, choice)
+    if unjudged and answer.coverage.is_judged:
         yield f"Never judged like this on this backend, so not counted: {', '.join(unjudged)}."
     if blind := dict.fromkeys(
-        candidate.system for candidate in found.candidates if not candidate.has_evidence
+        candidate.system for candidate in answer.candidates if not candidate.has_evidence
     ):
         yield (
             f"{', '.join(blind)}: no evidence of how wrong forecasts of a host with few steps or "
             "none are, so no interval and no probability."
         )
-    yield from evidence.evidence_lines(found.answer)
+    yield from evidence.evidence_lines(answer.answer)
 
 
-def _apart(found: DecisionAnswer, choice: Candidate) -> Iterator[str]:
+def _apart(answer: DecisionAnswer, choice: Candidate) -> Iterator[str]:
     forecasts = {
-        said.system: said.of_choice for said in found.says if said.of_choice and said.is_judged
+        vote.system: vote.of_choice for vote in answer.says if vote.of_choice and vote.is_judged
     }
     if len(forecasts) > 1:
         least, most = min(forecasts.items(), key=_second), max(forecasts.items(), key=_second)
@@ -253,27 +253,27 @@ def _second(item: tuple[str, float]) -> float:
     return item[1]
 
 
-def _chosen(one: SystemChoice) -> str:
-    return "nothing" if one.choice is None else one.choice.label
+def _chosen(vote: SystemChoice) -> str:
+    return "nothing" if vote.choice is None else vote.choice.label
 
 
-def _rooms(found: DecisionAnswer) -> Iterator[str]:
+def _rooms(answer: DecisionAnswer) -> Iterator[str]:
     """Yield how much memory is lacking, one line for each batch and GPU."""
     lacking: dict[tuple[int, str], list[ScenarioForecast]] = {}
-    for forecast in found.without_room:
+    for forecast in answer.without_room:
         key = forecast.scenario.workload.batch_size, (forecast.detail or {})["device"]
         lacking.setdefault(key, []).append(forecast)
     sharded = {
         (forecast.scenario.workload.batch_size, (forecast.detail or {})["device"])
-        for forecast in found.answer.forecasts
+        for forecast in answer.answer.forecasts
         if forecast.scenario.strategy.kind == "sharded" and forecast.has_room
     }
     for (batch_size, device), forecasts in lacking.items():
-        told = [forecast.detail or {} for forecast in forecasts]
-        needs = sorted({f"{each['needed_bytes'] / _GIB:.1f}" for each in told}, key=float)
-        there = told[0]["memory_bytes"] / _GIB
+        details = [forecast.detail or {} for forecast in forecasts]
+        needs = sorted({f"{detail['needed_bytes'] / _GIB:.1f}" for detail in details}, key=float)
+        memory_gib = details[0]["memory_bytes"] / _GIB
         does = max(
-            forecasts, key=lambda one: (one.detail or {})["largest_batch_size"]
+            forecasts, key=lambda forecast: (forecast.detail or {})["largest_batch_size"]
         ).fitting_batch
         if (batch_size, device) in sharded:
             does = "it fits where enough GPUs share the parameters"
@@ -282,20 +282,22 @@ def _rooms(found: DecisionAnswer) -> Iterator[str]:
         )
         yield (
             f"No room for a batch of {batch_size} on {device} ({name_some(list(types))}): needs "
-            f"{' to '.join(dict.fromkeys((needs[0], needs[-1])))} of {there:.1f} GiB; {does}."
+            f"{' to '.join(dict.fromkeys((needs[0], needs[-1])))} of {memory_gib:.1f} GiB; {does}."
         )
 
 
-def _measurements(found: DecisionAnswer, target: str | None) -> Iterator[str]:
+def _measurements(answer: DecisionAnswer, target: str | None) -> Iterator[str]:
     """Yield which measurement might change the choice, and what it is worth."""
-    if not found.measurements:
-        if all(candidate.has_evidence for candidate in found.candidates):
+    if not answer.measurements:
+        if all(candidate.has_evidence for candidate in answer.candidates):
             yield "No measurement of a single one of these would change the choice."
         return
-    scenarios = {one.scenario.scenario_id: one.scenario for one in found.answer.forecasts}
+    scenarios = {
+        forecast.scenario.scenario_id: forecast.scenario for forecast in answer.answer.forecasts
+    }
     yield "What would change the choice:"
-    by_cost = found.question.minimize == "cost"
-    for measurement in found.measurements:
+    by_cost = answer.question.minimize == "cost"
+    for measurement in answer.measurements:
         saving = measurement.worth.saving
         saved = f"${saving:.2g}" if by_cost else _hours(saving)
         yield (
@@ -308,42 +310,47 @@ def _measurements(found: DecisionAnswer, target: str | None) -> Iterator[str]:
             scenario = scenarios[measurement.candidate.scenario_id]
             if scenario.strategy.kind == "single":
                 (name,), batch_size = measurement.candidate.node_types, scenario.workload.batch_size
-                command = profile_command(target, name, batch_size, found.question.recipe)
+                command = profile_command(target, name, batch_size, answer.question.recipe)
                 yield f"    on one of them: `{command}`"
 
 
-def _overheads(found: DecisionAnswer) -> Iterator[str]:
+def _overheads(answer: DecisionAnswer) -> Iterator[str]:
     """Yield what comes to training."""
-    asked, one = found.question.overheads, found.decision.choice
+    overheads, choice = answer.question.overheads, answer.decision.choice
     yield (
-        f"Beside training: launch {asked.launch_s / 60:g} min, loading {asked.load_s / 60:g} min, "
-        f"a checkpoint {asked.checkpoint_s:g} s."
+        f"Beside training: launch {overheads.launch_s / 60:g} min, "
+        f"loading {overheads.load_s / 60:g} min, a checkpoint {overheads.checkpoint_s:g} s."
     )
-    if one is not None and one.expected.checkpoint_every_s is not None:
-        every = one.expected.checkpoint_every_s / 60
-        more = one.expected.factor - 1
+    if choice is not None and choice.expected.checkpoint_every_s is not None:
+        every = choice.expected.checkpoint_every_s / 60
+        more = choice.expected.factor - 1
         yield f"The choice writes one every {every:.3g} min, and takes {100 * more:.1f} % longer."
-    yield from _spot(found)
+    yield from _spot(answer)
 
 
-def _spot(found: DecisionAnswer) -> Iterator[str]:
+def _spot(answer: DecisionAnswer) -> Iterator[str]:
     """Yield how often spot nodes are lost, and what zones ask: of a catalogue, those shown."""
-    shown = {name for _, one in _rows(found) if one is not None for name in one.node_types}
-    for node_type, (rate, basis) in found.offered.preemptions.items():
-        if found.is_of_catalogue and node_type not in shown:
+    shown = {
+        name
+        for _, candidate in _rows(answer)
+        if candidate is not None
+        for name in candidate.node_types
+    }
+    for node_type, (rate, basis) in answer.offered.preemptions.items():
+        if answer.is_of_catalogue and node_type not in shown:
             continue
         yield f"A spot node of {node_type} is lost {rate:.2g} times an hour ({basis})."
-        zones = found.offered.zones.get(node_type, ())
+        zones = answer.offered.zones.get(node_type, ())
         if len(zones) > 1 or any(prices.lowest < prices.highest for prices in zones):
             yield f"  {'; '.join(map(_zone_in_words, zones))}"
-    choice = found.decision.choice
+    choice = answer.decision.choice
     if choice is not None and choice.market == "spot":
         scenario = next(
             forecast.scenario
-            for forecast in found.answer.forecasts
+            for forecast in answer.answer.forecasts
             if forecast.scenario.scenario_id == choice.scenario_id
         )
-        hourly = found.offered.preemptions_per_hour(scenario, "spot")
+        hourly = answer.offered.preemptions_per_hour(scenario, "spot")
         lost = 1 - exp(-hourly * choice.expected.time_s(choice.train_s) / 3600)
         yield f"The choice loses a node with a probability of {100 * lost:.2g} %."
 
@@ -355,70 +362,77 @@ def _zone_in_words(prices: ZonePrices) -> str:
     return f"{prices.zone or 'any zone'} ${prices.usd_per_hour:g}/h{varied}"
 
 
-def _origin(found: DecisionAnswer) -> Iterator[str]:
-    yield from found.answer.place.in_words()
-    yield from _prices(found)
-    scenarios = {forecast.scenario for forecast in found.answer.forecasts}
-    unsaid = found.coverage.asked - len(scenarios)
+def _origin(answer: DecisionAnswer) -> Iterator[str]:
+    yield from answer.answer.place.in_words()
+    yield from _prices(answer)
+    scenarios = {forecast.scenario for forecast in answer.answer.forecasts}
+    unsaid = answer.coverage.asked - len(scenarios)
     lacking = f"; no system forecasts {unsaid} more" if unsaid else ""
-    if unsaid and found.question.all_gpus and unsaid == _several_gpus(found):
+    if unsaid and answer.question.all_gpus and unsaid == _several_gpus(answer):
         lacking += ", all of several GPUs"
     yield (
-        f"{count(len(scenarios), 'scenario')}, {count(len(found.answer.forecasts), 'forecast')} of "
-        f"{count(len(found.says), 'system')}{lacking}."
+        f"{count(len(scenarios), 'scenario')}, {count(len(answer.answer.forecasts), 'forecast')} "
+        f"of {count(len(answer.says), 'system')}{lacking}."
     )
     asynchronous = {
         candidate.scenario_id
-        for candidate in found.candidates
+        for candidate in answer.candidates
         if "async_parameter_server" in candidate.training
     }
     if len(asynchronous) not in (0, len(scenarios)):
         yield "Asynchronous steps use older gradients: a sample there may teach less."
-    yield f"Recommendation {found.recommendation_id}, by {count(len(_fits(found)), 'fit')}."
+    yield f"Recommendation {answer.recommendation_id}, by {count(len(_fits(answer)), 'fit')}."
 
 
-def _prices(found: DecisionAnswer) -> Iterator[str]:
+def _prices(answer: DecisionAnswer) -> Iterator[str]:
     """Yield the prices; of a whole catalogue only those of what is shown, and what has none."""
-    offered = found.offered
+    offered = answer.offered
     prices = offered.prices
-    if not found.is_of_catalogue:
+    if not answer.is_of_catalogue:
         yield f"Prices: {prices_in_words(prices)}."
         return
-    shown = {name for _, one in _rows(found) if one is not None for name in one.node_types}
+    shown = {
+        name
+        for _, candidate in _rows(answer)
+        if candidate is not None
+        for name in candidate.node_types
+    }
     prices = [price for price in prices if price.node_type in shown]
     more = len({price.node_type for price in offered.prices} - shown)
     yield f"Prices: {prices_in_words(prices)}{f'; {more} more in --json' if more else ''}."
     if "spot" not in offered.markets:
         yield "Spot prices of these: none was observed; `stepcast prices collect` asks AWS."
     reasons: dict[str, list[str]] = {}
-    for name, reason in (found.left_out or {}).items():
+    for name, reason in (answer.left_out or {}).items():
         reasons.setdefault(reason, []).append(name)
     if reasons:
-        told = (f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
-        yield f"Not on offer: {'; '.join(told)}. Quota and availability are not checked."
+        left_out = (f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+        yield f"Not on offer: {'; '.join(left_out)}. Quota and availability are not checked."
 
 
-def _several_gpus(found: DecisionAnswer) -> int:
+def _several_gpus(answer: DecisionAnswer) -> int:
     """Return how many scenarios of several GPUs have no forecast."""
-    known = {one.scenario.scenario_id for one in found.answer.forecasts}
+    known = {forecast.scenario.scenario_id for forecast in answer.answer.forecasts}
     return len(
         {
-            one.scenario.scenario_id
-            for one in found.answer.refused
-            if not one.foreign and one.scenario.strategy.kind != "single"
+            refusal.scenario.scenario_id
+            for refusal in answer.answer.refused
+            if not refusal.foreign and refusal.scenario.strategy.kind != "single"
         }
         - known
     )
 
 
-def _refusals(found: DecisionAnswer) -> Iterator[str]:
+def _refusals(answer: DecisionAnswer) -> Iterator[str]:
     """Yield the most common reasons why systems forecast nothing, and how many others there are."""
-    refused = count_refusals(found.answer)
-    if found.is_of_catalogue:
+    refused = count_refusals(answer.answer)
+    if answer.is_of_catalogue:
         # Most systems know processors alone; those that know some of these GPUs say the most.
-        able = {one.system.name for one in found.answer.forecasts}
+        able = {forecast.system.name for forecast in answer.answer.forecasts}
         refused = (
-            Counter(one.in_words for one in found.answer.refused if one.system.name in able)
+            Counter(
+                refusal.in_words for refusal in answer.answer.refused if refusal.system.name in able
+            )
             or refused
         )
     for reason, scenarios in refused.most_common(_MOST_REASONS):
@@ -427,8 +441,8 @@ def _refusals(found: DecisionAnswer) -> Iterator[str]:
         yield f"{count(more, 'more reason')} to forecast nothing; --json has all refusals."
 
 
-def _fits(found: DecisionAnswer) -> set[str]:
-    return {forecast.fit.fit_id for forecast in found.answer.forecasts}
+def _fits(answer: DecisionAnswer) -> set[str]:
+    return {forecast.fit.fit_id for forecast in answer.answer.forecasts}
 
 
 def _hours(seconds: float) -> str:
@@ -443,105 +457,107 @@ def _hours(seconds: float) -> str:
 Json = dict[str, Any]
 
 
-def print_json(found: DecisionAnswer, model: Mapping[str, object] | None) -> None:
+def print_json(answer: DecisionAnswer, model: Mapping[str, object] | None) -> None:
     """Print an answer as one JSON object; of a model of the user's own, with what it is."""
-    place, decision = found.answer.place, found.decision
-    known = {"image_size": found.known.image_size, "link_mbps": found.known.link_mbps}
-    told = {
+    place, decision = answer.answer.place, answer.decision
+    known = {"image_size": answer.known.image_size, "link_mbps": answer.known.link_mbps}
+    fields = {
         **({} if model is None else {"model": model}),
-        "question": found.question.model_dump(mode="json") | known,
-        "coverage": asdict(found.coverage),
-        "choice": _candidate_as_json(found, decision.choice),
+        "question": answer.question.model_dump(mode="json") | known,
+        "coverage": asdict(answer.coverage),
+        "choice": _candidate_as_json(answer, decision.choice),
         "alternatives": [
-            _candidate_as_json(found, alternative) for alternative in decision.alternatives
+            _candidate_as_json(answer, alternative) for alternative in decision.alternatives
         ],
         "relaxations": list(decision.relaxations),
-        "rules": {name: _candidate_as_json(found, one) for name, one in found.rules.items()},
-        "candidates": [_candidate_as_json(found, candidate) for candidate in found.candidates],
-        "front": [one.key for one in found.front],
-        "systems": [_system_as_json(choice) for choice in found.says],
-        "measurements": [_measurement_as_json(measurement) for measurement in found.measurements],
-        "prices": [price.model_dump(mode="json") for price in found.offered.prices],
+        "rules": {
+            name: _candidate_as_json(answer, candidate) for name, candidate in answer.rules.items()
+        },
+        "candidates": [_candidate_as_json(answer, candidate) for candidate in answer.candidates],
+        "front": [candidate.key for candidate in answer.front],
+        "systems": [_system_as_json(choice) for choice in answer.says],
+        "measurements": [_measurement_as_json(measurement) for measurement in answer.measurements],
+        "prices": [price.model_dump(mode="json") for price in answer.offered.prices],
         "preemptions_per_node_hour": {
             name: {"rate": rate, "basis": basis}
-            for name, (rate, basis) in found.offered.preemptions.items()
+            for name, (rate, basis) in answer.offered.preemptions.items()
         },
         "spot_zones": {
             name: [asdict(prices) for prices in zones]
-            for name, zones in found.offered.zones.items()
+            for name, zones in answer.offered.zones.items()
         },
-        "cautions": list(evidence.evidence_lines(found.answer)),
-        "without_room": [_crowded_as_json(one) for one in found.without_room],
-        "left_out": dict(found.left_out or {}),
-        "refused": [refusal_as_json(one) for one in found.answer.refused],
+        "cautions": list(evidence.evidence_lines(answer.answer)),
+        "without_room": [_crowded_as_json(forecast) for forecast in answer.without_room],
+        "left_out": dict(answer.left_out or {}),
+        "refused": [refusal_as_json(refusal) for refusal in answer.answer.refused],
         "backend": place.backend,
         "host_id": place.host_id,
         "this_host": place.is_here,
-        "recommendation_id": found.recommendation_id,
+        "recommendation_id": answer.recommendation_id,
     }
-    typer.echo(json.dumps(told, ensure_ascii=False))
+    typer.echo(json.dumps(fields, ensure_ascii=False))
 
 
-def _candidate_as_json(found: DecisionAnswer, one: Candidate | None) -> Json | None:
-    if one is None:
+def _candidate_as_json(answer: DecisionAnswer, candidate: Candidate | None) -> Json | None:
+    if candidate is None:
         return None
-    limits, at = found.aim.limits, found.level
+    limits, at = answer.aim.limits, answer.level
     return {
-        "key": one.key,
-        "scenario_id": one.scenario_id,
-        "nodes": one.label,
-        "node_type": " + ".join(one.node_types),
-        "workers": one.workers,
-        "market": one.market,
-        "system": one.system,
-        "training": one.training,
-        "train_s": one.train_s,
-        "time_s": one.span("time_s", at).model_dump(mode="json"),
-        "cost_usd": one.span("cost_usd", at).model_dump(mode="json"),
-        "usd_per_hour": one.usd_per_hour,
-        "late_at_most": _chance(limits, one, "deadline_s"),
-        "over_budget_at_most": _chance(limits, one, "budget_usd"),
-        "keeps_limits": found.aim.admits(one),
-        "checkpoint_every_s": one.expected.checkpoint_every_s,
-        "past_errors": one.ratios.basis if one.ratios else None,
+        "key": candidate.key,
+        "scenario_id": candidate.scenario_id,
+        "nodes": candidate.label,
+        "node_type": " + ".join(candidate.node_types),
+        "workers": candidate.workers,
+        "market": candidate.market,
+        "system": candidate.system,
+        "training": candidate.training,
+        "train_s": candidate.train_s,
+        "time_s": candidate.span("time_s", at).model_dump(mode="json"),
+        "cost_usd": candidate.span("cost_usd", at).model_dump(mode="json"),
+        "usd_per_hour": candidate.usd_per_hour,
+        "late_at_most": _chance(limits, candidate, "deadline_s"),
+        "over_budget_at_most": _chance(limits, candidate, "budget_usd"),
+        "keeps_limits": answer.aim.admits(candidate),
+        "checkpoint_every_s": candidate.expected.checkpoint_every_s,
+        "past_errors": candidate.ratios.basis if candidate.ratios else None,
     }
 
 
-def _crowded_as_json(one: ScenarioForecast) -> Json:
+def _crowded_as_json(forecast: ScenarioForecast) -> Json:
     """Return nodes that lack memory for a step."""
-    told = one.detail or {}
+    detail = forecast.detail or {}
     names = ("device", "needed_bytes", "memory_bytes", "largest_batch_size")
     return {
-        "scenario_id": one.scenario.scenario_id,
-        "node_type": " + ".join(group.node_type for group in one.scenario.worker_groups),
-        "workers": one.scenario.strategy.workers,
-        "system": one.system.name,
-        **{name: told.get(name) for name in names},
+        "scenario_id": forecast.scenario.scenario_id,
+        "node_type": " + ".join(group.node_type for group in forecast.scenario.worker_groups),
+        "workers": forecast.scenario.strategy.workers,
+        "system": forecast.system.name,
+        **{name: detail.get(name) for name in names},
     }
 
 
-def _chance(limits: Limits, one: Candidate, limit: Limit) -> float | None:
+def _chance(limits: Limits, candidate: Candidate, limit: Limit) -> float | None:
     """Return the probability of exceeding a limit, 0 to 1; None: nothing says."""
-    return one.chance_of_exceeding(limits, limit) if one.has_evidence else None
+    return candidate.chance_of_exceeding(limits, limit) if candidate.has_evidence else None
 
 
-def _system_as_json(one: SystemChoice) -> Json:
+def _system_as_json(vote: SystemChoice) -> Json:
     return {
-        "system": one.system,
-        "is_judged": one.is_judged,
-        "candidates": one.candidates,
-        "choice": one.choice.key if one.choice else None,
-        "train_s_of_choice": one.of_choice,
+        "system": vote.system,
+        "is_judged": vote.is_judged,
+        "candidates": vote.candidates,
+        "choice": vote.choice.key if vote.choice else None,
+        "train_s_of_choice": vote.of_choice,
     }
 
 
-def _measurement_as_json(one: Measurement) -> Json:
+def _measurement_as_json(measurement: Measurement) -> Json:
     return {
-        "key": one.candidate.key,
-        "nodes": one.candidate.label,
-        "probe": one.probe,
-        "minutes": one.minutes,
-        "usd": one.usd,
-        "changes_the_choice": one.worth.chance,
-        "saving": one.worth.saving,
+        "key": measurement.candidate.key,
+        "nodes": measurement.candidate.label,
+        "probe": measurement.probe,
+        "minutes": measurement.minutes,
+        "usd": measurement.usd,
+        "changes_the_choice": measurement.worth.chance,
+        "saving": measurement.worth.saving,
     }

@@ -38,12 +38,12 @@ def export(
     from warehouse.sets import pack
 
     landing = home() / "landing"
-    ours = [run for run in landed_runs(landing) if run.study == study and run.status == "ok"]
-    if not ours:
+    runs = [run for run in landed_runs(landing) if run.study == study and run.status == "ok"]
+    if not runs:
         raise BadInput(f"no run of study {study!r} has landed in {landing}")
-    packed = pack(landing, folder, [run.run_id for run in ours], artefacts=False)
+    packed = pack(landing, folder, [run.run_id for run in runs], artefacts=False)
     size_mb = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
-    print_text(f"packed {packed} of {len(ours)} runs; {folder} holds {size_mb:.1f} MB")
+    print_text(f"packed {packed} of {len(runs)} runs; {folder} holds {size_mb:.1f} MB")
 
 
 def seal(

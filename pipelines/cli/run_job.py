@@ -54,7 +54,7 @@ class RoundPlan:
     @property
     def missing(self) -> tuple[PlannedRun, ...]:
         """The runs that it will make."""
-        return tuple(one for one in self.round_.missing if self.judged or one.profiles)
+        return tuple(run for run in self.round_.missing if self.judged or run.profiles)
 
 
 def run_study(
@@ -177,11 +177,11 @@ def write_report(path: Path, backend: str | None, to: Path | None = None) -> Non
     place = home()
     file = _writable(place / REPORT if to is None else to)
     rests_on = f"{backend} {home_digest(place, path, fleet_file())}"
-    page, *said = Store(place, path.stem).texts(
+    page, *remarks = Store(place, path.stem).texts(
         "page", rests_on, lambda: _page(path, backend, place)
     )
     history_here()  # says how old it is
-    for line in said:
+    for line in remarks:
         _tell(line)
     write_text(file, page)
     typer.echo(file)
@@ -224,22 +224,22 @@ def _page(path: Path, backend: str | None, place: Path) -> list[str]:
     from forecasting.evaluation import evaluate
     from reports import report
 
-    asked = load_unchecked(path, backend)
-    study, chosen = asked.study, asked.backend
+    loaded = load_unchecked(path, backend)
+    study, chosen = loaded.study, loaded.backend
     if study.only_profiles:
         raise BadInput(f"{path}: study {study.name} only profiles; nothing of it is judged")
-    here, said = host_id(chosen), []
-    round_ = _newest_whole_round(asked, known_runs(place))
+    this_host, remarks = host_id(chosen), []
+    round_ = _newest_whole_round(loaded, known_runs(place))
     if round_ is None:
         raise BadInput(
             f"nothing of study {study.name} has run on {chosen} in {place} yet; "
             f"`stepcast run {path}` does"
         )
-    if round_.host_id != here:
-        said.append(
+    if round_.host_id != this_host:
+        remarks.append(
             f"nothing of study {study.name} has run on this host; shown is host {round_.host_id}"
         )
-    return [report.render(evaluate(round_, PublishedHistory(place))), *said]
+    return [report.render(evaluate(round_, PublishedHistory(place))), *remarks]
 
 
 def _papers_page(paths: Sequence[Path], place: Path) -> str:
@@ -263,20 +263,20 @@ def _papers_page(paths: Sequence[Path], place: Path) -> str:
     return papers.render(list(evaluations.values()), history.query("paper_figures", paper=None))
 
 
-def _newest_whole_round(asked: LoadedStudy, runs: Sequence[Run]) -> Round | None:
+def _newest_whole_round(loaded: LoadedStudy, runs: Sequence[Run]) -> Round | None:
     """Return the newest round of a whole study on its host, else on the last; None: none ran."""
-    study, chosen = asked.study, asked.backend
+    study, chosen = loaded.study, loaded.backend
     host = shown_host(study, chosen, host_id(chosen), runs)
-    latest = latest_round(study, asked.asking, chosen, host, runs)
+    latest = latest_round(study, loaded.asking, chosen, host, runs)
     return None if latest is None else whole_round(latest, study, runs)
 
 
 def _prospect(path: Path, backend: str | None, place: Path, *, judged: bool = True) -> RoundPlan:
     loaded = load_study(path, backend)
     runs = known_runs(place)
-    here = host_id(loaded.backend)
-    round_ = open_round(loaded.study, loaded.asking, loaded.backend, here, runs)
-    taken = RunDurations(runs, here, place / "landing")
+    host = host_id(loaded.backend)
+    round_ = open_round(loaded.study, loaded.asking, loaded.backend, host, runs)
+    taken = RunDurations(runs, host, place / "landing")
     rest = input_runs_by_system(
         systems_of(loaded.study), loaded.study, round_.needs, loaded.backend
     )
@@ -345,21 +345,21 @@ def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
         metric: says in words what was predicted.
         baseline: what stands beside it.
     """
-    theirs = f"{baseline.split()[0]}'s error"
+    baseline_title = f"{baseline.split()[0]}'s error"
     columns = {
-        "predicted": [number(one) for one in rows["predicted"]],
+        "predicted": [number(value) for value in rows["predicted"]],
         "interval": [interval(*ends) for ends in rows.select("low", "high").iter_rows()],
-        "measured": [number(one) for one in rows["measured"]],
-        "error": [percent(one, signed=True) for one in rows["error_percent"]],
-        "spread*": [percent(one) for one in rows["spread_percent"]],
-        theirs: [percent(error, signed=True) for error in rows["linear_error_percent"]],
+        "measured": [number(value) for value in rows["measured"]],
+        "error": [percent(error, signed=True) for error in rows["error_percent"]],
+        "spread*": [percent(spread) for spread in rows["spread_percent"]],
+        baseline_title: [percent(error, signed=True) for error in rows["linear_error_percent"]],
     }
-    for title, needed in (("interval", "low"), (theirs, "linear")):
+    for title, needed in (("interval", "low"), (baseline_title, "linear")):
         if rows[needed].is_null().all():
             del columns[title]
     shown = [
         TableColumn("scenario", is_key=True, is_heading=True),
-        *(TableColumn(title, is_key=title != theirs, is_number=True) for title in columns),
+        *(TableColumn(title, is_key=title != baseline_title, is_number=True) for title in columns),
         TableColumn("split"),
     ]
     judged = map(_judged, rows.to_dicts())

@@ -65,9 +65,9 @@ def print_text(text: str, *, err: bool = False) -> None:
 
 def _columns_of(stream: TextIO) -> int | None:
     """Return how wide the lines of a stream may be; None if nothing says so."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told):
-        return int(told)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(stream.fileno()).columns or None
     except (OSError, ValueError):  # a pipe; or a buffer, which has no descriptor

@@ -165,11 +165,11 @@ def _rehearsed(
 
 def _tell(entry: "EventLogEntry") -> None:
     """Print what happened."""
-    what = [entry.event, *(one for one in (entry.node, entry.node_type) if one)]
+    what = [entry.event, *(name for name in (entry.node, entry.node_type) if name)]
     if entry.step is not None:
         what.append(f"at iteration {entry.step}")
-    told = [_fact(key, value) for key, value in entry.detail.items() if value is not None]
-    line = f"[{entry.at_s:7.1f} s] {' '.join(what)}{': ' if told else ''}{', '.join(told)}"
+    facts = [_fact(key, value) for key, value in entry.detail.items() if value is not None]
+    line = f"[{entry.at_s:7.1f} s] {' '.join(what)}{': ' if facts else ''}{', '.join(facts)}"
     print_text(line, err=True)
 
 

@@ -166,8 +166,10 @@ def tracing_own_workload(
     check_options(target, options, sequence_length)
     # Wrong options are told before the model is built, which takes seconds.
     served = any(options.get(name) is not None for name in _OF_SERVERS)
-    asked = _curves(options, options.get("framework") or ("tensorflow" if served else "pytorch"))
-    batch_sizes = tuple(dict.fromkeys(one.batch_size for one in asked))
+    expected_curves = _curves(
+        options, options.get("framework") or ("tensorflow" if served else "pytorch")
+    )
+    batch_sizes = tuple(dict.fromkeys(curve.batch_size for curve in expected_curves))
 
     def workload() -> OwnWorkload:
         model = model_traced()
@@ -182,7 +184,9 @@ def tracing_own_workload(
         return OwnWorkload(target, model, curves, sequence_length)
 
     on_gpus = [
-        curve for curve in asked if any(device_of_node(name) is not None for name in curve.worker)
+        curve
+        for curve in expected_curves
+        if any(device_of_node(name) is not None for name in curve.worker)
     ]
     precisions = tuple(dict.fromkeys(autocast_of(curve.precision) for curve in on_gpus))
     with _tracing_model(target, batch_sizes, options, sequence_length, precisions) as model_traced:
@@ -276,11 +280,11 @@ def check_length(sequence_length: int | None) -> None:
 
 def _curves(options: Options, framework: str) -> list[Curve]:
     """Return what is asked about a model, whatever it is; Keras's is replicated, or has servers."""
-    told = {**options, "dnn": "own", "image_size": "0", "framework": framework}
-    if framework == "tensorflow" and all(told.get(name) is None for name in _OF_SERVERS):
-        told["strategy"] = told.get("strategy") or "all_reduce"
-        told["workers"] = told.get("workers") or "1"
-    return curves_of(of_options(told), None)
+    completed = {**options, "dnn": "own", "image_size": "0", "framework": framework}
+    if framework == "tensorflow" and all(completed.get(name) is None for name in _OF_SERVERS):
+        completed["strategy"] = completed.get("strategy") or "all_reduce"
+        completed["workers"] = completed.get("workers") or "1"
+    return curves_of(of_options(completed), None)
 
 
 def _check_framework(target: str, framework: str, options: Options) -> None:
@@ -304,7 +308,7 @@ def _check_framework(target: str, framework: str, options: Options) -> None:
 
 def profile_commands(answer: "ForecastAnswer", own: OwnWorkload) -> Iterator[str]:
     """Yield the command that measures what systems lack of the model and its nodes."""
-    lacking = {needed.probe for one in answer.refused for needed in one.lacking}
+    lacking = {needed.probe for refusal in answer.refused for needed in refusal.lacking}
     exchange = bool(lacking & {"links", "allreduce"}) or "tf_trace" in lacking
     # All-reduces of another host do not serve once this one has passes of its own.
     several = any(workers > 1 for curve in own.curves for workers in curve.workers)
@@ -312,19 +316,19 @@ def profile_commands(answer: "ForecastAnswer", own: OwnWorkload) -> Iterator[str
     served = own.curves[0].server is not None
     is_replicated = own.curves[0].strategy == "all_reduce"
     if lacking & {"torch_compute", "tf_trace"} or (exchange and own.model.framework == "pytorch"):
-        one, largest = own.curves[0], max(curve.batch_size for curve in own.curves)
+        first, largest = own.curves[0], max(curve.batch_size for curve in own.curves)
         types = dict.fromkeys(name for curve in own.curves for name in curve.worker)
         # Machines of a fleet do not see the files of a model.
         for worker in (name for name in types if name not in fleet_types()):
             given = {
                 "worker": worker,
                 "batch_size": largest,
-                "workers": ",".join(map(str, one.workers)) if is_replicated else None,
-                "link_mbps": f"{one.link_mbps:g}" if exchange and one.link_mbps else None,
-                "server": one.server,
-                "servers": one.servers if served else None,
+                "workers": ",".join(map(str, first.workers)) if is_replicated else None,
+                "link_mbps": f"{first.link_mbps:g}" if exchange and first.link_mbps else None,
+                "server": first.server,
+                "servers": first.servers if served else None,
                 "sequence_length": own.sequence_length,
-                **one.recipe,
+                **first.recipe,
             }
             command = f"stepcast profile {own.target}{_words(given)}"
             yield f"To measure that on this machine, `{command}`."
@@ -343,17 +347,22 @@ def profile_command(
 
 def advice(answer: "ForecastAnswer") -> Iterator[str]:
     """Yield what to do about systems that learn from other networks, and about nodes."""
-    if any(needed.of_train for one in answer.refused for needed in one.lacking):
+    if any(needed.of_train for refusal in answer.refused for needed in refusal.lacking):
         yield LEARNING
-    asked = (needed.probe for one in answer.refused for needed in one.lacking if one.system.travels)
-    if "inventory" in asked:
+    probes = (
+        needed.probe
+        for refusal in answer.refused
+        for needed in refusal.lacking
+        if refusal.system.travels
+    )
+    if "inventory" in probes:
         yield INVENTORY
 
 
 def _words(options: Mapping[str, object]) -> str:
     """Return options as they are written, those that are given."""
-    given = {name.replace("_", "-"): one for name, one in options.items() if one is not None}
-    return "".join(f" --{name} {one}" for name, one in given.items())
+    given = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
+    return "".join(f" --{name} {value}" for name, value in given.items())
 
 
 # What is asked about, from options or a file: templates as under `test:` of a study.
@@ -375,7 +384,7 @@ def of_options(options: Mapping[str, str | None]) -> list[Mapping[str, object]]:
         BadInput: nothing is asked about.
     """
     given: dict[str, object] = {
-        name: _number(text) if "," not in text else [_number(one) for one in text.split(",")]
+        name: _number(text) if "," not in text else [_number(value) for value in text.split(",")]
         for name, text in options.items()
         if text is not None
     }
@@ -397,19 +406,20 @@ def of_file(path: Path, options: Mapping[str, str | None]) -> list[Mapping[str, 
     """
     if not path.exists():
         raise BadInput(_no_file(f"{path}"))
-    if both := [name for name, text in options.items() if text is not None]:
-        option = both[0].replace("_", "-")
+    if given := [name for name, text in options.items() if text is not None]:
+        option = given[0].replace("_", "-")
         raise BadInput(f"--{option} and {path}: expected either options or a file of templates")
-    found = read_document(path, "templates")
+    templates = read_document(path, "templates")
     if (
-        not found
-        or not isinstance(found, list)
-        or not all(isinstance(one, Mapping) for one in found)
+        not templates
+        or not isinstance(templates, list)
+        or not all(isinstance(template, Mapping) for template in templates)
     ):
         raise BadInput(
-            f"{path}: expected a list of templates, as under test: of a study, found {found!r:.60}"
+            f"{path}: expected a list of templates, as under test: of a study, "
+            f"found {templates!r:.60}"
         )
-    return found
+    return templates
 
 
 def _no_file(name: str) -> str:
@@ -435,19 +445,19 @@ def curves_of(listed: Sequence[Mapping[str, object]], path: Path | None) -> list
         read = Templates.model_validate({"test": list(listed)})
     except ValidationError as error:
         # Where a whole template is wrong, its fields say no more than the message does.
-        told = fault(error, Templates).removeprefix("test").partition(", found {")[0]
+        text = fault(error, Templates).removeprefix("test").partition(", found {")[0]
         if path is not None:
-            raise BadInput(f"{path}: {told}") from None
-        raise BadInput(_option(told.removeprefix("[0]").removeprefix(".").lstrip(": "))) from None
+            raise BadInput(f"{path}: {text}") from None
+        raise BadInput(_option(text.removeprefix("[0]").removeprefix(".").lstrip(": "))) from None
     return [curve for template in read.test for curve in template]
 
 
-def _option(told: str) -> str:
+def _option(text: str) -> str:
     """Name the option that a field is."""
-    field, colon, rest = told.partition(":")
+    field, colon, rest = text.partition(":")
     if colon and field.removesuffix("[0]") in Curve.model_fields:
         return f"--{field.replace('_', '-')}:{rest}"
-    return told
+    return text
 
 
 def _number(text: str) -> object:
