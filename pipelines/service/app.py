@@ -114,7 +114,7 @@ def _explain(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
         first, *others = error.errors()
-        where = ".".join(str(one) for one in first["loc"])
+        where = ".".join(str(part) for part in first["loc"])
         more = f" (and {len(others)} more)" if others else ""
         return problem(422, f"{where[:_LONGEST]}: {first['msg'][:_LONGEST]}{more}")
 
@@ -122,8 +122,8 @@ def _explain(app: FastAPI) -> None:
     async def other(_: Request, error: HTTPException) -> JSONResponse:
         # FastAPI's own of a body that is no JSON, or nested as deep as Python's stack.
         unread = "expected a body of JSON in UTF-8, nested a few times"
-        said = unread if error.status_code == 400 else error.detail
-        return problem(error.status_code, said, error.headers)
+        detail = unread if error.status_code == 400 else error.detail
+        return problem(error.status_code, detail, error.headers)
 
 
 def _add_forecasts(
@@ -137,8 +137,8 @@ def _add_forecasts(
         )
         begun = {name: _begun(checker, name) for name in checker.unknown(question.workloads)}
         known = [workload for workload in question.workloads if workload.dataset.type not in begun]
-        found = engine.forecasts(known, place)
-        made = iter(found.of)
+        workload_forecasts = engine.forecasts(known, place)
+        made = iter(workload_forecasts.of)
         return Answer(
             forecasts=[
                 begun[workload.dataset.type] if workload.dataset.type in begun else next(made)
@@ -146,9 +146,9 @@ def _add_forecasts(
             ],
             nodes=place.counts,
             devices_per_node=place.devices,
-            backend=found.backend,
-            host_id=found.host_id,
-            judged=found.judged,
+            backend=workload_forecasts.backend,
+            host_id=workload_forecasts.host_id,
+            judged=workload_forecasts.judged,
         )
 
     @app.post(
@@ -228,8 +228,8 @@ DISCARDED_BYTES = 2**26
 def problem(code: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return an answer that says in one line why there is no other."""
     # What somebody sent may hold halves of surrogate pairs, which are no UTF-8.
-    said = " ".join(text.encode(errors="backslashreplace").decode().split())
-    return JSONResponse({"detail": said}, code, headers)
+    detail = " ".join(text.encode(errors="backslashreplace").decode().split())
+    return JSONResponse({"detail": detail}, code, headers)
 
 
 class Guard:
@@ -258,22 +258,22 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if not (scope["path"] in OPEN or self._is_permitted(scope["headers"])):
-            said = "send the service's token in a header: `Authorization: Bearer TOKEN`"
-            refusal = problem(401, said, {"WWW-Authenticate": "Bearer"})
+            detail = "send the service's token in a header: `Authorization: Bearer TOKEN`"
+            refusal = problem(401, detail, {"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
             return
         try:
             async with asyncio.timeout(self._most_s):
                 body = await self._read(scope["headers"], receive)
         except TimeoutError:
-            said = f"expected a whole request within {self._most_s:g} s"
-            await problem(408, said, {"Connection": "close"})(scope, receive, send)
+            detail = f"expected a whole request within {self._most_s:g} s"
+            await problem(408, detail, {"Connection": "close"})(scope, receive, send)
             return
         except _TooLargeError as error:
             if error.more_comes:
                 await self._discard(receive)
-            said = f"expected a request of at most {self._most_bytes:,} bytes"
-            await problem(413, said, {"Connection": "close"})(scope, receive, send)
+            detail = f"expected a request of at most {self._most_bytes:,} bytes"
+            await problem(413, detail, {"Connection": "close"})(scope, receive, send)
             return
         if body is not None:
             await self._app(scope, _replaying(body, receive), send)
@@ -326,13 +326,13 @@ class _TooLargeError(Exception):
 
 def _replaying(body: bytes, receive: Receive) -> Receive:
     """Return what tells a body that was read, then whatever comes next."""
-    told = False
+    is_replayed = False
 
     async def replay() -> Message:
-        nonlocal told
-        if told:
+        nonlocal is_replayed
+        if is_replayed:
             return await receive()
-        told = True
+        is_replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay

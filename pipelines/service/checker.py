@@ -46,8 +46,8 @@ class _Training:
     def told(self) -> str:
         """The last line that it wrote; another descriptor's position is its own to move."""
         size = os.fstat(self.errors.fileno()).st_size
-        found = os.pread(self.errors.fileno(), _TOLD_BYTES, max(size - _TOLD_BYTES, 0))
-        return (found.decode(errors="replace").strip().splitlines() or [""])[-1]
+        tail = os.pread(self.errors.fileno(), _TOLD_BYTES, max(size - _TOLD_BYTES, 0))
+        return (tail.decode(errors="replace").strip().splitlines() or [""])[-1]
 
 
 class Checker:
@@ -179,5 +179,5 @@ class Checker:
             )
 
     def _source(self, dataset: str) -> Path | None:
-        found = None if self._folder is None else self._folder / dataset
-        return found if dataset in IN_FOLDERS else None
+        source = None if self._folder is None else self._folder / dataset
+        return source if dataset in IN_FOLDERS else None

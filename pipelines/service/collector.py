@@ -99,7 +99,7 @@ class Collector:
             asked_s = self._asked_s = self._clock()
             self._wake()
             self._changed.wait_for(
-                lambda: all(one.at_s >= asked_s for one in self._nodes.values()),
+                lambda: all(node.at_s >= asked_s for node in self._nodes.values()),
                 self._refreshed_s,
             )
             return self.cluster()
@@ -111,8 +111,8 @@ class Collector:
             now_s = self._clock()
             return Cluster(
                 nodes=[
-                    Registered(name=name, report=one.report, seconds_ago=now_s - one.at_s)
-                    for name, one in sorted(self._nodes.items())
+                    Registered(name=name, report=node.report, seconds_ago=now_s - node.at_s)
+                    for name, node in sorted(self._nodes.items())
                 ]
             )
 
@@ -129,5 +129,5 @@ class Collector:
 
     def _forget_silent(self) -> None:
         oldest_s = self._clock() - SILENT_S
-        for name in [name for name, one in self._nodes.items() if one.at_s < oldest_s]:
+        for name in [name for name, node in self._nodes.items() if node.at_s < oldest_s]:
             del self._nodes[name]

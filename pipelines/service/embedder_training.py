@@ -32,11 +32,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     name, minutes, *source = sys.argv[1:]
-    told = _StatusProgress()
+    progress = _StatusProgress()
     try:
-        with turn(home(), told.say), dagster_history.instance(home()) as instance:
+        with turn(home(), progress.say), dagster_history.instance(home()) as instance:
             folder = Path(source[0]) if source else None
-            execution.execute_training(instance, name, float(minutes), folder, told)
+            execution.execute_training(instance, name, float(minutes), folder, progress)
     except KeyboardInterrupt:
         raise SystemExit("interrupted; it goes on where it was when it is begun again") from None
     except Exception as error:

@@ -93,8 +93,8 @@ class Engine:
             _checked(scenario, models[workload.dataset.type], judged)
             for workload, scenario in zip(workloads, scenarios, strict=True)
         ]
-        asked = [pair[0] for pair in pairs if not isinstance(pair, str)]
-        PREDICTDDL.prepare([scenario for scenario in asked if key_of(scenario) not in graphs])
+        accepted = [pair[0] for pair in pairs if not isinstance(pair, str)]
+        PREDICTDDL.prepare([scenario for scenario in accepted if key_of(scenario) not in graphs])
         made = [_forecast(workload, pair) for workload, pair in zip(workloads, pairs, strict=True)]
         like_these = judged.of.get((PREDICTDDL.name, METRIC), ())
         return WorkloadForecasts(made, rests.backend, rests.host_id, len(like_these))
@@ -217,8 +217,8 @@ def _forecast(workload: Workload, pair: tuple[Scenario, PredictDDL] | str) -> Fo
     except _REFUSALS as error:
         return _refused(str(error))
     epoch_s = row["value"] * workload.dataset.images / images_per_step(scenario)
-    told = row["value"], row["low"], row["high"], epoch_s, distance
-    if not all(isfinite(value) for value in told if value is not None):
+    figures = row["value"], row["low"], row["high"], epoch_s, distance
+    if not all(isfinite(value) for value in figures if value is not None):
         return _refused(f"{scenario.label}: the forecast is no number")
     return Forecast(
         status="forecast",
@@ -372,7 +372,7 @@ def _batches(scenario: Scenario) -> set[int]:
 
 
 _BOUNDED: Mapping[str, Callable[[Scenario], set[int]]] = {
-    "workers": lambda one: {one.strategy.workers},
+    "workers": lambda scenario: {scenario.strategy.workers},
     "images a batch": _batches,
-    "pixels a side": lambda one: {one.workload.image_size},
+    "pixels a side": lambda scenario: {scenario.workload.image_size},
 }

@@ -45,10 +45,10 @@ def measure_node(node_type: str, link_mbps: float | None) -> Report:
         BadInput: it is not what the node type declares.
         RuntimeError: PyTorch cannot.
     """
-    told: list[tuple[float, float]] = []
+    timings: list[tuple[float, float]] = []
 
     def say(event: str, **facts: object) -> None:
-        told.append((float(str(facts["amount"])), float(str(facts["wall_s"]))))
+        timings.append((float(str(facts["amount"])), float(str(facts["wall_s"]))))
 
     import torch
 
@@ -58,7 +58,7 @@ def measure_node(node_type: str, link_mbps: float | None) -> Report:
     inventory = Inventory(cores, say)
     for kind in ("dense", "depthwise", "pointwise", "memory", "disk"):
         inventory.do(kind, _SECONDS)
-    dense, depthwise, pointwise, memory, disk = (amount / wall_s for amount, wall_s in told)
+    dense, depthwise, pointwise, memory, disk = (amount / wall_s for amount, wall_s in timings)
     return Report(
         node_type=node_type,
         cores=float(cores),
@@ -122,8 +122,8 @@ class Membership:
             "utilisation": min(max(1 - idle, 0.0), 1.0),
             "free_memory_bytes": self._free_memory(),
         }
-        told = report.model_copy(update=changed)
-        self._ask("PUT", f"/{self._name}", told.model_dump_json().encode())
+        updated = report.model_copy(update=changed)
+        self._ask("PUT", f"/{self._name}", updated.model_dump_json().encode())
 
     def wait(self) -> None:
         """Wait until the node should tell again."""
@@ -156,7 +156,7 @@ class Membership:
         try:
             connection.request(method, self._path + path, body, headers)
             answer = connection.getresponse()
-            told = answer.read(_ANSWER_BYTES)
+            content = answer.read(_ANSWER_BYTES)
         except (OSError, http.client.HTTPException) as error:
             why = str(error) or type(error).__name__
             raise ServiceUnreachable(
@@ -167,10 +167,12 @@ class Membership:
         if answer.status >= 500:
             raise ServiceUnreachable(
                 f"the service at {self._url} cannot answer now: {answer.status} "
-                f"{_detail(told, answer.reason)}"
+                f"{_detail(content, answer.reason)}"
             )
         if answer.status >= 300:
-            raise BadInput(f"{self._url} refuses: {answer.status} {_detail(told, answer.reason)}")
+            raise BadInput(
+                f"{self._url} refuses: {answer.status} {_detail(content, answer.reason)}"
+            )
 
 
 def _connecting(url: str) -> Callable[[], http.client.HTTPConnection]:
@@ -191,9 +193,9 @@ def _connecting(url: str) -> Callable[[], http.client.HTTPConnection]:
     return lambda: kinds[parts.scheme](str(host), port, timeout=_TIMEOUT_S)
 
 
-def _detail(told: bytes, reason: str) -> str:
+def _detail(content: bytes, reason: str) -> str:
     try:
-        return str(json.loads(told)["detail"])[:500]
+        return str(json.loads(content)["detail"])[:500]
     except (ValueError, KeyError, TypeError):
         return reason
 

@@ -86,7 +86,7 @@ def of_cluster(cluster: Cluster, link_mbps: float | None) -> TrainingPlace:
     by_type: dict[str, list[Report]] = {}
     for node in cluster.nodes:
         by_type.setdefault(node.report.node_type, []).append(node.report)
-    gpus = {name: min(node.gpus for node in theirs) for name, theirs in by_type.items()}
+    gpus = {name: min(node.gpus for node in reports) for name, reports in by_type.items()}
     if len(set(gpus.values())) > 1:
         raise BadInput(
             f"nodes that train together have equally many GPUs each, found {_listed(gpus)}; let "
@@ -96,10 +96,10 @@ def of_cluster(cluster: Cluster, link_mbps: float | None) -> TrainingPlace:
     link_mbps = link_mbps or min(links, default=None)
     devices = max(gpus.values())
     if devices:
-        groups = tuple(_with_gpus(name, len(theirs)) for name, theirs in by_type.items())
+        groups = tuple(_with_gpus(name, len(reports)) for name, reports in by_type.items())
         _check_link(groups, link_mbps)
         return TrainingPlace(groups, {}, link_mbps, devices)
-    free = [_free(name, theirs) for name, theirs in by_type.items()]
+    free = [_free(name, reports) for name, reports in by_type.items()]
     measured = {group.node_type: rates for group, rates in free}
     groups = tuple(group for group, _ in free)
     _check_link(groups, link_mbps)
@@ -136,16 +136,16 @@ def _with_gpus(node_type: str, count: int) -> NodeGroup:
         ) from None
 
 
-def _free(node_type: str, theirs: Sequence[Report]) -> tuple[NodeGroup, dict[str, float]]:
+def _free(node_type: str, reports: Sequence[Report]) -> tuple[NodeGroup, dict[str, float]]:
     """Return nodes without GPUs, and by metric what is free of each: what is of the least."""
-    least = _least([node.available for node in theirs])
+    least = _least([node.available for node in reports])
     group = NodeGroup(
         role="worker",
         node_type=f"{node_type}{_NOW}",
-        count=len(theirs),
+        count=len(reports),
         cpu_share=least.cores,
         # PyTorch starts a thread for each core, whatever others do there.
-        threads=max(int(min(node.cores for node in theirs)), 1),
+        threads=max(int(min(node.cores for node in reports)), 1),
         memory_bytes=int(least.memory_bytes) or None,
     )
     rates = {
@@ -154,7 +154,7 @@ def _free(node_type: str, theirs: Sequence[Report]) -> tuple[NodeGroup, dict[str
         MEMORY: least.memory_Bps,
         DISK: least.disk_Bps,
     }
-    if all(node.pointwise_flops for node in theirs):
+    if all(node.pointwise_flops for node in reports):
         rates[POINTWISE] = least.pointwise_part * least.dense_flops
     return group, rates
 
@@ -211,25 +211,25 @@ def forecast_inputs(
         BadInput: no steps tell of such nodes, or those of some types are of other hosts.
     """
     names = {group.node_type for group in place.groups} - place.measured.keys()
-    ours = [
+    relevant = [
         run
         for run in runs
         if run.subject.probe in (_STEPS, _INVENTORY) and (names or not _on_gpus(run))
     ]
-    steps = [run for run in ours if run.subject.probe == _STEPS]
+    steps = [run for run in relevant if run.subject.probe == _STEPS]
     if not steps:
         raise _lacking("")
     # Of places alike otherwise, one with steps goes before one with a newer inventory alone.
-    inventories = [run for run in ours if run.subject.probe == _INVENTORY] if names else []
+    inventories = [run for run in relevant if run.subject.probe == _INVENTORY] if names else []
     at = select_host_of_types([*steps, *inventories], names, {place.link_mbps})
     _check_together(at)
-    on_backend = [run for run in ours if run.backend == at.backend]
-    here = [run for run in on_backend if run.host_id == at.host_id]
-    selected = newest_of_each(here)
+    on_backend = [run for run in relevant if run.backend == at.backend]
+    on_host = [run for run in on_backend if run.host_id == at.host_id]
+    selected = newest_of_each(on_host)
     if names:
         asks = PREDICTDDL.rests_on(scenario)
         assert not isinstance(asks, Refusal)
-        index = RunIndex(here)
+        index = RunIndex(on_host)
         elsewhere = RunIndex(run for run in on_backend if run.host_id != at.host_id)
         selected = select_by_inventory(asks, select_runs(asks, index), index, elsewhere).runs
     if not any(run.subject.probe == _STEPS for run in selected):
