@@ -186,9 +186,9 @@ class Runner:
 
     def _with_error(self, entry: EventLogEntry) -> EventLogEntry:
         """Add to a loss what the node's program, or its launch, last said."""
-        said = self._fleet.errors.get(entry.node or "") if entry.event == "lost" else None
+        error = self._fleet.errors.get(entry.node or "") if entry.event == "lost" else None
         return (
-            entry.model_copy(update={"detail": {**entry.detail, "said": said}}) if said else entry
+            entry.model_copy(update={"detail": {**entry.detail, "said": error}}) if error else entry
         )
 
     def _carry_out(self, decision: Decision) -> None:

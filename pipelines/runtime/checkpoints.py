@@ -34,9 +34,9 @@ def write(folder: Path, step: int, content: bytes, keep: int) -> Path:
     finally:
         remove(fresh)
     sync(folder)
-    found = _found(folder)
-    ahead = [one for one in found if one > written]
-    for other in (*ahead, *[one for one in found if one <= written][:-keep]):
+    files = _found(folder)
+    ahead = [file for file in files if file > written]
+    for other in (*ahead, *[file for file in files if file <= written][:-keep]):
         remove(other)
     return written
 
@@ -48,19 +48,19 @@ def path(folder: Path, step: int) -> Path:
 
 def newest(folder: Path) -> tuple[int, Path | None]:
     """Return the iteration of the checkpoint that was written last, and its file; 0 and None."""
-    for found in _found(folder)[-1:]:
-        return _step(found), found
+    for file in _found(folder)[-1:]:
+        return _step(file), file
     return 0, None
 
 
 def of_step(folder: Path, step: int) -> Path | None:
     """Return the checkpoint of an iteration, None if there is none."""
-    return next((found for found in _found(folder) if _step(found) == step), None)
+    return next((file for file in _found(folder) if _step(file) == step), None)
 
 
 def _found(folder: Path) -> list[Path]:
     """Return all checkpoints in the order of their iterations."""
-    return sorted(one for one in folder.iterdir() if _NAME.fullmatch(one.name))
+    return sorted(file for file in folder.iterdir() if _NAME.fullmatch(file.name))
 
 
 def _step(checkpoint: Path) -> int:

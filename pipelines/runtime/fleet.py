@@ -179,7 +179,9 @@ class JobFleet:
             return None
         program, message = heard
         running = self._running.items()
-        name = next((node for node, one in running if program in one.programs), None)
+        name = next(
+            (node for node, node_programs in running if program in node_programs.programs), None
+        )
         if name is None:
             return None
         if message is None:
@@ -207,12 +209,12 @@ class JobFleet:
 
     def _brought(self, name: str, step: int) -> bool:
         """Copy the checkpoint that a node has written into the job's folder, if it still can be."""
-        if (there := self._folders[name]) == self._folder:
+        if (node_folder := self._folders[name]) == self._folder:
             return True
         if (node := self._nodes.get(name)) is None:
             return False
         try:
-            content = self._cluster.read(node, checkpoints.path(there, step))
+            content = self._cluster.read(node, checkpoints.path(node_folder, step))
         except ProbeFailed:
             return False
         with self._writing():
@@ -224,14 +226,14 @@ class JobFleet:
 
         Those that still train are ended first: steps they took during the copy would not be in it.
         """
-        node, there = self._nodes.get(name), self._folders.get(name, self._folder)
-        if node is None or there == self._folder:
+        node, node_folder = self._nodes.get(name), self._folders.get(name, self._folder)
+        if node is None or node_folder == self._folder:
             return
         self._kill(training)
         with suppress(ProbeFailed):
-            for file in self._cluster.run(node, ["ls", str(there)]).split():
+            for file in self._cluster.run(node, ["ls", str(node_folder)]).split():
                 if checkpoints.is_log(file):
-                    content = self._cluster.read(node, there / file)
+                    content = self._cluster.read(node, node_folder / file)
                     with self._writing():
                         (self._folder / file).write_bytes(content)
 
@@ -254,10 +256,12 @@ class JobFleet:
 
     def _sent(self, checkpoint: Path, name: str) -> Path:
         """Copy a checkpoint to a node; return where it is there."""
-        if (there := self._folders[name]) == self._folder:
+        if (node_folder := self._folders[name]) == self._folder:
             return checkpoint
-        self._cluster.write(self._nodes[name], there / checkpoint.name, checkpoint.read_bytes())
-        return there / checkpoint.name
+        self._cluster.write(
+            self._nodes[name], node_folder / checkpoint.name, checkpoint.read_bytes()
+        )
+        return node_folder / checkpoint.name
 
     def _shares(self, name: str, batch_size: int) -> list[tuple[str, int]]:
         """Return each program of a node, and how much of the node's samples it takes."""

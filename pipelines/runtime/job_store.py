@@ -63,8 +63,8 @@ def log_entries(
     before: JobState, event: Event, decisions: Sequence[Decision], after: JobState
 ) -> Iterator[EventLogEntry]:
     """Yield what an event and the decisions that it led to add to the story."""
-    if (told := _told(before, event, after)) is not None:
-        yield told
+    if (entry := _told(before, event, after)) is not None:
+        yield entry
     for decision in decisions:
         if (decided := _decided(before, decision, after)) is not None:
             yield decided

@@ -220,7 +220,7 @@ class Planner:
         elif not ways:
             reason = f"the nodes that are left cannot hold the batch of {self.global_batch} samples"
         if now.depleted:
-            names = ", ".join(sorted({" ".join(one) for one in now.depleted}))
+            names = ", ".join(sorted({" ".join(kind) for kind in now.depleted}))
             again = LimitRelaxation(
                 text=f"ask for {names} again",
                 deadline_s=now.deadline_s,
@@ -228,8 +228,8 @@ class Planner:
                 retry=True,
             )
             ways.append(again)
-        said = "; ".join([reason, *unmet])
-        return Infeasible(said, tuple(ways), now.deadline_s, now.budget_usd)
+        reasons = "; ".join([reason, *unmet])
+        return Infeasible(reasons, tuple(ways), now.deadline_s, now.budget_usd)
 
 
 def _way(now: JobSituation, plan: Plan) -> LimitRelaxation:

@@ -193,7 +193,7 @@ class TrainingRank:
         while model.step < iterations and not self._stopped:
             indices = draw_samples(config.samples, config.seed, model.samples + place, count)
             took(model.step, indices)
-            images, labels = (one.to(self._device) for one in self._images.batch(indices))
+            images, labels = (tensor.to(self._device) for tensor in self._images.batch(indices))
             # Gradients are averaged over ranks: so each sample counts 1 / whole, however divided.
             error = loss(network(images), labels, reduction="sum") * (len(batches) / whole)
             error.backward()
