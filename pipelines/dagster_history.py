@@ -87,8 +87,8 @@ def _settings(home: Path) -> Mapping[str, object]:
         Mapping[str, object],
         read_document(_SETTINGS, "Dagster's settings"),
     )
-    here = {key: _absolute(value, home / "dagster") for key, value in settings.items()}
-    return {**here, "storage": _IN_POSTGRES} if os.environ.get(POSTGRES) else here
+    resolved = {key: _absolute(value, home / "dagster") for key, value in settings.items()}
+    return {**resolved, "storage": _IN_POSTGRES} if os.environ.get(POSTGRES) else resolved
 
 
 def _check_postgres(written: Path) -> None:

@@ -104,8 +104,8 @@ def execute_item(instance: DagsterInstance, item: AgendaItem, progress: Progress
         KeyboardInterrupt: as `execute`.
         StepcastError: as an asset raised it.
     """
-    ours = Definitions(resources=resources(item.member.backend, progress))
-    job = Definitions.merge(fleet_assets.definitions(), ours).resolve_job_def(
+    resource_definitions = Definitions(resources=resources(item.member.backend, progress))
+    job = Definitions.merge(fleet_assets.definitions(), resource_definitions).resolve_job_def(
         fleet_assets.WATCHES if item.watches else fleet_assets.PROFILES
     )
     _execute(instance, job, item.member.node_type, fleet.select_assets(item))

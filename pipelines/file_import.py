@@ -96,10 +96,10 @@ def import_file(
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     stem = f"imported-{format_name}-{sha256[:16]}" + (f"-{part.study}-{purpose}" if part else "")
-    asked = _asked(path, format_name, options, purpose)
+    settings = _asked(path, format_name, options, purpose)
     for folder in (staging.landing, staging.folder):
         if (folder / f"{stem}-1").exists():
-            _check_same(path, folder / f"{stem}-1", asked)
+            _check_same(path, folder / f"{stem}-1", settings)
             return f"{path.name}: imported before as {stem}; nothing changed"
     rows: Counter[str] = Counter()
     runs = 0
@@ -107,7 +107,7 @@ def import_file(
     left_out: Counter[str] = Counter()
     read = _read(path, format_name, options)
     for runs, imported in enumerate(_parts(read, part), start=1):
-        run = _run(f"{stem}-{runs}", format_name, purpose, imported, asked, part)
+        run = _run(f"{stem}-{runs}", format_name, purpose, imported, settings, part)
         origin = _origin(format_name, path, sha256, provenance)
         land(staging.folder, run, None, {**imported.tables, "source": origin})
         notes += imported.notes
@@ -166,10 +166,10 @@ def _completed(
 ) -> Provenance:
     """Fill what the user did not say from the mapping, where the format has one."""
     if format_name == "csv":
-        ours = csv_table.provenance(path, options)
-        _check_table(path, ours.table)
+        mapped = csv_table.provenance(path, options)
+        _check_table(path, mapped.table)
         return Provenance(
-            given.source or ours.source, given.licence or ours.licence, given.url or ours.url
+            given.source or mapped.source, given.licence or mapped.licence, given.url or mapped.url
         )
     if not given.source:
         raise BadInput(f"{path.name}: who measured it? Say so with --source")
@@ -197,13 +197,13 @@ def _asked(
     }
 
 
-def _check_same(path: Path, folder: Path, asked: dict[str, Setting]) -> None:
+def _check_same(path: Path, folder: Path, settings: dict[str, Setting]) -> None:
     before = json.loads(str(landed_run(folder).config["asked"]))
-    differing = [name for name, value in asked.items() if before.get(name) != value]
+    differing = [name for name, value in settings.items() if before.get(name) != value]
     if differing:
         name, runs = differing[0], f"{folder.name.rpartition('-')[0]}-*"
         raise BadInput(
-            f"{path.name}: imported before with {name} {before.get(name)}, now {asked[name]}; "
+            f"{path.name}: imported before with {name} {before.get(name)}, now {settings[name]}; "
             f"to replace it, delete {folder.parent}/{runs} and import again"
         )
 
@@ -213,7 +213,7 @@ def _run(
     format_name: str,
     purpose: Purpose,
     imported: ImportedRun,
-    asked: dict[str, Setting],
+    settings: dict[str, Setting],
     part: Part | None,
 ) -> Run:
     now = datetime.now(UTC)
@@ -234,7 +234,7 @@ def _run(
         config={
             **imported.config,
             "left_out": json.dumps(dict(imported.left_out), sort_keys=True),
-            "asked": json.dumps(asked, sort_keys=True),
+            "asked": json.dumps(settings, sort_keys=True),
         },
     )
 

@@ -72,10 +72,10 @@ def _evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
         )
     at = now()
     items = agenda(place, at)
-    asked = [_request(item, item.key(at)) for item in items if item.due.now]
-    if not asked:
+    requests = [_request(item, item.key(at)) for item in items if item.due.now]
+    if not requests:
         return SensorResult(skip_reason=_nothing(items), dynamic_partitions_requests=changes)
-    return SensorResult(run_requests=asked, dynamic_partitions_requests=changes)
+    return SensorResult(run_requests=requests, dynamic_partitions_requests=changes)
 
 
 def _request(item: AgendaItem, run_key: str) -> RunRequest:
@@ -97,11 +97,11 @@ def _under_way(instance: DagsterInstance) -> str | None:
 
 def _changes(instance: DagsterInstance, members: Mapping[str, Member]) -> Changes:
     """Return what makes the members the partitions that Dagster knows."""
-    there = set(instance.get_dynamic_partitions(str(TYPES.name)))
+    partitions = set(instance.get_dynamic_partitions(str(TYPES.name)))
     changes: list[AddDynamicPartitionsRequest | DeleteDynamicPartitionsRequest] = []
-    if new := [name for name in members if name not in there]:
+    if new := [name for name in members if name not in partitions]:
         changes.append(TYPES.build_add_request(new))
-    if gone := sorted(there - members.keys()):
+    if gone := sorted(partitions - members.keys()):
         changes.append(TYPES.build_delete_request(gone))
     return changes
 

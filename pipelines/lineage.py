@@ -150,7 +150,7 @@ DEMO = "demo"
 
 def study_files() -> Iterator[Path]:
     """Yield the study files that lineage shows: ours, then those that `STUDIES` names."""
-    more = [Path(one) for one in os.environ.get(STUDIES, "").split(os.pathsep) if one]
+    more = [Path(name) for name in os.environ.get(STUDIES, "").split(os.pathsep) if name]
     for place in (CHECKOUT / "studies", *more):
         yield from sorted(place.glob("*.yaml")) if place.is_dir() else (place,)
 
@@ -167,9 +167,9 @@ def shown_files(home: Path) -> Iterator[Path]:
         logging.getLogger("dagster").warning("no study is known to have run: %s", error)
         ran = set()
     files = list(study_files())
-    ours = {file: _name(file) for file in files if file.parent == CHECKOUT / "studies"}
-    shown = ran & {*ours.values()} or {DEMO}
-    yield from (file for file in files if file not in ours or ours[file] in shown)
+    own_names = {file: _name(file) for file in files if file.parent == CHECKOUT / "studies"}
+    shown = ran & {*own_names.values()} or {DEMO}
+    yield from (file for file in files if file not in own_names or own_names[file] in shown)
 
 
 def _name(file: Path) -> str | None:

@@ -43,8 +43,8 @@ class Notification:
     @property
     def text(self) -> str:
         """Return title and facts, a line each."""
-        told = [f"{name}: {value}" for name, value in self.facts.items() if value is not None]
-        return "\n".join([self.title, "", *told])
+        lines = [f"{name}: {value}" for name, value in self.facts.items() if value is not None]
+        return "\n".join([self.title, "", *lines])
 
 
 @dataclass(frozen=True)
@@ -229,23 +229,23 @@ def drift(webhook: Webhook | None) -> SensorDefinition:
         alarms = confirmed_alarms(home())
         newest = max((alarm.sequence for alarm in alarms), default=0)
         # What is older than this sensor is no news, and a history made anew has other numbers.
-        told = newest if context.cursor is None else min(int(context.cursor), newest)
+        last_sequence = newest if context.cursor is None else min(int(context.cursor), newest)
         count = 0
         for alarm in alarms:
-            if alarm.sequence <= told:
+            if alarm.sequence <= last_sequence:
                 continue
             notice = notification_of_drift(alarm, os.environ.get(UI))
             if not send_notification(notice, webhook, context.log.warning):
                 break  # the next look tells it again
-            told, count = alarm.sequence, count + 1
-        context.update_cursor(str(told))
-        return SkipReason(f"{count} alarms told, {_untold(alarms, told)} left")
+            last_sequence, count = alarm.sequence, count + 1
+        context.update_cursor(str(last_sequence))
+        return SkipReason(f"{count} alarms told, {_untold(alarms, last_sequence)} left")
 
     return tell_of_drift
 
 
-def _untold(alarms: Sequence[Alarm], told: int) -> int:
-    return sum(alarm.sequence > told for alarm in alarms)
+def _untold(alarms: Sequence[Alarm], last_sequence: int) -> int:
+    return sum(alarm.sequence > last_sequence for alarm in alarms)
 
 
 def notification_of_drift(alarm: Alarm, ui: str | None) -> Notification:

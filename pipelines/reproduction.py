@@ -90,9 +90,9 @@ def _rests_on_public(round_: Round) -> bool:
 
 
 def _load(reference: Path, runs: Iterable[Run], purpose: Purpose, warehouse: Warehouse) -> None:
-    ours = [run.run_id for run in runs if run.purpose == purpose]
+    run_ids = [run.run_id for run in runs if run.purpose == purpose]
     # After a power failure, the home is made anew from the same runs.
-    copy_kept_runs(reference, warehouse.landing, ours, durable=False)
+    copy_kept_runs(reference, warehouse.landing, run_ids, durable=False)
     warehouse.load()
 
 
@@ -104,17 +104,17 @@ def _rounds(runs: list[Run], named: Mapping[str, Study]) -> Iterator[Round]:
                 yield profiled
 
 
-def _studies(asked: Collection[str]) -> dict[str, Study]:
-    ours = {study.name: study for study in map(read_study, sorted(STUDIES.glob("*.yaml")))}
+def _studies(names: Collection[str]) -> dict[str, Study]:
+    known = {study.name: study for study in map(read_study, sorted(STUDIES.glob("*.yaml")))}
     by_name = {}
-    for name in asked or ours:
+    for name in names or known:
         if name.endswith(".yaml"):
             study = read_study(Path(name))
             by_name[study.name] = study
-        elif name in ours:
-            by_name[name] = ours[name]
+        elif name in known:
+            by_name[name] = known[name]
         else:
-            raise BadInput(f"no study {name!r} (there are {', '.join(ours)}); or give its file")
+            raise BadInput(f"no study {name!r} (there are {', '.join(known)}); or give its file")
     return by_name
 
 
