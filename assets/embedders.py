@@ -43,7 +43,7 @@ class Training(Config):
 def trained(config: Training, progress: ResourceParam[Progress]) -> MaterializeResult:
     """Train, and judge on networks that training did not draw; nothing measures meanwhile."""
     with host_lock(progress.say):
-        found = embedders.train(
+        embedder = embedders.train(
             config.dataset,
             minutes=config.minutes,
             source=Path(config.source) if config.source else None,
@@ -52,14 +52,14 @@ def trained(config: Training, progress: ResourceParam[Progress]) -> MaterializeR
     return MaterializeResult(
         metadata={
             "dataset": MetadataValue.text(config.dataset),
-            "path": MetadataValue.path(str(found.path)),
-            "iterations": MetadataValue.int(found.iterations),
-            "minutes": MetadataValue.float(found.seconds / 60),
-            "held_out_networks": MetadataValue.int(found.networks),
-            "loss_predicted": MetadataValue.float(found.predicted),
-            "loss_random": MetadataValue.float(found.random),
-            "less_by_at_least": MetadataValue.float(found.low),
-            "less_by_at_most": MetadataValue.float(found.high),
+            "path": MetadataValue.path(str(embedder.path)),
+            "iterations": MetadataValue.int(embedder.iterations),
+            "minutes": MetadataValue.float(embedder.seconds / 60),
+            "held_out_networks": MetadataValue.int(embedder.networks),
+            "loss_predicted": MetadataValue.float(embedder.predicted),
+            "loss_random": MetadataValue.float(embedder.random),
+            "less_by_at_least": MetadataValue.float(embedder.low),
+            "less_by_at_most": MetadataValue.float(embedder.high),
         }
     )
 

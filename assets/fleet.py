@@ -226,8 +226,8 @@ def profiles(
         load(warehouse, progress)
     if key("loaded") in context.selected_asset_keys:
         visits = fleet.visits(context.partition_key)
-        told = [run.model_dump(include=_SHOWN) for run in visits.latest_runs]
-        rows = pl.DataFrame(told, infer_schema_length=None)
+        latest_runs = [run.model_dump(include=_SHOWN) for run in visits.latest_runs]
+        rows = pl.DataFrame(latest_runs, infer_schema_length=None)
         yield MaterializeResult(
             asset_key=key("loaded"), metadata=of_rows(rows, comments(warehouse, "raw.run"))
         )

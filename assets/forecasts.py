@@ -215,11 +215,11 @@ def _asset(of: StudyLineage, system: System) -> AssetsDefinition:
                 refused[str(error)].append(question.dnn)
                 continue
             choice = answered.decision.choice
-            told: tuple[str, float | None, float | None] = ("none", None, None)
+            chosen: tuple[str, float | None, float | None] = ("none", None, None)
             if choice is not None:
-                told = choice.label, choice.outcome.time_s / 3600, choice.outcome.cost_usd
-            asked = question.dnn, question.global_batch, ITERATIONS
-            rows.append((*asked, *told, answered.recommendation_id))
+                chosen = choice.label, choice.outcome.time_s / 3600, choice.outcome.cost_usd
+            job = question.dnn, question.global_batch, ITERATIONS
+            rows.append((*job, *chosen, answered.recommendation_id))
         for reason, dnns in refused.items():
             progress.warn(f"{system.name} recommends nothing for {name_some(dnns)}: {reason}")
         frame = pl.DataFrame(rows, _SCHEMA, orient="row")
@@ -369,8 +369,8 @@ def _lineage(of: StudyLineage, measured: list[AssetKey]) -> MetadataValue:
         TableColumnLineage(
             {
                 **{
-                    mine: [TableColumnDep(key, theirs) for key in ledger]
-                    for mine, theirs in (("predicted", "value"), ("low", "low"), ("high", "high"))
+                    name: [TableColumnDep(key, source) for key in ledger]
+                    for name, source in (("predicted", "value"), ("low", "low"), ("high", "high"))
                 },
                 "measured": samples,
                 "spread_percent": samples,

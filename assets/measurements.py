@@ -130,8 +130,8 @@ def profile_figures(
 def _joined(rows: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     if not rows.width or not other.width:
         return rows
-    both = [name for name in other.columns if name in rows.columns]
-    return rows.join(other, on=both, nulls_equal=True)
+    common = [name for name in other.columns if name in rows.columns]
+    return rows.join(other, on=common, nulls_equal=True)
 
 
 def _windows(samples: pl.DataFrame, probe: str) -> list[Figure]:

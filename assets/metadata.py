@@ -32,7 +32,7 @@ def comments(warehouse: WarehouseResource, table: str = "") -> Mapping[str, str]
     alike = columns.group_by("column_name").agg(pl.col("comment").unique())
     own = columns.filter(pl.format("{}.{}", "schema_name", "table_name") == table)
     return {
-        **{name: said[0] for name, said in alike.rows() if len(said) == 1},
+        **{name: texts[0] for name, texts in alike.rows() if len(texts) == 1},
         **dict(own.select("column_name", "comment").iter_rows()),
     }
 

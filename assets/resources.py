@@ -193,8 +193,8 @@ class RoundsResource(ConfigurableResource):
         runs = landed_runs(self.warehouse.landing)
         if path not in self._opened:
             loaded = load_study(path, self.backend)
-            here = host_id(loaded.backend)
-            self._opened[path] = open_round(loaded.study, loaded.asking, loaded.backend, here, runs)
+            host = host_id(loaded.backend)
+            self._opened[path] = open_round(loaded.study, loaded.asking, loaded.backend, host, runs)
             for change in changed_settings(self._opened[path]):
                 get_dagster_logger().info(f"settings: {change}")
         return refresh_round(self._opened[path], runs)
@@ -211,12 +211,12 @@ class RoundsResource(ConfigurableResource):
         if path in self._opened:
             return self.opened(path)
         loaded, runs = load_unchecked(path, self.backend), landed_runs(self.warehouse.landing)
-        here = host_id(loaded.backend)
-        host = shown_host(loaded.study, loaded.backend, here, runs)
+        this_host = host_id(loaded.backend)
+        host = shown_host(loaded.study, loaded.backend, this_host, runs)
         round_ = latest_round(loaded.study, loaded.asking, loaded.backend, host, runs)
         if round_ is None:
             raise BadInput(f"nothing of study {loaded.study.name} has run yet; run it first")
-        if host != here:
+        if host != this_host:
             get_dagster_logger().info(f"nothing of it has run on this host; shown is host {host}")
         return round_
 

@@ -97,7 +97,7 @@ def report_landed(instance: DagsterInstance, home: Path) -> int:
     Raises:
         BadInput: nothing is published in the home.
     """
-    told, judged = 0, read_only(home, _ERRORS.read_text())
+    reported, judged = 0, read_only(home, _ERRORS.read_text())
     for study, kind, noun, count, came_at in read_only(home, _LANDED.read_text()).rows():
         key = AssetKey([study, kind, noun])
         last = instance.get_latest_materialization_event(key)
@@ -116,5 +116,5 @@ def report_landed(instance: DagsterInstance, home: Path) -> int:
                 },
             )
         )
-        told += 1
-    return told
+        reported += 1
+    return reported

@@ -55,8 +55,8 @@ class StudyLineage:
         return any(need.settings.get("capture") for need in self.needs)
 
     def _probes(self, purpose: Purpose) -> tuple[str, ...]:
-        there = {need.probe for need in self.needs if need.purpose == purpose}
-        return tuple(name for name in PROBES if name in there)
+        probes = {need.probe for need in self.needs if need.purpose == purpose}
+        return tuple(name for name in PROBES if name in probes)
 
     def learned(self, system: System) -> list[AssetKey]:
         """Return the profiles of other studies that a system learns from."""
