@@ -33,7 +33,11 @@ def handler(event: object = None, context: object = None) -> dict[str, list[str]
     for region in filter(None, map(str.strip, os.environ["REGIONS"].split(","))):
         try:
             client = boto3.client("ec2", region_name=region)
-            late = [one["InstanceId"] for one in ours(client) if is_late(one, now, most, grace)]
+            late = [
+                instance["InstanceId"]
+                for instance in ours(client)
+                if is_late(instance, now, most, grace)
+            ]
         except Exception as error:  # another region must be looked at all the same
             failed.append(f"{region}: {error}")
             continue
@@ -56,7 +60,12 @@ def ours(client: Any) -> list[dict[str, Any]]:
         {"Name": "instance-state-name", "Values": ALIVE},
     ]
     pages = client.get_paginator("describe_instances").paginate(Filters=filters)
-    return [one for page in pages for group in page["Reservations"] for one in group["Instances"]]
+    return [
+        instance
+        for page in pages
+        for group in page["Reservations"]
+        for instance in group["Instances"]
+    ]
 
 
 def is_late(instance: dict[str, Any], now: datetime, most: timedelta, grace: timedelta) -> bool:

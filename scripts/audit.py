@@ -32,10 +32,10 @@ def main() -> int:
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         # PyPI is no database for this: a mirror without its advisories looks like no advisory.
-        asked = ["--vulnerability-service", "osv", "--requirement", str(LOCK), "--no-deps"]
-        told = ["--disable-pip", "--progress-spinner", "off", "--format", "json"]
+        source_options = ["--vulnerability-service", "osv", "--requirement", str(LOCK), "--no-deps"]
+        output_options = ["--disable-pip", "--progress-spinner", "off", "--format", "json"]
         done = subprocess.run(
-            [program, *asked, *told, "--output", report, *sys.argv[1:]],
+            [program, *source_options, *output_options, "--output", report, *sys.argv[1:]],
             capture_output=True,
             text=True,
         )

@@ -50,24 +50,24 @@ def ask(study: Path, purpose: Purpose, backend: Backend) -> str:
         for required_run in required_runs(read, backend, inputs_of_study(read))
         if required_run.purpose == purpose
     ]
-    grouped = [tuple(replace(one, start=None) for one in start) for start in group_by_start(wanted)]
-    asked = PlannedStart(study=read.name, backend=backend, purpose=purpose, starts=tuple(grouped))
-    return _ASKED.dump_json(asked, indent=1).decode()
+    grouped = [tuple(replace(run, start=None) for run in start) for start in group_by_start(wanted)]
+    plan = PlannedStart(study=read.name, backend=backend, purpose=purpose, starts=tuple(grouped))
+    return _ASKED.dump_json(plan, indent=1).decode()
 
 
-def measure(asked: PlannedStart, folder: Path, most_s: float, repeat: int = 1) -> None:
+def measure(plan: PlannedStart, folder: Path, most_s: float, repeat: int = 1) -> None:
     """Measure needs in their order, and keep each result as a folder of its run."""
     started_s = time.monotonic()
     with TemporaryDirectory() as scratch:
-        context = RunContext(asked.study, repeat, asked.purpose, Path(scratch))
-        for number, start in enumerate(asked.starts, 1):
+        context = RunContext(plan.study, repeat, plan.purpose, Path(scratch))
+        for number, start in enumerate(plan.starts, 1):
             left_s = most_s - (time.monotonic() - started_s)
             if left_s < 0:
-                say(f"no time for {len(asked.starts) - number + 1} of {len(asked.starts)} starts")
+                say(f"no time for {len(plan.starts) - number + 1} of {len(plan.starts)} starts")
                 return
-            say(f"{number}/{len(asked.starts)}, {left_s:.0f} s left: {start[0].title}")
+            say(f"{number}/{len(plan.starts)}, {left_s:.0f} s left: {start[0].title}")
             link_mbps = start[0].subject.link_mbps
-            with open_cluster(asked.backend, nodes_of(start), link_mbps) as cluster:
+            with open_cluster(plan.backend, nodes_of(start), link_mbps) as cluster:
                 for _, result in measure_planned_runs(
                     PROBES[start[0].probe], cluster, start, context, print
                 ):
@@ -125,19 +125,19 @@ def main(words: Sequence[str] | None = None) -> None:
     landing = verbs.add_parser("land")
     landing.add_argument("folder", type=Path)
     landing.add_argument("landing", type=Path)
-    told = parser.parse_args(words)
-    if told.verb == "ask":
-        text = ask(told.study, told.purpose, told.backend)
+    arguments = parser.parse_args(words)
+    if arguments.verb == "ask":
+        text = ask(arguments.study, arguments.purpose, arguments.backend)
         starts = _ASKED.validate_json(text).starts
         runs = [run for start in starts for run in start]
         expected_s = sum(start[0].start_s for start in starts) + sum(run.expected_s for run in runs)
         say(f"{len(runs)} runs, about {expected_s:.0f} s there")
         sys.stdout.write(text)
-    elif told.verb == "measure":
-        asked = _ASKED.validate_json(told.asked.read_text())
-        measure(asked, told.folder, told.most_s, told.round)
+    elif arguments.verb == "measure":
+        plan = _ASKED.validate_json(arguments.asked.read_text())
+        measure(plan, arguments.folder, arguments.most_s, arguments.round)
     else:
-        say(f"{land_all(told.folder, told.landing)} landed")
+        say(f"{land_all(arguments.folder, arguments.landing)} landed")
 
 
 if __name__ == "__main__":

@@ -84,28 +84,28 @@ def cli_page() -> str:
     return "".join(parts)
 
 
-def _parameter(one: Parameter) -> str:
-    is_option = one.param_type_name == "option"
-    names = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
+def _parameter(parameter: Parameter) -> str:
+    is_option = parameter.param_type_name == "option"
+    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
     if not is_option:
-        names = f"`{(one.metavar or one.name or '').upper()}`"
-    said = (getattr(one, "help", None) or "").strip()
-    said += " (required)" if one.required else ""
-    if choices := list(_choices(one.type_descriptor.annotation)):
-        said += f" One of {', '.join(f'`{choice}`' for choice in choices)}."
-    default = one.default
+        names = f"`{(parameter.metavar or parameter.name or '').upper()}`"
+    help_text = (getattr(parameter, "help", None) or "").strip()
+    help_text += " (required)" if parameter.required else ""
+    if choices := list(_choices(parameter.type_descriptor.annotation)):
+        help_text += f" One of {', '.join(f'`{choice}`' for choice in choices)}."
+    default = parameter.default
     if not is_option or not isinstance(default, str | int | float | Path) or default in ("", False):
-        return item(f"{names}: {said}")
-    return item(f"{names}: {said} Default: `{str(default).replace(f'{CHECKOUT}/', '')}`.")
+        return item(f"{names}: {help_text}")
+    return item(f"{names}: {help_text} Default: `{str(default).replace(f'{CHECKOUT}/', '')}`.")
 
 
 def _choices(annotation: object) -> Iterator[str]:
     """Yield the words that a type admits, if it is a Literal or a union with one."""
-    for one in get_args(annotation):
-        if isinstance(one, str):
-            yield one
+    for member in get_args(annotation):
+        if isinstance(member, str):
+            yield member
         else:
-            yield from _choices(one)
+            yield from _choices(member)
 
 
 def _help(command: ClickCommand) -> str:

@@ -160,18 +160,18 @@ def compare(title: str, before: Read, after: Read) -> bool:
 
 def is_close(name: str, before: Read, after: Read) -> bool:
     """Tell whether rows are the same but for the last digits of reals, which sums leave open."""
-    ours, theirs = before.rows(name), after.rows(name)
-    return len(ours) == len(theirs) and all(map(are_close, ours, theirs))
+    rows_before, rows_after = before.rows(name), after.rows(name)
+    return len(rows_before) == len(rows_after) and all(map(are_close, rows_before, rows_after))
 
 
-def are_close(ours, theirs) -> bool:
+def are_close(before, after) -> bool:
     """Tell whether two values, or all of two lists, are the same or as near as reals come."""
-    if isinstance(ours, list) and isinstance(theirs, list):
-        return len(ours) == len(theirs) and all(map(are_close, ours, theirs))
-    if isinstance(ours, float) and isinstance(theirs, float):
-        both_nan = math.isnan(ours) and math.isnan(theirs)
-        return both_nan or math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=1e-15)
-    return ours == theirs
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(are_close, before, after))
+    if isinstance(before, float) and isinstance(after, float):
+        both_nan = math.isnan(before) and math.isnan(after)
+        return both_nan or math.isclose(before, after, rel_tol=1e-9, abs_tol=1e-15)
+    return before == after
 
 
 def say(line: str) -> None:
@@ -187,22 +187,22 @@ def main() -> int:
     parser.add_argument("python", help="a Python with the other DuckDB")
     parser.add_argument("--storage", default="v1.5.0", help="what the way back is written as")
     given = parser.parse_args()
-    ours, newer = sys.executable, given.python
+    current, newer = sys.executable, given.python
     with tempfile.TemporaryDirectory() as folder:
         copy, own, back = (str(Path(folder, f"{name}.duckdb")) for name in ("copy", "own", "back"))
         shutil.copy(given.history, copy)
-        before = Read.of(ours, copy)
+        before = Read.of(current, copy)
         failing = {name: text for name, text in before.digests.items() if " rows, " not in text}
         say(f"before: {len(before.digests)} queries and views; {len(failing)} fail {failing or ''}")
         same = [compare("the newer one, the same file", before, Read.of(newer, copy))]
         say(f"the newer one writes to it: {call(newer, 'touch', copy)}")
-        compare("ours, after that", before, Read.of(ours, copy))
+        compare("ours, after that", before, Read.of(current, copy))
         say(f"in its own format: {call(newer, 'rewrite', copy, own, 'latest') or 'written'}")
         same += [compare("the newer one, that file", before, Read.of(newer, own))]
-        compare("ours, that file", before, Read.of(ours, own))
+        compare("ours, that file", before, Read.of(current, own))
         written = call(newer, "rewrite", own, back, given.storage) or "written"
         say(f"back as {given.storage}: {written}")
-        same += [compare("ours, written back", before, Read.of(ours, back))]
+        same += [compare("ours, written back", before, Read.of(current, back))]
     return 0 if all(same) and not failing else 1
 
 

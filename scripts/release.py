@@ -142,9 +142,9 @@ def _try_wheel(built: tuple[Path, Path], version: str) -> str:
         (library,) = Path(folder, "lib").glob("python3*/site-packages")
         (library / "locked.pth").write_text(sysconfig.get_path("purelib") + "\n")
         program = Path(folder, "bin/stepcast")
-        said = _run(program, "--version", at=Path(folder))
-        if said != f"stepcast {version}":
-            raise Refused(f"the installed wheel says {said!r}")
+        output = _run(program, "--version", at=Path(folder))
+        if output != f"stepcast {version}":
+            raise Refused(f"the installed wheel says {output!r}")
         for words in (["--help"], ["networks"]):
             _run(program, *words, at=Path(folder))
     return f"{wheel.name}, made of {source.name}, works in a fresh environment"

@@ -38,15 +38,15 @@ def measured() -> pl.DataFrame:
             continue
         tables = kept_tables(REFERENCE, run.run_id)
         scenario = tables["scenario"].to_pylist()[0]
-        told = json.loads(scenario["canonical"])
-        load, strategy = told["workload"], told["strategy"]
-        found = {
+        fields = json.loads(scenario["canonical"])
+        load, strategy = fields["workload"], fields["strategy"]
+        job = {
             "dnn": load["dnn"],
             "batch_size": load["batch_size"],
-            "link_mbps": told["link_mbps"],
+            "link_mbps": fields["link_mbps"],
             "order": strategy["order"],
         }
-        if found != JOB:
+        if job != JOB:
             continue
         samples = pl.DataFrame(tables["sample"]).filter(pl.col("metric") == METRIC)
         rows.append((scenario["scenario_id"], strategy["workers"], samples["value"].mean()))
