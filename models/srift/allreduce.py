@@ -63,16 +63,16 @@ class LearnedBandwidth(Record):
         operations = np.stack([size.ravel(), world.ravel(), alone], axis=1).astype(np.float64)
         x = matrix([row] * size.size, operations, self.names)
         is_small = size.ravel() <= min(self.mtu_bytes[node_type] for node_type in node_types)
-        found = np.zeros(size.size)
-        n, size_of = (one.ravel().astype(np.float64) for one in (world, size))
+        bandwidth_Bps = np.zeros(size.size)
+        n, size_of = (values.ravel().astype(np.float64) for values in (world, size))
         for trees, formula, part in (
             (self.small, self.small_formula, is_small),
             (self.large, self.large_formula, ~is_small),
         ):
             if part.any():
                 formula_Bps = formula.bus_Bps(node_types, n[part], size_of[part])
-                found[part] = trees.predict(x[part], formula_Bps)
-        return found.reshape(shape)
+                bandwidth_Bps[part] = trees.predict(x[part], formula_Bps)
+        return bandwidth_Bps.reshape(shape)
 
 
 def fit(
@@ -100,7 +100,9 @@ def fit(
     rows = samples(allreduce, clusters)
     mixes = {mix: tuple(mix.split("+")) for mix in rows["node_types"].unique().sort()}
     known = [features(node_types, hardware) for node_types in mixes.values()]
-    names = tuple(tuple(sorted({getattr(one, name) for one in known} - {None})) for name in _NAMES)
+    names = tuple(
+        tuple(sorted({getattr(cluster, name) for cluster in known} - {None})) for name in _NAMES
+    )
     small, large = split_by_mtu(rows, hardware, names)
     return LearnedBandwidth(
         small=small.trees("reg:pseudohubererror", grid),
@@ -171,8 +173,8 @@ class MtuSide:
     @property
     def bandwidth_Bps(self) -> Floats:
         """Bus bandwidth of each."""
-        found: Floats = self.rows["bus_bandwidth_Bps"].to_numpy()
-        return found
+        bandwidth_Bps: Floats = self.rows["bus_bandwidth_Bps"].to_numpy()
+        return bandwidth_Bps
 
     @property
     def configurations(self) -> Ints:
@@ -235,25 +237,27 @@ def matrix(
     Returns:
         [rows, features]
     """
-    numbers = {one: _numbers(one, names) for one in set(hardware)}
-    return np.hstack([np.array([numbers[one] for one in hardware]), operations])
+    numbers = {cluster: _numbers(cluster, names) for cluster in set(hardware)}
+    return np.hstack([np.array([numbers[cluster] for cluster in hardware]), operations])
 
 
-def _numbers(one: HardwareFeatures, names: tuple[tuple[str, ...], ...]) -> list[float]:
-    found = [
-        float(known.index(name)) if (name := getattr(one, column)) in known else np.nan
+def _numbers(cluster: HardwareFeatures, names: tuple[tuple[str, ...], ...]) -> list[float]:
+    codes = [
+        float(known.index(name)) if (name := getattr(cluster, column)) in known else np.nan
         for column, known in zip(_NAMES, names, strict=True)
     ]
-    figures = [getattr(one, column) for column in _FIGURES]
-    return [*found, *(np.nan if figure is None else float(figure) for figure in figures)]
+    figures = [getattr(cluster, column) for column in _FIGURES]
+    return [*codes, *(np.nan if figure is None else float(figure) for figure in figures)]
 
 
 def _mtu_bytes(rows: pl.DataFrame, mixes: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
     """Return the least MTU that was recorded with each node type, of mixes where it had no own."""
     least = dict(rows.group_by("node_types").agg(pl.col("mtu_bytes").min()).iter_rows())
-    found = {
-        one: min(least[mix] for mix, node_types in mixes.items() if one in node_types)
+    mtu_bytes = {
+        node_type: min(least[mix] for mix, node_types in mixes.items() if node_type in node_types)
         for mix_of in mixes.values()
-        for one in mix_of
+        for node_type in mix_of
     }
-    return found | {mix: least[mix] for mix, node_types in mixes.items() if len(node_types) == 1}
+    return mtu_bytes | {
+        mix: least[mix] for mix, node_types in mixes.items() if len(node_types) == 1
+    }

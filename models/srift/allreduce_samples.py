@@ -44,13 +44,13 @@ class HardwareFeatures(NamedTuple):
         """Return the features of a cluster of these."""
         known = list(mix)
         return cls(
-            _joined(one.location for one in known),
-            _joined(one.device for one in known),
-            _joined(one.processor for one in known),
-            _least(one.devices for one in known),
-            _least(one.cores for one in known),
-            _least(one.memory_gb for one in known),
-            _least(one.rated_gbps for one in known),
+            _joined(node.location for node in known),
+            _joined(node.device for node in known),
+            _joined(node.processor for node in known),
+            _least(node.devices for node in known),
+            _least(node.cores for node in known),
+            _least(node.memory_gb for node in known),
+            _least(node.rated_gbps for node in known),
         )
 
 
@@ -179,14 +179,14 @@ class AlphaBeta(Record):
 
     def of_rows(self, rows: pl.DataFrame) -> Floats:
         """Return bus bandwidth in bytes/s of each row of `samples`, as if it was alone."""
-        found = np.zeros(rows.height)
+        bandwidth_Bps = np.zeros(rows.height)
         n, size = (
             rows[name].to_numpy().astype(np.float64) for name in ("world_size", "size_bytes")
         )
         for mix in rows["node_types"].unique():
-            mine = (rows["node_types"] == mix).to_numpy()
-            found[mine] = self.bus_Bps(tuple(mix.split("+")), n[mine], size[mine])
-        return found
+            of_mix = (rows["node_types"] == mix).to_numpy()
+            bandwidth_Bps[of_mix] = self.bus_Bps(tuple(mix.split("+")), n[of_mix], size[of_mix])
+        return bandwidth_Bps
 
 
 class RatedBandwidth(Record):
@@ -254,13 +254,13 @@ def _line(rows: pl.DataFrame) -> Line:
     seconds, wire_bytes = rows["seconds"].to_numpy(), 2 * size * (n - 1) / n
     # Without buffers large enough to tell, the link is at least as fast as the fastest one was.
     fastest_Bps = float((wire_bytes / seconds).max())
-    found: list[tuple[float, Line]] = []
+    fits: list[tuple[float, Line]] = []
     for shape in get_args(Shape):
         terms = np.stack([hops(n, shape), wire_bytes], axis=1)
         (hop_s, s_per_byte), error = nnls(terms / seconds[:, None], np.ones(len(seconds)))
         speed_Bps = 1 / s_per_byte if s_per_byte > 0 else fastest_Bps
-        found.append((error, Line(hop_s=float(hop_s), link_Bps=speed_Bps, shape=shape)))
-    return min(found, key=lambda one: one[0])[1]
+        fits.append((error, Line(hop_s=float(hop_s), link_Bps=speed_Bps, shape=shape)))
+    return min(fits, key=lambda fit: fit[0])[1]
 
 
 def hops(world_sizes: Floats, shape: Shape) -> Floats:
@@ -272,8 +272,8 @@ def rated(hardware: Mapping[str, Hardware]) -> RatedBandwidth:
     """Return the ratings of node types that have one."""
     return RatedBandwidth(
         rated_Bps={
-            name: one.rated_gbps * 1e9 / 8
-            for name, one in hardware.items()
-            if one.rated_gbps is not None
+            name: node.rated_gbps * 1e9 / 8
+            for name, node in hardware.items()
+            if node.rated_gbps is not None
         }
     )

@@ -115,9 +115,9 @@ def tune_trees(
             )
             for rounds in grid.rounds
         ]
-        found = forecast_left_out(x, bandwidth_Bps, groups, tried, grid, formula)
-        off = np.abs(found / bandwidth_Bps - 1).mean(axis=1)
-        errors |= zip(tried, (float(100 * one) for one in off), strict=True)
+        forecasts_Bps = forecast_left_out(x, bandwidth_Bps, groups, tried, grid, formula)
+        relative_errors = np.abs(forecasts_Bps / bandwidth_Bps - 1).mean(axis=1)
+        errors |= zip(tried, (float(100 * error) for error in relative_errors), strict=True)
     best = min(errors, key=errors.__getitem__)
     everything = np.ones(len(x), dtype=bool)
     booster = _train(x, bandwidth_Bps, formula(everything), best, grid.seed)
@@ -150,16 +150,18 @@ def forecast_left_out(
         grid: how many folds, and their seed.
         formula: fitted to what trees see.
     """
-    most = max(tried, key=lambda one: one.rounds)
-    found = np.zeros((len(tried), len(x)))
+    most = max(tried, key=lambda settings: settings.rounds)
+    forecasts_Bps = np.zeros((len(tried), len(x)))
     for test in folds(groups, grid.folds, grid.seed):
         train_Bps, formula_Bps = bandwidth_Bps[~test], formula(~test)
         scale_Bps, least_Bps = _scale(train_Bps)
         booster = _train(x[~test], train_Bps, formula_Bps[~test], most, grid.seed)
         for i, settings in enumerate(tried):
             raw = booster.predict(_matrix(x[test]), iteration_range=(0, settings.rounds))
-            found[i, test] = _bandwidth(settings, scale_Bps, least_Bps, raw, formula_Bps[test])
-    return found
+            forecasts_Bps[i, test] = _bandwidth(
+                settings, scale_Bps, least_Bps, raw, formula_Bps[test]
+            )
+    return forecasts_Bps
 
 
 def folds(groups: Ints, count: int, seed: int) -> Iterator[Bools]:
@@ -211,9 +213,9 @@ def _remembered(formula: Formula) -> Formula:
     """Return a formula that is fitted once to each choice of rows: all settings share the folds."""
     known: dict[bytes, Floats] = {}
 
-    def fitted(told: Bools) -> Floats:
-        if (key := told.tobytes()) not in known:
-            known[key] = formula(told)
+    def fitted(train: Bools) -> Floats:
+        if (key := train.tobytes()) not in known:
+            known[key] = formula(train)
         return known[key]
 
     return fitted

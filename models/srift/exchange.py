@@ -109,8 +109,8 @@ def power_of_two(sizes: Ints) -> Ints:
     Bandwidth was probed there only (section 4.3).
     """
     powers = np.left_shift(1, np.arange(63, dtype=np.int64))
-    found: Ints = powers[np.searchsorted(powers, sizes)]
-    return found
+    rounded: Ints = powers[np.searchsorted(powers, sizes)]
+    return rounded
 
 
 def wire_factor(world_size: int) -> float:
@@ -250,32 +250,32 @@ class _ExchangeSimulation:
 
     def _advance(self, time_s: float) -> None:
         timespan_s = time_s - self.now_s
-        for one in self.active.values():
-            one.left_bytes = max(one.left_bytes - one.rate_Bps * timespan_s, 0.0)
+        for active in self.active.values():
+            active.left_bytes = max(active.left_bytes - active.rate_Bps * timespan_s, 0.0)
         self.computed_s += timespan_s / self.pace
         self.now_s = time_s
 
     def _start_waiting(self) -> None:
         while self.waiting and (self.most is None or len(self.active) < self.most):
             index = self.waiting.popleft()
-            one = self.allreduces[index]
-            self.active[index] = _Active(one.wire_bytes, one.bus_Bps)
+            allreduce = self.allreduces[index]
+            self.active[index] = _Active(allreduce.wire_bytes, allreduce.bus_Bps)
             self._note("start", index)
 
     def _reallocate(self) -> None:
         """Apply equation (2) and hindrance; estimate finishes again where a rate changed."""
-        total_Bps = sum(one.bus_Bps for one in self.active.values())
-        for index, one in self.active.items():
-            rate_Bps = one.bus_Bps
+        total_Bps = sum(active.bus_Bps for active in self.active.values())
+        for index, active in self.active.items():
+            rate_Bps = active.bus_Bps
             if total_Bps >= self.cap_Bps:
-                rate_Bps = min(one.bus_Bps, self.cap_Bps / len(self.active))
+                rate_Bps = min(active.bus_Bps, self.cap_Bps / len(self.active))
             if self.coming:
                 rate_Bps /= 1 + self.hindrance
-            if rate_Bps != one.rate_Bps:
-                one.rate_Bps = rate_Bps
-                one.version += 1
-                finish_s = self.now_s + one.left_bytes / rate_Bps
-                heappush(self.queue, (finish_s, False, index, one.version))
+            if rate_Bps != active.rate_Bps:
+                active.rate_Bps = rate_Bps
+                active.version += 1
+                finish_s = self.now_s + active.left_bytes / rate_Bps
+                heappush(self.queue, (finish_s, False, index, active.version))
 
     def _estimate_start(self) -> None:
         if self.coming:

@@ -70,9 +70,9 @@ class IdealScaling:
     def _step_s(self, scenario: Scenario, group: NodeGroup) -> float:
         load = scenario.workload
         wanted = load.dnn, load.image_size, group.node_type, _training(scenario)
-        for one in self.parameters.alone:
-            if (one.dnn, one.image_size, one.node_type, one.training) == wanted:
-                return float(one.latency.alone_s(group.batch_size or load.batch_size))
+        for passes in self.parameters.alone:
+            if (passes.dnn, passes.image_size, passes.node_type, passes.training) == wanted:
+                return float(passes.latency.alone_s(group.batch_size or load.batch_size))
         raise BadInput(
             f"{scenario.label}: {load.dnn} has no compute profile on {group.node_type}; list it in "
             "a study and `stepcast run STUDY.yaml`"

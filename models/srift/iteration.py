@@ -99,17 +99,17 @@ class Performance:
     def with_devices(self, devices: int) -> "Performance":
         """Return the same of nodes that have so many devices each."""
         nodes = {
-            name: one.model_copy(update={"devices": devices}) for name, one in self.nodes.items()
+            name: node.model_copy(update={"devices": devices}) for name, node in self.nodes.items()
         }
         return replace(self, nodes=nodes)
 
     def transfers(self, node_type: str) -> Transfers:
         """Return what is exchanged when nodes of this type become ready last."""
-        found = transfers(
+        exchanged = transfers(
             self.layer_bytes, self.node(node_type).ready, self.probability, self.buckets
         )
         # Where either disturbs the other, the end of the pass is one more event, of no bytes.
-        return found.with_end() if self.slowdown or self.hindrance else found
+        return exchanged.with_end() if self.slowdown or self.hindrance else exchanged
 
 
 class ConfigurationGroup(Record):

@@ -39,11 +39,11 @@ class PiecewiseLinear(Record):
 
     def __call__(self, batch_size: ArrayLike) -> Floats:
         """Return seconds for batch sizes (any shape), never below 0."""
-        asked = np.asarray(batch_size, dtype=np.float64)
+        batch_sizes = np.asarray(batch_size, dtype=np.float64)
         x, y = np.array(self.batch_sizes, dtype=np.float64), np.array(self.seconds)
-        segment = np.clip(np.searchsorted(x, asked) - 1, 0, len(x) - 2)
+        segment = np.clip(np.searchsorted(x, batch_sizes) - 1, 0, len(x) - 2)
         slope = np.diff(y) / np.diff(x)
-        return np.maximum(y[segment] + slope[segment] * (asked - x[segment]), 0.0)
+        return np.maximum(y[segment] + slope[segment] * (batch_sizes - x[segment]), 0.0)
 
     def times(self, factor: float) -> "PiecewiseLinear":
         """Return the same with all times multiplied."""
@@ -88,8 +88,8 @@ class Latency(Record):
         """Return standard deviation over mean of an iteration's computation (any shape)."""
         if self.deviation is None:
             return np.full(np.shape(batch_size), self.straggler_scale)
-        found: Floats = self.deviation(batch_size) / self.alone_s(batch_size)
-        return found
+        scale: Floats = self.deviation(batch_size) / self.alone_s(batch_size)
+        return scale
 
     def alone_s(self, batch_size: ArrayLike) -> Floats:
         """Return seconds of an iteration that waits for no other node (any shape)."""
@@ -116,9 +116,9 @@ def check_batch_sizes(batch_sizes: Collection[int]) -> None:
         BadInput: fewer than two.
     """
     if len(set(batch_sizes)) < 2:
-        found = ", ".join(map(str, batch_sizes)) or "none"
+        listed = ", ".join(map(str, batch_sizes)) or "none"
         raise BadInput(
-            f"expected at least two batch sizes (four as Srift), found {found}; profile more"
+            f"expected at least two batch sizes (four as Srift), found {listed}; profile more"
         )
 
 

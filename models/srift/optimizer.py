@@ -160,18 +160,18 @@ def optimize(
     evaluator = Evaluator(performance, space)
     limits = StepLimits.of(job, job.iterations)
     search = BestRows(evaluator, limits, stop, objective=job.minimize, keep=keep)
-    found = [forecast_of_row(space, row, job) for row in search.run(job.global_batch, types)]
+    forecasts = [forecast_of_row(space, row, job) for row in search.run(job.global_batch, types)]
     count = count_splits(space, job.global_batch, types)
     relaxations: tuple[Relaxation[ConfigurationForecast], ...] = ()
-    if explain and not found and search.complete:
+    if explain and not forecasts and search.complete:
         relaxations = (
             find_relaxations(evaluator, job, types)
             if count
             else find_divisible_batches(evaluator, job, types)
         )
     return OptimizerResult(
-        choice=found[0] if found else None,
-        alternatives=tuple(found[1:]),
+        choice=forecasts[0] if forecasts else None,
+        alternatives=tuple(forecasts[1:]),
         relaxations=relaxations,
         configurations=count,
         simulated=evaluator.simulated,
@@ -255,12 +255,12 @@ def find_relaxations(
 
     def least_an_hour(within: Limits) -> ConfigurationForecast | None:
         """Halve what is between a price that suffices and one that does not."""
-        found, low = best("time", within), job.usd_per_hour or 0.0
-        while found is not None and found.usd_per_hour > low * (1 + _ENOUGH):
-            middle = (low + found.usd_per_hour) / 2
+        sufficient, low = best("time", within), job.usd_per_hour or 0.0
+        while sufficient is not None and sufficient.usd_per_hour > low * (1 + _ENOUGH):
+            middle = (low + sufficient.usd_per_hour) / 2
             cheaper = best("time", within.but("usd_per_hour", middle))
-            found, low = (found, middle) if cheaper is None else (cheaper, low)
-        return found
+            sufficient, low = (sufficient, middle) if cheaper is None else (cheaper, low)
+        return sufficient
 
     if alone := relaxations(job, least):
         return tuple(alone)
@@ -301,7 +301,7 @@ def find_divisible_batches(
         return (Relaxation("capacity", room, batch),)
     sizes = np.flatnonzero(reachable(space, largest, types))
     nearest = [*sizes[sizes < batch][-1:].tolist(), *sizes[sizes > batch][:1].tolist()]
-    return tuple(Relaxation("global_batch", batch, one) for one in nearest if one)
+    return tuple(Relaxation("global_batch", batch, size) for size in nearest if size)
 
 
 # What more money buys: the configurations than which none is both faster and cheaper.

@@ -58,8 +58,8 @@ def optimize_eagerly(
         if clock() >= end_s:
             return replace(best, complete=False)
         last = i == len(stages)
-        found = optimize(performance, stage, job, explain=last, stop=lambda: clock() >= end_s)
-        best = _better(best, found, job)
+        answer = optimize(performance, stage, job, explain=last, stop=lambda: clock() >= end_s)
+        best = _better(best, answer, job)
     return best
 
 
@@ -107,7 +107,7 @@ def _stages(ranked: Sequence[Sequence[Offer]], k: int) -> Iterator[list[Offer]]:
         k *= 2
 
 
-def _better(best: OptimizerResult, found: OptimizerResult, job: Job) -> OptimizerResult:
+def _better(best: OptimizerResult, later: OptimizerResult, job: Job) -> OptimizerResult:
     """Return the better answer; of two without choice the later one, which was allowed more."""
 
     def value(answer: OptimizerResult) -> float:
@@ -115,10 +115,10 @@ def _better(best: OptimizerResult, found: OptimizerResult, job: Job) -> Optimize
         return inf if choice is None else VALUES[job.minimize](choice.time_s, choice.cost_usd)
 
     return replace(
-        found if value(found) < value(best) or best.choice is None else best,
-        complete=found.complete,
-        configurations=max(best.configurations, found.configurations),
-        simulated=best.simulated + found.simulated,
+        later if value(later) < value(best) or best.choice is None else best,
+        complete=later.complete,
+        configurations=max(best.configurations, later.configurations),
+        simulated=best.simulated + later.simulated,
     )
 
 
@@ -143,7 +143,9 @@ def choose_by_policy(
     """
     ranked = sorted(
         offers,
-        key=lambda one: one.usd_per_hour if which == "CAP" else -speed(performance, one.node_type),
+        key=lambda offer: (
+            offer.usd_per_hour if which == "CAP" else -speed(performance, offer.node_type)
+        ),
     )
     groups: list[ConfigurationGroup] = []
     left = global_batch
@@ -206,21 +208,21 @@ def propose(
         return []
     devices = scenario.strategy.devices_per_node
     performance = performance.with_devices(devices)
-    known = [one for one in offers if _is_profiled(fitted, performance, one, scenario)]
+    known = [offer for offer in offers if _is_profiled(fitted, performance, offer, scenario)]
     unlimited = Job(global_batch=job.global_batch, iterations=job.iterations, minimize=job.minimize)
     front = _front(performance, known, job) or _front(performance, known, unlimited)
     return [
         tuple(
             ProposedNodes(group.count, group.node_type, group.batch_size // devices)
-            for group in found.configuration.groups
+            for group in forecast.configuration.groups
         )
-        for found in _thinned(front)
+        for forecast in _thinned(front)
     ]
 
 
-def _is_profiled(fitted: Srift, performance: Performance, offer: Offer, asked: Scenario) -> bool:
+def _is_profiled(fitted: Srift, performance: Performance, offer: Offer, scenario: Scenario) -> bool:
     try:
-        fitted.check_profiled(performance, [offer.node_type], asked.link_mbps)
+        fitted.check_profiled(performance, [offer.node_type], scenario.link_mbps)
     except BadInput:
         return False
     return True

@@ -74,14 +74,18 @@ class Srift:
             BadInput: it was not profiled.
         """
         known = self.parameters.networks
-        mine = [one for one in known if one.dnn == dnn and image_size in (None, one.image_size)]
-        if not mine:
+        networks = [
+            network
+            for network in known
+            if network.dnn == dnn and image_size in (None, network.image_size)
+        ]
+        if not networks:
             wanted = dnn if image_size is None else f"{dnn} at {image_size} px"
-            names = sorted({f"{one.dnn} at {one.image_size} px" for one in known})
+            names = sorted({f"{network.dnn} at {network.image_size} px" for network in known})
             raise BadInput(
                 f"{wanted} has no compute profile, only {', '.join(names)} have one; {MEASURE}"
             )
-        return mine
+        return networks
 
     def performance(self, network: NetworkKey, link_mbps: Speed) -> Performance:
         """Return what simulator and optimiser need to know of a network on links of a speed.
@@ -89,21 +93,23 @@ class Srift:
         Raises:
             BadInput: the network was not profiled, or no links of that speed.
         """
-        found = self._network(network, link_mbps)
+        profiled = self._network(network, link_mbps)
         settings = self.parameters.settings
         streams = settings.streams
         return Performance(
-            layer_bytes=found.layer_bytes,
+            layer_bytes=profiled.layer_bytes,
             nodes={
-                name: one.model_copy(update={"latency": one.latency.at_pace(self.parameters.pace)})
-                for name, one in found.nodes.items()
+                name: node.model_copy(
+                    update={"latency": node.latency.at_pace(self.parameters.pace)}
+                )
+                for name, node in profiled.nodes.items()
             },
             bandwidth=SpeedBandwidth(self.parameters.bandwidth, link_mbps),
             buckets=settings.buckets,
-            probability=found.probability,
+            probability=profiled.probability,
             streams=STREAMS[self.parameters.library] if streams == "library" else streams,
-            slowdown=found.slowdown if settings.slowdown else 0.0,
-            hindrance=found.hindrance if settings.slowdown else 0.0,
+            slowdown=profiled.slowdown if settings.slowdown else 0.0,
+            hindrance=profiled.hindrance if settings.slowdown else 0.0,
         )
 
     def interval(
@@ -178,13 +184,13 @@ class Srift:
                 )
 
     def _network(self, network: NetworkKey, link_mbps: Speed) -> ProfiledNetwork:
-        mine = self.profiled(network.dnn, network.image_size)
-        for one in mine:
-            if one.link_mbps == link_mbps:
-                return one
+        networks = self.profiled(network.dnn, network.image_size)
+        for profiled in networks:
+            if profiled.link_mbps == link_mbps:
+                return profiled
         raise BadInput(
             f"links of {_speed(link_mbps)} were not probed, only "
-            f"{', '.join(_speed(one.link_mbps) for one in mine)}; {MEASURE}"
+            f"{', '.join(_speed(profiled.link_mbps) for profiled in networks)}; {MEASURE}"
         )
 
 
@@ -255,7 +261,7 @@ def _networks(probed: ProfileTables, settings: Settings) -> Iterator[ProfiledNet
     speeds = list(probed.link_Bps)
     for network, tables in probed.networks().items():
         for link_mbps in speeds:
-            found = profile(probed.at_speed(tables, link_mbps))
+            profiled = profile(probed.at_speed(tables, link_mbps))
             share = shares[network] if settings.slowdown else 1.0
             yield ProfiledNetwork(
                 dnn=network.dnn,
@@ -263,11 +269,11 @@ def _networks(probed: ProfileTables, settings: Settings) -> Iterator[ProfiledNet
                 link_mbps=link_mbps,
                 slowdown=slowdowns[network],
                 hindrance=hindrances[network],
-                layer_bytes=found.layer_bytes,
-                probability=found.probability,
+                layer_bytes=profiled.layer_bytes,
+                probability=profiled.probability,
                 nodes={
-                    name: one.model_copy(update={"latency": one.latency.straggling(share)})
-                    for name, one in found.nodes.items()
+                    name: node.model_copy(update={"latency": node.latency.straggling(share)})
+                    for name, node in profiled.nodes.items()
                 },
             )
 
@@ -305,11 +311,11 @@ def training_factor(trained: Iterable[ObservedStep], networks: Sequence[Profiled
         for node_type, node in network.nodes.items()
     }
     ratios = []
-    for one in trained:
-        load, strategy = one.scenario.workload, one.scenario.strategy
-        (group, *others) = one.scenario.worker_groups
+    for observed in trained:
+        load, strategy = observed.scenario.workload, observed.scenario.strategy
+        (group, *others) = observed.scenario.worker_groups
         latency = known.get((load.dnn, load.image_size, group.node_type))
         if latency is None or others or strategy.workers * strategy.devices_per_node > 1:
             continue
-        ratios.append(one.step_s / float(latency.alone_s(group.batch_size or load.batch_size)))
+        ratios.append(observed.step_s / float(latency.alone_s(group.batch_size or load.batch_size)))
     return geometric_mean(ratios) if ratios else 1.0

@@ -83,11 +83,11 @@ def fit(
     Raises:
         BadInput: as `profile`.
     """
-    found = profile(tables)
+    network = profile(tables)
     return FittedNetwork(
-        layer_bytes=found.layer_bytes,
-        probability=found.probability,
-        nodes=found.nodes,
+        layer_bytes=network.layer_bytes,
+        probability=network.probability,
+        nodes=network.nodes,
         bandwidth=bandwidth,
         buckets=buckets,
         streams=streams,
@@ -107,21 +107,22 @@ def profile(tables: Mapping[str, NetworkTables]) -> NetworkProfile:
     """
     if not tables:
         raise BadInput("no node type has a profile of this network: profile at least one")
-    found = {
-        name: latency.fit_gradients(one.layers, one.layer_times) for name, one in tables.items()
+    gradients = {
+        name: latency.fit_gradients(node_tables.layers, node_tables.layer_times)
+        for name, node_tables in tables.items()
     }
-    first, *others = found
+    first, *others = gradients
     for name in others:
-        if found[name].layer_bytes != found[first].layer_bytes:
+        if gradients[name].layer_bytes != gradients[first].layer_bytes:
             raise BadInput(
                 f"{name} and {first} profiled networks of other layers: expected the same "
                 f"gradients; profile the same network on both"
             )
-    chances = [one.probability for one in found.values()]
+    chances = [node_gradients.probability for node_gradients in gradients.values()]
     return NetworkProfile(
-        layer_bytes=found[first].layer_bytes,
+        layer_bytes=gradients[first].layer_bytes,
         probability=tuple(sum(each) / len(each) for each in zip(*chances, strict=True)),
-        nodes={name: _node(one, found[name]) for name, one in tables.items()},
+        nodes={name: _node(node_tables, gradients[name]) for name, node_tables in tables.items()},
     )
 
 
@@ -143,13 +144,13 @@ def link_Bps(links: pl.DataFrame) -> float:
     return float(most["bandwidth_Bps"].to_numpy().min())
 
 
-def _node(tables: NetworkTables, found: latency.Gradients) -> NodeProfile:
-    last = max(found.ready)
+def _node(tables: NetworkTables, gradients: latency.Gradients) -> NodeProfile:
+    last = max(gradients.ready)
     return NodeProfile(
         devices=tables.devices,
         max_batch=tables.max_batch or int(tables.compute["batch_size"].to_numpy().max(initial=1)),
         latency=latency.fit(_without_tail(tables)),
-        ready=tuple(one / last if last > 0 else one for one in found.ready),
+        ready=tuple(ready / last if last > 0 else ready for ready in gradients.ready),
         link_Bps=link_Bps(tables.links),
     )
 
@@ -223,43 +224,43 @@ class ProfileTables:
         Raises:
             BadInput: a node type was defined anew between two profiles.
         """
-        found: dict[str, NodeGroup] = {}
+        groups: dict[str, NodeGroup] = {}
         for scenario in self._scenarios(self.compute["run_id"].unique().to_list()).values():
             group = node_type_group(scenario.nodes[0])
-            if found.setdefault(group.node_type, group) != group:
+            if groups.setdefault(group.node_type, group) != group:
                 raise BadInput(
                     f"node type {group.node_type!r} was profiled with two definitions; profile all "
                     "networks again with the one that holds"
                 )
-        return found
+        return groups
 
     def networks(self) -> dict[NetworkKey, dict[str, NetworkTables]]:
         """Return the tables of each network and node type; links are those of no speed yet."""
         run_ids: dict[tuple[NetworkKey, str], list[str]] = {}
-        for run_id, one in self._scenarios(self.compute["run_id"].unique().to_list()).items():
-            key = (NetworkKey.of(one), one.nodes[0].node_type)
+        for run_id, scenario in self._scenarios(self.compute["run_id"].unique().to_list()).items():
+            key = (NetworkKey.of(scenario), scenario.nodes[0].node_type)
             run_ids.setdefault(key, []).append(run_id)
         largest = self._largest_batches()
-        found: dict[NetworkKey, dict[str, NetworkTables]] = {}
-        for (network, node_type), mine in sorted(run_ids.items(), key=lambda one: str(one[0])):
-            of_mine = pl.col("run_id").is_in(mine)
-            devices = self.clusters.filter(of_mine)["device_count"].max()
-            found.setdefault(network, {})[node_type] = NetworkTables(
-                compute=self.compute.filter(of_mine),
-                layers=self.layers.filter(of_mine),
-                layer_times=self.layer_times.filter(of_mine),
+        networks: dict[NetworkKey, dict[str, NetworkTables]] = {}
+        for (network, node_type), ids in sorted(run_ids.items(), key=lambda item: str(item[0])):
+            of_runs = pl.col("run_id").is_in(ids)
+            devices = self.clusters.filter(of_runs)["device_count"].max()
+            networks.setdefault(network, {})[node_type] = NetworkTables(
+                compute=self.compute.filter(of_runs),
+                layers=self.layers.filter(of_runs),
+                layer_times=self.layer_times.filter(of_runs),
                 links=self.links.clear(),
                 devices=max(int(str(devices or 1)), 1),
                 max_batch=largest.get((network, node_type)),
             )
-        return found
+        return networks
 
     def at_speed(
         self, tables: Mapping[str, NetworkTables], link_mbps: Speed
     ) -> dict[str, NetworkTables]:
         """Return tables with the links of a speed."""
         links = by_link_speed(self.runs, self.links)[link_mbps]
-        return {name: one._replace(links=links) for name, one in tables.items()}
+        return {name: node_tables._replace(links=links) for name, node_tables in tables.items()}
 
     def slowdowns(self, metric: str) -> dict[NetworkKey, float]:
         """Return the mean slowdown with each network, where it was measured.
@@ -277,24 +278,24 @@ class ProfileTables:
     def _largest_batches(self) -> dict[tuple[NetworkKey, str], int]:
         rows = self.samples.filter(metric="largest_batch_size").drop_nulls("value")
         scenarios = self._scenarios(rows["run_id"].to_list())
-        found: dict[tuple[NetworkKey, str], int] = {}
+        largest: dict[tuple[NetworkKey, str], int] = {}
         for run_id, value in rows.select("run_id", "value").iter_rows():
-            one = scenarios[run_id]
-            key = (NetworkKey.of(one), one.nodes[0].node_type)
+            scenario = scenarios[run_id]
+            key = (NetworkKey.of(scenario), scenario.nodes[0].node_type)
             # What fitted in every search fits.
-            found[key] = min(int(value), found.get(key, int(value)))
-        return found
+            largest[key] = min(int(value), largest.get(key, int(value)))
+        return largest
 
     def _scenarios(self, run_ids: list[str]) -> dict[str, Scenario]:
         rows = self.scenarios.filter(pl.col("run_id").is_in(run_ids))
-        found = {
+        scenarios = {
             run_id: Scenario.model_validate_json(canonical)
             for run_id, canonical in rows.select("run_id", "canonical").sort("run_id").iter_rows()
         }
-        missing = sorted(set(run_ids) - set(found))
+        missing = sorted(set(run_ids) - set(scenarios))
         if missing:
             raise BadInput(f"run {missing[0]}: its scenario is not in table scenario; load it")
-        return found
+        return scenarios
 
 
 def allreduces_by_place(
@@ -304,9 +305,9 @@ def allreduces_by_place(
 
     The speed of shaped links is what they are rated. Tables as `ProfileTables` has them.
     """
-    mine = clusters.join(allreduce, on="run_id", how="semi")
-    frames, hardware = [mine.clear()], {}
-    for speed, rows in by_link_speed(runs, mine).items():
+    nodes = clusters.join(allreduce, on="run_id", how="semi")
+    frames, hardware = [nodes.clear()], {}
+    for speed, rows in by_link_speed(runs, nodes).items():
         for (node_type,), of_type in rows.group_by("node_type", maintain_order=True):
             name = place(str(node_type), speed)
             frames.append(of_type.with_columns(node_type=pl.lit(name)))

@@ -43,13 +43,13 @@ class PublicAllreduces:
         rows = _named(subjects).filter(pl.col("place").is_in(self.known))
         parts = rows.partition_by("place", "world_size", maintain_order=True)
         none = pl.lit(None, pl.Float64)
-        found = [
+        forecasts = [
             part.select("subject_id", value=self._seconds(part), low=none, high=none)
             for part in parts
         ]
         return (
-            pl.concat(found)
-            if found
+            pl.concat(forecasts)
+            if forecasts
             else rows.select("subject_id", value=none, low=none, high=none)
         )
 
@@ -170,7 +170,9 @@ class Placements:
     def parameters_json(self) -> str:
         """Return all three tables."""
         tables = {"alone_s": self.alone_s, "size": self.size, "slowness": self.slowness}
-        return json.dumps({name: one.to_dicts() for name, one in tables.items()}, sort_keys=True)
+        return json.dumps(
+            {name: table.to_dicts() for name, table in tables.items()}, sort_keys=True
+        )
 
 
 def fit_placements(rows: pl.DataFrame) -> Placements:
@@ -268,7 +270,7 @@ def fit_collectives(rows: pl.DataFrame) -> PublicCollectives:
         nodes=pl.col("world_size") // pl.col("devices_per_node"),
         link_bps=pl.lit(NVLINK_BPS),
         network_bps=pl.col("place").replace_strict(
-            {place: one.network_bps for place, one in topologies.items()}
+            {place: topology.network_bps for place, topology in topologies.items()}
         ),
         seconds=pl.col("value"),
     )

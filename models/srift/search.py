@@ -84,8 +84,10 @@ class Evaluator:
     def __post_init__(self) -> None:
         offers = self.space.offers
         self._types = [offer.node_type for offer in offers]
-        self._links_Bps = np.array([self.performance.node(one).link_Bps for one in self._types])
-        self._transfers = [self.performance.transfers(one) for one in self._types]
+        self._links_Bps = np.array(
+            [self.performance.node(node_type).link_Bps for node_type in self._types]
+        )
+        self._transfers = [self.performance.transfers(node_type) for node_type in self._types]
         sizes = [power_of_two(transfer.size_bytes) for transfer in self._transfers]
         self._sizes = np.unique(np.concatenate(sizes))
         self._padded = _pad(self._transfers, [np.searchsorted(self._sizes, size) for size in sizes])
@@ -188,15 +190,15 @@ class Evaluator:
 
     def _mixes(self, rows: Ints) -> dict[tuple[str, ...], Ints]:
         """Return the rows of each mix of node types."""
-        found: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+        rows_by_mix: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
         for row, offers in enumerate(self.space.offer[rows].tolist()):
-            found[tuple(sorted({self._types[offer] for offer in offers}))].append(row)
-        return {mix: np.array(members) for mix, members in found.items()}
+            rows_by_mix[tuple(sorted({self._types[offer] for offer in offers}))].append(row)
+        return {mix: np.array(members) for mix, members in rows_by_mix.items()}
 
     def _table(self, mix: tuple[str, ...]) -> Floats:
         """Return bus bandwidth of a mix, [world size, size]; that of one rank is never used."""
         if mix not in self._tables:
-            offers = [i for i, one in enumerate(self._types) if one in mix]
+            offers = [i for i, node_type in enumerate(self._types) if node_type in mix]
             most = max(2, sum(self._most_devices[i] for i in offers))
             known = self.performance.bandwidth.table(mix, np.arange(2, most + 1), self._sizes)
             self._tables[mix] = np.vstack([np.ones((2, len(self._sizes))), known])
@@ -268,14 +270,14 @@ class Exploration(ABC):
         at_most_s = np.minimum(affordable_s, self.at_most_s(usd_per_s)) / SHORTENED
         times_s = self.evaluator.step_s(rows, at_most_s)
         columns = (rows.tolist(), times_s.tolist(), usd_per_s.tolist())
-        found = [BatchSplit(tuple(row), *rest) for row, *rest in zip(*columns, strict=True)]
+        splits = [BatchSplit(tuple(row), *rest) for row, *rest in zip(*columns, strict=True)]
         self.take(
             [
-                row
-                for row in found
-                if isfinite(row.step_s)
-                and row.step_s <= limits.step_s
-                and row.step_usd <= limits.step_usd
+                split
+                for split in splits
+                if isfinite(split.step_s)
+                and split.step_s <= limits.step_s
+                and split.step_usd <= limits.step_usd
             ]
         )
 
@@ -334,9 +336,9 @@ def _pad(transfers: list[Transfers], sizes: list[Ints]) -> tuple[Floats, Floats,
     shape = (len(transfers), max(len(transfer.ready) for transfer in transfers))
     ready, sent = np.full(shape, np.inf), np.zeros(shape)
     size = np.zeros(shape, dtype=np.int64)
-    for i, (one, places) in enumerate(zip(transfers, sizes, strict=True)):
-        n = len(one.ready)
-        ready[i, :n], sent[i, :n], size[i, :n] = one.ready, one.expected_bytes, places
+    for i, (transfer, places) in enumerate(zip(transfers, sizes, strict=True)):
+        n = len(transfer.ready)
+        ready[i, :n], sent[i, :n], size[i, :n] = transfer.ready, transfer.expected_bytes, places
     return ready, sent, size
 
 

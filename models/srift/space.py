@@ -104,7 +104,7 @@ def _of_offer(
     profile = performance.node(offer.node_type)
     batches = 2 ** np.arange(profile.max_batch.bit_length(), dtype=np.int64)
     counts = np.arange(1, offer.capacity + 1, dtype=np.int64)
-    per_device, count = (one.ravel() for one in np.meshgrid(batches, counts))
+    per_device, count = (values.ravel() for values in np.meshgrid(batches, counts))
     fits = per_device * profile.devices * count <= global_batch
     per_device, count = per_device[fits], count[fits]
     latency = profile.latency
@@ -170,9 +170,9 @@ def reachable(space: OfferOptions, largest: int, max_types: int) -> NDArray[np.b
 def _sizes(space: OfferOptions) -> Iterator[tuple[Ints, Ints]]:
     """Yield, for each offer, what it can contribute, and with how many of its options."""
     for offer in range(len(space.offers)):
-        mine = space.samples[space.offer == offer]
-        if len(mine):
-            yield np.unique(mine, return_counts=True)
+        samples = space.samples[space.offer == offer]
+        if len(samples):
+            yield np.unique(samples, return_counts=True)
 
 
 def splits(

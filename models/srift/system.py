@@ -54,9 +54,9 @@ def _fit(tables: Tables, settings: Settings | None = None) -> Srift:
 
 def _fit_as_published(tables: Tables) -> Srift:
     sampled = select_published_batches(tables["compute"])
-    found = _fit({**tables, "compute": sampled}, PAPER)
-    networks = tuple(map(_one_scale, found.parameters.networks))
-    return Srift(found.parameters.model_copy(update={"networks": networks}))
+    fitted = _fit({**tables, "compute": sampled}, PAPER)
+    networks = tuple(map(_one_scale, fitted.parameters.networks))
+    return Srift(fitted.parameters.model_copy(update={"networks": networks}))
 
 
 def _one_scale(network: ProfiledNetwork) -> ProfiledNetwork:
@@ -81,24 +81,24 @@ def select_published_batches(compute: pl.DataFrame) -> pl.DataFrame:
     """
     parts = [compute.clear()]
     for _, rows in compute.group_by("run_id", maintain_order=True):
-        there = rows["batch_size"].unique().sort().to_list()
-        points = latency.sample_points(max(there))
-        nearest = {min(there, key=lambda one: (abs(one - point), one)) for point in points}
+        batch_sizes = rows["batch_size"].unique().sort().to_list()
+        points = latency.sample_points(max(batch_sizes))
+        nearest = {min(batch_sizes, key=lambda size: (abs(size - point), size)) for point in points}
         parts.append(rows.filter(pl.col("batch_size").is_in(nearest)))
     return pl.concat(parts)
 
 
 def _check(scenario: Scenario, planned: Sequence[PlannedSubject], mtu_bytes: int | None) -> None:
     """Refuse a grid of all-reduces or batch sizes to which nothing can be fitted."""
-    reduced = [one for one in planned if one.subject.probe == "allreduce"]
-    worlds = {int(one.subject.config["world_size"]) for one in reduced}
-    clusters = {(one.subject.link_mbps, one.subject.config["worker"]) for one in reduced}
-    for asked in reduced[:1]:
-        grid = asked.settings["sizes_bytes"], worlds, asked.settings["concurrent"]
+    allreduces = [need for need in planned if need.subject.probe == "allreduce"]
+    worlds = {int(need.subject.config["world_size"]) for need in allreduces}
+    clusters = {(need.subject.link_mbps, need.subject.config["worker"]) for need in allreduces}
+    for need in allreduces[:1]:
+        grid = need.settings["sizes_bytes"], worlds, need.settings["concurrent"]
         _tell("allreduce", partial(allreduce.check_grid, *grid, mtu_bytes, len(clusters)))
-    searched = [one.settings["most"] for one in planned if one.subject.probe == "torch_memory"]
-    for asked in (one for one in planned if one.subject.probe == "torch_compute"):
-        sizes = asked.settings["batch_sizes"]
+    searched = [need.settings["most"] for need in planned if need.subject.probe == "torch_memory"]
+    for need in (need for need in planned if need.subject.probe == "torch_compute"):
+        sizes = need.settings["batch_sizes"]
         _tell("torch_compute.batch_sizes", partial(latency.check_batch_sizes, sizes))
         for group in scenario.worker_groups:
             batch_size = group.batch_size or scenario.workload.batch_size

@@ -32,7 +32,7 @@ def pass_errors(compute: pl.DataFrame) -> pl.DataFrame:
     """
     sizes = compute["batch_size"].unique().sort().to_list()
     inner = sizes[1:-1] if len(sizes) >= 4 else []
-    is_left_out = [pl.col("batch_size") == one for one in inner]
+    is_left_out = [pl.col("batch_size") == batch_size for batch_size in inner]
     return _errors(
         _pass_error(latency.fit(compute.filter(~left)), compute.filter(left))
         for left in is_left_out
@@ -107,19 +107,21 @@ def allreduce_errors(
         BadInput: as `samples`.
     """
     grid = grid or Grid()
-    both = split_by_mtu(samples(allreduce, clusters), model.hardware, model.names)
+    sides = split_by_mtu(samples(allreduce, clusters), model.hardware, model.names)
     rows: list[Mapping[str, Any]] = []
-    for name, side, trees in zip(("small", "large"), both, (model.small, model.large), strict=True):
+    for name, side, trees in zip(
+        ("small", "large"), sides, (model.small, model.large), strict=True
+    ):
         alone = (side.rows["concurrent"] == 1).to_numpy()
         floor, least = (_of_configuration(side, choose) for choose in (_of_others, _least_wrong))
-        for split, which, found in _forecasts(side, trees, grid, model):
+        for split, which, forecast_Bps in _forecasts(side, trees, grid, model):
             rows.append(
                 {
                     "side": name,
                     "split": split,
                     "model": which,
                     "n": int(alone.sum()),
-                    "mape_percent": _mape(found, side.bandwidth_Bps, alone),
+                    "mape_percent": _mape(forecast_Bps, side.bandwidth_Bps, alone),
                     "noise_floor_percent": _mape(floor, side.bandwidth_Bps, alone),
                     "least_percent": _mape(least, side.bandwidth_Bps, alone),
                 }
@@ -133,38 +135,38 @@ def _forecasts(
     """Yield what is left out at a time, each model, and what it says of every row."""
     rows = np.arange(side.rows.height)
     for split, groups in (("configurations", side.configurations), ("rows", rows)):
-        for which, found in _fitted_forecasts(side, trees, groups, grid, model):
-            yield split, which, found
+        for which, forecast_Bps in _fitted_forecasts(side, trees, groups, grid, model):
+            yield split, which, forecast_Bps
 
 
 def _fitted_forecasts(
     side: MtuSide, trees: Trees, groups: Ints, grid: Grid, model: LearnedBandwidth
 ) -> Iterator[tuple[str, Floats]]:
     """Yield each model and what it says of every row, fitted to parts without the row's group."""
-    (found,) = forecast_left_out(
+    (forecast_Bps,) = forecast_left_out(
         side.x, side.bandwidth_Bps, groups, [trees.settings], grid, side.formula
     )
-    yield "trees", found
+    yield "trees", forecast_Bps
     formula = np.zeros(side.rows.height)
     for test in folds(groups, grid.folds, grid.seed):
         formula[test] = side.formula(~test)[test]
     yield "alpha_beta", formula
     ratings = rated(model.hardware)
     if set(model.hardware) <= set(ratings.rated_Bps):
-        one = np.ones(1, dtype=np.int64)
+        ones = np.ones(1, dtype=np.int64)
         mixes = side.rows["node_types"].unique()
-        of_mix = {mix: ratings.table(tuple(mix.split("+")), one, one)[0, 0] for mix in mixes}
+        of_mix = {mix: ratings.table(tuple(mix.split("+")), ones, ones)[0, 0] for mix in mixes}
         yield "rated", np.array([of_mix[mix] for mix in side.rows["node_types"]])
 
 
 def _of_configuration(side: MtuSide, choose: Callable[[Floats], Floats]) -> Floats:
     """Return, for each row, the bandwidth that is chosen from those of its configuration."""
     configurations, bandwidth_Bps = side.configurations, side.bandwidth_Bps
-    found = np.zeros_like(bandwidth_Bps)
+    chosen_Bps = np.zeros_like(bandwidth_Bps)
     for number in np.unique(configurations):
         repeats = configurations == number
-        found[repeats] = choose(bandwidth_Bps[repeats])
-    return found
+        chosen_Bps[repeats] = choose(bandwidth_Bps[repeats])
+    return chosen_Bps
 
 
 def _least_wrong(measured: Floats) -> Floats:
@@ -178,11 +180,11 @@ def _of_others(measured: Floats) -> Floats:
     if len(measured) < 2:
         return np.full_like(measured, np.nan)
     seconds = 1 / measured
-    found: Floats = (len(measured) - 1) / (seconds.sum() - seconds)
-    return found
+    bandwidth_Bps: Floats = (len(measured) - 1) / (seconds.sum() - seconds)
+    return bandwidth_Bps
 
 
-def _mape(found: Floats, measured: Floats, counted: NDArray[np.bool_]) -> float | None:
+def _mape(forecast_Bps: Floats, measured: Floats, counted: NDArray[np.bool_]) -> float | None:
     """Return the mean error of those that count, None where nothing is said of any of them."""
-    errors = np.abs(found / measured - 1)[counted & np.isfinite(found)]
+    errors = np.abs(forecast_Bps / measured - 1)[counted & np.isfinite(forecast_Bps)]
     return float(100 * errors.mean()) if len(errors) else None
