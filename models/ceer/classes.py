@@ -63,8 +63,8 @@ def classify(rows: pl.DataFrame, threshold_us: float = HEAVY_US) -> Classes:
         .sort(["ratio", "node_type"], descending=[True, False])
     )
     slowest = str(slowness["node_type"][0])
-    there = pl.col("us").filter(pl.col("node_type") == slowest).first()
-    decisive = by_type.group_by("type").agg(pl.coalesce(there, pl.col("us").max()).alias("us"))
+    slowest_us = pl.col("us").filter(pl.col("node_type") == slowest).first()
+    decisive = by_type.group_by("type").agg(pl.coalesce(slowest_us, pl.col("us").max()).alias("us"))
     on_host = pl.col("type").is_in(list(cpu_operations()))
     heavy = decisive.filter(pl.col("us") >= threshold_us, ~on_host)["type"]
     cpu = decisive.filter(on_host)["type"]
@@ -97,7 +97,7 @@ def shares(rows: pl.DataFrame, classes: Classes) -> pl.DataFrame:
 
     The paper reports 47 to 94 % of training time for heavy and less than 7 % for light operations.
     """
-    names: Mapping[str, str] = {one: classes.of(one) for one in rows["type"].unique()}
+    names: Mapping[str, str] = {name: classes.of(name) for name in rows["type"].unique()}
     spent = (
         rows.with_columns(pl.col("type").replace_strict(names).alias("class"))
         .group_by("dnn", "node_type", "class")
@@ -138,7 +138,7 @@ def type_times(
     mean_us = ((count * pl.col("mean_us")).sum() / count.sum()).alias("mean_us")
     known = pl.col("input_bytes").is_not_null()
     input_mb = (count * pl.col("input_bytes")).sum() / count.filter(known).sum() / 1e6
-    names = {one: classes.of(one) for one in rows["type"].unique()}
+    names = {name: classes.of(name) for name in rows["type"].unique()}
     return (
         rows.group_by("type", "node_type")
         .agg(count.sum().alias("operations"), mean_us, input_mb.fill_nan(None).alias("input_mb"))
@@ -165,7 +165,7 @@ def deviations(rows: pl.DataFrame, classes: Classes) -> pl.DataFrame:
         class, node_type, deviation (over the steps of a profile) and share: of all operations of
         the class on the node type, how many vary by no more. One row per measured operation.
     """
-    names = {one: classes.of(one) for one in rows["type"].unique()}
+    names = {name: classes.of(name) for name in rows["type"].unique()}
     group = ["class", "node_type"]
     return (
         rows.filter(pl.col("mean_us") > 0)

@@ -56,8 +56,8 @@ def leave_out(
         BadInput: a DNN that is left out was not profiled, or none would be left to fit to.
     """
     known = set(operations["dnn"].unique())
-    groups = [{one} for one in sorted(known)] if dnns is None else [set(group) for group in dnns]
-    found = []
+    groups = [{dnn} for dnn in sorted(known)] if dnns is None else [set(group) for group in dnns]
+    predictions = []
     for group in groups:
         if not (group <= known and known - group):
             raise BadInput(
@@ -70,13 +70,13 @@ def leave_out(
             steps=steps.filter(~left_out),
             settings=settings,
         )
-        found += [
+        predictions += [
             _predicted(model, operations, rows, without)
             for rows in steps.filter(left_out).partition_by(STEP, maintain_order=True)
             if rows["node_type"][0] in model.node_types
             for without in ablations
         ]
-    return pl.concat(found) if found else pl.DataFrame(schema=LEFT_OUT)
+    return pl.concat(predictions) if predictions else pl.DataFrame(schema=LEFT_OUT)
 
 
 def operation_errors(model: Ceer, operations: pl.DataFrame) -> pl.DataFrame:
@@ -150,8 +150,8 @@ def _predicted(
 ) -> pl.DataFrame:
     """Return predictions of steps that differ in devices and link only, beside what they took."""
     first = rows.row(0, named=True)
-    here = [pl.col(name) == first[name] for name in STEP]
-    profile = operations.filter(here)
+    of_step = [pl.col(name) == first[name] for name in STEP]
+    profile = operations.filter(of_step)
     if profile.is_empty():
         raise BadInput(
             f"{first['dnn']} at {first['image_size']} px, batch {first['batch_size']} on "

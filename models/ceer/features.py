@@ -194,7 +194,7 @@ def _gradients(attributes: Mapping[str, object]) -> int:
 
 def _torch_numbers(attributes: Mapping[str, object], at: int) -> list[int]:
     value = _value(attributes, at)
-    return [int(one) for one in value] if isinstance(value, list) else []
+    return [int(number) for number in value] if isinstance(value, list) else []
 
 
 def _value(attributes: Mapping[str, object], at: int) -> object:
@@ -209,17 +209,19 @@ def _value(attributes: Mapping[str, object], at: int) -> object:
 
 
 def _shape(shapes: Sequence[Any], at: int) -> Shape:
-    found = _torch_shapes(shapes[at : at + 1])
-    return found[0] if len(found) == 1 else ()
+    tensor_shapes = _torch_shapes(shapes[at : at + 1])
+    return tensor_shapes[0] if len(tensor_shapes) == 1 else ()
 
 
 def _torch_shapes(given: Sequence[Any]) -> list[Shape]:
     """Return the shapes of all tensors, also of those in lists; numbers count as scalars."""
-    found: list[Shape] = []
-    for one in given:
-        if isinstance(one, list) and one:
-            found += [one] if all(isinstance(n, int) for n in one) else _torch_shapes(one)
-    return found
+    shapes: list[Shape] = []
+    for argument in given:
+        if isinstance(argument, list) and argument:
+            shapes += (
+                [argument] if all(isinstance(n, int) for n in argument) else _torch_shapes(argument)
+            )
+    return shapes
 
 
 __all__ = ["NAMES", "Features", "features", "table"]
@@ -316,9 +318,9 @@ def table(operations: pl.DataFrame) -> pl.DataFrame:
     known = operations.select(key).unique(maintain_order=True)
     rows = [_VALUES(_row(*row)) for row in known.iter_rows()]
     schema = dict.fromkeys(NAMES, pl.Float64)
-    found = known.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
+    distinct = known.hstack(pl.DataFrame(rows, schema=schema, orient="row"))
     joined = operations.select(key).join(
-        found, on=key, how="left", nulls_equal=True, maintain_order="left"
+        distinct, on=key, how="left", nulls_equal=True, maintain_order="left"
     )
     return joined.select(NAMES)
 
@@ -353,14 +355,18 @@ def _row(
 
 
 def _shapes(text: str | None) -> list[list[int]]:
-    found = json.loads(text or "[]")
-    return [one for one in found if isinstance(one, list) and all(isinstance(n, int) for n in one)]
+    shapes = json.loads(text or "[]")
+    return [
+        shape
+        for shape in shapes
+        if isinstance(shape, list) and all(isinstance(n, int) for n in shape)
+    ]
 
 
 def _arguments(text: str | None) -> list[Any]:
     """Return the shapes of a PyTorch operator's arguments, which may be lists of tensors."""
-    found = json.loads(text or "[]")
-    return found if isinstance(found, list) else []
+    arguments = json.loads(text or "[]")
+    return arguments if isinstance(arguments, list) else []
 
 
 def _without_scratch(

@@ -77,7 +77,9 @@ class FittedCeer:
             raise BadInput(f"ceer does not predict {scenario.label}: {reason}")
         node_type, devices, link_mbps = _setup(scenario)
         overheads = self.model.parameters.overheads
-        _check_known(scenario, {(one.node_type, one.devices, one.link_mbps) for one in overheads})
+        _check_known(
+            scenario, {(setup.node_type, setup.devices, setup.link_mbps) for setup in overheads}
+        )
         (row,) = (
             self.model.predict(self.network(scenario.workload), [node_type], devices=[devices])
             .filter(pl.col("link_mbps").eq_missing(link_mbps))
@@ -128,7 +130,7 @@ def check_measured(
     Raises:
         NotCovered: none of them trains on as many devices of the type, and on such links.
     """
-    setups = {_setup(one) for one in measured if len(_types(one)) == 1}
+    setups = {_setup(other) for other in measured if len(_types(other)) == 1}
     if between:
         setups |= set(overhead.between([setup for setup in setups if setup[1] > 1]))
     _check_known(scenario, setups)
@@ -164,8 +166,8 @@ def fit(
     Raises:
         BadInput: tables that are incomplete, or contradict each other.
     """
-    ours = predictable_scenarios(scenarios, framework)
-    measured = runs.filter(pl.col("scenario_id").is_in(ours["scenario_id"].to_list()))
+    predictable = predictable_scenarios(scenarios, framework)
+    measured = runs.filter(pl.col("scenario_id").is_in(predictable["scenario_id"].to_list()))
     if measured.is_empty():
         raise BadInput(
             f"ceer cannot be fitted: expected profile runs of all_reduce with {framework}, "
@@ -173,13 +175,13 @@ def fit(
         )
     rows = observed_operations(
         runs=measured,
-        scenarios=ours,
+        scenarios=predictable,
         operations=operations,
         shapes=shapes,
         times=times,
         samples=samples,
     )
-    steps = measured_steps(runs=measured, scenarios=ours, samples=samples, dnns=dnns)
+    steps = measured_steps(runs=measured, scenarios=predictable, samples=samples, dnns=dnns)
     model = predictor.fit(operations=rows, steps=steps, settings=settings)
     return FittedCeer(model, framework=framework)
 
@@ -218,11 +220,11 @@ def _step_times(samples: pl.DataFrame) -> pl.DataFrame:
 def predictable_scenarios(scenarios: pl.DataFrame, framework: str = "tensorflow") -> pl.DataFrame:
     """Return the rows of table scenario that fits see: once each, and of no user's model."""
     known = scenarios.unique("scenario_id", maintain_order=True)
-    asked = map(Scenario.model_validate_json, known["canonical"])
+    parsed = map(Scenario.model_validate_json, known["canonical"])
     # Whether a model of a user was traced in this process must not decide what a fit sees.
     kept = [
-        not one.workload.dnn.startswith(OWN) and explain_refusal(one, framework) is None
-        for one in asked
+        not scenario.workload.dnn.startswith(OWN) and explain_refusal(scenario, framework) is None
+        for scenario in parsed
     ]
     return known.filter(pl.Series(kept, dtype=pl.Boolean))
 
@@ -255,10 +257,10 @@ def _check_known(scenario: Scenario, setups: Collection[Setup]) -> None:
     if (node_type, devices, link_mbps) in setups:
         return
     known = sorted({(k, speed or 0.0) for name, k, speed in setups if name == node_type})
-    there = ", ".join(_setup_name(*one) for one in known) or "nothing"
+    listed = ", ".join(_setup_name(*setup) for setup in known) or "nothing"
     raise NotCovered(
         f"ceer cannot predict {scenario.label} on {node_type}: expected steps of "
-        f"{_setup_name(devices, link_mbps)} of any DNN, found {there}; {_MEASURE}"
+        f"{_setup_name(devices, link_mbps)} of any DNN, found {listed}; {_MEASURE}"
     )
 
 

@@ -49,33 +49,35 @@ class OperationTimes:
         """Return one row per operation, as `Ceer.operations` does."""
         width = NormalDist().inv_cdf(0.5 + coverage / 2)
         parts = []
-        for one in self.types:
-            margin = None if one.us is None or one.error is None else width * one.error * one.us
-            rows = network.operations.select(COLUMNS)[one.rows]
+        for group in self.types:
+            margin = (
+                None if group.us is None or group.error is None else width * group.error * group.us
+            )
+            rows = network.operations.select(COLUMNS)[group.rows]
             parts.append(
                 rows.select(
                     pl.lit(self.node_type).alias("node_type"),
-                    pl.lit(one.type).alias("type"),
-                    pl.lit(one.operation_class).alias("class"),
-                    _column("us", one.us, rows.height),
-                    _column("low_us", _low(one, margin), rows.height),
-                    _column("high_us", _high(one, margin), rows.height),
+                    pl.lit(group.type).alias("type"),
+                    pl.lit(group.operation_class).alias("class"),
+                    _column("us", group.us, rows.height),
+                    _column("low_us", _low(group, margin), rows.height),
+                    _column("high_us", _high(group, margin), rows.height),
                     *COLUMNS[1:],
                 )
             )
         return pl.concat(parts)
 
 
-def _low(one: TypeTimes, margin: Array | None) -> Array | None:
-    if one.us is None:
-        return np.zeros_like(one.bound_us)
-    return None if margin is None else np.maximum(one.us - margin, 0.0)
+def _low(group: TypeTimes, margin: Array | None) -> Array | None:
+    if group.us is None:
+        return np.zeros_like(group.bound_us)
+    return None if margin is None else np.maximum(group.us - margin, 0.0)
 
 
-def _high(one: TypeTimes, margin: Array | None) -> Array | None:
-    if one.us is None:
-        return one.bound_us
-    return None if margin is None else one.us + margin
+def _high(group: TypeTimes, margin: Array | None) -> Array | None:
+    if group.us is None:
+        return group.bound_us
+    return None if margin is None else group.us + margin
 
 
 def _column(name: str, values: Array | None, height: int) -> pl.Series:
@@ -98,7 +100,7 @@ def operation_times(
 
     Source: Hafeez, Gandhi, Ceer, sections IV-B (equations 3 and 4) and IV-D.
     """
-    types = [canonical(one) for one in network.operations["type"]]
+    types = [canonical(name) for name in network.operations["type"]]
     operations = add_operation_types(
         network.operations.with_columns(pl.Series("type", types, dtype=pl.String)),
         parameters.settings,
@@ -107,8 +109,8 @@ def operation_times(
     frame = table(operations)
     features = {name: frame[name].to_numpy() for name in NAMES}
     rows: dict[str, list[int]] = {}
-    for row, one in enumerate(operations["type"]):
-        rows.setdefault(one, []).append(row)
+    for row, operation_type in enumerate(operations["type"]):
+        rows.setdefault(operation_type, []).append(row)
     by_node: dict[str, dict[str, Regression]] = {node_type: {} for node_type in node_types}
     for fitted in parameters.regressions:
         by_node.setdefault(fitted.node_type, {})[fitted.type] = fitted
@@ -118,9 +120,14 @@ def operation_times(
             node_type,
             tuple(
                 _of_type(
-                    parameters, by_node[node_type], one, one in seen, np.array(found), features
+                    parameters,
+                    by_node[node_type],
+                    operation_type,
+                    operation_type in seen,
+                    np.array(type_rows),
+                    features,
                 )
-                for one, found in sorted(rows.items())
+                for operation_type, type_rows in sorted(rows.items())
             ),
         )
         for node_type in node_types
@@ -129,19 +136,19 @@ def operation_times(
 
 def _of_type(
     parameters: Parameters,
-    here: Mapping[str, Regression],
+    regressions: Mapping[str, Regression],
     operation_type: str,
     seen: bool,
     rows: NDArray[np.int64],
     features: Mapping[str, Array],
 ) -> TypeTimes:
     kind = parameters.classes.of(operation_type)
-    bound_us = features["input"][rows] * _slowest_per_mb(parameters, here)
+    bound_us = features["input"][rows] * _slowest_per_mb(parameters, regressions)
     regressed = kind == "heavy" or parameters.settings.light == "regression"
-    if operation_type in here and regressed:
-        fitted = here[operation_type]
+    if operation_type in regressions and regressed:
+        fitted = regressions[operation_type]
         us = fitted.predict_us({name: column[rows] for name, column in features.items()})
-        error, sum_error = _errors(fitted, here)
+        error, sum_error = _errors(fitted, regressions)
         return TypeTimes(operation_type, kind, rows, us, bound_us, error, sum_error, operation_type)
     median = _median(parameters, kind)
     harmless = seen or kind == "cpu" or bool((bound_us < parameters.settings.threshold_us).all())
@@ -155,18 +162,18 @@ def _median(parameters: Parameters, kind: OperationClass) -> Median | None:
     return {"light": parameters.light, "cpu": parameters.cpu, "heavy": None}[kind]
 
 
-def _slowest_per_mb(parameters: Parameters, here: Mapping[str, Regression]) -> float:
+def _slowest_per_mb(parameters: Parameters, regressions: Mapping[str, Regression]) -> float:
     """Return the largest time per megabyte of input of a heavy type, or of any if there is none."""
-    heavy = [one for one in here.values() if one.type in parameters.classes.heavy]
-    return max((one.us_per_input_mb for one in heavy or here.values()), default=0.0)
+    heavy = [fitted for fitted in regressions.values() if fitted.type in parameters.classes.heavy]
+    return max((fitted.us_per_input_mb for fitted in heavy or regressions.values()), default=0.0)
 
 
 def _errors(
-    fitted: Regression, here: Mapping[str, Regression]
+    fitted: Regression, regressions: Mapping[str, Regression]
 ) -> tuple[float | None, float | None]:
     """Return the errors of a regression, or where they are not known the worst ones here."""
-    errors = [one.error for one in here.values() if one.error is not None]
-    sums = [one.sum_error for one in here.values() if one.sum_error is not None]
+    errors = [other.error for other in regressions.values() if other.error is not None]
+    sums = [other.sum_error for other in regressions.values() if other.sum_error is not None]
     if fitted.error is not None:
         return fitted.error, fitted.sum_error
     return max(errors, default=None), max(sums, default=None)
@@ -188,18 +195,18 @@ def median(rows: pl.DataFrame, types: Collection[str]) -> Median | None:
 
     Source: Hafeez, Gandhi, Ceer, section IV-B.
     """
-    found = rows.filter(pl.col("type").is_in(list(types))).sort("mean_us")
-    if found.is_empty():
+    operations = rows.filter(pl.col("type").is_in(list(types))).sort("mean_us")
+    if operations.is_empty():
         return None
     # Half of all operations take this long or less.
-    below = found["count"].cum_sum() >= found["count"].sum() / 2
-    us = float(found["mean_us"].filter(below)[0])
-    sums = found.group_by("dnn", "node_type", maintain_order=True).agg(
+    below = operations["count"].cum_sum() >= operations["count"].sum() / 2
+    us = float(operations["mean_us"].filter(below)[0])
+    sums = operations.group_by("dnn", "node_type", maintain_order=True).agg(
         pl.col("count").sum(), (pl.col("count") * pl.col("mean_us")).sum().alias("us")
     )
     relative = (sums["count"] * us - sums["us"]) / sums["us"].clip(1.0)
     error = float((relative**2).mean() or 0.0) ** 0.5  # type: ignore[arg-type]
-    return Median(us=us, operations=max(round(found["count"].sum()), 1), error=error)
+    return Median(us=us, operations=max(round(operations["count"].sum()), 1), error=error)
 
 
 # Kinds of PyTorch's convolutions: one operator there, whose kinds take unlike times.

@@ -96,15 +96,15 @@ def select_computation(rows: pl.DataFrame) -> pl.DataFrame:
     """
     missing = [name for name in OBSERVED if name not in rows.columns]
     if missing or rows.is_empty():
-        found = f"no {', '.join(missing)}" if missing else "no rows"
+        problem = f"no {', '.join(missing)}" if missing else "no rows"
         raise BadInput(
-            f"operations to fit: expected rows with {', '.join(OBSERVED)}, found {found}; "
+            f"operations to fit: expected rows with {', '.join(OBSERVED)}, found {problem}; "
             "profile with operation times first"
         )
     types = rows["type"].unique()
     renamed = rows.with_columns(
         [pl.col(name).cast(kind) for name, kind in OBSERVED.items()]
-    ).with_columns(pl.col("type").replace_strict(types, [canonical(one) for one in types]))
+    ).with_columns(pl.col("type").replace_strict(types, [canonical(name) for name in types]))
     on_gpu = renamed.filter(pl.col("device") == "gpu")
     kept = renamed.filter(~pl.col("type").str.contains(_COMMUNICATION))
     on_host = pl.col("device").fill_null("host") == "host"

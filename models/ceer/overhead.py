@@ -83,9 +83,9 @@ def choose_form(
     """
     errors = {form: [left_out_error(rows, form, relative) for rows in groups] for form in offered}
     tried = {
-        form: float(np.sqrt(np.mean([one**2 for one in each if one is not None])))
+        form: float(np.sqrt(np.mean([error**2 for error in each if error is not None])))
         for form, each in errors.items()
-        if any(one is not None for one in each)
+        if any(error is not None for error in each)
     }
     enough = min(tried.values(), default=0.0) / (1 - _PREFERENCE) + _EXACT
     return next((form for form, error in tried.items() if error <= enough), None)
@@ -118,10 +118,12 @@ def fit_form(rows: pl.DataFrame, form: Form, relative: bool) -> OverheadFit:
 
 def _factors(node: NDArray[np.int64], mean_s: Array, seconds: Array) -> Array:
     """Return by what each node type multiplies what it takes in the mean; 1 in their mean."""
-    there = np.bincount(node, mean_s**2)
-    found = np.bincount(node, mean_s * seconds)
-    factors = np.divide(found, there, out=np.ones_like(there), where=there > 0).clip(min=0)
-    return np.asarray(factors / factors.mean() if factors.any() else np.ones_like(there))
+    square_sums = np.bincount(node, mean_s**2)
+    product_sums = np.bincount(node, mean_s * seconds)
+    factors = np.divide(
+        product_sums, square_sums, out=np.ones_like(square_sums), where=square_sums > 0
+    ).clip(min=0)
+    return np.asarray(factors / factors.mean() if factors.any() else np.ones_like(square_sums))
 
 
 def left_out_error(rows: pl.DataFrame, form: Form, relative: bool) -> float | None:
@@ -266,9 +268,9 @@ def overheads(steps: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
     good = ((pl.col("step_s") > 0) & (pl.col("parameter_count") > 0)).fill_null(False)
     bad = 0 if missing else steps.filter(~good).height
     if missing or bad:
-        found = f"no {', '.join(missing)}"
-        found = found if missing else f"{bad} rows with step_s or parameter_count not above 0"
-        raise BadInput(f"steps to fit: expected {', '.join(STEPS)}, found {found}; measure again")
+        problem = f"no {', '.join(missing)}"
+        problem = problem if missing else f"{bad} rows with step_s or parameter_count not above 0"
+        raise BadInput(f"steps to fit: expected {', '.join(STEPS)}, found {problem}; measure again")
     repeated = [name for name in STEPS if name != "step_s"]
     joined = (
         steps.select([pl.col(name).cast(kind) for name, kind in STEPS.items()])
@@ -309,11 +311,13 @@ def fit(
     single = _by_setup(measured.filter(~pl.col("distributed")))
     form = choose_form(list(single.values()), ALONE, relative) or LINE
     alone = {setup: _fitted(setup, rows, form, relative) for setup, rows in single.items()}
-    found = alone | _several(measured, {one.node_type: one for one in alone.values()}, relative)
+    fitted = alone | _several(
+        measured, {overhead.node_type: overhead for overhead in alone.values()}, relative
+    )
     for setup, rows in setups.items():
-        if setup not in found:
-            found[setup] = _fitted(setup, rows, LINE, relative)
-    return tuple(found[setup] for setup in sorted(found, key=_place))
+        if setup not in fitted:
+            fitted[setup] = _fitted(setup, rows, LINE, relative)
+    return tuple(fitted[setup] for setup in sorted(fitted, key=_place))
 
 
 def _by_setup(measured: pl.DataFrame) -> dict[Setup, pl.DataFrame]:
@@ -343,33 +347,33 @@ def _several(
     )
     links = rows.partition_by("link_mbps", maintain_order=True)
     form = choose_form(links, ADDED, relative) or ADDED[0]
-    found = {}
+    combined = {}
     for link in links:
         fitted = fit_form(link, form, relative)
         error = left_out_error(link, form, relative)
         for setup in between(link.select(_SETUP).unique(maintain_order=True).rows()):
             first, more = alone[setup[0]], _overhead(setup, link, fitted, error)
             known = first.error is not None and more.error is not None
-            both = hypot(first.error or 0.0, more.error or 0.0) if known else None
-            found[setup] = more.model_copy(update={"alone": first, "error": both})
-    return found
+            combined_error = hypot(first.error or 0.0, more.error or 0.0) if known else None
+            combined[setup] = more.model_copy(update={"alone": first, "error": combined_error})
+    return combined
 
 
 def _fitted(setup: Setup, rows: pl.DataFrame, form: Form, relative: bool) -> DeviceOverhead:
-    found = fit_form(rows, form, relative)
-    return _overhead(setup, rows, found, left_out_error(rows, form, relative))
+    fitted = fit_form(rows, form, relative)
+    return _overhead(setup, rows, fitted, left_out_error(rows, form, relative))
 
 
 def _overhead(
-    setup: Setup, rows: pl.DataFrame, found: OverheadFit, error: float | None
+    setup: Setup, rows: pl.DataFrame, fitted: OverheadFit, error: float | None
 ) -> DeviceOverhead:
     """Return what a fit to `rows` says of one setup among theirs."""
     node_type, devices, link_mbps = setup
-    factor, sent = found.factors[node_type], traffic(float(devices))
-    seconds = {term: factor * each_s for term, each_s in found.seconds.items()}
+    factor, sent = fitted.factors[node_type], traffic(float(devices))
+    seconds = {term: factor * each_s for term, each_s in fitted.seconds.items()}
     overhead_s = rows["overhead_s"].to_numpy()
     variation = float(((overhead_s - overhead_s.mean()) ** 2).sum())
-    left = float(((overhead_s - found.predict(rows)) ** 2).sum())
+    left = float(((overhead_s - fitted.predict(rows)) ** 2).sum())
     return DeviceOverhead(
         node_type=node_type,
         devices=devices,

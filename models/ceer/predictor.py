@@ -75,16 +75,16 @@ def predict_step(
     them there always is one.
     """
     count = network.operations["count"].to_numpy()
-    known = [one for one in times.types if one.us is not None and _counts(one, without)]
-    unseen = [one for one in times.types if one.us is None and _counts(one, without)]
+    known = [group for group in times.types if group.us is not None and _counts(group, without)]
+    unseen = [group for group in times.types if group.us is None and _counts(group, without)]
     parts_s = dict.fromkeys(("heavy", "light", "cpu"), 0.0)
-    for one in known:
-        parts_s[one.operation_class] += _seconds(one, count)
-    all_s = sum(_seconds(one, count) for one in times.types if one.us is not None)
+    for group in known:
+        parts_s[group.operation_class] += _seconds(group, count)
+    all_s = sum(_seconds(group, count) for group in times.types if group.us is not None)
     overhead_s = setup.predict_s(network.parameter_count, all_s)
     overhead_s = 0.0 if "overhead" in without else overhead_s
     step_s = max(sum(parts_s.values()) + overhead_s, 0.0)
-    bound_s = sum(float((count[one.rows] * one.bound_us).sum()) / 1e6 for one in unseen)
+    bound_s = sum(float((count[group.rows] * group.bound_us).sum()) / 1e6 for group in unseen)
     margin_s = _margin_s(known, count, setup, step_s, coverage)
     if margin_s is None and unseen:
         margin_s = 0.0
@@ -100,28 +100,28 @@ def predict_step(
         "high_s": None if margin_s is None else step_s + bound_s + margin_s,
         **{f"{name}_s": seconds for name, seconds in parts_s.items()},
         "overhead_s": overhead_s,
-        "unseen": [one.type for one in named],
+        "unseen": [group.type for group in named],
     }
 
 
-def _counts(one: TypeTimes, without: Without) -> bool:
-    return one.operation_class == "heavy" or "light" not in without
+def _counts(group: TypeTimes, without: Without) -> bool:
+    return group.operation_class == "heavy" or "light" not in without
 
 
-def _seconds(one: TypeTimes, count: Array) -> float:
-    return 0.0 if one.us is None else float((count[one.rows] * one.us).sum()) / 1e6
+def _seconds(group: TypeTimes, count: Array) -> float:
+    return 0.0 if group.us is None else float((count[group.rows] * group.us).sum()) / 1e6
 
 
 def _margin_s(
     known: Sequence[TypeTimes], count: Array, setup: DeviceOverhead, step_s: float, coverage: float
 ) -> float | None:
     """Return half the width of the interval, None if it is not known how wrong a part may be."""
-    if setup.error is None or any(one.sum_error is None for one in known):
+    if setup.error is None or any(group.sum_error is None for group in known):
         return None
     together: dict[str, float] = {}
-    for one in known:
-        wrong_s = _seconds(one, count) * (one.sum_error or 0.0)
-        together[one.shared] = together.get(one.shared, 0.0) + wrong_s
+    for group in known:
+        wrong_s = _seconds(group, count) * (group.sum_error or 0.0)
+        together[group.shared] = together.get(group.shared, 0.0) + wrong_s
     variance = (setup.error * step_s) ** 2 + sum(wrong_s**2 for wrong_s in together.values())
     return NormalDist().inv_cdf(0.5 + coverage / 2) * sqrt(variance)
 
@@ -138,7 +138,7 @@ class Ceer:
     @property
     def node_types(self) -> tuple[str, ...]:
         """Node types for which there is S of at least one number of devices, sorted."""
-        return tuple(sorted({one.node_type for one in self.parameters.overheads}))
+        return tuple(sorted({setup.node_type for setup in self.parameters.overheads}))
 
     def operations(
         self, network: NetworkOperations, node_types: Iterable[str] | None = None
@@ -151,8 +151,8 @@ class Ceer:
         """
         wanted = self._known(node_types)
         coverage = self.parameters.settings.coverage
-        found = operation_times(self.parameters, network, wanted)
-        return pl.concat([times.frame(network, coverage) for times in found])
+        node_times = operation_times(self.parameters, network, wanted)
+        return pl.concat([times.frame(network, coverage) for times in node_times])
 
     def predict(
         self,
@@ -183,7 +183,9 @@ class Ceer:
         known = self._known(node_types)
         rows = []
         for times in operation_times(self.parameters, network, known):
-            setups = [one for one in self.parameters.overheads if one.node_type == times.node_type]
+            setups = [
+                setup for setup in self.parameters.overheads if setup.node_type == times.node_type
+            ]
             measured = sorted({setup.devices for setup in setups})
             unknown = sorted(set(devices or ()) - set(measured))
             if unknown:
@@ -191,9 +193,9 @@ class Ceer:
                     f"{times.node_type}: what steps of {unknown[0]} device(s) take is known only "
                     f"of {', '.join(map(str, measured))}; measure one of any DNN first"
                 )
-            asked = [setup for setup in setups if devices is None or setup.devices in devices]
+            wanted = [setup for setup in setups if devices is None or setup.devices in devices]
             coverage = self.parameters.settings.coverage
-            rows += [predict_step(network, times, one, coverage, without) for one in asked]
+            rows += [predict_step(network, times, setup, coverage, without) for setup in wanted]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row").sort(
             "node_type", "devices", "link_mbps"
         )
@@ -209,11 +211,11 @@ class Ceer:
 
     def _known(self, node_types: Iterable[str] | None) -> tuple[str, ...]:
         wanted = self.node_types if node_types is None else tuple(node_types)
-        for one in wanted:
-            if one not in self.node_types:
+        for node_type in wanted:
+            if node_type not in self.node_types:
                 raise BadInput(
-                    f"node type {one} was not measured, only {', '.join(self.node_types)}; profile "
-                    "operations and steps on it first"
+                    f"node type {node_type} was not measured, only {', '.join(self.node_types)}; "
+                    "profile operations and steps on it first"
                 )
         return wanted
 
@@ -246,7 +248,7 @@ def fit(
             classes=classes,
             regressions=_regressions(rows, settings),
             light=median(
-                rows, [one for one in rows["type"].unique() if classes.of(one) == "light"]
+                rows, [name for name in rows["type"].unique() if classes.of(name) == "light"]
             ),
             cpu=median(rows, classes.cpu),
             overheads=overhead.fit(

@@ -24,13 +24,13 @@ NONE = pl.lit(None, pl.Float64)
 
 def split_rows(rows: pl.DataFrame, by: Sequence[str]) -> list[tuple[Key, pl.DataFrame]]:
     """Return the rows of each combination of the columns `by`, and the combination."""
-    found = rows.sort(by, maintain_order=True).partition_by(by, maintain_order=True, as_dict=True)
-    return [(tuple(map(str, key)), part) for key, part in found.items()]
+    parts = rows.sort(by, maintain_order=True).partition_by(by, maintain_order=True, as_dict=True)
+    return [(tuple(map(str, key)), part) for key, part in parts.items()]
 
 
 def readable_parameters(fitted: Mapping[Key, Record]) -> dict[str, Any]:
     """Return records as JSON takes them, by their key in words."""
-    return {" ".join(key): json.loads(one.canonical_json()) for key, one in fitted.items()}
+    return {" ".join(key): json.loads(record.canonical_json()) for key, record in fitted.items()}
 
 
 def empty_forecasts(subjects: pl.DataFrame) -> pl.DataFrame:
@@ -108,12 +108,12 @@ class PublicLayers:
         Args:
             subjects: subject_id and the columns that `fit_layers` is given, without value.
         """
-        found = []
+        forecasts = []
         for key, rows in split_rows(_layers(subjects), _KEY):
             if key in self.models:
                 seconds = pl.Series(self.models[key].predict_s(rows))
-                found.append(rows.select("subject_id", value=seconds, low=NONE, high=NONE))
-        return pl.concat(found) if found else empty_forecasts(subjects)
+                forecasts.append(rows.select("subject_id", value=seconds, low=NONE, high=NONE))
+        return pl.concat(forecasts) if forecasts else empty_forecasts(subjects)
 
     def parameters_json(self) -> str:
         """Return the models, by device, layer and mode."""
@@ -154,12 +154,12 @@ def _own(key: Key, points: pl.DataFrame) -> LayerModel:
     best = next(form for form, error in errors.items() if error <= enough)
     base = _regression(key, points, {best: forms[best]})
     numbers = tuple(name for name in _NUMBERS if name in points.columns)
-    found = {
+    known_words = {
         name: tuple(points[name].drop_nulls().unique().sort())
         for name in _WORDS
         if name in points.columns
     }
-    words = {name: known for name, known in found.items() if known}
+    words = {name: known for name, known in known_words.items() if known}
     ratio = points["mean_us"].to_numpy() / np.maximum(base.predict_us(_sizes(points)), 1e-3)
     seen = xgboost.DMatrix(_numbers(points, numbers, words), np.log(ratio), nthread=1)
     booster = xgboost.train(_TREES, seen, _ROUNDS).save_raw("ubj")
@@ -203,8 +203,8 @@ def _numbers(
         .cast(pl.Float64)
         for name, known in words.items()
     ]
-    found: Array = rows.select(pl.col(numbers).cast(pl.Float64), *places).to_numpy()
-    return found
+    features: Array = rows.select(pl.col(numbers).cast(pl.Float64), *places).to_numpy()
+    return features
 
 
 def _layers(rows: pl.DataFrame) -> pl.DataFrame:
@@ -225,7 +225,7 @@ def _features(row: Mapping[str, Any]) -> tuple[float, ...]:
         left, right = (row["batch_size"], row["size_in"]), (row["size_in"], row["size_out"])
         product = row["batch_size"], row["size_out"]
         work = product_work(left, right, product)
-        return *(megabytes(None, [one]) for one in (left, right, product)), 0.0, 0.0, work, work
+        return *(megabytes(None, [shape]) for shape in (left, right, product)), 0.0, 0.0, work, work
     stride, size, side = row["stride"], row["kernel_size"], row["image_size"]
     same = bool(row["padding"])
     moved_side = -(-side // stride) if same else max(side - size, 0) // stride + 1
@@ -234,7 +234,7 @@ def _features(row: Mapping[str, Any]) -> tuple[float, ...]:
     kernel = size, size, row["channels_in"], row["channels_out"]
     moved = row["batch_size"], moved_side, moved_side, row["channels_out"]
     work, inside = multiplications(image, kernel, moved, (stride, stride), (before, before))
-    sizes = (megabytes(None, [one]) for one in (image, kernel, moved))
+    sizes = (megabytes(None, [shape]) for shape in (image, kernel, moved))
     return *sizes, float(stride**2), float(same), work, inside
 
 
@@ -269,17 +269,20 @@ class PublicSteps:
             subjects: subject_id and the columns that `fit_steps` is given, without value.
         """
         rows = subjects.join(self.alone_s, on=[*_SETUP, "mode", "dnn", "batch_size"])
-        found = []
+        forecasts = []
         for key, part in split_rows(rows, (*_SETUP, "world_size")):
             if key not in self.added:
                 continue
-            one = self.added[key]
+            added = self.added[key]
             added_s = pl.Series(
-                [one.predict_s(_parameters(row["dnn"]), row["alone_s"]) for row in part.to_dicts()]
+                [
+                    added.predict_s(_parameters(row["dnn"]), row["alone_s"])
+                    for row in part.to_dicts()
+                ]
             ).clip(lower_bound=0.0)
             rate = pl.col("batch_size") * pl.col("world_size") / (pl.col("alone_s") + added_s)
-            found.append(part.select("subject_id", value=rate, low=NONE, high=NONE))
-        return pl.concat(found) if found else empty_forecasts(subjects)
+            forecasts.append(part.select("subject_id", value=rate, low=NONE, high=NONE))
+        return pl.concat(forecasts) if forecasts else empty_forecasts(subjects)
 
     def parameters_json(self) -> str:
         """Return the lines by setup, and the steps of one device."""
@@ -372,8 +375,8 @@ class PublicSums:
             return empty_forecasts(subjects)
         sums, terms = _sum_s(known), _terms(known, self.beside)
         weights = np.array([self.weights[name] for name in known["node_type"]])
-        found = np.maximum(sums + (terms * weights).sum(axis=1), 1e-6)
-        return known.select("subject_id", value=pl.Series(found), low=NONE, high=NONE)
+        forecast_s = np.maximum(sums + (terms * weights).sum(axis=1), 1e-6)
+        return known.select("subject_id", value=pl.Series(forecast_s), low=NONE, high=NONE)
 
     def parameters_json(self) -> str:
         """Return what stands beside sums, and the weights by device."""
@@ -394,7 +397,7 @@ def fit_sums(beside: Beside) -> Callable[[pl.DataFrame], PublicSums]:
         if not devices:
             raise BadInput("expected timed steps of networks whose parameters are known; none here")
         return PublicSums(
-            beside, {str(name): _weights(one, beside) for (name,), one in devices.items()}
+            beside, {str(name): _weights(part, beside) for (name,), part in devices.items()}
         )
 
     return fit
@@ -403,8 +406,8 @@ def fit_sums(beside: Beside) -> Callable[[pl.DataFrame], PublicSums]:
 def _weights(rows: pl.DataFrame, beside: Beside) -> tuple[float, ...]:
     measured_s = rows["value"].to_numpy()
     terms = _terms(rows, beside) / measured_s[:, None]
-    found, *_ = np.linalg.lstsq(terms, 1 - _sum_s(rows) / measured_s, rcond=None)
-    return tuple(found.tolist())
+    weights, *_ = np.linalg.lstsq(terms, 1 - _sum_s(rows) / measured_s, rcond=None)
+    return tuple(weights.tolist())
 
 
 def _terms(rows: pl.DataFrame, beside: Beside) -> Floats:

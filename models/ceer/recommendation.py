@@ -34,10 +34,10 @@ class Objective:
 
     def obstacle(self, outcome: Outcome) -> str | None:
         """Return which limits are exceeded, None if none is."""
-        found = dict(zip(LIMITS, outcome, strict=True))
+        values = dict(zip(LIMITS, outcome, strict=True))
         return (
             " and ".join(
-                f"{found[limit]:.4g} {_SAID[limit]}, above {self.limits.of(limit):.4g}"
+                f"{values[limit]:.4g} {_SAID[limit]}, above {self.limits.of(limit):.4g}"
                 for limit in exceeded_limits(self.limits, outcome)
             )
             or None
@@ -75,13 +75,13 @@ def scenarios(usd_per_hour: float = 3.42, usd: float = 10.0) -> Mapping[str, Obj
             exceed it, which its footnote calls a budget of 3.42.
         usd: total budget.
     """
-    found = (
+    objectives = (
         hourly_budget(usd_per_hour),
         total_budget(usd),
         least_cost(),
         least_cost_at_market_prices(),
     )
-    return {one.name: one for one in found}
+    return {objective.name: objective for objective in objectives}
 
 
 _GIVEN = "instance node_type devices link_mbps usd_per_hour time_s cost_usd unseen".split()
@@ -132,7 +132,7 @@ class InstanceRanking:
     @property
     def feasible(self) -> tuple[InstanceCandidate, ...]:
         """The candidates without an obstacle, best first."""
-        return tuple(one for one in self.ranking if one.obstacle is None)
+        return tuple(candidate for candidate in self.ranking if candidate.obstacle is None)
 
     @property
     def choice(self) -> InstanceCandidate | None:
@@ -169,14 +169,20 @@ def rank_candidates(
 ) -> InstanceRanking:
     """Return candidates in the order of the objective, with what rules of thumb would take."""
     hourly = objective.limits.usd_per_hour
-    within = [one for one in candidates if keeps_limit(hourly, one.usd_per_hour)]
+    within = [candidate for candidate in candidates if keeps_limit(hourly, candidate.usd_per_hour)]
     return InstanceRanking(
         objective,
         tuple(sorted(candidates, key=_rank)),
         {
-            "cheapest": min(within, key=lambda one: (one.usd_per_hour, one.instance), default=None),
+            "cheapest": min(
+                within,
+                key=lambda candidate: (candidate.usd_per_hour, candidate.instance),
+                default=None,
+            ),
             "most powerful": max(
-                within, key=lambda one: (one.usd_per_device_hour, one.devices), default=None
+                within,
+                key=lambda candidate: (candidate.usd_per_device_hour, candidate.devices),
+                default=None,
             ),
         },
     )
@@ -196,15 +202,15 @@ def regret(
         0 for the best choice; infinity where the choice turns out to exceed a limit, or nothing was
         chosen though something could have been; None where the choice was not measured.
     """
-    found = recommend(measured, objective)
+    ranking = recommend(measured, objective)
     if chosen is None:
-        return 0.0 if found.choice is None else inf
-    same = [one for one in found.ranking if one.place == chosen.place]
+        return 0.0 if ranking.choice is None else inf
+    same = [candidate for candidate in ranking.ranking if candidate.place == chosen.place]
     if not same or same[0].objective is None:
         return None
-    if found.choice is None or found.choice.objective is None or same[0].obstacle is not None:
+    if ranking.choice is None or ranking.choice.objective is None or same[0].obstacle is not None:
         return inf
-    best = found.choice.objective
+    best = ranking.choice.objective
     return same[0].objective / best - 1 if best > 0 else 0.0
 
 
@@ -250,11 +256,11 @@ def candidate(
     return InstanceCandidate(*place, time_s, cost_usd, objective=value, obstacle=obstacle)
 
 
-def _rank(one: InstanceCandidate) -> tuple[bool, float, float, str, int, float]:
-    value = inf if one.objective is None else one.objective
+def _rank(candidate: InstanceCandidate) -> tuple[bool, float, float, str, int, float]:
+    value = inf if candidate.objective is None else candidate.objective
     return (
-        *(one.obstacle is not None, value, one.usd_per_hour),
-        *(one.node_type, one.devices, one.link_mbps or inf),
+        *(candidate.obstacle is not None, value, candidate.usd_per_hour),
+        *(candidate.node_type, candidate.devices, candidate.link_mbps or inf),
     )
 
 
@@ -324,11 +330,14 @@ def pro_rata(instances: Sequence[Instance]) -> tuple[DeviceOffer, ...]:
     """
     offers = []
     for node_type in sorted({instance.node_type for instance in instances}):
-        mine = [instance for instance in instances if instance.node_type == node_type]
-        for devices in range(1, max(one.devices for one in mine) + 1):
-            exact = [one for one in mine if one.devices == devices]
-            larger = [one for one in mine if one.devices > devices]
-            best = min(exact or larger, key=lambda one: (one.usd_per_hour / one.devices, one.name))
+        of_type = [instance for instance in instances if instance.node_type == node_type]
+        for devices in range(1, max(instance.devices for instance in of_type) + 1):
+            exact = [instance for instance in of_type if instance.devices == devices]
+            larger = [instance for instance in of_type if instance.devices > devices]
+            best = min(
+                exact or larger,
+                key=lambda instance: (instance.usd_per_hour / instance.devices, instance.name),
+            )
             offers.append(
                 DeviceOffer(
                     instance=best.name,
@@ -387,9 +396,9 @@ def price_epochs(epochs: pl.DataFrame, offers: Sequence[DeviceOffer]) -> pl.Data
     table = pl.DataFrame([offer.model_dump() for offer in offers], schema=_OFFERED)
     joined = epochs.join(table, on=["node_type", "devices"])
     if joined.is_empty():
-        there = ", ".join(sorted({f"{offer.devices} x {offer.node_type}" for offer in offers}))
+        listed = ", ".join(sorted({f"{offer.devices} x {offer.node_type}" for offer in offers}))
         raise BadInput(
-            f"offers: expected prices of the predicted node types, found {there or 'none'}; add a "
+            f"offers: expected prices of the predicted node types, found {listed or 'none'}; add a "
             f"price of {', '.join(epochs['node_type'].unique().sort())}"
         )
     hourly = pl.col("usd_per_hour") / 3600

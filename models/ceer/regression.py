@@ -173,7 +173,9 @@ def _chosen(
     tried: dict[str, tuple[float, Array]] = {}
     for form, named in offered.items():
         terms = _varying(named, features)
-        if len(terms) <= least and terms not in [_varying(offered[one], features) for one in tried]:
+        if len(terms) <= least and terms not in [
+            _varying(offered[other_form], features) for other_form in tried
+        ]:
             design = _design(terms, features)
             left_out_us = np.empty_like(us)
             for fold in set(folds.tolist()):

@@ -48,17 +48,17 @@ def _prepare(framework: str, scenarios: Sequence[Scenario]) -> None:
         for scenario in scenarios
         if fit.explain_refusal(scenario, framework) is None
     )
-    ours = [load for load in loads if not load.dnn.startswith(OWN)]
+    built_in = [load for load in loads if not load.dnn.startswith(OWN)]
     with suppress(ValueError, RuntimeError):
-        step_graphs([(one.dnn, one.batch_size, one.image_size) for one in ours], framework)
+        step_graphs([(load.dnn, load.batch_size, load.image_size) for load in built_in], framework)
 
 
 def _check(
     between: bool, scenario: Scenario, planned: Sequence[PlannedSubject], mtu_bytes: int | None
 ) -> None:
     """Refuse scenarios of numbers of devices about which steps of train scenarios say nothing."""
-    measured = [one.subject.scenario for one in planned]
-    known = [one for one in measured if one is not None]
+    measured = [need.subject.scenario for need in planned]
+    known = [other for other in measured if other is not None]
     fit.check_measured(scenario, known, between=between)
 
 
