@@ -39,8 +39,8 @@ def terms(machines: float, each: float) -> Floats:
 
 def fit(rows: Sequence[Floats], seconds: Sequence[float]) -> Floats:
     """Return coefficients of 0 or more, by least squares of seconds."""
-    found, _ = scipy.optimize.nnls(np.array(rows), np.array(seconds))
-    return np.asarray(found)
+    coefficients, _ = scipy.optimize.nnls(np.array(rows), np.array(seconds))
+    return np.asarray(coefficients)
 
 
 # Which runs Ernest asks for: those whose coefficients would be known best for their cost.
@@ -66,8 +66,10 @@ def choose_experiments(
         budget: part of the machine time that all of them would take.
     """
     points = [(count, each) for count in machines for each in images]
-    found = weights(machines, images, budget)
-    return tuple(point for point, weight in zip(points, found, strict=True) if weight > _TAKEN)
+    point_weights = weights(machines, images, budget)
+    return tuple(
+        point for point, weight in zip(points, point_weights, strict=True) if weight > _TAKEN
+    )
 
 
 def weights(machines: Sequence[int], images: Sequence[int], budget: float) -> Floats:
@@ -88,7 +90,7 @@ def weights(machines: Sequence[int], images: Sequence[int], budget: float) -> Fl
         information = (rows.T * given) @ rows + _RIDGE * np.eye(rows.shape[1])
         return float(np.trace(np.linalg.inv(information)))
 
-    found = scipy.optimize.minimize(
+    optimum = scipy.optimize.minimize(
         uncertainty,
         np.full(len(points), min(budget, 1.0)),
         method="SLSQP",
@@ -96,7 +98,7 @@ def weights(machines: Sequence[int], images: Sequence[int], budget: float) -> Fl
         constraints={"type": "ineq", "fun": lambda given: budget - given @ cost},
         options={"maxiter": 300},
     )
-    return np.asarray(found.x)
+    return np.asarray(optimum.x)
 
 
 # Ernest as systems: pooled over all train scenarios, and with probes of its own.
@@ -165,8 +167,8 @@ def _fit_pooled(tables: Tables) -> Ernest:
     if not runs:
         raise BadInput("Ernest needs runs to fit to, found none; list some under train of a study")
     rows = [features(run.scenario) for run in runs]
-    found = fit(rows, [run.step_s for run in runs])
-    return Ernest({POOL: tuple(found.tolist())})
+    coefficients = fit(rows, [run.step_s for run in runs])
+    return Ernest({POOL: tuple(coefficients.tolist())})
 
 
 def _fit_probed(tables: Tables) -> Ernest:
@@ -178,7 +180,9 @@ def _fit_probed(tables: Tables) -> Ernest:
         )
     return Ernest(
         {
-            job: tuple(fit([features(one) for one, _ in runs], [s for _, s in runs]).tolist())
+            job: tuple(
+                fit([features(scenario) for scenario, _ in runs], [s for _, s in runs]).tolist()
+            )
             for job, runs in sorted(jobs.items())
         }
     )
@@ -219,7 +223,7 @@ def _run(scenario: Scenario, group: NodeGroup, machines: int, images: int) -> Sc
 
 
 def _load(text: str, tables: Tables) -> Ernest:
-    return Ernest({job: tuple(found) for job, found in json.loads(text).items()})
+    return Ernest({job: tuple(coefficients) for job, coefficients in json.loads(text).items()})
 
 
 ERNEST_POOLED = System(

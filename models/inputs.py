@@ -92,8 +92,8 @@ def inputs_of_like_workers(scenario: Scenario) -> tuple[Input, ...] | Refusal:
         return refused
     if not like_workers(scenario):
         return Refusal("its workers are of several node types; this model knows like ones only")
-    found = inputs_of_profile_alone(scenario)
-    return found if isinstance(found, Refusal) else (*found, link_input(scenario))
+    inputs = inputs_of_profile_alone(scenario)
+    return inputs if isinstance(inputs, Refusal) else (*inputs, link_input(scenario))
 
 
 # What predictors of DistributedDataParallel's iterations rest on.
@@ -143,10 +143,10 @@ def refuse_unknown_networks(extract: Callable[_Asked, _Found]) -> Callable[_Aske
     """
 
     @wraps(extract)
-    def found(*asked: _Asked.args, **by_name: _Asked.kwargs) -> _Found:
+    def refusing(*args: _Asked.args, **kwargs: _Asked.kwargs) -> _Found:
         try:
-            return extract(*asked, **by_name)
+            return extract(*args, **kwargs)
         except (ValueError, RuntimeError) as error:
             raise NotCovered(str(error)) from error
 
-    return found
+    return refusing

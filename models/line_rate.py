@@ -80,9 +80,9 @@ def fit(
 
 
 def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
-    found = inputs_of_profile_alone(scenario)
+    inputs = inputs_of_profile_alone(scenario)
     # A step has the same bytes on every type of worker.
-    return found if isinstance(found, Refusal) else (found[0], link_input(scenario))
+    return inputs if isinstance(inputs, Refusal) else (inputs[0], link_input(scenario))
 
 
 def _fit(tables: Tables) -> LineRate:

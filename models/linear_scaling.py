@@ -51,8 +51,10 @@ class LinearScaling:
 
     def _steps_per_s(self, scenario: Scenario) -> float:
         profiled = self.parameters.profiled
-        check_alike([one.scenario for one in profiled], scenario)
-        step_time_s = {one.scenario.worker_groups[0].one: one.step_time_s for one in profiled}
+        check_alike([profile.scenario for profile in profiled], scenario)
+        step_time_s = {
+            profile.scenario.worker_groups[0].one: profile.step_time_s for profile in profiled
+        }
         return steps_per_s(
             (group.count, step_time_s[group.one]) for group in scenario.worker_groups
         )
@@ -88,7 +90,7 @@ def fit(*, runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame) -
             raise BadInput(f"run {run_id}: expected {_METRIC} above 0, found 0; profile again")
         scenario = profiled_scenario(run_id, runs, scenarios)
         profiled.append(WorkerProfile(run_id=run_id, scenario=scenario, step_time_s=step_time_s))
-    check_one_job([one.scenario for one in profiled])
+    check_one_job([profile.scenario for profile in profiled])
     return LinearScaling(Parameters(profiled=tuple(profiled)))
 
 

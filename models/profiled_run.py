@@ -51,8 +51,8 @@ def profiled_scenario(run_id: str, runs: pl.DataFrame, scenarios: pl.DataFrame) 
     """Return the scenario of a successful run with one worker, else BadInput."""
     run = of_run(runs, run_id)
     if run.height != 1 or run["status"][0] != "ok":
-        found = run["status"][0] if run.height else "no such run"
-        raise BadInput(f"run {run_id}: expected a profile with status ok, found {found}")
+        status = run["status"][0] if run.height else "no such run"
+        raise BadInput(f"run {run_id}: expected a profile with status ok, found {status}")
     canonical = scenarios.filter(pl.col("scenario_id") == run["scenario_id"][0])["canonical"]
     if canonical.is_empty():
         raise BadInput(f"run {run_id}: its scenario {run['scenario_id'][0]} is not in scenario")
@@ -76,7 +76,7 @@ def check_one_job(profiled: Sequence[Scenario]) -> None:
         BadInput: they differ in more than their workers, or two are of the same type of worker.
     """
     first, *others = profiled
-    kinds = [one.worker_groups[0].one for one in profiled]
+    kinds = [profile.worker_groups[0].one for profile in profiled]
     for place, other in enumerate(others, start=1):
         if _but_workers(other) != _but_workers(first):
             raise BadInput(
@@ -132,9 +132,12 @@ def like_workers(scenario: Scenario) -> bool:
 
 def refusal(profiled: Scenario, scenario: Scenario) -> str | None:
     """Return why a model of the profiled server and link says nothing about a scenario, if so."""
-    found, asked = profiled.strategy.servers, scenario.strategy.servers
-    if asked != found:
-        return f"the profile has {found} server(s), not {asked}; this model does not change that"
+    profiled_servers, servers = profiled.strategy.servers, scenario.strategy.servers
+    if servers != profiled_servers:
+        return (
+            f"the profile has {profiled_servers} server(s), not {servers}; this model does not "
+            "change that"
+        )
     if scenario.link_mbps != profiled.link_mbps:
         return (
             f"the profile has a link of {profiled.link_mbps} Mb/s, not {scenario.link_mbps}; this "
@@ -192,7 +195,7 @@ def check_alike(profiled: Sequence[Scenario], scenario: Scenario) -> None:
         BadInput: another workload, workers of other types, other servers, or variables on others.
     """
     check_alike_servers(profiled[0], scenario)
-    kinds = [one.worker_groups[0].one for one in profiled]
+    kinds = [profile.worker_groups[0].one for profile in profiled]
     for group in scenario.worker_groups:
         if group.one not in kinds:
             named = (kind for kind in kinds if kind.node_type == group.node_type)
@@ -229,12 +232,12 @@ def _placed(strategy: Strategy) -> str:
     return f"on {several}" if strategy.servers > 1 else "on 1 server"
 
 
-def _check_equal(label: str, what: str, profiled: Record, asked: Record) -> None:
+def _check_equal(label: str, what: str, profiled: Record, record: Record) -> None:
     """Refuse a record that differs in a field from the profiled one."""
-    for field in type(asked).model_fields:
-        expected, found = getattr(profiled, field), getattr(asked, field)
-        if expected != found:
+    for field in type(record).model_fields:
+        expected, value = getattr(profiled, field), getattr(record, field)
+        if expected != value:
             raise BadInput(
-                f"{label}: {what} with {field} {found!r}, but the profile has {expected!r}; "
+                f"{label}: {what} with {field} {value!r}, but the profile has {expected!r}; "
                 "profile one worker of this scenario first"
             )

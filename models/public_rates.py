@@ -81,9 +81,9 @@ def fit_queue_rates(form: Form) -> Callable[[pl.DataFrame], QueueRows]:
 
 
 def _fit_queue(rows: pl.DataFrame, form: Form) -> QueueRows:
-    one = pl.col("world_size") == 1
-    alone = rows.filter(one).group_by("dnn", *SETUP).agg(alone=pl.col("value").mean())
-    several = rows.filter(~one).join(alone, on=["dnn", *SETUP])
+    is_single = pl.col("world_size") == 1
+    alone = rows.filter(is_single).group_by("dnn", *SETUP).agg(alone=pl.col("value").mean())
+    several = rows.filter(~is_single).join(alone, on=["dnn", *SETUP])
     if several.is_empty():
         raise BadInput(
             f"{form} learns how far workers hinder each other from networks with one worker and "

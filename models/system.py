@@ -124,9 +124,9 @@ class System:
 
     def rests_on(self, scenario: Scenario) -> tuple[Input, ...] | Refusal:
         """Return what a forecast of a scenario rests on, or why it makes none."""
-        found = self.inputs(scenario)
+        inputs = self.inputs(scenario)
         unknown = None if self.any_recipe else unknown_recipe(scenario.workload)
         if scenario.strategy.kind == "sharded" and not self.any_recipe:
             unknown = "it knows whole replicas, not sharded ones"
-        is_foreign = isinstance(found, Refusal) and found.foreign
-        return found if unknown is None or is_foreign else Refusal(unknown)
+        is_foreign = isinstance(inputs, Refusal) and inputs.foreign
+        return inputs if unknown is None or is_foreign else Refusal(unknown)
