@@ -98,9 +98,9 @@ def predict(home: str) -> float:
     from warehouse.connection import connect
 
     aggregate = (_QUERIES / "ceer_operations.sql").read_text()
-    asked = {"dnn": operations.DNNS[-1], "node_type": next(iter(operations.NODE_TYPES))}
+    parameters = {"dnn": operations.DNNS[-1], "node_type": next(iter(operations.NODE_TYPES))}
     with connect(Path(home, "warehouse.duckdb"), read_only=True) as connection:
-        rows = connection.execute(aggregate, asked).pl()
-    network = operations_of_profile(rows, asked["dnn"], 8, 50_000_000)
+        rows = connection.execute(aggregate, parameters).pl()
+    network = operations_of_profile(rows, parameters["dnn"], 8, 50_000_000)
     model = Ceer.from_json(Path(home, "ceer.json").read_text())
     return best_of(10, lambda: model.predict(network))

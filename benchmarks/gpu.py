@@ -111,13 +111,13 @@ def read_public(folder: Path) -> Measurements:
     """
     if not sets_below(folder):
         raise BadInput(f"{folder} holds no sets of public measurements; expected data/public")
-    found: dict[str, list[pl.DataFrame]] = {name: [] for name in _TABLES}
+    frames: dict[str, list[pl.DataFrame]] = {name: [] for name in _TABLES}
     for sets in sets_below(folder):
         for run in kept_runs(sets):
             for name, table in kept_tables(sets, run.run_id).items():
-                if name in found:
-                    found[name].append(pl.DataFrame(table))
-    return read_measurements({name: pl.concat(tables) for name, tables in found.items()})
+                if name in frames:
+                    frames[name].append(pl.DataFrame(table))
+    return read_measurements({name: pl.concat(tables) for name, tables in frames.items()})
 
 
 def figures(
@@ -132,18 +132,21 @@ def figures(
     """
     yield from _gpu_time(families, "10 %")
     yield from _steps(families)
-    alone = [one for one in measured.timings if one.device.name == "h100"]
+    alone = [timing for timing in measured.timings if timing.device.name == "h100"]
     only = Measurements(tuple(alone), measured.steps, ())
     yield _figure(
         "the same, fits to the H100's timings alone: step",
-        [exp(one.error) - 1 for one in judged_families(only)],
+        [exp(judged.error) - 1 for judged in judged_families(only)],
         "15 %",
     )
     by_device, steps = judged_devices(measured)
-    yield from _device_left_out([one for one in steps if one.measured.device.name == "h100"])
+    yield from _device_left_out(
+        [judged for judged in steps if judged.measured.device.name == "h100"]
+    )
     yield _figure(
         "each device left out, as `predict` quotes of data sheets: passes and steps",
-        [us / one.passes_us - 1 for one, us in by_device] + [exp(one.error) - 1 for one in steps],
+        [us / passes.passes_us - 1 for passes, us in by_device]
+        + [exp(judged.error) - 1 for judged in steps],
     )
     yield from _passes(_of_source("neusight", by_device), _model_left_out(measured))
     yield from _regnets(_of_source("pycls", by_device), measured, times)
@@ -174,13 +177,13 @@ def _mean(errors: Iterable[float]) -> float:
 
 
 def _gpu_time(families: Sequence[JudgedStep], goal: str) -> Iterator[Figure]:
-    profiled = [one for one in families if one.measured.gpu_us is not None]
+    profiled = [judged for judged in families if judged.measured.gpu_us is not None]
     for precision in ("float32", "bfloat16"):
-        ours = [one for one in profiled if one.measured.precision == precision]
-        plain = [_roofline(one.measured) / (one.measured.gpu_us or 1) - 1 for one in ours]
+        steps = [judged for judged in profiled if judged.measured.precision == precision]
+        plain = [_roofline(judged.measured) / (judged.measured.gpu_us or 1) - 1 for judged in steps]
         yield _figure(
             f"gpu_h100, families left out: GPU time, {precision}",
-            [one.step.gpu_us / (one.measured.gpu_us or 1) - 1 for one in ours],
+            [judged.step.gpu_us / (judged.measured.gpu_us or 1) - 1 for judged in steps],
             goal,
             beside=f"roofline {_mean(plain):.1f} %",
         )
@@ -195,22 +198,22 @@ def _steps(families: Sequence[JudgedStep]) -> Iterator[Figure]:
     chosen: tuple[tuple[str, Callable[[JudgedStep], bool], str], ...] = (
         ("step", lambda _: True, "15 %"),
         ("step, measured as 90 % busy", _is_busy, "8 %"),
-        ("step, the GPU binds (as forecast)", lambda one: one.step.binds == "gpu", "8 %"),
-        ("step, the host binds (as forecast)", lambda one: one.step.binds == "host", ""),
-        ("step, channels_last", lambda one: one.measured.memory_format != "contiguous", ""),
+        ("step, the GPU binds (as forecast)", lambda judged: judged.step.binds == "gpu", "8 %"),
+        ("step, the host binds (as forecast)", lambda judged: judged.step.binds == "host", ""),
+        ("step, channels_last", lambda judged: judged.measured.memory_format != "contiguous", ""),
     )
     for what, is_meant, goal in chosen:
-        ours = [one for one in families if is_meant(one)]
-        if not ours:
+        steps = [judged for judged in families if is_meant(judged)]
+        if not steps:
             continue
-        both = [one.larger_of_both_us / one.measured.step_us - 1 for one in ours]
-        floor = [one.measured.synchronised_us / one.measured.step_us - 1 for one in ours]
+        larger_errors = [judged.larger_of_both_us / judged.measured.step_us - 1 for judged in steps]
+        floor = [judged.measured.synchronised_us / judged.measured.step_us - 1 for judged in steps]
         yield _figure(
             f"gpu_h100, families left out: {what}",
-            [exp(one.error) - 1 for one in ours],
+            [exp(judged.error) - 1 for judged in steps],
             goal,
             _mean(floor),
-            f"larger of both {_mean(both):.1f} %",
+            f"larger of both {_mean(larger_errors):.1f} %",
         )
 
 
@@ -223,41 +226,41 @@ def _device_left_out(steps: Sequence[JudgedStep]) -> Iterator[Figure]:
     """Yield the H100 by its data sheet alone; the host's times are those of its machine."""
     for precision in ("float32", "bfloat16"):
         for what in ("transformers", "CNNs"):
-            ours = [
-                one
-                for one in steps
-                if (one.measured.family in _CNNS) == (what == "CNNs")
-                and one.measured.precision == precision
+            group = [
+                judged
+                for judged in steps
+                if (judged.measured.family in _CNNS) == (what == "CNNs")
+                and judged.measured.precision == precision
             ]
-            profiled = [(one, us) for one in ours if (us := one.measured.gpu_us)]
-            plain = [_roofline(one.measured) / us - 1 for one, us in profiled]
+            profiled = [(judged, us) for judged in group if (us := judged.measured.gpu_us)]
+            plain = [_roofline(judged.measured) / us - 1 for judged, us in profiled]
             goal = "20 %" if what == "transformers" else ""
             yield _figure(
                 f"H100 left out: GPU time of {what}, {precision}",
-                [one.step.gpu_us / us - 1 for one, us in profiled],
+                [judged.step.gpu_us / us - 1 for judged, us in profiled],
                 goal,
                 beside=f"roofline {_mean(plain):.1f} %",
             )
             yield _figure(
                 f"H100 left out: step of {what}, {precision}",
-                [exp(one.error) - 1 for one in ours],
+                [exp(judged.error) - 1 for judged in group],
                 goal,
             )
 
 
 def _model_left_out(measured: Measurements) -> Forecasts:
     """Return passes of neusight, each as forecast by a fit without the timings of its family."""
-    found = []
-    passes = [one for one in measured.passes if one.source == "neusight"]
-    for name in sorted({one.family for one in passes}):
+    forecasts = []
+    neusight = [passes for passes in measured.passes if passes.source == "neusight"]
+    for name in sorted({passes.family for passes in neusight}):
         times = gpu_time.fit(without_families(measured.timings, [name]))
-        ours = [one for one in passes if one.family == name]
-        found += [(one, passes_us(one, times)) for one in ours]
-    return found
+        of_family = [passes for passes in neusight if passes.family == name]
+        forecasts += [(passes, passes_us(passes, times)) for passes in of_family]
+    return forecasts
 
 
 def _of_source(source: str, forecasts: Forecasts) -> Forecasts:
-    return [(one, us) for one, us in forecasts if one.source == source]
+    return [(passes, us) for passes, us in forecasts if passes.source == source]
 
 
 def _regnets(left_out: Forecasts, measured: Measurements, times: GpuTime) -> Iterator[Figure]:
@@ -265,47 +268,51 @@ def _regnets(left_out: Forecasts, measured: Measurements, times: GpuTime) -> Ite
 
     Three ResNets of the source state no batch. It does not say which board it had.
     """
-    known = [(one, passes_us(one, times)) for one in measured.passes if one.source == "pycls"]
-    for what, found in (("V100 left out", left_out), ("V100 timed by others", known)):
-        if found:
-            yield _beside_roofline(f"pycls, {what}: passes of RegNets, float32", found)
+    known = [
+        (passes, passes_us(passes, times)) for passes in measured.passes if passes.source == "pycls"
+    ]
+    for what, forecasts in (("V100 left out", left_out), ("V100 timed by others", known)):
+        if forecasts:
+            yield _beside_roofline(f"pycls, {what}: passes of RegNets, float32", forecasts)
 
 
 def _timm(forecasts: Forecasts) -> Iterator[Figure]:
     """Yield steps on a GPU of which nobody timed an operator."""
     for what, is_vit in (("CNNs", False), ("ViTs", True)):
-        ours = [(one, us) for one, us in forecasts if one.model.startswith("vit") == is_vit]
-        if ours:
+        group = [
+            (passes, us) for passes, us in forecasts if passes.model.startswith("vit") == is_vit
+        ]
+        if group:
             yield _beside_roofline(
-                f"timm, RTX 3090 by its data sheet: steps of {what}, float16", ours
+                f"timm, RTX 3090 by its data sheet: steps of {what}, float16", group
             )
 
 
 def _passes(by_device: Forecasts, by_model: Forecasts) -> Iterator[Figure]:
-    for what, found, goal in (("device", by_device, "12 %"), ("model", by_model, "8 %")):
+    for what, forecasts, goal in (("device", by_device, "12 %"), ("model", by_model, "8 %")):
         for mode, words in (("inf", "inference"), ("train", "training on V100")):
-            ours = [(one, us) for one, us in found if one.mode == mode]
+            of_mode = [(passes, us) for passes, us in forecasts if passes.mode == mode]
             rows = [
-                (us / one.passes_us - 1, published_us / one.passes_us - 1)
-                for one, us in ours
-                if (published_us := one.published_us.get("neusight"))
+                (us / passes.passes_us - 1, published_us / passes.passes_us - 1)
+                for passes, us in of_mode
+                if (published_us := passes.published_us.get("neusight"))
             ]
             published = ""
             if rows:
-                nearer = sum(abs(error) < abs(theirs) for error, theirs in rows)
-                theirs = _mean(error for _, error in rows)
+                nearer = sum(abs(error) < abs(published_error) for error, published_error in rows)
+                published_percent = _mean(error for _, error in rows)
                 published = (
-                    f", NeuSight's own {theirs:.1f} % (n = {len(rows)}; "
+                    f", NeuSight's own {published_percent:.1f} % (n = {len(rows)}; "
                     f"ours is nearer in {nearer} rows)"
                 )
             judged = f"neusight, each {what} left out: {words}"
-            yield _beside_roofline(judged, ours, goal, published)
+            yield _beside_roofline(judged, of_mode, goal, published)
 
 
 def _beside_roofline(judged: str, forecasts: Forecasts, goal: str = "", others: str = "") -> Figure:
     """Return how wrong forecasts of passes are, beside peaks and bandwidth alone, and `others`."""
-    plain = [_passes_roofline(one) / one.passes_us - 1 for one, _ in forecasts]
-    errors = [us / one.passes_us - 1 for one, us in forecasts]
+    plain = [_passes_roofline(passes) / passes.passes_us - 1 for passes, _ in forecasts]
+    errors = [us / passes.passes_us - 1 for passes, us in forecasts]
     return _figure(judged, errors, goal, beside=f"roofline {_mean(plain):.1f} %{others}")
 
 
@@ -327,17 +334,17 @@ def _speedups(speedups: Sequence[Speedup], times: GpuTime) -> Iterator[Figure]:
 
     yield _figure(
         "half precision over float32 or TF32: BERT-large on A100 and V100 (LAMB, loss scaling)",
-        [forecast(one) / one.measured - 1 for one in speedups],
+        [forecast(speedup) / speedup.measured - 1 for speedup in speedups],
         "12 %",
     )
 
 
 def _memory(steps: Sequence[MeasuredStep]) -> Figure:
     errors = []
-    for one in steps:
-        sizes = [4 * size for size in one.trace.parameters]
-        most = peak_memory(sizes, one.trace.peak_bytes, one.optimizer).allocated_bytes
-        errors.append(most / one.peak_bytes - 1)
+    for step in steps:
+        sizes = [4 * size for size in step.trace.parameters]
+        most = peak_memory(sizes, step.trace.peak_bytes, step.optimizer).allocated_bytes
+        errors.append(most / step.peak_bytes - 1)
     return _figure("gpu_h100: peak memory", errors, "10 %, largest 25 %")
 
 
@@ -349,13 +356,13 @@ def _intervals(
     The width for a family, and for a device, comes from errors of the others.
     """
     by_family = {
-        family: [one.error for one in families if one.measured.family == family]
-        for family in sorted({one.measured.family for one in families})
+        family: [judged.error for judged in families if judged.measured.family == family]
+        for family in sorted({judged.measured.family for judged in families})
     }
     yield _missed("steps of families left out", by_family)
     of_device: dict[str, list[float]] = {}
-    for one, us in by_device:
-        of_device.setdefault(one.device.name, []).append(log(us / one.passes_us))
+    for passes, us in by_device:
+        of_device.setdefault(passes.device.name, []).append(log(us / passes.passes_us))
     for step in steps:
         of_device.setdefault(step.measured.device.name, []).append(step.error)
     yield _missed("passes and steps of devices left out", of_device)
@@ -363,11 +370,11 @@ def _intervals(
 
 def _missed(what: str, errors: dict[str, list[float]]) -> Figure:
     outside, n = 0, 0
-    for group, ours in errors.items():
-        others = [one for name, rest in errors.items() if name != group for one in rest]
+    for group, group_errors in errors.items():
+        others = [error for name, rest in errors.items() if name != group for error in rest]
         width = half_width(others)
-        outside += sum(abs(one) > width for one in ours)
-        n += len(ours)
+        outside += sum(abs(error) > width for error in group_errors)
+        n += len(group_errors)
     share = 100 * outside / n
     return Figure(f"intervals of 90 %, {what}: outside", n, share, share, share, "5 to 15 %")
 
@@ -430,22 +437,22 @@ def _scaling(measured: Measurements) -> Iterator[Figure]:
     passes and exchanges one after the other.
     """
     known = collectives.fit(measured.collectives.filter(collective="all_reduce"))
-    judged = judged_sources(measured.scalings, known)
+    judged_scalings = judged_sources(measured.scalings, known)
     for (source, is_across), (what, goal) in _SCALINGS.items():
-        ours = [
-            one
-            for one in judged
-            if one.scaling.source == source and (one.scaling.more.nodes > 1) == is_across
+        group = [
+            judged
+            for judged in judged_scalings
+            if judged.scaling.source == source and (judged.scaling.more.nodes > 1) == is_across
         ]
-        linear = _mean(1 / one.scaling.factor - 1 for one in ours)
+        linear = _mean(1 / judged.scaling.factor - 1 for judged in group)
         beside = f"linear {linear:.1f} %"
-        if all(one.scaling.fewest.ranks == 1 for one in ours):
-            srift = _mean(_srift_as_published(one.scaling, known) for one in ours)
-            serial = _mean(_one_by_one(one.scaling, known) for one in ours)
+        if all(judged.scaling.fewest.ranks == 1 for judged in group):
+            srift = _mean(_srift_as_published(judged.scaling, known) for judged in group)
+            serial = _mean(_one_by_one(judged.scaling, known) for judged in group)
             beside += f", Srift as published {srift:.1f} %, no overlap {serial:.1f} %"
         yield _figure(
             f"scaling, {source} left out: {what}",
-            [exp(one.error) - 1 for one in ours],
+            [exp(judged.error) - 1 for judged in group],
             goal,
             beside=beside,
         )
@@ -479,7 +486,7 @@ def _one_by_one(scaling: Scaling, known: Collectives) -> float:
 
 def forecast_ms(measured: Measurements, times: GpuTime) -> float:
     """Return the milliseconds that times of a traced step on 20 devices take."""
-    step = max(measured.steps, key=lambda one: len(one.work.works))
+    step = max(measured.steps, key=lambda step: len(step.work.works))
     several = boards()[:_NODE_TYPES]
     host = fit_host(measured.steps, times_of(measured.steps, times))
     started = time.process_time()

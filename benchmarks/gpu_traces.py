@@ -177,13 +177,13 @@ def _words(tensors: tuple[tuple[tuple[int, ...], str], ...]) -> str:
 def main() -> None:
     """Write traces of all steps of a file."""
     with open(sys.argv[1]) as file:
-        asked = [
+        cases = [
             (row["network"], int(row["size"]), int(row["batch"]), row["precision"])
             for row in csv.DictReader(file)
         ]
     out = csv.DictWriter(sys.stdout, COLUMNS)
     out.writeheader()
-    for case in dict.fromkeys(asked):
+    for case in dict.fromkeys(cases):
         out.writerows(rows(*case))
         sys.stdout.flush()
 

@@ -68,8 +68,8 @@ def load(home: str) -> float:
         ensure_warehouse(main)
         with connect(main) as connection:
             took = seconds(lambda: loader.load(Path(home, "landing"), connection))
-            found = connection.execute("SELECT count(*) FROM meta.loaded").fetchone()
-            assert found == (len(list(Path(home, "landing").iterdir())),)
+            row = connection.execute("SELECT count(*) FROM meta.loaded").fetchone()
+            assert row == (len(list(Path(home, "landing").iterdir())),)
             return took
 
     return min(work(Path(home, "warehouse.duckdb")) for _ in range(_REPEATS))

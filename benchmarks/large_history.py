@@ -167,7 +167,7 @@ def _write_forecasts(warehouse: Warehouse) -> None:
 
 
 def _queries_s(place: Path) -> dict[str, float]:
-    found = {}
+    times_s = {}
     with connect(place / HISTORY, read_only=True) as connection:
         for file in sorted(QUERIES.glob("*.sql")):
             end = threading.Timer(_PATIENCE_S, connection.interrupt)
@@ -175,9 +175,9 @@ def _queries_s(place: Path) -> dict[str, float]:
             started = time.perf_counter()
             with suppress(Interrupted):
                 run_query(connection, file.stem, {})
-            found[file.stem] = time.perf_counter() - started
+            times_s[file.stem] = time.perf_counter() - started
             end.cancel()
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    return dict(sorted(times_s.items(), key=lambda item: -item[1]))
 
 
 def grow(home: Path, factor: int) -> None:
@@ -185,13 +185,15 @@ def grow(home: Path, factor: int) -> None:
 
     What others measured stays as it is: a set of public measurements comes once.
     """
-    ours = "run_id IN (SELECT run_id FROM raw.run WHERE backend <> 'imported')"
+    own_runs = "run_id IN (SELECT run_id FROM raw.run WHERE backend <> 'imported')"
     shifted = {("raw", "run"): _SHIFTED}
     with connect(home / MAIN) as connection:
         for schema, table in [("meta", "loaded"), *(("raw", name) for name in SCHEMAS)]:
             columns = ["run_id || format('-{:03}', number) AS run_id"]
             columns += filter(None, [shifted.get((schema, table))])
-            connection.execute(f'CREATE TEMP TABLE before AS FROM {schema}."{table}" WHERE {ours}')
+            connection.execute(
+                f'CREATE TEMP TABLE before AS FROM {schema}."{table}" WHERE {own_runs}'
+            )
             connection.execute(
                 f'INSERT INTO {schema}."{table}" BY NAME '
                 f"SELECT before.* REPLACE ({', '.join(columns)}) "

@@ -84,7 +84,7 @@ def fill(home: str, rows: int) -> float:
     ensure_warehouse(main)
     runs = max(rows // STEP_OPERATIONS // len(DNNS) // len(NODE_TYPES), 1)
     with connect(main) as connection:
-        for dnn, node_type in ((dnn, one) for dnn in DNNS for one in NODE_TYPES):
+        for dnn, node_type in ((dnn, node_type) for dnn in DNNS for node_type in NODE_TYPES):
             with transaction(connection):
                 step_us = _describe(Path(home), connection.execute, dnn)
                 _fill_one(connection.execute, _scenario(dnn, node_type), runs, step_us)

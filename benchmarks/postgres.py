@@ -113,9 +113,9 @@ def cluster(settings: str = "") -> Iterator[Cluster]:
     with TemporaryDirectory(prefix="postgres-", dir="/tmp") as folder:
         if os.geteuid() == 0:
             chown(folder, _UNPRIVILEGED)
-        ours = Cluster(folder, free_port(), settings)
-        ours.make()
+        server = Cluster(folder, free_port(), settings)
+        server.make()
         try:
-            yield ours
+            yield server
         finally:
-            ours.stop()
+            server.stop()

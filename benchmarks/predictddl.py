@@ -125,11 +125,11 @@ def measure(
 def batch_s(fitted: PredictDDL, graphs: Sequence[PrimitiveGraph]) -> float:
     """Return seconds of a forecast for each of some graphs, none of which was embedded before."""
     setups = cycle(product((3, 6), (8, 6, 10)))
-    asked = [scenario(graph.dnn, *setup) for graph, setup in zip(graphs, setups, strict=False)]
+    scenarios = [scenario(graph.dnn, *setup) for graph, setup in zip(graphs, setups, strict=False)]
     sent = {(graph.dnn, SIDE): graph for graph in graphs}
     # A fit that is sent graphs has embedded none of them.
     fresh = iter([fitted.knowing(sent, {}) for _ in range(5)])
-    return median_of(5, lambda: next(fresh).predict(asked))
+    return median_of(5, lambda: next(fresh).predict(scenarios))
 
 
 def variants(graphs: Sequence[PrimitiveGraph], count: int) -> list[PrimitiveGraph]:

@@ -311,9 +311,9 @@ class _People:
 
 
 def _main() -> None:
-    kind, number, site = json.loads(sys.argv[1])
-    there = Site(**{**site, "size": Size(**site["size"])})
-    {"reader": _read, "loader": _load, "server": _serve}[kind](there, number)
+    kind, number, fields = json.loads(sys.argv[1])
+    site = Site(**{**fields, "size": Size(**fields["size"])})
+    {"reader": _read, "loader": _load, "server": _serve}[kind](site, number)
 
 
 def _read(site: Site, number: int) -> None:
@@ -588,34 +588,38 @@ def _line(error: Exception) -> str:
 
 
 def _report(site: Site, kills: Counter[str], rows: list[tuple[str, int, int, int]]) -> WayFigures:
-    asked = list(_noted(site, "reader-*"))
-    given = list(_noted(site, "loader-*"))
-    answers = [line for line in asked if "took_s" in line]
-    appended = [line for line in given if "run" in line]
+    reader_lines = list(_noted(site, "reader-*"))
+    loader_lines = list(_noted(site, "loader-*"))
+    answers = [line for line in reader_lines if "took_s" in line]
+    appended = [line for line in loader_lines if "run" in line]
     acknowledged = sorted(line["at_s"] for line in appended)
     if not answers or not appended:
-        told = Counter(line["error"] for line in (*asked, *given) if "error" in line)
-        raise StepcastError(f"{site.way}: nothing was answered or given; {told.most_common(2)}")
+        errors = Counter(
+            line["error"] for line in (*reader_lines, *loader_lines) if "error" in line
+        )
+        raise StepcastError(f"{site.way}: nothing was answered or given; {errors.most_common(2)}")
     names = {line["run"] for line in appended}
     looks = [line for line in answers if line["seen"]]
     until_s = float((site.path / "until").read_text())
     ends_s = sorted(line["began_s"] + line["took_s"] for line in answers)
-    there = {run_id: counts for run_id, *counts in rows}
+    counts_by_run = {run_id: counts for run_id, *counts in rows}
     once = (1, STEP_OPERATIONS, RUN_ROWS)
     doubled = {
         run_id
-        for run_id, counts in there.items()
+        for run_id, counts in counts_by_run.items()
         if any((count or 0) > whole for count, whole in zip(counts, once, strict=True))
     }
-    partial = {run_id for run_id, counts in there.items() if tuple(counts) != once} - doubled
+    partial = {
+        run_id for run_id, counts in counts_by_run.items() if tuple(counts) != once
+    } - doubled
     before = {f"run-{number:06d}" for number in range(site.size.runs)}
-    messages = Counter(line["error"] for line in (*asked, *given) if "error" in line)
+    messages = Counter(line["error"] for line in (*reader_lines, *loader_lines) if "error" in line)
     return WayFigures(
         way=site.way,
         answers=len(answers),
         question_p50_s=_percentile(answers, 50),
         question_p95_s=_percentile(answers, 95),
-        question_errors=sum("error" in line for line in asked),
+        question_errors=sum("error" in line for line in reader_lines),
         partial=sum(line["seen"][1] > 0 for line in looks),
         behind=median(
             bisect(acknowledged, line["began_s"]) - (line["seen"][0] - site.size.runs)
@@ -625,11 +629,11 @@ def _report(site: Site, kills: Counter[str], rows: list[tuple[str, int, int, int
         acknowledged=len(names),
         append_p50_s=_percentile(appended, 50),
         append_p95_s=_percentile(appended, 95),
-        append_errors=sum("error" in line for line in given),
+        append_errors=sum("error" in line for line in loader_lines),
         kills=dict(kills),
-        lost=len((names | before) - (set(there) - partial)),
+        lost=len((names | before) - (set(counts_by_run) - partial)),
         doubled=len(doubled),
-        unasked=len(set(there) - names - before),
+        unasked=len(set(counts_by_run) - names - before),
         messages=dict(messages.most_common(5)),
     )
 
