@@ -99,7 +99,7 @@ def decide(candidates: Sequence[Candidate], aim: Aim, keep: int = _KEEP) -> Deci
     )
     others = sorted(
         (candidate for candidate in candidates if not aim.admits(candidate)),
-        key=lambda one: (aim.risk(one), *aim.order(one)),
+        key=lambda candidate: (aim.risk(candidate), *aim.order(candidate)),
     )
     if not admitted:
         return Decision(None, tuple(others[:keep]), tuple(_relaxed(candidates, aim)))
@@ -117,17 +117,19 @@ def decide_among_types(candidates: Sequence[Candidate], aim: Aim) -> Decision:
     admitted = [candidate for candidate in candidates if aim.admits(candidate)]
     plain = decide(candidates, aim)
     if plain.choice is None:
-        nearest = sorted(candidates, key=lambda one: (aim.risk(one), aim.excess(one)))
+        nearest = sorted(
+            candidates, key=lambda candidate: (aim.risk(candidate), aim.excess(candidate))
+        )
         return replace(plain, alternatives=tuple(nearest[:_KEEP]))
     ends = {
         "cheapest": min(admitted, key=replace(aim, minimize="cost").order),
         "fastest": min(admitted, key=replace(aim, minimize="time").order),
         "surest": min(
             admitted,
-            key=lambda one: (
-                aim.risk(one),
-                one.ratios.spread if one.ratios else 0.0,
-                *aim.order(one),
+            key=lambda candidate: (
+                aim.risk(candidate),
+                candidate.ratios.spread if candidate.ratios else 0.0,
+                *aim.order(candidate),
             ),
         ),
     }
@@ -138,19 +140,26 @@ def decide_among_types(candidates: Sequence[Candidate], aim: Aim) -> Decision:
         known = roles.get(candidate.key)
         roles[candidate.key] = role if known is None else f"{known}, {role}"
     named = {candidate.key: candidate for candidate in ends.values() if candidate.key in roles}
-    alternatives = [*named.values(), *(one for one in plain.alternatives if one.key not in named)]
+    alternatives = [
+        *named.values(),
+        *(candidate for candidate in plain.alternatives if candidate.key not in named),
+    ]
     return Decision(plain.choice, tuple(alternatives[:_KEEP]), (), roles)
 
 
 def _relaxed(candidates: Sequence[Candidate], aim: Aim) -> list[str]:
     """Return which limit admits a candidate if it alone is raised, one line each."""
-    surely = [
+    worst_cases = [
         _WorstCase(candidate, candidate.outcome if aim.late is None else candidate.worst(aim.late))
         for candidate in candidates
     ]
-    known = [one for one in surely if isfinite(one.outcome.time_s)]
-    found: list[Relaxation[_WorstCase]] = relaxations(aim.limits, least_of(known))
-    return [_said(one, one.option.candidate) for one in found if one.option]
+    known = [case for case in worst_cases if isfinite(case.outcome.time_s)]
+    raised_limits: list[Relaxation[_WorstCase]] = relaxations(aim.limits, least_of(known))
+    return [
+        _said(relaxation, relaxation.option.candidate)
+        for relaxation in raised_limits
+        if relaxation.option
+    ]
 
 
 def _said(relaxation: Relaxation[_WorstCase], candidate: Candidate) -> str:
@@ -178,10 +187,18 @@ def rules_of_thumb(candidates: Sequence[Candidate], aim: Aim) -> Mapping[str, Ca
         return {"cheapest": None, "most powerful": None, "linear scaling": None}
     powerful = max(
         candidates,
-        key=lambda one: (one.usd_per_worker_hour, one.workers, one.usd_per_hour, one.key),
+        key=lambda candidate: (
+            candidate.usd_per_worker_hour,
+            candidate.workers,
+            candidate.usd_per_hour,
+            candidate.key,
+        ),
     )
-    newest = max((one.gpu_announced for one in candidates if one.gpu_announced), default=None)
-    with_newest = [one for one in candidates if one.gpu_announced == newest]
+    newest = max(
+        (candidate.gpu_announced for candidate in candidates if candidate.gpu_announced),
+        default=None,
+    )
+    with_newest = [candidate for candidate in candidates if candidate.gpu_announced == newest]
     return {
         "cheapest": _least_an_hour(candidates),
         **({} if newest is None else {"newest GPU": _least_an_hour(with_newest)}),
@@ -191,7 +208,7 @@ def rules_of_thumb(candidates: Sequence[Candidate], aim: Aim) -> Mapping[str, Ca
 
 
 def _least_an_hour(candidates: Sequence[Candidate]) -> Candidate:
-    return min(candidates, key=lambda one: (one.usd_per_hour, one.key))
+    return min(candidates, key=lambda candidate: (candidate.usd_per_hour, candidate.key))
 
 
 def _linear(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:

@@ -75,12 +75,12 @@ class Limits(Record):
 
     def of(self, limit: Limit) -> float | None:
         """Return one limit."""
-        found: float | None = getattr(self, limit)
-        return found
+        value: float | None = getattr(self, limit)
+        return value
 
     def but(self, limit: Limit, value: float | None) -> "Limits":
         """Return the same limits but for one."""
-        return Limits(**{one: value if one == limit else self.of(one) for one in LIMITS})
+        return Limits(**{name: value if name == limit else self.of(name) for name in LIMITS})
 
 
 class Job(Limits):
@@ -187,6 +187,6 @@ def least_of(options: Sequence[T]) -> Callable[[Limit, Limits], T | None]:
     def least(limit: Limit, limits: Limits) -> T | None:
         place = LIMITS.index(limit)
         inside = [option for option in options if keeps_limits(limits, option)]
-        return min(inside, key=lambda one: one.outcome[place], default=None)
+        return min(inside, key=lambda option: option.outcome[place], default=None)
 
     return least

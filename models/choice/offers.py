@@ -54,28 +54,30 @@ def prices_in_one_region(
         BadInput: a node type without a price, or no region has all of them.
     """
     markets: tuple[Market, ...] = get_args(Market) if market == "any" else (market,)
-    mine = [one for one in prices if one.node_type in capacity and one.market in markets]
+    matching = [
+        price for price in prices if price.node_type in capacity and price.market in markets
+    ]
     for node_type in capacity:
-        if not any(one.node_type == node_type for one in mine):
+        if not any(price.node_type == node_type for price in matching):
             wanted = market.replace("_", "-") if market != "any" else "spot or on-demand"
-            near = nearest_names(node_type, {one.node_type for one in prices})
+            near = nearest_names(node_type, {price.node_type for price in prices})
             hint = f"; did you mean {', '.join(near)}?" if near and node_type not in near else ";"
             raise BadInput(
                 f"no {wanted} price of node type {node_type!r} as of {as_of:%Y-%m-%d} is known"
                 f"{hint} `stepcast prices collect --type {node_type}` asks AWS, and `stepcast "
                 "import csv node_prices.csv` takes your own (docs/prices.md)"
             )
-    found = [
-        one
-        for region in dict.fromkeys(one.region for one in mine)
-        if (one := _in_region(region, mine, capacity)) is not None
+    candidates = [
+        region_prices
+        for region in dict.fromkeys(price.region for price in matching)
+        if (region_prices := _in_region(region, matching, capacity)) is not None
     ]
-    if not found:
+    if not candidates:
         raise BadInput(
             f"no region has prices of {', '.join(capacity)} together as of {as_of:%Y-%m-%d}; leave "
             "one out of --capacity, or import prices of another region"
         )
-    return min(found, key=lambda some: _usd_per_hour(some, capacity))
+    return min(candidates, key=lambda region_prices: _usd_per_hour(region_prices, capacity))
 
 
 def _usd_per_hour(prices: Iterable[Price], capacity: Mapping[str, int]) -> float:
@@ -92,7 +94,7 @@ def _in_region(
 ) -> list[Price] | None:
     """Return the prices of a region; None if it lacks a node type. No region: in all of them."""
     cheapest: dict[tuple[str, Market], Price] = {}
-    for price in sorted(prices, key=lambda one: one.usd_per_hour, reverse=True):
+    for price in sorted(prices, key=lambda price: price.usd_per_hour, reverse=True):
         if price.region in (region, None):
             cheapest[price.node_type, price.market] = price
     if {node_type for node_type, _ in cheapest} != set(capacity):
@@ -112,7 +114,7 @@ class Span(Record):
 
     def times(self, factor: float) -> "Span":
         """Return the same in another unit."""
-        ends = (None if one is None else one * factor for one in (self.low, self.high))
+        ends = (None if end is None else end * factor for end in (self.low, self.high))
         return Span(value=self.value * factor, low=next(ends), high=next(ends))
 
     def in_words(self, form: str) -> str:
