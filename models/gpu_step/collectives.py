@@ -125,8 +125,10 @@ def fit(rows: pl.DataFrame) -> Collectives:
         return np.concatenate([missed, own.ravel(), all_clusters - _EXPECTED])
 
     start = np.concatenate([_EXPECTED, np.zeros(len(names) * count)])
-    found = scipy.optimize.least_squares(errors, start, loss="soft_l1", f_scale=0.3, max_nfev=60).x
-    all_clusters, own = found[:count], found[count:].reshape(len(names), count)
+    constants = scipy.optimize.least_squares(
+        errors, start, loss="soft_l1", f_scale=0.3, max_nfev=60
+    ).x
+    all_clusters, own = constants[:count], constants[count:].reshape(len(names), count)
     return Collectives(
         tuple(map(float, all_clusters)),
         {name: tuple(map(float, all_clusters + own[i])) for i, name in enumerate(names)},
@@ -135,10 +137,14 @@ def fit(rows: pl.DataFrame) -> Collectives:
 
 def _arrays(topologies: list[Topology]) -> tuple[Vector, Vector, Vector, Vector]:
     """Return GPUs of a node, nodes, and seconds of a byte on links and on the network."""
-    devices = np.array([one.devices for one in topologies], float)
-    nodes = np.array([one.nodes for one in topologies], float)
-    link_s = np.array([1 / one.link_bps if one.devices > 1 else 0.0 for one in topologies])
-    network_s = np.array([1 / one.network_bps if one.nodes > 1 else 0.0 for one in topologies])
+    devices = np.array([topology.devices for topology in topologies], float)
+    nodes = np.array([topology.nodes for topology in topologies], float)
+    link_s = np.array(
+        [1 / topology.link_bps if topology.devices > 1 else 0.0 for topology in topologies]
+    )
+    network_s = np.array(
+        [1 / topology.network_bps if topology.nodes > 1 else 0.0 for topology in topologies]
+    )
     return devices, nodes, link_s, network_s
 
 

@@ -70,14 +70,17 @@ class Exchange:
         filled = buckets(self.sizes_bytes)
         sizes = np.array([size_bytes for _, size_bytes in filled])
         seconds = self.collectives.all_reduce_s(sizes, self.topology, self.cluster)
-        return [(share, float(one)) for (share, _), one in zip(filled, seconds, strict=True)]
+        return [
+            (share, float(reduction_s))
+            for (share, _), reduction_s in zip(filled, seconds, strict=True)
+        ]
 
     @cached_property
     def gathers_s(self) -> list[float]:
         """Seconds in which the parameters of each unit are gathered, or its gradients scattered."""
         sizes = np.array(_units(self.sizes_bytes))
         seconds = self.collectives.all_gather_s(sizes, self.topology, self.cluster)
-        return [float(one) for one in seconds]
+        return [float(gather_s) for gather_s in seconds]
 
 
 def distributed_s(passes: Passes, exchange: Exchange, interference: Interference) -> float:
@@ -102,13 +105,13 @@ def buckets(sizes_bytes: Sequence[float]) -> list[tuple[float, float]]:
     Gradients come in the reverse order of parameters, at even intervals: large matrices of dense
     layers have as much work for a byte as others only at equal batch and length.
     """
-    found, filled, limit = list[tuple[float, float]](), 0.0, FIRST_BUCKET_BYTES
+    full_buckets, filled, limit = list[tuple[float, float]](), 0.0, FIRST_BUCKET_BYTES
     for place, size_bytes in enumerate(reversed(sizes_bytes), start=1):
         filled += size_bytes
         if filled >= limit or place == len(sizes_bytes):
-            found.append((place / len(sizes_bytes), filled))
+            full_buckets.append((place / len(sizes_bytes), filled))
             filled, limit = 0.0, BUCKET_BYTES
-    return found
+    return full_buckets
 
 
 def sharded_s(passes: Passes, exchange: Exchange, interference: Interference) -> float:

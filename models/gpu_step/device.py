@@ -99,7 +99,7 @@ def devices() -> Mapping[str, Device]:
     Raises:
         BadInput: the file of data sheets is not as expected.
     """
-    found: dict[str, Device] = {}
+    by_name: dict[str, Device] = {}
     for name, sheet in yaml.safe_load(_SHEETS.read_text()).items():
         device = Device(
             name=name,
@@ -119,10 +119,10 @@ def devices() -> Mapping[str, Device]:
             instances=tuple(sheet.get("instances", ())),
         )
         for alias in (name, *device.aliases):
-            if alias in found:
+            if alias in by_name:
                 raise BadInput(f"{_SHEETS.name}: two devices are called {alias}")
-            found[alias] = device
-    return found
+            by_name[alias] = device
+    return by_name
 
 
 @lru_cache
@@ -147,6 +147,6 @@ def device_of(name: str) -> Device:
     """
     device = devices().get(name)
     if device is None:
-        known = ", ".join(sorted({one.name for one in devices().values()}))
+        known = ", ".join(sorted({device.name for device in devices().values()}))
         raise BadInput(f"no data sheet of the GPU {name!r}; there are {known}")
     return device

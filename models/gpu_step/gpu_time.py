@@ -90,8 +90,8 @@ class _Calls:
         self.columns, self.inner, self.taps = column("columns"), column("inner"), column("taps")
         self.half = np.array([float(_is_half(work)) for work in works])
         aligned = [(work.columns | work.inner | work.rows) for work in works]
-        self.aligned = np.array([float(one & -one) for one in aligned])
-        self.element_bytes = np.array([float(DTYPE_BYTES.get(one.dtype, 4)) for one in works])
+        self.aligned = np.array([float(bits & -bits) for bits in aligned])
+        self.element_bytes = np.array([float(DTYPE_BYTES.get(work.dtype, 4)) for work in works])
         units = {(work.kind, work.dtype): work for work in works}
         numbers = {unit: number for number, unit in enumerate(units)}
         of_unit = [numbers[work.kind, work.dtype] for work in works]
@@ -185,7 +185,7 @@ class _Calls:
         return self._stacked(parts)
 
     def _stacked(self, parts: tuple[Any, ...]) -> Vector:
-        return np.stack([np.broadcast_to(one, self.peak.shape) for one in parts], axis=-1)
+        return np.stack([np.broadcast_to(part, self.peak.shape) for part in parts], axis=-1)
 
     def places(self) -> Vector:
         """Return [calls, 6]: where calls stand among their kind; nearby ones take alike long."""
@@ -210,19 +210,19 @@ def _is_half(work: Work) -> bool:
 
 def roofline_us(works: Sequence[Work], devices: Sequence[Device]) -> Vector:
     """Return [devices, calls]: microseconds that peaks and bandwidth alone allow, and a floor."""
-    found = np.zeros((len(devices), len(works)))
+    us = np.zeros((len(devices), len(works)))
     for kind, at in _by_kind(works).items():
         if kind != "none":
-            found[:, at] = _Calls([works[i] for i in at], devices).roofline_us
-    found *= [work.repeats for work in works]
-    return found
+            us[:, at] = _Calls([works[i] for i in at], devices).roofline_us
+    us *= [work.repeats for work in works]
+    return us
 
 
 def _by_kind(works: Sequence[Work]) -> Mapping[Kind, list[int]]:
-    found: dict[Kind, list[int]] = defaultdict(list)
+    places: dict[Kind, list[int]] = defaultdict(list)
     for place, work in enumerate(works):
-        found[work.kind].append(place)
-    return found
+        places[work.kind].append(place)
+    return places
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class _Regression:
         """Return what JSON can hold."""
         return {
             "base": self.base.tolist(),
-            "own": {name: one.tolist() for name, one in self.own.items()},
+            "own": {name: shares.tolist() for name, shares in self.own.items()},
             "slopes": self.slopes.tolist(),
             "names": dict(self.names),
             "devices": dict(self.devices),
@@ -263,7 +263,7 @@ class _Regression:
         """Return the regression of its fields."""
         return cls(
             np.array(fields["base"]),
-            {name: np.array(one) for name, one in fields["own"].items()},
+            {name: np.array(shares) for name, shares in fields["own"].items()},
             np.array(fields["slopes"]),
             fields["names"],
             fields["devices"],
@@ -300,7 +300,7 @@ class _Pooled:
         sums[at, column] = np.bincount(of_call)
         sums[at, column + len(devices)] = np.bincount(of_call, residuals)
         ends = np.searchsorted(calls[:, 0], np.arange(len(names) + 1))
-        slices = {str(one): slice(*ends[i : i + 2]) for i, one in enumerate(names)}
+        slices = {str(name): slice(*ends[i : i + 2]) for i, name in enumerate(names)}
         return cls(calls[:, 2:] / _SMOOTH_WIDTH, sums, slices, devices)
 
 
@@ -316,19 +316,19 @@ class GpuTime:
         Products that follow one another in a call take as long as so many calls.
         `smooth`: whether what regressions leave is smoothed.
         """
-        found = np.zeros((len(devices), len(works)))
+        us = np.zeros((len(devices), len(works)))
         for kind, at in _by_kind(works).items():
             if kind == "none":
                 continue
-            ours = [works[i] for i in at]
-            calls = _Calls(ours, devices)
+            kind_works = [works[i] for i in at]
+            calls = _Calls(kind_works, devices)
             regression = self._of(kind)
             if regression is None:
-                found[:, at] = calls.roofline_us
+                us[:, at] = calls.roofline_us
             else:
-                found[:, at] = _times(regression, ours, calls, devices, smooth)
-        found *= [work.repeats for work in works]
-        return found
+                us[:, at] = _times(regression, kind_works, calls, devices, smooth)
+        us *= [work.repeats for work in works]
+        return us
 
     def knows(self, work: Work) -> bool:
         """Whether an operator of this name was timed."""
@@ -341,12 +341,12 @@ class GpuTime:
 
     def fields(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        return {kind: one.fields() for kind, one in self._regressions.items()}
+        return {kind: regression.fields() for kind, regression in self._regressions.items()}
 
     @classmethod
     def of(cls, fields: Mapping[Any, Mapping[str, Any]]) -> Self:
         """Return the fit of its fields."""
-        return cls({kind: _Regression.of(one) for kind, one in fields.items()})
+        return cls({kind: _Regression.of(regression) for kind, regression in fields.items()})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -361,15 +361,15 @@ def _times(
     devices: Sequence[Device],
     smooth: bool,
 ) -> Vector:
-    said = calls.properties() @ regression.slopes
-    said += np.array([regression.names.get(work.name, 0.0) for work in works])
-    said += np.array([[regression.devices.get(device.name, 0.0)] for device in devices])
+    log_ratio = calls.properties() @ regression.slopes
+    log_ratio += np.array([regression.names.get(work.name, 0.0) for work in works])
+    log_ratio += np.array([[regression.devices.get(device.name, 0.0)] for device in devices])
     if smooth:
-        said += _smoothed(regression, works, calls, devices)
+        log_ratio += _smoothed(regression, works, calls, devices)
     own = np.array([regression.own.get(device.name, regression.base) for device in devices])
     base: Vector = (calls.shares_us() * own[:, None, :]).sum(axis=-1)
-    found: Vector = base * np.exp(np.clip(said, -_MOST, _MOST))
-    return np.maximum(found, calls.least_us())
+    us: Vector = base * np.exp(np.clip(log_ratio, -_MOST, _MOST))
+    return np.maximum(us, calls.least_us())
 
 
 def _smoothed(
@@ -380,9 +380,9 @@ def _smoothed(
     What was timed of another name, or elsewhere, counts `_ELSEWHERE`.
     """
     timed = regression.pooled
-    ours = calls.places() / _SMOOTH_WIDTH
-    near = ours @ timed.places.T
-    near -= 0.5 * (ours**2).sum(axis=1)[:, None]
+    places = calls.places() / _SMOOTH_WIDTH
+    near = places @ timed.places.T
+    near -= 0.5 * (places**2).sum(axis=1)[:, None]
     near -= 0.5 * (timed.places**2).sum(axis=1)
     np.exp(np.minimum(near, 0.0, out=near), out=near)
     sums = _ELSEWHERE * (near @ timed.sums)
@@ -392,12 +392,12 @@ def _smoothed(
     for name, at in named.items():
         if (same := timed.of_name.get(name)) is not None:
             sums[at] += (1 - _ELSEWHERE) * (near[at, same] @ timed.sums[same])
-    here = np.where(
+    weights = np.where(
         np.array([device.name for device in devices])[:, None] == timed.devices, 1.0, _ELSEWHERE
     )
     counted, left = np.split(sums, 2, axis=1)
-    found: Vector = (here @ left.T) / (here @ counted.T + _SMOOTH_PRIOR)
-    return found
+    means: Vector = (weights @ left.T) / (weights @ counted.T + _SMOOTH_PRIOR)
+    return means
 
 
 def fit(timings: Sequence[Timing]) -> GpuTime:
@@ -410,19 +410,19 @@ def fit(timings: Sequence[Timing]) -> GpuTime:
 
 
 def _fit_kind(timings: Sequence[Timing]) -> _Regression:
-    timings = sorted(timings, key=lambda one: one.device.name)
-    on = np.array([one.device.name for one in timings])
-    named = np.array([one.work.name for one in timings])
-    us = np.array([one.us for one in timings])
+    timings = sorted(timings, key=lambda timing: timing.device.name)
+    on = np.array([timing.device.name for timing in timings])
+    named = np.array([timing.work.name for timing in timings])
+    us = np.array([timing.us for timing in timings])
     columns = [
-        _Calls([one.work for one in timings if one.device.name == name], [device])
-        for name, device in {one.device.name: one.device for one in timings}.items()
+        _Calls([timing.work for timing in timings if timing.device.name == name], [device])
+        for name, device in {timing.device.name: timing.device for timing in timings}.items()
     ]
-    matrix = np.concatenate([one.properties()[0] for one in columns])
-    shares = np.concatenate([one.shares_us()[0] for one in columns])
-    places = np.concatenate([one.places() for one in columns])
+    matrix = np.concatenate([calls.properties()[0] for calls in columns])
+    shares = np.concatenate([calls.shares_us()[0] for calls in columns])
+    places = np.concatenate([calls.places() for calls in columns])
     # Long calls matter for a step; the square root keeps a few from ruling all.
-    weights = np.sqrt(us * np.array([one.calls for one in timings]))
+    weights = np.sqrt(us * np.array([timing.calls for timing in timings]))
     weights /= weights.mean()
     # Every device counts alike, however often it was timed.
     device_names, of_device = np.unique(on, return_inverse=True)
@@ -432,10 +432,10 @@ def _fit_kind(timings: Sequence[Timing]) -> _Regression:
     base = _held_shares(shares * scale[:, None], us * scale, _ROOFLINE)
     own, bases = {}, np.tile(base, (len(timings), 1))
     for place, name in enumerate(device_names):
-        mine = of_device == place
-        rows = scale[mine, None] * shares[mine]
-        own[str(name)] = _held_shares(rows, us[mine] * scale[mine], base)
-        bases[mine] = own[str(name)]
+        on_device = of_device == place
+        rows = scale[on_device, None] * shares[on_device]
+        own[str(name)] = _held_shares(rows, us[on_device] * scale[on_device], base)
+        bases[on_device] = own[str(name)]
     target = np.log(us / (shares * bases).sum(axis=1))
     slopes, (by_name, by_device), left = _regressed(matrix, target, weights, (named, on))
     # Few digits: there are thousands of them in a fit that is kept.
@@ -446,9 +446,9 @@ def _fit_kind(timings: Sequence[Timing]) -> _Regression:
 def _held_shares(rows: Vector, wanted: Vector, towards: Vector) -> Vector:
     """Return shares of least squares, drawn to others as far as calls do not tell them."""
     held = np.diag(_HELD * np.sqrt((rows**2).sum(axis=0)) + _HELD)
-    both = np.concatenate([wanted, held @ towards])
-    found: Vector = scipy.optimize.nnls(np.vstack([rows, held]), both)[0]
-    return np.maximum(found, _LEAST * towards)
+    targets = np.concatenate([wanted, held @ towards])
+    shares: Vector = scipy.optimize.nnls(np.vstack([rows, held]), targets)[0]
+    return np.maximum(shares, _LEAST * towards)
 
 
 def _regressed(
@@ -475,7 +475,7 @@ def _regressed(
             offsets[i] = np.bincount(places, weights * left) / totals[i]
             moved[i] = offsets[i][places]
     named = tuple(
-        dict(zip(names.tolist(), found.tolist(), strict=True))
-        for (names, _), found in zip(members, offsets, strict=True)
+        dict(zip(names.tolist(), group_offsets.tolist(), strict=True))
+        for (names, _), group_offsets in zip(members, offsets, strict=True)
     )
     return slopes, named, target - matrix @ slopes - sum(moved)

@@ -89,12 +89,12 @@ def measured_hosts(runs: pl.DataFrame, samples: pl.DataFrame) -> Mapping[str, Ho
         .agg(pl.col("value").median())
         .sort("worker", "kind")
     )
-    found: dict[str, dict[str, float]] = {}
+    measured_us: dict[str, dict[str, float]] = {}
     for node_type, name, seconds in rows.iter_rows():
-        found.setdefault(str(node_type), {})[name] = 1e6 * seconds
+        measured_us.setdefault(str(node_type), {})[name] = 1e6 * seconds
     return {
         node_type: HostTime(us["elementwise"], us.pop("step"), us.pop("parameter"), us)
-        for node_type, us in found.items()
+        for node_type, us in measured_us.items()
     }
 
 
@@ -104,20 +104,20 @@ def fit(timings: Sequence[StepTiming]) -> HostTime:
     Raises:
         ValueError: fewer than two steps wait for the host.
     """
-    waiting = [one.gpu_us < _WAITS_BELOW * one.step_us for one in timings]
+    waiting = [timing.gpu_us < _WAITS_BELOW * timing.step_us for timing in timings]
     if sum(waiting) < 2:
         raise ValueError(f"only {sum(waiting)} of {len(timings)} steps wait for the host; need 2")
-    step_us = np.array([one.step_us for one in timings])
-    gpu_us = np.array([one.gpu_us for one in timings])
-    issued = np.array([one.launches + VIEW_SHARE * one.views for one in timings])
-    both = np.stack([issued, np.ones(len(timings))], axis=1)
+    step_us = np.array([timing.step_us for timing in timings])
+    gpu_us = np.array([timing.gpu_us for timing in timings])
+    issued = np.array([timing.launches + VIEW_SHARE * timing.views for timing in timings])
+    design = np.stack([issued, np.ones(len(timings))], axis=1)
 
     def error(found: NDArray[np.float64]) -> float:
-        host_us = both @ np.abs(found)
+        host_us = design @ np.abs(found)
         forecast_us = np.maximum(host_us, gpu_us) + varied_us(host_us, gpu_us)
         return float(np.abs(forecast_us / step_us - 1.0).mean())
 
-    relative = (both / step_us[:, None])[waiting]
+    relative = (design / step_us[:, None])[waiting]
     start, _ = scipy.optimize.nnls(relative, np.ones(len(relative)))
-    found = np.abs(scipy.optimize.minimize(error, start, method="Nelder-Mead", tol=1e-6).x)
-    return HostTime(float(found[0]), float(found[1]))
+    costs_us = np.abs(scipy.optimize.minimize(error, start, method="Nelder-Mead", tol=1e-6).x)
+    return HostTime(float(costs_us[0]), float(costs_us[1]))

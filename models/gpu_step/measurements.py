@@ -146,37 +146,37 @@ def read_measurements(tables: Tables) -> Measurements:
 def _thinned(timings: Iterable[Timing], most: int) -> Iterator[Timing]:
     """Yield `most` calls of each operator on each device, evenly spaced."""
     groups: dict[tuple[str, str], list[Timing]] = defaultdict(list)
-    for one in timings:
-        groups[one.device.name, one.work.name].append(one)
-    for ours in groups.values():
-        count = min(len(ours), most)
-        yield from (ours[place * len(ours) // count] for place in range(count))
+    for timing in timings:
+        groups[timing.device.name, timing.work.name].append(timing)
+    for group in groups.values():
+        count = min(len(group), most)
+        yield from (group[place * len(group) // count] for place in range(count))
 
 
 def _rows(tables: Tables) -> Mapping[tuple[str, str], list[dict[str, Any]]]:
     """Return rows by set and mapping: what a subject holds, and `metric` and `value`."""
     sources = dict(tables["source"].select("run_id", "source").iter_rows())
-    found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    rows_by_set: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     external = tables["external"].partition_by("run_id", as_dict=True)
     for run_id, config in tables["run"].sort("run_id").select("run_id", "config").iter_rows():
         source = sources.get(run_id, "")
-        name = next((one for one, start in _SETS.items() if source.startswith(start)), None)
+        name = next((name for name, start in _SETS.items() if source.startswith(start)), None)
         rows = external.get((run_id,))
         if name is None or rows is None:
             continue
         rows = rows.sort("row_number", "metric").drop_nulls("value")
         subjects = rows["subject"].str.json_decode(infer_schema_length=None)
         columns = subjects.struct.unnest().with_columns(rows["metric"], rows["value"])
-        found[name, str(json.loads(config)["mapping"])] = columns.to_dicts()
-    return found
+        rows_by_set[name, str(json.loads(config)["mapping"])] = columns.to_dicts()
+    return rows_by_set
 
 
 def _by_subject(rows: Sequence[Fields], *keys: str) -> dict[tuple[Any, ...], dict[str, float]]:
     """Return the metrics of each subject."""
-    found: dict[tuple[Any, ...], dict[str, float]] = defaultdict(dict)
+    metrics: dict[tuple[Any, ...], dict[str, float]] = defaultdict(dict)
     for row in rows:
-        found[tuple(row[key] for key in keys)][row["metric"]] = row["value"]
-    return found
+        metrics[tuple(row[key] for key in keys)][row["metric"]] = row["value"]
+    return metrics
 
 
 # gpu_h100: steps, their operators and their traces.
@@ -258,23 +258,23 @@ def _traces(rows: Sequence[Fields]) -> dict[tuple[Any, ...], GpuStep]:
                 _typed(row["outputs"]),
                 bool(row["view"]),
             )
-    found = {}
+    traces = {}
     for row in rows:
         if row["metric"] == "traced_peak_bytes":
             key = tuple(row[name] for name in _STEP)
-            ours = operators[key]
-            found[key] = GpuStep(
-                tuple(ours[number] for number in range(len(ours))),
+            by_number = operators[key]
+            traces[key] = GpuStep(
+                tuple(by_number[number] for number in range(len(by_number))),
                 tuple(map(int, row["order"].split())),
                 tuple(map(int, row["parameters"].split())),
                 int(row["value"]),
             )
-    return found
+    return traces
 
 
 def _typed(words: str | None) -> tuple[Tensor, ...]:
     """Return tensors of `64x3x224x224:float32;…`."""
-    parts = [one.partition(":") for one in (words or "").split(";") if one]
+    parts = [tensor.partition(":") for tensor in (words or "").split(";") if tensor]
     return tuple(Tensor(_shape(sides), dtype) for sides, _, dtype in parts)
 
 
@@ -292,13 +292,13 @@ def _profiled(
         recorded[key][0] += row["calls"]
         recorded[key][1] += 1e6 * row["value"]
     traced: dict[tuple[Any, ...], list[tuple[Work, float]]] = defaultdict(list)
-    for place, (one, calls) in enumerate(zip(work.works, work.calls, strict=True)):
-        if one.kind == "none":
+    for place, (traced_work, calls) in enumerate(zip(work.works, work.calls, strict=True)):
+        if traced_work.kind == "none":
             continue
         if place < len(trace.operators):
-            traced[_operator_key(trace.operators[place])].append((one, calls))
+            traced[_operator_key(trace.operators[place])].append((traced_work, calls))
         else:
-            traced[(one.name,)].append((one, calls))
+            traced[(traced_work.name,)].append((traced_work, calls))
     for key, works in traced.items():
         if key not in recorded:
             continue
@@ -306,11 +306,11 @@ def _profiled(
         expected = sum(count for _, count in works)
         if not _CALLS_ALIKE[0] < calls / expected < _CALLS_ALIKE[1]:
             continue
-        each = roofline_us([one for one, _ in works], [device])[0]
-        total = sum(count * one for (_, count), one in zip(works, each, strict=True))
-        for (one, count), share_us in zip(works, each, strict=True):
+        each = roofline_us([traced_work for traced_work, _ in works], [device])[0]
+        total = sum(count * share_us for (_, count), share_us in zip(works, each, strict=True))
+        for (traced_work, count), share_us in zip(works, each, strict=True):
             timed_us = us / calls * expected * share_us / total
-            yield Timing(one, device, timed_us, count, family)
+            yield Timing(traced_work, device, timed_us, count, family)
 
 
 def _row_key(operation: str, sides: str | None) -> tuple[Any, ...]:
@@ -324,7 +324,7 @@ def _row_key(operation: str, sides: str | None) -> tuple[Any, ...]:
 
 def _operator_key(operator: Operator) -> tuple[Any, ...]:
     name = common_name(operator.name)
-    shapes = [one.shape for one in operator.inputs]
+    shapes = [tensor.shape for tensor in operator.inputs]
     if name == "fill" and operator.outputs:
         shapes = [operator.outputs[0].shape]
     return _key(name, shapes)
@@ -340,7 +340,7 @@ def _key(name: str, shapes: Sequence[Shape]) -> tuple[Any, ...]:
         return (name,)
     if name.startswith("attention"):
         first = 1 if name == "attention_backward" else 0
-        return (name, *(prod(one) for one in shapes[first : first + 2]))
+        return (name, *(prod(shape) for shape in shapes[first : first + 2]))
     chosen: Mapping[str, tuple[int, int]] = {
         "mm": (0, 2),
         "bmm": (0, 2),
@@ -358,7 +358,7 @@ def _key(name: str, shapes: Sequence[Shape]) -> tuple[Any, ...]:
         return (name, *shapes[start:end])
     if name in ("copy", "fill"):
         return (name, prod(shapes[0]) if shapes else 1)
-    return (name, *sorted((prod(one) for one in shapes[:2]), reverse=True))
+    return (name, *sorted((prod(shape) for shape in shapes[:2]), reverse=True))
 
 
 def _ceilings(rows: Sequence[Fields]) -> Iterator[Timing]:
@@ -385,8 +385,8 @@ def _call(
 ) -> Operator:
     return Operator(
         name,
-        tuple(Tensor(one, dtype) for one in inputs),
-        tuple(Tensor(one, dtype) for one in outputs),
+        tuple(Tensor(shape, dtype) for shape in inputs),
+        tuple(Tensor(shape, dtype) for shape in outputs),
     )
 
 
@@ -402,13 +402,13 @@ def _benchmarks(rows: Sequence[Fields]) -> Iterator[Timing]:
     by_device: dict[str, list[Fields]] = defaultdict(list)
     for row in rows:
         by_device[row["device"]].append(row)
-    for name, ours in sorted(by_device.items()):
+    for name, device_rows in sorted(by_device.items()):
         device = devices().get(name)
         if device is None:
             continue
-        times = sorted(1e6 * row["value"] for row in ours)
+        times = sorted(1e6 * row["value"] for row in device_rows)
         floor_us = times[len(times) // 200]
-        for row in ours:
+        for row in device_rows:
             us = 1e6 * row["value"]
             operator = _benchmarked(row) if us > _MANY_FLOORS * floor_us else None
             if operator is not None:
@@ -460,16 +460,16 @@ def _passes(
             continue
         works: list[tuple[Work, float]] = []
         is_slowed = row["device"] == _SLOWED[0] and row["model"] in _SLOWED[1]
-        for one in operations[key]:
-            forward = [work_of(operator) for operator in _forward(one)]
-            backward = _backward(_forward(one)) if row["mode"] == "train" else ()
-            both = (*forward, *map(work_of, backward))
-            count = float(one["count_in_step"])
-            works += [(work, count) for work in both if work.kind != "none"]
-            us = 1e6 * one["value"]
+        for operation in operations[key]:
+            forward = [work_of(operator) for operator in _forward(operation)]
+            backward = _backward(_forward(operation)) if row["mode"] == "train" else ()
+            all_works = (*forward, *map(work_of, backward))
+            count = float(operation["count_in_step"])
+            works += [(work, count) for work in all_works if work.kind != "none"]
+            us = 1e6 * operation["value"]
             if len(forward) == 1 and us > 50 and not (is_slowed and row["mode"] == "inf"):
                 timings.append(Timing(forward[0], device, us, 1.0, row["family"]))
-        said = published.get((*key, row["options"]), {})
+        metrics = published.get((*key, row["options"]), {})
         passes.append(
             MeasuredPasses(
                 "neusight",
@@ -481,7 +481,10 @@ def _passes(
                 device,
                 tuple(works),
                 1e6 * row["value"],
-                {name.removesuffix("_step_time_s"): 1e6 * one for name, one in said.items()},
+                {
+                    name.removesuffix("_step_time_s"): 1e6 * seconds
+                    for name, seconds in metrics.items()
+                },
             )
         )
     return tuple(passes), timings
@@ -490,8 +493,8 @@ def _passes(
 def _forward(row: Fields) -> list[Operator]:
     """Return the operator of a row; what launches nothing has none."""
     operation = row["operation"]
-    given = [_shape(one) for one in (row["input_shapes"] or "").split(";") if one]
-    written = [_shape(one) for one in (row["output_shape"] or "").split(";") if one]
+    given = [_shape(text) for text in (row["input_shapes"] or "").split(";") if text]
+    written = [_shape(text) for text in (row["output_shape"] or "").split(";") if text]
     if operation in ("graph_node", "bookkeeping") or not given:
         return []
     match operation:
@@ -530,10 +533,10 @@ _VOCABULARY = 30_000
 
 def _backward(forward: Sequence[Operator]) -> Iterator[Operator]:
     """Yield operators of the backward pass: products for both sides, bytes of the others."""
-    for one in forward:
-        written = [output.shape for output in one.outputs]
-        given = [tensor.shape for tensor in one.inputs]
-        match one.name:
+    for operator in forward:
+        written = [output.shape for output in operator.outputs]
+        given = [tensor.shape for tensor in operator.inputs]
+        match operator.name:
             case "addmm":
                 (_, (rows, inner), (_, columns)) = given
                 yield _call("mm", [(rows, columns), (columns, inner)], [(rows, inner)])
@@ -549,14 +552,14 @@ def _backward(forward: Sequence[Operator]) -> Iterator[Operator]:
             case "native_layer_norm":
                 yield _call("native_layer_norm_backward", given[:1] * 2, written)
             case "gelu" | "tanh" | "relu":
-                yield _call(f"{one.name}_backward", given * 2, written)
+                yield _call(f"{operator.name}_backward", given * 2, written)
             case "embedding":
                 table = [(_VOCABULARY, written[0][-1])]
                 yield _call("embedding_dense_backward", [written[0], given[1]], table)
             case "mul" | "div":
                 yield _call("mul", given[:1] * 2, written)
             case "native_dropout":
-                yield Operator("native_dropout_backward", one.outputs, one.inputs)
+                yield Operator("native_dropout_backward", operator.outputs, operator.inputs)
             case "add" | "sub":
                 pass
             case _:
@@ -600,11 +603,11 @@ def _of_images(source: str, family: str, row: Fields, work: StepWork) -> Measure
 def _transformer_operators(
     rows: Mapping[tuple[str, str], list[dict[str, Any]]],
 ) -> Iterator[Timing]:
-    for (name, mapping), ours in sorted(rows.items()):
+    for (name, mapping), mapping_rows in sorted(rows.items()):
         if name != "transformers" or not mapping.startswith("operator_"):
             continue
-        keys = sorted(ours[0].keys() - {"metric", "value"})
-        for values, times in _by_subject(ours, *keys).items():
+        keys = sorted(mapping_rows[0].keys() - {"metric", "value"})
+        for values, times in _by_subject(mapping_rows, *keys).items():
             row = dict(zip(keys, values, strict=True))
             forward_us, backward_us = 1e6 * times["forward_s"], 1e6 * times["backward_s"]
             if forward_us < _SHORT_US:
@@ -612,9 +615,9 @@ def _transformer_operators(
             device = devices()[row["device"]]
             forward, backward = _transformed(row)
             for operators, us in ((forward, forward_us), (backward, backward_us)):
-                for one in operators:
+                for operator in operators:
                     each_us = max(us / len(operators) - _LAUNCH_US, FLOOR_US)
-                    yield Timing(work_of(one), device, each_us)
+                    yield Timing(work_of(operator), device, each_us)
 
 
 _SIDES: Mapping[str, Callable[[float, float], tuple[float, float]]] = {

@@ -190,14 +190,16 @@ def work_of(operator: Operator) -> Work:
     special = _SPECIAL.get(name)
     if special is not None:
         return special(name, inputs, outputs)
-    moved = float(sum(one.bytes for one in (*inputs, *outputs)))
+    moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
     if name.startswith("_foreach_"):
         return _optimizer(name, operator)
     kind = _KIND_OF.get(name, "elementwise")
     if kind == "fill":
-        inputs, moved = (), float(sum(one.bytes for one in outputs or inputs))
+        inputs, moved = (), float(sum(tensor.bytes for tensor in outputs or inputs))
     written = outputs or inputs
-    largest = max((*inputs, *written), key=lambda one: one.numbers, default=Tensor((), "float32"))
+    largest = max(
+        (*inputs, *written), key=lambda tensor: tensor.numbers, default=Tensor((), "float32")
+    )
     rows, columns = _two_sides(name, kind, largest, inputs, written)
     return Work(
         kind,
@@ -222,9 +224,9 @@ def common_name(name: str) -> str:
 
 
 def _computed_in(inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> str:
-    for one in (*inputs, *outputs):
-        if one.dtype.startswith(("float", "bfloat")):
-            return one.dtype
+    for tensor in (*inputs, *outputs):
+        if tensor.dtype.startswith(("float", "bfloat")):
+            return tensor.dtype
     return "float32"
 
 
@@ -253,7 +255,7 @@ def _product(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...])
         name,
         left.dtype,
         2.0 * batch * rows * inner * columns,
-        float(sum(one.bytes for one in (*inputs, *outputs))),
+        float(sum(tensor.bytes for tensor in (*inputs, *outputs))),
         batch=batch,
         rows=rows,
         columns=columns,
@@ -270,7 +272,7 @@ def _convolution_backward(
     name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
 ) -> Work:
     written, given, weight = inputs[:3]
-    wanted = {one.shape for one in outputs}
+    wanted = {tensor.shape for tensor in outputs}
     gradients = (given.shape in wanted) + (weight.shape in wanted)
     return _as_product(name, given, weight, written, float(gradients), (*inputs, *outputs))
 
@@ -295,7 +297,7 @@ def _as_product(
         name,
         given.dtype,
         2.0 * written.numbers * taps * times,
-        float(sum(one.bytes for one in touched)),
+        float(sum(tensor.bytes for tensor in touched)),
         batch=groups,
         rows=written.numbers // max(written.shape[1], 1),
         columns=max(weight.shape[0] // groups, 1),
@@ -312,17 +314,17 @@ def _attention(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...
     batch, heads, length, size = query.shape
     pairs = batch * heads * length * key.shape[-2]
     square = (length, key.shape[-2])
-    seen = [one for one in inputs if len(one.shape) == 4 and one.shape[-2:] == square]
+    seen = [tensor for tensor in inputs if len(tensor.shape) == 4 and tensor.shape[-2:] == square]
     # Queries, keys, values, what came of them and its gradient may look like a bias.
     alike = (5 if backward else 3) if query.shape[-2:] == square else 0
-    biased = len([one for one in seen if one.dtype != "bool"]) > alike
+    biased = len([tensor for tensor in seen if tensor.dtype != "bool"]) > alike
     products = 5 if backward else 2
     return Work(
         "attention_backward" if backward else "attention",
         f"{name}_biased" if biased else name,
         query.dtype,
         2.0 * products * pairs * size,
-        float(sum(one.bytes for one in (*inputs, *outputs))),
+        float(sum(tensor.bytes for tensor in (*inputs, *outputs))),
         batch=batch * heads,
         rows=length,
         columns=key.shape[-2],
@@ -336,12 +338,12 @@ def _recurrent(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...
     States are [layers and directions, batch, hidden]; matrices [gates x hidden, features].
     """
     given = inputs[0]
-    state = next(one for one in inputs[1:] if len(one.shape) == 3)
-    matrices = [one for one in inputs[1:] if len(one.shape) == 2]
+    state = next(tensor for tensor in inputs[1:] if len(tensor.shape) == 3)
+    matrices = [tensor for tensor in inputs[1:] if len(tensor.shape) == 2]
     layers, batch, _ = state.shape
     steps = given.numbers // max(given.shape[-1] * batch, 1)
     columns = matrices[0].shape[0]
-    inner = max(sum(one.numbers for one in matrices) // (layers * columns), 1)
+    inner = max(sum(matrix.numbers for matrix in matrices) // (layers * columns), 1)
     size = given.bytes // max(given.numbers, 1)
     return Work(
         "matmul",
@@ -377,12 +379,12 @@ def _embedding_backward(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Te
 def _optimizer(name: str, operator: Operator) -> Work:
     """A call for all parameters at once: it reads every list of tensors and writes one."""
     given = operator.inputs
-    scalars = all(one.numbers <= 1 for one in given)
+    scalars = all(tensor.numbers <= 1 for tensor in given)
     if scalars:
         return Work("none", name, "float32", 0.0, 0.0)
-    moved = sum(one.bytes for one in given)
+    moved = sum(tensor.bytes for tensor in given)
     first = operator.outputs or given
-    written = sum(one.bytes for one in operator.outputs) or given[0].bytes
+    written = sum(tensor.bytes for tensor in operator.outputs) or given[0].bytes
     return Work("optimizer", name, given[0].dtype, 0.0, float(moved + written), tensors=len(first))
 
 

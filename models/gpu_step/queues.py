@@ -58,8 +58,8 @@ def varied_us(host_us: Vector, gpu_us: Vector) -> Vector:
     deviation_us = _VARIATION * host_us
     apart = np.abs(host_us - gpu_us) / deviation_us
     density = np.exp(-0.5 * apart**2) / np.sqrt(2 * np.pi)
-    found: Vector = deviation_us * (density - apart * ndtr(-apart))
-    return found
+    longer_us: Vector = deviation_us * (density - apart * ndtr(-apart))
+    return longer_us
 
 
 def simulate(host_us: Vector, gpu_us: Vector, waits: Sequence[int] = ()) -> Step:

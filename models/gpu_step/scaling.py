@@ -170,14 +170,14 @@ def _sia(rows: Iterable[Fields]) -> Iterator[Scaling]:
 
 def _lambda(rows: Iterable[Fields]) -> Iterator[Scaling]:
     keys = ("system", "network", "precision", "distortions", "batch")
-    found = _means(
+    speeds = _means(
         ((*(row[key] for key in keys), row["gpus"]), row["value"])
         for row in rows
         if row["network"] in _LAMBDA
     )
-    for (system, network, *others, gpus), samples_per_s in found.items():
+    for (system, network, *others, gpus), samples_per_s in speeds.items():
         link_bps = next((bps for word, bps in _LINKS if word in system), None)
-        alone = found.get((system, network, *others, 1))
+        alone = speeds.get((system, network, *others, 1))
         if gpus == 1 or alone is None or link_bps is None:
             continue
         batch = others[-1]
@@ -186,7 +186,7 @@ def _lambda(rows: Iterable[Fields]) -> Iterator[Scaling]:
             "tf_cnn_benchmarks_lambda",
             network,
             "all_reduce",
-            tuple(1e6 * one for one in megabytes) or _alike(_LAMBDA[network]),
+            tuple(1e6 * size_mb for size_mb in megabytes) or _alike(_LAMBDA[network]),
             1,
             Topology(1, 1, link_bps, link_bps),
             batch / alone,
@@ -220,10 +220,10 @@ def _mpt(rows: Iterable[Fields]) -> Iterator[Scaling]:
 
 
 def _means(values: Iterable[tuple[tuple[Any, ...], float]]) -> dict[tuple[Any, ...], float]:
-    found: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for key, value in values:
-        found[key].append(value)
-    return {key: fmean(several) for key, several in found.items()}
+        groups[key].append(value)
+    return {key: fmean(several) for key, several in groups.items()}
 
 
 def _alike(network: Network) -> tuple[float, ...]:
@@ -270,16 +270,16 @@ def fit_interference(scalings: Sequence[Scaling], collectives: Collectives) -> I
     for scaling in scalings:
         by_source[scaling.source].append(scaling)
     thinned = [
-        [ours[place * len(ours) // count] for place in range(count)]
-        for ours in by_source.values()
-        for count in [min(len(ours), _MOST)]
+        [group[place * len(group) // count] for place in range(count)]
+        for group in by_source.values()
+        for count in [min(len(group), _MOST)]
     ]
 
     exchanges = {
-        (one.sizes_bytes, topology): Exchange(one.sizes_bytes, collectives, topology)
-        for ours in thinned
-        for one in ours
-        for topology in (one.fewest, one.more)
+        (scaling.sizes_bytes, topology): Exchange(scaling.sizes_bytes, collectives, topology)
+        for group in thinned
+        for scaling in group
+        for topology in (scaling.fewest, scaling.more)
     }
 
     def error(one: Scaling, interference: Interference) -> float:
@@ -288,7 +288,7 @@ def fit_interference(scalings: Sequence[Scaling], collectives: Collectives) -> I
         return abs(log(_forecast_s(one, fewest, more, interference) / one.more_s))
 
     def missed(interference: Interference) -> float:
-        return fmean(fmean(error(one, interference) for one in ours) for ours in thinned)
+        return fmean(fmean(error(scaling, interference) for scaling in group) for group in thinned)
 
     choices = [
         Interference(contention, straggling)
@@ -316,12 +316,12 @@ def judged_sources(
 ) -> tuple[JudgedScaling, ...]:
     """Return each scaling as forecast with interference of the other sources."""
     judged = []
-    for source in sorted({one.source for one in scalings}):
-        others = [one for one in scalings if one.source != source]
+    for source in sorted({scaling.source for scaling in scalings}):
+        others = [scaling for scaling in scalings if scaling.source != source]
         interference = fit_interference(others, collectives)
         judged += [
-            JudgedScaling(one, forecast_s(one, collectives, interference))
-            for one in scalings
-            if one.source == source
+            JudgedScaling(scaling, forecast_s(scaling, collectives, interference))
+            for scaling in scalings
+            if scaling.source == source
         ]
     return tuple(judged)

@@ -75,10 +75,10 @@ def step_work(
     if precision == "tf32":
         works = [_in_tf32(work) for work in works]
     order = list(step.order)
-    waits = [place for place, one in enumerate(order) if operators[one].name == _WAITS]
+    waits = [place for place, number in enumerate(order) if operators[number].name == _WAITS]
     parameters = tuple(Tensor((size,), "float32") for size in step.parameters)
     if accumulate > 1:
-        added = [work_of(Operator("add_", (one, one), ())) for one in parameters]
+        added = [work_of(Operator("add_", (parameter, parameter), ())) for parameter in parameters]
         more = list(range(len(works), len(works) + len(added)))
         works += added
         length = len(order) + len(more)

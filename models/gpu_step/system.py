@@ -77,13 +77,13 @@ class PastErrors:
     @classmethod
     def of(cls, errors: Sequence[float]) -> Self:
         """Return those of errors as logarithms of forecast over measured."""
-        percent = fmean(100 * abs(exp(one) - 1) for one in errors) if errors else None
+        percent = fmean(100 * abs(exp(error) - 1) for error in errors) if errors else None
         return cls(half_width(errors), percent, len(errors))
 
 
 def half_width(errors: Iterable[float]) -> float:
     """Return how far on either side `COVERED` of errors are, of which the next is one more."""
-    sizes = sorted(abs(one) for one in errors)
+    sizes = sorted(abs(error) for error in errors)
     if not sizes:
         return _UNKNOWN
     return sizes[min(ceil(COVERED * (len(sizes) + 1)), len(sizes)) - 1]
@@ -97,7 +97,7 @@ def launches(work: StepWork) -> tuple[float, float]:
 
 def simulated(work: StepWork, us: Vector, host: HostTime) -> Step:
     """Return a step whose works take `us` on the GPU; what it costs once comes first."""
-    issue = np.array([host.issue_us(one) for one in work.works])
+    issue = np.array([host.issue_us(operator) for operator in work.works])
     host_us = np.concatenate([[host.once_us(work.parameters)], issue[work.order]])
     waits = tuple(place + 1 for place in work.waits)
     step = simulate(host_us, np.concatenate([[0.0], us[work.order]]), waits)
@@ -109,22 +109,22 @@ def fit_host(steps: Sequence[MeasuredStep], us: Sequence[Vector]) -> HostTime:
     """Return the host's times from steps, with the GPU's times of their works as forecast."""
     return host_time.fit(
         [
-            StepTiming(*launches(one.work), one.step_us, float(each @ one.work.calls))
-            for one, each in zip(steps, us, strict=True)
+            StepTiming(*launches(step.work), step.step_us, float(works_us @ step.work.calls))
+            for step, works_us in zip(steps, us, strict=True)
         ]
     )
 
 
 def times_of(steps: Sequence[MeasuredStep], times: GpuTime) -> list[Vector]:
     """Return microseconds of the works of steps; those of one device are forecast at once."""
-    found: list[Vector] = [np.zeros(0)] * len(steps)
-    for device in {one.device.name: one.device for one in steps}.values():
-        at = [place for place, one in enumerate(steps) if one.device == device]
+    works_us: list[Vector] = [np.zeros(0)] * len(steps)
+    for device in {step.device.name: step.device for step in steps}.values():
+        at = [place for place, step in enumerate(steps) if step.device == device]
         distinct = {work: None for place in at for work in steps[place].work.works}
         us = dict(zip(distinct, times.us(list(distinct), [device])[0], strict=True))
         for place in at:
-            found[place] = np.array([us[work] for work in steps[place].work.works])
-    return found
+            works_us[place] = np.array([us[work] for work in steps[place].work.works])
+    return works_us
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Parallel:
                 **fields,
                 "collectives": Collectives.of(fields["collectives"]),
                 "interference": Interference(**fields["interference"]),
-                "past": {name: PastErrors(**one) for name, one in fields["past"].items()},
+                "past": {name: PastErrors(**errors) for name, errors in fields["past"].items()},
             }
         )
 
@@ -160,14 +160,18 @@ class Parallel:
         """Return what public measurements tell; widths are of sources that were left out."""
         timed = measured.collectives
         known = collectives.fit(timed.filter(collective="all_reduce") if len(timed) else timed)
-        judged = scaling.judged_sources(measured.scalings, known)
+        judged_scalings = scaling.judged_sources(measured.scalings, known)
         past = {
             where: PastErrors.of(
-                [one.error for one in judged if (one.scaling.more.nodes > 1) == is_across]
+                [
+                    judged.error
+                    for judged in judged_scalings
+                    if (judged.scaling.more.nodes > 1) == is_across
+                ]
             )
             for where, is_across in (("within", False), ("across", True))
         }
-        most_gpus = max((one.scaling.more.ranks for one in judged), default=1)
+        most_gpus = max((judged.scaling.more.ranks for judged in judged_scalings), default=1)
         return cls(known, scaling.fit_interference(measured.scalings, known), past, most_gpus)
 
 
@@ -320,10 +324,10 @@ class GpuStepModel:
         fields = {
             "times": self._times.fields(),
             "host": asdict(self._host),
-            "past": {name: asdict(one) for name, one in self._past.items()},
+            "past": {name: asdict(errors) for name, errors in self._past.items()},
             "timed": {name: list(dtypes) for name, dtypes in self._timed.items()},
             "timed_nodes": self._timed_nodes(),
-            "hosts": {name: asdict(one) for name, one in self._hosts.items()},
+            "hosts": {name: asdict(host) for name, host in self._hosts.items()},
             "parallel": self._parallel.fields(),
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
@@ -335,9 +339,9 @@ class GpuStepModel:
         return cls(
             GpuTime.of(fields["times"]),
             HostTime(**fields["host"]),
-            {name: PastErrors(**one) for name, one in fields["past"].items()},
+            {name: PastErrors(**errors) for name, errors in fields["past"].items()},
             fields["timed"],
-            {name: HostTime(**one) for name, one in fields["hosts"].items()},
+            {name: HostTime(**host) for name, host in fields["hosts"].items()},
             Parallel.of(fields["parallel"]),
         )
 
@@ -346,17 +350,17 @@ class GpuStepModel:
 
         By these, forecasts of the ledger are told apart (`report.split_of`).
         """
-        found = []
+        timed_nodes = []
         for device in boards():
             names = [f"gpu.{name}" for name in (device.name, *device.aliases)]
             for units, precision in (("full", "float32"), ("half", "float16")):
                 if self._is_timed(device, precision):
-                    found += [f"{name} {units}" for name in (*names, *device.instances)]
-        return sorted(found)
+                    timed_nodes += [f"{name} {units}" for name in (*names, *device.instances)]
+        return sorted(timed_nodes)
 
     def _is_timed(self, device: Device, precision: str) -> bool:
         dtypes = self._timed.get(device.name, ())
-        return any((one in HALF) == (precision in HALF) for one in dtypes)
+        return any((dtype in HALF) == (precision in HALF) for dtype in dtypes)
 
     def _past_of(self, scenario: Scenario) -> PastErrors:
         """Return past errors of forecasts like it, the widest of those that it is like."""
@@ -365,7 +369,7 @@ class GpuStepModel:
         alike = ["timed" if is_timed else "untimed"]
         # Its operators are forecast as those of contiguous tensors.
         alike += ["channels_last"] if load.memory_format == "channels_last" else []
-        return max((self._past[name] for name in alike), key=lambda one: one.half_width)
+        return max((self._past[name] for name in alike), key=lambda errors: errors.half_width)
 
     def _step(self, scenario: Scenario) -> StepForecast:
         """Return the step of a scenario, and of a GPU of it alone.
@@ -394,7 +398,7 @@ class GpuStepModel:
             exchange_s = 3 * accumulate * sum(exchange.gathers_s)
             step_s = sharded_s(passes, exchange, interference)
         else:
-            exchange_s = sum(one for _, one in exchange.reductions)
+            exchange_s = sum(reduction_s for _, reduction_s in exchange.reductions)
             step_s = distributed_s(passes, exchange, interference)
         slower = straggling_share(exchange, interference)
         return StepForecast(alone, share, step_s, optimizer_us, exchange_s, slower)
@@ -422,7 +426,7 @@ class GpuStepModel:
         timed = self._known.get(key)
         if timed is None:
             work = _work(scenario)
-            unknown = np.array([not self._times.knows(one) for one in work.works], float)
+            unknown = np.array([not self._times.knows(operator) for operator in work.works], float)
             timed = TimedWork(work, self._times.us(work.works, boards()), unknown)
             self._known[key] = timed
             if len(self._known) > _KEPT:
@@ -432,9 +436,9 @@ class GpuStepModel:
 
 def _costliest(work: StepWork, spent_us: Vector) -> list[dict[str, Any]]:
     by_name: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for one, us, calls in zip(work.works, spent_us, work.calls, strict=True):
-        by_name[one.name][0] += us
-        by_name[one.name][1] += calls
+    for operator, us, calls in zip(work.works, spent_us, work.calls, strict=True):
+        by_name[operator.name][0] += us
+        by_name[operator.name][1] += calls
     most = sorted(by_name.items(), key=lambda item: -item[1][0])[:_COSTLIEST]
     return [
         {"operator": name, "calls": int(calls), "gpu_s": us * 1e-6} for name, (us, calls) in most
@@ -542,18 +546,20 @@ def fit_model(
         raise BadInput("public measurements lack steps of a GPU; `stepcast load data/public`")
     times = gpu_time.fit(measured.timings)
     timed: dict[str, set[str]] = defaultdict(set)
-    for one in measured.timings:
-        timed[one.device.name].add(one.work.dtype)
+    for timing in measured.timings:
+        timed[timing.device.name].add(timing.work.dtype)
     host = fit_host(measured.steps, times_of(measured.steps, times))
     families = judged_groups(measured)
-    laid_out = [one.error for one in families if one.measured.memory_format == "channels_last"]
+    laid_out = [
+        judged.error for judged in families if judged.measured.memory_format == "channels_last"
+    ]
     errors = {
-        "timed": [one.error for one in families],
+        "timed": [judged.error for judged in families],
         "untimed": device_errors(measured),
         "channels_last": laid_out,
     }
-    past = {name: PastErrors.of(ours) for name, ours in errors.items()}
-    dtypes = {name: tuple(sorted(found)) for name, found in timed.items()}
+    past = {name: PastErrors.of(group_errors) for name, group_errors in errors.items()}
+    dtypes = {name: tuple(sorted(types)) for name, types in timed.items()}
     return GpuStepModel(times, host, past, dtypes, hosts, Parallel.fitted(measured))
 
 
@@ -562,15 +568,15 @@ def judged_groups(measured: Measurements) -> list["JudgedStep"]:
 
     That takes a third of the time of `judged_families`, one family at a time.
     """
-    names = sorted({one.family for one in measured.steps})
+    names = sorted({step.family for step in measured.steps})
     groups = [names[start::_FOLDS] for start in range(min(_FOLDS, len(names)))]
     return judged_families(measured, groups)
 
 
 def device_errors(measured: Measurements) -> list[float]:
     """Return the same of passes and steps, each by a fit without its device."""
-    passes, steps = judged_devices(measured)
-    return [log(us / one.passes_us) for one, us in passes] + [one.error for one in steps]
+    forecasts, steps = judged_devices(measured)
+    return [log(us / passes.passes_us) for passes, us in forecasts] + [step.error for step in steps]
 
 
 Forecasts = Sequence[tuple[MeasuredPasses, float]]
@@ -587,10 +593,10 @@ def judged_devices(measured: Measurements) -> tuple[Forecasts, list["JudgedStep"
     judged_steps: list[JudgedStep] = []
     names = {passes.device.name for passes in measured.passes}
     for name in sorted(names | {step.device.name for step in measured.steps}):
-        passes = [one for one in measured.passes if one.device.name == name]
-        steps = [one for one in measured.steps if one.device.name == name]
+        device_passes = [passes for passes in measured.passes if passes.device.name == name]
+        steps = [step for step in measured.steps if step.device.name == name]
         times = gpu_time.fit(without_device(measured.timings, name))
-        judged_passes += [(one, passes_us(one, times)) for one in passes]
+        judged_passes += [(passes, passes_us(passes, times)) for passes in device_passes]
         step_us = times_of(steps, times)
         host = fit_host(steps, step_us) if steps else None
         for step, us in zip(steps, step_us, strict=True):
@@ -607,7 +613,7 @@ def passes_us(passes: MeasuredPasses, times: GpuTime) -> float:
 
 def without_device(timings: Iterable[Timing], name: str) -> list[Timing]:
     """Return timings of other chips than a device's."""
-    return [one for one in timings if not same_chip(one.device.name, name)]
+    return [timing for timing in timings if not same_chip(timing.device.name, name)]
 
 
 def same_chip(name: str, other: str) -> bool:
@@ -640,26 +646,28 @@ def judged_families(
 
     `groups`: families that are left out together; one at a time if none are given.
     """
-    found = []
-    for group in groups or [[one] for one in sorted({one.family for one in measured.steps})]:
+    judged_steps = []
+    for group in groups or [
+        [family] for family in sorted({step.family for step in measured.steps})
+    ]:
         times = gpu_time.fit(without_families(measured.timings, group))
         step_us = times_of(measured.steps, times)
-        others = [place for place, one in enumerate(measured.steps) if one.family not in group]
+        others = [place for place, step in enumerate(measured.steps) if step.family not in group]
         host = fit_host([measured.steps[i] for i in others], [step_us[i] for i in others])
-        for one, us in zip(measured.steps, step_us, strict=True):
-            if one.family in group:
-                found.append(JudgedStep(one, simulated(one.work, us, host)))
-    return found
+        for step, us in zip(measured.steps, step_us, strict=True):
+            if step.family in group:
+                judged_steps.append(JudgedStep(step, simulated(step.work, us, host)))
+    return judged_steps
 
 
 def without_families(timings: Iterable[Timing], families: Iterable[str]) -> list[Timing]:
     """Return timings of other families; names of families differ by source in case alone."""
     plain = set(map(_plain, families))
-    return [one for one in timings if _plain(one.family) not in plain]
+    return [timing for timing in timings if _plain(timing.family) not in plain]
 
 
 def _plain(family: str) -> str:
-    return "".join(one for one in family.lower() if one.isalnum())
+    return "".join(character for character in family.lower() if character.isalnum())
 
 
 def _inputs(scenario: Scenario) -> tuple[Input, ...] | Refusal:
@@ -690,7 +698,9 @@ def _inputs(scenario: Scenario) -> tuple[Input, ...] | Refusal:
 
 
 def _prepare(scenarios: Sequence[Scenario]) -> None:
-    wanted = [_key(one) for one in scenarios if not isinstance(_inputs(one), Refusal)]
+    wanted = [
+        _key(scenario) for scenario in scenarios if not isinstance(_inputs(scenario), Refusal)
+    ]
     try:
         gpu_steps(wanted)
     except (ValueError, RuntimeError):
