@@ -64,7 +64,7 @@ class Sender:
 
     def _keep(self, frame: Frame) -> None:
         self.memory.frames.event()
-        value = -1 if (said := frame.value) is None else said
+        value = -1 if (frame_value := frame.value) is None else frame_value
         self.kinds.append(TYPES.index(frame.type))
         self.numbers.extend((frame.stream, frame.first_us, frame.length_bytes, value))
         if frame.type == "HEADERS":
@@ -133,7 +133,7 @@ def read_connections(path: Path, seen: PacketCounts) -> tuple[list[CapturedConne
             `limits.CONNECTIONS` or `limits.STREAMS`.
     """
     memory, waiting = CaptureMemory(path, seen), PendingBytes()
-    found: list[Sender] = []
+    senders: list[Sender] = []
     current: dict[Flow, Sender] = {}
     first_us: int | None = None
     for packet in packets(path, seen):
@@ -151,13 +151,13 @@ def read_connections(path: Path, seen: PacketCounts) -> tuple[list[CapturedConne
             memory.connection()
             sender = Sender(packet.flow, Reassembly(waiting), memory)
             current[packet.flow] = sender
-            found.append(sender)
+            senders.append(sender)
         sender.take(
             sender.reassembly.add(packet.time_us, packet.sequence, packet.data, packet.length)
         )
     for sender in current.values():
         sender.take(sender.reassembly.rest())
-    return list(_connections(found)), first_us or 0
+    return list(_connections(senders)), first_us or 0
 
 
 def _connections(senders: Sequence[Sender]) -> Iterator[CapturedConnection]:
@@ -178,11 +178,11 @@ def _connection(sender: Sender, other: Sender) -> CapturedConnection:
     for client, server in ((sender, other), (other, sender)):
         if client.framing.preface:
             return CapturedConnection((client, server), is_http2=True)
-    both = sender.asked_us.keys() & other.asked_us.keys()
-    if not both:
+    shared = sender.asked_us.keys() & other.asked_us.keys()
+    if not shared:
         return CapturedConnection((sender, other), is_http2=False)
-    asked = min(both, key=lambda stream: min(sender.asked_us[stream], other.asked_us[stream]))
-    first = sender.asked_us[asked] <= other.asked_us[asked]
+    earliest = min(shared, key=lambda stream: min(sender.asked_us[stream], other.asked_us[stream]))
+    first = sender.asked_us[earliest] <= other.asked_us[earliest]
     return CapturedConnection((sender, other) if first else (other, sender), is_http2=True)
 
 
@@ -243,8 +243,8 @@ class TracedConnection:
     def add(self, flow: Flow, frame: Frame, transfers: Mapping[str, int]) -> None:
         key = None if flow[0] == self.sends_tensors else _key(frame)
         asks_for = None if key is None else transfers.get(key[5].decode(errors="replace"), _OTHER)
-        said = frame.type, frame.stream, frame.length_bytes, frame.first_us, frame.last_us
-        self.frames.append(SentFrame(flow[0], *said, frame.value, asks_for))
+        fields = frame.type, frame.stream, frame.length_bytes, frame.first_us, frame.last_us
+        self.frames.append(SentFrame(flow[0], *fields, frame.value, asks_for))
         if self.between is None and key is not None:
             source, source_task, target, target_task, _ = key.groups()
             direction = _DIRECTIONS.get((source, target))
@@ -255,12 +255,12 @@ class TracedConnection:
 
     def streams(self) -> dict[int, TracedStream]:
         """Streams that carried data from the end that sends tensors, by number."""
-        found: dict[int, TracedStream] = {}
+        streams: dict[int, TracedStream] = {}
         served = 0
         for frame in sorted(self.frames, key=lambda arrived: arrived.first_us):
             if frame.type == "HEADERS" and frame.sender != self.sends_tensors:
-                found.setdefault(frame.stream, TracedStream(frame.first_us))
-            stream = found.get(frame.stream)
+                streams.setdefault(frame.stream, TracedStream(frame.first_us))
+            stream = streams.get(frame.stream)
             if frame.type != "DATA" or stream is None:
                 continue
             if frame.sender == self.sends_tensors:
@@ -268,7 +268,7 @@ class TracedConnection:
                 served = frame.stream
             elif frame.asks_for is not None:
                 stream.operation = None if frame.asks_for == _OTHER else frame.asks_for
-        return {number: stream for number, stream in found.items() if stream.segments}
+        return {number: stream for number, stream in streams.items() if stream.segments}
 
 
 def _key(frame: Frame) -> re.Match[bytes] | None:

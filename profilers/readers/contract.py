@@ -66,8 +66,8 @@ def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
             `limits.UNPACKED_BYTES`.
     """
     if not path.is_file():
-        found = "a folder" if path.is_dir() else "not there"
-        raise BadInput(f"{path} is {found}; expected a file to import")
+        state = "a folder" if path.is_dir() else "not there"
+        raise BadInput(f"{path} is {state}; expected a file to import")
     try:
         with path.open("rb") as packed:
             is_packed = packed.read(2) == b"\x1f\x8b"
@@ -240,12 +240,12 @@ def product(factors: Iterable[int]) -> int | None:
 
     Ends early: the product of a million factors has millions of digits.
     """
-    found = 1
+    value = 1
     for factor in factors:
-        found *= factor
-        if abs(found) > MOST:
+        value *= factor
+        if abs(value) > MOST:
             return None
-    return found
+    return value
 
 
 def describe_repeat(names: Sequence[str], first: int = 1) -> str:

@@ -173,7 +173,7 @@ class CsvMapping(Record):
         for columns in (self.columns, *self.rows):
             for column in columns.values():
                 inner = column.subject.values() if column.subject else (column,)
-                yield from (one for one in inner if one.column is not None)
+                yield from (source for source in inner if source.column is not None)
 
     def source_names(self) -> set[str]:
         """Names that the header of the file must have."""
@@ -183,8 +183,8 @@ class CsvMapping(Record):
 
     def words(self) -> dict[str, str]:
         """Return what it says of its source for readers."""
-        said = {"commit": self.commit, "hardware": self.hardware, "step": self.step}
-        return {name: text for name, text in said.items() if text is not None}
+        texts = {"commit": self.commit, "hardware": self.hardware, "step": self.step}
+        return {name: text for name, text in texts.items() if text is not None}
 
 
 _UNSAID = (

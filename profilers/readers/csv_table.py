@@ -76,7 +76,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
 
 def _is_sampled(sample: Sample) -> pl.Expr:
     """Return which lines are kept of each group: those at which another share of it begins."""
-    place, size = (one.over(sample.of) for one in (pl.int_range(pl.len()), pl.len()))
+    place, size = (expr.over(sample.of) for expr in (pl.int_range(pl.len()), pl.len()))
     return (place == 0) | (place * sample.lines // size != (place - 1) * sample.lines // size)
 
 
@@ -100,7 +100,7 @@ def _runs(
     for part in parts:
         values = {name: part[f"\x00{name}"][0] for name in keys}
         config: dict[str, Setting] = {name: values[name] for name in mapping.runs}
-        host = {name: values[one] for name, one in mapping.host.items() if values[one] is not None}
+        host = {name: values[key] for name, key in mapping.host.items() if values[key] is not None}
         yield ImportedRun(
             {mapping.table: _completed(mapping.table, part.drop(named))},
             {
@@ -144,32 +144,32 @@ def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
             separator=mapping.delimiter,
             null_values=["", *mapping.missing],
         )
-        found = cells.collect_schema().names()[1:]
-        chosen = _chosen(found, mapping)
+        names = cells.collect_schema().names()[1:]
+        chosen = _chosen(names, mapping)
         cells = cells.rename(chosen)
-    missing = sorted(mapping.source_names() - {*found, *chosen.values()})
+    missing = sorted(mapping.source_names() - {*names, *chosen.values()})
     if missing:
         hint = _other_delimiter(header, mapping) or "another file, or another --mapping?"
         raise BadInput(
             f"{path}: no column {_one_line(', '.join(missing)):.200}, which {file.name} maps; "
-            f"found {_one_line(', '.join(found)):.400}; {hint}"
+            f"found {_one_line(', '.join(names)):.400}; {hint}"
         )
-    _check_unambiguous(path, found, mapping, file)
+    _check_unambiguous(path, names, mapping, file)
     return cells
 
 
-def _chosen(found: Sequence[str], mapping: CsvMapping) -> dict[str, str]:
+def _chosen(names: Sequence[str], mapping: CsvMapping) -> dict[str, str]:
     """Return which columns the mapping names by name and position: `a[3]` of several `a`."""
     chosen = {}
-    for source in mapping.source_names() - set(found):
-        if (place := _AT.fullmatch(source)) and 0 < int(place[2]) <= len(found):
-            name = found[int(place[2]) - 1]
+    for source in mapping.source_names() - set(names):
+        if (place := _AT.fullmatch(source)) and 0 < int(place[2]) <= len(names):
+            name = names[int(place[2]) - 1]
             if place[1] in (name, _DUPLICATE.sub("", name)):
                 chosen[name] = source
     return chosen
 
 
-def _check_unambiguous(path: Path, found: Sequence[str], mapping: CsvMapping, file: Path) -> None:
+def _check_unambiguous(path: Path, names: Sequence[str], mapping: CsvMapping, file: Path) -> None:
     """Refuse a mapping that names one of several columns of the same name.
 
     Polars calls the second column `a` `a_duplicated_0`; a mapping that says so knows of it.
@@ -178,10 +178,10 @@ def _check_unambiguous(path: Path, found: Sequence[str], mapping: CsvMapping, fi
         BadInput: it does; the message has the positions.
     """
     sources = mapping.source_names()
-    taken = [_DUPLICATE.sub("", name) if name not in sources else name for name in found]
-    for name in sorted(sources & set(found)):
+    taken = [_DUPLICATE.sub("", name) if name not in sources else name for name in names]
+    for name in sorted(sources & set(names)):
         if twice := describe_repeat(
-            [one if one == name else f"{i}" for i, one in enumerate(taken)]
+            [other if other == name else f"{i}" for i, other in enumerate(taken)]
         ):
             at = taken.index(name) + 1
             raise BadInput(
@@ -218,9 +218,9 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
         _check_all_reduces(path, cells, mapping)
     first_wrong = {
         f"{i}": pl.col(_LINE)
-        .filter(pl.col(str(one.column)).is_not_null() & _converted(one, mapping).is_null())
+        .filter(pl.col(str(source.column)).is_not_null() & _converted(source, mapping).is_null())
         .min()
-        for i, one in enumerate(converted.values())
+        for i, source in enumerate(converted.values())
     }
     texts = [pl.col(name).str.len_bytes().sum() for name in mapping.source_names()]
     with _refused(path, "not a whole CSV file"):
@@ -240,17 +240,17 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     if not wrong:
         return
     line, i = min(wrong)
-    one = list(converted.values())[i]
+    source = list(converted.values())[i]
     with _refused(path, "not a whole CSV file"):
-        found = cells.filter(pl.col(_LINE) == line).select(str(one.column))
-        cell = str(found.collect(engine="streaming").to_series().first())
+        row = cells.filter(pl.col(_LINE) == line).select(str(source.column))
+        cell = str(row.collect(engine="streaming").to_series().first())
         place = _place(cells, line)
-    expected = f"text like {one.pattern!r}" if one.pattern else f"{one.kind}"
-    if one.words is not None:
-        expected = f"one of {', '.join(one.words)}"
+    expected = f"text like {source.pattern!r}" if source.pattern else f"{source.kind}"
+    if source.words is not None:
+        expected = f"one of {', '.join(source.words)}"
     raise BadInput(
-        f"{path} {place}, column {_one_line(str(one.column))}: expected {expected}, found "
-        f"{cell!r:.80}; {_mended(cell, one, mapping)}"
+        f"{path} {place}, column {_one_line(str(source.column))}: expected {expected}, found "
+        f"{cell!r:.80}; {_mended(cell, source, mapping)}"
     )
 
 
@@ -267,10 +267,10 @@ def _mended(cell: str, column: ColumnSource, mapping: CsvMapping) -> str:
     if column.kind in ("integer", "real") and column.pattern is None:
         if (grouped := _GROUPED.fullmatch(cell.strip())) and grouped[1] != mapping.thousands:
             mark = json.dumps(grouped[1], ensure_ascii=False)
-            said = f"say `thousands: {mark}` in the mapping if {mark} separates thousands"
+            hint = f"say `thousands: {mark}` in the mapping if {mark} separates thousands"
             if grouped[2] == "," and grouped[1] != ",":
-                return f'{said}, and `decimal: ","`'
-            return f'{said}, or `decimal: ","`' if grouped[1] == "," and not grouped[2] else said
+                return f'{hint}, and `decimal: ","`'
+            return f'{hint}, or `decimal: ","`' if grouped[1] == "," and not grouped[2] else hint
         if _DECIMAL_COMMA.fullmatch(cell.strip()) and mapping.decimal != ",":
             return 'say `decimal: ","` in the mapping if the comma begins a fraction'
         if _BEGINS_AS_NUMBER.match(cell.strip()):
@@ -406,7 +406,7 @@ def _completed(table: str, rows: pl.DataFrame) -> pl.DataFrame:
         added["concurrent"] = pl.lit(1)
         settings = sorted(names & {"library", "world_size", "size_bytes", "in_place", "rank"})
         added["trial"] = pl.int_range(pl.len()).over(settings)
-    new = [one.alias(name) for name, one in added.items() if name not in names]
+    new = [expr.alias(name) for name, expr in added.items() if name not in names]
     return rows.with_columns(new).drop(_LINE)
 
 

@@ -133,7 +133,7 @@ def has_tensors(node: Any) -> bool:
         values = node.get(f"{side}s")
         types = values.get("types") if isinstance(values, dict) else node.get(f"{side}_types")
         if isinstance(types, list) and any(
-            isinstance(one, str) and _TENSOR in one for one in types
+            isinstance(kind, str) and _TENSOR in kind for kind in types
         ):
             return True
     return False
@@ -170,9 +170,9 @@ def call_of(node: TensorNode, where: object) -> OperatorCall:
     for i, (value, kind) in enumerate(zip(inputs.values, inputs.types, strict=True)):
         text = declared[i] if i < len(declared) else ""
         if _TENSOR in kind:
-            reads += (found := _tensors(value, kind, where))
+            reads += (of_value := _tensors(value, kind, where))
             # A schema marks arguments that are written with (a!).
-            written += found if "!" in text else []
+            written += of_value if "!" in text else []
         elif value not in ("<None>", None):
             name = text.partition("=")[0].split()
             others[name[-1] if name else str(i)] = value
@@ -204,14 +204,14 @@ def _tensors(value: Any, kind: str, where: object) -> list[Tensor]:
     """Return the tensors of a value; lists and tuples of them nest."""
     if kind.startswith(_TENSOR):
         return [convert_value(value, Tensor, where)]
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     level = convert_value(value, list[Any], where)
     for _ in range(limits.DEPTH):
-        found += [convert_value(value, Tensor, where) for value in level if _is_tensor(value)]
+        tensors += [convert_value(value, Tensor, where) for value in level if _is_tensor(value)]
         lists = (value for value in level if isinstance(value, list) and not _is_tensor(value))
         level = [inner for value in lists for inner in value]
         if not level:
-            return found
+            return tensors
     raise BadInput(f"{where}: lists of tensors inside each other deeper than {limits.DEPTH}")
 
 
@@ -222,17 +222,17 @@ def _is_tensor(value: Any) -> bool:
 def _arguments(schema: str) -> list[str]:
     """Split the arguments of `aten::add_.Tensor(Tensor(a!) self, *, Scalar alpha=1) -> …`."""
     text = schema.partition("(")[2]
-    depth, begins, found = 0, 0, list[str]()
+    depth, begins, arguments = 0, 0, list[str]()
     for mark in _SPLITS.finditer(text):
         depth += (mark[0] in "([") - (mark[0] in ")]")
         if depth < 0 or (mark[0] == "," and depth == 0):
-            found.append(text[begins : mark.start()])
+            arguments.append(text[begins : mark.start()])
             begins = mark.end()
         if depth < 0:
             break
     else:
-        found.append(text[begins:])
-    return [name.strip() for name in found if name.strip() not in ("*", "")]
+        arguments.append(text[begins:])
+    return [name.strip() for name in arguments if name.strip() not in ("*", "")]
 
 
 _STEP = "ProfilerStep#"
@@ -248,8 +248,8 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     Raises:
         BadInput: not JSON, a node that is none or is inside of itself, or no operator call in it.
     """
-    said, left_out = dict[str, str](), OmissionCounter()
-    outermost, steps = _outermost(path, said, left_out)
+    config, left_out = dict[str, str](), OmissionCounter()
+    outermost, steps = _outermost(path, config, left_out)
     calls = sorted(_calls(path, outermost), key=lambda call: call.number)
     if not calls:
         raise BadInput(
@@ -258,7 +258,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
         )
     yield ImportedRun(
         {"operation": _operations(calls), "edge": _edges(calls), "operation_shape": _shapes(calls)},
-        said,
+        config,
         left_out=left_out(),
         notes=tuple(_notes(steps, sum(call.is_kernel for call in calls))),
     )
@@ -271,10 +271,12 @@ def _notes(steps: int, kernels: int) -> Iterator[str]:
         yield f"what {kernels:,} kernels without a schema write is not known: no edge begins there"
 
 
-def _outermost(path: Path, said: dict[str, str], left_out: OmissionCounter) -> tuple[set[int], int]:
+def _outermost(
+    path: Path, config: dict[str, str], left_out: OmissionCounter
+) -> tuple[set[int], int]:
     """Return the ids of operator calls that no operator calls, and the number of steps.
 
-    Fills `said` and `left_out` on the way. Left out are nodes with tensors that neither are
+    Fills `config` and `left_out` on the way. Left out are nodes with tensors that neither are
     operators nor are inside of one nor have one inside. Nodes of autograd and of DDP
     (`torch::autograd::AccumulateGrad`, `CppNode`) are named as operators are, but have no schema.
     """
@@ -304,7 +306,7 @@ def _outermost(path: Path, said: dict[str, str], left_out: OmissionCounter) -> t
                 others[node.id] = clean(node.name[:_SAID_CHARACTERS])
             steps += node.name.startswith(_STEP)
         elif key in _SAID and isinstance(value, str | int | float):
-            said[key] = clean(str(value)[:_SAID_CHARACTERS])
+            config[key] = clean(str(value)[:_SAID_CHARACTERS])
     # Where no node has a schema, it is an old trace: names have to tell.
     operators = operators or named
     below: dict[int, bool | None] = {}

@@ -133,8 +133,8 @@ def suggest_format(path: Path, named: str) -> str:
         return "; the file looks like a tar archive: unpack it first"
     if words := next((words for what, words in _OTHERS if re.search(what, head)), ""):
         return f"; the file looks like {words}"
-    found = "pcap" if head.startswith(_PCAP) else None
-    found = found or next((name for name, what in _FORMATS if re.search(what, head)), None)
-    if found is None or found == named:
+    guess = "pcap" if head.startswith(_PCAP) else None
+    guess = guess or next((name for name, what in _FORMATS if re.search(what, head)), None)
+    if guess is None or guess == named:
         return ""
-    return f"; the file looks like {found}: stepcast import {found} {path.name} …"
+    return f"; the file looks like {guess}: stepcast import {guess} {path.name} …"

@@ -114,9 +114,9 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
             rows.append(row)
     left_out = +left_out
     if first is None or not rows:
-        found = ", ".join(f"{count} {what}" for what, count in left_out.items())
+        counts = ", ".join(f"{count} {what}" for what, count in left_out.items())
         raise BadInput(
-            f"{path}: no flow with its receiver's figures ({found or 'it is empty'}); expected "
+            f"{path}: no flow with its receiver's figures ({counts or 'it is empty'}); expected "
             "what iperf3 --json writes"
         )
     test = first.start.test_start
@@ -233,8 +233,8 @@ def _seconds(where: str, received: _Receiver) -> float:
         allowed = bps * (_MICROSECOND_S + _SINGLE * seconds) + _half_digit(bps) * seconds
         if abs(received.bytes * 8 - bps * seconds) <= allowed:
             return seconds
-    found = ", ".join(f"{value:g}" for value in given if value is not None)
+    times = ", ".join(f"{value:g}" for value in given if value is not None)
     raise BadInput(
         f"{where}: {received.bytes:,} bytes are not {received.bits_per_second:,.0f} bit/s in any "
-        f"of the seconds given ({found}); was the report altered?"
+        f"of the seconds given ({times}); was the report altered?"
     )

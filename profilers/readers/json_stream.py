@@ -141,8 +141,8 @@ def _explained(error: msgspec.ValidationError) -> str:
     """Turn "Expected `int`, got `str` - at `$.args.bytes`" into our words."""
     what, _, place = str(error).partition(" - at ")
     field = place.strip("`").removeprefix("$").removeprefix(".")
-    said = what[0].lower() + what[1:]
-    return f"{field}: {said}" if field else said
+    message = what[0].lower() + what[1:]
+    return f"{field}: {message}" if field else message
 
 
 class _Text:
@@ -166,9 +166,9 @@ class _Text:
     def next(self) -> str:
         """Return the next character that is not white space; empty at the end of the file."""
         while True:
-            if found := _NOT_SPACE.search(self.buffer, self.at):
-                self.at = found.start()
-                return found[0]
+            if match := _NOT_SPACE.search(self.buffer, self.at):
+                self.at = match.start()
+                return match[0]
             if self.ended:
                 return ""
             self.at = len(self.buffer)
@@ -189,9 +189,9 @@ class _Text:
 
     def expect(self, wanted: str) -> None:
         """Take the character `wanted`."""
-        found = self.next()
-        if found != wanted:
-            raise self.error(f"expected {wanted!r}, found {found or 'the end of the file'!r}")
+        character = self.next()
+        if character != wanted:
+            raise self.error(f"expected {wanted!r}, found {character or 'the end of the file'!r}")
         self.at += 1
 
     def elements(self) -> Iterator[Any]:
@@ -209,7 +209,7 @@ class _Text:
         more = CHUNK
         while True:
             try:
-                found, end = _DECODER.raw_decode(self.buffer, self.at)
+                value, end = _DECODER.raw_decode(self.buffer, self.at)
             except json.JSONDecodeError as error:
                 if self.ended:
                     raise self.error(error.msg) from None
@@ -219,7 +219,7 @@ class _Text:
                 # A number at the end of the buffer may go on behind it: 1 of 1.5, or 1 of 1.
                 if self.ended or self.buffer[end : end + 1] not in _MAY_GO_ON:
                     self.began, self.at = self.at, end
-                    return found
+                    return value
             if len(self.buffer) - self.at > self.most:
                 raise self.error(f"a value longer than {self.most:,} characters")
             self._fill(more)

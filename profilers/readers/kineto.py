@@ -157,12 +157,12 @@ class Events:
         Times are microseconds of the trace; `asked` is when the host launched it. `shape` is NULL
         where no shapes were recorded.
         """
-        kind, name, shape = (np.array(one) for one in (self.kind, self.name, self.shape))
-        asked, by = np.array(self.start), np.arange(len(kind))
+        kind, name, shape = (np.array(values) for values in (self.kind, self.name, self.shape))
+        launched_us, by = np.array(self.start), np.arange(len(kind))
         by[kind != _HOST] = _NONE
         launcher = self._launchers()
         for i in np.flatnonzero(kind == _GPU):
-            asked[i], by[i] = launcher.get(self.correlation[i], (asked[i], _NONE))
+            launched_us[i], by[i] = launcher.get(self.correlation[i], (launched_us[i], _NONE))
         kept = np.flatnonzero(kind != _LAUNCH)
         by = by[kept]
         names = pl.Series([clean(name) for name in self._names], dtype=pl.String)
@@ -179,7 +179,7 @@ class Events:
                 "shape": shapes.set(shapes == _NONE, None),
                 "start": np.array(self.start)[kept],
                 "end": np.array(self.end)[kept],
-                "asked": asked[kept],
+                "asked": launched_us[kept],
                 "bytes": sizes.set(sizes == _NONE, None),
             }
         )
@@ -215,11 +215,11 @@ class Events:
         self.shape.append(self._shape(args, where) if kind == _HOST else _NONE)
 
     def _number(self, numbers: dict[_T, int], key: _T) -> int:
-        found = numbers.get(key)
-        if found is None:
+        number = numbers.get(key)
+        if number is None:
             self._kept.text(str(key))
-            found = numbers[key] = len(numbers)
-        return found
+            number = numbers[key] = len(numbers)
+        return number
 
     def _shape(self, args: _Arguments, where: object) -> int:
         if args.dims is None:
@@ -227,22 +227,22 @@ class Events:
         others = {"strides": args.strides, "types": args.types, "values": args.values}
         known = {key: value for key, value in others.items() if value is not None}
         text = as_json([args.dims, known], where)
-        found = self._shapes.get(text)
-        if found is None:
+        number = self._shapes.get(text)
+        if number is None:
             check_depth(known, where)
             self._kept.text(text)
-            found = self._shapes[text] = len(self._shapes)
+            number = self._shapes[text] = len(self._shapes)
             sizes = _input_bytes(args.dims, args.types or [], where)
-            row = (found, as_json(args.dims, where), as_json(known, where), sizes)
+            row = (number, as_json(args.dims, where), as_json(known, where), sizes)
             self._shape_rows.append(row)
-        return found
+        return number
 
     def _launchers(self) -> dict[int, tuple[float, int]]:
         """Return for each correlation the time of its launch and the operator around it.
 
         A runtime call belongs to the innermost operator of its thread that is under way.
         """
-        found: dict[int, tuple[float, int]] = {}
+        launchers: dict[int, tuple[float, int]] = {}
         for thread in self._by_thread().values():
             under_way: list[int] = []
             for i in sorted(thread, key=lambda i: (self.start[i], self.kind[i], -self.end[i])):
@@ -252,8 +252,8 @@ class Events:
                     under_way.append(i)
                 elif self.correlation[i] != _NONE:
                     by = under_way[-1] if under_way else _NONE
-                    found[self.correlation[i]] = self.start[i], by
-        return found
+                    launchers[self.correlation[i]] = self.start[i], by
+        return launchers
 
     def _by_thread(self) -> dict[int, list[int]]:
         threads: dict[int, list[int]] = {}
@@ -318,34 +318,34 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     Raises:
         BadInput: not JSON, an event that is none, or no operator and no kernel in it.
     """
-    events, about, said = Events(path), _TraceHeader(), dict[str, Any]()
+    events, about, fields = Events(path), _TraceHeader(), dict[str, Any]()
     members = Members(path, "traceEvents")
     for key, value in members:
         if key == "traceEvents":
             events.add(value, members)
         elif key in _TraceHeader.__struct_fields__:
-            said[key] = value
-            about = convert_value(said, _TraceHeader, members)
-    found = events.frame()
-    if found.is_empty():
+            fields[key] = value
+            about = convert_value(fields, _TraceHeader, members)
+    operations = events.frame()
+    if operations.is_empty():
         raise BadInput(
             f"{path}: neither cpu_op nor kernel among its events; expected a trace that "
             "torch.profiler exported (execution traces have the format execution-trace)"
         )
     job = about.distributedInfo or _Job()
     steps = events.steps() or [(0, *events.span())]
-    inside = _in_steps(found, steps)
+    inside = _in_steps(operations, steps)
     if inside.is_empty():
         raise BadInput(
-            f"{path}: none of its {found.height:,} operations began in one of its {len(steps)} "
-            "steps (ProfilerStep); is it the whole trace?"
+            f"{path}: none of its {operations.height:,} operations began in one of its "
+            f"{len(steps)} steps (ProfilerStep); is it the whole trace?"
         )
     _check_times(inside, path)
     tables = {name: frame for name, frame in _tables(inside, events) if not frame.is_empty()}
     if events.steps():
         base_us = (about.baseTimeNanoseconds or 0) / 1000
         tables["step"] = _step_frame(steps, base_us, job.rank or 0)
-    outside = found.height - inside.height
+    outside = operations.height - inside.height
     events.left_out.add("operations outside of the steps", count=outside)
     devices = sorted({clean(device.name) for device in about.deviceProperties or [] if device.name})
     yield ImportedRun(

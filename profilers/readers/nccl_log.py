@@ -113,15 +113,15 @@ def read(path: Path, world_size: int | None) -> NcclResults:
         BadInput: another collective, a row that cannot be read, ranks that are not known, or
             nothing that is a row.
     """
-    log, found = _Log(MemoryCounter(path)), NcclResults()
+    log, results = _Log(MemoryCounter(path)), NcclResults()
     unread = ""
     for number, raw in lines(path):
         line = unprefixed(raw)
         where = f"{path} line {number}"
-        if said := _TESTS_VERSION.search(line):
-            found.software["nccl-tests"] = said[1]
-        if said := _VERSION.search(line):
-            found.software["nccl"] = said[2] or nccl_version(int(said[1]))
+        if match := _TESTS_VERSION.search(line):
+            results.software["nccl-tests"] = match[1]
+        if match := _VERSION.search(line):
+            results.software["nccl"] = match[2] or nccl_version(int(match[1]))
         before, mark, rest = line.partition("#")
         if mark and (collective := _COLLECTIVE.match(mark + rest)):
             check_collective(where, collective[1])
@@ -129,19 +129,19 @@ def read(path: Path, world_size: int | None) -> NcclResults:
             log.header(where, before, mark + rest)
         line = line.removeprefix(log.prefix).lstrip()
         if log.columns and _is_row(line, log.columns):
-            found.devices |= set(log.ranks.values()) if log.rows == 0 else set()
-            for row in _row(where, line.split(), log, world_size, found):
-                found.add(row, log.kept)
+            results.devices |= set(log.ranks.values()) if log.rows == 0 else set()
+            for row in _row(where, line.split(), log, world_size, results):
+                results.add(row, log.kept)
             log.rows += 1
         elif _ROW_WITHIN.search(line):
             unread = unread or f"{where}: `{raw.strip():.60}`"
-            found.left_out["lines that look like rows behind something unknown"] += 1
+            results.left_out["lines that look like rows behind something unknown"] += 1
         elif line and not mark:
-            found.left_out["lines of other programs"] += 1
-    if unread and not found.measured:
+            results.left_out["lines of other programs"] += 1
+    if unread and not results.measured:
         why = "what stands before it is unknown" if log.columns else "no line above names columns"
         raise BadInput(f"{unread} looks like a row, but {why}; mend that (docs/import.md)")
-    return found
+    return results
 
 
 def _check_columns(where: str, columns: Sequence[str]) -> None:
@@ -164,7 +164,7 @@ def _is_row(line: str, columns: Sequence[str]) -> bool:
 
 
 def _row(
-    where: str, words: Sequence[str], log: _Log, world_size: int | None, found: NcclResults
+    where: str, words: Sequence[str], log: _Log, world_size: int | None, results: NcclResults
 ) -> Iterator[NcclTime]:
     names = [name for name in log.columns if name != "timestamp"]
     extra = len(words) - len(names)
@@ -190,7 +190,7 @@ def _row(
         common.get("root"),
     )
     if size == 0:
-        found.left_out[ZERO_BYTES] += len(starts)
+        results.left_out[ZERO_BYTES] += len(starts)
         return
     ranks = world_size or log.group_size(where)
     for i, (start, end) in enumerate(itertools.pairwise([*starts, len(names)])):
@@ -264,7 +264,7 @@ def unprefixed(line: str) -> str:
         line = _COLOUR.sub("", line)
     start = 0
     for _ in range(_MOST):
-        if (found := _PREFIX.match(line, start)) is None:
+        if (match := _PREFIX.match(line, start)) is None:
             break
-        start = found.end()
+        start = match.end()
     return line[start:].strip()

@@ -119,8 +119,8 @@ def checked_time(where: str, time: RoundedNumber | None, unit_s: float) -> Round
         BadInput: there is none, or it is not above 0.
     """
     if time is None or time.value * unit_s < _SHORTEST_S:
-        found = None if time is None else time.value
-        raise BadInput(f"{where}: expected a time above 0, found {found}; remove the line")
+        value = None if time is None else time.value
+        raise BadInput(f"{where}: expected a time above 0, found {value}; remove the line")
     return time
 
 
@@ -211,9 +211,9 @@ def _check_ratio(row: NcclTime) -> None:
     if ratio is None or ratio[0] <= 2 * (1 + _SLACK):
         return
     assert row.bus_GBps and row.algorithm_GBps
-    found, _ = _distinct(row.bus_GBps.value / row.algorithm_GBps.value, 2, "f")
+    shown, _ = _distinct(row.bus_GBps.value / row.algorithm_GBps.value, 2, "f")
     raise BadInput(
-        f"{row.where}: bus / algorithm bandwidth is {found}, which no number of ranks gives (at "
+        f"{row.where}: bus / algorithm bandwidth is {shown}, which no number of ranks gives (at "
         "most 2); is it another collective, or was the line altered?"
     )
 
@@ -231,8 +231,8 @@ def _check_ranks(world_size: int, rows: Sequence[NcclTime]) -> None:
     ratios = [(row, *ratio) for row in rows if (ratio := _ratio(row))]
     expected = 2 - 2 / world_size
     wrong = [
-        one
-        for one, low, high in ratios
+        row
+        for row, low, high in ratios
         if not low * (1 - _SLACK) <= expected <= high * (1 + _SLACK)
     ]
     if not wrong:

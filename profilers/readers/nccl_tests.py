@@ -49,21 +49,21 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """
     with open_text(path) as file:
         is_json = _JSON.search(file.read(_HEAD_CHARACTERS))
-    found = (_read_json if is_json else nccl_log.read)(path, options.world_size)
-    if not found.measured:
+    results = (_read_json if is_json else nccl_log.read)(path, options.world_size)
+    if not results.measured:
         raise BadInput(f"{path}: no row of an all-reduce; expected output of all_reduce_perf")
-    check_bandwidths(found.measured)
-    if wrong := sum(row.wrong for row in found.measured):
-        found.left_out["times of wrong results"] += wrong
-    if wrong == len(found.measured):
+    check_bandwidths(results.measured)
+    if wrong := sum(row.wrong for row in results.measured):
+        results.left_out["times of wrong results"] += wrong
+    if wrong == len(results.measured):
         raise BadInput(f"{path}: all {wrong} results are wrong, so no time is worth anything")
 
     def setting(row: NcclTime) -> tuple[int, str, str]:
         return row.world_size, row.kind, row.operation
 
-    host = {"gpu": ", ".join(sorted(found.devices))} if found.devices else {}
+    host = {"gpu": ", ".join(sorted(results.devices))} if results.devices else {}
     for (world_size, kind, operation), group in itertools.groupby(
-        sorted(found.measured, key=setting), setting
+        sorted(results.measured, key=setting), setting
     ):
         rows = list(group)
         right = [row for row in rows if not row.wrong]
@@ -75,10 +75,10 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
             "wrong_results": len(rows) - len(right),
         }
         if right:
-            left_out = dict(found.left_out)
-            found.left_out.clear()
+            left_out = dict(results.left_out)
+            results.left_out.clear()
             tables = {"allreduce": _frame(right)}
-            yield ImportedRun(tables, config, host, found.software, left_out=left_out)
+            yield ImportedRun(tables, config, host, results.software, left_out=left_out)
 
 
 def _frame(rows: Sequence[NcclTime]) -> pl.DataFrame:
@@ -178,19 +178,19 @@ def _read_json(path: Path, world_size: int | None) -> NcclResults:
     Raises:
         BadInput: another collective, values of another kind, or times of the CPU.
     """
-    found, kept = NcclResults(), MemoryCounter(path)
+    results, kept = NcclResults(), MemoryCounter(path)
     for value, where in documents(path):
         if isinstance(value, dict) and "algBw" in value:
-            rows = _amd(where, convert_value(value, _Amd, where), world_size, found)
+            rows = _amd(where, convert_value(value, _Amd, where), world_size, results)
         else:
-            rows = _nvidia(where, convert_value(value, _Nvidia, where), world_size, found)
+            rows = _nvidia(where, convert_value(value, _Nvidia, where), world_size, results)
         for row in rows:
-            found.add(row, kept)
-    return found
+            results.add(row, kept)
+    return results
 
 
 def _nvidia(
-    where: str, report: _Nvidia, world_size: int | None, found: NcclResults
+    where: str, report: _Nvidia, world_size: int | None, results: NcclResults
 ) -> Iterator[NcclTime]:
     check_collective(where, Path(report.args[0] or "").name)
     config = report.config
@@ -198,8 +198,8 @@ def _nvidia(
     # One device is listed per process, whatever number it drives.
     processes = sum(device.group == group for device in config.devices)
     ranks = world_size or processes * config.nthreads * config.ngpus
-    found.devices |= {device.device_info for device in config.devices}
-    found.software["nccl"] = nccl_version(report.nccl_version)
+    results.devices |= {device.device_info for device in config.devices}
+    results.software["nccl"] = nccl_version(report.nccl_version)
     for result in report.results:
         at = f"{where}, size {result.size}"
         _check_row(at, result)
@@ -207,7 +207,7 @@ def _nvidia(
             if timed is None:
                 continue
             if result.size == 0:
-                found.left_out[ZERO_BYTES] += 1
+                results.left_out[ZERO_BYTES] += 1
                 continue
             if timed.cpu_time is not None:
                 raise BadInput(f"{at}: {CPU_TIME}")
@@ -227,12 +227,12 @@ def _nvidia(
 
 
 def _amd(
-    where: str, result: _Amd, world_size: int | None, found: NcclResults
+    where: str, result: _Amd, world_size: int | None, results: NcclResults
 ) -> Iterator[NcclTime]:
     check_collective(where, "all_reduce" if result.name == "AllReduce" else result.name)
     _check_row(where, result)
     if result.size == 0:
-        found.left_out[ZERO_BYTES] += 1
+        results.left_out[ZERO_BYTES] += 1
         return
     yield NcclTime(
         where,

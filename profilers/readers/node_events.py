@@ -106,11 +106,11 @@ class NodeEvents:
             raise BadInput(f"{self._path}: {error}") from None
 
     def _text(self, text: str) -> str:
-        found = self._texts.get(text)
-        if found is None:
+        interned = self._texts.get(text)
+        if interned is None:
             self._kept.text(text)
-            found = self._texts[text] = text
-        return found
+            interned = self._texts[text] = text
+        return interned
 
 
 def _once(events: Sequence[NodeEvent]) -> Iterator[NodeEvent]:
@@ -206,8 +206,8 @@ def frames(events: Iterable[NodeEvent]) -> Mapping[str, pl.DataFrame]:
 def _source(label: str, on_host: Mapping[str, int]) -> int | None:
     """Return the execution an input names; TensorFlow renames copies `…/_12`."""
     name = label.removeprefix("^").partition(":")[0]
-    found = on_host.get(name)
-    return on_host.get(_SENT.sub("", name)) if found is None else found
+    execution = on_host.get(name)
+    return on_host.get(_SENT.sub("", name)) if execution is None else execution
 
 
 def _place(event: NodeEvent) -> tuple[str, int | None]:

@@ -173,10 +173,10 @@ def _resource(node: Any) -> tuple[str, int | None]:
 
 
 def _device(name: str) -> tuple[str, int]:
-    found = job_and_task(name)
-    if found is None:
+    job_task = job_and_task(name)
+    if job_task is None:
         raise BadInput(f"device {name[:80]!r} of the trace names neither job nor task")
-    return found
+    return job_task
 
 
 def _attribute(node: Any, key: str) -> str:
@@ -233,10 +233,10 @@ def _sizes(
 def _tensor_bytes(description: Any) -> int:
     # The type of a reference to a tensor is that of the tensor + 100.
     size = ELEMENT_BYTES.get(description.dtype % 100, 0)
-    found = product([size, *(dimension.size for dimension in description.shape.dim)])
-    if found is None:
+    size_bytes = product([size, *(dimension.size for dimension in description.shape.dim)])
+    if size_bytes is None:
         raise BadInput("a tensor of a size beyond 2^63 bytes")
-    return found
+    return size_bytes
 
 
 def _timing(metadata: Any, step: int, start_us: int, graph: ExecutedGraph) -> pa.RecordBatch:
