@@ -205,11 +205,11 @@ def traced_steps_section(traced: Sequence[TracedSteps]) -> str:
     """Return the first traced steps of each network, nothing without profiles."""
     if not traced:
         return ""
-    said = f"When downlink, worker, uplink and server were at work in {SHOWN_STEPS} traced steps"
+    title = f"When downlink, worker, uplink and server were at work in {SHOWN_STEPS} traced steps"
     figures = [
         (
             steps.dnn,
-            caption_figure(busy_plot(steps.rows), f"{said}, {steps.label}", steps.label),
+            caption_figure(busy_plot(steps.rows), f"{title}, {steps.label}", steps.label),
         )
         for steps in traced
     ]

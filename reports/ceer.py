@@ -57,10 +57,11 @@ _REGRESSIONS = (
 
 def operations_section(operations: Operations) -> str:
     """Return figures and shares of the operations of DNNs that predictors saw."""
-    said = _CLASSES.format(threshold=operations.threshold_us / 1e3, slowest=operations.slowest)
+    classes = _CLASSES.format(threshold=operations.threshold_us / 1e3, slowest=operations.slowest)
     if not operations.regressions:
         return (
-            f"<h2>Time of single operations</h2>{said}{_NONE_IS_HEAVY}{_shares(operations.shares)}"
+            f"<h2>Time of single operations</h2>{classes}{_NONE_IS_HEAVY}"
+            f"{_shares(operations.shares)}"
         )
     figures = [("Time of heavy operations", _times(operations.times))]
     if operations.times["usd"].is_not_null().any():
@@ -68,7 +69,7 @@ def operations_section(operations: Operations) -> str:
     figures.append(("How much they vary", _deviations(operations.deviations)))
     figures += [(f"{times.type} by input", _by_input(times)) for times in operations.by_input]
     return (
-        f"<h2>Time of single operations</h2>{grid(figures)}{said}{_shares(operations.shares)}"
+        f"<h2>Time of single operations</h2>{grid(figures)}{classes}{_shares(operations.shares)}"
         f"{_REGRESSIONS}{table(_REGRESSION_COLUMNS, operations.regressions)}"
     )
 
@@ -76,9 +77,9 @@ def operations_section(operations: Operations) -> str:
 def _times(heavy: pl.DataFrame) -> str:
     figure = by_type(heavy.with_columns(ms=pl.col("mean_us") / 1e3), "ms", "ms of one operation")
     slowest = heavy.sort("mean_us").row(-1, named=True)
-    said = f"the longest is {slowest['type']} on {slowest['node_type']}"
+    longest = f"the longest is {slowest['type']} on {slowest['node_type']}"
     return caption_figure(
-        figure, f"Mean time of heavy types; {said}", "Means over all DNNs that are fitted."
+        figure, f"Mean time of heavy types; {longest}", "Means over all DNNs that are fitted."
     )
 
 
@@ -90,9 +91,11 @@ def _costs(heavy: pl.DataFrame) -> str:
     )
     cheapest = heavy.drop_nulls("usd").sort("usd").unique("type", keep="first")
     won = cheapest["node_type"].value_counts().sort("count", "node_type", descending=[True, False])
-    said = ", ".join(f"{name} for {n}" for name, n in won.iter_rows())
+    wins = ", ".join(f"{name} for {n}" for name, n in won.iter_rows())
     return caption_figure(
-        figure, f"Cost of heavy types; cheapest: {said}", f"Cheapest: {said} of {cheapest.height}."
+        figure,
+        f"Cost of heavy types; cheapest: {wins}",
+        f"Cheapest: {wins} of {cheapest.height}.",
     )
 
 
@@ -100,20 +103,22 @@ def _deviations(heavy: pl.DataFrame) -> str:
     within = (
         heavy.filter(pl.col("deviation") <= 0.1).group_by("node_type").agg(pl.col("share").max())
     )
-    said = ", ".join(f"{name} {share(part)}" for name, part in within.sort("node_type").iter_rows())
+    shares = ", ".join(
+        f"{name} {share(part)}" for name, part in within.sort("node_type").iter_rows()
+    )
     return caption_figure(
         deviations(heavy),
         "Distribution of the normalised standard deviation of heavy operations",
-        f"Over the traced steps. Below 0.1: {said or 'none'}.",
+        f"Over the traced steps. Below 0.1: {shares or 'none'}.",
     )
 
 
 def _by_input(times: TimeByInput) -> str:
-    said = f"R² {span(times.r_squared, '{:.2f}')}"
+    r_squared = f"R² {span(times.r_squared, '{:.2f}')}"
     return caption_figure(
         by_input(times.points, times.lines),
-        f"Time of {times.type} by size of input; {said}",
-        f"Lines of least squares in the input alone, as in the paper's figure: {said}. "
+        f"Time of {times.type} by size of input; {r_squared}",
+        f"Lines of least squares in the input alone, as in the paper's figure: {r_squared}. "
         "What is fitted may see filters, outputs and multiplications too.",
     )
 
@@ -162,20 +167,20 @@ def _title(beside: StepOverhead) -> str:
 
 def _scaling(rows: pl.DataFrame) -> str:
     means = rows.group_by("devices").agg(pl.col("relative_time").mean()).sort("devices")
-    said = ", ".join(f"{k}: {part:.2f}" for k, part in means.iter_rows())
+    ratios = ", ".join(f"{k}: {part:.2f}" for k, part in means.iter_rows())
     return caption_figure(
         scaling(rows),
-        f"Epoch on several devices relative to one; in the mean {said}",
-        f"Mean over node types, {said}.",
+        f"Epoch on several devices relative to one; in the mean {ratios}",
+        f"Mean over node types, {ratios}.",
     )
 
 
 def _overheads(beside: StepOverhead) -> str:
-    said = f"R² {span(beside.r_squared, '{:.2f}')}"
+    r_squared = f"R² {span(beside.r_squared, '{:.2f}')}"
     return caption_figure(
         overheads(beside.rows, beside.lines),
-        f"What a step takes beside its operations, by parameters; {said}",
-        f"Steps less the sum of their operations; lines of least squares: {said}.",
+        f"What a step takes beside its operations, by parameters; {r_squared}",
+        f"Steps less the sum of their operations; lines of least squares: {r_squared}.",
     )
 
 

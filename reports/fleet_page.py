@@ -314,9 +314,9 @@ def sentence(fleet: FleetPage) -> str:
     watches = f"{fleet.watches_due} watch{'' if fleet.watches_due == 1 else 'es'}"
     due = [*([visits] if fleet.visits_due else []), *([watches] if fleet.watches_due else [])]
     verb = "is" if fleet.visits_due + fleet.watches_due == 1 else "are"
-    told = f"{' and '.join(due)} {verb}" if due else "nothing is"
+    clause = f"{' and '.join(due)} {verb}" if due else "nothing is"
     members = count(fleet.status.height, "node type")
-    return f"{members}; {fleet.changed or 'none'} {since} profiled; {told} due."
+    return f"{members}; {fleet.changed or 'none'} {since} profiled; {clause} due."
 
 
 def _legend(fleet: FleetPage) -> str:

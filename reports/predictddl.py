@@ -81,8 +81,8 @@ def ratios_figure(rows: pl.DataFrame, where: str) -> str:
         if beyond
         else ""
     )
-    said = f"Mean of each network. Closer to 1 is better.{at_edge}"
-    return caption_figure(ratios_plot(rows), described, said)
+    caption = f"Mean of each network. Closer to 1 is better.{at_edge}"
+    return caption_figure(ratios_plot(rows), described, caption)
 
 
 # One model reused for networks that never ran (Figs. 9, 12, 13, Tables I, II of PredictDDL).
@@ -161,8 +161,8 @@ def _questions(reuse: Reuse) -> str:
         ("Does the size of the cluster matter?", "Numbers of servers", _by_size(reuse.judged)),
         ("What do batches of workloads take?", _WAITING_TITLE, waited),
     )
-    asked = [dict(zip(("question", "section", "answer"), row, strict=True)) for row in questions]
-    return f"{table(_QUESTIONS, asked)}<p>{_noise(reuse)}</p>"
+    answers = [dict(zip(("question", "section", "answer"), row, strict=True)) for row in questions]
+    return f"{table(_QUESTIONS, answers)}<p>{_noise(reuse)}</p>"
 
 
 def _errors(rows: pl.DataFrame) -> str:
@@ -176,11 +176,11 @@ def _errors(rows: pl.DataFrame) -> str:
 def _by_size(judged: Contest) -> str:
     """Return ours by number of servers: on other networks, which alone are on all of them."""
     rows = errors_by_servers(judged.by_servers.filter(of=ABOUT[0], split=OTHERS))
-    said = "; ".join(
+    errors = "; ".join(
         f"W={row['workers']}: {percent(row['error_percent'])} (n = {row['n']})"
         for row in rows.iter_rows(named=True)
     )
-    return f"{OTHERS}, {said}" if said else ""
+    return f"{OTHERS}, {errors}" if errors else ""
 
 
 _WORKLOADS = (
@@ -446,29 +446,29 @@ def _measuring(waiting: pl.DataFrame, compared: pl.DataFrame) -> tuple[str, str]
         .otherwise(pl.col("of").first())
         .alias("of")
     )
-    ours = compared.select(
+    answering = compared.select(
         "workloads", measuring_s="answering_s", of=pl.lit("predictddl: fit and forecasts only")
     )
     lines = pl.concat(
         rows.select("of", "workloads", "measuring_s")
-        for rows in (names.explode("workloads", "measuring_s"), ours)
+        for rows in (names.explode("workloads", "measuring_s"), answering)
     )
     figure = workloads_plot(lines, "measuring_s", "seconds before an answer")
-    said = "Seconds before an answer by number of workloads"
-    return "Measuring", caption_figure(figure, said, "Fewer are better. *: expected by a plan.")
+    title = "Seconds before an answer by number of workloads"
+    return "Measuring", caption_figure(figure, title, "Fewer are better. *: expected by a plan.")
 
 
 def _collection_errors(waiting: pl.DataFrame) -> tuple[str, str]:
     rows = select_drawn(waiting, "system").rename({"system": "of"})
     figure = workloads_plot(rows, "error_percent", "mean absolute error, %")
-    said = "Mean absolute error by number of workloads"
-    return "Errors", caption_figure(figure, said, "Of all judged scenarios of so many workloads.")
+    title = "Mean absolute error by number of workloads"
+    return "Errors", caption_figure(figure, title, "Of all judged scenarios of so many workloads.")
 
 
 def _shown(counts: pl.Series) -> list[int]:
     """Return the paper's numbers of workloads and the largest, of those that there are."""
-    there = set(counts)
-    return sorted({*_COUNTS.keys() & there, max(there)})
+    present = set(counts)
+    return sorted({*_COUNTS.keys() & present, max(present)})
 
 
 def _waited(waiting: pl.DataFrame) -> str:

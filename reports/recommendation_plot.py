@@ -43,35 +43,39 @@ class _Point:
     usd: Span
 
 
-def of_all_systems(found: DecisionAnswer, name: str | None = None) -> Figure:
+def of_all_systems(answer: DecisionAnswer, name: str | None = None) -> Figure:
     """Plot one answer of all systems, with every way to run the job that one of them forecasts.
 
     Of a whole catalogue, times and costs differ by orders of magnitude: axes are logarithmic, the
     front is named, and only the choice and what rules of thumb take have bars.
 
     Args:
-        found: the answer.
+        answer: of all systems.
         name: of the network; None: as the question calls it.
     """
-    asked, choice, at = found.question, found.decision.choice, found.level
+    question, choice, at = answer.question, answer.decision.choice, answer.level
     return _time_against_cost(
-        f"{asked.samples:,} samples of {name or asked.dnn}: least {asked.minimize}",
-        found.aim.limits,
-        others=[_of_candidate(candidate, at) for candidate in found.candidates],
-        front=[_of_candidate(one, at) for one in found.front],
+        f"{question.samples:,} samples of {name or question.dnn}: least {question.minimize}",
+        answer.aim.limits,
+        others=[_of_candidate(candidate, at) for candidate in answer.candidates],
+        front=[_of_candidate(candidate, at) for candidate in answer.front],
         rules={
-            "cheapest an hour" if name == "cheapest" else name: _of_candidate(one, at)
-            for name, one in found.rules.items()
-            if one is not None
+            "cheapest an hour" if name == "cheapest" else name: _of_candidate(candidate, at)
+            for name, candidate in answer.rules.items()
+            if candidate is not None
         },
         choice=None if choice is None else _of_candidate(choice, at),
         chooser="choice",
-        is_of_catalogue=found.is_of_catalogue,
+        is_of_catalogue=answer.is_of_catalogue,
     )
 
 
-def _of_candidate(one: Candidate, at: float) -> _Point:
-    return _Point(one.label, one.span("time_s", at).times(1 / 3600), one.span("cost_usd", at))
+def _of_candidate(candidate: Candidate, at: float) -> _Point:
+    return _Point(
+        candidate.label,
+        candidate.span("time_s", at).times(1 / 3600),
+        candidate.span("cost_usd", at),
+    )
 
 
 @styled
@@ -102,7 +106,7 @@ def _time_against_cost(
             axis.set_major_formatter(StrMethodFormatter("{x:g}"))
             axis.set_minor_locator(NullLocator())
     bars = not is_of_catalogue
-    if others := [one for one in others if one not in front]:
+    if others := [point for point in others if point not in front]:
         _draw(axes, others, "o", 3, LINEAR, "other ways to run it", has_bars=bars)
     if front:
         places = _places(front)
@@ -164,7 +168,7 @@ def _name_points(figure: Figure, axes: Axes, points: Sequence[_Point]) -> None:
                 zorder=5,
             )
             box = name.get_window_extent(renderer)
-            others = (one for one in taken if one is not mark)
+            others = (other for other in taken if other is not mark)
             inside = frame.x0 <= box.x0 and box.x1 <= frame.x1
             inside = inside and frame.y0 <= box.y0 and box.y1 <= frame.y1
             crosses = line.intersects_bbox(box, filled=False)
@@ -198,7 +202,7 @@ def _draw(
         axes.plot(*_places(points), mark, ms=size, mew=0, color=colour, label=label)
         return
     known = [[_ends(point.hours), _ends(point.usd)] for point in points]
-    hours, usd = ([[one[axis][side] for one in known] for side in range(2)] for axis in range(2))
+    hours, usd = ([[ends[axis][side] for ends in known] for side in range(2)] for axis in range(2))
     axes.errorbar(
         *_places(points),
         xerr=hours,

@@ -125,12 +125,12 @@ def _whole(system: str) -> pl.Expr:
 def _curve(rows: pl.DataFrame, about: RoundDescription) -> tuple[str, str]:
     title = rows["title"][0]
     known = rows.filter(pl.col("measured").is_not_null()).to_dicts()
-    said = "; ".join(
+    figures = "; ".join(
         f"{count(row['workers'], 'worker')}: {number(row['predicted'])} predicted, "
         f"{number(row['measured'])} measured"
         for row in known
     )
-    described = f"{about.metric} by number of workers, {title}. {said}"
+    described = f"{about.metric} by number of workers, {title}. {figures}"
     caption = "Band: prediction interval. Bars: spread between the windows of the run."
     drawn = study_sections.scaling(rows, about.metric, baseline=about.baseline)
     return title, caption_figure(drawn, described, caption)
@@ -189,8 +189,8 @@ def _inside(opening: OpeningFigures, when: str) -> tuple[str, tuple[str, ...]]:
     """Return how many measurements were inside, and whether so many can judge intervals."""
     if not opening.inside_n:
         return percent(None), ("n = 0", when)
-    value, said = held_intervals(opening.inside_count, opening.inside_n)
-    return value, (said, when)
+    value, judgement = held_intervals(opening.inside_count, opening.inside_n)
+    return value, (judgement, when)
 
 
 def left_out_lines(rows: pl.DataFrame, result: Summary) -> Iterator[str]:
@@ -201,7 +201,7 @@ def left_out_lines(rows: pl.DataFrame, result: Summary) -> Iterator[str]:
         (alone, f"{alone} of one worker"),
         (result.busy_n, f"{result.busy_n} measured while the host was busy"),
     )
-    if left_out := [said for n, said in reasons if n]:
+    if left_out := [reason for n, reason in reasons if n]:
         mean = percent(_number(known["error_percent"].abs().mean()))
         yield f"left out: {' and '.join(left_out)}; with these {mean}, n = {known.height}"
 
@@ -245,11 +245,11 @@ def picture(evaluation: Evaluation) -> str:
     )
     described = [f"Error of each scenario by number of workers{beside}"]
     for (workers,), rows in points.sort("workers").group_by("workers", maintain_order=True):
-        ours, theirs = (rows[name].abs().mean() for name in points.columns[1:])
-        said = percent(_number(ours))
+        error, baseline_error = (rows[name].abs().mean() for name in points.columns[1:])
+        errors = percent(_number(error))
         if has_baseline:
-            said += f", {about.baseline} {percent(_number(theirs))}"
-        described.append(f"{count(int(str(workers)), 'worker')}: {said}")
+            errors += f", {about.baseline} {percent(_number(baseline_error))}"
+        described.append(f"{count(int(str(workers)), 'worker')}: {errors}")
     caption = (
         f"How far {about.metric} are from what was measured, scenario by scenario. "
         f"Blue: forecast.{grey} Band: ±10 %."
@@ -258,8 +258,8 @@ def picture(evaluation: Evaluation) -> str:
 
 
 def _card(title: str, value: str, notes: Iterable[str]) -> str:
-    said = "".join(f"<small>{escape(note)}</small>" for note in notes)
-    return f"<div><dt>{escape(title)}</dt><dd>{value}{said}</dd></div>"
+    lines = "".join(f"<small>{escape(note)}</small>" for note in notes)
+    return f"<div><dt>{escape(title)}</dt><dd>{value}{lines}</dd></div>"
 
 
 def _number(value: object) -> float | None:

@@ -220,13 +220,13 @@ def scenarios_section(
         about: the round.
         priced: of `forecasting.findings.study`.
     """
-    said = (
+    description = (
         f"Figures are {about.metric}; brackets are 90 % prediction intervals. Error "
         "is (predicted − measured) / measured: above 0, the forecast was too high."
     )
     per_dollar: tuple[Column, ...] = ()
     if priced is not None:
-        said += (
+        description += (
             " Per dollar: examples that are trained for a dollar, at the price of the nodes of the "
             "run, or as their types declare it."
         )
@@ -238,7 +238,7 @@ def scenarios_section(
             Column("per dollar, measured", "measured_per_dollar", whole),
         )
     if (rows["forecast_round"] != about.repeat).any():
-        said += (
+        description += (
             " What was not profiled again in this round shows the forecast of an earlier round; "
             "runs of this one do not judge it."
         )
@@ -255,7 +255,7 @@ def scenarios_section(
         text_column("split", format=spaced),
         text_column("forecast made", lambda row: _made(row, about.repeat)),
     )
-    return TableSection("All scenarios", said, columns).html(rows)
+    return TableSection("All scenarios", description, columns).html(rows)
 
 
 def _made(row: Mapping[str, Any], repeat: int) -> str:
