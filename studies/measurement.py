@@ -102,9 +102,9 @@ def _run(
             # Land each before the next is measured: a kill loses only what is under way.
             for need, result in measure_planned_runs(PROBES[probe], cluster, start, context, say):
                 clusters.check_not_stopped()
-                told = with_settings(result.run, need.settings)
-                land(landing, told, result.scenario, result.tables, result.artefacts)
-                landed.append(told)
+                record = with_settings(result.run, need.settings)
+                land(landing, record, result.scenario, result.tables, result.artefacts)
+                landed.append(record)
                 progress.finished(need.title)
                 last = need.title, result
         assert last is not None

@@ -37,8 +37,8 @@ def unavailable_node_type(entries: Entries) -> str | None:
 
 def has_begun(round_: Round, node_type: str) -> bool:
     """Tell whether runs of a round have been on a node type: all others then are too."""
-    ours = (need for need in round_.needs if any(g.node_type == node_type for g in need.nodes))
-    return any(round_.run_of(need) is not None for need in ours)
+    needs = (need for need in round_.needs if any(g.node_type == node_type for g in need.nodes))
+    return any(round_.run_of(need) is not None for need in needs)
 
 
 def write_fallback_study(study: Path, before: str, after: str, home: Path) -> Path | None:

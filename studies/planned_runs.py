@@ -43,12 +43,12 @@ def required_runs(study: Study, backend: Backend, asking: SystemInputs) -> tuple
     """
     wanted = requested_scenarios(study, backend, asking)
     by_subject: dict[object, PlannedRun] = {}
-    for name, asked in wanted.items():
+    for name, requested in wanted.items():
         try:
-            for need in PROBES[name].needs(asked, study.settings_of(name)):
+            for need in PROBES[name].needs(requested, study.settings_of(name)):
                 judges = PROBES[name].metric is not None and not need.profiles
-                there = by_subject.get((need.subject, judges))
-                if there is None or (need.of_train and not there.of_train):
+                earlier = by_subject.get((need.subject, judges))
+                if earlier is None or (need.of_train and not earlier.of_train):
                     by_subject[need.subject, judges] = need
         except BadInput as error:
             raise BadInput(f"probes.{name}: {error}") from None
@@ -145,8 +145,8 @@ def requested_scenarios(
                 wanted.required |= not ask.optional
                 wanted.of_train |= ask.whose == "train"
                 if ask.whose in ("own", "cluster"):
-                    asked = wanted.own if ask.whose == "own" else wanted.cluster
-                    asked |= {
+                    scenarios = wanted.own if ask.whose == "own" else wanted.cluster
+                    scenarios |= {
                         planned.scenario: None for planned in resolve_input(ask, curve, backend)
                     }
     requested = {}
@@ -174,7 +174,7 @@ def _all_of(study: Study, backend: Backend, probe: Probe) -> RequestedScenarios:
     scenarios = tuple(dict.fromkeys(scenario for _, scenario in scenarios_of))
     # What is measured of whole scenarios is of the ones that are listed, as they are.
     alike = scenarios_of if probe.metric is None else ()
-    own = (one for curve, scenario in alike for one in _own(curve, scenario, backend))
+    own = (single for curve, scenario in alike for single in _own(curve, scenario, backend))
     return RequestedScenarios(own=tuple(dict.fromkeys(own)), cluster=scenarios, train=scenarios)
 
 

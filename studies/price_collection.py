@@ -76,9 +76,9 @@ def collect(
     for region in dict.fromkeys(regions or default_regions()):
         say(f"ask AWS for prices in {region}")
         try:
-            one = observe_prices(region, names, days, seen_at)
-            land(warehouse.landing, one.run, None, one.tables)
-            seen[region] = one
+            prices = observe_prices(region, names, days, seen_at)
+            land(warehouse.landing, prices.run, None, prices.tables)
+            seen[region] = prices
         except (BadInput, ProbeFailed) as error:
             failed[region] = error
     if not seen:

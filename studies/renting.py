@@ -145,13 +145,13 @@ def renting(
 
 
 def _of_environment() -> float | None:
-    said = os.environ.get(VARIABLE, "")
-    if not said:
+    text = os.environ.get(VARIABLE, "")
+    if not text:
         return None
     try:
-        return checked_cap(float(said), VARIABLE)
+        return checked_cap(float(text), VARIABLE)
     except ValueError:
-        raise BadInput(f"{VARIABLE}: expected US dollars, found {said!r:.60}") from None
+        raise BadInput(f"{VARIABLE}: expected US dollars, found {text!r:.60}") from None
 
 
 def rates(
@@ -164,9 +164,9 @@ def rates(
     prices = warehouse.query("prices_as_of").filter(provider=PROVIDER)
     rates: dict[tuple[str, Market], Rate] = {}
     for name in types:
-        mine = prices.filter(node_type=name)
-        seen = mine.filter("observed", region=region)
-        printed = mine.filter(~pl.col("observed"))
+        of_type = prices.filter(node_type=name)
+        seen = of_type.filter("observed", region=region)
+        printed = of_type.filter(~pl.col("observed"))
         on_demand = _dearest(seen, "on_demand") or _dearest(printed, "on_demand")
         spot = _dearest(seen, "spot")
         if on_demand is not None:
@@ -318,14 +318,14 @@ def _rows(entry: Entry, entries: Entries) -> Iterator[Mapping[str, object]]:
         usd = None if launch is None else each_usd(launch, entry.seconds)
         yield {"instance": entry.id, "seconds": entry.seconds, "usd": usd}
     elif isinstance(entry, LaunchIntent):
-        told = entry.model_dump(exclude={"kind", "owner", "count", "at"})
-        yield {**told, "instances": entry.count, "usd": worst_usd(entry)}
+        row = entry.model_dump(exclude={"kind", "owner", "count", "at"})
+        yield {**row, "instances": entry.count, "usd": worst_usd(entry)}
     else:
         yield {"token": entry.token, "code": entry.code, "reason": entry.reason}
 
 
 def _launch_of(id_: str, entries: Entries) -> LaunchIntent | None:
-    tokens = (token for token, one in entries.launched.items() if id_ in one.ids)
+    tokens = (token for token, result in entries.launched.items() if id_ in result.ids)
     return next((entries.intents[token] for token in tokens if token in entries.intents), None)
 
 

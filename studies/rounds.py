@@ -118,9 +118,9 @@ def open_round(
         BadInput: nothing has landed of a study that this one learns from.
     """
     runs = tuple(runs)
-    there = {run.study for run in runs if _is_learned(run, study, backend)}
+    landed = {run.study for run in runs if _is_learned(run, study, backend)}
     for name in study.learns_from:
-        if name not in there:
+        if name not in landed:
             raise BadInput(
                 f"learns_from: no profile run of study {name} on {backend} is in this home; "
                 "`stepcast load FOLDER` brings kept runs, `stepcast run` measures"
@@ -136,8 +136,8 @@ def open_round(
 
 def refresh_round(round_: Round, runs: Iterable[Run]) -> Round:
     """Return the same round with what has landed meanwhile."""
-    ours = _runs_of(round_.study, round_.backend, round_.host_id, runs)
-    return replace(round_, runs=_runs_in(round_.study, round_.repeat, ours))
+    landed = _runs_of(round_.study, round_.backend, round_.host_id, runs)
+    return replace(round_, runs=_runs_in(round_.study, round_.repeat, landed))
 
 
 def latest_round(
@@ -148,10 +148,10 @@ def latest_round(
     None if nothing has landed. A study that was given more curves goes on with its first round.
     """
     runs = tuple(runs)
-    ours = _runs_of(study, backend, host_id, runs)
-    if not ours:
+    landed = _runs_of(study, backend, host_id, runs)
+    if not landed:
         return None
-    newest = max(ours, key=lambda run: run.started_at)
+    newest = max(landed, key=lambda run: run.started_at)
     going_on = open_round(study, asking, backend, host_id, runs)
     return _round(study, asking, backend, host_id, min(newest.repeat, going_on.repeat), runs)
 
@@ -231,8 +231,8 @@ def changed_settings(round_: Round) -> Iterator[str]:
         if need := round_.superseded.get(run.run_id):
             changed = differences(run, need.settings) or {}
             essential = PROBES[need.probe].essential
-            said = ", ".join(text for name, text in changed.items() if name in essential)
-            again.setdefault(said, []).append(need.title)
+            changes = ", ".join(text for name, text in changed.items() if name in essential)
+            again.setdefault(changes, []).append(need.title)
     yield from _lines(again, "measured again, since the study asks for something else")
     as_they_are: dict[str, list[str]] = {}
     silent = 0
@@ -253,5 +253,5 @@ def changed_settings(round_: Round) -> Iterator[str]:
 
 
 def _lines(names_of: Mapping[str, Sequence[str]], then: str) -> Iterator[str]:
-    for said, names in names_of.items():
-        yield f"{name_some(names)}: landed with {said}; {then}"
+    for changes, names in names_of.items():
+        yield f"{name_some(names)}: landed with {changes}; {then}"

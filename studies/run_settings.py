@@ -22,8 +22,8 @@ KEY = "settings"
 
 def with_settings(run: Run, settings: Settings) -> Run:
     """Return a run that tells what was asked of its probe, and what made it."""
-    told = {**run.config, KEY: json.dumps(dict(settings))}
-    return with_origin(run.model_copy(update={"config": told}))
+    config = {**run.config, KEY: json.dumps(dict(settings))}
+    return with_origin(run.model_copy(update={"config": config}))
 
 
 def differences(run: Run, settings: Settings) -> dict[str, str] | None:
@@ -35,10 +35,10 @@ def differences(run: Run, settings: Settings) -> dict[str, str] | None:
     if not isinstance(text, str):
         return None
     then: Mapping[str, object] = json.loads(text)
-    both = {name: (_in_order(then.get(name)), _in_order(now)) for name, now in settings.items()}
+    values = {name: (_in_order(then.get(name)), _in_order(now)) for name, now in settings.items()}
     return {
         name: f"{name} {json.dumps(before)}, not {json.dumps(now)}"
-        for name, (before, now) in both.items()
+        for name, (before, now) in values.items()
         if before != now
     }
 
@@ -48,8 +48,8 @@ def is_outdated(need: PlannedRun, run: Run) -> bool:
 
     A run that does not tell is taken as it is.
     """
-    found = differences(run, need.settings) if need.is_done_by(run) else None
-    return bool(PROBES[need.probe].essential & (found or {}).keys())
+    changed = differences(run, need.settings) if need.is_done_by(run) else None
+    return bool(PROBES[need.probe].essential & (changed or {}).keys())
 
 
 def _in_order(value: object) -> object:

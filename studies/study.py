@@ -43,7 +43,7 @@ def select_repeated(curve: Curve, chosen: Iterable[tuple[Curve, int]]) -> Curve 
     """Return what is chosen of a curve, None if nothing is; all of one that fits may see."""
     if not curve.is_judged:
         return curve
-    workers = tuple(sorted(workers for one, workers in chosen if one == curve))
+    workers = tuple(sorted(workers for other, workers in chosen if other == curve))
     return curve.model_copy(update={"workers": workers}) if workers else None
 
 
@@ -226,11 +226,11 @@ class Study(Record):
 
     def with_curves(self, curves: Iterable[Curve | None]) -> "Study":
         """Return this study with other curves than its own, each a template of its own."""
-        those = [curve for curve in curves if curve is not None]
+        kept = [curve for curve in curves if curve is not None]
         return self.model_copy(
             update={
-                "train": tuple((one,) for one in those if not one.is_judged),
-                "test": tuple((one,) for one in those if one.is_judged),
+                "train": tuple((curve,) for curve in kept if not curve.is_judged),
+                "test": tuple((curve,) for curve in kept if curve.is_judged),
             }
         )
 
