@@ -78,7 +78,7 @@ def measurements(
         aim: what is wanted.
         scenarios: of the candidates, by id.
     """
-    return [_measured(one, scenarios) for one in worth_measuring(candidates, aim)[:_KEEP]]
+    return [_measured(worth, scenarios) for worth in worth_measuring(candidates, aim)[:_KEEP]]
 
 
 def _measured(worth: MeasurementWorth, scenarios: Mapping[str, Scenario]) -> Measurement:
@@ -190,7 +190,7 @@ class DecisionAnswer:
     def front(self) -> list[Candidate]:
         """What more money buys: within limits, nothing else is both faster and cheaper."""
         admitted = [candidate for candidate in self.candidates if self.aim.admits(candidate)]
-        return pareto_front(admitted, key=lambda one: one.outcome[:2])
+        return pareto_front(admitted, key=lambda candidate: candidate.outcome[:2])
 
 
 def answer(
@@ -249,99 +249,111 @@ def answer(
         far_out=False,
         say=say,
     )
-    found = ask(curves, backend=backend, host=host)
-    without_room = [forecast.scenario for forecast in found.without_room]
-    if sharded := sharded_curves(curves, without_room, found.place.backend):
-        found = found.with_more(ask(sharded, place=found.place))
+    answer = ask(curves, backend=backend, host=host)
+    without_room = [forecast.scenario for forecast in answer.without_room]
+    if sharded := sharded_curves(curves, without_room, answer.place.backend):
+        answer = answer.with_more(ask(sharded, place=answer.place))
     if mixes := proposed_curves(
-        warehouse, question, known, capacity, prices, found, systems, known_by=when, say=say
+        warehouse,
+        question,
+        known,
+        capacity,
+        prices,
+        answer,
+        systems,
+        known_by=when,
+        say=say,
     ):
-        found = found.with_more(ask(mixes, place=found.place))
-    evidence = read_evidence(warehouse, found.place.backend, question.late, when)
-    everything = candidates_of(found.forecasts, question, prices, evidence, systems)
+        answer = answer.with_more(ask(mixes, place=answer.place))
+    evidence = read_evidence(warehouse, answer.place.backend, question.late, when)
+    everything = candidates_of(answer.forecasts, question, prices, evidence, systems)
     if not everything:
-        raise BadInput(_nothing(found, question))
+        raise BadInput(_nothing(answer, question))
     chosen = most_trusted(everything)
     decision = (decide if catalogue is None else decide_among_types)(chosen, question.aim)
     rules = rules_of_thumb(chosen, question.aim)
-    scenarios = {forecast.scenario.scenario_id: forecast.scenario for forecast in found.forecasts}
+    scenarios = {forecast.scenario.scenario_id: forecast.scenario for forecast in answer.forecasts}
     chooser = registered_of(systems[0]) if len(systems) == 1 else _REGISTERED
     warehouse.register(chooser)
     if not keeps_forecasts:
-        made = (forecast.fit.record for forecast in found.forecasts)
+        made = (forecast.fit.record for forecast in answer.forecasts)
         warehouse.record_fit(*{fit.fit_id: fit for fit in made if fit is not None}.values())
     record = _record(
-        chooser.name, question, capacity, market, when, found, decision, prices, warehouse
+        chooser.name, question, capacity, market, when, answer, decision, prices, warehouse
     )
     return DecisionAnswer(
         question=question,
         aim=question.aim,
         known=known,
-        answer=found,
+        answer=answer,
         candidates=chosen,
         decision=decision,
         rules=rules,
         says=list(_says(everything, decision, question.aim)),
         measurements=measurements(chosen, question.aim, scenarios),
         offered=prices,
-        coverage=_coverage(found, everything, chosen),
+        coverage=_coverage(answer, everything, chosen),
         recommendation_id=warehouse.record_recommendation(record),
-        without_room=found.without_room,
+        without_room=answer.without_room,
         left_out=None if catalogue is None else catalogue.left_out,
     )
 
 
 def _coverage(
-    found: ForecastAnswer, everything: Sequence[Ranked], chosen: Sequence[Candidate]
+    answer: ForecastAnswer, everything: Sequence[Ranked], chosen: Sequence[Candidate]
 ) -> Coverage:
-    scenarios = {forecast.scenario.scenario_id for forecast in found.forecasts}
-    scenarios |= {one.scenario.scenario_id for one in found.refused if not one.foreign}
-    by_fit = {forecast.system.name for forecast in found.forecasts if errors_of_fit(forecast)}
+    scenarios = {forecast.scenario.scenario_id for forecast in answer.forecasts}
+    scenarios |= {refusal.scenario.scenario_id for refusal in answer.refused if not refusal.foreign}
+    by_fit = {forecast.system.name for forecast in answer.forecasts if errors_of_fit(forecast)}
     return Coverage(
         asked=len(scenarios),
-        forecast=len({one.scenario_id for _, one in everything}),
-        counted=len({one.scenario_id for one in chosen}),
+        forecast=len({candidate.scenario_id for _, candidate in everything}),
+        counted=len({candidate.scenario_id for candidate in chosen}),
         is_judged=not all(rank[0] for rank, _ in everything),
-        has_evidence=any(one.has_evidence for one in chosen),
+        has_evidence=any(candidate.has_evidence for candidate in chosen),
         is_of_fits=all(rank[0] for rank, _ in everything)
-        and by_fit >= {one.system for one in chosen},
+        and by_fit >= {candidate.system for candidate in chosen},
     )
 
 
 def _says(everything: Sequence[Ranked], decision: Decision, aim: Aim) -> Iterator[SystemChoice]:
     """Yield what each system would choose, in the order in which they were asked."""
     by_system: dict[str, list[Ranked]] = {}
-    for rank, one in everything:
-        by_system.setdefault(one.system, []).append((rank, one))
+    for rank, candidate in everything:
+        by_system.setdefault(candidate.system, []).append((rank, candidate))
     chosen = decision.choice and decision.choice.key
     for name, ranked in by_system.items():
-        mine = [one for _, one in ranked]
+        candidates = [candidate for _, candidate in ranked]
         yield SystemChoice(
             system=name,
             is_judged=not all(rank[0] for rank, _ in ranked),
-            candidates=len(mine),
-            choice=best(mine, aim),
-            of_choice=next((one.train_s for one in mine if one.key == chosen), None),
+            candidates=len(candidates),
+            choice=best(candidates, aim),
+            of_choice=next(
+                (candidate.train_s for candidate in candidates if candidate.key == chosen), None
+            ),
         )
 
 
-def count_refusals(found: ForecastAnswer) -> Counter[str]:
+def count_refusals(answer: ForecastAnswer) -> Counter[str]:
     """Return how many scenarios each system refuses for each reason, those of others left out."""
-    return Counter(one.in_words for one in found.refused if not one.foreign)
+    return Counter(refusal.in_words for refusal in answer.refused if not refusal.foreign)
 
 
-def _nothing(found: ForecastAnswer, question: JobQuestion) -> str:
+def _nothing(answer: ForecastAnswer, question: JobQuestion) -> str:
     """Say why there is no forecast: what most scenarios lack."""
-    if crowded := [(one.detail, one) for one in found.without_room if one.detail]:
+    if crowded := [
+        (forecast.detail, forecast) for forecast in answer.without_room if forecast.detail
+    ]:
         least, _ = min(crowded, key=lambda each: each[0]["needed_bytes"] / each[0]["memory_bytes"])
         _, roomiest = max(crowded, key=lambda each: int(each[0]["largest_batch_size"]))
         needs = f"{least['needed_bytes'] / 2**30:.1f} of {least['memory_bytes'] / 2**30:.1f} GiB"
         instead = roomiest.fitting_batch
         return f"{question.dnn} has no room on any of these nodes: it needs {needs}; {instead}"
-    reasons = count_refusals(found) or Counter(one.in_words for one in found.refused)
-    told = "; ".join(text for text, _ in reasons.most_common(2))
+    reasons = count_refusals(answer) or Counter(refusal.in_words for refusal in answer.refused)
+    why = "; ".join(text for text, _ in reasons.most_common(2))
     return (
-        f"no system forecasts {question.dnn} on any of these nodes ({told}); `stepcast predict` "
+        f"no system forecasts {question.dnn} on any of these nodes ({why}); `stepcast predict` "
         "with the same network says what to measure"
     )
 
@@ -352,38 +364,38 @@ def _record(
     capacity: Mapping[str, int],
     market: Markets,
     as_of: datetime,
-    found: ForecastAnswer,
+    answer: ForecastAnswer,
     decision: Decision,
     prices: RegionOffers,
     warehouse: Warehouse,
 ) -> Recommendation:
     limits = {"minimize", "max_hours", "budget_usd", "max_usd_per_hour", "late"}
-    asked = question.model_dump(mode="json")
+    fields = question.model_dump(mode="json")
     return Recommendation(
         system=chooser,
-        backend=found.place.backend,
-        job={name: value for name, value in asked.items() if name not in limits},
+        backend=answer.place.backend,
+        job={name: value for name, value in fields.items() if name not in limits},
         objective=question.minimize,
-        constraints={name: asked[name] for name in sorted(limits - {"minimize"})}
+        constraints={name: fields[name] for name in sorted(limits - {"minimize"})}
         | {"capacity": dict(capacity), "market": market, "as_of": as_of.isoformat()},
         choice=None if decision.choice is None else _written(decision.choice),
         alternatives=tuple(_written(alternative) for alternative in decision.alternatives),
         price_snapshot=warehouse.record_prices(prices.prices),
-        fit_ids=tuple(sorted({forecast.fit.fit_id for forecast in found.forecasts})),
+        fit_ids=tuple(sorted({forecast.fit.fit_id for forecast in answer.forecasts})),
         code_version=code_version(),
         made_at=datetime.now(UTC),
     )
 
 
-def _written(one: Candidate) -> dict[str, object]:
-    time_s, cost_usd, _ = one.outcome
+def _written(candidate: Candidate) -> dict[str, object]:
+    time_s, cost_usd, _ = candidate.outcome
     return {
-        "scenario_id": one.scenario_id,
-        "nodes": one.label,
-        "market": one.market,
-        "system": one.system,
-        "train_s": one.train_s,
+        "scenario_id": candidate.scenario_id,
+        "nodes": candidate.label,
+        "market": candidate.market,
+        "system": candidate.system,
+        "train_s": candidate.train_s,
         "time_s": time_s,
         "cost_usd": cost_usd,
-        "past_errors": one.ratios.basis if one.ratios else None,
+        "past_errors": candidate.ratios.basis if candidate.ratios else None,
     }

@@ -58,18 +58,18 @@ class Menu:
     @property
     def first_run_at(self) -> datetime:
         """When the first of its runs began."""
-        found = self.rows["measured_at"].min()
-        assert isinstance(found, datetime)
-        return found
+        first_at = self.rows["measured_at"].min()
+        assert isinstance(first_at, datetime)
+        return first_at
 
     def measured(self, what: Objective) -> list[float]:
         """Return hours, or US dollars, that the job took on each of its options."""
-        found = []
+        amounts = []
         for row in self.rows.unique("scenario_id", maintain_order=True).to_dicts():
             scenario = self.scenarios[row["scenario_id"]]
             hours = train_s(scenario, row["metric"], row["measured"], SAMPLES) / 3600
-            found.append(hours if what == "time" else hours * row["usd_per_hour"])
-        return found
+            amounts.append(hours if what == "time" else hours * row["usd_per_hour"])
+        return amounts
 
 
 def decisions(warehouse: Warehouse, seed: int = SEED, questions: int = QUESTIONS) -> pl.DataFrame:
@@ -98,11 +98,11 @@ def menus(rows: pl.DataFrame) -> Iterator[Menu]:
     }
     equal = [name for name, scenario in known.items() if len(scenario.worker_groups) == 1]
     options = rows.filter(pl.col("scenario_id").is_in(equal)).sort("scenario_id", "system")
-    for key, mine in options.group_by(_MENU, maintain_order=True):
-        names = mine["scenario_id"].unique()
+    for key, menu_rows in options.group_by(_MENU, maintain_order=True):
+        names = menu_rows["scenario_id"].unique()
         if len(names) >= _FEWEST:
             scenarios = {name: known[name] for name in names}
-            yield Menu(dict(zip(_MENU, key, strict=True)), mine, scenarios)
+            yield Menu(dict(zip(_MENU, key, strict=True)), menu_rows, scenarios)
 
 
 def aims(menu: Menu, seed: int, questions: int) -> Iterator[Aim]:
@@ -126,16 +126,16 @@ def decide_menu(menu: Menu, aim: Aim, past: pl.DataFrame, seed: int) -> Iterator
         wanted = Aim(aim.minimize, aim.limits, late)
         everything = candidates(menu, Evidence(known, late, other_day=False))
         by_system: dict[str, list[Candidate]] = {}
-        for _, one in everything:
-            by_system.setdefault(one.system, []).append(one)
+        for _, candidate in everything:
+            by_system.setdefault(candidate.system, []).append(candidate)
         by_system["recommend"] = most_trusted(everything)
-        for chooser, mine in by_system.items():
-            if len(mine) > 1:
-                yield _row(question, chooser, late, best(mine, wanted))
+        for chooser, options in by_system.items():
+            if len(options) > 1:
+                yield _row(question, chooser, late, best(options, wanted))
         if late is None:
-            mine = by_system["recommend"]
-            alone = any(one.workers == 1 for one in mine)
-            for rule, chosen in rules_of_thumb(mine, wanted).items():
+            options = by_system["recommend"]
+            alone = any(candidate.workers == 1 for candidate in options)
+            for rule, chosen in rules_of_thumb(options, wanted).items():
                 # Linear scaling declines where it knows what one node does.
                 if chosen is not None or alone:
                     yield _row(question, rule, None, chosen)
@@ -143,13 +143,13 @@ def decide_menu(menu: Menu, aim: Aim, past: pl.DataFrame, seed: int) -> Iterator
 
 def candidates(menu: Menu, evidence: Evidence) -> list[Ranked]:
     """Return what each system forecasts of each option, with how little it is trusted."""
-    found: list[Ranked] = []
+    ranked: list[Ranked] = []
     per_worker = usd_per_worker_hour(menu)
     for place, row in enumerate(menu.rows.to_dicts()):
         errors = evidence.errors(row["system"], row["split"], row["metric"])
         scenario = menu.scenarios[row["scenario_id"]]
         (group,) = scenario.worker_groups
-        one = Candidate(
+        candidate = Candidate(
             key=scenario.scenario_id,
             label=scenario.label,
             system=row["system"],
@@ -163,8 +163,8 @@ def candidates(menu: Menu, evidence: Evidence) -> list[Ranked]:
             expected=ExpectedDuration(0.0, 1.0, None),
             ratios=errors.ratios,
         )
-        found.append(((*errors.rank, place), one))
-    return found
+        ranked.append(((*errors.rank, place), candidate))
+    return ranked
 
 
 def usd_per_worker_hour(menu: Menu) -> Mapping[str, float]:
@@ -178,23 +178,23 @@ def usd_per_worker_hour(menu: Menu) -> Mapping[str, float]:
         (group,) = scenario.worker_groups
         at = scenario.strategy.servers, group.count
         costs.setdefault(group.node_type, {})[at] = usd
-    found = {}
+    usd_by_type = {}
     for node_type, by_count in costs.items():
         servers = min(count for count, _ in by_count)
         same = [workers for count, workers in by_count if count == servers]
         fewest, most = min(same), max(same)
         if most > fewest:
             more = by_count[servers, most] - by_count[servers, fewest]
-            found[node_type] = more / (most - fewest)
+            usd_by_type[node_type] = more / (most - fewest)
         else:
-            found[node_type] = by_count[servers, most] / most
-    return found
+            usd_by_type[node_type] = by_count[servers, most] / most
+    return usd_by_type
 
 
 def _question(menu: Menu, aim: Aim, seed: int) -> dict[str, Any]:
     options = menu.rows.unique("scenario_id", maintain_order=True)
     limits = aim.limits
-    asked = {
+    question = {
         **menu.key,
         "samples": SAMPLES,
         "minimize": aim.minimize,
@@ -204,7 +204,7 @@ def _question(menu: Menu, aim: Aim, seed: int) -> dict[str, Any]:
         "options": options["scenario_id"].to_list(),
         "usd_per_hour": options["usd_per_hour"].to_list(),
     }
-    return {"question_id": content_hash(repr(sorted(asked.items()))), **asked}
+    return {"question_id": content_hash(repr(sorted(question.items()))), **question}
 
 
 def _row(

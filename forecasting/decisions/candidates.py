@@ -79,15 +79,17 @@ class Evidence:
         of the same day count first, as they are. Of a host with few steps or none only
         errors of such forecasts tell; where there are too few, there are none, and no default.
         """
-        mine = self.rows.filter(system=system, metric=metric)
-        there = mine.filter(split=split)
+        of_system = self.rows.filter(system=system, metric=metric)
+        of_split = of_system.filter(split=split)
         distance = split.replace("_", " ")
-        known = [(there, distance)] + ([(mine, "any distance")] if split not in _ELSEWHERE else [])
+        known = [(of_split, distance)] + (
+            [(of_system, "any distance")] if split not in _ELSEWHERE else []
+        )
         for is_other in (True, False) if self.other_day else (False, True):
             for rows, where in known:
-                found = _values(rows, is_other)
-                if len(found) >= self._needed:
-                    return self._known(found, where, is_other)
+                values = _values(rows, is_other)
+                if len(values) >= self._needed:
+                    return self._known(values, where, is_other)
         if split in _ELSEWHERE:
             ratios = Ratios(values=(), basis=f"no evidence: too few forecasts of {distance} judged")
             return PastSystemErrors(ratios, (True, ratios.spread))
@@ -96,12 +98,12 @@ class Evidence:
             normal_ratios(ACROSS_DAYS * sqrt(pi / 2), basis), (True, ACROSS_DAYS)
         )
 
-    def _known(self, found: Sequence[float], where: str, is_other: bool) -> PastSystemErrors:
+    def _known(self, values: Sequence[float], where: str, is_other: bool) -> PastSystemErrors:
         day = "other days" if is_other else "same day"
         if self.other_day and not is_other:
-            ratios = widen_ratios(found, WIDENED, f"{where}, {day}, widened, n = {len(found)}")
+            ratios = widen_ratios(values, WIDENED, f"{where}, {day}, widened, n = {len(values)}")
         else:
-            ratios = Ratios(values=tuple(found), basis=f"{where}, {day}, n = {len(found)}")
+            ratios = Ratios(values=tuple(values), basis=f"{where}, {day}, n = {len(values)}")
         return PastSystemErrors(ratios, (False, ratios.spread))
 
     @property
@@ -109,18 +111,18 @@ class Evidence:
         return fewest_ratios(interval_level(self.late))
 
 
-def errors_of_fit(one: ScenarioForecast) -> PastSystemErrors | None:
+def errors_of_fit(forecast: ScenarioForecast) -> PastSystemErrors | None:
     """Return what a forecast's own interval says; None: nothing was left out to judge its fit.
 
     Errors are those of public measurements that its fit had not seen: logarithms of ratios are
     normal, and as wide as the interval.
     """
-    detail = one.detail or {}
+    detail = forecast.detail or {}
     percent, past_n = detail.get("past_error_percent"), detail.get("past_n")
-    if percent is None or not one.value or one.high is None:
+    if percent is None or not forecast.value or forecast.high is None:
         return None
     left_out = "GPUs" if detail["rests_on"] == "data sheet" else "networks"
-    sigma = log(one.high / one.value) / NormalDist().inv_cdf((1 + COVERED) / 2)
+    sigma = log(forecast.high / forecast.value) / NormalDist().inv_cdf((1 + COVERED) / 2)
     basis = f"{left_out} left out of its fit, {percent:.0f} %, n = {past_n}"
     if (scaling := detail.get("scaling_percent")) is not None:
         basis += f"; scaling {scaling:.0f} %, n = {detail['scaling_n']}"
@@ -169,7 +171,7 @@ def candidates_of(
     """
     places = {system.name: place for place, system in enumerate(systems)}
     errors_at = cache(evidence.errors)
-    found: list[Ranked] = []
+    ranked: list[Ranked] = []
     endless: BadInput | None = None
     for forecast in forecasts:
         if forecast.value is None or not forecast.value > 0 or not forecast.has_room:
@@ -185,22 +187,22 @@ def candidates_of(
                 endless = error
                 continue
             if made is not None:
-                found.append((rank, made))
-    if endless is not None and not found:
+                ranked.append((rank, made))
+    if endless is not None and not ranked:
         raise endless
-    return found
+    return ranked
 
 
 def _candidate(
-    one: ScenarioForecast,
+    forecast: ScenarioForecast,
     question: JobQuestion,
     prices: RegionOffers,
     market: Market,
     ratios: Ratios,
 ) -> Candidate | None:
-    scenario = one.scenario
+    scenario = forecast.scenario
     hourly = prices.usd_per_hour(scenario, market)
-    if hourly is None or one.value is None:
+    if hourly is None or forecast.value is None:
         return None
     groups, batch_size = scenario.worker_groups, scenario.workload.batch_size
     label = " + ".join(
@@ -220,14 +222,14 @@ def _candidate(
     return Candidate(
         key=f"{scenario.scenario_id} {market}",
         label=label,
-        system=one.system.name,
+        system=forecast.system.name,
         training=training_key(scenario),
         node_types=tuple(group.node_type for group in groups),
         workers=workers,
         market=market,
         usd_per_hour=hourly,
         usd_per_worker_hour=paid / workers,
-        train_s=train_s(scenario, one.metric.name, one.value, question.samples),
+        train_s=train_s(scenario, forecast.metric.name, forecast.value, question.samples),
         expected=expected_duration(
             question.overheads, prices.preemptions_per_hour(scenario, market)
         ),
@@ -262,7 +264,7 @@ def most_trusted(everything: Sequence[Ranked]) -> list[Candidate]:
     Those of systems that were never judged are left out, unless there are no others. A device by
     itself and the same one as the only replica are one candidate: it by itself, of equals.
     """
-    judged = [one for one in everything if not one[0][0]]
+    judged = [ranked for ranked in everything if not ranked[0][0]]
     trusted: dict[tuple[str, str], tuple[tuple[Any, ...], Candidate]] = {}
     for rank, candidate in judged or everything:
         nodes = candidate.label, candidate.market
@@ -278,7 +280,7 @@ def proposed_curves(
     known: ProfileFacts,
     capacity: Mapping[str, int],
     prices: RegionOffers,
-    asked: ForecastAnswer,
+    answer: ForecastAnswer,
     systems: Sequence[System],
     *,
     known_by: datetime,
@@ -294,7 +296,7 @@ def proposed_curves(
         known: what profiles say of it.
         capacity: how many nodes of each type there are.
         prices: of these nodes.
-        asked: what is forecast already of nodes of one type; none of it is proposed again.
+        answer: what is forecast already of nodes of one type; none of it is proposed again.
         systems: that are asked; those of `SEARCHES` propose.
         known_by: runs that started later do not count.
         say: told what takes long.
@@ -308,15 +310,16 @@ def proposed_curves(
         minimize=question.minimize,
         **question.aim.limits.model_dump(),
     )
-    there = {one.scenario for one in asked.forecasts} | {one.scenario for one in asked.refused}
-    found: dict[Curve, None] = {}
+    answered = {forecast.scenario for forecast in answer.forecasts}
+    answered |= {refusal.scenario for refusal in answer.refused}
+    curves: dict[Curve, None] = {}
     for system in systems:
         search = SEARCHES.get(system)
-        types = _profiled(system, capacity, asked)
+        types = _profiled(system, capacity, answer)
         if search is None or len(types) < 2:
             continue
         each = _curve(question, known, [ProposedNodes(1, name, 1) for name in types])
-        place = asked.place
+        place = answer.place
         fitted = fit_for_scenario(warehouse, system, each, place, known_by=known_by, say=say)
         if fitted is None:
             continue
@@ -325,18 +328,18 @@ def proposed_curves(
             offers = list(_offers(prices, {name: capacity[name] for name in types}, market))
             for proposal in search(fitted, scenario, job, offers):
                 curve = _curve(question, known, proposal)
-                if there.isdisjoint(curve.scenarios(place.backend)):
-                    found[curve] = None
-    return list(found)
+                if answered.isdisjoint(curve.scenarios(place.backend)):
+                    curves[curve] = None
+    return list(curves)
 
 
-def _profiled(system: System, capacity: Mapping[str, int], asked: ForecastAnswer) -> list[str]:
+def _profiled(system: System, capacity: Mapping[str, int], answer: ForecastAnswer) -> list[str]:
     """Return the node types on offer of which a system lacks no run."""
     lacking = {
         group.node_type
-        for one in asked.refused
-        if one.system == system and (one.lacking or asked.place.lacks(one.scenario))
-        for group in one.scenario.worker_groups
+        for refusal in answer.refused
+        if refusal.system == system and (refusal.lacking or answer.place.lacks(refusal.scenario))
+        for group in refusal.scenario.worker_groups
     }
     return [name for name in capacity if name not in lacking]
 
@@ -363,7 +366,7 @@ def _curve(question: JobQuestion, known: ProfileFacts, proposal: Sequence[Propos
         "devices_per_node": question.devices_per_node,
     }
     if len(proposal) > 1:
-        return Curve.model_validate(common | {"mix": " + ".join(one.label for one in proposal)})
-    (one,) = proposal
-    alone = {"worker": one.node_type, "workers": one.count, "batch_size": one.batch_size}
+        return Curve.model_validate(common | {"mix": " + ".join(nodes.label for nodes in proposal)})
+    (nodes,) = proposal
+    alone = {"worker": nodes.node_type, "workers": nodes.count, "batch_size": nodes.batch_size}
     return Curve.model_validate(common | alone)

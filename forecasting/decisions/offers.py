@@ -52,7 +52,7 @@ class RegionOffers:
     def markets(self) -> tuple[Market, ...]:
         """The markets that have prices."""
         known = {price.market for price in self.prices}
-        return tuple(one for one in get_args(Market) if one in known)
+        return tuple(market for market in get_args(Market) if market in known)
 
     def usd_per_hour(self, scenario: Scenario, market: Market) -> float | None:
         """Return what all nodes of a scenario cost; None where a type has no price there."""
@@ -130,14 +130,14 @@ def read_gpu_offers(warehouse: Warehouse, market: Markets, as_of: datetime, most
 def _widest(prices: pl.DataFrame) -> tuple[str, set[str]]:
     """Return the region with prices of most node types, the first by name of equals, and these."""
     anywhere = set(prices.filter(pl.col("region").is_null())["node_type"])
-    there = {
+    by_region = {
         region: anywhere | set(prices.filter(region=region)["node_type"])
         for region in sorted(prices["region"].drop_nulls().unique())
     }
-    if not there:
+    if not by_region:
         return "any region", anywhere
-    region = max(there, key=lambda name: len(there[name]))
-    return region, there[region]
+    region = max(by_region, key=lambda name: len(by_region[name]))
+    return region, by_region[region]
 
 
 def read_offers(
@@ -210,10 +210,10 @@ def _preemptions(
             market="on_demand",
         )
         usd = next(iter(bought.sort("observed", descending=True)["usd_per_hour"]), None)
-        there = histories[price.node_type].filter(
+        history = histories[price.node_type].filter(
             pl.col("zone").eq_missing(pl.lit(price.zone, pl.String))
         )
-        yield price.node_type, preemptions_per_node_hour(there, usd)
+        yield price.node_type, preemptions_per_node_hour(history, usd)
 
 
 # How often spot nodes are taken away, as the history of their prices has it.
@@ -236,11 +236,11 @@ def preemptions_per_node_hour(spot: pl.DataFrame, on_demand_usd: float | None) -
         spot: rows of query price_history of its type on the spot market of its zone.
         on_demand_usd: what it costs an hour on demand there; None: not known.
     """
-    there = spot.sort("observed_at")
-    if on_demand_usd is None or there.height < 2:
+    history = spot.sort("observed_at")
+    if on_demand_usd is None or history.height < 2:
         return DEFAULT_PER_NODE_HOUR, "default: a fifth of all nodes a month"
-    above = [usd > on_demand_usd for usd in there["usd_per_hour"].to_list()]
-    times = there["observed_at"].to_list()
+    above = [usd > on_demand_usd for usd in history["usd_per_hour"].to_list()]
+    times = history["observed_at"].to_list()
     return rises_per_hour(above, (times[-1] - times[0]).total_seconds() / 3600)
 
 
@@ -252,8 +252,8 @@ def rises_per_hour(above: list[bool], hours: float) -> tuple[float, str]:
         hours: from the first to the last.
     """
     rises = sum(later and not earlier for earlier, later in pairwise(above))
-    found = rises / hours if hours > 0 else 0.0
+    per_hour = rises / hours if hours > 0 else 0.0
     basis = f"{rises} rises above the price on demand in {hours:.0f} h"
-    if found < DEFAULT_PER_NODE_HOUR:
+    if per_hour < DEFAULT_PER_NODE_HOUR:
         return DEFAULT_PER_NODE_HOUR, f"{basis}; at least a fifth of all nodes a month"
-    return found, basis
+    return per_hour, basis

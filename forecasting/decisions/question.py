@@ -86,9 +86,9 @@ class JobQuestion(Record):
     @property
     def recipe(self) -> dict[str, Any]:
         """How PyTorch trains, as far as that is not as by default: fields of curves."""
-        found = {name: getattr(self, name) for name in _RECIPE}
+        values = {name: getattr(self, name) for name in _RECIPE}
         fields = type(self).model_fields
-        return {name: value for name, value in found.items() if value != fields[name].default}
+        return {name: value for name, value in values.items() if value != fields[name].default}
 
     @property
     def aim(self) -> Aim:
@@ -121,13 +121,13 @@ def samples_of(
     Raises:
         BadInput: it is told in no way, or in several.
     """
-    told = {"--samples": samples, "--iterations": iterations, "--epochs": epochs}
-    given = [name for name, value in told.items() if value is not None]
+    options = {"--samples": samples, "--iterations": iterations, "--epochs": epochs}
+    given = [name for name, value in options.items() if value is not None]
     if len(given) != 1:
-        found = " and ".join(given) or "none"
+        listed = " and ".join(given) or "none"
         raise BadInput(
-            f"how long is the job? expected one of {', '.join(told)}, found {found}; --epochs goes "
-            "with --dataset-samples"
+            f"how long is the job? expected one of {', '.join(options)}, found {listed}; --epochs "
+            "goes with --dataset-samples"
         )
     if (dataset_samples is not None) != (epochs is not None):
         raise BadInput("--epochs and --dataset-samples go together; give both or neither")
@@ -232,7 +232,7 @@ def _fields(
     # Of a whole node with one GPU `_alone` is the one way to train.
     counts = [n for n in node_counts(most) if not (question.all_gpus and n * each == 1)]
     # TensorFlow knows one recipe, and refuses others where there is nothing else to ask about.
-    able = [one for one in known.frameworks if one == "pytorch" or not question.recipe]
+    able = [name for name in known.frameworks if name == "pytorch" or not question.recipe]
     for framework in able or known.frameworks:
         step = {**common, "framework": framework, "strategy": "all_reduce"}
         for batch_size, workers in _divided(question, counts, each):
@@ -282,12 +282,12 @@ def batch_sizes_of(question: JobQuestion, capacity: Mapping[str, int]) -> tuple[
     Raises:
         BadInput: as `curves_of`: nothing divides the global batch.
     """
-    found = (
+    batch_sizes = (
         size
         for node_type, most in capacity.items()
         for size, _ in _divided(question, node_counts(most), question.devices_of(node_type))
     )
-    if sizes := tuple(dict.fromkeys(found)):
+    if sizes := tuple(dict.fromkeys(batch_sizes)):
         return sizes
     raise _undivided(question)
 
@@ -304,11 +304,11 @@ def _curve(fields: Mapping[str, Any]) -> Curve:
     try:
         return Curve.model_validate(fields)
     except ValidationError as error:
-        told = fault(error, Curve)
+        message = fault(error, Curve)
         for field, option in _OPTIONS.items():
-            if told.startswith(f"{field}:"):
-                told = option + told.removeprefix(field)
-        raise BadInput(told) from None
+            if message.startswith(f"{field}:"):
+                message = option + message.removeprefix(field)
+        raise BadInput(message) from None
 
 
 def profile_facts(question: JobQuestion, runs: Sequence[VisibleRun]) -> ProfileFacts:
@@ -318,7 +318,7 @@ def profile_facts(question: JobQuestion, runs: Sequence[VisibleRun]) -> ProfileF
         BadInput: they say nothing, or several things; or there is no such network.
     """
     about = [run.subject.scenario for run in runs if run.subject.scenario is not None]
-    loads = [one.workload for one in about if one.workload.dnn == question.dnn]
+    loads = [scenario.workload for scenario in about if scenario.workload.dnn == question.dnn]
     sizes = sorted({load.image_size for load in loads})
     image_size = question.image_size
     if image_size is None:
@@ -326,8 +326,8 @@ def profile_facts(question: JobQuestion, runs: Sequence[VisibleRun]) -> ProfileF
             raise BadInput(
                 f"{question.dnn}: no run of it tells the side of its images; give --image-size"
             )
-        told = f"{question.dnn} was profiled at {_said(sizes, 'px')}"
-        image_size = int(_only(sizes, told, "--image-size"))
+        fact = f"{question.dnn} was profiled at {_said(sizes, 'px')}"
+        image_size = int(_only(sizes, fact, "--image-size"))
     speeds = sorted({run.subject.link_mbps for run in runs if run.subject.link_mbps is not None})
     link_mbps = question.link_mbps or (
         _only(speeds, f"links of {_said(speeds, 'Mb/s')} were probed", "--link-mbps")
@@ -341,10 +341,10 @@ _UNSHAPED = 1000.0
 """A speed that a scenario on links which nobody shapes does not keep."""
 
 
-def _only(values: Sequence[Any], told: str, option: str) -> Any:
+def _only(values: Sequence[Any], fact: str, option: str) -> Any:
     if len(values) == 1:
         return values[0]
-    raise BadInput(f"{told}: say which with {option}")
+    raise BadInput(f"{fact}: say which with {option}")
 
 
 def _said(values: Sequence[float], unit: str) -> str:
@@ -357,18 +357,18 @@ def _frameworks(question: JobQuestion, image_size: int) -> tuple[Framework, ...]
     Raises:
         BadInput: none has.
     """
-    asked: tuple[Framework, ...] = (
+    frameworks: tuple[Framework, ...] = (
         ("pytorch", "tensorflow") if question.framework is None else (question.framework,)
     )
-    found: list[Framework] = []
+    supported: list[Framework] = []
     problem = ""
-    for framework in asked:
+    for framework in frameworks:
         try:
             check(question.dnn, image_size, framework)
         except ValueError as error:
             problem = problem or str(error)
         else:
-            found.append(framework)
-    if not found:
+            supported.append(framework)
+    if not supported:
         raise BadInput(problem)
-    return tuple(found)
+    return tuple(supported)
