@@ -60,10 +60,10 @@ def captured_profiles(round_: Round, landing: Path) -> list[CapturedProfile]:
     links = {need.subject.link_mbps: run for need, run in round_.runs_of("links").items()}
     profiles = round_.runs_of("tf_trace").items()
     return [
-        found
+        profile
         for need, run in profiles
         if need.subject.link_mbps in links
-        and (found := _profile(need, run, links[need.subject.link_mbps], landing)) is not None
+        and (profile := _profile(need, run, links[need.subject.link_mbps], landing)) is not None
     ]
 
 
@@ -86,8 +86,8 @@ def overhead_rows(profiles: Sequence[CapturedProfile]) -> dict[tuple[Role, str],
     pieces: dict[tuple[Role, str], list[pl.DataFrame]] = {}
     for profile in profiles:
         for group in profile.scenario.nodes:
-            mine = profile.overheads.filter(role=group.role)
-            pieces.setdefault((group.role, group.node_type), []).append(mine)
+            overheads = profile.overheads.filter(role=group.role)
+            pieces.setdefault((group.role, group.node_type), []).append(overheads)
     return {key: pl.concat(parts) for key, parts in sorted(pieces.items())}
 
 
@@ -225,18 +225,18 @@ class FittedModels(Mapping[PlannedRun, AsyncSGD]):
 def _seen(profiles: Sequence[PlannedRun], round_: Round) -> list[Run]:
     """Return the runs of these profiles, and of links and contention of curves with them."""
     types = frozenset[str]().union(*(need.subject.worker_types for need in profiles))
-    asked: dict[PlannedRun, None] = {}
+    inputs: dict[PlannedRun, None] = {}
     for system in (ASYNC_SGD, ONE_SERVER):
         for curve in round_.study.curves:
             rests = round_input_runs(round_, system, curve)
             if set(profiles) & set(rests):
-                asked |= {
+                inputs |= {
                     need: None
                     for need in rests
                     if need in profiles
                     or (need.probe != "tf_trace" and need.subject.worker_types <= types)
                 }
-    runs = (round_.run_of(need) for need in round_.needs if need in asked)
+    runs = (round_.run_of(need) for need in round_.needs if need in inputs)
     return [run for run in runs if run is not None]
 
 

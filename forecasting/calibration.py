@@ -63,9 +63,9 @@ def check_calibrates(steps: MeasuredSteps, curves: Sequence[Curve]) -> None:
     Raises:
         BadInput: one of them trains something else, elsewhere, or with more workers.
     """
-    asked = [scenario for curve in curves for scenario in _anywhere(curve)]
+    scenarios = [scenario for curve in curves for scenario in _anywhere(curve)]
     for step in (_anywhere(curve)[0] for curve in steps.of):
-        if not any(step_covers(step, scenario) for scenario in asked):
+        if not any(step_covers(step, scenario) for scenario in scenarios):
             raise BadInput(
                 f"a measured step of {step.label} corrects no forecast: expected the network, "
                 "images, batch, node types and devices that are asked about, and no more workers"
@@ -96,13 +96,14 @@ def step_covers(measured: Scenario, other: Scenario) -> bool:
     scenario has as many workers or more: with more workers than it, the measured step waited for
     exchanges that the other has not.
     """
-    ours, theirs = measured.strategy, other.strategy
+    strategy, other_strategy = measured.strategy, other.strategy
     return (
         measured.workload == other.workload
-        and (ours.kind, ours.devices_per_node) == (theirs.kind, theirs.devices_per_node)
+        and (strategy.kind, strategy.devices_per_node)
+        == (other_strategy.kind, other_strategy.devices_per_node)
         and {worker_group.one for worker_group in measured.worker_groups}
         == {worker_group.one for worker_group in other.worker_groups}
-        and ours.workers <= theirs.workers
+        and strategy.workers <= other_strategy.workers
     )
 
 
@@ -200,16 +201,16 @@ def predict_corrected(
         for curve, step_s in steps.of.items()
     ]
     corrected = correct_forecasts(answer.forecasts, measured, place)
-    asked = {scenario for curve in curves for scenario in curve.scenarios(place.backend)}
+    scenarios = {scenario for curve in curves for scenario in curve.scenarios(place.backend)}
     of = {
         (forecast.system.name, forecast.scenario): forecast
         for forecast in corrected
-        if forecast.scenario in asked
+        if forecast.scenario in scenarios
     }
     shown = [
         each
         for forecast in answer.forecasts
-        if forecast.scenario in asked
+        if forecast.scenario in scenarios
         for each in (forecast, of.get((forecast.system.name + SUFFIX, forecast.scenario)))
         if each is not None
     ]
@@ -217,7 +218,7 @@ def predict_corrected(
     return ForecastAnswer(
         place,
         tuple(shown),
-        tuple(refusal for refusal in refused if refusal.scenario in asked),
+        tuple(refusal for refusal in refused if refusal.scenario in scenarios),
         answer.written + (0 if dry_run else write_forecasts(tuple(of.values()), place, warehouse)),
     )
 
@@ -265,10 +266,10 @@ def explain_uncorrected(
         if step is None or not forecast.value or (forecast.system.name, step.scenario) in known:
             continue
         reason = why[forecast.system.name, step.scenario]
-        told = (
+        explanation = (
             f"{forecast.system.name} does not forecast the measured {step.scenario.label}: {reason}"
         )
-        yield ForecastRefusal(forecast.scenario, _system(forecast.system), told)
+        yield ForecastRefusal(forecast.scenario, _system(forecast.system), explanation)
 
 
 def _corrected(

@@ -37,8 +37,8 @@ class CeerMeasurements:
     @property
     def fitted(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Operations and steps of the DNNs that predictors saw."""
-        theirs = ~pl.col("dnn").is_in(list(self.unseen))
-        return self.operations.filter(theirs), self.steps.filter(theirs)
+        is_seen = ~pl.col("dnn").is_in(list(self.unseen))
+        return self.operations.filter(is_seen), self.steps.filter(is_seen)
 
     @cached_property
     def forecasts(self) -> pl.DataFrame:

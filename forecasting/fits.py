@@ -145,8 +145,8 @@ def newest_kept_fit(
             # The same runs tell something else to each of their hosts.
             kept = kept.filter(pl.col("host_id").is_in(_here(runs)))
     wanted = set(run_ids)
-    found = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
-    return found[-1] if found else None
+    fits = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
+    return fits[-1] if fits else None
 
 
 def pooled_runs(system: System, round_: Round) -> list[Run]:
@@ -162,12 +162,12 @@ def pooled_runs(system: System, round_: Round) -> list[Run]:
 
 def landed_tables(system: System, runs: Iterable[Run], landing: Path) -> dict[str, pl.DataFrame]:
     """Return the tables that a system reads, with the rows of landed runs; no database is read."""
-    found = [run_tables.tables(landing, run) for run in runs]
-    return {name: _joined(name, found) for name in system.tables}
+    by_run = [run_tables.tables(landing, run) for run in runs]
+    return {name: _joined(name, by_run) for name in system.tables}
 
 
-def _joined(name: str, found: Sequence[Mapping[str, pl.DataFrame]]) -> pl.DataFrame:
-    tables = [one[name] for one in found if name in one]
+def _joined(name: str, by_run: Sequence[Mapping[str, pl.DataFrame]]) -> pl.DataFrame:
+    tables = [of_run[name] for of_run in by_run if name in of_run]
     return pl.concat(tables) if tables else run_tables.no_rows(name)
 
 
@@ -290,13 +290,13 @@ def check_predicted(round_: Round, ledger: pl.DataFrame) -> None:
         BadInput: the ledger lacks one; what is measured before it is predicted judges nothing.
     """
     columns = ["study", "repeat", "backend", "host_id", "metric", "subject_id"]
-    there = set(ledger.select(columns).rows())
+    predicted = set(ledger.select(columns).rows())
     key = (round_.study.name, round_.repeat, round_.backend, round_.host_id)
     for need in round_.missing:
         metric = PROBES[need.probe].metric
         if need.profiles or metric is None:
             continue
-        if (*key, metric.name, need.scenario.scenario_id) not in there:
+        if (*key, metric.name, need.scenario.scenario_id) not in predicted:
             raise BadInput(
                 f"{need.title}: the ledger has no prediction of it for round {round_.repeat} of "
                 f"{round_.study.name}, and what is measured before it is predicted judges nothing; "
@@ -306,18 +306,18 @@ def check_predicted(round_: Round, ledger: pl.DataFrame) -> None:
 
 def _unpredicted(system: System, round_: Round) -> dict[str, list[str]]:
     """Return the labels of the scenarios of a round that a system does not predict, by reason."""
-    found: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
     for curve in round_.study.curves:
         for scenario, rests in _resting(system, round_, curve).items():
             if isinstance(rests, Refusal) and not rests.foreign:
-                found.setdefault(rests.reason, []).append(scenario.label)
-    return found
+                labels.setdefault(rests.reason, []).append(scenario.label)
+    return labels
 
 
 def _asked_of(system: System, round_: Round, curve: Curve) -> list[Scenario]:
     """Return the scenarios of a curve that a system forecasts."""
-    found = _resting(system, round_, curve)
-    return [scenario for scenario, rests in found.items() if not isinstance(rests, Refusal)]
+    by_scenario = _resting(system, round_, curve)
+    return [scenario for scenario, rests in by_scenario.items() if not isinstance(rests, Refusal)]
 
 
 def _resting(system: System, round_: Round, curve: Curve) -> InputRuns:
@@ -327,16 +327,16 @@ def _resting(system: System, round_: Round, curve: Curve) -> InputRuns:
 
 def _ledger(system: System, round_: Round, warehouse: Warehouse) -> pl.DataFrame:
     """Return a system's forecasts for a round, without those that saw what serves no more."""
-    found = warehouse.predictions(round_.study.name, round_.repeat).filter(
+    forecasts = warehouse.predictions(round_.study.name, round_.repeat).filter(
         pl.col("system") == system.name,
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
     )
     if not (superseded := list(round_.superseded)):
-        return found
+        return forecasts
     saw = warehouse.query("fit_inputs", fit_id=None, system=system.name)
     outdated = saw.filter(pl.col("run_id").is_in(superseded))["fit_id"]
-    return found.filter(~pl.col("fit_id").is_in(outdated.to_list()))
+    return forecasts.filter(~pl.col("fit_id").is_in(outdated.to_list()))
 
 
 def _fit(
@@ -349,9 +349,11 @@ def _fit(
     if system.pooled:
         shown = [curve for curve in round_.study.curves if _asked_of(system, round_, curve)]
     seen = {curve: tuple(run.run_id for run in _seen(system, round_, curve)) for curve in shown}
-    if public := {one for one in shown if rests_on_public(system, one, round_.backend)}:
+    if public := {curve for curve in shown if rests_on_public(system, curve, round_.backend)}:
         by_others = tuple(run.run_id for run in public_runs(warehouse))
-        seen = {one: (*ids, *by_others) if one in public else ids for one, ids in seen.items()}
+        seen = {
+            curve: (*ids, *by_others) if curve in public else ids for curve, ids in seen.items()
+        }
     if system.pooled:
         everything = tuple(dict.fromkeys(chain(*seen.values())))
         seen = {curve: everything for curve in curves}
@@ -360,8 +362,8 @@ def _fit(
     fitted: dict[tuple[str, ...], tuple[FittedSystem, FitRecord]] = {}
     for run_ids in dict.fromkeys(seen.values()):
         of_runs = pl.col("run_id").is_in(run_ids)
-        ours = {name: table.filter(of_runs) for name, table in rows.items()}
-        tables = mark_foreign_hosts(ours, round_.host_id)
+        fit_rows = {name: table.filter(of_runs) for name, table in rows.items()}
+        tables = mark_foreign_hosts(fit_rows, round_.host_id)
         try:
             model = fit_or_load(system, run_ids, tables, warehouse)
         except BadInput as error:
@@ -388,23 +390,23 @@ def _seen(system: System, round_: Round, curve: Curve) -> list[Run]:
         BadInput: one of them has not landed in this round, or it rests on none.
     """
     needed = round_input_runs(round_, system, curve)
-    found = [run for need in needed if (run := round_.run_of(need))]
+    runs = [run for need in needed if (run := round_.run_of(need))]
     learned = foreign_input_runs(system, round_, curve)
     if system.travels and round_.study.learns_from:
         _check_learned(system, round_, curve, learned)
     rests = needed or learned or rests_on_public(system, curve, round_.backend)
-    if not rests or len(found) < len(needed):
+    if not rests or len(runs) < len(needed):
         probes = " and ".join(dict.fromkeys(need.probe for need in needed)) or "profile"
         raise BadInput(
             f"{system.name} cannot be fitted to {curve.profiled(round_.backend).label}: round "
             f"{round_.repeat} of {round_.study.name} has no {probes} run of it; profile it first"
         )
-    return [*found, *learned]
+    return [*runs, *learned]
 
 
 def _check_learned(system: System, round_: Round, curve: Curve, learned: Sequence[Run]) -> None:
-    there = {run.probe for run in learned}
-    if absent := sorted(input_probes(system, curve, round_.backend) - there):
+    probes = {run.probe for run in learned}
+    if absent := sorted(input_probes(system, curve, round_.backend) - probes):
         raise BadInput(
             f"{system.name}: learns_from: {', '.join(round_.study.learns_from)} have no profile "
             f"runs of {' and '.join(absent)}; name studies that have"

@@ -147,10 +147,10 @@ def select_runs(asks: Sequence[Input], runs: RunIndex) -> SelectedRuns:
     rounds = _shared([[run.round for run in serving[ask]] for ask in needed])
     selected: list[VisibleRun] = []
     for ask in others:
-        ours = serving[ask]
-        of_round = rounds[0] if rounds else next((run.round for run in ours), None)
+        matching = serving[ask]
+        of_round = rounds[0] if rounds else next((run.round for run in matching), None)
         if rounds or not ask.optional:
-            selected += [run for run in ours if run.round == of_round]
+            selected += [run for run in matching if run.round == of_round]
     for ask in anywhere:
         selected += serving[ask]
     lacking = tuple(ask for ask in asks if not ask.optional and not serving[ask])
@@ -181,19 +181,19 @@ def select_by_inventory(
     types = {
         worker_group.node_type for ask in of_nodes for worker_group in ask.scenario.worker_groups
     }
-    ours = runs.about(lambda subject: subject.probe in inventories)
-    theirs = elsewhere.about(lambda subject: subject.probe in inventories)
-    there = {node_type for run in ours for node_type in run.subject.worker_types}
+    own_inventories = runs.about(lambda subject: subject.probe in inventories)
+    other_inventories = elsewhere.about(lambda subject: subject.probe in inventories)
+    inventoried = {node_type for run in own_inventories for node_type in run.subject.worker_types}
     steps = [run for run in selected.runs if run.subject.probe in of_steps]
-    known = set[tuple[str, str]]().union(*map(_nodes, theirs))
+    known = set[tuple[str, str]]().union(*map(_nodes, other_inventories))
     others = elsewhere.about(lambda subject: subject.probe in of_steps)
     others = _on_known_nodes(others, known)
     trained = [run.subject.scenario for run in steps if run.subject.scenario is not None]
-    if are_enough(trained) or (steps and not types <= there):
+    if are_enough(trained) or (steps and not types <= inventoried):
         others = []
     elif others:
         # What nodes without an inventory can do is a guess, which would look like a difference.
-        guessed = [run for run in steps if not run.subject.worker_types <= there]
+        guessed = [run for run in steps if not run.subject.worker_types <= inventoried]
         selected = SelectedRuns(
             tuple(run for run in selected.runs if run not in guessed), selected.lacking
         )
@@ -201,12 +201,13 @@ def select_by_inventory(
         return selected
     wanted = types.union(*(run.subject.worker_types for run in steps))
     nodes = set[tuple[str, str]]().union(*map(_nodes, others))
-    own = [run for run in ours if run.subject.worker_types <= wanted]
-    theirs = _on_known_nodes(theirs, nodes)
+    own = [run for run in own_inventories if run.subject.worker_types <= wanted]
+    other_inventories = _on_known_nodes(other_inventories, nodes)
     lacking = [ask for ask in selected.lacking if ask.whose != "train"]
-    lacking += of_nodes if others and not types <= there else []
+    lacking += of_nodes if others and not types <= inventoried else []
     return SelectedRuns(
-        newest_of_each([*selected.runs, *own, *others, *theirs]), tuple(dict.fromkeys(lacking))
+        newest_of_each([*selected.runs, *own, *others, *other_inventories]),
+        tuple(dict.fromkeys(lacking)),
     )
 
 
@@ -350,8 +351,8 @@ def select_host_of_types(
     profiled, links = _profiled(candidates)
     places = [place for place in profiled if host in (None, place[1])]
     if not places and host is None:
-        there = backend or ("ssh" if of_fleet else "emulated")
-        return HostSelection(there, _here(there) or "", True)
+        wanted_backend = backend or ("ssh" if of_fleet else "emulated")
+        return HostSelection(wanted_backend, _here(wanted_backend) or "", True)
     if not places:
         known = ", ".join(dict.fromkeys(place for _, place in profiled)) or "none"
         raise BadInput(f"--host: no runs of host {host!r}; hosts that have some: {known}")

@@ -52,9 +52,9 @@ def input_runs_by_scenario(
             for ask in inputs:
                 if ask not in met:
                     met[ask] = _select_planned_runs(ask, curve, profiles, backend, learns)
-            ours = [met[ask] for ask in inputs]
-            refused = next((runs for runs in ours if isinstance(runs, Refusal)), None)
-            of_inputs[inputs] = refused or _in_order(ours, profiles)
+            planned = [met[ask] for ask in inputs]
+            refused = next((runs for runs in planned if isinstance(runs, Refusal)), None)
+            of_inputs[inputs] = refused or _in_order(planned, profiles)
         by_scenario[scenario] = of_inputs[inputs]
     return by_scenario
 
@@ -83,11 +83,11 @@ def input_runs_by_system(
     judged = [curve for curve in study.curves if curve.is_judged]
     by_system = {}
     for system in systems:
-        ours = (
+        by_curve = (
             input_runs_of_curve(system, curve, needed, backend, study.learns_from)
             for curve in judged
         )
-        all_of_it = _in_order(ours, needed)
+        all_of_it = _in_order(by_curve, needed)
         learns = system.travels and study.learns_from
         if all_of_it or learns or any(rests_on_public(system, curve, backend) for curve in judged):
             by_system[system] = all_of_it
@@ -156,12 +156,12 @@ def _is_profiled(round_: Round, curve: Curve, systems: Sequence[System]) -> bool
     subjects = set(curve.scenarios(backend)).union(
         *map(single_worker_scenarios, curve.scenarios(backend))
     )
-    there = [
+    landed = [
         round_.run_of(need) is not None
         for need in needs
         if need.subject.scenario in subjects and need.of_train != curve.is_judged
     ]
-    return any(there) if curve.is_judged else all(there)
+    return any(landed) if curve.is_judged else all(landed)
 
 
 def _in_order(
@@ -253,9 +253,9 @@ def primary_systems(study: Study) -> tuple[str, ...]:
     Of a scenario that several forecast, reports show the first; of one that all of them refuse,
     none: what stands beside them does not stand in for them.
     """
-    ours = systems_of(study)
-    about = [system.name for system in ours if system.beside]
-    return tuple(about or (system.name for system in ours))
+    systems = systems_of(study)
+    about = [system.name for system in systems if system.beside]
+    return tuple(about or (system.name for system in systems))
 
 
 def baselines() -> tuple[str, ...]:

@@ -67,9 +67,9 @@ class Coordinates:
         return apart + sum(self._doublings(other, name) for name in NUMBERS)
 
     def _doublings(self, other: "Coordinates", name: str) -> float:
-        ours, theirs = self.numbers.get(name), other.numbers.get(name)
-        if ours is not None and theirs is not None:
-            return abs(log2(ours / theirs))
+        value, other_value = self.numbers.get(name), other.numbers.get(name)
+        if value is not None and other_value is not None:
+            return abs(log2(value / other_value))
         if name not in ("flops", "parameters"):
             return 0.0
         if self.network != other.network:
@@ -226,13 +226,13 @@ def find_nearest_cases(
         split: how far it is from what the fit saw; None: not known.
     """
     at = coordinates(scenario)
-    ours = [
+    neighbours = [
         neighbour
         for neighbour in judged.of.get((system, metric), ())
         if neighbour.at.training == at.training
     ]
-    nearest = sort_by_distance(at, ours, split)[:NEAREST]
-    return NearestCases(tuple(nearest), _far(at, [neighbour.at for neighbour in ours]))
+    nearest = sort_by_distance(at, neighbours, split)[:NEAREST]
+    return NearestCases(tuple(nearest), _far(at, [neighbour.at for neighbour in neighbours]))
 
 
 def sort_by_distance(

@@ -123,9 +123,9 @@ def read_fits(warehouse: Warehouse, groups: Sequence[FitGroup], place: HostSelec
         for group in groups
     }
     kept = {
-        group: found
+        group: fit
         for group in groups
-        if (found := newest_kept_fit(group.system, group.run_ids, tables[group], warehouse))
+        if (fit := newest_kept_fit(group.system, group.run_ids, tables[group], warehouse))
         is not None
     }
     known = warehouse.query("fits").select("system", "model_version", "run_ids")
@@ -147,10 +147,10 @@ def read_history(
     """Read what forecasts of some groups need; what was judged after `known_by` is left out."""
     of = read_fits(warehouse, groups, place)
     splits = _splits(warehouse, groups, place) if groups else {}
-    asked = {scenario.scenario_id for group in groups for _, scenario in group.of}
+    scenario_ids = {scenario.scenario_id for group in groups for _, scenario in group.of}
     ledger = (
         warehouse.query("forecasts_of_fits")
-        .filter(pl.col("subject_id").is_in(list(asked)))
+        .filter(pl.col("subject_id").is_in(list(scenario_ids)))
         .rows_by_key(("fit_id", "subject_id"), named=True)
     )
     is_judged = warehouse.has_runs_on(place.backend)
@@ -176,7 +176,7 @@ def _changed(warehouse: Warehouse) -> dict[str, list[NodeTypeChange]]:
 def _splits(
     warehouse: Warehouse, groups: Sequence[FitGroup], place: HostSelection
 ) -> dict[tuple[int, str], str]:
-    asked = {
+    questions = {
         f"{number} {scenario.scenario_id}": {
             "key": f"{number} {scenario.scenario_id}",
             "canonical": scenario.model_dump(mode="json"),
@@ -186,7 +186,7 @@ def _splits(
         for number, group in enumerate(groups)
         for _, scenario in group.of
     }
-    splits = warehouse.query("splits", asked=json.dumps(list(asked.values()), sort_keys=True))
+    splits = warehouse.query("splits", asked=json.dumps(list(questions.values()), sort_keys=True))
     return {
         (int(number), scenario_id): split
         for key, split in splits.select("key", "split").iter_rows()

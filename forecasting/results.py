@@ -57,11 +57,11 @@ def outcome(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     Columns: curve (index), its title, label, dnn, link_mbps, workers, scenario_id, those of
     `JUDGED` and `ORIGIN`, and linear, linear_error_percent: the baseline's forecast and its error.
     """
-    ours = of_round(round_, accuracy)
-    judged = _of_system(ours, *primary_systems(round_.study)).select(
+    rows = of_round(round_, accuracy)
+    judged = _of_system(rows, *primary_systems(round_.study)).select(
         "scenario_id", *JUDGED, *ORIGIN
     )
-    baseline = _of_system(ours, *baselines()).select(
+    baseline = _of_system(rows, *baselines()).select(
         "scenario_id", linear="predicted", linear_error_percent="error_percent"
     )
     return (
@@ -79,7 +79,7 @@ def latest_forecasts(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
     `ledger` has rows of all rounds. Columns: scenario_id, system, predicted, low, high, made_at,
     forecast_round, and linear: the baseline's.
     """
-    ours = ledger.filter(
+    rows = ledger.filter(
         pl.col("study") == round_.study.name,
         pl.col("repeat") <= round_.repeat,
         pl.col("backend") == round_.backend,
@@ -87,9 +87,9 @@ def latest_forecasts(round_: Round, ledger: pl.DataFrame) -> pl.DataFrame:
         pl.col("metric").is_in(list(round_.study.metrics)),
     ).rename({"subject_id": "scenario_id", "value": "predicted"})
     named = ("scenario_id", "system", "predicted", "low", "high", "made_at")
-    baseline = _of_system(ours, *baselines()).select("scenario_id", linear="predicted")
+    baseline = _of_system(rows, *baselines()).select("scenario_id", linear="predicted")
     return (
-        _of_system(ours, *primary_systems(round_.study))
+        _of_system(rows, *primary_systems(round_.study))
         .select(*named, forecast_round=pl.col("repeat").cast(pl.Int32))
         .join(baseline, on="scenario_id", how="full", coalesce=True)
     )
@@ -101,13 +101,13 @@ def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") ->
     Columns: curve, title, label, dnn, link_mbps, workers, scenario_id, predicted, low, high and
     linear.
     """
-    ours = ledger.filter(
+    rows = ledger.filter(
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
         pl.col("metric").is_in(list(round_.study.metrics)),
     ).rename({"subject_id": "scenario_id", "value": "predicted"})
-    predicted = _of_system(ours, system).select("scenario_id", "predicted", "low", "high")
-    baseline = _of_system(ours, *baselines()).select("scenario_id", linear="predicted")
+    predicted = _of_system(rows, system).select("scenario_id", "predicted", "low", "high")
+    baseline = _of_system(rows, *baselines()).select("scenario_id", linear="predicted")
     return (
         _scenarios(round_)
         .join(predicted, on="scenario_id", how="left", maintain_order="left")
@@ -141,8 +141,8 @@ def by_system(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
     the smallest error over all networks come first.
     """
     scenarios = _scenarios(round_)
-    ours = of_round(round_, accuracy).sort("made_at")
-    newest = ours.unique(["system", "scenario_id"], keep="last").join(
+    rows = of_round(round_, accuracy).sort("made_at")
+    newest = rows.unique(["system", "scenario_id"], keep="last").join(
         scenarios.select("scenario_id", "dnn", "workers"), on="scenario_id"
     )
     counting = headline_filter(scenarios)
@@ -215,8 +215,8 @@ def distinct_parts(titles: Sequence[str]) -> list[str]:
     parts = [title.split(", ") for title in titles]
     shared = set[str]().union(*parts[:1]).intersection(*parts)
     return [
-        ", ".join(part for part in one if part not in shared) or title
-        for one, title in zip(parts, titles, strict=True)
+        ", ".join(part for part in title_parts if part not in shared) or title
+        for title_parts, title in zip(parts, titles, strict=True)
     ]
 
 

@@ -70,9 +70,11 @@ def check_study(study: Study, source: Path, backend: Backend, asking: SystemInpu
         name_field(field, partial(_check_nodes, nodes_of(start), backend))
     wanted = requested_scenarios(study, backend, asking)
     _check_train(study, source, backend, wanted)
-    for name, asked in wanted.items():
-        ours = [need for need in needed if need.probe == name]
-        name_field(f"{source}: probes.{name}", partial(PROBES[name].check, asked, ours, backend))
+    for name, requested in wanted.items():
+        needs = [need for need in needed if need.probe == name]
+        name_field(
+            f"{source}: probes.{name}", partial(PROBES[name].check, requested, needs, backend)
+        )
 
 
 def _check_train(
@@ -82,7 +84,7 @@ def _check_train(
     use = "no named probe concerns it; leave it out, or name one that does"
     if not study.only_profiles:
         use = "no chosen system learns from it; leave it out, or choose a system that does"
-    shown = {scenario for asked in wanted.values() for scenario in asked.train}
+    shown = {scenario for requested in wanted.values() for scenario in requested.train}
     for curve in study.curves:
         if not curve.is_judged and shown.isdisjoint(curve.scenarios(backend)):
             raise BadInput(f"{source}: {study.place_of(curve)}: {use}")
@@ -93,11 +95,11 @@ def _check_hidden(study: Study, source: Path, backend: Backend) -> None:
     curves = [curve for curve in study.curves if not curve.is_judged]
     shown = {scenario for curve in curves for scenario in curve.scenarios(backend)}
     for curve in study.curves:
-        if curve.is_judged and (both := shown & set(curve.scenarios(backend))):
+        if curve.is_judged and (shared := shown & set(curve.scenarios(backend))):
             raise BadInput(
                 f"{source}: {study.place_of(curve)}: on {backend}, whose links are as they are, "
-                f"{min(one.label for one in both)} is a train scenario too, where fits would see "
-                "it; leave one out"
+                f"{min(scenario.label for scenario in shared)} is a train scenario too, "
+                "where fits would see it; leave one out"
             )
 
 
@@ -226,9 +228,9 @@ def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
     covered: set[Scenario] = set()
     uncovered: dict[Scenario, BadInput] = {}
     for system in systems:
-        ours = {curve: rests_of[system.name, curve] for curve in judged}
-        seen = _needs_of(ours.values())
-        for curve, of_curve in ours.items():
+        by_curve = {curve: rests_of[system.name, curve] for curve in judged}
+        seen = _needs_of(by_curve.values())
+        for curve, of_curve in by_curve.items():
             for scenario, rest in of_curve.items():
                 if isinstance(rest, Refusal):
                     continue
@@ -240,9 +242,9 @@ def check_forecasts(study: Study, source: Path, backend: Backend) -> None:
                     uncovered.setdefault(scenario, error)
                 else:
                     covered.add(scenario)
-    for scenario, told in uncovered.items():
+    for scenario, problem in uncovered.items():
         if scenario not in covered:
-            raise told
+            raise problem
 
 
 def _refused_by_all(
@@ -255,11 +257,11 @@ def _refused_by_all(
     refused = {system: refusal for system, refusal in rests.items() if isinstance(refusal, Refusal)}
     if len(refused) < len(rests):
         return None
-    said = [
+    reasons = [
         (refusal.foreign, isinstance(system.rests_on(scenario), Refusal), refusal.reason)
         for system, refusal in refused.items()
     ]
-    return min(said, key=lambda reason: reason[:2])[2]
+    return min(reasons, key=lambda reason: reason[:2])[2]
 
 
 def _needs_of(of_curves: Iterable[InputRuns]) -> list[PlannedRun]:

@@ -125,8 +125,8 @@ def _largest(rows: pl.DataFrame, classes: Classes) -> list[str]:
 
 
 def _by_input(rows: pl.DataFrame, kind: str) -> TimeByInput:
-    mine = rows.filter(pl.col("type") == kind)
-    points = pl.concat([mine, sizes(mine)], how="horizontal")
+    of_kind = rows.filter(pl.col("type") == kind)
+    points = pl.concat([of_kind, sizes(of_kind)], how="horizontal")
     lines, explained = {}, []
     for (name,), part in points.sort("node_type").group_by("node_type", maintain_order=True):
         regression = fit(
@@ -142,15 +142,15 @@ def _by_input(rows: pl.DataFrame, kind: str) -> TimeByInput:
 
 def _regressions(model: Ceer) -> Iterator[HeavyRegressions]:
     for kind in model.parameters.classes.heavy:
-        mine = [
+        regressions = [
             regression for regression in model.parameters.regressions if regression.type == kind
         ]
         yield HeavyRegressions(
             type=kind,
-            forms=tuple(sorted({regression.form for regression in mine})),
-            r_squared=tuple(regression.r_squared for regression in mine),
-            sum_error=tuple(regression.sum_error for regression in mine),
-            points=max(regression.points for regression in mine),
+            forms=tuple(sorted({regression.form for regression in regressions})),
+            r_squared=tuple(regression.r_squared for regression in regressions),
+            sum_error=tuple(regression.sum_error for regression in regressions),
+            points=max(regression.points for regression in regressions),
         )
 
 
@@ -276,11 +276,11 @@ def unseen_errors(
     """
     if not measured.unseen:
         return None
-    theirs = measured.operations.filter(pl.col("dnn").is_in(list(measured.unseen)))
+    operations = measured.operations.filter(pl.col("dnn").is_in(list(measured.unseen)))
     return UnseenErrors(
         noise=noise,
         steps=_steps(measured),
-        operations=_heavy(operation_errors(model, theirs)),
+        operations=_heavy(operation_errors(model, operations)),
         rankings=_rankings(measured.whole_forecasts, noise or 0.0),
     )
 

@@ -89,25 +89,25 @@ def workloads_of(round_: Round, judged: pl.DataFrame) -> Workloads:
     for curve in round_.study.curves:
         if not curve.is_judged:
             continue
-        ours = [
+        scenarios = [
             scenario
             for scenario in curve.scenarios(round_.backend)
             if scenario.scenario_id in counting
         ]
-        if ours:
-            workloads.setdefault(curve.dnn, []).append((curve, ours))
+        if scenarios:
+            workloads.setdefault(curve.dnn, []).append((curve, scenarios))
     return workloads
 
 
 def _own_runs(round_: Round, runs: Iterable[Run]) -> Mapping[str | None, Run]:
     """Return the newest run by scenario that Ernest could learn from, where the round is."""
     wanted = ("ok", "torch_throughput", "profile", round_.backend, round_.host_id)
-    ours = [
+    own_runs = [
         run
         for run in runs
         if (run.status, run.probe, run.purpose, run.backend, run.host_id) == wanted
     ]
-    return {run.scenario_id: run for run in sorted(ours, key=lambda run: run.started_at)}
+    return {run.scenario_id: run for run in sorted(own_runs, key=lambda run: run.started_at)}
 
 
 def _of_system(
@@ -125,8 +125,8 @@ def _of_system(
             else:
                 _wait(system, curve, scenarios, round_, waited)
             ids = [scenario.scenario_id for scenario in scenarios]
-            ours = judged.filter(pl.col("scenario_id").is_in(ids))
-            errors += ours["error_percent"].abs().to_list()
+            rows = judged.filter(pl.col("scenario_id").is_in(ids))
+            errors += rows["error_percent"].abs().to_list()
         if seconds := waited.seconds:
             mean = sum(errors) / len(errors) if errors else None
             yield system.name, count, seconds, bool(waited.planned), len(errors), mean
@@ -164,8 +164,8 @@ def _wait_for_own(
         if isinstance(asks := ERNEST.rests_on(scenario), Refusal):
             continue
         inputs = [input_ for ask in asks for input_ in resolve_input(ask, curve, round_.backend)]
-        asked = RequestedScenarios(own=tuple(input_.scenario for input_ in inputs))
-        for need in probe.needs(asked, probe.settings()):
+        requested = RequestedScenarios(own=tuple(input_.scenario for input_ in inputs))
+        for need in probe.needs(requested, probe.settings()):
             if run := own.get(need.scenario.scenario_id):
                 waited.landed_s[run.run_id] = run.took_s
             else:
@@ -212,11 +212,11 @@ def answering_s(
         [scenario for _, scenarios in curves for scenario in scenarios]
         for curves in workloads.values()
     ]
-    asked = (" ".join(scenario.scenario_id for scenario in batch) for batch in batches)
+    keys = (" ".join(scenario.scenario_id for scenario in batch) for batch in batches)
     kept = (store or Store()).frame(
         "answering",
         __name__,
-        digest(known_digest(known), *asked),
+        digest(known_digest(known), *keys),
         lambda: pl.DataFrame({"seconds": _measured_s(known, batches)}, {"seconds": pl.Float64}),
     )
     return kept["seconds"].to_list()
@@ -248,7 +248,7 @@ def compare_with_ernest(waiting: pl.DataFrame, answering: Sequence[float]) -> pl
         waiting: rows of `forecasting.findings.collection_time`.
         answering: of `answering_s`.
     """
-    ours = waiting.filter(system=PREDICTDDL.name).select("workloads", learning_s="measuring_s")
+    learning = waiting.filter(system=PREDICTDDL.name).select("workloads", learning_s="measuring_s")
     took = pl.DataFrame(
         {"workloads": range(1, len(answering) + 1), "answering_s": answering},
         {"workloads": pl.Int64, "answering_s": pl.Float64},
@@ -257,7 +257,7 @@ def compare_with_ernest(waiting: pl.DataFrame, answering: Sequence[float]) -> pl
         waiting.filter(~pl.col("expected"), system=ERNEST.name)
         .select("workloads", ernest_s="measuring_s")
         .join(took, on="workloads")
-        .join(ours, on="workloads")
+        .join(learning, on="workloads")
         .with_columns(
             ratio=pl.col("ernest_s") / pl.col("answering_s"),
             ratio_with_runs=pl.col("ernest_s") / (pl.col("answering_s") + pl.col("learning_s")),

@@ -125,9 +125,9 @@ def causes(
     """Return what `residuals.attribute_errors` says of judged scenarios, of all curves."""
     return pl.concat(
         residuals.attribute_errors(
-            mine, _alone(round_, round_.study.curves[curve], landing, models)
+            rows, _alone(round_, round_.study.curves[curve], landing, models)
         )
-        for (curve,), mine in judged.group_by("curve", maintain_order=True)
+        for (curve,), rows in judged.group_by("curve", maintain_order=True)
         if isinstance(curve, int)
     )
 

@@ -236,7 +236,7 @@ def reuse(
     waited = collection_times(round_, workloads, judged, landed_runs(landing))
     is_there = not waited.filter(~pl.col("expected"), system=ERNEST.name).is_empty()
     is_compared = is_there and ABOUT[0] in about
-    ours = answering_s(data.learned, workloads, store) if is_compared else []
+    answering = answering_s(data.learned, workloads, store) if is_compared else []
     return Reuse(
         workloads=_workloads(data, judged),
         judged=Contest.of(rows),
@@ -245,7 +245,7 @@ def reuse(
         noise_n=len(floors),
         regressions=regressions(data.known, *_regressors(chosen), store),
         waiting=waited,
-        compared=compare_with_ernest(waited, ours),
+        compared=compare_with_ernest(waited, answering),
     )
 
 
@@ -384,8 +384,8 @@ def regressors(judged: pl.DataFrame, warehouse: Warehouse) -> pl.DataFrame:
         judged: as `forecasting.findings.study.judged_forecasts` returns it.
         warehouse: that keeps fits.
     """
-    ours = judged.filter(system=PREDICTDDL.name)
-    counts = dict(ours.group_by("fit_id").len().iter_rows())
+    forecasts = judged.filter(system=PREDICTDDL.name)
+    counts = dict(forecasts.group_by("fit_id").len().iter_rows())
     fits = warehouse.query("fits", system=PREDICTDDL.name)
     rows = []
     for fit_id, text in fits.select("fit_id", "parameters").unique("fit_id").iter_rows():

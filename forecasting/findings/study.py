@@ -89,13 +89,13 @@ def judged_forecasts(round_: Round, accuracy: pl.DataFrame) -> pl.DataFrame:
         round_: of a study.
         accuracy: rows of report.accuracy.
     """
-    asked = [
+    rows = [
         (scenario.scenario_id, scenario.workload.dnn, scenario.strategy.workers)
         for curve in round_.study.curves
         if curve.is_judged
         for scenario in curve.scenarios(round_.backend)
     ]
-    scenarios = pl.DataFrame(asked, ["scenario_id", "dnn", "workers"], orient="row").unique()
+    scenarios = pl.DataFrame(rows, ["scenario_id", "dnn", "workers"], orient="row").unique()
     own = [system.name for system in systems_of(round_.study)]
     others = of_place(round_, accuracy).filter(
         pl.col("study") != round_.study.name, ~pl.col("system").is_in(own)
@@ -192,12 +192,12 @@ def with_time_made(rows: pl.DataFrame, sealed: pl.DataFrame) -> pl.DataFrame:
 
 def _of(round_: Round, measured: pl.DataFrame) -> pl.DataFrame:
     """Return the value and the first start of each scenario's runs in a round."""
-    ours = measured.filter(
+    rows = measured.filter(
         pl.col("backend") == round_.backend,
         pl.col("host_id") == round_.host_id,
         pl.col("metric").is_in(list(round_.study.metrics)),
     )
-    return ours.group_by("scenario_id").agg(pl.col("value").mean(), pl.col("started_at").min())
+    return rows.group_by("scenario_id").agg(pl.col("value").mean(), pl.col("started_at").min())
 
 
 # What a dollar trains: examples for the price of a scenario's nodes.
@@ -250,8 +250,8 @@ def per_dollar(round_: Round, rows: pl.DataFrame) -> pl.DataFrame | None:
 
 
 def _usd_per_hour(scenario: Scenario, paid: Mapping[str | None, object]) -> float | None:
-    asked = paid.get(scenario.scenario_id)
-    return float(asked) if isinstance(asked, int | float) else declared_usd_per_hour(scenario.nodes)
+    usd = paid.get(scenario.scenario_id)
+    return float(usd) if isinstance(usd, int | float) else declared_usd_per_hour(scenario.nodes)
 
 
 # The first screen of a report: how wrong forecasts were, and when they were made.
