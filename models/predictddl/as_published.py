@@ -62,8 +62,8 @@ OfNetwork = Callable[[TrainingSet, PrimitiveGraph], Sequence[float]]
 
 def embedding(known: TrainingSet, graph: PrimitiveGraph) -> Sequence[float]:
     """Return the embedding of a graph."""
-    found: Sequence[float] = known.embedder.embedding(graph).tolist()
-    return found
+    vector: Sequence[float] = known.embedder.embedding(graph).tolist()
+    return vector
 
 
 def histogram(known: TrainingSet, graph: PrimitiveGraph) -> Sequence[float]:
@@ -128,16 +128,19 @@ class PublishedRegressors:
         with one_thread():
             best = [_best(kind, runs) for kind in kinds]
             if len(best) > 1:
-                best = [one.model_copy(update={"error": _nested(one.kind, runs)}) for one in best]
-        chosen = min(best, key=lambda one: one.error)
+                best = [
+                    choice.model_copy(update={"error": _nested(choice.kind, runs)})
+                    for choice in best
+                ]
+        chosen = min(best, key=lambda choice: choice.error)
         return cls(known, of_network, named, Parameters(chosen=chosen, best_of_kinds=tuple(best)))
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id and value (step_time_s); low and high are NULL."""
-        found = self.steps_s(scenarios)
+        steps_s = self.steps_s(scenarios)
         rows = [
-            (one.scenario_id, float(step_s), None, None)
-            for one, step_s in zip(scenarios, found, strict=True)
+            (scenario.scenario_id, float(step_s), None, None)
+            for scenario, step_s in zip(scenarios, steps_s, strict=True)
         ]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row")
 
@@ -262,8 +265,8 @@ class _Regressor:
     model: Any
 
     def predict(self, features: Floats) -> Floats:
-        found = self.model.predict(self.scaled.of_features.transform(features))
-        seconds: Floats = self.scaled.of_seconds.inverse_transform(found.reshape(-1, 1))[:, 0]
+        scaled_s = self.model.predict(self.scaled.of_features.transform(features))
+        seconds: Floats = self.scaled.of_seconds.inverse_transform(scaled_s.reshape(-1, 1))[:, 0]
         return seconds
 
 
@@ -278,7 +281,7 @@ def _best(kind: str, runs: _Runs) -> RegressorChoice:
         errors = [_errors(_made(kind, settings, scaled), out) for scaled, out in folds]
         error = float(np.concatenate(errors).mean()) if errors else 0.0
         tried.append(RegressorChoice(kind=kind, settings=settings, error=error))
-    return min(tried, key=lambda one: one.error)
+    return min(tried, key=lambda choice: choice.error)
 
 
 def _nested(kind: str, runs: _Runs) -> float:
@@ -293,8 +296,8 @@ def _nested(kind: str, runs: _Runs) -> float:
 
 
 def _errors(made: _Regressor, out: _Runs) -> Floats:
-    found: Floats = np.abs(made.predict(out.features) / out.seconds - 1)
-    return found
+    errors: Floats = np.abs(made.predict(out.features) / out.seconds - 1)
+    return errors
 
 
 def _settings(kind: str) -> Sequence[Mapping[str, Any]]:
@@ -303,7 +306,9 @@ def _settings(kind: str) -> Sequence[Mapping[str, Any]]:
     every = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     # A linear kernel has no gamma.
     return [
-        one for one in every if one.get("kernel") != "linear" or one["gamma"] == grid["gamma"][0]
+        settings
+        for settings in every
+        if settings.get("kernel") != "linear" or settings["gamma"] == grid["gamma"][0]
     ]
 
 

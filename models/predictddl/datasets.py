@@ -76,8 +76,8 @@ def digits() -> ImageDataset:
     """Return scikit-learn's handwritten digits: 1,797 images of 8 × 8, 10 classes."""
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    return ImageDataset.of("digits", found.images[:, None], found.target)
+    bunch = load_digits()
+    return ImageDataset.of("digits", bunch.images[:, None], bunch.target)
 
 
 def pairs() -> ImageDataset:
@@ -118,7 +118,7 @@ def tiny_imagenet(folder: Path) -> ImageDataset:
     Raises:
         BadInput: the folder has no such files, or one is no image of that size.
     """
-    names = sorted(one.name for one in (folder / "train").glob("n*/"))
+    names = sorted(class_folder.name for class_folder in (folder / "train").glob("n*/"))
     paths = [
         (path, label)
         for label, name in enumerate(names)
@@ -189,9 +189,9 @@ class _ArrayUnpickler(pickle.Unpickler):
 def _unpickled(path: Path) -> Mapping[bytes, object]:
     try:
         with path.open("rb") as file:
-            found = _ArrayUnpickler(file, encoding="bytes").load()
+            batch = _ArrayUnpickler(file, encoding="bytes").load()
     except (OSError, pickle.UnpicklingError, EOFError, ValueError) as error:
         raise BadInput(f"{path}: expected a batch of CIFAR-10 ({error})") from None
-    if not isinstance(found, dict):
-        raise BadInput(f"{path}: expected a batch of CIFAR-10, found {type(found).__name__}")
-    return found
+    if not isinstance(batch, dict):
+        raise BadInput(f"{path}: expected a batch of CIFAR-10, found {type(batch).__name__}")
+    return batch

@@ -78,12 +78,12 @@ class HostTransfer:
     measured: ForecastSteps
     left: Floats
 
-    def predict(self, asked: ForecastSteps) -> tuple[Floats, Floats]:
+    def predict(self, steps: ForecastSteps) -> tuple[Floats, Floats]:
         """Return by how much logarithms of seconds change here, and their deviations then."""
-        itself = _APART**2 * (asked.parts**2).sum(axis=1) + asked.deviations**2
+        itself = _APART**2 * (steps.parts**2).sum(axis=1) + steps.deviations**2
         if not len(self.left):
             return np.zeros(len(itself)), np.sqrt(itself)
-        across = _shared(asked, self.measured)
+        across = _shared(steps, self.measured)
         explained = (across * scipy.linalg.cho_solve(self._factor, across.T).T).sum(axis=1)
         return across @ self._weights, np.sqrt(np.maximum(itself - explained, 1e-12))
 
@@ -91,8 +91,8 @@ class HostTransfer:
         """Return how many times as long each kind of work takes here: [terms]."""
         if not len(self.left):
             return np.ones(self.measured.parts.shape[1])
-        found: Floats = np.exp(_APART**2 * self.measured.parts.T @ self._weights)
-        return found
+        times: Floats = np.exp(_APART**2 * self.measured.parts.T @ self._weights)
+        return times
 
     @cached_property
     def _factor(self) -> tuple[Floats, bool]:
@@ -104,16 +104,16 @@ class HostTransfer:
 
     @cached_property
     def _weights(self) -> Floats:
-        found: Floats = scipy.linalg.cho_solve(self._factor, self.left)
-        return found
+        weights: Floats = scipy.linalg.cho_solve(self._factor, self.left)
+        return weights
 
 
-def _shared(one: ForecastSteps, other: ForecastSteps) -> Floats:
+def _shared(steps: ForecastSteps, other: ForecastSteps) -> Floats:
     """Return what two steps' logarithms have in common: this host, and their network."""
-    same = one.networks[:, None] == other.networks[None, :]
-    network = _OF_NETWORK * one.deviations[:, None] * other.deviations[None, :] * same
-    found: Floats = _APART**2 * one.parts @ other.parts.T + network
-    return found
+    same = steps.networks[:, None] == other.networks[None, :]
+    network = _OF_NETWORK * steps.deviations[:, None] * other.deviations[None, :] * same
+    covariance: Floats = _APART**2 * steps.parts @ other.parts.T + network
+    return covariance
 
 
 BASELINES: Mapping[str, Fitting] = {
@@ -184,11 +184,11 @@ class PredictDDL:
         unseen = model.choose_regressor(tried)
         left_out = {
             OURS: tried[unseen],
-            **{name: model.by_family(source, families, one) for name, one in BASELINES.items()},
+            **{name: model.by_family(source, families, fit) for name, fit in BASELINES.items()},
         }
         answers = _shipped(left_out)
         by_run = {name: model.by_run(source, model.fit_with(name)) for name in REGRESSORS}
-        known_runs = {name: one for name, one in by_run.items() if one is not None}
+        known_runs = {name: held_out for name, held_out in by_run.items() if held_out is not None}
         seen = model.choose_regressor(known_runs) if known_runs else unseen
         scores = {
             "unseen": left_out[answers].quantile_score(),
@@ -198,17 +198,17 @@ class PredictDDL:
         parameters = Parameters(
             seen=seen,
             unseen=unseen,
-            left_out={name: one.mean_error for name, one in left_out.items()},
+            left_out={name: held_out.mean_error for name, held_out in left_out.items()},
             answers=answers,
             scores=scores,
             elsewhere=None if types is None else types.quantile_error(),
             far=model.family_error(source),
             coefficients=tuple(WorkModel.fit(source, "none").linear.coefficients.tolist()),
         )
-        found = cls(known, parameters)
+        fitted = cls(known, parameters)
         if not known.is_moved:
-            return found
-        return replace(found, parameters=parameters.model_copy(update={"times": found.times()}))
+            return fitted
+        return replace(fitted, parameters=parameters.model_copy(update={"times": fitted.times()}))
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id, value (step_time_s), low and high of each scenario.
@@ -244,15 +244,15 @@ class PredictDDL:
         known = self.known.knowing(graphs, measured)
         names = {self.parameters.seen, self.parameters.unseen, "none"}
         models = {name: replace(self._model(name), known=known.source) for name in names}
-        found = type(self)(known, self.parameters, models)
+        extended = type(self)(known, self.parameters, models)
         if known.is_moved:
-            vars(found).update(_moved=self._moved)
-        return found
+            vars(extended).update(_moved=self._moved)
+        return extended
 
     def uncorrected(self, scenarios: Sequence[Scenario]) -> tuple[Floats, ForecastSteps]:
         """Return logarithms of seconds as others' runs tell them, before steps of this host do."""
-        found = [self._forecast(scenario) for scenario in scenarios]
-        logarithms, deviations = np.array(found).reshape(len(found), 2).T
+        forecasts = [self._forecast(scenario) for scenario in scenarios]
+        logarithms, deviations = np.array(forecasts).reshape(len(forecasts), 2).T
         networks = np.array([scenario.workload.dnn for scenario in scenarios], dtype=object)
         return logarithms, ForecastSteps(networks, self._model("none").parts(scenarios), deviations)
 
@@ -276,14 +276,14 @@ class PredictDDL:
         if self.known.is_moved:
             logarithms, steps = self.uncorrected([scenario])
             changes, deviations = self._moved.predict(steps)
-            found, deviation = float((logarithms + changes)[0]), float(deviations[0])
+            logarithm, deviation = float((logarithms + changes)[0]), float(deviations[0])
         else:
-            found, deviation = self._forecast(scenario)
+            logarithm, deviation = self._forecast(scenario)
         half = self._half(
             scenario, NORMAL * deviation * model.interval_factor(apart, self.parameters.far)
         )
-        interval = (None, None) if half is None else (exp(found - half), exp(found + half))
-        return scenario.scenario_id, exp(found), *interval
+        interval = (None, None) if half is None else (exp(logarithm - half), exp(logarithm + half))
+        return scenario.scenario_id, exp(logarithm), *interval
 
     def _forecast(self, scenario: Scenario) -> tuple[float, float]:
         """Return the logarithm of a scenario's seconds, and its deviation.
@@ -297,9 +297,9 @@ class PredictDDL:
             forecast = self._model(self.parameters.seen).forecast
         else:
             forecast = self._model(self.parameters.unseen).forecast
-        found, deviations = forecast([scenario])
+        logarithms, deviations = forecast([scenario])
         score = self.parameters.scores["seen" if self._is_seen(scenario) else "unseen"]
-        return float(found[0]), float(deviations[0]) * score / NORMAL
+        return float(logarithms[0]), float(deviations[0]) * score / NORMAL
 
     def _half(self, scenario: Scenario, own: float) -> float | None:
         """Return half the width of an interval of logarithms; None: nothing tells.
@@ -329,8 +329,8 @@ class PredictDDL:
     @cached_property
     def _moved(self) -> HostTransfer:
         """What steps of this host say of forecasts from others."""
-        measured = np.log([one.step_s for one in self.known.own])
-        logarithms, steps = self.uncorrected([one.scenario for one in self.known.own])
+        measured = np.log([run.step_s for run in self.known.own])
+        logarithms, steps = self.uncorrected([run.scenario for run in self.known.own])
         return HostTransfer(steps, measured - logarithms)
 
     @cached_property
@@ -346,6 +346,6 @@ class PredictDDL:
 def _shipped(left_out: Mapping[str, HeldOutRuns]) -> str:
     """Return ours where it errs less than all others with confidence, else the best of these."""
     ours, others = left_out[OURS], {name: left_out[name] for name in BASELINES}
-    if all(ours.surely_below(one) for one in others.values()):
+    if all(ours.surely_below(other) for other in others.values()):
         return OURS
     return min(others, key=lambda name: others[name].mean_error)

@@ -63,11 +63,11 @@ class Embedder:
             BadInput: naming the first that differs.
         """
         for name, shape in SHAPES.items():
-            found = self.parameters.get(name)
-            if found is None or found.shape != shape or found.dtype != np.float32:
-                there = "nothing" if found is None else f"{found.dtype} {list(found.shape)}"
+            array = self.parameters.get(name)
+            if array is None or array.shape != shape or array.dtype != np.float32:
+                kind = "nothing" if array is None else f"{array.dtype} {list(array.shape)}"
                 raise BadInput(
-                    f"embedder: expected {name} of float32 {list(shape)}, found {there}; train it "
+                    f"embedder: expected {name} of float32 {list(shape)}, found {kind}; train it "
                     "with this version"
                 )
 
@@ -158,6 +158,6 @@ def lengths_of(graph: PrimitiveGraph) -> NDArray[np.int16]:
     return distances(first, np.ascontiguousarray(edges[:, 1]), MOST_STEPS)
 
 
-def cosine_distance(one: Floats, other: Floats) -> float:
+def cosine_distance(embedding: Floats, other: Floats) -> float:
     """Return 1 less the cosine of the angle between two embeddings."""
-    return float(1 - one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
+    return float(1 - embedding @ other / (np.linalg.norm(embedding) * np.linalg.norm(other)))

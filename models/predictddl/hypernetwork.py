@@ -84,7 +84,11 @@ class RandomNetwork:
         )
         edges = tuple(
             sorted(
-                {(source, place) for place, one in enumerate(self.layers) for source in one.reads}
+                {
+                    (source, place)
+                    for place, layer in enumerate(self.layers)
+                    for source in layer.reads
+                }
             )
         )
         parameters = sum(node.parameters for node in nodes)
@@ -164,7 +168,7 @@ def _convolved(
 ) -> int:
     """Add a convolution, to `width` channels if it can change them, and what follows it."""
     of = network.layers[source]
-    kernel = chance.choice([one for one in _KERNELS[kind] if one <= max(of.size, 1) + 2])
+    kernel = chance.choice([size for size in _KERNELS[kind] if size <= max(of.size, 1) + 2])
     groups, channels = 1, width
     if kind == "depthwise_conv":
         groups = channels = of.channels
@@ -228,18 +232,18 @@ class Hypernetwork(nn.Module):
         """Return the weights of each network's layers, by their places."""
         graphs = [network.graph for network in networks]
         states = self.states(graphs)
-        found, first = [], 0
+        weights, first = [], 0
         for network in networks:
-            theirs = states[first : first + len(network.layers)]
+            hidden = states[first : first + len(network.layers)]
             first += len(network.layers)
-            found.append(
+            weights.append(
                 {
                     place: self.decoder(state, layer)
-                    for place, (state, layer) in enumerate(zip(theirs, network.layers, strict=True))
+                    for place, (state, layer) in enumerate(zip(hidden, network.layers, strict=True))
                     if layer.shape
                 }
             )
-        return found
+        return weights
 
     def states(self, graphs: Sequence[PrimitiveGraph]) -> Tensor:
         """Return the last states of the nodes of several graphs, one below the other.
@@ -267,16 +271,16 @@ class Hypernetwork(nn.Module):
         far = torch.where(lengths > 1, 1 / lengths.float(), 0.0).T
         order = _by_depth((lengths > 0).numpy())
         parts: list[Tensor] = []
-        told, told_far = torch.zeros(0, SIZE), torch.zeros(0, SIZE)
+        messages, messages_far = torch.zeros(0, SIZE), torch.zeros(0, SIZE)
         before = torch.zeros(0, dtype=torch.int64)
         for level in order:
             rows = torch.from_numpy(level)
-            message = near[rows][:, before] @ told + far[rows][:, before] @ told_far
+            message = near[rows][:, before] @ messages + far[rows][:, before] @ messages_far
             made = self.gru(message, states[rows])
             parts.append(made)
             before = torch.cat([before, rows])
-            told = torch.cat([told, self.near(made)])
-            told_far = torch.cat([told_far, self.far(made)])
+            messages = torch.cat([messages, self.near(made)])
+            messages_far = torch.cat([messages_far, self.far(made)])
         return torch.cat(parts)[torch.argsort(before)]
 
 
@@ -332,19 +336,19 @@ def run(network: RandomNetwork, weights: Mapping[int, Tensor], images: Tensor) -
 
 def random_weights(network: RandomNetwork, generator: torch.Generator) -> dict[int, Tensor]:
     """Return weights as networks usually begin: He's for kernels, ones and zeros for the rest."""
-    found = {}
+    weights = {}
     for place, layer in enumerate(network.layers):
         if not layer.shape:
             continue
         if layer.type == "batch_norm":
-            found[place] = torch.stack([torch.ones(layer.channels), torch.zeros(layer.channels)])
+            weights[place] = torch.stack([torch.ones(layer.channels), torch.zeros(layer.channels)])
         elif layer.type == "bias":
-            found[place] = torch.zeros(layer.shape)
+            weights[place] = torch.zeros(layer.shape)
         else:
             fan_in = int(np.prod(layer.shape[1:]))
             gain = 1.0 if layer.type == "linear" else 2.0
-            found[place] = torch.randn(layer.shape, generator=generator) * (gain / fan_in) ** 0.5
-    return found
+            weights[place] = torch.randn(layer.shape, generator=generator) * (gain / fan_in) ** 0.5
+    return weights
 
 
 def _result(

@@ -27,7 +27,7 @@ def distances(first: Places, targets: Places, most: int) -> NDArray[np.int16]:
         most: longer paths are not looked for.
     """
     nodes = len(first) - 1
-    found = np.zeros((nodes, nodes), np.int16)
+    lengths = np.zeros((nodes, nodes), np.int16)
     queue = np.empty(nodes, np.int32)
     for source in range(nodes):
         head, tail = 0, 1
@@ -35,23 +35,23 @@ def distances(first: Places, targets: Places, most: int) -> NDArray[np.int16]:
         while head < tail:
             node = queue[head]
             head += 1
-            length = found[source, node] + 1
+            length = lengths[source, node] + 1
             if length > most:
                 break
             for place in range(first[node], first[node + 1]):
                 target = targets[place]
-                if found[source, target] == 0:
-                    found[source, target] = length
+                if lengths[source, target] == 0:
+                    lengths[source, target] = length
                     queue[tail] = target
                     tail += 1
-    return found
+    return lengths
 
 
 @_compiled
 def _perceptron(state: Any, weights: Any, biases: Any, out_weights: Any, out_biases: Any) -> Any:
     """Return a perceptron of one hidden layer of rectified units."""
     size = len(out_biases)
-    result = np.empty(size, np.float32)
+    outputs = np.empty(size, np.float32)
     hidden = np.empty(len(biases), np.float32)
     for row in range(len(biases)):
         total = biases[row]
@@ -62,8 +62,8 @@ def _perceptron(state: Any, weights: Any, biases: Any, out_weights: Any, out_bia
         total = out_biases[row]
         for column in range(len(hidden)):
             total += out_weights[row, column] * hidden[column]
-        result[row] = total
-    return result
+        outputs[row] = total
+    return outputs
 
 
 @_compiled
@@ -75,23 +75,23 @@ def _gated(
     Weights are [3 × size, size]: reset, update, candidate.
     """
     size = len(state)
-    result = np.empty(size, np.float32)
-    told = np.empty(3 * size, np.float32)
-    kept = np.empty(3 * size, np.float32)
+    next_state = np.empty(size, np.float32)
+    message_part = np.empty(3 * size, np.float32)
+    state_part = np.empty(3 * size, np.float32)
     for row in range(3 * size):
         by_message, by_state = b_message[row], b_state[row]
         for column in range(size):
             by_message += of_message[row, column] * message[column]
             by_state += of_state[row, column] * state[column]
-        told[row], kept[row] = by_message, by_state
+        message_part[row], state_part[row] = by_message, by_state
     for row in range(size):
-        reset = np.float32(1.0) / (np.float32(1.0) + np.exp(-(told[row] + kept[row])))
+        reset = np.float32(1.0) / (np.float32(1.0) + np.exp(-(message_part[row] + state_part[row])))
         at = size + row
-        update = np.float32(1.0) / (np.float32(1.0) + np.exp(-(told[at] + kept[at])))
+        update = np.float32(1.0) / (np.float32(1.0) + np.exp(-(message_part[at] + state_part[at])))
         at += size
-        candidate = np.tanh(told[at] + reset * kept[at])
-        result[row] = (np.float32(1.0) - update) * candidate + update * state[row]
-    return result
+        candidate = np.tanh(message_part[at] + reset * state_part[at])
+        next_state[row] = (np.float32(1.0) - update) * candidate + update * state[row]
+    return next_state
 
 
 @_compiled
@@ -132,8 +132,8 @@ def traverse(
         b_state: see of_message.
     """
     nodes, size = states.shape
-    told = np.empty((nodes, size), np.float32)
-    told_far = np.empty((nodes, size), np.float32)
+    messages = np.empty((nodes, size), np.float32)
+    messages_far = np.empty((nodes, size), np.float32)
     message = np.empty(size, np.float32)
     for _ in range(passes):
         for backward in range(2):
@@ -144,11 +144,11 @@ def traverse(
                     other = nodes - 1 - other_place if backward else other_place
                     length = lengths[node, other] if backward else lengths[other, node]
                     if length == 1:
-                        message += told[other]
+                        message += messages[other]
                     elif length > 1:
-                        message += told_far[other] / np.float32(length)
+                        message += messages_far[other] / np.float32(length)
                 states[node] = _gated(
                     states[node], message, of_message, of_state, b_message, b_state
                 )
-                told[node] = _perceptron(states[node], w1, b1, w2, b2)
-                told_far[node] = _perceptron(states[node], v1, c1, v2, c2)
+                messages[node] = _perceptron(states[node], w1, b1, w2, b2)
+                messages_far[node] = _perceptron(states[node], v1, c1, v2, c2)

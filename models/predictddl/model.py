@@ -63,10 +63,10 @@ class LinearWork:
             scale = np.where(size > 0, size, 1.0)
             drawn = _DRAWN * np.sqrt(len(terms)) * np.eye(len(scale))
             matrix = np.vstack([design / scale, drawn])
-            found, _ = scipy.optimize.nnls(
+            solution, _ = scipy.optimize.nnls(
                 matrix, np.concatenate([np.ones(len(terms)), np.zeros(len(scale))])
             )
-            coefficients = found / scale
+            coefficients = solution / scale
             chosen = np.array([term[np.argmax(term @ coefficients)] for term in terms])
             if np.array_equal(chosen, slowest):
                 break
@@ -79,8 +79,8 @@ class LinearWork:
 
     def parts(self, terms: Floats) -> Floats:
         """Return the part of each term in a step, of the slowest group: [terms] of sum 1."""
-        found = terms * self.coefficients
-        slowest: Floats = found[np.argmax(found.sum(axis=1))]
+        seconds = terms * self.coefficients
+        slowest: Floats = seconds[np.argmax(seconds.sum(axis=1))]
         return slowest / max(float(slowest.sum()), 1e-12)
 
 
@@ -116,10 +116,10 @@ class WorkModel:
     def parts(self, scenarios: Sequence[Scenario]) -> Floats:
         """Return the part of each term in each step, of its slowest nodes: [scenarios, terms]."""
         graphs = self.known.graphs([key_of(scenario) for scenario in scenarios])
-        found = [
+        parts = [
             self.linear.parts(terms_of(scenario, self.known, graphs)) for scenario in scenarios
         ]
-        return np.array(found).reshape(len(scenarios), len(self.linear.coefficients))
+        return np.array(parts).reshape(len(scenarios), len(self.linear.coefficients))
 
 
 def fit_with(regressor: str) -> Fitting:
@@ -170,11 +170,11 @@ class HeldOutRuns:
 
 def by_family(known: TrainingSet, families: Sequence[str], fitting: Fitting) -> HeldOutRuns:
     """Forecast the runs of each family by a fit to the others."""
-    found = []
+    held_out = []
     for name in families:
         out = [run for run in known.runs if _family(run) == name]
-        found.append(_forecast(known.without(lambda one, out=out: one in out), out, fitting))  # type: ignore[misc]
-    return _together(found)
+        held_out.append(_forecast(known.without(lambda run, out=out: run in out), out, fitting))  # type: ignore[misc]
+    return _together(held_out)
 
 
 def by_node_type(known: TrainingSet, fitting: Fitting) -> HeldOutRuns | None:
@@ -182,13 +182,13 @@ def by_node_type(known: TrainingSet, fitting: Fitting) -> HeldOutRuns | None:
 
     Returns: None where there are no steps on another type.
     """
-    found = []
+    held_out = []
     for name in sorted(known.node_types):
         out = [run for run in known.runs if name in node_types(run.scenario)]
-        rest = known.without(lambda one, out=out: one in out)  # type: ignore[misc]
+        rest = known.without(lambda run, out=out: run in out)  # type: ignore[misc]
         if len(rest.runs) >= FEWEST_RUNS:
-            found.append(_forecast(rest, out, fitting))
-    return _together(found) if found else None
+            held_out.append(_forecast(rest, out, fitting))
+    return _together(held_out) if held_out else None
 
 
 def by_run(known: TrainingSet, fitting: Fitting, folds: int = 8) -> HeldOutRuns | None:
@@ -196,13 +196,13 @@ def by_run(known: TrainingSet, fitting: Fitting, folds: int = 8) -> HeldOutRuns 
 
     Returns: None where no network has several runs.
     """
-    found = []
+    held_out = []
     for fold in range(folds):
-        out = [one for place, one in enumerate(known.runs) if place % folds == fold]
-        rest = known.without(lambda one, out=out: one in out)  # type: ignore[misc]
-        if out := [one for one in out if one.scenario.workload.dnn in rest.names]:
-            found.append(_forecast(rest, out, fitting))
-    return _together(found) if found else None
+        out = [run for place, run in enumerate(known.runs) if place % folds == fold]
+        rest = known.without(lambda run, out=out: run in out)  # type: ignore[misc]
+        if out := [run for run in out if run.scenario.workload.dnn in rest.names]:
+            held_out.append(_forecast(rest, out, fitting))
+    return _together(held_out) if held_out else None
 
 
 def node_types(scenario: Scenario) -> set[str]:
@@ -231,9 +231,9 @@ def interval_factor(apart: float, far: float) -> float:
 def family_error(known: TrainingSet) -> float:
     """Return how far off a network may be: `_FAR` times the family that is furthest from others."""
     nearest = []
-    for (dnn, _), ours in known.embeddings.items():
+    for (dnn, _), embedding in known.embeddings.items():
         others = [
-            cosine_distance(ours, other)
+            cosine_distance(embedding, other)
             for (name, _), other in known.embeddings.items()
             if family(name) != family(dnn)
         ]
@@ -247,12 +247,12 @@ def _quantile(values: Floats) -> float:
 
 
 def _forecast(known: TrainingSet, out: Sequence[ObservedStep], fitting: Fitting) -> HeldOutRuns:
-    scenarios = [one.scenario for one in out]
-    found, deviations = fitting(known)(scenarios)
+    scenarios = [run.scenario for run in out]
+    logarithms, deviations = fitting(known)(scenarios)
     return HeldOutRuns(
-        errors=found - np.log([one.step_s for one in out]),
+        errors=logarithms - np.log([run.step_s for run in out]),
         deviations=deviations,
-        families=np.array([_family(one) for one in out], dtype=object),
+        families=np.array([_family(run) for run in out], dtype=object),
     )
 
 
@@ -264,8 +264,8 @@ def _together(parts: Sequence[HeldOutRuns]) -> HeldOutRuns:
     )
 
 
-def _family(one: ObservedStep) -> str:
-    return family(one.scenario.workload.dnn)
+def _family(run: ObservedStep) -> str:
+    return family(run.scenario.workload.dnn)
 
 
 # Seconds of a step as a sum of terms with coefficients of 0 or more, by relative error.

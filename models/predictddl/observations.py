@@ -104,10 +104,10 @@ def capabilities(runs: pl.DataFrame, samples: pl.DataFrame) -> Mapping[str, Mapp
         .agg(pl.col("value").log().mean().exp())
         .sort("worker", "metric")
     )
-    found: dict[str, dict[str, float]] = {}
+    by_node_type: dict[str, dict[str, float]] = {}
     for node_type, metric, value in rows.iter_rows():
-        found.setdefault(str(node_type), {})[metric] = float(value)
-    return found
+        by_node_type.setdefault(str(node_type), {})[metric] = float(value)
+    return by_node_type
 
 
 def of_node(group: NodeGroup, measured: Mapping[str, Mapping[str, float]]) -> Capabilities:
@@ -154,7 +154,9 @@ def _pointwise_part(
     if POINTWISE in known and DENSE in known:
         return known[POINTWISE] / known[DENSE]
     parts = [
-        one[POINTWISE] / one[DENSE] for one in measured.values() if {POINTWISE, DENSE} <= one.keys()
+        figures[POINTWISE] / figures[DENSE]
+        for figures in measured.values()
+        if {POINTWISE, DENSE} <= figures.keys()
     ]
     return geometric_mean(parts) if parts else 1.0
 

@@ -55,8 +55,8 @@ class Sizes:
         """
         known = _sized(subjects)
         none = pl.lit(None, pl.Float64)
-        found = pl.Series("value", self.step_s(known) if len(known) else [], pl.Float64)
-        return known.select("subject_id", value=found, low=none, high=none)
+        values = pl.Series("value", self.step_s(known) if len(known) else [], pl.Float64)
+        return known.select("subject_id", value=values, low=none, high=none)
 
     def parameters_json(self) -> str:
         """Return the coefficients; trees are made again of the same rows."""
@@ -89,11 +89,13 @@ def _fit_work(rows: pl.DataFrame) -> Sizes:
 
     def step_s(some: pl.DataFrame) -> Floats:
         more = np.asarray(trees.predict(xgboost.DMatrix(_ratios(some))), np.float64)
-        found: Floats = by_work(some) * np.exp(more)
-        return found
+        seconds: Floats = by_work(some) * np.exp(more)
+        return seconds
 
-    told = {"/".join(map(str, one)): fit.coefficients.tolist() for one, fit in linear.items()}
-    return Sizes("work", step_s, {"coefficients": told})
+    coefficients = {
+        "/".join(map(str, setup)): fit.coefficients.tolist() for setup, fit in linear.items()
+    }
+    return Sizes("work", step_s, {"coefficients": coefficients})
 
 
 def _fit_log_linear(rows: pl.DataFrame) -> Sizes:
@@ -102,14 +104,14 @@ def _fit_log_linear(rows: pl.DataFrame) -> Sizes:
 
     def design(some: pl.DataFrame) -> Floats:
         sizes = np.log(some.select(SIZES).to_numpy().astype(np.float64))
-        is_of = [[float(one == setup) for setup in setups] for one in some.select(_SETUP).rows()]
+        is_of = [[float(row == setup) for setup in setups] for row in some.select(_SETUP).rows()]
         return np.hstack([sizes, np.array(is_of)])
 
     weights, *_ = np.linalg.lstsq(design(seen), np.log(seen["value"].to_numpy()), rcond=None)
 
     def step_s(some: pl.DataFrame) -> Floats:
-        found: Floats = np.exp(design(some) @ weights)
-        return found
+        seconds: Floats = np.exp(design(some) @ weights)
+        return seconds
 
     return Sizes("log_linear", step_s, {"weights": weights.tolist()})
 

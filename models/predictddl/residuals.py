@@ -74,14 +74,14 @@ class GaussianProcess:
         self._kinds = _Scale(rows.kinds)
         self._setups = _Scale(rows.setups)
         self._apart = self._distances(rows)
-        found = scipy.optimize.minimize(
+        optimum = scipy.optimize.minimize(
             self._unlikeliness,
             self._USUAL,
             (left,),
             method="L-BFGS-B",
             options={"maxiter": self._STEPS},
         )
-        self._theta = np.asarray(found.x)
+        self._theta = np.asarray(optimum.x)
         self._factor = scipy.linalg.cho_factor(self._noisy(self._theta), lower=True)
         self._weights = scipy.linalg.cho_solve(self._factor, left)
 
@@ -94,17 +94,17 @@ class GaussianProcess:
 
     def _distances(self, rows: RunFeatures) -> tuple[Floats, Floats, Floats]:
         """Return which rows are of one network, and squared distances, to those fitted to."""
-        ours = self._rows
+        fitted = self._rows
         return (
-            (rows.networks[:, None] == ours.networks[None, :]).astype(np.float64),
-            self._kinds.squares(rows.kinds, ours.kinds),
-            self._setups.squares(rows.setups, ours.setups),
+            (rows.networks[:, None] == fitted.networks[None, :]).astype(np.float64),
+            self._kinds.squares(rows.kinds, fitted.kinds),
+            self._setups.squares(rows.setups, fitted.setups),
         )
 
     def _noisy(self, theta: Floats) -> Floats:
-        found = _covariance(self._apart, theta)
-        found[np.diag_indices_from(found)] += _noise(theta)
-        return found
+        covariance = _covariance(self._apart, theta)
+        covariance[np.diag_indices_from(covariance)] += _noise(theta)
+        return covariance
 
     def _unlikeliness(self, theta: Floats, left: Floats) -> float:
         try:
@@ -127,8 +127,8 @@ def _covariance(apart: tuple[Floats, Floats, Floats], theta: Floats) -> Floats:
     of_kind, of_setup = np.exp(2 * theta[4:])
     same, kinds, setups = apart
     near = np.exp(kinds * (-0.5 / of_kind))
-    found: Floats = network * same + near * (kind + setup * np.exp(setups * (-0.5 / of_setup)))
-    return found
+    covariance: Floats = network * same + near * (kind + setup * np.exp(setups * (-0.5 / of_setup)))
+    return covariance
 
 
 class TwoLevelTrees:
@@ -172,8 +172,8 @@ class TwoLevelTrees:
         import xgboost
 
         assert isinstance(model, xgboost.Booster)
-        found = model.predict(xgboost.DMatrix(np.hstack([rows.kinds, rows.setups])))
-        return np.asarray(found, np.float64)
+        predicted = model.predict(xgboost.DMatrix(np.hstack([rows.kinds, rows.setups])))
+        return np.asarray(predicted, np.float64)
 
 
 REGRESSORS: Mapping[str, Callable[[RunFeatures, Floats], Regressor]] = {
@@ -190,8 +190,8 @@ class _Scale:
         spread = features.std(axis=0)
         self._scale = np.where(spread > 1e-9, spread, 1.0) * np.sqrt(features.shape[1])
 
-    def squares(self, one: Floats, other: Floats) -> Floats:
-        """Return squared distances, [one, other]."""
-        apart = (one[:, None, :] - other[None, :, :]) / self._scale
-        found: Floats = (apart**2).sum(axis=2)
-        return found
+    def squares(self, rows: Floats, other: Floats) -> Floats:
+        """Return squared distances, [rows, other]."""
+        apart = (rows[:, None, :] - other[None, :, :]) / self._scale
+        squares: Floats = (apart**2).sum(axis=2)
+        return squares

@@ -109,10 +109,10 @@ class _LogLinear:
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
         """Return scenario_id, value (step_time_s), low and high."""
-        found, deviations = self._forecast(scenarios)
+        logarithms, deviations = self._forecast(scenarios)
         rows = [
-            (one.scenario_id, exp(at), exp(at - NORMAL * sd), exp(at + NORMAL * sd))
-            for one, at, sd in zip(scenarios, found, deviations, strict=True)
+            (scenario.scenario_id, exp(mean), exp(mean - NORMAL * sd), exp(mean + NORMAL * sd))
+            for scenario, mean, sd in zip(scenarios, logarithms, deviations, strict=True)
         ]
         return pl.DataFrame(rows, schema=PREDICTED, orient="row")
 

@@ -168,7 +168,10 @@ def judge(
             beginnings = random_weights(network, generator)
             for losses, given in ((predicted, weights), (usual, beginnings)):
                 losses.append(float(functional.cross_entropy(run(network, given, inputs), labels)))
-    differences = [two - one for one, two in zip(predicted, usual, strict=True)]
+    differences = [
+        usual_loss - predicted_loss
+        for predicted_loss, usual_loss in zip(predicted, usual, strict=True)
+    ]
     half = 1.96 * stdev(differences) / sqrt(networks)
     mean = fmean(differences)
     better = fmean(difference > 0 for difference in differences)
@@ -209,12 +212,12 @@ def _packed(
 ) -> bytes:
     from safetensors.torch import save
 
-    told = json.dumps(asdict(progress)).encode()
-    tensors = {_PROGRESS: torch.frombuffer(bytearray(told), dtype=torch.uint8)}
+    progress_json = json.dumps(asdict(progress)).encode()
+    tensors = {_PROGRESS: torch.frombuffer(bytearray(progress_json), dtype=torch.uint8)}
     tensors |= {f"model.{name}": value for name, value in model.state_dict().items()}
     for place, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{place}.{name}": one for name, one in state.items()}
-    content: bytes = save({name: one.detach().clone() for name, one in tensors.items()})
+        tensors |= {f"optimizer.{place}.{name}": value for name, value in state.items()}
+    content: bytes = save({name: value.detach().clone() for name, value in tensors.items()})
     return content
 
 
@@ -238,8 +241,8 @@ def _resumed(
                 parts.setdefault(int(place), {})[key] = value
         model.load_state_dict(
             {
-                name.removeprefix("model."): one
-                for name, one in tensors.items()
+                name.removeprefix("model."): value
+                for name, value in tensors.items()
                 if name.startswith("model.")
             }
         )

@@ -59,12 +59,14 @@ class TrainingSet:
         """Return this with more graphs and node types; what was measured stays as it is."""
 
         def both(wanted: Iterable[Key]) -> Mapping[Key, PrimitiveGraph]:
-            asked = list(dict.fromkeys(wanted))
-            ours = self.graphs([one for one in asked if one not in graphs])
-            return {**ours, **{one: graphs[one] for one in asked if one in graphs}}
+            keys = list(dict.fromkeys(wanted))
+            named = self.graphs([key for key in keys if key not in graphs])
+            return {**named, **{key: graphs[key] for key in keys if key in graphs}}
 
         # What somebody sent stays with this, and out of what all share.
-        embedded = {key: one for key, one in self._embedded.items() if key not in graphs}
+        embedded = {
+            key: embedding for key, embedding in self._embedded.items() if key not in graphs
+        }
         more = replace(
             self, graphs=both, measured={**measured, **self.measured}, _embedded=embedded
         )
@@ -104,9 +106,9 @@ class TrainingSet:
         """
         if not self.own:
             return self
-        if are_enough([one.scenario for one in self.own]):
+        if are_enough([run.scenario for run in self.own]):
             return self.without(_is_elsewhere) if len(self.own) < len(self.runs) else self
-        others = self.without(lambda one: not _is_elsewhere(one))
+        others = self.without(lambda run: not _is_elsewhere(run))
         families = {family(name) for name in others.names}
         return others if len(families) >= FEWEST_FAMILIES else self
 
@@ -133,9 +135,9 @@ class TrainingSet:
     @cached_property
     def axes(self) -> tuple[Floats, Floats]:
         """The directions in which embeddings of measured networks differ most, and the mean."""
-        found = np.array([self.embeddings[key] for key in sorted(self.embeddings)], np.float64)
-        middle = found.mean(axis=0)
-        _, _, directions = np.linalg.svd(found - middle, full_matrices=False)
+        embeddings = np.array([self.embeddings[key] for key in sorted(self.embeddings)], np.float64)
+        middle = embeddings.mean(axis=0)
+        _, _, directions = np.linalg.svd(embeddings - middle, full_matrices=False)
         return directions[:_COMPONENTS].T, middle
 
     def embedding(self, key: Key, graph: PrimitiveGraph) -> NDArray[np.float32]:
@@ -146,9 +148,9 @@ class TrainingSet:
 
     def nearest(self, key: Key) -> tuple[float, str]:
         """Return the cosine distance to the nearest network that was measured, and its name."""
-        ours = self.embedding(key, self.graphs([key])[key])
+        embedding = self.embedding(key, self.graphs([key])[key])
         return min(
-            (cosine_distance(ours, other), dnn) for (dnn, _), other in self.embeddings.items()
+            (cosine_distance(embedding, other), dnn) for (dnn, _), other in self.embeddings.items()
         )
 
 
@@ -207,7 +209,7 @@ def rows_of(
 
 
 def _setup(scenario: Scenario, known: TrainingSet) -> list[float]:
-    group = max(scenario.worker_groups, key=lambda one: batch_of(scenario, one))
+    group = max(scenario.worker_groups, key=lambda candidate: batch_of(scenario, candidate))
     can: Capabilities = of_node(group, known.measured)
     return [
         log(ranks_of(scenario)),

@@ -240,14 +240,14 @@ def _fitted(
     deviation = float(np.sqrt((left**2).sum() / max(len(left) - matrix.shape[1] - 1, 1)))
 
     def forecast(scenarios: Sequence[Scenario]) -> tuple[Floats, Floats]:
-        found = level + (features(scenarios) - middle) / spread @ weights
-        return found, np.full(len(scenarios), deviation)
+        logarithms = level + (features(scenarios) - middle) / spread @ weights
+        return logarithms, np.full(len(scenarios), deviation)
 
     return forecast
 
 
 def _figures(work: Work, counts: Sequence[int]) -> list[float]:
-    return [log(max(one, 1.0)) for one in (work.flops, work.activations, work.parameters)]
+    return [log(max(figure, 1.0)) for figure in (work.flops, work.activations, work.parameters)]
 
 
 def _counts(work: Work, counts: Sequence[int]) -> list[float]:
