@@ -51,8 +51,8 @@ class AsPublished(AsyncSGD):
     def simulation(self, scenario: Scenario, seed: int) -> tuple[Workers, ...]:
         """Return what is simulated; a worker computes one operation at a time (Algorithm 3.1)."""
         return tuple(
-            one._replace(options=replace(one.options, inter_op_threads=1, cores=1.0))
-            for one in super().simulation(scenario, seed)
+            group._replace(options=replace(group.options, inter_op_threads=1, cores=1.0))
+            for group in super().simulation(scenario, seed)
         )
 
 
@@ -71,25 +71,25 @@ def fit(
         NotCovered: no packets were captured.
         BadInput: tables that are incomplete, or tensors of one size only.
     """
-    found = predictor.parameters_of(
+    fitted = predictor.parameters_of(
         runs=steps["runs"],
         scenarios=steps["scenarios"],
         operations=steps["operations"],
         samples=steps["samples"],
         links=steps["links"],
     )
-    (profiled,) = found.profiled
-    mine = of_run(streams, profiled.run_id)
+    (profiled,) = fitted.profiled
+    run_streams = of_run(streams, profiled.run_id)
     window_bytes = _window_bytes(of_run(frames, profiled.run_id))
-    if mine.drop_nulls("operation").is_empty() or window_bytes is None:
+    if run_streams.drop_nulls("operation").is_empty() or window_bytes is None:
         raise NotCovered(UNCAPTURED)
     tables = (of_run(steps[name], profiled.run_id) for name in ("operations", "timings", "steps"))
     node_types: dict[Role, str] = {node.role: node.node_type for node in profiled.scenario.nodes}
-    lines = overhead.fit(overhead.overheads(mine, *tables), node_types)
-    parameters = found.model_copy(
+    lines = overhead.fit(overhead.overheads(run_streams, *tables), node_types)
+    parameters = fitted.model_copy(
         update={
             "profiled": (profiled.model_copy(update={"client_gap_s": 0.0}),),
-            "links": tuple(map(_plain, found.links)),
+            "links": tuple(map(_plain, fitted.links)),
             "settings": paper_settings(window_bytes),
         }
     )
@@ -130,12 +130,12 @@ def paper_settings(window_bytes: int) -> Settings:
 
 def _window_bytes(frames: pl.DataFrame) -> int | None:
     """Return the mean over directions of the WIN that receivers announced last."""
-    found = [
+    windows_bytes = [
         last
         for direction in _RECEIVER
         if (last := last_window_bytes(frames, direction)) is not None
     ]
-    return ceil(sum(found) / len(found)) if found else None
+    return ceil(sum(windows_bytes) / len(windows_bytes)) if windows_bytes else None
 
 
 def _plain(link: LinkProfile) -> LinkProfile:
@@ -199,5 +199,5 @@ def _transfers(operations: pl.DataFrame) -> list[tuple[int, str, int]]:
 
 
 def _seconds(direction: str, size_bytes: int, overheads: Sequence[Overhead]) -> float:
-    (line,) = (one for one in overheads if one.role == _RECEIVER[direction])
+    (line,) = (line for line in overheads if line.role == _RECEIVER[direction])
     return line.seconds(size_bytes) if size_bytes else 0.0

@@ -41,9 +41,9 @@ class StepGraph:
     def __post_init__(self) -> None:
         count = len(self.names)
         for name in ("resources", "servers", "sizes_bytes", "successors"):
-            found = len(getattr(self, name))
-            if found != count:
-                raise BadInput(f"graph: expected {count} {name}, one per operation, found {found}")
+            length = len(getattr(self, name))
+            if length != count:
+                raise BadInput(f"graph: expected {count} {name}, one per operation, found {length}")
         for operation, targets in enumerate(self.successors):
             for target in targets:
                 if not 0 <= target < count:

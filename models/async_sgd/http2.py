@@ -99,8 +99,8 @@ def last_window_bytes(frames: pl.DataFrame, direction: str) -> int | None:
         direction: downlink or uplink.
     """
     sender = "server" if direction == "downlink" else "worker"
-    found = _windows(frames.filter(direction=direction), sender)["window_bytes"].to_list()
-    return found[-1] if found else None
+    windows_bytes = _windows(frames.filter(direction=direction), sender)["window_bytes"].to_list()
+    return windows_bytes[-1] if windows_bytes else None
 
 
 def _windows(frames: pl.DataFrame, sender: str) -> pl.DataFrame:
@@ -204,13 +204,13 @@ def pieces(
     runs = data.with_columns(
         start_us=since_first_us + pl.col("first_us"), piece=pl.struct(of_stream).rle_id()
     )
-    found = runs.group_by("piece", *of_stream, "operation", "size_bytes", maintain_order=True).agg(
-        pl.col("start_us").min(), pl.col("last_us").first(), bytes=pl.col("length_bytes").sum()
-    )
+    stretches = runs.group_by(
+        "piece", *of_stream, "operation", "size_bytes", maintain_order=True
+    ).agg(pl.col("start_us").min(), pl.col("last_us").first(), bytes=pl.col("length_bytes").sum())
     next_us = pl.col("start_us").shift(-1).over("server").fill_null(pl.col("last_us"))
     is_last = pl.col("piece") == pl.col("piece").max().over(of_stream)
     end_us = pl.when(is_last).then(pl.col("last_us")).otherwise(next_us)
-    return found.with_columns(end_us=end_us).select(
+    return stretches.with_columns(end_us=end_us).select(
         *of_stream, "operation", "size_bytes", "bytes", "start_us", "end_us"
     )
 
@@ -279,9 +279,9 @@ def kept_order(
     for _, rows in served.group_by("step", "server", maintain_order=True):
         first_us = dict(rows.select("operation", "first_us").iter_rows())
         kept += [
-            first_us[one] < first_us[other]
-            for one, other in enforced
-            if one in first_us and other in first_us
+            first_us[earlier] < first_us[later]
+            for earlier, later in enforced
+            if earlier in first_us and later in first_us
         ]
         requested.append(_concordant(rows))
     flat = np.concatenate(requested) if requested else np.empty(0, np.bool_)
@@ -312,7 +312,7 @@ def enforced_pairs(operations: pl.DataFrame, edges: pl.DataFrame) -> list[Pair]:
     for source, target in edges.select("source", "target").iter_rows():
         predecessors[target].append(source)
     pairs = _chained(sent, predecessors, resources)
-    return [(one, other) for one, other in pairs if servers[one] == servers[other]]
+    return [(earlier, later) for earlier, later in pairs if servers[earlier] == servers[later]]
 
 
 def _chained(
@@ -321,12 +321,12 @@ def _chained(
     """Yield pairs of which the second waits on the server for what the first waits for."""
     reads = _reads(predecessors, resources)
     waits = {i: _union(reads[source] for source in predecessors[i]) for i in sent}
-    for one, other in combinations(sent, 2):
-        both = waits[one] & waits[other]
-        if both and both == waits[one] != waits[other]:
-            yield one, other
-        elif both and both == waits[other] != waits[one]:
-            yield other, one
+    for first, second in combinations(sent, 2):
+        common = waits[first] & waits[second]
+        if common and common == waits[first] != waits[second]:
+            yield first, second
+        elif common and common == waits[second] != waits[first]:
+            yield second, first
 
 
 def _reads(predecessors: Sequence[Sequence[int]], resources: Sequence[str]) -> dict[int, int]:
@@ -340,10 +340,10 @@ def _reads(predecessors: Sequence[Sequence[int]], resources: Sequence[str]) -> d
         i: [j for j in predecessors[i] if resources[j] == "ps"] for i in on_server
     }
     followed = {source for sources in before.values() for source in sources}
-    found: defaultdict[int, int] = defaultdict(int)
+    waits: defaultdict[int, int] = defaultdict(int)
     for i in TopologicalSorter(before).static_order():
-        found[i] = _union(found[j] for j in before[i]) | (1 << i if i in followed else 0)
-    return found
+        waits[i] = _union(waits[j] for j in before[i]) | (1 << i if i in followed else 0)
+    return waits
 
 
 def _union(bits: Iterator[int]) -> int:

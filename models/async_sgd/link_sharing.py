@@ -146,20 +146,23 @@ class MeasuredSharing:
                 f"measured sharing: expected as many flows, efficiencies and shares, found "
                 f"{len(self.flows)}, {len(self.efficiency)} and {len(self.shares)}"
             )
-        if not all(0 < one < two for one, two in pairwise((*self.flows, 2**62))):
+        if not all(0 < flows < next_flows for flows, next_flows in pairwise((*self.flows, 2**62))):
             raise BadInput(
                 f"measured sharing: expected ascending numbers of flows, found {self.flows}"
             )
         if not min(self.efficiency) > 0:
             raise BadInput(f"measured sharing: efficiency must be above 0, found {self.efficiency}")
-        if not all(one >= two for one, two in pairwise((1.0, *self.opposed, 0.0))) or (
-            not self.opposed or self.opposed[-1] <= 0
-        ):
+        if not all(
+            fraction >= next_fraction
+            for fraction, next_fraction in pairwise((1.0, *self.opposed, 0.0))
+        ) or (not self.opposed or self.opposed[-1] <= 0):
             raise BadInput(
                 f"measured sharing: expected descending fractions of 0 to 1, found {self.opposed}"
             )
         for n, row in zip(self.flows, self.shares, strict=True):
-            descends = all(one >= two for one, two in pairwise((*row, 0.0)))
+            descends = all(
+                fraction >= next_fraction for fraction, next_fraction in pairwise((*row, 0.0))
+            )
             if len(row) != n or not descends or not min(row) > 0 or abs(sum(row) - 1) > 1e-6:
                 raise BadInput(
                     f"measured sharing: expected {n} descending shares above 0 that add up to 1, "
@@ -229,9 +232,9 @@ def measured_sharing(
         return None
     speeds_Bps = {1: pl.Series([link_Bps])}
     speeds_Bps |= {n: part["bytes"] / part["seconds"] for n, part in complete.items()}
-    two = speeds_Bps.get(2)
+    two_flows_Bps = speeds_Bps.get(2)
     largest_to: Literal["oldest", "newest"] = (
-        "newest" if two is not None and two[0] < two[1] else "oldest"
+        "newest" if two_flows_Bps is not None and two_flows_Bps[0] < two_flows_Bps[1] else "oldest"
     )
     return MeasuredSharing(
         flows=tuple(speeds_Bps),
@@ -261,10 +264,10 @@ def _opposed(seen: pl.DataFrame, link_Bps: float) -> tuple[float, ...]:
         .filter(pl.col("seconds") >= MIN_SECONDS)
     )
     carried = {m: size_bytes / seconds for m, seconds, size_bytes in single.iter_rows()}
-    found = [1.0]
+    fractions = [1.0]
     for m in range(1, max(carried, default=0) + 1):
-        found.append(min(found[-1], carried.get(m, link_Bps) / link_Bps))
-    return tuple(found)
+        fractions.append(min(fractions[-1], carried.get(m, link_Bps) / link_Bps))
+    return tuple(fractions)
 
 
 def measured_spread(contention: pl.DataFrame, direction: str) -> float | None:

@@ -83,8 +83,8 @@ def _fit_role(rows: pl.DataFrame, role: Role, node_type: str, coverage: float) -
     sizes = rows["size_bytes"].to_numpy().astype(float)
     # In bytes the design matrix would be so unbalanced that its condition warns.
     scale = float(np.max(sizes))
-    result = sm.OLS(rows["overhead_s"].to_numpy(), sm.add_constant(sizes / scale)).fit()
-    (beta, alpha), bounds = result.params, result.conf_int(1 - coverage)
+    regression = sm.OLS(rows["overhead_s"].to_numpy(), sm.add_constant(sizes / scale)).fit()
+    (beta, alpha), bounds = regression.params, regression.conf_int(1 - coverage)
     return Overhead(
         node_type=node_type,
         role=role,
@@ -94,7 +94,7 @@ def _fit_role(rows: pl.DataFrame, role: Role, node_type: str, coverage: float) -
         beta_s=beta,
         beta_low=bounds[0][0],
         beta_high=bounds[0][1],
-        r_squared=result.rsquared,
+        r_squared=regression.rsquared,
         coverage=coverage,
         n=rows.height,
     )
@@ -113,12 +113,12 @@ def captured_us(
 
     Streams that carried no tensor of a traced step are left out.
     """
-    found: dict[int, dict[int, tuple[int, int]]] = {}
+    spans_us: dict[int, dict[int, tuple[int, int]]] = {}
     if streams is None:
-        return found
+        return spans_us
     for step, operation, first_us, last_us in _since_start(streams, steps).iter_rows():
-        found.setdefault(step, {})[operation] = first_us, last_us
-    return found
+        spans_us.setdefault(step, {})[operation] = first_us, last_us
+    return spans_us
 
 
 def transfers(

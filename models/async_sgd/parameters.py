@@ -105,7 +105,7 @@ def link_profiles(
     shared = {} if contention is None else by_link_speed(runs, contention)
     for link_mbps, rows in by_link_speed(runs, links).items():
         probed = shared.get(link_mbps)
-        down, up = (_Direction.of(rows, probed, one) for one in ("downlink", "uplink"))
+        down, up = (_Direction.of(rows, probed, direction) for direction in ("downlink", "uplink"))
         yield LinkProfile(
             link_mbps=link_mbps,
             downlink_Bps=down.speed_Bps,

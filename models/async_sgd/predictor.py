@@ -73,15 +73,15 @@ class AsyncSGD:
         Such predictions take more for granted than those of a profile with as many servers.
         """
         profiled = tuple(
-            one.model_copy(
-                update={"scenario": scenario_on_servers(one.scenario, servers, placement)}
+            run.model_copy(
+                update={"scenario": scenario_on_servers(run.scenario, servers, placement)}
             )
-            for one in self.parameters.profiled
+            for run in self.parameters.profiled
         )
         parameters = self.parameters.model_copy(update={"profiled": profiled, "replaced": True})
         profiles = (
-            place_on_servers(profile, of_run(operations, one.run_id), servers, placement)
-            for profile, one in zip(self.profiles, profiled, strict=True)
+            place_on_servers(profile, of_run(operations, run.run_id), servers, placement)
+            for profile, run in zip(self.profiles, profiled, strict=True)
         )
         return AsyncSGD(parameters, tuple(profiles))
 
@@ -160,9 +160,9 @@ class AsyncSGD:
 
     def _counts(self, scenario: Scenario) -> dict[int, int]:
         """Return how many workers of a scenario are like those of each profile, by its place."""
-        profiled = [one.scenario for one in self.parameters.profiled]
+        profiled = [run.scenario for run in self.parameters.profiled]
         check_alike(profiled, scenario)
-        kinds = [one.worker_groups[0].one for one in profiled]
+        kinds = [job.worker_groups[0].one for job in profiled]
         counts: dict[int, int] = {}
         for group in scenario.worker_groups:
             place = kinds.index(group.one)
@@ -251,7 +251,7 @@ def parameters_of(
         )
         for run_id in run_ids
     )
-    check_one_job([one.scenario for one in profiled])
+    check_one_job([run.scenario for run in profiled])
     return Parameters(
         profiled=profiled,
         links=tuple(link_profiles(runs, links, contention)),

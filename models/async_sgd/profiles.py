@@ -34,9 +34,9 @@ def read_profiles(
     """
     tables = (operations, edges, timings, steps)
     for profiled in parameters.profiled:
-        mine = [of_run(table, profiled.run_id) for table in tables]
+        run_tables = [of_run(table, profiled.run_id) for table in tables]
         captured = None if streams is None else of_run(streams, profiled.run_id)
-        yield _read(parameters, profiled, mine, captured)
+        yield _read(parameters, profiled, run_tables, captured)
 
 
 def alone_s(
@@ -47,8 +47,8 @@ def alone_s(
     That is the mean over `steps` steps, drawn from the profile's, whose transfers are sent as they
     were when it was traced: in order of arrival and whole.
     """
-    asked = options_of(parameters, profiled, scenario, workers=1, steps=steps, seed=0)
-    trace = simulate(profile.graph, profile.steps, replace(asked, window_bytes=None))
+    options = options_of(parameters, profiled, scenario, workers=1, steps=steps, seed=0)
+    trace = simulate(profile.graph, profile.steps, replace(options, window_bytes=None))
     return float((trace.step_ends_s - trace.step_starts_s).mean())
 
 
@@ -133,28 +133,29 @@ def without_tracer(
     low_s, high_s = simulated_s(low), simulated_s(high)
     if not low_s < seconds < high_s:
         return low if seconds <= low_s < high_s else high if low_s < high_s else profile
-    found = profile
+    scaled = profile
     for _ in range(_MOST_TRIALS):
         scale = scales[0] + (scales[1] - scales[0]) * (seconds - low_s) / (high_s - low_s)
-        found = scale_computations(profile, scale)
-        took_s = simulated_s(found)
+        scaled = scale_computations(profile, scale)
+        took_s = simulated_s(scaled)
         if abs(took_s - seconds) <= _TOLERANCE * seconds:
             break
         if took_s < seconds:
             scales, low_s = (scale, scales[1]), took_s
         else:
             scales, high_s = (scales[0], scale), took_s
-    return found
+    return scaled
 
 
 def scale_computations(profile: Profile, scale: float) -> Profile:
     """Return the profile with all computations of the worker longer or shorter by a factor."""
-    mine = [resource is Resource.WORKER for resource in profile.graph.resources]
+    on_worker = [resource is Resource.WORKER for resource in profile.graph.resources]
     steps = tuple(
         replace(
             step,
             seconds=tuple(
-                s * scale if chosen else s for s, chosen in zip(step.seconds, mine, strict=True)
+                s * scale if chosen else s
+                for s, chosen in zip(step.seconds, on_worker, strict=True)
             ),
         )
         for step in profile.steps
@@ -241,16 +242,20 @@ def _variable_of(graph: StepGraph, variables: Sequence[int]) -> dict[int, int]:
     That is the one from which it can be reached without leaving the server and its links or, where
     there is none, the one that can be reached from it.
     """
-    theirs = [resource is not Resource.WORKER for resource in graph.resources]
-    after: list[set[int]] = [{i} if i in set(variables) else set() for i in range(len(theirs))]
+    off_worker = [resource is not Resource.WORKER for resource in graph.resources]
+    after: list[set[int]] = [{i} if i in set(variables) else set() for i in range(len(off_worker))]
     for operation in graph.topological:
         for target in graph.successors[operation]:
-            if theirs[operation] and theirs[target]:
+            if off_worker[operation] and off_worker[target]:
                 after[target] |= after[operation]
-    before: list[set[int]] = [set(one) for one in after]
+    before: list[set[int]] = [set(reachable) for reachable in after]
     for operation in reversed(graph.topological):
-        if theirs[operation] and not after[operation]:
+        if off_worker[operation] and not after[operation]:
             for target in graph.successors[operation]:
-                if theirs[target]:
+                if off_worker[target]:
                     before[operation] |= before[target]
-    return {i: min(one) for i, one in enumerate(before) if theirs[i] and len(one) == 1}
+    return {
+        i: min(reachable)
+        for i, reachable in enumerate(before)
+        if off_worker[i] and len(reachable) == 1
+    }

@@ -82,11 +82,12 @@ def replay_errors(
         since_ready=True,
     )
     simulated, measured = (
-        step_parts(one).select(pl.col(PARTS).mean()).row(0)
-        for one in (replay_steps(model), profile)
+        step_parts(timeline).select(pl.col(PARTS).mean()).row(0)
+        for timeline in (replay_steps(model), profile)
     )
     compute_s, wire_s, overlap_s = (
-        one - other for one, other in zip(simulated, measured, strict=True)
+        simulated_s - measured_s
+        for simulated_s, measured_s in zip(simulated, measured, strict=True)
     )
     excess_s = tracer_excess_s(timings, steps)
     return pl.DataFrame(

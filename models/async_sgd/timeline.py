@@ -97,17 +97,17 @@ def interval_frame(
     """
     rows = [
         (
-            one.worker,
-            one.step,
-            one.operation,
-            graphs[one.worker].names[one.operation],
-            one.resource.name.lower(),
-            None if one.resource is Resource.WORKER else one.server,
-            _us(one.start_s - since_s),
-            _us(one.end_s - since_s),
-            one.size_bytes if one.resource.is_link else None,
+            interval.worker,
+            interval.step,
+            interval.operation,
+            graphs[interval.worker].names[interval.operation],
+            interval.resource.name.lower(),
+            None if interval.resource is Resource.WORKER else interval.server,
+            _us(interval.start_s - since_s),
+            _us(interval.end_s - since_s),
+            interval.size_bytes if interval.resource.is_link else None,
         )
-        for one in ran
+        for interval in ran
     ]
     return _sorted(pl.DataFrame(rows, schema=INTERVALS, orient="row"))
 
@@ -203,15 +203,15 @@ def assign_lanes(intervals: pl.DataFrame) -> pl.DataFrame:
     Each goes to the first lane that is free when it starts, so the lanes are as few as can be.
     """
     free_us: dict[tuple[object, ...], list[int]] = {}
-    found = []
+    lanes = []
     ordered = intervals.sort("start_us", "end_us", "worker", "resource", "server", "operation")
     columns = ["worker", "resource", "server", "start_us", "end_us"]
     for worker, resource, server, start_us, end_us in ordered.select(columns).iter_rows():
         ends_us = free_us.setdefault((worker, resource, server), [])
         lane = next((i for i, end in enumerate(ends_us) if end <= start_us), len(ends_us))
         ends_us[lane : lane + 1] = [end_us]
-        found.append(lane)
-    return ordered.with_columns(lane=pl.Series(found, dtype=pl.Int32))
+        lanes.append(lane)
+    return ordered.with_columns(lane=pl.Series(lanes, dtype=pl.Int32))
 
 
 def chrome_trace(timeline: Timeline, about: Mapping[str, str | int | float]) -> str:
@@ -239,12 +239,12 @@ Lane = tuple[str, int | None, int]
 def _threads(placed: pl.DataFrame) -> dict[Lane, tuple[int, str]]:
     """Return the number and name of the thread of each lane; steps are thread 0."""
     order = {resource: place for place, resource in enumerate(_LANES)}
-    found = sorted(
+    lanes = sorted(
         placed.select("resource", "server", "lane").unique().iter_rows(),
         key=lambda lane: (order[lane[0]], lane[1] or 0, lane[2]),
     )
-    servers = len({server for _, server, _ in found if server is not None})
-    return {lane: (number, _name(lane, servers > 1)) for number, lane in enumerate(found, start=1)}
+    servers = len({server for _, server, _ in lanes if server is not None})
+    return {lane: (number, _name(lane, servers > 1)) for number, lane in enumerate(lanes, start=1)}
 
 
 def _name(lane: Lane, several: bool) -> str:

@@ -239,10 +239,10 @@ def with_parsed(
     captured = captured or {}
     cut = list(intervals)
     for resource in speed_Bps:
-        mine = [i for i in transfers if graph.resources[i] is resource]
-        alone_us = {i: graph.sizes_bytes[i] / speed_Bps[resource] * 1e6 for i in mine}
+        link_transfers = [i for i in transfers if graph.resources[i] is resource]
+        alone_us = {i: graph.sizes_bytes[i] / speed_Bps[resource] * 1e6 for i in link_transfers}
         sent_us = _sent_us(graph, intervals, alone_us, captured)
-        for i in mine:
+        for i in link_transfers:
             start_us, end_us = intervals[i]
             first_us, last_us = captured[i] if i in captured else (start_us, round(sent_us[i]))
             cut[i] = max(min(first_us, end_us), start_us), max(min(last_us, end_us), start_us)
@@ -363,7 +363,7 @@ def _divided(
         while waiting and waiting[-1][0] == now_us:
             _, end_us, operation = waiting.pop()
             active.append((end_us, operation))
-        active = [one for one in active if one[0] > now_us]
+        active = [running for running in active if running[0] > now_us]
         if not active:
             continue
         served = [min(active)] if serial else active

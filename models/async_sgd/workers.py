@@ -84,8 +84,8 @@ class SimulationOptions:
                 raise BadInput(f"simulation: {name} must be 1 or more, found {getattr(self, name)}")
         for name in (*_SPEEDS, "window_bytes", "cores", "server_cores", "newcomer_weight"):
             value = getattr(self, name)
-            for one in value if isinstance(value, tuple) else (value,):
-                if one is not None and not one > 0:
+            for number in value if isinstance(value, tuple) else (value,):
+                if number is not None and not number > 0:
                     raise BadInput(f"simulation: {name} must be above 0, found {value}")
         for name in ("downlink_spread", "uplink_spread", "newcomer_pause_s"):
             if not 0 <= getattr(self, name) < float("inf"):
@@ -223,8 +223,8 @@ def chances(groups: Sequence[Workers]) -> Chances:
     shapes = [(group.options.workers, group.options.steps) for group in groups]
     picked = [np.array(group.options.picked or range(len(group.steps))) for group in groups]
     sampled = [
-        mine[random.integers(len(mine), size=shape)]
-        for mine, shape in zip(picked, shapes, strict=True)
+        steps[random.integers(len(steps), size=shape)]
+        for steps, shape in zip(picked, shapes, strict=True)
     ]
     gap_s = [
         random.choice(np.array(group.options.client_gap_s), size=shape)
@@ -263,11 +263,11 @@ def _check_group(group: Workers) -> None:
 def _check_agreement(first: SimulationOptions, other: SimulationOptions) -> None:
     own = (*_OWN, *_OWN_LINKS) if first.sharing == "max_min" else _OWN
     for field in fields(SimulationOptions):
-        expected, found = getattr(first, field.name), getattr(other, field.name)
-        if field.name not in own and found != expected:
+        expected, actual = getattr(first, field.name), getattr(other, field.name)
+        if field.name not in own and actual != expected:
             raise BadInput(
                 f"simulation: workers that train together need one {field.name}, found {expected} "
-                f"and {found}"
+                f"and {actual}"
             )
 
 

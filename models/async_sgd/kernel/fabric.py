@@ -31,15 +31,15 @@ def start_sending(
     longer without a pause.
     """
     advance(state, row, now_s)
-    found, place = 0, row.flows_at + row.flows
+    under_way, place = 0, row.flows_at + row.flows
     for index in range(row.flows_at, row.flows_at + row.flows):
-        one = state.connections[index]
-        if one.server == lane.server:
-            if not one.ended:
-                found += 1
-            elif one.worker == worker:
+        connection = state.connections[index]
+        if connection.server == lane.server:
+            if not connection.ended:
+                under_way += 1
+            elif connection.worker == worker:
                 place = index
-    stand(job, lane, now_s, found)
+    stand(job, lane, now_s, under_way)
     drawn *= lane.standing
     if place < row.flows_at + row.flows:
         row.ended -= 1
@@ -51,18 +51,22 @@ def start_sending(
             place -= 1
         row.flows += 1
         row.joined = 1
-        one = state.connections[place]
-        one.worker, one.server, one.rate_Bps = worker, lane.server, 0.0
-        one.since_s = lane.since_s
-    one = state.connections[place]
-    one.code, one.left_bytes, one.drawn, one.ended = code, size_bytes, drawn, 0
+        connection = state.connections[place]
+        connection.worker, connection.server, connection.rate_Bps = worker, lane.server, 0.0
+        connection.since_s = lane.since_s
+    connection = state.connections[place]
+    connection.code, connection.left_bytes = code, size_bytes
+    connection.drawn, connection.ended = drawn, 0
 
 
 @inlined
 def is_newer(state: SimulationState, index: int, since_s: float, worker: int) -> bool:
     """Return whether a connection has been at it for less long than a worker's."""
-    one = state.connections[index]
-    return bool(one.since_s > since_s or (one.since_s == since_s and one.worker > worker))
+    connection = state.connections[index]
+    return bool(
+        connection.since_s > since_s
+        or (connection.since_s == since_s and connection.worker > worker)
+    )
 
 
 @inlined
@@ -85,8 +89,10 @@ def finish_sending(state: SimulationState, row: RowFields, now_s: float) -> None
 def advance(state: SimulationState, row: RowFields, now_s: float) -> None:
     """Send until `now_s`."""
     for index in range(row.flows_at, row.flows_at + row.flows):
-        one = state.connections[index]
-        one.left_bytes = max(0.0, one.left_bytes - (now_s - row.as_of_s) * one.rate_Bps)
+        connection = state.connections[index]
+        connection.left_bytes = max(
+            0.0, connection.left_bytes - (now_s - row.as_of_s) * connection.rate_Bps
+        )
     row.as_of_s = now_s
 
 
@@ -103,10 +109,10 @@ def next_sent_s(job: SimulationJob, state: SimulationState, row: RowFields) -> f
         row.joined = 0
     time_s, code = float("inf"), 0
     for index in range(row.flows_at, row.flows_at + row.flows):
-        one = state.connections[index]
-        end_s = row.as_of_s + one.left_bytes / one.rate_Bps
-        if comes_first(end_s, one.code, time_s, code):
-            time_s, code = end_s, one.code
+        connection = state.connections[index]
+        end_s = row.as_of_s + connection.left_bytes / connection.rate_Bps
+        if comes_first(end_s, connection.code, time_s, code):
+            time_s, code = end_s, connection.code
             row.first = index
     return time_s
 
@@ -116,8 +122,8 @@ def remove_ended(state: SimulationState, row: RowFields) -> None:
     """Close up the connections, in their order."""
     kept = row.flows_at
     for index in range(row.flows_at, row.flows_at + row.flows):
-        one = state.connections[index]
-        if not one.ended:
+        connection = state.connections[index]
+        if not connection.ended:
             if kept < index:
                 move(state, index, kept)
             kept += 1
@@ -128,10 +134,10 @@ def remove_ended(state: SimulationState, row: RowFields) -> None:
 @inlined
 def move(state: SimulationState, index: int, to: int) -> None:
     """Copy a connection to another place."""
-    one, other = state.connections[index], state.connections[to]
-    other.code, other.worker, other.server = one.code, one.worker, one.server
-    other.left_bytes, other.rate_Bps = one.left_bytes, one.rate_Bps
-    other.drawn, other.since_s, other.ended = one.drawn, one.since_s, one.ended
+    source, target = state.connections[index], state.connections[to]
+    target.code, target.worker, target.server = source.code, source.worker, source.server
+    target.left_bytes, target.rate_Bps = source.left_bytes, source.rate_Bps
+    target.drawn, target.since_s, target.ended = source.drawn, source.since_s, source.ended
 
 
 @inlined
@@ -148,17 +154,17 @@ def weigh(job: SimulationJob, state: SimulationState, row: RowFields) -> None:
     for index in range(row.flows_at, end):
         state.of_server[state.connections[index].server] = 0
     for index in range(row.flows_at, end):
-        one = state.connections[index]
-        one.place = state.of_server[one.server]
-        state.of_server[one.server] = one.place + 1
+        connection = state.connections[index]
+        connection.place = state.of_server[connection.server]
+        state.of_server[connection.server] = connection.place + 1
     speeds_Bps, shares = job.speeds_Bps[row.is_uplink], job.shares[row.is_uplink]
     for index in range(row.flows_at, end):
-        one = state.connections[index]
-        n = state.of_server[one.server]
+        connection = state.connections[index]
+        n = state.of_server[connection.server]
         shares_at = (n - 1) * (n + 2) // 2
-        one.weight = shares[shares_at + 1 + one.place] * one.drawn
-        own = job.servers + one.worker
-        state.left_Bps[one.server] = speeds_Bps[one.server] * shares[shares_at]
+        connection.weight = shares[shares_at + 1 + connection.place] * connection.drawn
+        own = job.servers + connection.worker
+        state.left_Bps[connection.server] = speeds_Bps[connection.server] * shares[shares_at]
         state.left_Bps[own] = speeds_Bps[own]
     if row.opposite != UNSHARED:
         oppose(job, state, row)
@@ -174,9 +180,9 @@ def oppose(job: SimulationJob, state: SimulationState, row: RowFields) -> None:
     for index in range(other.flows_at, other.flows_at + other.flows):
         state.of_server[state.connections[index].server] += 1 - state.connections[index].ended
     for index in range(row.flows_at, end):
-        one = state.connections[index]
-        own = job.servers + one.worker
-        through = job.opposed[row.is_uplink, state.of_server[one.server]]
+        connection = state.connections[index]
+        own = job.servers + connection.worker
+        through = job.opposed[row.is_uplink, state.of_server[connection.server]]
         most_Bps = job.speeds_Bps[row.is_uplink, own] * through
         state.left_Bps[own] = min(state.left_Bps[own], most_Bps)
 
@@ -191,13 +197,13 @@ def max_min(job: SimulationJob, state: SimulationState, row: RowFields) -> None:
     while rising:
         level_Bps, full = lowest_level(job, state, row)
         for index in range(row.flows_at, end):
-            one = state.connections[index]
-            own = job.servers + one.worker
-            if one.rising and (one.server == full or own == full):
-                one.rate_Bps = one.weight * level_Bps
-                state.left_Bps[one.server] -= one.rate_Bps
-                state.left_Bps[own] -= one.rate_Bps
-                one.rising = 0
+            connection = state.connections[index]
+            own = job.servers + connection.worker
+            if connection.rising and (connection.server == full or own == full):
+                connection.rate_Bps = connection.weight * level_Bps
+                state.left_Bps[connection.server] -= connection.rate_Bps
+                state.left_Bps[own] -= connection.rate_Bps
+                connection.rising = 0
                 rising -= 1
 
 
@@ -206,19 +212,19 @@ def lowest_level(job: SimulationJob, state: SimulationState, row: RowFields) -> 
     """Return the rate per weight at which the next link is full, and that link."""
     end = row.flows_at + row.flows
     for index in range(row.flows_at, end):
-        one = state.connections[index]
-        state.rising[one.server] = 0.0
-        state.rising[job.servers + one.worker] = 0.0
+        connection = state.connections[index]
+        state.rising[connection.server] = 0.0
+        state.rising[job.servers + connection.worker] = 0.0
     for index in range(row.flows_at, end):
-        one = state.connections[index]
-        if one.rising:
-            state.rising[one.server] += one.weight
-            state.rising[job.servers + one.worker] += one.weight
+        connection = state.connections[index]
+        if connection.rising:
+            state.rising[connection.server] += connection.weight
+            state.rising[job.servers + connection.worker] += connection.weight
     level_Bps, full = float("inf"), 0
     for index in range(row.flows_at, end):
-        one = state.connections[index]
-        if one.rising:
-            for link in (one.server, job.servers + one.worker):
+        connection = state.connections[index]
+        if connection.rising:
+            for link in (connection.server, job.servers + connection.worker):
                 other_Bps = state.left_Bps[link] / state.rising[link]
                 if comes_first(other_Bps, link, level_Bps, full):
                     level_Bps, full = other_Bps, link
@@ -233,39 +239,43 @@ def two_servers(job: SimulationJob, state: SimulationState, row: RowFields) -> N
         state.of_server[server] = 0
         state.rising[server] = 0.0
     for index in range(row.flows_at, end):
-        one = state.connections[index]
-        state.of_server[one.server] += 1
-        state.rising[one.server] += one.drawn
+        connection = state.connections[index]
+        state.of_server[connection.server] += 1
+        state.rising[connection.server] += connection.drawn
     speed_Bps = job.speeds_Bps[row.is_uplink, 0]
     for index in range(row.flows_at, end):
-        one = state.connections[index]
-        total, n_other = state.rising[one.server], state.of_server[1 - one.server]
-        there = 0.0
-        if state.of_server[one.server] == 1 and n_other:
-            there = weight_of(state, row, one.worker, 1 - one.server)
-        if there == 0.0:
-            one.rate_Bps = speed_Bps * (one.drawn / total)
+        connection = state.connections[index]
+        total, n_other = state.rising[connection.server], state.of_server[1 - connection.server]
+        other_weight = 0.0
+        if state.of_server[connection.server] == 1 and n_other:
+            other_weight = weight_of(state, row, connection.worker, 1 - connection.server)
+        if other_weight == 0.0:
+            connection.rate_Bps = speed_Bps * (connection.drawn / total)
         elif n_other > 1:
-            one.rate_Bps = speed_Bps * (1 - there / state.rising[1 - one.server])
+            connection.rate_Bps = speed_Bps * (
+                1 - other_weight / state.rising[1 - connection.server]
+            )
         else:
-            one.rate_Bps = speed_Bps * (one.drawn / (state.rising[0] + state.rising[1]))
+            connection.rate_Bps = speed_Bps * (
+                connection.drawn / (state.rising[0] + state.rising[1])
+            )
     for index in range(row.flows_at, end):
         state.left_Bps[job.servers + state.connections[index].worker] = 0.0
     for index in range(row.flows_at, end):
-        one = state.connections[index]
-        state.left_Bps[job.servers + one.worker] += one.rate_Bps
+        connection = state.connections[index]
+        state.left_Bps[job.servers + connection.worker] += connection.rate_Bps
     for index in range(row.flows_at, end):
-        one = state.connections[index]
-        one.rate_Bps *= min(1.0, speed_Bps / state.left_Bps[job.servers + one.worker])
+        connection = state.connections[index]
+        connection.rate_Bps *= min(1.0, speed_Bps / state.left_Bps[job.servers + connection.worker])
 
 
 @inlined
 def weight_of(state: SimulationState, row: RowFields, worker: int, server: int) -> float:
     """Return the weight of a worker's connection to a server, 0 if it has none."""
     for index in range(row.flows_at, row.flows_at + row.flows):
-        one = state.connections[index]
-        if one.worker == worker and one.server == server:
-            return float(one.drawn)
+        connection = state.connections[index]
+        if connection.worker == worker and connection.server == server:
+            return float(connection.drawn)
     return 0.0
 
 

@@ -106,8 +106,8 @@ def pop(heap: Records[NextEventFields], base: int, count: int) -> None:
 @inlined
 def fill(heap: Records[NextEventFields], hole: int, place: int) -> None:
     """Copy a pair to another place."""
-    filled, one = heap[hole], heap[place]
-    filled.time_bits, filled.code = one.time_bits, one.code
+    filled, source = heap[hole], heap[place]
+    filled.time_bits, filled.code = source.time_bits, source.code
 
 
 @inlined
@@ -120,8 +120,8 @@ def rise(heap: Records[NextEventFields], base: int, hole: int, time_bits: int, c
             break
         fill(heap, base + hole, base + parent)
         hole = parent
-    one = heap[base + hole]
-    one.time_bits, one.code = time_bits, code
+    event = heap[base + hole]
+    event.time_bits, event.code = time_bits, code
 
 
 # The first of the next events of all workers and shared resources: a tournament between leaves.
@@ -131,8 +131,8 @@ def rise(heap: Records[NextEventFields], base: int, hole: int, time_bits: int, c
 def set_next(state: SimulationState, leaf: int, time_bits: int, code: int) -> None:
     """Let a leaf's next event be at a time, infinity if it has none: O(log leaves)."""
     place = (len(state.tournament) >> 1) + leaf
-    mine = state.tournament[place]
-    mine.time_bits, mine.code = time_bits, code
+    event = state.tournament[place]
+    event.time_bits, event.code = time_bits, code
     while place > 1:
         other = state.tournament[place ^ 1]
         if comes_first(other.time_bits, other.code, time_bits, code):

@@ -72,11 +72,11 @@ _TURN = Lock()
 
 def lay_out_operations(groups: Sequence[Workers]) -> list[LaidOutGroup]:
     """Return the operations of each group, one group after the other."""
-    stations, found, at = stations_of(groups), list[LaidOutGroup](), 0
+    stations, laid_out, at = stations_of(groups), list[LaidOutGroup](), 0
     for group in groups:
-        found.append(_laid_once(group, stations, at))
+        laid_out.append(_laid_once(group, stations, at))
         at += len(group.graph.names)
-    return found
+    return laid_out
 
 
 def join_operations(parts: Sequence[LaidOutGroup]) -> tuple[Any, Shorts, Shorts]:
@@ -148,9 +148,9 @@ def _chained(group: Workers) -> list[int | None]:
     intervals are recorded, each operation has its own.
     """
     graph, steps, options = group
-    found: list[int | None] = [None] * len(graph.names)
+    followers: list[int | None] = [None] * len(graph.names)
     if options.record or options.server_cores is not None:
-        return found
+        return followers
     delays = [
         resource is Resource.PS and all(step.seconds[i] > 0 for step in steps)
         for i, resource in enumerate(graph.resources)
@@ -159,8 +159,8 @@ def _chained(group: Workers) -> list[int | None]:
         if delays[i] and len(targets) == 1:
             (target,) = targets
             if delays[target] and graph.predecessors[target] == 1:
-                found[i] = target
-    return found
+                followers[i] = target
+    return followers
 
 
 def _touched(
@@ -198,13 +198,13 @@ def lay_out(groups: Sequence[Workers]) -> tuple[SimulationJob, SimulationState]:
     Raises:
         BadInput: more operations, servers or workers than fit into an event's code.
     """
-    for name, found, most in (
+    for name, count, most in (
         ("operations", sum(len(group.graph.names) for group in groups), OPERATION_MASK),
         ("stations", len(stations_of(groups)), STATION_MASK - 1),
         ("workers", len(group_of_each(groups)), _MOST_WORKERS),
     ):
-        if found > most:
-            raise BadInput(f"compiled simulation: expected at most {most} {name}, found {found}")
+        if count > most:
+            raise BadInput(f"compiled simulation: expected at most {most} {name}, found {count}")
     parts = lay_out_operations(groups)
     job = _job(groups, parts)
     return job, _state(groups, parts, job)
@@ -275,8 +275,8 @@ def _state(
         rows=records,
         waiting=np.concatenate(
             [
-                np.tile(mine, group.options.workers)
-                for group, mine in zip(groups, predecessors, strict=True)
+                np.tile(counts, group.options.workers)
+                for group, counts in zip(groups, predecessors, strict=True)
             ]
         ),
         queue=np.zeros(2 * operations, np.int64),
@@ -302,14 +302,14 @@ def _workers(groups: Sequence[Workers], parts: Sequence[LaidOutGroup], heap: int
     workers: Any = WorkerFields.zeros(len(group_of_each(groups)))
     first = roots_at = timings_at = 0
     for (graph, steps, options), part in zip(groups, parts, strict=True):
-        mine = workers[first : first + options.workers]
-        mine["steps"] = options.steps
-        mine["operations"] = len(graph.names)
-        mine["roots"] = len(part.roots) // len(steps)
-        mine["roots_at"] = roots_at
-        mine["profiled_at"] = timings_at - part.at
-        mine["waiting_at"] = -part.at
-        mine["rank_of_served"] = part.rank_of_served
+        group_workers = workers[first : first + options.workers]
+        group_workers["steps"] = options.steps
+        group_workers["operations"] = len(graph.names)
+        group_workers["roots"] = len(part.roots) // len(steps)
+        group_workers["roots_at"] = roots_at
+        group_workers["profiled_at"] = timings_at - part.at
+        group_workers["waiting_at"] = -part.at
+        group_workers["rank_of_served"] = part.rank_of_served
         first += options.workers
         roots_at += len(part.roots)
         timings_at += len(part.timings)
@@ -330,16 +330,16 @@ def _lanes(groups: Sequence[Workers], rows: SharedRows, queues_at: Ints) -> Any:
         first += options.workers
         queue_at = queues_at[workers]
         for station, (resource, server) in enumerate(stations):
-            mine = lanes.reshape(-1, len(stations))[workers[0] : first, station]
+            station_lanes = lanes.reshape(-1, len(stations))[workers[0] : first, station]
             row = rows.of_station[station]
-            mine["is_link"] = resource.is_link
-            mine["is_uplink"] = resource is Resource.UPLINK
-            mine["weight"] = 1.0
-            mine["ended_s"] = -np.inf
-            mine["server"] = server
-            mine["is_limited"] = is_limited(resource, options)
-            mine["row"] = workers if row is None else row
-            mine["queue_at"] = queue_at
+            station_lanes["is_link"] = resource.is_link
+            station_lanes["is_uplink"] = resource is Resource.UPLINK
+            station_lanes["weight"] = 1.0
+            station_lanes["ended_s"] = -np.inf
+            station_lanes["server"] = server
+            station_lanes["is_limited"] = is_limited(resource, options)
+            station_lanes["row"] = workers if row is None else row
+            station_lanes["queue_at"] = queue_at
             if (resource, server) in graph.stations:
                 used = graph.station_of.count(graph.stations.index((resource, server)))
                 queue_at = queue_at + 2 * used

@@ -128,9 +128,12 @@ def shares_of(options: SimulationOptions, workers: int) -> Floats:
 
 def opposed_of(options: SimulationOptions, workers: int) -> Floats:
     """Return what 0, 1 … flows the other way leave of its link to a flow down and up."""
-    found = [options.measured(resource) for resource in _DIRECTIONS]
+    by_direction = [options.measured(resource) for resource in _DIRECTIONS]
     return np.array(
-        [[1.0 if one is None else one.against(m) for m in range(workers + 1)] for one in found]
+        [
+            [1.0 if measured is None else measured.against(m) for m in range(workers + 1)]
+            for measured in by_direction
+        ]
     )
 
 
