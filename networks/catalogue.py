@@ -50,9 +50,9 @@ def family(name: str) -> str:
         return name
     if name in LIBRARY:
         return LIBRARY[name].family
-    for beginning, found in _FAMILIES:
+    for beginning, family_name in _FAMILIES:
         if name.startswith(beginning):
-            return found
+            return family_name
     letters = re.match(r"[a-z]+(?:_[a-z]{2,})*", name)
     return letters[0] if letters else name
 

@@ -49,8 +49,8 @@ def extract_graph(
         if isinstance(step, OperationGraph):
             return step
         return _own_extracted(step, dnn, batch_size, image_size)
-    one = dnn, batch_size, image_size
-    return step_graphs([one], framework)[one]
+    key = dnn, batch_size, image_size
+    return step_graphs([key], framework)[key]
 
 
 def step_graphs(
@@ -66,29 +66,29 @@ def step_graphs(
         ValueError: the images are too small for a network.
         RuntimeError: a child process failed; the message has the end of what it wrote.
     """
-    asked = list(dict.fromkeys(wanted))
-    for dnn, _, image_size in asked:
+    keys = list(dict.fromkeys(wanted))
+    for dnn, _, image_size in keys:
         check(dnn, image_size, framework)
-    names = {one: "-".join(map(str, ("step", framework, *one))) for one in asked}
+    names = {key: "-".join(map(str, ("step", framework, *key))) for key in keys}
     missing = []
-    for one in asked:
-        if (*one, framework) not in _GRAPHS:
-            graph = _kept(names[one], _of_fields)
+    for key in keys:
+        if (*key, framework) not in _GRAPHS:
+            graph = _kept(names[key], _of_fields)
             if graph is None:
-                missing.append(one)
+                missing.append(key)
             else:
-                _GRAPHS[*one, framework] = graph
+                _GRAPHS[*key, framework] = graph
     for start in range(0, len(missing), _TOGETHER):
         some = missing[start : start + _TOGETHER]
-        words = [":".join(map(str, one)) for one in some]
+        words = [":".join(map(str, key)) for key in some]
         lines = told(f"the graph of {some[0][0]}", ["steps", framework, *words])
-        for one, text in zip(some, lines[-len(some) :], strict=True):
-            _GRAPHS[*one, framework] = _of_fields(json.loads(text))
-            keep(names[one], text)
-    found = {one: _GRAPHS[*one, framework] for one in asked}
+        for key, text in zip(some, lines[-len(some) :], strict=True):
+            _GRAPHS[*key, framework] = _of_fields(json.loads(text))
+            keep(names[key], text)
+    graphs = {key: _GRAPHS[*key, framework] for key in keys}
     while len(_GRAPHS) > _KEPT:
         _GRAPHS.popitem(last=False)
-    return found
+    return graphs
 
 
 @lru_cache(maxsize=64)
@@ -111,41 +111,41 @@ def primitive_graphs(
             unknown.
         RuntimeError: the child process failed; the message has the end of what it wrote.
     """
-    asked = list(dict.fromkeys(wanted))
-    for dnn, image_size in asked:
+    keys = list(dict.fromkeys(wanted))
+    for dnn, image_size in keys:
         check(dnn, image_size, "pytorch")
         if dnn in _TOO_UNKNOWN:
             raise ValueError(_TOO_UNKNOWN[dnn])
     with _LOCK:
-        found = {one: _PRIMITIVES[one] for one in asked if one in _PRIMITIVES}
-    names = {one: "-".join(map(str, ("primitives", *one))) for one in asked}
+        graphs = {key: _PRIMITIVES[key] for key in keys if key in _PRIMITIVES}
+    names = {key: "-".join(map(str, ("primitives", *key))) for key in keys}
     missing = []
-    for one in asked:
-        if one not in found:
-            graph = _kept(names[one], PrimitiveGraph.of)
+    for key in keys:
+        if key not in graphs:
+            graph = _kept(names[key], PrimitiveGraph.of)
             if graph is None:
-                missing.append(one)
+                missing.append(key)
             else:
-                found[one] = graph
+                graphs[key] = graph
     if missing:
         words = ["primitives", *(f"{dnn}:{image_size}" for dnn, image_size in missing)]
-        graphs = told(f"the graph of {missing[0][0]}", words)
-        for one, text in zip(missing, graphs[-len(missing) :], strict=True):
-            found[one] = PrimitiveGraph.of(json.loads(text))
-            keep(names[one], text)
+        lines = told(f"the graph of {missing[0][0]}", words)
+        for key, text in zip(missing, lines[-len(missing) :], strict=True):
+            graphs[key] = PrimitiveGraph.of(json.loads(text))
+            keep(names[key], text)
     with _LOCK:
-        _keep_newest(found)
-    return {one: found[one] for one in asked}
+        _keep_newest(graphs)
+    return {key: graphs[key] for key in keys}
 
 
 def _keep_newest(graphs: Mapping[tuple[str, int], PrimitiveGraph]) -> None:
     """Keep graphs at hand, and let the oldest go, but of users' models: nobody extracts them."""
-    for one, graph in graphs.items():
-        _PRIMITIVES.pop(one, None)
-        _PRIMITIVES[one] = graph
+    for key, graph in graphs.items():
+        _PRIMITIVES.pop(key, None)
+        _PRIMITIVES[key] = graph
     if len(_PRIMITIVES) > _KEPT_PRIMITIVES:
-        for one in [one for one in _PRIMITIVES if not one[0].startswith(OWN)][:-_KEPT_PRIMITIVES]:
-            del _PRIMITIVES[one]
+        for key in [key for key in _PRIMITIVES if not key[0].startswith(OWN)][:-_KEPT_PRIMITIVES]:
+            del _PRIMITIVES[key]
 
 
 _GRAPHS: OrderedDict[tuple[str, int, int, str], OperationGraph] = OrderedDict()
@@ -246,7 +246,7 @@ def _kept(name: str, of_fields: Callable[[dict[str, Any]], _Graph]) -> _Graph | 
 
 
 def _of_fields(fields: dict[str, Any]) -> OperationGraph:
-    operations = tuple(GraphOperation(**one) for one in fields.pop("operations"))
+    operations = tuple(GraphOperation(**operation) for operation in fields.pop("operations"))
     return OperationGraph(**fields, operations=operations)
 
 
@@ -285,8 +285,8 @@ def main() -> None:
 
         tf1.disable_v2_behavior()
     for dnn, batch_size, image_size in (word.split(":") for word in wanted):
-        found = extract(dnn, int(batch_size), int(image_size))
-        sys.stdout.write(json.dumps(asdict(found)) + "\n")
+        step_graph = extract(dnn, int(batch_size), int(image_size))
+        sys.stdout.write(json.dumps(asdict(step_graph)) + "\n")
 
 
 if __name__ == "__main__":

@@ -64,8 +64,8 @@ class Figures(NamedTuple):
 
 def figures(dnn: str, image_size: int) -> Figures | None:
     """Return about how large a network of PyTorch is; None of one that is not in the table."""
-    found = table().get(dnn)
-    return found and found.at(image_size)
+    tabled = table().get(dnn)
+    return tabled and tabled.at(image_size)
 
 
 @cache
@@ -87,15 +87,15 @@ def table() -> Mapping[str, Figures]:
 
 def main() -> None:
     """Write the table."""
-    asked = [(name, max(SIDE, minimum_image_size(name, "pytorch"))) for name in names("pytorch")]
-    graphs = primitive_graphs(asked)
+    keys = [(name, max(SIDE, minimum_image_size(name, "pytorch"))) for name in names("pytorch")]
+    graphs = primitive_graphs(keys)
     with FILE.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["dnn", *Figures._fields])
-        for one in asked:
-            found = Figures.of(graphs[one])
-            counts = map(round, (found.flops, found.depthwise_flops, found.activations))
-            writer.writerow([one[0], found.image_size, *counts, found.parameters, found.nodes])
+        for key in keys:
+            sizes = Figures.of(graphs[key])
+            counts = map(round, (sizes.flops, sizes.depthwise_flops, sizes.activations))
+            writer.writerow([key[0], sizes.image_size, *counts, sizes.parameters, sizes.nodes])
 
 
 if __name__ == "__main__":

@@ -126,10 +126,10 @@ def register_own_steps(dnn: str, image_size: int, steps: Mapping[str, Mapping[st
         image_size: as its scenarios have it.
         steps: by batch and precision ("8 bfloat16"), as `own_program` told them.
     """
-    for asked, told in steps.items():
-        batch_size, precision = asked.split()
+    for batch_and_precision, fields in steps.items():
+        batch_size, precision = batch_and_precision.split()
         key = StepKey(dnn, int(batch_size), image_size, precision)  # type: ignore[arg-type]
-        _OWN[key] = str(told["error"]) if "error" in told else GpuStep.of(told)
+        _OWN[key] = str(fields["error"]) if "error" in fields else GpuStep.of(fields)
 
 
 def gpu_steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
@@ -142,27 +142,27 @@ def gpu_steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
     """
     from networks.extraction import told
 
-    asked = list(dict.fromkeys(wanted))
-    found: dict[StepKey, GpuStep] = {}
+    keys = list(dict.fromkeys(wanted))
+    steps: dict[StepKey, GpuStep] = {}
     missing = []
-    for key in asked:
+    for key in keys:
         check(key.dnn, key.image_size, "pytorch")
         if key.dnn.startswith(OWN):
-            found[key] = _own(key)
+            steps[key] = _own(key)
         elif (step := _STEPS.get(key) or _read(key)) is not None:
-            found[key] = step
+            steps[key] = step
         else:
             missing.append(key)
     if missing:
         words = [":".join(map(str, key)) for key in missing]
         lines = told(f"a step of {missing[0].dnn}", ["gpu", *words])
         for key, text in zip(missing, lines[-len(missing) :], strict=True):
-            found[key] = GpuStep.of(json.loads(text))
+            steps[key] = GpuStep.of(json.loads(text))
             keep(_name(key), text)
-    _STEPS.update({key: step for key, step in found.items() if not key.dnn.startswith(OWN)})
+    _STEPS.update({key: step for key, step in steps.items() if not key.dnn.startswith(OWN)})
     while len(_STEPS) > _KEPT:
         _STEPS.popitem(last=False)
-    return found
+    return steps
 
 
 def _own(key: StepKey) -> GpuStep:

@@ -92,13 +92,13 @@ def trace_step(
         ):  # fmt: skip
             loss = torch.nn.functional.cross_entropy(module(images), labels)
         torch.autograd.backward([loss])
-    trained = [one for one in module.parameters() if one.requires_grad]
-    for one in trained:
-        one.grad = None
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    for parameter in trained:
+        parameter.grad = None
     return {
         "operators": list(recorder.operators),
         "order": recorder.order,
-        "parameters": [one.numel() for one in trained],
+        "parameters": [parameter.numel() for parameter in trained],
         "peak_bytes": recorder.most_bytes,
     }
 
@@ -106,7 +106,7 @@ def trace_step(
 @contextmanager
 def _cuda_lists() -> Iterator[None]:
     """Make the processor's autocast compute in float32 what CUDA's does."""
-    here = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)  # noqa: SLF001
+    autocast_keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)  # noqa: SLF001
     with torch.library._scoped_library("aten", "IMPL") as library:  # noqa: SLF001
         for name in _IN_FLOAT32:
             packet, _, overload = name.partition(".")
@@ -114,7 +114,7 @@ def _cuda_lists() -> Iterator[None]:
 
             def in_float32(*args: Any, operator: Any = operator, **kwargs: Any) -> Any:
                 raised = (_raised(value) for value in args)
-                with torch._C._ExcludeDispatchKeyGuard(here):  # noqa: SLF001
+                with torch._C._ExcludeDispatchKeyGuard(autocast_keys):  # noqa: SLF001
                     return operator(*raised, **kwargs)
 
             library.impl(name, in_float32, "AutocastCPU")
@@ -183,7 +183,7 @@ def _attention(
 ) -> torch.Tensor:
     if torch.is_autocast_enabled("cpu"):
         half = torch.get_autocast_dtype("cpu")
-        query, key, value = (one.to(half) for one in (query, key, value))
+        query, key, value = (tensor.to(half) for tensor in (query, key, value))
         if attn_mask is not None and attn_mask.is_floating_point():
             attn_mask = attn_mask.to(half)
     grouped = enable_gqa and query.shape[1] != key.shape[1]
@@ -213,7 +213,7 @@ def _recurrent(recorder: "_Recorder", given: torch.Tensor, *args: Any) -> Any:
     tensors = [given, *states, *weights]
     if torch.is_autocast_enabled("cpu"):
         half = torch.get_autocast_dtype("cpu")
-        tensors = [one.to(half) for one in tensors]
+        tensors = [tensor.to(half) for tensor in tensors]
     directions = 2 if rest[4] else 1
     made: Any = _Recurrent.apply(recorder, directions, len(states), *tensors)  # type: ignore[no-untyped-call]
     return made
@@ -230,7 +230,7 @@ class _Recurrent(torch.autograd.Function):
         started, weights = others[:states], others[states:]
         with recorder.aside():
             made = given.new_empty((*given.shape[:-1], directions * started[0].shape[-1]))
-            last = [torch.empty_like(one) for one in started]
+            last = [torch.empty_like(state) for state in started]
             # What cuDNN keeps for backward: the gates of all steps.
             gates = weights[0].shape[0] * started[0].shape[0]
             reserve = given.new_empty((given.numel() // given.shape[-1], gates))
@@ -243,7 +243,7 @@ class _Recurrent(torch.autograd.Function):
     def backward(ctx: Any, *_: Any) -> tuple[Any, ...]:
         *tensors, _reserve = ctx.saved_tensors
         with ctx.recorder.aside():
-            slopes = [torch.empty_like(one) for one in tensors]
+            slopes = [torch.empty_like(tensor) for tensor in tensors]
         ctx.recorder.add("_cudnn_rnn_backward", tensors, slopes)
         return (None, None, None, *slopes)
 
@@ -297,8 +297,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, name: str, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
     ) -> None:
         """Note an operator that was not asked for."""
-        for one in outputs:
-            self.hold(one)
+        for tensor in outputs:
+            self.hold(tensor)
         self._note((name, tuple(_described(inputs)), tuple(_described(outputs)), False))
 
     def hold(self, tensor: torch.Tensor) -> None:
@@ -344,9 +344,9 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return True if dtype == torch.bool else 0.5 if dtype.is_floating_point else 1
         result = func(*args, **kwargs)
         written = result if isinstance(result, tuple | list) else (result,)
-        for one in written:
-            if isinstance(one, torch.Tensor):
-                self.hold(one)
+        for value in written:
+            if isinstance(value, torch.Tensor):
+                self.hold(value)
         self._note(
             (
                 name.removeprefix("aten::"),

@@ -139,13 +139,13 @@ def step_operations(graph: "Graph", step: str) -> tuple[GraphOperation, ...]:
         if not _on_server(operation)
     ]
     # Grappler's own order differs from one time to the next.
-    return tuple(sorted(operations, key=lambda one: one.name))
+    return tuple(sorted(operations, key=lambda operation: operation.name))
 
 
 def _on_server(operation: Any) -> bool:
     """Tell whether it is placed there, as what takes a variable's handle is with the variable."""
     handles = (tensor.op for tensor in operation.inputs if tensor.dtype.name == "resource")
-    return any("/job:ps/" in one.device for one in (operation, *handles))
+    return any("/job:ps/" in placed.device for placed in (operation, *handles))
 
 
 def _optimised(graph: "Graph", step: str) -> Any:
@@ -167,15 +167,15 @@ def _optimised(graph: "Graph", step: str) -> Any:
 
 def _needed(step: str, nodes: Mapping[str, Any]) -> set[str]:
     """Return the names of a node and of all it waits for."""
-    found = {step}
-    todo = deque(found)
+    needed = {step}
+    todo = deque(needed)
     while todo:
         for source in nodes[todo.popleft()].input:
             name = source.removeprefix("^").partition(":")[0]
-            if name not in found:
-                found.add(name)
+            if name not in needed:
+                needed.add(name)
                 todo.append(name)
-    return found
+    return needed
 
 
 def _described(operation: Any) -> GraphOperation:

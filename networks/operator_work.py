@@ -169,7 +169,7 @@ class _Parts(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def most_work(args: Sequence[Any], result: object) -> float:
     """Return what an operator of which nothing is known has to do at most."""
     touched = list(tensors((*args, result)))
-    longest = max((size for one in touched for size in one.shape), default=1)
+    longest = max((size for tensor in touched for size in tensor.shape), default=1)
     return float(_FOR_EACH * longest * sum(map(numbers, touched)))
 
 
@@ -195,7 +195,7 @@ def short_name(func: Any) -> str:
 def _is_per_element(func: Any) -> bool:
     if short_name(func) in _PER_ELEMENT or func.is_view:
         return True
-    if any(one in func.tags for one in _MARKS):
+    if any(mark in func.tags for mark in _MARKS):
         return True
     # Where no tensor is given, constants are made.
     return not any("Tensor" in str(argument.type) for argument in func._schema.arguments)  # noqa: SLF001
@@ -215,12 +215,12 @@ def _fourier(args: Sequence[Any], tensor: torch.Tensor) -> float:
 
 
 def _attention(args: Sequence[Any], result: object) -> float:
-    shapes = (one.shape for one in args[:3])
+    shapes = (tensor.shape for tensor in args[:3])
     return float(sdpa_flop_count(*shapes))  # type: ignore[no-untyped-call]
 
 
 def _attention_backward(args: Sequence[Any], result: object) -> float:
-    shapes = (one.shape for one in args[:4])
+    shapes = (tensor.shape for tensor in args[:4])
     return float(sdpa_backward_flop_count(*shapes))  # type: ignore[no-untyped-call]
 
 
@@ -231,7 +231,7 @@ def _distances(args: Sequence[Any], result: object) -> float:
 
 def _trilinear(args: Sequence[Any], result: object) -> float:
     """Return two products and a sum for each place of three tensors that are spread out."""
-    shapes = [list(one.shape) for one in args[:3]]
+    shapes = [list(tensor.shape) for tensor in args[:3]]
     for shape, spread in zip(shapes, args[3:6], strict=True):
         for at in sorted(spread):
             shape.insert(at, 1)

@@ -51,17 +51,17 @@ def _settings() -> Iterator[str]:
 
 
 def _of_batch(batch: Iterable[torch.Tensor]) -> Iterator[str]:
-    for one in batch:
-        if _is_other(one.dtype):
-            yield f"its example batch is {_plain(one.dtype)}: give it as float32"
-        if _is_channels_last(one):
+    for tensor in batch:
+        if _is_other(tensor.dtype):
+            yield f"its example batch is {_plain(tensor.dtype)}: give it as float32"
+        if _is_channels_last(tensor):
             yield "its example batch has the memory format channels_last: give it contiguous"
 
 
 def _of_parts(module: torch.nn.Module) -> Iterator[str]:
     for name, part in module.named_modules():
         where = _where(name, part)
-        kinds = {one.__name__ for one in type(part).__mro__}
+        kinds = {base.__name__ for base in type(part).__mro__}
         if isinstance(part, torch.jit.ScriptModule):
             yield f"{where} is a ScriptModule: return the module that it was made of"
         elif "OptimizedModule" in kinds or vars(part).get("_compiled_call_impl") is not None:
@@ -79,17 +79,19 @@ def _of_tensors(module: torch.nn.Module) -> Iterator[str]:
         ("parameter", module.named_parameters()),
         ("buffer", module.named_buffers()),
     ):
-        for name, one in held:
-            if is_lazy(one):
+        for name, tensor in held:
+            if is_lazy(tensor):
                 continue
-            if _is_other(one.dtype) or one.is_quantized:
-                yield f"{kind} {name} is {_plain(one.dtype)}, expected float32: return it as that"
-            elif is_traceable_wrapper_subclass(one) or one.layout != torch.strided:
-                yield f"{kind} {name} is no plain tensor ({type(one).__name__}, {one.layout})"
-            elif _is_channels_last(one):
+            if _is_other(tensor.dtype) or tensor.is_quantized:
+                yield (
+                    f"{kind} {name} is {_plain(tensor.dtype)}, expected float32: return it as that"
+                )
+            elif is_traceable_wrapper_subclass(tensor) or tensor.layout != torch.strided:
+                yield f"{kind} {name} is no plain tensor ({type(tensor).__name__}, {tensor.layout})"
+            elif _is_channels_last(tensor):
                 yield f"{kind} {name} has the memory format channels_last: leave it contiguous"
-    for name, one in module.named_parameters():
-        if any(getattr(one, hooks, None) for hooks in _SLOPE_HOOKS):
+    for name, tensor in module.named_parameters():
+        if any(getattr(tensor, hooks, None) for hooks in _SLOPE_HOOKS):
             yield f"parameter {name} has hooks on its gradient: return it without them"
 
 
@@ -108,7 +110,7 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._inside: list[str] = []
         self._derived: dict[int, torch.Tensor] = {}
         frozen = (parameter for parameter in module.parameters() if not parameter.requires_grad)
-        self._frozen: dict[int, torch.Tensor] = {id(one): one for one in frozen}
+        self._frozen: dict[int, torch.Tensor] = {id(parameter): parameter for parameter in frozen}
 
     def check(self, target: str) -> None:
         """Refuse a model whose step has shown something.
@@ -167,8 +169,8 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         if self._inside and not self.seen and func.name().startswith("aten::"):
-            told = self._told(func, args, kwargs, result)
-            self.seen = f"{self._inside[-1]} {told}" if told else ""
+            reason = self._told(func, args, kwargs, result)
+            self.seen = f"{self._inside[-1]} {reason}" if reason else ""
         return result
 
     def _told(
@@ -176,8 +178,8 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> str:
         """Return what alters the step at an operator; nothing: nothing does."""
         given = [id(tensor) for tensor in tensors((*args, *kwargs.values()))]
-        derived = any(one in self._derived for one in given)
-        frozen = any(one in self._frozen for one in given)
+        derived = any(tensor_id in self._derived for tensor_id in given)
+        frozen = any(tensor_id in self._frozen for tensor_id in given)
         if derived or frozen:
             known = self._derived if derived else self._frozen
             known.update((id(tensor), tensor) for tensor in tensors((result,)))
@@ -195,7 +197,7 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             derived: it depends on the batch.
             counts: it is a matrix product or the like.
         """
-        if kinds := [one for one in ("cpu", "cuda") if torch.is_autocast_enabled(one)]:
+        if kinds := [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]:
             return f"runs under autocast ({kinds[0]}): leave it out"
         packed = torch._C._autograd._top_saved_tensors_default_hooks(True)  # noqa: SLF001
         recorded = torch.is_grad_enabled()

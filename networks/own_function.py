@@ -39,8 +39,8 @@ def call_function(
 
 def first_line(error: BaseException) -> str:
     """Return what an error is, and the first line of what it says."""
-    told = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {told[0]:.200}" if told else type(error).__name__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]:.200}" if lines else type(error).__name__
 
 
 def _function(target: str) -> Callable[..., object]:
@@ -66,8 +66,8 @@ def _function(target: str) -> Callable[..., object]:
         raise CannotBuild(f"{target}: importing {name} failed: {first_line(error)}") from error
     build = getattr(module, function, None)
     if not callable(build):
-        there = [one for one, value in vars(module).items() if callable(value) and one[0] != "_"]
-        near = get_close_matches(function, there, n=1)
+        names = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
+        near = get_close_matches(function, names, n=1)
         hint = f"did you mean {name}:{near[0]}?" if near else "write package.module:function"
         raise CannotBuild(f"{target}: {name} has no function {function!r}; {hint}")
     return build  # type: ignore[no-any-return]
@@ -92,9 +92,9 @@ def _called(build: Callable[..., object], target: str, batch_size: int) -> objec
     except ModuleNotFoundError as error:
         raise _lacking(target, error.name or "") from error
     except BaseException as error:
-        told = first_line(error)
-        hint = "; leave the model on the processor" if "CUDA" in told else ""
-        raise CannotBuild(f"{target}: it failed: {told}{hint}") from error
+        message = first_line(error)
+        hint = "; leave the model on the processor" if "CUDA" in message else ""
+        raise CannotBuild(f"{target}: it failed: {message}{hint}") from error
 
 
 class _UserPackageFinder:
@@ -111,7 +111,7 @@ class _UserPackageFinder:
         """
         if name not in self._names:
             return None
-        found = importlib.machinery.PathFinder.find_spec(name, self._folders)
-        if found is None:
+        spec = importlib.machinery.PathFinder.find_spec(name, self._folders)
+        if spec is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return found
+        return spec

@@ -24,7 +24,7 @@ def write_step(step: Mapping[str, Any], stem: Path) -> str:
     _check_loops(graph)
     _make_plain(graph, step["constants"])
     stem.with_suffix(".pb").write_bytes(graph.SerializeToString())
-    about = {name: one for name, one in step.items() if name not in _NOT_WRITTEN}
+    about = {name: value for name, value in step.items() if name not in _NOT_WRITTEN}
     file = stem.with_suffix(".json")
     file.write_text(json.dumps(about))
     return str(file)
@@ -40,14 +40,14 @@ def digest(graph: Any, shapes: Sequence[Sequence[object]]) -> str:
 
     def attributes(node: Any) -> list[str]:
         kept = {
-            name: one.SerializeToString(deterministic=True).hex()
-            for name, one in node.attr.items()
-            if name not in _NOT_NAMED and name[0] != "_" and one.WhichOneof("value") != "func"
+            name: value.SerializeToString(deterministic=True).hex()
+            for name, value in node.attr.items()
+            if name not in _NOT_NAMED and name[0] != "_" and value.WhichOneof("value") != "func"
         }
         return sorted(f"{name}={text}" for name, text in kept.items())
 
     nodes = [[node.op, list(map(source, node.input)), attributes(node)] for node in graph.node]
-    inner = [[node.op for node in one.node_def] for one in graph.library.function]
+    inner = [[node.op for node in function.node_def] for function in graph.library.function]
     text = json.dumps([nodes, sorted(inner), sorted(map(str, shapes))])
     return sha256(text.encode()).hexdigest()[:8]
 

@@ -20,7 +20,7 @@ _HINT = "call the model with the example batch yourself until that works"
 def is_model(model: object) -> bool:
     """Tell whether something is a model of Keras; loads none."""
     loaded = (sys.modules.get(name) for name in ("keras", "tf_keras"))
-    kinds = [getattr(one, "Model", None) for one in loaded]
+    kinds = [getattr(module, "Model", None) for module in loaded]
     return any(isinstance(kind, type) and isinstance(model, kind) for kind in kinds)
 
 
@@ -35,11 +35,11 @@ def trace_model(made: object, target: str, batch_sizes: Sequence[int]) -> dict[s
     import tensorflow as tf
 
     if not getattr(model, "built", False):
-        one = tf.nest.map_structure(lambda leaf: tf.constant(leaf[:1]), batch)
-        _tried(target, lambda: model(one))
+        sample = tf.nest.map_structure(lambda leaf: tf.constant(leaf[:1]), batch)
+        _tried(target, lambda: model(sample))
     _check_precision(model, target)
     given = getattr(model, "inputs", None) or ()
-    fixed = any(one.shape and one.shape[0] for one in tf.nest.flatten(given))
+    fixed = any(tensor.shape and tensor.shape[0] for tensor in tf.nest.flatten(given))
     named = _tried(target, lambda: _forward(model, batch), fixed=fixed)
     shape = tf.nest.flatten(batch)[0].shape
     variables = [_resource(trainable_variable) for trainable_variable in model.trainable_variables]
@@ -53,8 +53,8 @@ def trace_model(made: object, target: str, batch_sizes: Sequence[int]) -> dict[s
         try:
             steps[str(size)] = _step(model, batch, size, variables)
         except Exception as error:
-            told = str(error) if type(error) is ValueError else f"{_first_line(error)}; {_HINT}"
-            steps[str(size)] = {"error": told}
+            reason = str(error) if type(error) is ValueError else f"{_first_line(error)}; {_HINT}"
+            steps[str(size)] = {"error": reason}
     return {
         "named": named.graph.as_graph_def(),
         "shapes": [
@@ -180,33 +180,35 @@ def _step(model: Any, batch: Any, size: int, variables: Sequence[Any]) -> dict[s
             loss = tf.add_n([tf.reduce_mean(losses), *model.losses])
         return loss, tape.gradient(loss, variables)
 
-    found = step.get_concrete_function(_specs(batch, size))
-    loss, slopes = found.graph.structured_outputs
+    concrete = step.get_concrete_function(_specs(batch, size))
+    loss, slopes = concrete.graph.structured_outputs
     if all(slope is None for slope in slopes):
         raise ValueError("the model returns nothing that depends on its variables")
-    read = {id(variable.handle): variable for variable in found.variables}
-    captured = [(read.get(id(outer)), outer, inner) for outer, inner in found.graph.captures]
-    places = {id(one): inner.name for one, _, inner in captured if one is not None}
-    order = [*variables, *(one for one in read.values() if not one.trainable)]
+    read = {id(variable.handle): variable for variable in concrete.variables}
+    captured = [(read.get(id(outer)), outer, inner) for outer, inner in concrete.graph.captures]
+    places = {id(variable): inner.name for variable, _, inner in captured if variable is not None}
+    order = [*variables, *(variable for variable in read.values() if not variable.trainable)]
     return {
-        "graph": found.graph.as_graph_def(),
+        "graph": concrete.graph.as_graph_def(),
         "constants": _constants(captured),
         "inputs": [
             {"name": inner.name, **_values_of(leaf, size)}
-            for inner, leaf in zip(found.graph.inputs, tf.nest.flatten(batch), strict=False)
+            for inner, leaf in zip(concrete.graph.inputs, tf.nest.flatten(batch), strict=False)
         ],
         "variables": [
-            {"name": places[id(one)], **_described(one)} for one in order if id(one) in places
+            {"name": places[id(variable)], **_described(variable)}
+            for variable in order
+            if id(variable) in places
         ],
         "loss": _before(loss),
         "slopes": {
-            places[id(one)]: _slope(slope)
-            for one, slope in zip(variables, slopes, strict=True)
+            places[id(variable)]: _slope(slope)
+            for variable, slope in zip(variables, slopes, strict=True)
             if slope is not None
         },
         "updates": [
             operation.name
-            for operation in found.graph.get_operations()
+            for operation in concrete.graph.get_operations()
             if operation.type in _WRITES
         ],
     }
@@ -215,7 +217,7 @@ def _step(model: Any, batch: Any, size: int, variables: Sequence[Any]) -> dict[s
 def _logits(out: Any, size: int) -> Any:
     import tensorflow as tf
 
-    floating = [one for one in tf.nest.flatten(out) if one.dtype.is_floating]
+    floating = [tensor for tensor in tf.nest.flatten(out) if tensor.dtype.is_floating]
     if not floating:
         raise ValueError("the model returns no numbers that depend on its variables")
     logits = tf.cast(tf.reshape(floating[0], (size, -1)), tf.float32)
@@ -232,13 +234,13 @@ def _constants(captured: Iterable[tuple[Any, Any, Any]]) -> dict[str, Any]:
     """
     import tensorflow as tf
 
-    found = {}
+    constants = {}
     for variable, outer, inner in captured:
         if variable is None and outer.dtype == tf.resource:
             raise ValueError(f"it reads a table ({inner.name}); look words up before the model")
         if variable is None:
-            found[inner.op.name] = tf.make_tensor_proto(outer)
-    return found
+            constants[inner.op.name] = tf.make_tensor_proto(outer)
+    return constants
 
 
 def _described(variable: Any) -> dict[str, Any]:
@@ -267,7 +269,7 @@ def _values_of(leaf: Any, size: int) -> dict[str, Any]:
 def _slope(slope: Any) -> list[str]:
     """Return the tensor of a gradient; of some rows alone also their places and the shape."""
     if hasattr(slope, "indices"):
-        return [_before(one) for one in (slope.values, slope.indices, slope.dense_shape)]
+        return [_before(tensor) for tensor in (slope.values, slope.indices, slope.dense_shape)]
     return [_before(slope)]
 
 
@@ -285,5 +287,5 @@ def _resource(variable: Any) -> Any:
 
 
 def _first_line(error: Exception) -> str:
-    told = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {told[0].strip():.200}" if told else type(error).__name__
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0].strip():.200}" if lines else type(error).__name__

@@ -33,10 +33,10 @@ def imported_slopes(file: Path, name: str) -> Slopes:
     graph_def = tf1.GraphDef.FromString(file.with_suffix(".pb").read_bytes())
     with tf1.variable_scope(name):
         variables = {
-            one["name"]: _variable(f"variable_{place}", one)
-            for place, one in enumerate(about["variables"])
+            fields["name"]: _variable(f"variable_{place}", fields)
+            for place, fields in enumerate(about["variables"])
         }
-        given = {one["name"]: _drawn(one) for one in about["inputs"]}
+        given = {fields["name"]: _drawn(fields) for fields in about["inputs"]}
     devices = {
         inner.partition(":")[0]: variable.handle.device for inner, variable in variables.items()
     }
@@ -46,14 +46,14 @@ def imported_slopes(file: Path, name: str) -> Slopes:
     imported = tf1.import_graph_def(
         graph_def,
         name="step",
-        input_map={**given, **{inner: one.handle for inner, one in variables.items()}},
+        input_map={**given, **{inner: variable.handle for inner, variable in variables.items()}},
         return_elements=wanted,
     )
-    found = dict(zip(wanted, imported, strict=True))
+    by_name = dict(zip(wanted, imported, strict=True))
     for update in about["updates"]:
-        tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, found[update])
+        tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, by_name[update])
     return [
-        (_slope([found[tensor] for tensor in tensors]), variables[inner])
+        (_slope([by_name[tensor] for tensor in tensors]), variables[inner])
         for inner, tensors in about["slopes"].items()
     ]
 
@@ -95,7 +95,7 @@ def _device(node: Any, devices: Mapping[str, str]) -> str:
     """Return where a node must run; nothing where the scope decides."""
     if node.op not in _AT_VARIABLE and not node.op.startswith(("Assign", "Resource")):
         return ""
-    return next((devices[one] for one in node.input if one in devices), "")
+    return next((devices[source] for source in node.input if source in devices), "")
 
 
 def _slope(tensors: Sequence["Tensor"]) -> Any:

@@ -21,10 +21,10 @@ def split_module_and_batch(made: object, target: str) -> ModuleAndBatch:
         ValueError: it is something else; the message says what to return.
     """
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], torch.nn.Module)):
-        found = f"({', '.join(map(_kind_of, made))})" if isinstance(made, tuple) else _kind_of(made)
+        kind = f"({', '.join(map(_kind_of, made))})" if isinstance(made, tuple) else _kind_of(made)
         raise ValueError(
             f"{target}: expected a torch.nn.Module or a Keras model, and an example batch, found "
-            f"{found}; return both: `return model, torch.zeros(8, 3, 64, 64)`"
+            f"{kind}; return both: `return model, torch.zeros(8, 3, 64, 64)`"
         )
     module, example = made
     by_name = dict(example) if isinstance(example, Mapping) else {}
@@ -35,10 +35,10 @@ def split_module_and_batch(made: object, target: str) -> ModuleAndBatch:
         tensor for tensor in tensors if not (isinstance(tensor, torch.Tensor) and tensor.numel())
     ]
     if wrong or not tensors or not tensors[0].ndim:
-        found = _kind_of((wrong or tensors or (example,))[0])
+        kind = _kind_of((wrong or tensors or (example,))[0])
         raise ValueError(
             f"{target}: expected as an example batch a tensor, a tuple of tensors, or a dict of "
-            f"tensors by argument, found {found}; its first dimension is the batch: "
+            f"tensors by argument, found {kind}; its first dimension is the batch: "
             "`torch.zeros(8, 3, 64, 64)`"
         )
     return module, batch, by_name
@@ -53,8 +53,8 @@ def forget_values(module: torch.nn.Module, mode: Any) -> None:
     """Give a module parameters and buffers that have shapes and no values."""
     for part in module.modules():
         for held in (vars(part)["_parameters"], vars(part)["_buffers"]):
-            for name, one in held.items():
-                held[name] = None if one is None else without_values(one, mode)
+            for name, tensor in held.items():
+                held[name] = None if tensor is None else without_values(tensor, mode)
         # Recurrent layers keep a list of their parameters beside.
         if isinstance(part, torch.nn.RNNBase):
             names = part._flat_weights_names  # noqa: SLF001
@@ -84,8 +84,8 @@ class OwnNetwork(torch.nn.Module):
         """Return [batch, outputs]."""
         others = self._others(images)
         pairs = list(zip(self._names, [images, *others], strict=True))
-        by_place = [one for name, one in pairs if name is None]
-        out = self.module(*by_place, **{name: one for name, one in pairs if name is not None})
+        by_place = [tensor for name, tensor in pairs if name is None]
+        out = self.module(*by_place, **{name: tensor for name, tensor in pairs if name is not None})
         return _first_trained(out).flatten(1)
 
     def draw(self, batch_size: int) -> torch.Tensor:
@@ -94,11 +94,11 @@ class OwnNetwork(torch.nn.Module):
         return torch.rand_like(like) if like.is_floating_point() else like
 
     def _others(self, images: torch.Tensor) -> list[torch.Tensor]:
-        size, found = self._sized
+        size, others = self._sized
         if size != len(images):
-            found = [_sized(one, len(images)).to(images.device) for one in self._example[1:]]
-            self._sized = len(images), found
-        return found
+            others = [_sized(tensor, len(images)).to(images.device) for tensor in self._example[1:]]
+            self._sized = len(images), others
+        return others
 
 
 def _sized(example: torch.Tensor, batch_size: int) -> torch.Tensor:
@@ -116,9 +116,9 @@ def _first_trained(out: Any) -> torch.Tensor:
     """
     values = out.values() if hasattr(out, "values") and not isinstance(out, torch.Tensor) else out
     several = [values] if isinstance(values, torch.Tensor) else list(values)
-    for one in several:
-        if isinstance(one, torch.Tensor) and one.requires_grad and one.ndim:
-            return one
+    for value in several:
+        if isinstance(value, torch.Tensor) and value.requires_grad and value.ndim:
+            return value
     raise ValueError("the model returns no tensor that depends on its parameters")
 
 

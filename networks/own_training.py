@@ -33,13 +33,15 @@ def own_network(target: str, folder: str) -> OwnNetwork:
 def _only_users() -> Iterator[None]:
     """Put our packages aside while a user's are imported, which may have the same names."""
     names, finders, path = set(hidden_packages()), list(sys.meta_path), list(sys.path)
-    ours = {name: one for name, one in sys.modules.items() if name.partition(".")[0] in names}
-    for name in ours:
+    our_modules = {
+        name: module for name, module in sys.modules.items() if name.partition(".")[0] in names
+    }
+    for name in our_modules:
         del sys.modules[name]
     try:
         yield
     finally:
         for name in [module for module in sys.modules if module.partition(".")[0] in names]:
             del sys.modules[name]
-        sys.modules.update(ours)
+        sys.modules.update(our_modules)
         sys.meta_path[:], sys.path[:] = finders, path

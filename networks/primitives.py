@@ -120,6 +120,6 @@ class PrimitiveGraph:
         Raises:
             ValueError, TypeError, KeyError: it is none.
         """
-        nodes = tuple(Primitive(**one) for one in fields["nodes"])
+        nodes = tuple(Primitive(**node) for node in fields["nodes"])
         edges = tuple((int(source), int(target)) for source, target in fields["edges"])
         return cls(**{**fields, "nodes": nodes, "edges": edges})

@@ -42,7 +42,7 @@ def pytorch_graph(
         labels = torch.zeros(batch_size, dtype=torch.int64)
         operations = step_operators(module, images, labels)
     trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
-    parameter_count = sum(one.numel() for one in trained)
+    parameter_count = sum(parameter.numel() for parameter in trained)
     return OperationGraph(dnn, batch_size, image_size, parameter_count, operations)
 
 

@@ -216,8 +216,8 @@ class Shuffle(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return both halves with their channels in turn."""
         left, right = (images, images) if self._strided else images.chunk(2, dim=1)
-        both = torch.stack([self.other(left), self.body(right)], dim=2)
-        return both.flatten(1, 2)
+        stacked = torch.stack([self.other(left), self.body(right)], dim=2)
+        return stacked.flatten(1, 2)
 
 
 def shufflenet_v2(widths: Sequence[int], num_classes: int) -> nn.Module:

@@ -80,8 +80,8 @@ def lstm(name: str, inputs: Sequence["Tensor"], units: int) -> list["Tensor"]:
         weights, biases = _weights((features + units, 4 * units)), _biases(4 * units)
         state = output = tf1.zeros((batch, units))
         outputs = []
-        for one in inputs:
-            seen = tf1.matmul(tf1.concat([one, output], axis=1), weights)
+        for step_inputs in inputs:
+            seen = tf1.matmul(tf1.concat([step_inputs, output], axis=1), weights)
             enter, new, forget, leave = tf1.split(tf1.nn.bias_add(seen, biases), 4, axis=1)
             state = tf1.sigmoid(forget + 1) * state + tf1.sigmoid(enter) * tf1.tanh(new)
             output = tf1.sigmoid(leave) * tf1.tanh(state)
@@ -126,11 +126,11 @@ def _batch_norm(inputs: "Tensor") -> "Tensor":
     beta = tf1.get_variable("beta", channels, initializer=zeros)
     outputs, *batch = tf1.nn.fused_batch_norm(inputs, gamma, beta, epsilon=1e-3)
     averages = ("moving_mean", zeros), ("moving_variance", ones)
-    for (name, initializer), found in zip(averages, batch, strict=True):
+    for (name, initializer), statistic in zip(averages, batch, strict=True):
         moving = tf1.get_variable(name, channels, initializer=initializer, trainable=False)
         # On the server, as Keras does it: what is sent is the batch's mean and variance.
         with tf1.device(moving.device):
-            update = tf1.assign_sub(moving, (moving - found) * (1 - _MOVING_AVERAGE_DECAY))
+            update = tf1.assign_sub(moving, (moving - statistic) * (1 - _MOVING_AVERAGE_DECAY))
         tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, update)
     return outputs
 

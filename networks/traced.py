@@ -119,14 +119,14 @@ def fields_of(
 
 def _ended(error: Exception, operator: str) -> str:
     """Say why a forward pass ended, and what to do about it."""
-    told = _first_line(error)
+    message = _first_line(error)
     if isinstance(error, _OF_VALUES):
         return (
-            f"no graph, its forward pass asks for values of its tensors ({operator}: {told}); "
+            f"no graph, its forward pass asks for values of its tensors ({operator}: {message}); "
             "let it decide by shapes only"
         )
     return (
-        f"its forward pass failed after {operator} ({told}); call the module with the example "
+        f"its forward pass failed after {operator} ({message}); call the module with the example "
         "batch yourself until that works"
     )
 
@@ -174,7 +174,7 @@ class _PrimitiveRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.unknown_flops[self.last] += most_work((*args, *kwargs.values()), result)
         if not sources:
             # Views of parameters are parameters; anything else is a constant.
-            self._parameters.update((id(one), read) for one in made)
+            self._parameters.update((id(tensor), read) for tensor in made)
             if flops:
                 # A step does it once, whatever its batch: figures of one image do not say that.
                 self.unknown_flops[f"{self.last} of parameters alone"] += flops
@@ -184,7 +184,7 @@ class _PrimitiveRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             kind = "linear" if read else "matmul"
             self.unmeasured.append(self.last)
         if kind is None:
-            self._made_by.update((id(one), sources[0]) for one in made)
+            self._made_by.update((id(tensor), sources[0]) for tensor in made)
             return result
         biased, elements = _bias_of(self.last, args), self._per_image(made[:1])
         self._add(
@@ -228,11 +228,11 @@ class _PrimitiveRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
 
     def _sources(self, given: Iterable[torch.Tensor]) -> list[int]:
-        known = (self._made_by.get(id(one)) for one in given)
-        return list(dict.fromkeys(one for one in known if one is not None))
+        known = (self._made_by.get(id(tensor)) for tensor in given)
+        return list(dict.fromkeys(source for source in known if source is not None))
 
     def _read(self, given: Iterable[torch.Tensor]) -> int:
-        return sum({id(one): self._parameters.get(id(one), 0) for one in given}.values())
+        return sum({id(tensor): self._parameters.get(id(tensor), 0) for tensor in given}.values())
 
     def _add(
         self,
@@ -256,7 +256,7 @@ class _PrimitiveRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             }
         )
         self.edges += [(source, place) for source in sources]
-        self._made_by.update((id(one), place) for one in made)
+        self._made_by.update((id(tensor), place) for tensor in made)
 
     def _per_image(self, made: Iterable[torch.Tensor]) -> int:
         return sum(map(numbers, made)) // self._batch_size
@@ -288,7 +288,7 @@ def _convolution(args: tuple[Any, ...]) -> str:
     weight, dilation, groups = args[1], args[5], args[8]
     if groups > 1:
         return "depthwise_conv" if weight.shape[1] == 1 else "group_conv"
-    return "dilated_conv" if any(one > 1 for one in dilation) else "conv"
+    return "dilated_conv" if any(factor > 1 for factor in dilation) else "conv"
 
 
 def _bias_of(name: str, args: tuple[Any, ...]) -> int:
@@ -336,7 +336,7 @@ def _recorded(recorder: _PrimitiveRecorder, name: str) -> Callable[..., Any]:
         directions = 2 if rest[4] else 1
         shape = (*given.shape[:-1], directions * started[0].shape[-1])
         made = [torch.empty(shape, dtype=given.dtype, device=given.device)]
-        made += [torch.empty_like(one) for one in started]
+        made += [torch.empty_like(state) for state in started]
         recorder.add_recurrent(name, (given, *started), list(weights), made)
         return tuple(made)
 
@@ -344,5 +344,5 @@ def _recorded(recorder: _PrimitiveRecorder, name: str) -> Callable[..., Any]:
 
 
 def _first_line(error: Exception) -> str:
-    told = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {told[0]:.200}" if told else type(error).__name__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]:.200}" if lines else type(error).__name__

@@ -82,7 +82,7 @@ class _OperatorRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         # In-place operators change what they are given: it is described before.
         given = (*args, *kwargs.values())
-        inputs, read = json.dumps([_dims(one) for one in given]), sum(map(_bytes, given))
+        inputs, read = json.dumps([_dims(value) for value in given]), sum(map(_bytes, given))
         started_ns = time.perf_counter_ns()
         result = func(*args, **kwargs)
         us = (time.perf_counter_ns() - started_ns) / 1e3
@@ -103,8 +103,8 @@ class _OperatorRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 "name": f"{operation_type}_{number}",
                 "type": operation_type,
                 "inputs": inputs,
-                "outputs": json.dumps([_dims(one) for one in written]),
-                "attributes": json.dumps({"values": [_value(one) for one in given]}),
+                "outputs": json.dumps([_dims(value) for value in written]),
+                "attributes": json.dumps({"values": [_value(value) for value in given]}),
                 "input_bytes": read,
                 "output_bytes": sum(map(_bytes, written)),
                 "flops": flops(func, args, kwargs, result),
@@ -117,8 +117,8 @@ def _dims(value: object) -> list[Any]:
     """Return a tensor's shape, those of a list of tensors, or [] for anything else."""
     if isinstance(value, torch.Tensor):
         return list(value.shape)
-    if isinstance(value, list) and any(isinstance(one, torch.Tensor) for one in value):
-        return [_dims(one) for one in value]
+    if isinstance(value, list) and any(isinstance(element, torch.Tensor) for element in value):
+        return [_dims(element) for element in value]
     return []
 
 

@@ -115,13 +115,13 @@ def tic(predecessors: Sequence[Sequence[int]], transfers: Sequence[int]) -> tupl
 def _waited_for(predecessors: Sequence[Sequence[int]], transfers: Sequence[int]) -> list[int]:
     """Return, for every operation, the transfers up to it, as bits by position in `transfers`."""
     position = {operation: i for i, operation in enumerate(transfers)}
-    found: list[int] = [0] * len(predecessors)
+    waits: list[int] = [0] * len(predecessors)
     for operation in TopologicalSorter(dict(enumerate(predecessors))).static_order():
         bits = 1 << position[operation] if operation in position else 0
         for predecessor in predecessors[operation]:
-            bits |= found[predecessor]
-        found[operation] = bits
-    return found
+            bits |= waits[predecessor]
+        waits[operation] = bits
+    return waits
 
 
 def _bits(number: int) -> Iterator[int]:
