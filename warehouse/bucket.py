@@ -114,8 +114,8 @@ def _check(manifest: Manifest) -> None:
             raise BadInput(f"its manifest must not name {file.name}, or not twice")
         seen.add(file.name)
         above.update(accumulate(parts[:-1], "{}/{}".format))
-    if both := sorted(seen & above):
-        raise BadInput(f"its manifest has {both[0]} both as a file and as a folder")
+    if clashing := sorted(seen & above):
+        raise BadInput(f"its manifest has {clashing[0]} both as a file and as a folder")
 
 
 def _files(folder: Path) -> Iterator[ManifestFile]:
@@ -158,12 +158,12 @@ class BucketPrefix:
         Raises:
             BadInput: it is no such place.
         """
-        if (found := _PLACE.fullmatch(place)) is None:
+        if (match := _PLACE.fullmatch(place)) is None:
             raise BadInput(
                 f"{place!r:.200} is no place in S3; expected s3://bucket/name, of letters, digits, "
                 ". _ = + -"
             )
-        return cls(found["bucket"], found["path"].removeprefix("/"))
+        return cls(match["bucket"], match["path"].removeprefix("/"))
 
     @property
     def name(self) -> str:
@@ -263,10 +263,10 @@ class BucketPrefix:
                 "set AWS_PROFILE"
             ) from error
         except ClientError as error:
-            said = f"{self.name} does not let us {what}: {one_line(error)}"
+            message = f"{self.name} does not let us {what}: {one_line(error)}"
             if error.response["Error"]["Code"] == "NoSuchBucket":
-                raise BadInput(f"{said}; make the bucket, or correct its name") from error
-            raise StepcastError(said) from error
+                raise BadInput(f"{message}; make the bucket, or correct its name") from error
+            raise StepcastError(message) from error
         except BotoCoreError as error:
             raise PrefixUnreachable(
                 f"{self.name} did not answer when asked to {what}: {one_line(error)}; try again"

@@ -42,13 +42,13 @@ WHERE here.steps IS DISTINCT FROM landed.steps OR NOT coalesce({_SAME}, false)
 
 def rows_here(connection: duckdb.DuckDBPyConnection) -> Mapping[str, Mapping[str, Rows]]:
     """Return what the database holds of each run, by table."""
-    found: dict[str, dict[str, Rows]] = {}
+    held: dict[str, dict[str, Rows]] = {}
     for table in SCHEMAS:
         schema = "report" if table == "timing" and not files_gone(connection) else "raw"
         query = f'SELECT run_id, {_compared_rows(table)} FROM {schema}."{table}" GROUP BY run_id'
         for run_id, count, hashes in connection.execute(query).fetchall():
-            found.setdefault(run_id, {})[table] = (int(count), int(hashes))
-    return MappingProxyType(found)
+            held.setdefault(run_id, {})[table] = (int(count), int(hashes))
+    return MappingProxyType(held)
 
 
 def files_gone(connection: duckdb.DuckDBPyConnection) -> list[str]:
@@ -58,7 +58,7 @@ def files_gone(connection: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def differences(
-    connection: duckdb.DuckDBPyConnection, files: Sequence[Path], here: Mapping[str, Rows]
+    connection: duckdb.DuckDBPyConnection, files: Sequence[Path], held: Mapping[str, Rows]
 ) -> Iterator[str]:
     """Yield a line for each table of a run whose rows are not those of its landed `files`.
 
@@ -69,14 +69,14 @@ def differences(
     landed = {file.stem: _rows_landed(connection, file) for file in files}
     timings = [file for file in files if file.stem == "timing"]
     derived = {_DERIVED} - set(landed) if timings else set()  # the loader makes it of timing
-    for table in sorted({*landed, *here} - derived):
-        there, expected = here.get(table, _NONE), landed.get(table, _NONE)
-        if there[0] != expected[0]:
-            yield f"{expected[0]} rows of {table} landed, {there[0]} are here"
-        elif there != expected:
+    for table in sorted({*landed, *held} - derived):
+        present, expected = held.get(table, _NONE), landed.get(table, _NONE)
+        if present[0] != expected[0]:
+            yield f"{expected[0]} rows of {table} landed, {present[0]} are here"
+        elif present != expected:
             yield f"rows of {table} were changed: they are not those that landed"
     if derived:
-        yield from _statistics(connection, timings[0], here.get(_DERIVED, _NONE)[0])
+        yield from _statistics(connection, timings[0], held.get(_DERIVED, _NONE)[0])
 
 
 def _statistics(connection: duckdb.DuckDBPyConnection, timing: Path, count: int) -> Iterator[str]:
@@ -207,11 +207,11 @@ def _runs(connection: duckdb.DuckDBPyConnection, landing: Path) -> Iterator[Find
         "JOIN meta.landed AS landed USING (run_id)"
     ).fetchall()
     known = {run_id: (signature, sha256) for run_id, signature, sha256 in rows}
-    here = rows_here(connection)
+    held = rows_here(connection)
     folders = {folder.name: folder for folder in run_folders(landing)}
     for run_id, (signature, sha256) in sorted(known.items()):
         if run_id in folders:
-            own = here.get(run_id, {})
+            own = held.get(run_id, {})
             for text in _run(connection, folders[run_id], signature, sha256, own):
                 yield Finding(f"run {run_id}{text}")
     yield from _not_compared(landing, known, folders)
@@ -245,7 +245,7 @@ def _run(
     folder: Path,
     signature: str,
     sha256: str | None,
-    here: Mapping[str, Rows],
+    held: Mapping[str, Rows],
 ) -> Iterator[str]:
     """Yield the ends of sentences that say what is wrong with a run."""
     try:
@@ -257,7 +257,7 @@ def _run(
             yield ": its files are not those that were loaded, whose SHA-256 the chain holds"
         else:
             files = sorted(folder.glob("*.parquet"))
-            for text in differences(connection, files, here):
+            for text in differences(connection, files, held):
                 yield f": {text}"
     except (BadInput, duckdb.Error, pa.ArrowException, OSError) as error:
         if is_damage(error):

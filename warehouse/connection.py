@@ -120,8 +120,8 @@ def writer_of(path: Path) -> str | None:
     except OSError:
         return None
     try:
-        asked = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
-        kind, *_, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+        request = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        kind, *_, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, request))
     except OSError:
         return None
     finally:
@@ -147,14 +147,14 @@ def first_line(error: Exception) -> str:
 def with_place(error: Exception) -> str:
     """Return DuckDB's message on one line: what is wrong, what it suggests, and where that is."""
     message, _, drawing = str(error).partition("\nLINE ")
-    said = " ".join(message.split())
+    explanation = " ".join(message.split())
     line, _, pointer = drawing.partition("\n")
     number, _, text = line.partition(": ")
     at = len(pointer.partition("^")[0]) - len(f"LINE {number}: ")
     if "^" not in pointer or not 0 <= at <= len(text):
-        return said
+        return explanation
     where = f"at {text[at:].strip()!r:.50}" if text[at:].strip() else "at its end"
-    return f"{said} (line {number}, {where})"
+    return f"{explanation} (line {number}, {where})"
 
 
 def _patient(patience_s: float) -> Retrying:

@@ -42,8 +42,8 @@ def read_document(path: Path, what: str) -> object:
         # What ends too early is marked a line below the last one.
         last_line = len(text.splitlines())
         place = f" line {min(mark.line + 1, last_line)}" if mark else ""
-        said = " ".join(filter(None, (error.context, error.problem)))
-        raise BadInput(f"{path}{place}: not valid YAML: {said}") from None
+        problem = " ".join(filter(None, (error.context, error.problem)))
+        raise BadInput(f"{path}{place}: not valid YAML: {problem}") from None
     finally:
         loader.dispose()
 
@@ -53,8 +53,8 @@ def _text(path: Path, what: str) -> str:
         if not path.exists():
             raise BadInput(f"{what} {path} does not exist")
         if not path.is_file():
-            found = "a folder" if path.is_dir() else "no regular file"
-            raise BadInput(f"{what} {path} is {found}; expected a YAML file")
+            kind = "a folder" if path.is_dir() else "no regular file"
+            raise BadInput(f"{what} {path} is {kind}; expected a YAML file")
         with path.open("rb") as file:
             content = file.read(limits.DOCUMENT_BYTES + 1)
     except OSError as error:
@@ -122,7 +122,9 @@ class _Loader(Composer, yaml.CSafeLoader):
         elif isinstance(node, yaml.SequenceNode):
             parts = node.value
         else:
-            if any(one == "\0" or "\ud800" <= one <= "\udfff" for one in node.value):
+            if any(
+                character == "\0" or "\ud800" <= character <= "\udfff" for character in node.value
+            ):
                 self._refuse(node, f"{node.value!r:.60} has a character that is no text")
             self._extents[id(node)] = (1, 0)
             return

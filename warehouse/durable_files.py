@@ -161,13 +161,13 @@ def read_whole_records(
         checked: returns the record that a JSON value is; raises ValueError where it is none.
     """
     text = path.read_bytes().decode(errors="replace") if path.exists() else ""
-    found = begin.search(text)
-    while found:
+    match = begin.search(text)
+    while match:
         try:
-            value, end = _DECODER.raw_decode(text, found.start())
+            value, end = _DECODER.raw_decode(text, match.start())
             record = checked(value)
         except (ValueError, RecursionError):
-            end = found.start() + 1
+            end = match.start() + 1
         else:
             yield record
-        found = begin.search(text, end)
+        match = begin.search(text, end)

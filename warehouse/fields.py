@@ -118,7 +118,7 @@ def nearest_names(name: str, known: Collection[str], most: int = 3) -> list[str]
         known: all that there are.
         most: how many at most, the nearest first.
     """
-    alike = [one for one in known if _kind(one) == _kind(name)]
+    alike = [other for other in known if _kind(other) == _kind(name)]
     return get_close_matches(name, alike, most, 0.3) or get_close_matches(name, known, most, 0.8)
 
 

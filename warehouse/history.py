@@ -115,12 +115,12 @@ def studies_of(home: Path) -> set[str]:
     known: dict[str, str] = {}
     if (home / HISTORY).exists():
         known = dict(read_only(home, "SELECT run_id, study FROM raw.run").rows())
-    found = set(known.values())
+    studies = set(known.values())
     for folder in run_folders(home / "landing"):
         if folder.name not in known:
             with suppress(BadInput):
-                found.add(landed_run(folder).study)
-    return found
+                studies.add(landed_run(folder).study)
+    return studies
 
 
 def known_runs(home: Path) -> list[Run]:

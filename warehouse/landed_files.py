@@ -43,8 +43,8 @@ def explain_damage(file: Path) -> Iterator[None]:
         # What the disk says has a number; what pyarrow makes of wrong bytes has none.
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        said = " ".join(str(error).split())
-        raise BadInput(f"set {file.parent}: {file.name} is damaged: {said}") from error
+        message = " ".join(str(error).split())
+        raise BadInput(f"set {file.parent}: {file.name} is damaged: {message}") from error
 
 
 def check_plain(folder: Path) -> None:
@@ -110,21 +110,21 @@ def verify(folder: Path) -> str:
     Raises:
         BadInput: a file is missing, is another one, or came later.
     """
-    found = _sums(folder)
+    digests = _sums(folder)
     expected = _expected(folder)
     if expected is not None:
-        if missing := sorted(set(expected) - set(found)):
+        if missing := sorted(set(expected) - set(digests)):
             raise BadInput(f"{missing[0]} is missing, which {SUMS} lists")
-        if extra := sorted(set(found) - set(expected)):
+        if extra := sorted(set(digests) - set(expected)):
             raise BadInput(f"{extra[0]} came after the run had landed: {SUMS} does not list it")
-        for name, digest in found.items():
+        for name, digest in digests.items():
             if expected[name] != digest:
                 raise BadInput(
                     f"{name} is not the file that landed: its SHA-256 is not the one in {SUMS}; "
                     f"copy the run again, or run `sha256sum *.parquet > {SUMS}` if the change is "
                     "meant"
                 )
-    return hashlib.sha256(_listed(found).encode()).hexdigest()
+    return hashlib.sha256(_listed(digests).encode()).hexdigest()
 
 
 def _expected(folder: Path) -> dict[str, str] | None:

@@ -295,8 +295,8 @@ def register(connection: duckdb.DuckDBPyConnection, system: RegisteredSystem) ->
 
 def is_registered(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
     """Tell whether a system of that name is registered."""
-    found = connection.execute("SELECT 1 FROM pred.system WHERE name = ?", [name]).fetchone()
-    return found is not None
+    row = connection.execute("SELECT 1 FROM pred.system WHERE name = ?", [name]).fetchone()
+    return row is not None
 
 
 def check_registered(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:

@@ -94,10 +94,10 @@ def _update_timing_files(landing: Path, connection: duckdb.DuckDBPyConnection) -
     """Point to the timings of large runs where their files are now: a home may have moved."""
     rows = connection.execute("SELECT run_id, file FROM meta.timing_file").fetchall()
     for run_id, file in rows:
-        here = str(_timing_file(landing / run_id))
-        if file != here:
+        current = str(_timing_file(landing / run_id))
+        if file != current:
             connection.execute(
-                "UPDATE meta.timing_file SET file = ? WHERE run_id = ?", [here, run_id]
+                "UPDATE meta.timing_file SET file = ? WHERE run_id = ?", [current, run_id]
             )
     point_at_files(connection)
 

@@ -360,11 +360,11 @@ def _versions(applied: Mapping[int, str], files: Mapping[int, object]) -> tuple[
 def _files(folder: Path) -> dict[int, list[Path]]:
     """Return each migration by number, followed by the CSV files of its number, which it reads."""
     numbered = sorted(folder.glob("[0-9][0-9][0-9][0-9]_*"))
-    found = {int(file.name[:4]): [file] for file in numbered if file.suffix == ".sql"}
+    migrations = {int(file.name[:4]): [file] for file in numbered if file.suffix == ".sql"}
     for file in numbered:
         if file.suffix == ".csv":
-            found[int(file.name[:4])].append(file)
-    return found
+            migrations[int(file.name[:4])].append(file)
+    return migrations
 
 
 @contextmanager

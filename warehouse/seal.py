@@ -79,7 +79,7 @@ def seal(
             "seal forecasts before their measurements are loaded"
         )
     sequence, sha256 = head(connection)
-    told = {"sealed_at": sealed_at, "chain_sequence": sequence, "chain_sha256": sha256}
+    stamp = {"sealed_at": sealed_at, "chain_sequence": sequence, "chain_sha256": sha256}
     words = [
         {
             "scenario_id": subject.scenario_id,
@@ -90,7 +90,7 @@ def seal(
     ]
     connection.register("subject", pa.Table.from_pylist(words))
     try:
-        rows = connection.execute(_ROWS, {**about, **told, "file": path.name}).to_arrow_table()
+        rows = connection.execute(_ROWS, {**about, **stamp, "file": path.name}).to_arrow_table()
     finally:
         connection.unregister("subject")
     if not rows.num_rows:

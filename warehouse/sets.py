@@ -79,9 +79,9 @@ class Sets:
         for day in _days(folder):
             for run in _runs_of(day):
                 if other := self._days.get(run.run_id):
-                    both = " and ".join(sorted({other.name, day.name}))
+                    day_names = " and ".join(sorted({other.name, day.name}))
                     raise BadInput(
-                        f"{folder}: run {run.run_id} is there twice, in {both}; take back the "
+                        f"{folder}: run {run.run_id} is there twice, in {day_names}; take back the "
                         "change that brought it there"
                     )
                 self._days[run.run_id], self._runs[run.run_id] = day, run
@@ -173,10 +173,10 @@ def without_rows(file: Path) -> list[str]:
     """
     with explain_damage(file):
         metadata = pq.read_schema(file).metadata or {}
-        found = json.loads(metadata.get(WITHOUT_ROWS, b"[]"))
-        if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        run_ids = json.loads(metadata.get(WITHOUT_ROWS, b"[]"))
+        if not isinstance(run_ids, list) or not all(isinstance(name, str) for name in run_ids):
             raise ValueError(f"{WITHOUT_ROWS.decode()} is no list of runs")
-        return found
+        return run_ids
 
 
 def ends_of_runs(table: pa.Table) -> Iterator[tuple[str, int]]:
@@ -232,11 +232,11 @@ def _read(file: Path, run_ids: Collection[str]) -> Iterator[pa.Table]:
 
 def _holders(file: Path) -> set[str]:
     """Return the runs whose rows a file has."""
-    found: set[str] = set()
+    run_ids: set[str] = set()
     with explain_damage(file), pq.ParquetFile(file, read_dictionary=["run_id"]) as parquet:
         for batch in parquet.iter_batches(CHUNK_ROWS, columns=["run_id"]):
-            found.update(map(str, batch["run_id"].unique().to_pylist()))
-    return found
+            run_ids.update(map(str, batch["run_id"].unique().to_pylist()))
+    return run_ids
 
 
 def _split(file: Path, target: Path, run_ids: Collection[str]) -> None:
@@ -333,7 +333,7 @@ def _mend(folder: Path) -> None:
 def _checked(run: Path, artefacts: bool) -> str:
     """Return the day of a landed run that can be packed."""
     try:
-        found = landed_run(run)
+        landed = landed_run(run)
         checked_files(run)
         if artefacts and (run / ARTEFACTS).exists():
             raise BadInput(f"it has raw artefacts, which sets do not hold; see {run / ARTEFACTS}")
@@ -344,7 +344,7 @@ def _checked(run: Path, artefacts: bool) -> str:
             raise BadInput(f"{extra[0]} is neither a table nor {RECEIVED}")
     except BadInput as error:
         raise BadInput(f"run {run.name} was not packed: {error}") from error
-    return day_of(found)
+    return day_of(landed)
 
 
 def _write(day: Path, runs: Sequence[Path], fresh: Path) -> None:
@@ -435,8 +435,8 @@ def copy_kept_runs(
 
 def _opened(folder: Path) -> Sets:
     """Open sets, once as long as they do not change: that reads all of their bytes."""
-    found = [(path, path.stat()) for path in sorted(folder.glob(f"*/{SUMS}"))]
-    state = tuple((str(path), status.st_mtime_ns, status.st_ino) for path, status in found)
+    statuses = [(path, path.stat()) for path in sorted(folder.glob(f"*/{SUMS}"))]
+    state = tuple((str(path), status.st_mtime_ns, status.st_ino) for path, status in statuses)
     return _of_state(folder, state)
 
 

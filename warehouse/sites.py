@@ -142,8 +142,8 @@ class FolderPrefix:
                 (entry.name, entry.stat(follow_symlinks=False))
                 for entry in islice(entries, limits.RUN_FILES)
             ]
-        found = sorted((name, entry.st_size, entry.st_mtime_ns) for name, entry in states)
-        return content_hash(f"{folder.lstat().st_ctime_ns} {found}")
+        files = sorted((name, entry.st_size, entry.st_mtime_ns) for name, entry in states)
+        return content_hash(f"{folder.lstat().st_ctime_ns} {files}")
 
     def fetch(self, run_id: str, target: Path) -> None:
         """Copy a run as `copy_folder` does."""
@@ -217,12 +217,12 @@ def push(landing: Path, prefix: Prefix) -> PushReport:
     Raises:
         StepcastError: the prefix does not answer. What did not go goes with the next push.
     """
-    there = set(prefix.runs())
+    runs_there = set(prefix.runs())
     pushed: list[str] = []
     refused: list[str] = []
     unchanged = 0
     for folder in run_folders(landing):
-        if folder.name in there:
+        if folder.name in runs_there:
             unchanged += 1
             continue
         try:
@@ -244,9 +244,9 @@ def waiting_runs(prefix: Prefix, landing: Path) -> Iterator[str]:
     Raises:
         StepcastError: the prefix does not answer.
     """
-    here, bad = _here(landing)
+    runs_here, bad = _here(landing)
     for run_id in prefix.runs():
-        if run_id in here or not _is_name(run_id):
+        if run_id in runs_here or not _is_name(run_id):
             continue
         try:
             if _is_known(prefix, run_id, bad):
@@ -269,13 +269,13 @@ def receive(prefix: Prefix, landing: Path) -> ReceiveReport:
     """
     landing.mkdir(parents=True, exist_ok=True)
     sweep(landing)
-    here, bad = _here(landing)
+    runs_here, bad = _here(landing)
     copied: list[str] = []
     refused: list[QuarantinedRun] = []
     left: list[str] = []
     known_bad: list[str] = []
     for run_id in prefix.runs():
-        if run_id in here:
+        if run_id in runs_here:
             continue
         try:
             _check_run_id(run_id)

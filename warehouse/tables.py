@@ -161,8 +161,8 @@ def conform(name: str, table: pa.Table, where: str) -> pa.Table:
     missing = [field for field in schema if field.name not in table.column_names]
     needed = [field.name for field in missing if not field.nullable]
     if needed:
-        found = ", ".join(table.column_names)
-        raise BadInput(f"{where}: missing columns {', '.join(needed)}; found {found}")
+        present = ", ".join(table.column_names)
+        raise BadInput(f"{where}: missing columns {', '.join(needed)}; found {present}")
     for field in missing:
         table = table.append_column(field, pa.nulls(table.num_rows, field.type))
     try:
@@ -192,13 +192,13 @@ def stream(file: Path, run_ids: Collection[str] | None = None) -> Iterator[pa.Ta
     try:
         source = pa.OSFile(str(file))
         metadata = pq.ParquetFile(source, pre_buffer=False).metadata
-        found = [
+        fields = [
             column
             for column in metadata.schema.to_arrow_schema()
             if column.name in SCHEMAS[name].names
         ]
-        _check_sizes(metadata, found, file.name)
-        columns = [column.name for column in found]
+        _check_sizes(metadata, fields, file.name)
+        columns = [column.name for column in fields]
         # Texts stay words of a dictionary until it is known how long they become.
         with (
             source,
@@ -206,7 +206,7 @@ def stream(file: Path, run_ids: Collection[str] | None = None) -> Iterator[pa.Ta
                 source, metadata=metadata, pre_buffer=False, read_dictionary=columns
             ) as parquet,
         ):
-            yield conform(name, pa.schema(found).empty_table(), file.name)
+            yield conform(name, pa.schema(fields).empty_table(), file.name)
             text_bytes = 0
             groups = _groups(metadata, run_ids)
             for batch in parquet.iter_batches(CHUNK_ROWS, row_groups=groups, columns=columns):
@@ -235,11 +235,11 @@ def _groups(metadata: pq.FileMetaData, run_ids: Collection[str] | None) -> list[
     wanted = sorted(run_ids)
 
     def is_wanted(group: int) -> bool:
-        found = metadata.row_group(group).column(column).statistics
-        if found is None or not found.has_min_max or not isinstance(found.min, str):
+        statistics = metadata.row_group(group).column(column).statistics
+        if statistics is None or not statistics.has_min_max or not isinstance(statistics.min, str):
             return True
-        first = bisect_left(wanted, found.min)
-        return first < len(wanted) and wanted[first] <= found.max
+        first = bisect_left(wanted, statistics.min)
+        return first < len(wanted) and wanted[first] <= statistics.max
 
     return [group for group in groups if is_wanted(group)]
 
@@ -268,8 +268,8 @@ def _check_sizes(metadata: pq.FileMetaData, columns: Sequence[pa.Field], where: 
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    one = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return any(is_one(one) for is_one in _PLAIN_TYPES)
+    value_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return any(is_one(value_kind) for is_one in _PLAIN_TYPES)
 
 
 def _checked_text_bytes(batch: pa.RecordBatch, where: str) -> int:
@@ -278,14 +278,14 @@ def _checked_text_bytes(batch: pa.RecordBatch, where: str) -> int:
     Raises:
         BadInput: they are longer than `limits.TEXT_BYTES`.
     """
-    found = {
+    sizes_bytes = {
         field.name: _text_bytes(column)
         for field, column in zip(batch.schema, batch.columns, strict=True)
         if pa.types.is_dictionary(field.type)
     }
-    if sum(found.values()) > limits.TEXT_BYTES:
+    if sum(sizes_bytes.values()) > limits.TEXT_BYTES:
         raise BadInput(f"{where}: {_too_long(limits.TEXT_BYTES)} in {CHUNK_ROWS:,} rows")
-    return sum(size for name, size in found.items() if name != "run_id")
+    return sum(size for name, size in sizes_bytes.items() if name != "run_id")
 
 
 def _text_bytes(column: pa.DictionaryArray) -> int:
@@ -304,8 +304,8 @@ def _too_long(limit_bytes: int) -> str:
 
 def columns_of(file: Path) -> list[str]:
     """Return the columns of `<table>.parquet` that its table has, in the table's order."""
-    found = pq.read_schema(file).names
-    return [name for name in SCHEMAS[file.stem].names if name in found]
+    present = pq.read_schema(file).names
+    return [name for name in SCHEMAS[file.stem].names if name in present]
 
 
 def one_line(error: Exception) -> str:

@@ -80,9 +80,9 @@ def copy_folder(source: Path, target: Path, *, artefacts: bool = True) -> None:
         inside = Path(name).relative_to(source)
         if len(inside.parts) > limits.DEPTH:
             raise BadInput(f"folders inside each other deeper than {limits.DEPTH}")
-        there = target / inside
-        there.mkdir()
-        if there == target:
+        destination = target / inside
+        destination.mkdir()
+        if destination == target:
             folders[:] = [folder for folder in folders if artefacts or folder != ARTEFACTS]
             files = [file for file in files if file != RECEIVED]
         bounds.count(len(folders) + len(files))
@@ -90,8 +90,8 @@ def copy_folder(source: Path, target: Path, *, artefacts: bool = True) -> None:
             status = os.stat(folder, dir_fd=descriptor, follow_symlinks=False)
             check_folder(folder, status.st_mode)
         for file in files:
-            _copy_file(descriptor, file, there / file, bounds)
-        sync(there)
+            _copy_file(descriptor, file, destination / file, bounds)
+        sync(destination)
 
 
 class Bounds:

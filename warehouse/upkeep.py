@@ -131,15 +131,15 @@ def contents(connection: duckdb.DuckDBPyConnection) -> Mapping[str, tuple[int, i
         "SELECT schema_name, table_name FROM duckdb_tables() "
         "WHERE database_name = current_database() AND NOT temporary ORDER BY ALL"
     ).fetchall()
-    found = {}
+    by_table = {}
     for schema, table in tables:
         name = f'"{schema}"."{table}"'
         row = connection.execute(
             f"SELECT count(*), coalesce(sum(hash(whole)), 0) FROM {name} AS whole"
         ).fetchone()
         assert row is not None
-        found[f"{schema}.{table}"] = (int(row[0]), int(row[1]))
-    return found
+        by_table[f"{schema}.{table}"] = (int(row[0]), int(row[1]))
+    return by_table
 
 
 def _backup(connection: duckdb.DuckDBPyConnection, main: Path, folder: Path) -> Path:
@@ -184,12 +184,12 @@ def _check_same_rows(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """
     expected = contents(connection)
     with connect(path, read_only=True) as other:
-        found = contents(other)
-    for table in sorted({*expected, *found}):
-        if expected.get(table) != found.get(table):
+        copied = contents(other)
+    for table in sorted({*expected, *copied}):
+        if expected.get(table) != copied.get(table):
             raise StepcastError(
                 f"the copy was removed: of {table} it has (rows, sum of hashes) "
-                f"{found.get(table)}, expected {expected.get(table)}; check the disk and try again"
+                f"{copied.get(table)}, expected {expected.get(table)}; check the disk and try again"
             )
 
 

@@ -99,8 +99,8 @@ class Warehouse:
     def has_runs_on(self, backend: Backend) -> bool:
         """Tell whether anything ran on a backend: nothing was judged where nothing did."""
         with self._open() as connection:
-            found = connection.execute("FROM raw.run WHERE backend = ? LIMIT 1", [backend])
-            return found.fetchone() is not None
+            runs = connection.execute("FROM raw.run WHERE backend = ? LIMIT 1", [backend])
+            return runs.fetchone() is not None
 
     def record_fit(self, *fits: FitRecord) -> None:
         """Write fits, unless they are there already."""
