@@ -257,18 +257,18 @@ def status(items: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> pl
     return pl.DataFrame([_row(member_items, judged) for member_items in urgent], schema=_SCHEMA)
 
 
-def _urgency(ours: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> int:
+def _urgency(items: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> int:
     """Return how soon somebody should look at a member: 0 first."""
-    if any(item.visits is None for item in ours):
+    if any(item.visits is None for item in items):
         return 0
-    if any(map(has_changed, ours)):
+    if any(map(has_changed, items)):
         return 1
-    if any(item.due.why.startswith(("failed", "unfinished")) for item in ours):
+    if any(item.due.why.startswith(("failed", "unfinished")) for item in items):
         return 2
-    keys = [item.visits.whose for item in ours if item.visits]
+    keys = [item.visits.whose for item in items if item.visits]
     if any(judged.get(key, "").startswith(("confirmed", "not confirmed")) for key in keys):
         return 3
-    return 4 if any(item.due.now for item in ours) else 5
+    return 4 if any(item.due.now for item in items) else 5
 
 
 _SCHEMA = {
@@ -282,13 +282,13 @@ _SCHEMA = {
 }
 
 
-def _row(ours: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> dict[str, object]:
-    profiling = next(item for item in ours if not item.watches)
-    all_visits = [item.visits for item in ours if item.visits is not None]
+def _row(items: Sequence[AgendaItem], judged: Mapping[NodeTypeKey, str]) -> dict[str, object]:
+    profiling = next(item for item in items if not item.watches)
+    all_visits = [item.visits for item in items if item.visits is not None]
     month = all_visits[0].month if all_visits else Spending()
     ended = profiling.visits and profiling.visits.last_ended
     key = profiling.visits and profiling.visits.whose
-    unknown = "not watched yet" if len(ours) > 1 else "not watched"
+    unknown = "not watched yet" if len(items) > 1 else "not watched"
     return {
         "node_type": profiling.member.node_type,
         "last_profiled": f"{ended:%Y-%m-%d %H:%M}" if ended else "never",

@@ -148,11 +148,11 @@ def _argv(interface: str, file: Path, packets: str, snap_bytes: int) -> list[str
     ]
 
 
-def _wait_until_listening(process: "subprocess.Popen[str]", said: Path) -> None:
+def _wait_until_listening(process: "subprocess.Popen[str]", stderr_file: Path) -> None:
     deadline = time.monotonic() + _START_TIMEOUT_S
-    while "listening on" not in said.read_text():
+    while "listening on" not in stderr_file.read_text():
         if process.poll() is not None or time.monotonic() > deadline:
-            words = said.read_text().strip()[-500:] or f"exit {process.returncode}"
+            words = stderr_file.read_text().strip()[-500:] or f"exit {process.returncode}"
             raise ProbeFailed(f"tcpdump did not start: {words}")
         time.sleep(0.02)
 

@@ -192,7 +192,7 @@ class PlannedRun:
         return all(run.config.get(name) == value for name, value in expected.items())
 
 
-def _no_check(asked: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
+def _no_check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
     """Refuse nothing."""
 
 

@@ -270,13 +270,13 @@ class Settings(Record):
     trials: Repeats = 5
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each world size on each speed of links, types of nodes, and devices of a node."""
     run_settings = settings.model_dump(exclude={"world_sizes"})
-    for key in dict.fromkeys(_cluster_of(scenario) for scenario in asked.cluster):
+    for key in dict.fromkeys(_cluster_of(scenario) for scenario in requested.cluster):
         speed, worker, each = key
         scenario = largest(
-            candidate for candidate in asked.cluster if _cluster_of(candidate) == key
+            candidate for candidate in requested.cluster if _cluster_of(candidate) == key
         )
         most = scenario.strategy.workers * each
         worlds = settings.world_sizes or _powers_of_two(most)

@@ -186,10 +186,10 @@ def open_private_file(path: Path) -> int:
         raise BadInput(f"{path} cannot be opened: {error.strerror}; move it away") from None
 
 
-def _check(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISDIR(found.st_mode):
+def _check(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISDIR(status.st_mode):
         raise BadInput(f"{path} must be a folder, and no link to one; move it away")
-    if found.st_uid != os.geteuid():
-        raise BadInput(f"{path} is user {found.st_uid}'s, not yours; move it away")
-    if found.st_mode & 0o077:
+    if status.st_uid != os.geteuid():
+        raise BadInput(f"{path} is user {status.st_uid}'s, not yours; move it away")
+    if status.st_mode & 0o077:
         raise BadInput(f"others may enter {path}; `chmod 700 {path}` mends that")

@@ -234,12 +234,12 @@ class SshCluster(Cluster):
         """Return what to do about a machine that is not what its type declares."""
         return f"mend the type in {fleet_file()}, or give the machine another"
 
-    def _understood(self, node: Node, told: bytes) -> _MachineInfo:
+    def _understood(self, node: Node, answer: bytes) -> _MachineInfo:
         """Return what a machine says of itself."""
         try:
-            return _MachineInfo.model_validate_json(told[:_ABOUT_BYTES])
+            return _MachineInfo.model_validate_json(answer[:_ABOUT_BYTES])
         except ValidationError:
-            raise ProbeFailed(f"{self._named(node)} told {told[:60]!r} of itself") from None
+            raise ProbeFailed(f"{self._named(node)} told {answer[:60]!r} of itself") from None
 
     def _check_versions(self) -> None:
         for node in self.nodes[1:]:
@@ -302,9 +302,9 @@ class SshCluster(Cluster):
             raise ProbeFailed(f"{self._named(node)}: exit {code}: {lines[-1]}")
         return output
 
-    def _fetch(self, node: Node, there: str, folder: Path) -> None:
+    def _fetch(self, node: Node, remote_folder: str, folder: Path) -> None:
         """Copy what is in a folder there to one here, within limits; remove it there."""
-        quoted = shlex.quote(there)
+        quoted = shlex.quote(remote_folder)
         # Headers without anything that only others than `received` would understand.
         plain = "--format=ustar --owner=0 --group=0"
         command = f"tar -C {quoted} {plain} -cz . && rm -r {quoted}"
@@ -321,7 +321,7 @@ class SshCluster(Cluster):
                 sending.kill()
                 raise
         if sending.returncode:
-            raise ProbeFailed(f"{self._named(node)} did not send all files of {there}")
+            raise ProbeFailed(f"{self._named(node)} did not send all files of {remote_folder}")
 
     def _named(self, node: Node) -> str:
         machine = self._machines[node.name]

@@ -317,16 +317,16 @@ class Settings(Record):
     trials: Repeats = 3
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each speed and type of workers once, on the nodes of the largest scenario with both."""
     for speed, worker in dict.fromkeys(
         (scenario.link_mbps, group.node_type)
-        for scenario in asked.cluster
+        for scenario in requested.cluster
         for group in scenario.worker_groups
     ):
         scenario = largest(
             candidate
-            for candidate in asked.cluster
+            for candidate in requested.cluster
             if candidate.link_mbps == speed
             and worker in {group.node_type for group in candidate.worker_groups}
         )
@@ -351,8 +351,8 @@ def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun
         )
 
 
-def _check(asked: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
-    check_flows(asked, needs)
+def _check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
+    check_flows(requested, needs)
     if needs and backend not in BACKENDS:  # machines tell what they lack once they are up
         check_tcpdump()
 

@@ -197,10 +197,10 @@ class Settings(Record):
         return fields
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each type of workers once."""
     groups = {
-        group.node_type: group for scenario in asked.cluster for group in scenario.worker_groups
+        group.node_type: group for scenario in requested.cluster for group in scenario.worker_groups
     }
     for node_type, group in groups.items():
         for precision in settings.precisions:

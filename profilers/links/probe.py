@@ -203,10 +203,12 @@ class Settings(Record):
         return seconds
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each speed of links once, between the nodes of the largest scenario that has it."""
-    for speed in dict.fromkeys(scenario.link_mbps for scenario in asked.cluster):
-        scenario = largest(candidate for candidate in asked.cluster if candidate.link_mbps == speed)
+    for speed in dict.fromkeys(scenario.link_mbps for scenario in requested.cluster):
+        scenario = largest(
+            candidate for candidate in requested.cluster if candidate.link_mbps == speed
+        )
         flows = settings.flows or tuple(sorted({1, scenario.strategy.workers}))
         seconds = 2 * len(flows) * settings.trials * (settings.seconds + _OVERHEAD_S)
         yield PlannedRun(

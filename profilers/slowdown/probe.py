@@ -283,14 +283,14 @@ class Settings(Record):
     trials: int = Field(default=60, ge=2, le=limits.REPEATS)
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each network on each node type that trains it alone, with as many nodes as any has."""
     most: dict[str, int] = {}
-    for scenario in asked.cluster:
+    for scenario in requested.cluster:
         for group in scenario.worker_groups:
             most[group.node_type] = max(scenario.strategy.workers, most.get(group.node_type, 0))
     scenarios: dict[tuple[str, str], Scenario] = {}
-    for scenario in asked.cluster:
+    for scenario in requested.cluster:
         load, (group, *others) = scenario.workload, scenario.worker_groups
         wanted = not settings.networks or load.dnn in settings.networks
         if others or not wanted or settings.batch_size not in (None, load.batch_size):

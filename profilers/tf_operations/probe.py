@@ -215,11 +215,11 @@ class Settings(Record):
     test: bool = False
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     run_settings = settings.model_dump(exclude={"test"})
     steps_s = (settings.traced_steps + settings.untraced_steps) * STEP_S
     return plan_operation_runs(
-        "tf_operations", asked, run_settings, lambda _: steps_s, test=settings.test
+        "tf_operations", requested, run_settings, lambda _: steps_s, test=settings.test
     )
 
 

@@ -110,14 +110,14 @@ class _SyncWindows:
     windows: Sequence[MeasuredValue[_Window]]
 
 
-def _train(job: SyncJob, world_size: int, asked: Windows) -> _SyncWindows:
+def _train(job: SyncJob, world_size: int, windows: Windows) -> _SyncWindows:
     job.meet(world_size)
     discarded = job.run(world_size, DISCARDED_STEPS)
-    steps = 1 + max(MIN_WINDOW_STEPS, round(asked.window_s / step_s(discarded)))
+    steps = 1 + max(MIN_WINDOW_STEPS, round(windows.window_s / step_s(discarded)))
     patience = Patience(job.cluster.cpu_times, PATIENCE_S)
     window = partial(_window, job, world_size, steps)
     measured: list[MeasuredValue[_Window]] = []
-    while not asked.are_enough([step_s(window.value.replicas) for window in measured]):
+    while not windows.are_enough([step_s(window.value.replicas) for window in measured]):
         measured.append(patience.quietly(window))
     return _SyncWindows(discarded, measured)
 
@@ -181,12 +181,12 @@ def _step_frame(parts: Sequence[Replicas]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=STEP_SCHEMA, orient="row")
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     run_settings, expected_s = settings.model_dump(), settings.expected_s
-    return plan_scenario_runs("tf_sync", asked, run_settings, lambda _: expected_s, same_start)
+    return plan_scenario_runs("tf_sync", requested, run_settings, lambda _: expected_s, same_start)
 
 
-def _check(asked: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
+def _check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
     for need in needs:
         check_sync_supported(need.scenario)
 

@@ -252,10 +252,10 @@ def _nodes(scenario: Scenario) -> tuple[NodeGroup, ...]:
     return (*scenario.nodes, node_group("neighbour", server.node_type, 1))
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     run_settings, expected_s = settings.model_dump(), settings.expected_s
     return plan_scenario_runs(
-        "tf_throughput", asked, run_settings, lambda _: expected_s, same_start, _nodes
+        "tf_throughput", requested, run_settings, lambda _: expected_s, same_start, _nodes
     )
 
 

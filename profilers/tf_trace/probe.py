@@ -200,9 +200,9 @@ class Settings(Record):
     capture: bool = False
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield one trace for all scenarios that share it."""
-    for scenario in dict.fromkeys(asked.own):
+    for scenario in dict.fromkeys(requested.own):
         yield PlannedRun(
             Subject("tf_trace", scenario, scenario.link_mbps),
             "profile",
@@ -214,7 +214,7 @@ def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun
         )
 
 
-def _check(asked: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
+def _check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
     captures = any(need.settings["capture"] for need in needs)
     if captures and backend not in BACKENDS:  # machines tell what they lack once they are up
         check_tcpdump()

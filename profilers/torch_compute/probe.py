@@ -252,11 +252,11 @@ class Settings(Record):
         return self
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield profiles of each network on each node type, and what judges them: other batch sizes."""
     common_settings = settings.model_dump(exclude={"held_out"})
     largest: dict[Scenario, int] = {}
-    for scenario in asked.own:
+    for scenario in requested.own:
         bare, batch_size = _of_batch(scenario, 1), _batch_of(scenario)
         largest[bare] = max(batch_size, largest.get(bare, 0))
     for bare, most in largest.items():

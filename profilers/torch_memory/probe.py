@@ -168,10 +168,10 @@ class Settings(Record):
     most: Batch = 256
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield a search of each network on each node type: the batch of the scenario plays no part."""
     searched: dict[Scenario, None] = {}
-    for scenario in asked.own:
+    for scenario in requested.own:
         load = scenario.workload.model_copy(update={"batch_size": settings.most})
         nodes = tuple(group.model_copy(update={"batch_size": None}) for group in scenario.nodes)
         searched[scenario.model_copy(update={"workload": load, "nodes": nodes})] = None
@@ -186,7 +186,7 @@ def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun
         )
 
 
-def _check(asked: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
+def _check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
     for need in needs:
         check_limited(backend, need.nodes[0])
 

@@ -223,11 +223,11 @@ class Settings(Record):
     test: bool = False
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     run_settings = settings.model_dump(exclude={"test"})
     expected = partial(_expected_s, settings)
     return plan_operation_runs(
-        "torch_operations", asked, run_settings, expected, test=settings.test
+        "torch_operations", requested, run_settings, expected, test=settings.test
     )
 
 

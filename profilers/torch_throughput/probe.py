@@ -238,10 +238,10 @@ class Settings(Record):
     most_s: Seconds | None = None
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     start = partial(same_start, any_batch=True)
     expected = partial(_expected_s, settings)
-    return plan_scenario_runs("torch_throughput", asked, settings.model_dump(), expected, start)
+    return plan_scenario_runs("torch_throughput", requested, settings.model_dump(), expected, start)
 
 
 def _expected_s(settings: Settings, scenario: Scenario) -> float:

@@ -202,12 +202,12 @@ def _trained(job: WatchJob, seconds: float) -> Window:
     }
 
 
-def _copied(job: WatchJob, seconds: float, beside: MemoryGauge | None) -> Window:
-    if beside is None:
+def _copied(job: WatchJob, seconds: float, memory_gauge: MemoryGauge | None) -> Window:
+    if memory_gauge is None:
         return {MEMORY: _speed_Bps(job.copy(seconds))}
-    with beside.running():
+    with memory_gauge.running():
         copied = job.copy(seconds)
-    return {MEMORY: _speed_Bps(copied), HOST_MEMORY: beside.speed_Bps}
+    return {MEMORY: _speed_Bps(copied), HOST_MEMORY: memory_gauge.speed_Bps}
 
 
 def _speed_Bps(copied: WorkTotals) -> float:
@@ -242,11 +242,11 @@ class Settings(Record):
     links_s: int = Field(default=1, ge=1, le=int(limits.SECONDS))
 
 
-def _needs(asked: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
     """Yield each type of workers once on each speed of links that it trains on."""
     groups = {
         (group.node_type, scenario.link_mbps): group
-        for scenario in asked.cluster
+        for scenario in requested.cluster
         for group in scenario.worker_groups
     }
     each_s = settings.compute_s + settings.memory_s + 2 * (settings.links_s + _OVERHEAD_S / 2)
