@@ -217,9 +217,9 @@ def _steps(families: Sequence[JudgedStep]) -> Iterator[Figure]:
         )
 
 
-def _is_busy(one: JudgedStep) -> bool:
-    busy_us = one.measured.gpu_us
-    return busy_us is not None and busy_us >= _BUSY * one.measured.step_us
+def _is_busy(judged: JudgedStep) -> bool:
+    busy_us = judged.measured.gpu_us
+    return busy_us is not None and busy_us >= _BUSY * judged.measured.step_us
 
 
 def _device_left_out(steps: Sequence[JudgedStep]) -> Iterator[Figure]:
@@ -316,19 +316,19 @@ def _beside_roofline(judged: str, forecasts: Forecasts, goal: str = "", others: 
     return _figure(judged, errors, goal, beside=f"roofline {_mean(plain):.1f} %{others}")
 
 
-def _passes_roofline(one: MeasuredPasses) -> float:
-    counts = np.array([count for _, count in one.works])
-    return float(roofline_us([work for work, _ in one.works], [one.device])[0] @ counts)
+def _passes_roofline(passes: MeasuredPasses) -> float:
+    counts = np.array([count for _, count in passes.works])
+    return float(roofline_us([work for work, _ in passes.works], [passes.device])[0] @ counts)
 
 
 def _speedups(speedups: Sequence[Speedup], times: GpuTime) -> Iterator[Figure]:
     if not speedups:
         return
 
-    def forecast(one: Speedup) -> float:
+    def forecast(speedup: Speedup) -> float:
         full, half = (
-            float(times.us(work.works, [one.device])[0] @ work.calls) / samples
-            for work, samples in (one.full, one.half)
+            float(times.us(work.works, [speedup.device])[0] @ work.calls) / samples
+            for work, samples in (speedup.full, speedup.half)
         )
         return full / half
 

@@ -226,8 +226,8 @@ def _linear(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:
     )
 
 
-def _alike(one: Candidate) -> tuple[str, tuple[str, ...], str]:
-    return one.training, one.node_types, one.market
+def _alike(candidate: Candidate) -> tuple[str, tuple[str, ...], str]:
+    return candidate.training, candidate.node_types, candidate.market
 
 
 # Which measurement would change a choice: the value of knowing one candidate's time.

@@ -112,8 +112,8 @@ def fit(timings: Sequence[StepTiming]) -> HostTime:
     issued = np.array([timing.launches + VIEW_SHARE * timing.views for timing in timings])
     design = np.stack([issued, np.ones(len(timings))], axis=1)
 
-    def error(found: NDArray[np.float64]) -> float:
-        host_us = design @ np.abs(found)
+    def error(costs_us: NDArray[np.float64]) -> float:
+        host_us = design @ np.abs(costs_us)
         forecast_us = np.maximum(host_us, gpu_us) + varied_us(host_us, gpu_us)
         return float(np.abs(forecast_us / step_us - 1.0).mean())
 

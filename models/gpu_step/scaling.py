@@ -282,10 +282,10 @@ def fit_interference(scalings: Sequence[Scaling], collectives: Collectives) -> I
         for topology in (scaling.fewest, scaling.more)
     }
 
-    def error(one: Scaling, interference: Interference) -> float:
-        fewest = exchanges[one.sizes_bytes, one.fewest]
-        more = exchanges[one.sizes_bytes, one.more]
-        return abs(log(_forecast_s(one, fewest, more, interference) / one.more_s))
+    def error(scaling: Scaling, interference: Interference) -> float:
+        fewest = exchanges[scaling.sizes_bytes, scaling.fewest]
+        more = exchanges[scaling.sizes_bytes, scaling.more]
+        return abs(log(_forecast_s(scaling, fewest, more, interference) / scaling.more_s))
 
     def missed(interference: Interference) -> float:
         return fmean(fmean(error(scaling, interference) for scaling in group) for group in thinned)
