@@ -82,9 +82,9 @@ def test_recipes_are_spelt_as_people_do(
 
 def test_recipes_make_a_grid() -> None:
     grid = {"precision": ["fp32", "bf16"], "optimizer": ["sgd", "adamw"]}
-    found = expand(ALONE | grid, judged=True)
-    assert isinstance(found, tuple)
-    assert [one.scenario(1, "loopback").workload.recipe for one in found] == [
+    curves = expand(ALONE | grid, judged=True)
+    assert isinstance(curves, tuple)
+    assert [curve.scenario(1, "loopback").workload.recipe for curve in curves] == [
         "", "adamw", "bfloat16", "bfloat16, adamw",
     ]  # fmt: skip
 
@@ -143,28 +143,28 @@ def shown(curve: Curve) -> tuple[object, ...]:
 
 def test_lists_multiply_and_the_last_one_runs_fastest(tmp_path: Path) -> None:
     grid = ONE.replace("small_cnn", "[small_cnn, vgg11]").replace("size: 4", "size: [8, 4]")
-    found = study(tmp_path, grid, ONE.replace("small_cnn", "alexnet"))
-    assert [shown(curve) for curve in found.curves] == [
+    paper = study(tmp_path, grid, ONE.replace("small_cnn", "alexnet"))
+    assert [shown(curve) for curve in paper.curves] == [
         ("small_cnn", 8, "emu.native.c25", (1, 2)),
         ("small_cnn", 4, "emu.native.c25", (1, 2)),
         ("vgg11", 8, "emu.native.c25", (1, 2)),
         ("vgg11", 4, "emu.native.c25", (1, 2)),
         ("alexnet", 4, "emu.native.c25", (1, 2)),
     ]
-    assert [len(template) for template in found.test] == [4, 1]
-    assert [found.place_of(curve) for curve in found.curves] == ["test[0]"] * 4 + ["test[1]"]
+    assert [len(template) for template in paper.test] == [4, 1]
+    assert [paper.place_of(curve) for curve in paper.curves] == ["test[0]"] * 4 + ["test[1]"]
 
 
 def test_a_list_of_workers_is_one_curve_and_a_list_of_types_is_several(tmp_path: Path) -> None:
     many = "worker: [emu.native.c25, emu.native.c25 + emu.native.c15, emu.native.c15]"
     grid = ONE.replace("worker: emu.native.c25", many)
-    found = study(tmp_path, grid.replace("[1, 2]", "[2, 3]"))
-    assert [shown(curve)[2:] for curve in found.curves] == [
+    paper = study(tmp_path, grid.replace("[1, 2]", "[2, 3]"))
+    assert [shown(curve)[2:] for curve in paper.curves] == [
         ("emu.native.c25", (2, 3)),
         ("emu.native.c25 + emu.native.c15", (2, 3)),
         ("emu.native.c15", (2, 3)),
     ]
-    mixed = found.curves[1].scenario(2, "emulated")
+    mixed = paper.curves[1].scenario(2, "emulated")
     assert [(group.node_type, group.count) for group in mixed.worker_groups] == [
         ("emu.native.c25", 1),
         ("emu.native.c15", 1),
@@ -179,41 +179,42 @@ def test_a_list_of_workers_is_one_curve_and_a_list_of_types_is_several(tmp_path:
 def test_workers_are_a_number_or_a_list_of_some(
     written: str, meant: tuple[int, ...], tmp_path: Path
 ) -> None:
-    found = study(tmp_path, ONE.replace("[1, 2]", written))
-    assert [curve.workers for curve in found.curves] == [meant]
+    paper = study(tmp_path, ONE.replace("[1, 2]", written))
+    assert [curve.workers for curve in paper.curves] == [meant]
 
 
 def test_speeds_of_links_and_of_profiles_make_grids_too(tmp_path: Path) -> None:
-    found = study(tmp_path, ONE.replace("mbps: 200", "mbps: [400, 100], profiled_at_mbps: 200"))
-    speeds = [curve.link_speeds("emulated") for curve in found.curves]
+    paper = study(tmp_path, ONE.replace("mbps: 200", "mbps: [400, 100], profiled_at_mbps: 200"))
+    speeds = [curve.link_speeds("emulated") for curve in paper.curves]
     assert speeds == [(200, 400), (200, 100)]
 
 
 def test_several_mixes_are_a_grid(tmp_path: Path) -> None:
-    found = study(
+    paper = study(
         tmp_path,
         "dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 32, "
         "link_mbps: 500, mix: [2 emu.avx2.s15@8, 1 emu.avx2.s15@4 + 3 emu.sse41.s15@8]",
     )
     assert [
-        [(one.count, one.node_type, one.batch_size) for one in curve.mix] for curve in found.curves
+        [(node.count, node.node_type, node.batch_size) for node in curve.mix]
+        for curve in paper.curves
     ] == [[(2, "emu.avx2.s15", 8)], [(1, "emu.avx2.s15", 4), (3, "emu.sse41.s15", 8)]]
 
 
 def test_train_comes_first_and_is_not_judged(tmp_path: Path) -> None:
-    found = read_study(write_study(tmp_path, SYNCHRONOUS))
-    assert [(curve.dnn, curve.is_judged) for curve in found.curves] == [
+    paper = read_study(write_study(tmp_path, SYNCHRONOUS))
+    assert [(curve.dnn, curve.is_judged) for curve in paper.curves] == [
         ("alexnet", False),
         ("small_cnn", True),
     ]
-    assert [found.place_of(curve) for curve in found.curves] == ["train[0]", "test[0]"]
+    assert [paper.place_of(curve) for curve in paper.curves] == ["train[0]", "test[0]"]
     with pytest.raises(ValueError, match="is not of study paper"):
-        found.place_of(found.curves[0].model_copy(update={"dnn": "vgg11"}))
+        paper.place_of(paper.curves[0].model_copy(update={"dnn": "vgg11"}))
 
 
 def test_the_same_scenario_from_profiles_on_two_speeds_is_no_repetition(tmp_path: Path) -> None:
-    found = study(tmp_path, ONE, f"{ONE}, profiled_at_mbps: 100")
-    assert len(found.curves) == 2
+    paper = study(tmp_path, ONE, f"{ONE}, profiled_at_mbps: 100")
+    assert len(paper.curves) == 2
 
 
 def test_a_grid_has_an_end(tmp_path: Path) -> None:

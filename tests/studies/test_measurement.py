@@ -103,21 +103,21 @@ def test_held_out_batches_have_as_much_time_each_as_profiled_ones(
 ) -> None:
     text = DDP.replace("[1, 8], trials", "[1, 8], interval: 0.04, most_s: 100, trials")
     study = read_study(write_study(tmp_path, text.replace("[1, 8],", "[1, 8], held_out: [4],")))
-    asked: dict[str, object] = {}
+    last_settings: dict[str, object] = {}
 
     def probe(*_: object, **settings: object) -> None:
-        asked.update(settings)
+        last_settings.update(settings)
         raise ProbeFailed("asked")
 
     monkeypatch.setattr("profilers.torch_compute.probe.profile", probe)
     round_ = open_round(study, inputs_of_study(study), "loopback", host_id(), [])
     with pytest.raises(ProbeFailed, match="asked"):
         profile(round_, "torch_compute", landing, Listener())
-    assert (asked["batch_sizes"], asked["most_s"]) == ((1, 8), 100)
+    assert (last_settings["batch_sizes"], last_settings["most_s"]) == ((1, 8), 100)
     with pytest.raises(ProbeFailed, match="asked"):
         measure(round_, landing, Listener())
-    assert (asked["batch_sizes"], asked["most_s"]) == ((4,), 50)
-    assert asked["interval"] == 0.04
+    assert (last_settings["batch_sizes"], last_settings["most_s"]) == ((4,), 50)
+    assert last_settings["interval"] == 0.04
 
 
 @pytest.mark.sshd
@@ -136,8 +136,8 @@ def test_node_types_on_machines_of_their_own_are_profiled_at_the_same_time(
     small, large = after.runs
     assert max(small.started_at, large.started_at) < min(small.ended_at, large.ended_at)
     # Tests beside this one may measure too, and are waited for.
-    told = [text for text in listener.told if not text.startswith("waiting for")]
-    assert {text.partition(": ")[0] for text in told} == {"lab.small", "lab.large"}
+    lines = [text for text in listener.told if not text.startswith("waiting for")]
+    assert {text.partition(": ")[0] for text in lines} == {"lab.small", "lab.large"}
     assert not list(landing.glob(".tmp*"))
 
 
@@ -276,11 +276,11 @@ def ctrl_c() -> Iterator[None]:
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_takes_down_what_is_up_and_nothing_begins_after_it() -> None:
-    up, found, begun = threading.Barrier(2, timeout=WAIT_S), [Cluster(), Cluster()], []
+    up, pair, begun = threading.Barrier(2, timeout=WAIT_S), [Cluster(), Cluster()], []
 
     def run(item: int, clusters: Clusters) -> None:
         begun.append(item)
-        with clusters.opened(found[item]) as cluster:
+        with clusters.opened(pair[item]) as cluster:
             if up.wait() == 0:
                 # Once the main thread waits for its lanes.
                 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -293,4 +293,4 @@ def test_ctrl_c_takes_down_what_is_up_and_nothing_begins_after_it() -> None:
     with pytest.raises(KeyboardInterrupt):
         run_in_parallel(several, run)
     assert sorted(begun) == [0, 1]
-    assert all(cluster.downs >= 2 for cluster in found), "by who waited, and by its own lane"
+    assert all(cluster.downs >= 2 for cluster in pair), "by who waited, and by its own lane"

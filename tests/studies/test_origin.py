@@ -33,8 +33,8 @@ def test_a_command_is_what_a_shell_takes(
 def test_a_run_keeps_its_command_and_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["stepcast", "run", "demo.yaml"])
     run = landed(links(tmp_path))
-    told = with_origin(run)
-    assert told.config == {
+    recorded = with_origin(run)
+    assert recorded.config == {
         **run.config,
         "command": "stepcast run demo.yaml",
         "code_version": code_version(),

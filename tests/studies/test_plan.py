@@ -41,8 +41,8 @@ def test_only_systems_that_forecast_are_planned(study_file: Path) -> None:
     study = read_study(study_file)
     round_ = open_round(study, inputs_of_study(study), "emulated", HOST, ())
     ahead = tasks(round_, forecasting=["linear"])
-    found = [task.name for task in ahead if task.kind in ("fit", "predict")]
-    assert found == ["fit linear", "predict by linear"]
+    task_names = [task.name for task in ahead if task.kind in ("fit", "predict")]
+    assert task_names == ["fit linear", "predict by linear"]
 
 
 def test_what_has_landed_is_not_planned(study_file: Path) -> None:
@@ -66,20 +66,20 @@ def test_a_cluster_is_started_once_for_each_curve(study_file: Path) -> None:
 def test_a_report_of_more_curves_takes_longer(study_file: Path) -> None:
     study = read_study(study_file)
     shorter = study.with_curves(study.curves[:1])
-    both, one = (
+    report, short_report = (
         next(task for task in planned(each) if task.name == REPORT_NAME)
         for each in (study, shorter)
     )
-    assert both.expected_s > one.expected_s > 0
+    assert report.expected_s > short_report.expected_s > 0
 
 
 def test_forecasts_of_more_scenarios_take_longer(study_file: Path) -> None:
     study = read_study(study_file)
-    both, one = (
+    all_curves_s, one_curve_s = (
         sum(task.expected_s for task in planned(each) if task.kind in ("fit", "predict"))
         for each in (study, study.with_curves(study.curves[:1]))
     )
-    assert both > one > 0
+    assert all_curves_s > one_curve_s > 0
 
 
 def test_a_study_that_only_profiles_forecasts_and_reports_nothing(tmp_path: Path) -> None:
@@ -107,10 +107,10 @@ def took(
 @pytest.fixture
 def needed(tmp_path: Path) -> dict[str, PlannedRun]:
     """Return the first need of each probe of a study of PyTorch."""
-    found: dict[str, PlannedRun] = {}
+    by_probe: dict[str, PlannedRun] = {}
     for need in needs(read_study(write_study(tmp_path, DDP))):
-        found.setdefault(need.probe, need)
-    return found
+        by_probe.setdefault(need.probe, need)
+    return by_probe
 
 
 def taken(landing: Path, host_id: str = HOST) -> RunDurations:
@@ -123,9 +123,9 @@ def test_runs_take_as_long_as_the_median_of_those_before(
     for repeat, seconds in enumerate((100, 700, 130), start=1):
         for name in ("links", "torch_compute"):
             took(needed[name], seconds, tmp_path / "landing", repeat)
-    found = taken(tmp_path / "landing")
-    assert found.seconds(needed["links"]) == found.seconds(needed["torch_compute"]) == 130
-    assert found.seconds(needed["torch_throughput"]) is None
+    durations = taken(tmp_path / "landing")
+    assert durations.seconds(needed["links"]) == durations.seconds(needed["torch_compute"]) == 130
+    assert durations.seconds(needed["torch_throughput"]) is None
 
 
 def test_another_batch_is_alike_until_the_scenario_itself_has_run(
@@ -171,4 +171,4 @@ def test_a_plan_has_what_landed(needed: dict[str, PlannedRun], tmp_path: Path) -
     assert learned[need.title].expected_s == 777
     assert learned[need.title].kind == "torch_compute"
     others = [name for name in planned if name != need.title]
-    assert [learned[one] for one in others] == [planned[one] for one in others]
+    assert [learned[name] for name in others] == [planned[name] for name in others]

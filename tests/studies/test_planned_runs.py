@@ -32,8 +32,8 @@ def study(folder: Path, text: str) -> Study:
     return read_study(write_study(folder, text))
 
 
-def titles(found: Sequence[PlannedRun]) -> list[str]:
-    return [need.title for need in found]
+def titles(planned_runs: Sequence[PlannedRun]) -> list[str]:
+    return [need.title for need in planned_runs]
 
 
 def of_probe(whole: Study, probe: str) -> list[PlannedRun]:
@@ -44,8 +44,8 @@ def judges(whole: Study) -> list[PlannedRun]:
     return [need for need in needs(whole) if not need.profiles and PROBES[need.probe].metric]
 
 
-def networks(found: Sequence[PlannedRun]) -> set[str]:
-    return {need.scenario.workload.dnn for need in found}
+def networks(planned_runs: Sequence[PlannedRun]) -> set[str]:
+    return {need.scenario.workload.dnn for need in planned_runs}
 
 
 def test_data_parallel_curves_share_links_all_reduces_and_passes(tmp_path: Path) -> None:
@@ -66,22 +66,22 @@ def test_data_parallel_curves_share_links_all_reduces_and_passes(tmp_path: Path)
 def test_all_reduces_of_one_cluster_share_a_start_on_the_nodes_of_the_largest(
     tmp_path: Path,
 ) -> None:
-    found = list(group_by_start(of_probe(study(tmp_path, DDP), "allreduce")))
-    assert [titles(start) for start in found] == [
+    starts = list(group_by_start(of_probe(study(tmp_path, DDP), "allreduce")))
+    assert [titles(start) for start in starts] == [
         [f"probe allreduce, 800 Mb/s, {worker}, {ranks} ranks" for ranks in (2, 3)]
         for worker in ("emu.native.c25", "emu.native.c25 + emu.avx2.c25")
     ]
-    assert [sum(group.count for group in nodes_of(start)) for start in found] == [3, 3]
+    assert [sum(group.count for group in nodes_of(start)) for start in starts] == [3, 3]
 
 
 def test_slowdown_is_probed_on_each_type_that_trains_alone(tmp_path: Path) -> None:
     """Of the mix nothing is probed: passes of its nodes are slowed together."""
     whole = study(tmp_path, SLOWED)
-    found = of_probe(whole, "slowdown")
-    assert [need.scenario.nodes[0].node_type for need in found] == ["emu.native.c25"]
-    assert {need.scenario.strategy.workers for need in found} == {3}
+    probed = of_probe(whole, "slowdown")
+    assert [need.scenario.nodes[0].node_type for need in probed] == ["emu.native.c25"]
+    assert {need.scenario.strategy.workers for need in probed} == {3}
     for curve in whole.curves:
-        assert [need for need in seen_of(curve, whole, "emulated") if need in found] == found
+        assert [need for need in seen_of(curve, whole, "emulated") if need in probed] == probed
     assert len(judges(whole)) == 3
 
 
@@ -91,20 +91,20 @@ def test_slowdown_is_probed_with_the_networks_and_the_batch_that_are_asked_for(
 ) -> None:
     text = SLOWED.replace("slowdown: {", f"slowdown: {{{settings}, ")
     text = text.replace("batch_size: 4,", "batch_size: [4, 8],", 1)
-    found = of_probe(study(tmp_path, text), "slowdown")
-    assert [need.scenario.workload.batch_size for need in found] == ([batch] if batch else [])
+    probed = of_probe(study(tmp_path, text), "slowdown")
+    assert [need.scenario.workload.batch_size for need in probed] == ([batch] if batch else [])
 
 
 def test_held_out_batches_judge_profiles_and_are_not_seen(tmp_path: Path) -> None:
     whole = study(tmp_path, DDP.replace("[1, 8], trials", "[1, 8], held_out: [2, 4], trials"))
-    found = of_probe(whole, "torch_compute")
-    assert [need.profiles for need in found] == [True, True, False, False]
-    assert titles(found[2:]) == [
+    passes = of_probe(whole, "torch_compute")
+    assert [need.profiles for need in passes] == [True, True, False, False]
+    assert titles(passes[2:]) == [
         "time held-out batches, resnet18 32px b4, unshaped, all-reduce, W=1 (1 emu.native.c25)",
         "time held-out batches, resnet18 32px b4, unshaped, all-reduce, W=1 (1 emu.avx2.c25)",
     ]
     for curve in whole.curves:
-        assert not set(seen_of(curve, whole, "emulated")) & set(found[2:])
+        assert not set(seen_of(curve, whole, "emulated")) & set(passes[2:])
 
 
 def test_the_largest_batch_is_searched_for_where_asked(tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_the_largest_batch_is_searched_for_where_asked(tmp_path: Path) -> None:
 
 
 def test_all_reduces_are_told_apart_by_who_took_part(tmp_path: Path) -> None:
-    found = of_probe(study(tmp_path, DDP), "allreduce")
-    assert len(found) == 4
-    for need in found:
-        assert [other for other in found if other.is_done_by(landed(need))] == [need]
+    all_reduces = of_probe(study(tmp_path, DDP), "allreduce")
+    assert len(all_reduces) == 4
+    for need in all_reduces:
+        assert [other for other in all_reduces if other.is_done_by(landed(need))] == [need]
 
 
 def test_data_parallel_predictors_see_the_types_of_the_curve(tmp_path: Path) -> None:
@@ -161,7 +161,8 @@ def test_operations_of_test_scenarios_are_timed_only_where_asked_and_hidden(
     text: str, probe: str, tmp_path: Path
 ) -> None:
     with_test, without = (
-        of_probe(study(tmp_path, one), probe) for one in (text, text.replace(", test: true", ""))
+        of_probe(study(tmp_path, variant), probe)
+        for variant in (text, text.replace(", test: true", ""))
     )
     hidden = [need for need in with_test if need.purpose == "measurement"]
     assert len(hidden) == 1
@@ -180,8 +181,8 @@ def test_what_train_and_test_share_is_of_train_and_visible(tmp_path: Path) -> No
     )
     text = text.replace("link_mbps: 800, workers: [2, 3]", "link_mbps: 800, workers: [3]")
     whole = study(tmp_path, text)
-    found = {need.scenario.workload.dnn: need for need in of_probe(whole, "torch_operations")}
-    assert {dnn: (need.purpose, need.of_train) for dnn, need in found.items()} == {
+    by_dnn = {need.scenario.workload.dnn: need for need in of_probe(whole, "torch_operations")}
+    assert {dnn: (need.purpose, need.of_train) for dnn, need in by_dnn.items()} == {
         "vgg11": ("profile", True),
         "alexnet": ("profile", True),
         "resnet18": ("measurement", False),
@@ -191,7 +192,7 @@ def test_what_train_and_test_share_is_of_train_and_visible(tmp_path: Path) -> No
 def test_two_systems_that_see_different_profiles_judge_one_scenario(tmp_path: Path) -> None:
     whole = study(tmp_path, PYTORCH)
     by_probe = {
-        need.probe: [one.purpose for one in needs(whole) if one.probe == need.probe]
+        need.probe: [other.purpose for other in needs(whole) if other.probe == need.probe]
         for need in needs(whole)
     }
     assert by_probe == {
@@ -218,9 +219,9 @@ def test_two_systems_that_see_different_profiles_judge_one_scenario(tmp_path: Pa
 
 def test_needs_of_every_system_are_needed_once(tmp_path: Path) -> None:
     for text in (STUDY, DDP, SYNCHRONOUS, PYTORCH, SLOWED):
-        found = needs(study(tmp_path, text))
-        assert len({need.subject for need in found}) == len(found)
-        purposes = [need.purpose for need in found]
+        planned_runs = needs(study(tmp_path, text))
+        assert len({need.subject for need in planned_runs}) == len(planned_runs)
+        purposes = [need.purpose for need in planned_runs]
         assert purposes == sorted(purposes, reverse=True), "profiles come first"
 
 
@@ -237,7 +238,10 @@ def test_what_no_chosen_system_asks_for_is_not_measured(tmp_path: Path) -> None:
 def test_mixed_workers_are_profiled_type_by_type(tmp_path: Path) -> None:
     whole = study(tmp_path, MIXED)
     traced = [need.scenario for need in of_probe(whole, "tf_trace")]
-    assert [one.nodes[0].node_type for one in traced][:2] == ["emu.native.c25", "emu.native.c15"]
+    assert [scenario.nodes[0].node_type for scenario in traced][:2] == [
+        "emu.native.c25",
+        "emu.native.c15",
+    ]
     seen = seen_of(whole.curves[0], whole, "emulated")
     assert [need.scenario for need in seen if need.probe == "tf_trace"] == traced[:2]
 
@@ -276,6 +280,6 @@ def test_what_is_asked_of_a_probe_that_judges_too_is_seen_where_nothing_is_judge
     tmp_path: Path,
 ) -> None:
     text = ONLY_PROFILES.replace("  links: {", "  tf_throughput: {windows: 2}\n  links: {")
-    found = of_probe(study(tmp_path, text), "tf_throughput")
-    assert len(found) == 4, "each network with one worker and with two"
-    assert all(need.profiles for need in found)
+    throughputs = of_probe(study(tmp_path, text), "tf_throughput")
+    assert len(throughputs) == 4, "each network with one worker and with two"
+    assert all(need.profiles for need in throughputs)

@@ -38,9 +38,9 @@ def as_of(warehouse: Warehouse, when: datetime, node_type: str = "p3.2xlarge") -
 
 
 def test_each_region_lands_as_a_run_of_its_own(warehouse: Warehouse) -> None:
-    found = collect(warehouse, ["us-east-1", "eu-west-1"], ["p3.*"])
-    assert found.seen.keys() == {"us-east-1", "eu-west-1"}
-    assert not found.failed
+    collected = collect(warehouse, ["us-east-1", "eu-west-1"], ["p3.*"])
+    assert collected.seen.keys() == {"us-east-1", "eu-west-1"}
+    assert not collected.failed
     runs = landed_runs(warehouse.landing)
     assert {run.host["region"] for run in runs} == {"us-east-1", "eu-west-1"}
     assert as_of(warehouse, NOON).rows() == [
@@ -51,7 +51,7 @@ def test_each_region_lands_as_a_run_of_its_own(warehouse: Warehouse) -> None:
         ("us-east-1", "us-east-1b", "spot", 0.93),
     ]
     described = warehouse.query("instance_types", node_type="p3.8xlarge").to_dicts()
-    assert [(one["region"], one["device_memory_gb"]) for one in described] == [
+    assert [(row["region"], row["device_memory_gb"]) for row in described] == [
         ("us-east-1", 16 * 2**30 / 1e9)
     ]
 
@@ -104,10 +104,10 @@ def test_papers_prices_stay_as_printed(warehouse: Warehouse) -> None:
 
 
 def test_a_region_that_fails_takes_no_other_with_it(warehouse: Warehouse, aws: Aws) -> None:
-    found = collect(warehouse, ["eu-west-1", "us-east-9", "us-east-1"], ["p3.8xlarge"])
-    assert found.seen.keys() == {"us-east-1"}
-    assert "offers none of p3.8xlarge" in str(found.failed["eu-west-1"])
-    assert "no region 'us-east-9'" in str(found.failed["us-east-9"])
+    collected = collect(warehouse, ["eu-west-1", "us-east-9", "us-east-1"], ["p3.8xlarge"])
+    assert collected.seen.keys() == {"us-east-1"}
+    assert "offers none of p3.8xlarge" in str(collected.failed["eu-west-1"])
+    assert "no region 'us-east-9'" in str(collected.failed["us-east-9"])
     assert len(landed_runs(warehouse.landing)) == 1
 
 
@@ -126,13 +126,13 @@ def test_what_is_asked_for_when_nothing_is_named(
         collect(warehouse)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     launch = {"region": "eu-west-1", "image": "a", "key_name": "k", "subnet": "s"}
-    told = {
+    content = {
         "node_types": {"g6.xlarge": {"threads": 2}},
         "ec2": {**launch, "security_groups": ["g"]},
     }
     assert collect(warehouse).seen.keys() == {"us-east-1"}
     fleet = tmp_path / "fleet.yaml"
-    fleet.write_text(yaml.safe_dump(told))
+    fleet.write_text(yaml.safe_dump(content))
     monkeypatch.setenv(VARIABLE, str(fleet))
     assert collect(warehouse).seen.keys() == {"eu-west-1"}
     names = known_types(warehouse)
@@ -152,14 +152,14 @@ def test_hardware_that_nobody_lists_becomes_node_types_of_the_home(
     aws.types["g4ad.xlarge"]["GpuInfo"]["Gpus"][0]["Manufacturer"] = "AMD"
     aws.on_demand |= {("us-east-1", name): 1.0 for name in aws.types}
     before = node_types()
-    found = collect(warehouse, ["us-east-1"], ["g*", "m5.large"])
+    collected = collect(warehouse, ["us-east-1"], ["g*", "m5.large"])
     after = node_types()
     assert after.keys() - before.keys() == {"g9.large", "g9.efa"}
     assert after["g9.large"] == NodeType(
         bandwidth_mbps=12500, threads=4, vcpus=8, memory_gib=32, gpu="L9", gpus=2
     )
     assert (after["g9.efa"].efa, after["m5.large"]) == (True, before["m5.large"])
-    assert found.differences == ("m5.large: AWS says memory_gib 16.0, node_types.yaml 8.0",)
+    assert collected.differences == ("m5.large: AWS says memory_gib 16.0, node_types.yaml 8.0",)
     file = warehouse.home / "node-types.observed.yaml"
     assert "  # us-east-1, 2026-11-25\n" in file.read_text()
     # One's own word counts; what was seen before stays.

@@ -33,18 +33,18 @@ def test_observed_prices_of_the_region_count_and_bids_go_up_to_on_demand(
 ) -> None:
     warehouse = Warehouse(home)
     collect(warehouse, ["us-east-1", "eu-west-1"], ["p3.2xlarge", "m5.large"], days=30)
-    found = rates(warehouse, "us-east-1", ["p3.2xlarge", "m5.large"])
-    assert found["p3.2xlarge", "on_demand"].usd_per_hour == 3.06
-    spot = found["p3.2xlarge", "spot"]
+    prices = rates(warehouse, "us-east-1", ["p3.2xlarge", "m5.large"])
+    assert prices["p3.2xlarge", "on_demand"].usd_per_hour == 3.06
+    spot = prices["p3.2xlarge", "spot"]
     assert (spot.usd_per_hour, spot.most_usd_per_hour) == (1.021, 3.06)
-    assert found["m5.large", "spot"] == found["m5.large", "on_demand"]
+    assert prices["m5.large", "spot"] == prices["m5.large", "on_demand"]
 
 
 def test_what_nobody_observed_costs_what_a_paper_prints(home: Path) -> None:
     """The catalogue has p3.2xlarge for $3.06 an hour."""
-    found = rates(Warehouse(home), "us-east-1", ["p3.2xlarge", "no.such"])
-    assert found["p3.2xlarge", "on_demand"].usd_per_hour == 3.06
-    assert ("no.such", "on_demand") not in found
+    prices = rates(Warehouse(home), "us-east-1", ["p3.2xlarge", "no.such"])
+    assert prices["p3.2xlarge", "on_demand"].usd_per_hour == 3.06
+    assert ("no.such", "on_demand") not in prices
 
 
 def test_the_quota_counts_all_gpus_that_run_at_once(
@@ -54,8 +54,8 @@ def test_the_quota_counts_all_gpus_that_run_at_once(
     fleet = {"node_types": {"m5.large": {"threads": 1}}, "ec2": launch}
     (tmp_path / "fleet.yaml").write_text(yaml.safe_dump(fleet))
     monkeypatch.setenv(VARIABLE, str(tmp_path / "fleet.yaml"))
-    one, more = ("g5.xlarge", 1), ("g5.xlarge", 2)
-    starts = [[one, one], [more, ("m5.large", 1)], [("g4dn.xlarge", 1)], [("p5.4xlarge", 1)]]
+    node, pair = ("g5.xlarge", 1), ("g5.xlarge", 2)
+    starts = [[node, node], [pair, ("m5.large", 1)], [("g4dn.xlarge", 1)], [("p5.4xlarge", 1)]]
     missing = [
         PlannedRun(
             Subject("links", None, None),
@@ -70,9 +70,9 @@ def test_the_quota_counts_all_gpus_that_run_at_once(
     ]
     types = {name for nodes in starts for name, _ in nodes}
     known = {(name, "on_demand"): Rate(1.0, 1.0, "test") for name in types}
-    told = estimate(missing, Allowance(9.0, known)).in_words()  # type: ignore[arg-type]
-    assert "needs 12 virtual processors of the quota 'Running On-Demand G and VT" in told
-    assert "needs 16 virtual processors of the quota 'Running On-Demand P" in told
+    words = estimate(missing, Allowance(9.0, known)).in_words()  # type: ignore[arg-type]
+    assert "needs 12 virtual processors of the quota 'Running On-Demand G and VT" in words
+    assert "needs 16 virtual processors of the quota 'Running On-Demand P" in words
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def newest(study: Study, runs: Iterable[Run]) -> Round | None:
 
 
 def missing(study: Study, runs: Iterable[Run]) -> tuple[int, list[str]]:
-    found = to_do(study, runs)
-    return found.repeat, [need.title for need in found.missing]
+    round_ = to_do(study, runs)
+    return round_.repeat, [need.title for need in round_.missing]
 
 
 def test_a_round_profiles_first_and_measures_every_scenario(study: Study) -> None:
@@ -61,16 +61,16 @@ def test_a_round_profiles_first_and_measures_every_scenario(study: Study) -> Non
 def test_several_servers_are_profiled_and_one_too(tmp_path: Path) -> None:
     text = STUDY.replace("workers: [1, 2]", "servers: 2, workers: [1, 2]")
     study = read_study(write_study(tmp_path, text))
-    found = [need for need in needs(study) if need.probe == "tf_trace"]
-    assert [need.title for need in found][:2] == [
+    traces = [need for need in needs(study) if need.probe == "tf_trace"]
+    assert [need.title for need in traces][:2] == [
         "profile small_cnn 16px b4, 200 Mb/s, M=2, W=1",
         "profile small_cnn 16px b4, 200 Mb/s, W=1",
     ]
     curve = study.curves[0]
-    assert [need.scenario for need in found[:2]] == [
-        one.profiled("emulated") for one in (curve, curve.model_copy(update={"servers": 1}))
+    assert [need.scenario for need in traces[:2]] == [
+        variant.profiled("emulated") for variant in (curve, curve.model_copy(update={"servers": 1}))
     ]
-    for system, need in ((ASYNC_SGD, found[0]), (ONE_SERVER, found[1])):
+    for system, need in ((ASYNC_SGD, traces[0]), (ONE_SERVER, traces[1])):
         seen = seen_of(curve, study, "emulated", system)
         assert [other for other in seen if other.probe == "tf_trace"] == [need]
 
@@ -163,8 +163,8 @@ def test_the_newest_of_several_runs_of_a_need_counts(study: Study) -> None:
     need = needs(study)[0]
     late = datetime(2030, 1, 1, 5, tzinfo=UTC)
     newer = landed(need, run_id="newer", started_at=late, ended_at=late)
-    found = to_do(study, [newer, landed(need)])
-    assert found.runs_of("links") == {need: newer}
+    round_ = to_do(study, [newer, landed(need)])
+    assert round_.runs_of("links") == {need: newer}
 
 
 def test_curves_on_other_links_share_a_profile(tmp_path: Path) -> None:
@@ -173,12 +173,12 @@ def test_curves_on_other_links_share_a_profile(tmp_path: Path) -> None:
         "server: emu.server, link_mbps: 100, profiled_at_mbps: 200, workers: [2]}\n"
     )
     study = read_study(write_study(tmp_path, STUDY + other))
-    found = needs(study)
-    assert [need.title for need in found if need.probe == "tf_trace"] == [
+    planned_runs = needs(study)
+    assert [need.title for need in planned_runs if need.probe == "tf_trace"] == [
         "profile small_cnn 16px b4, 200 Mb/s, W=1",
         "profile alexnet 64px b4, 200 Mb/s, W=1",
     ]
-    assert {need.subject.link_mbps for need in found if need.probe == "links"} == {100, 200}
+    assert {need.subject.link_mbps for need in planned_runs if need.probe == "links"} == {100, 200}
     assert [need.title for need in seen_of(study.curves[2], study, "emulated")] == [
         "probe links, 200 Mb/s",
         "probe links, 100 Mb/s",
@@ -196,8 +196,8 @@ def test_contention_is_probed_for_each_link_and_worker(tmp_path: Path) -> None:
         "probe contention, 200 Mb/s, emu.native.c15",
         "probe contention, 200 Mb/s, emu.native.c25",
     ]
-    mine = seen_of(study.curves[1], study, "emulated")
-    assert [need.title for need in mine if need.probe == "contention"] == [
+    seen = seen_of(study.curves[1], study, "emulated")
+    assert [need.title for need in seen if need.probe == "contention"] == [
         "probe contention, 200 Mb/s, emu.native.c25"
     ]
 
@@ -249,9 +249,9 @@ def test_later_rounds_by_operations_keep_the_profiles_of_earlier_ones(tmp_path: 
     later = refresh_round(opened, [*first, anew]).run_of(profiled[0])
     assert later == anew
     (before,) = (
-        one.run_of(profiled[0])
-        for one in rounds_of(study, inputs_of_study(study), [*first, anew])
-        if one.repeat == 1
+        round_.run_of(profiled[0])
+        for round_ in rounds_of(study, inputs_of_study(study), [*first, anew])
+        if round_.repeat == 1
     )
     assert before == first[whole.index(profiled[0])], "nothing of a later round"
     second = [landed(need, 2) for need in opened.missing]
@@ -298,15 +298,15 @@ def test_a_half_done_first_round_resumes_whatever_it_profiles(tmp_path: Path) ->
     study = repeated(tmp_path)
     whole = needs(study)
     for done in range(len(whole)):
-        found = to_do(study, [landed(need) for need in whole[:done]])
-        assert (found.repeat, found.missing) == (1, whole[done:])
+        round_ = to_do(study, [landed(need) for need in whole[:done]])
+        assert (round_.repeat, round_.missing) == (1, whole[done:])
 
 
 def test_train_measured_in_a_later_round_is_not_what_an_earlier_one_saw(tmp_path: Path) -> None:
     study = repeated(tmp_path)
     later = [landed(need, 2) for need in needs(study) if need.of_train]
-    found = to_do(study, later)
-    assert (found.repeat, found.missing) == (1, needs(study))
+    round_ = to_do(study, later)
+    assert (round_.repeat, round_.missing) == (1, needs(study))
 
 
 def test_what_a_round_profiled_of_a_test_scenario_serves_no_other(tmp_path: Path) -> None:
@@ -421,9 +421,9 @@ test:
 
 
 def test_shown_is_this_host_else_the_one_that_ran_last(study: Study) -> None:
-    one, other = needs(study)[:2]
-    runs = [landed(one, 2, host_id="first"), landed(other, 3, host_id="second")]
-    runs += [landed(one, 4, host_id="third", backend="loopback")]
+    need, other = needs(study)[:2]
+    runs = [landed(need, 2, host_id="first"), landed(other, 3, host_id="second")]
+    runs += [landed(need, 4, host_id="third", backend="loopback")]
     assert shown_host(study, "emulated", "first", runs) == "first"
     assert shown_host(study, "emulated", "nowhere", runs) == "second"
     assert shown_host(study, "emulated", "nowhere", []) == "nowhere"

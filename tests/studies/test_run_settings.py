@@ -66,14 +66,14 @@ def asked(text: str, probe: str, folder: Path) -> list[PlannedRun]:
 def test_each_probe_is_asked_for_its_own(
     text: str, probe: str, expected: dict[str, object], tmp_path: Path
 ) -> None:
-    found = asked(text, probe, tmp_path)
-    assert found
-    assert all(need.settings == expected for need in found)
+    planned_runs = asked(text, probe, tmp_path)
+    assert planned_runs
+    assert all(need.settings == expected for need in planned_runs)
 
 
 def test_held_out_batches_are_asked_for_no_more_time_each(tmp_path: Path) -> None:
-    found = asked(PASSES, "torch_compute", tmp_path)
-    for profiled, held_out in zip(found[:2], found[2:], strict=True):
+    planned_runs = asked(PASSES, "torch_compute", tmp_path)
+    for profiled, held_out in zip(planned_runs[:2], planned_runs[2:], strict=True):
         assert (profiled.settings["batch_sizes"], profiled.settings["most_s"]) == ((1, 8), 100)
         assert held_out.settings == {**profiled.settings, "batch_sizes": (4,), "most_s": 50}
 
@@ -132,9 +132,9 @@ def test_what_is_measured_is_told_from_how_often(probe: str, name: str) -> None:
 
 
 def test_these_settings_say_what_is_measured() -> None:
-    found = {(probe.name, name) for probe in PROBES.values() for name in probe.essential}
-    assert found == ESSENTIAL
-    assert all(name in PROBES[probe].settings.model_fields for probe, name in found)
+    essential = {(probe.name, name) for probe in PROBES.values() for name in probe.essential}
+    assert essential == ESSENTIAL
+    assert all(name in PROBES[probe].settings.model_fields for probe, name in essential)
 
 
 def opened(folder: Path, right: str, wrong: str, done: int) -> Round:

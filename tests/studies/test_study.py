@@ -39,9 +39,9 @@ def test_cross_traffic_is_measured_and_not_profiled(tmp_path: Path) -> None:
     assert curve.scenario(2, "emulated").cross_traffic == 0.3
     assert curve.scenario(2, "loopback").cross_traffic is None
     assert curve.profiled("emulated").cross_traffic is None
-    found = {need.title: need for need in needs(read_study(tmp_path / "paper.yaml"))}
-    both = found["measure small_cnn 16px b4, 200 Mb/s, 30% cross traffic, W=2"].nodes
-    roles = [(group.role, group.count) for group in both]
+    by_title = {need.title: need for need in needs(read_study(tmp_path / "paper.yaml"))}
+    nodes = by_title["measure small_cnn 16px b4, 200 Mb/s, 30% cross traffic, W=2"].nodes
+    roles = [(group.role, group.count) for group in nodes]
     assert roles == [("worker", 2), ("server", 1), ("neighbour", 1)]
 
 
@@ -75,7 +75,7 @@ def test_a_mix_has_nodes_and_batches_as_they_were_chosen(tmp_path: Path) -> None
     # All-reduces are probed with as many of each type as there can be.
     assert [node.count for node in by_probe["allreduce"].nodes] == [2, 2, 2]
     profiled = [need.nodes for need in needs(study) if need.probe == "torch_compute"]
-    assert [(one.count, one.node_type, one.batch_size) for (one,) in profiled] == [
+    assert [(node.count, node.node_type, node.batch_size) for (node,) in profiled] == [
         (1, "emu.avx2.s15", None),
         (1, "emu.avx512.s15", None),
         (1, "emu.sse41.s15", None),
