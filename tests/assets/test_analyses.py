@@ -25,17 +25,17 @@ def test_assets_count_what_was_captured(
         analyses(read_lineage(tmp_path / "paper.yaml")),
         resources={"rounds": rounds, "warehouse": warehouse},
     )
-    found = {
+    metadata = {
         event.asset_key.path[-1]: event.metadata
         for event in (event.materialization for event in result.get_asset_materialization_events())
     }
-    assert {name: one["dagster/row_count"].value for name, one in found.items()} == {
+    assert {name: entries["dagster/row_count"].value for name, entries in metadata.items()} == {
         "overhead": 0,
         "http2": 4,
         "end_times": 2,
         "transfer_order": 2,
     }
-    assert "median error of alexnet" in found["end_times"]
+    assert "median error of alexnet" in metadata["end_times"]
 
 
 def test_a_study_that_captures_nothing_has_none(tmp_path: Path) -> None:

@@ -24,23 +24,23 @@ class Told(Progress):
         self.warnings.append(text)
 
 
-def collected(home: Path, told: Told, **asked: object) -> ExecuteInProcessResult:
+def collected(home: Path, progress: Told, **config: object) -> ExecuteInProcessResult:
     """Run the asset."""
     return materialize(
         [observed],
-        resources={"warehouse": WarehouseResource(home=str(home)), "progress": told},
-        run_config={"ops": {"prices__observed": {"config": asked}}},
+        resources={"warehouse": WarehouseResource(home=str(home)), "progress": progress},
+        run_config={"ops": {"prices__observed": {"config": config}}},
     )
 
 
 def test_prices_are_asked_for_and_loaded(home: Path, aws: Aws) -> None:
-    told = Told()
-    result = collected(home, told, regions=["us-east-1", "eu-west-1"], types=["p3.8xlarge"])
+    progress = Told()
+    result = collected(home, progress, regions=["us-east-1", "eu-west-1"], types=["p3.8xlarge"])
     (event,) = result.get_asset_materialization_events()
     metadata = event.materialization.metadata
     assert metadata["dagster/row_count"].value == 1
     assert (metadata["regions"].value, metadata["failed"].value) == ("us-east-1", "eu-west-1")
-    (warning,) = told.warnings
+    (warning,) = progress.warnings
     assert warning.startswith("no prices of eu-west-1: eu-west-1 offers none of p3.8xlarge")
     runs = Warehouse(home).visible("price")["run_id"].to_list()
     assert runs == [metadata["runs"].value]

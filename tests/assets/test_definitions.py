@@ -24,15 +24,17 @@ from warehouse.warehouse import read_only
 
 def run(file: Path, home: Path, *groups: str) -> ExecuteInProcessResult:
     """Materialize the assets of some groups of a study; a failure is in the result."""
-    found = definitions_of(file)
+    definitions = definitions_of(file)
     assets = [
-        one
-        for one in found.assets or ()
-        if isinstance(one, AssetsDefinition) and one.key.path[1] in groups
+        asset
+        for asset in definitions.assets or ()
+        if isinstance(asset, AssetsDefinition) and asset.key.path[1] in groups
     ]
     keys = {asset.key for asset in assets}
     checks = [
-        one for one in found.asset_checks or () if {key.asset_key for key in one.check_keys} <= keys
+        check
+        for check in definitions.asset_checks or ()
+        if {key.asset_key for key in check.check_keys} <= keys
     ]
     warehouse = WarehouseResource(home=str(home))
     return materialize(
@@ -58,11 +60,11 @@ def test_whatever_is_measured_was_forecast_before(home: Path, tmp_path: Path) ->
 
     result = run(file, home, "fits", "predictions", "measured")
     assert result.success
-    rows = {
+    metadata = {
         "/".join(event.materialization.asset_key.path[1:]): event.materialization.metadata
         for event in result.get_asset_materialization_events()
     }
-    counts = {name: one["dagster/row_count"].value for name, one in rows.items()}
+    counts = {name: entries["dagster/row_count"].value for name, entries in metadata.items()}
     assert counts["predictions/async_sgd"] == counts["predictions/linear"] == 4
     assert counts["fits/async_sgd"] == 2, "curves"
     judged = read_only(home, "SELECT DISTINCT system, subject_id FROM report.accuracy")
@@ -72,15 +74,15 @@ def test_whatever_is_measured_was_forecast_before(home: Path, tmp_path: Path) ->
 STUDIES = sorted((CHECKOUT / "studies").glob("*.yaml"))
 
 
-def keys(found: Definitions) -> set[str]:
-    return {"/".join(key.path[1:]) for key in dependencies(found)}
+def keys(definitions: Definitions) -> set[str]:
+    return {"/".join(key.path[1:]) for key in dependencies(definitions)}
 
 
-def dependencies(found: Definitions) -> dict[AssetKey, set[AssetKey]]:
+def dependencies(definitions: Definitions) -> dict[AssetKey, set[AssetKey]]:
     """Return the keys of a study's assets, and of what each depends on."""
     return {
         key: set(asset.asset_deps[key])
-        for asset in found.assets or ()
+        for asset in definitions.assets or ()
         if isinstance(asset, AssetsDefinition)
         for key in asset.keys
     }
@@ -103,9 +105,9 @@ def test_an_asynchronous_study_has_its_own_probes_and_systems(tmp_path: Path) ->
 
 
 def test_analyses_are_of_studies_that_capture(tmp_path: Path) -> None:
-    found = keys(definitions_of(write_study(tmp_path, CAPTURING)))
-    assert {"fits/async_sgd_paper", "predictions/async_sgd_paper"} <= found
-    assert {name for name in found if name.startswith("analyses/")} == {
+    names = keys(definitions_of(write_study(tmp_path, CAPTURING)))
+    assert {"fits/async_sgd_paper", "predictions/async_sgd_paper"} <= names
+    assert {name for name in names if name.startswith("analyses/")} == {
         "analyses/overhead",
         "analyses/http2",
         "analyses/end_times",
@@ -158,15 +160,15 @@ def test_whatever_something_depends_on_is_of_the_study_too(text: str, tmp_path: 
 
 @pytest.mark.parametrize("file", STUDIES, ids=[file.stem for file in STUDIES])
 def test_every_committed_study_has_a_job_and_an_asset_for_all_it_needs(file: Path) -> None:
-    of, found = read_lineage(file), definitions_of(file)
-    assert [job.name for job in found.jobs or ()] == [of.name]
-    shown = keys(found)
-    for need in of.needs:
+    lineage, definitions = read_lineage(file), definitions_of(file)
+    assert [job.name for job in definitions.jobs or ()] == [lineage.name]
+    shown = keys(definitions)
+    for need in lineage.needs:
         group = "profiles" if need.profiles else "measured"
         assert f"{group}/{need.probe}" in shown
-    assert of.rests.keys() == set(of.systems)
+    assert lineage.rests.keys() == set(lineage.systems)
     # What others measured is enough for gpu_step.
-    assert all(rests for system, rests in of.rests.items() if system.name != "gpu_step")
+    assert all(rests for system, rests in lineage.rests.items() if system.name != "gpu_step")
 
 
 @pytest.mark.parametrize(
@@ -185,8 +187,8 @@ def test_a_study_that_is_wrong_is_told(
 
 
 def test_a_study_that_only_profiles_has_neither_fits_nor_accuracy(tmp_path: Path) -> None:
-    found = definitions_of(write_study(tmp_path, ONLY_PROFILES))
-    assert keys(found) == {"profiles/links", "profiles/contention", "profiles/tf_trace"}
-    checks = {key.name for one in found.asset_checks or () for key in one.check_keys}
+    definitions = definitions_of(write_study(tmp_path, ONLY_PROFILES))
+    assert keys(definitions) == {"profiles/links", "profiles/contention", "profiles/tf_trace"}
+    checks = {key.name for check in definitions.asset_checks or () for key in check.check_keys}
     assert checks == {"links_are_as_shaped", "traces_are_whole", "transfers_were_captured"}
-    assert [job.name for job in found.jobs or ()] == ["profiled"]
+    assert [job.name for job in definitions.jobs or ()] == ["profiled"]

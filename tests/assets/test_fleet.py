@@ -45,7 +45,7 @@ def instance() -> Iterator[DagsterInstance]:
 
 
 def join(home: Path, *members: Member) -> None:
-    write_members(home, {one.node_type: one for one in members})
+    write_members(home, {member.node_type: member for member in members})
 
 
 def run(
@@ -58,7 +58,11 @@ def run(
     """Materialize assets of a partition; a failure is in the result."""
     warehouse = WarehouseResource(home=str(home))
     return materialize(
-        [one for one in fleet.definitions().assets or () if isinstance(one, AssetsDefinition)],
+        [
+            asset
+            for asset in fleet.definitions().assets or ()
+            if isinstance(asset, AssetsDefinition)
+        ],
         instance=instance,
         resources={
             "fleet": FleetResource(warehouse=warehouse),
@@ -73,12 +77,12 @@ def run(
 
 def made(result: ExecuteInProcessResult) -> dict[str, AssetMaterialization]:
     """Return what a run materialized, by noun, in that order."""
-    found = [
+    materializations = [
         event.materialization
         for event in result.get_asset_materialization_events()
         if event.materialization.partition in {NODE_TYPE, OTHER}
     ]
-    return {one.asset_key.path[-1]: one for one in found}
+    return {event.asset_key.path[-1]: event for event in materializations}
 
 
 def error_of(result: ExecuteInProcessResult) -> str:
@@ -92,7 +96,7 @@ def loaded(home: Path) -> list[str]:
     return read_only(home, LOADED)["probe"].to_list()
 
 
-AFTERWARDS = [one.path[-1] for one in AFTER]
+AFTERWARDS = [asset_key.path[-1] for asset_key in AFTER]
 
 
 @pytest.mark.exhaustive
@@ -103,19 +107,19 @@ def test_a_visit_is_profiled_loaded_forecast_and_checked(
     result = run(home, instance, [*member().probes, *AFTERWARDS])
     assert result.success
     assert probes.asked == ["links", "contention", "profile small_cnn"]
-    found = made(result)
-    assert list(found)[:4] == ["links", "contention", "tf_trace", "loaded"]
-    assert found.keys() == {*member().probes, *AFTERWARDS}
-    assert {one.partition for one in found.values()} == {NODE_TYPE}
-    assert found["loaded"].metadata["dagster/row_count"].value == 3
+    by_noun = made(result)
+    assert list(by_noun)[:4] == ["links", "contention", "tf_trace", "loaded"]
+    assert by_noun.keys() == {*member().probes, *AFTERWARDS}
+    assert {event.partition for event in by_noun.values()} == {NODE_TYPE}
+    assert by_noun["loaded"].metadata["dagster/row_count"].value == 3
     assert loaded(home) == ["links", "contention", "tf_trace"]
-    assert found["forecasts"].metadata["dagster/row_count"].value != 0
-    told = Warehouse(home).query("predictions")
-    assert {"async_sgd", "linear"} <= set(told["system"])
-    assert told["study"].null_count() == told.height, "merely asked for"
-    assert found["checks"].metadata["passed"].value is True
-    assert found["checks"].metadata["wrong"].value == "nothing"
-    assert found["checks"].metadata["page"].value == str(home / "fleet.html")
+    assert by_noun["forecasts"].metadata["dagster/row_count"].value != 0
+    predictions = Warehouse(home).query("predictions")
+    assert {"async_sgd", "linear"} <= set(predictions["system"])
+    assert predictions["study"].null_count() == predictions.height, "merely asked for"
+    assert by_noun["checks"].metadata["passed"].value is True
+    assert by_noun["checks"].metadata["wrong"].value == "nothing"
+    assert by_noun["checks"].metadata["page"].value == str(home / "fleet.html")
     assert "nothing is due" not in (home / "fleet.html").read_text(), "it is to be watched"
 
 
@@ -124,7 +128,7 @@ def test_of_all_that_is_selected_only_the_members_probes_run(
 ) -> None:
     """As a backfill of the whole group from the page of Dagster asks for."""
     join(home, member(probes=("links", "contention"), **SMALL), member(OTHER))
-    nouns = [one.path[-1] for one in fleet.profiles.keys]
+    nouns = [asset_key.path[-1] for asset_key in fleet.profiles.keys]
     assert {"torch_compute", "tf_trace", "loaded"} <= set(nouns)
     assert "watch" not in nouns
     result = run(home, instance, nouns)
@@ -140,16 +144,16 @@ def test_a_visit_ends_when_its_minutes_are_spent(
     join(home, of)
     expected = [task.expected_s for task in tasks(visits(of, []).round_)]
     assert max(expected[:2]) < 40 < 45 < expected[2]
-    told = Told()
-    result = run(home, instance, [*of.probes, "loaded", "checks"], progress=told)
+    progress = Told()
+    result = run(home, instance, [*of.probes, "loaded", "checks"], progress=progress)
     assert result.success
     assert list(made(result))[:3] == ["links", "contention", "loaded"]
     assert "tf_trace" not in made(result)
     assert probes.asked == loaded(home) == ["links", "contention"]
-    assert told.warnings[0].startswith(f"{NODE_TYPE}: the next run takes about ")
-    assert "of 0.8 min are left; the next visit goes on" in told.warnings[0]
+    assert progress.warnings[0].startswith(f"{NODE_TYPE}: the next run takes about ")
+    assert "of 0.8 min are left; the next visit goes on" in progress.warnings[0]
     assert made(result)["checks"].metadata["passed"].value is False
-    assert "its visit 1 is unfinished: tf_trace" in told.warnings[-1]
+    assert "its visit 1 is unfinished: tf_trace" in progress.warnings[-1]
     join(home, member(max_minutes=20, **SMALL))
     assert run(home, instance, [*of.probes, "loaded"]).success
     assert probes.asked[2:] == ["profile small_cnn"], "goes on where it stopped"
@@ -249,14 +253,14 @@ def test_a_confirmed_change_makes_what_rests_on_that_type_stale(
     (at,) = drifted_at(home).values()
     version = made(result)["condition"].tags["dagster/data_version"]  # type: ignore[index]
     assert version == f"since {at.isoformat()}"
-    found = stale(instance)
-    assert {noun for (noun, of), one in found.items() if one == StaleStatus.STALE} == {
+    states = stale(instance)
+    assert {noun for (noun, of), state in states.items() if state == StaleStatus.STALE} == {
         "links",
         "forecasts",
         "checks",
     }
-    assert {of for (_, of), one in found.items() if one == StaleStatus.STALE} == {NODE_TYPE}
-    assert {one for (_, of), one in found.items() if of == OTHER} == {StaleStatus.FRESH}
+    assert {of for (_, of), state in states.items() if state == StaleStatus.STALE} == {NODE_TYPE}
+    assert {state for (_, of), state in states.items() if of == OTHER} == {StaleStatus.FRESH}
 
     again = run(home, instance, ["links", *AFTERWARDS])
     assert again.success
@@ -284,8 +288,8 @@ def test_a_watch_draws_the_page_and_its_result_stands_if_that_fails(
 
     page.unlink()
     page.mkdir()
-    told = Told()
-    result = run(home, instance, ["condition"], progress=told)
+    progress = Told()
+    result = run(home, instance, ["condition"], progress=progress)
     assert result.success, error_of(result)
     assert "page" not in made(result)["condition"].metadata
-    assert told.warnings[-1].startswith("the fleet's page was not drawn: ")
+    assert progress.warnings[-1].startswith("the fleet's page was not drawn: ")

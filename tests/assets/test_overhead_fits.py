@@ -12,13 +12,13 @@ def test_a_fit_names_its_runs_and_rows(
     captured_round: Round, captured: list[CapturedProfile]
 ) -> None:
     server, worker = analyses.records(captured_round, captured)
-    assert worker.run_ids == tuple(one.run.run_id for one in captured)
+    assert worker.run_ids == tuple(profile.run.run_id for profile in captured)
     assert (worker.row_count, worker.parameters["n"]) == (8, 8)
     assert worker.parameters["node_type"] == "emu.native.c25"
     assert worker.row_filter == "captured transfers of these runs that a worker received"
     assert server.fit_id != worker.fit_id
     again = analyses.records(captured_round, captured)
-    assert [one.fit_id for one in again] == [server.fit_id, worker.fit_id]
+    assert [fit.fit_id for fit in again] == [server.fit_id, worker.fit_id]
 
 
 def test_fits_are_kept_in_the_warehouse(

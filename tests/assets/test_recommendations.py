@@ -35,9 +35,12 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
     small_history: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copytree(small_history, home, dirs_exist_ok=True)
-    of, history = read_lineage(STUDY), Warehouse(home)
+    lineage, history = read_lineage(STUDY), Warehouse(home)
     ready = LoadedStudy(
-        of.study, inputs_of_study(of.study), "emulated", "the reference was measured there"
+        lineage.study,
+        inputs_of_study(lineage.study),
+        "emulated",
+        "the reference was measured there",
     )
     (host,) = (
         history.query("runs", study=PYTORCH)
@@ -46,7 +49,7 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
     )
     monkeypatch.setattr(resources, "load_unchecked", lambda path, backend: ready)
     monkeypatch.setattr(resources, "host_id", lambda backend: host)
-    (asset,) = recommendations(of)
+    (asset,) = recommendations(lineage)
     warehouse = WarehouseResource(home=str(home))
     result = materialize(
         [asset],
@@ -61,16 +64,16 @@ def test_a_study_recommends_the_cheapest_nodes_for_its_networks(
     assert shown["dagster/row_count"].value == 1
     schema = shown["dagster/column_schema"]
     assert isinstance(schema, TableSchemaMetadataValue)
-    said = {column.name: column.description for column in schema.schema.columns}
+    descriptions = {column.name: column.description for column in schema.schema.columns}
     assert (
-        said["recommendation_id"]
+        descriptions["recommendation_id"]
         == "Hash of everything but code_version, made_at, sequence and sha256"
     )
     assert "value" not in comments(warehouse), "tables say different things of it"
     assert comments(warehouse, "pred.ledger")["value"].startswith("The forecast, in the unit")
-    (found,) = history.query("recommendations").to_dicts()
-    assert found["system"] == "srift"
-    job, choice = json.loads(found["job"]), json.loads(found["choice"])
+    (recommendation,) = history.query("recommendations").to_dicts()
+    assert recommendation["system"] == "srift"
+    job, choice = json.loads(recommendation["job"]), json.loads(recommendation["choice"])
     assert job["samples"] == ITERATIONS * job["global_batch"]
     assert "emu.avx512" in choice["nodes"]
     assert choice["time_s"] == choice["train_s"]

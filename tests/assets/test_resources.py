@@ -48,8 +48,8 @@ def test_a_later_round_that_needs_no_profiles_is_the_latest_of_the_run_that_open
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write_study(tmp_path, SYNCHRONOUS.replace("probes:", "again: {fraction: 0.5}\nprobes:"))
-    here: dict[str, Any] = {"backend": "loopback", "host_id": host_id("loopback")}
-    runs = [landed(need, **here) for need in needs(read_study(file), "loopback")]
+    on_this_host: dict[str, Any] = {"backend": "loopback", "host_id": host_id("loopback")}
+    runs = [landed(need, **on_this_host) for need in needs(read_study(file), "loopback")]
     monkeypatch.setattr(resources, "landed_runs", lambda folder: runs)
     run = rounds(home)
     assert run.latest(file).repeat == 1
@@ -122,10 +122,10 @@ def nothing() -> None:
 
 
 def test_a_turn_is_reentrant(home: Path) -> None:
-    told: list[str] = []
-    with turn(home, told.append), turn(home, told.append):
+    messages: list[str] = []
+    with turn(home, messages.append), turn(home, messages.append):
         pass
-    assert told == []
+    assert messages == []
 
 
 def test_another_process_waits_and_says_for_whom(home: Path) -> None:
@@ -139,14 +139,14 @@ def test_another_process_waits_and_says_for_whom(home: Path) -> None:
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
-    told: list[str] = []
+    messages: list[str] = []
 
     def let_go(text: str) -> None:
-        told.append(text)
+        messages.append(text)
         holder.communicate("\n", timeout=30)
 
     with turn(home, let_go):
-        assert told == [f"waiting for process {holder.pid}, which runs in {home}"]
+        assert messages == [f"waiting for process {holder.pid}, which runs in {home}"]
 
 
 def test_homes_do_not_wait_for_each_other(tmp_path: Path) -> None:
@@ -173,9 +173,9 @@ def test_only_runs_of_dead_owners_are_ended(
             nothing, tags={OWNER_TAG: tag} if tag else {}, status=DagsterRunStatus.STARTED
         )
         assert free_dead_runs(instance) == ([run.run_id] if is_dead else [])
-        found = instance.get_run_by_id(run.run_id)
-        assert found is not None
-        assert (found.status == DagsterRunStatus.FAILURE) == is_dead
+        stored = instance.get_run_by_id(run.run_id)
+        assert stored is not None
+        assert (stored.status == DagsterRunStatus.FAILURE) == is_dead
 
 
 def test_finished_runs_are_left_alone() -> None:
