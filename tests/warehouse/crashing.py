@@ -105,7 +105,7 @@ def main() -> None:
             (child(Path(home), number), float(seconds))
             for number, seconds in zip(pairs[::2], pairs[1::2], strict=True)
         ]
-        for pid, seconds in sorted(plan, key=lambda one: one[1]):
+        for pid, seconds in sorted(plan, key=lambda process: process[1]):
             if seconds >= 0:
                 time.sleep(max(0.0, started + seconds - time.monotonic()))
                 os.kill(pid, signal.SIGKILL)

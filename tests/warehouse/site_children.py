@@ -97,7 +97,7 @@ def answer(plan: list[list[Any]]) -> dict[str, object]:
         how, when = end or (None, None)
         pid, count = child(kind, home, place, run_id, when if how == "event" else None)
         children.append((pid, count, when if how == "time" else None))
-    for pid, _, after_s in sorted(children, key=lambda one: one[2] or 0.0):
+    for pid, _, after_s in sorted(children, key=lambda process: process[2] or 0.0):
         if after_s is not None:
             time.sleep(max(0.0, started + after_s - time.monotonic()))
             os.kill(pid, signal.SIGKILL)

@@ -63,9 +63,9 @@ def _profiles(make: "Maker") -> None:
         "sample": sample.with_columns(window=pl.lit(None, pl.Int16)),
     }
     make.land(make.run("p1", scenario, "profile"), scenario, tables)
-    one = {"operation": [0, 1, 2], "steps": [100] * 3, "mean_us": [80.0, 20.0, 100.0]}
+    means = {"operation": [0, 1, 2], "steps": [100] * 3, "mean_us": [80.0, 20.0, 100.0]}
     others = {name: [9.0] * 3 for name in ("median_us", "sd_us", "min_us", "p95_us")}
-    times = {"operation": pl.DataFrame(operations), "operation_time": pl.DataFrame(one | others)}
+    times = {"operation": pl.DataFrame(operations), "operation_time": pl.DataFrame(means | others)}
     vgg = make.scenario(1, dnn="vgg11")
     make.land(make.run("p2", vgg, "profile"), vgg, times)
     make.land(make.run("links", None, "profile"), None, {"link": _links()})
@@ -86,17 +86,17 @@ def capture(make: "Maker") -> None:
     their records end 40, 30 and 20 us later. Of 930 us of processor time the server needs 30 for
     its one update.
     """
-    here = {"backend": "loopback"}
+    loopback = {"backend": "loopback"}
     config = {"config": {"link_mbps": 150.0}}
     link = pl.DataFrame(
         [("downlink", 1, 0, 0, 1.0, 10**6, 1e6)],
         schema=["direction", "flows", "flow", "trial", "seconds", "bytes", "bandwidth_Bps"],
         orient="row",
     )
-    probed = make.run("seen_link", None, "profile").model_copy(update={**here, **config})
+    probed = make.run("seen_link", None, "profile").model_copy(update={**loopback, **config})
     make.land(probed, None, {"link": link})
     scenario = make.scenario(1, dnn="alexnet")
-    run = make.run("seen", scenario, "profile").model_copy(update=here)
+    run = make.run("seen", scenario, "profile").model_copy(update=loopback)
     make.land(run, scenario, _captured())
 
 
@@ -203,7 +203,7 @@ def _prices() -> pl.DataFrame:
 
 
 def _instance_types() -> pl.DataFrame:
-    told = {
+    row = {
         "provider": "aws",
         "node_type": "p3.2xlarge",
         "region": "here",
@@ -216,7 +216,7 @@ def _instance_types() -> pl.DataFrame:
         "observed_at": at(0),
         "source": "config",
     }
-    return pl.DataFrame([told])
+    return pl.DataFrame([row])
 
 
 def _imported() -> dict[str, pl.DataFrame]:

@@ -117,12 +117,12 @@ def test_forecasts_of_other_studies_are_not_judged(profiled: "Maker") -> None:
 def test_what_was_merely_asked_for_is_judged_apart(profiled: "Maker") -> None:
     scenario, fit = profiled.scenario(2), profiled.fit("p1")
     own = profiled.prediction(fit, scenario, 2.0, minute=2)
-    asked = own.model_copy(update={"study": None, "repeat": None})
+    answer = own.model_copy(update={"study": None, "repeat": None})
     newer = profiled.fit("p1").model_copy(update={"parameters": {"client_gap_s": 0.016}})
-    again = asked.model_copy(update={"fit_id": newer.fit_id, "value": 3.0})
+    again = answer.model_copy(update={"fit_id": newer.fit_id, "value": 3.0})
     warehouse = profiled.warehouse
     warehouse.record_fit(newer)
-    warehouse.record_predictions([own, asked])
+    warehouse.record_predictions([own, answer])
     warehouse.record_asked([], [], [scenario, scenario], [again])
     profiled.measure("m1", scenario, [2.5], minute=5)
     profiled.measure("m2", scenario, [2.5], minute=6, study="another")
@@ -137,21 +137,21 @@ def test_what_was_merely_asked_for_is_judged_apart(profiled: "Maker") -> None:
 
 def test_what_was_merely_asked_for_changes_no_figure_either(profiled: "Maker") -> None:
     scenario, fit = profiled.scenario(2), profiled.fit("p1")
-    asked = profiled.prediction(fit, scenario, 2.0).model_copy(
+    answer = profiled.prediction(fit, scenario, 2.0).model_copy(
         update={"study": None, "repeat": None}
     )
-    profiled.warehouse.record_predictions([asked])
+    profiled.warehouse.record_predictions([answer])
     with pytest.raises(BadInput, match="for nobody's study before, with other figures"):
-        profiled.warehouse.record_predictions([asked.model_copy(update={"value": 2.1})])
+        profiled.warehouse.record_predictions([answer.model_copy(update={"value": 2.1})])
 
 
 def test_a_fit_to_steps_of_other_hosts_alone_says_nothing_of_this_one(make: "Maker") -> None:
     """As the query says it of a question, and the board of what was measured."""
     make.land(make.run("p1", make.scenario(1), "profile", host_id="host-2"), make.scenario(1))
     make.warehouse.load()
-    asked = {"canonical": json.loads(make.scenario(1).canonical_json()), "run_ids": ["p1"]}
+    question = {"canonical": json.loads(make.scenario(1).canonical_json()), "run_ids": ["p1"]}
     for host, split in (("host-1", "held_out_host"), ("host-2", "seen")):
-        of_host = json.dumps([{**asked, "key": "x", "host_id": host}])
+        of_host = json.dumps([{**question, "key": "x", "host_id": host}])
         assert make.warehouse.query("splits", asked=of_host)["split"].to_list() == [split]
     fit = make.fit("p1")
     make.warehouse.record_fit(fit)
@@ -168,8 +168,8 @@ def test_few_steps_of_this_host_beside_those_of_another_are_a_split_of_their_own
     make.warehouse.load()
     for workers, split in ((8, "few_on_host"), (2, "seen")):
         canonical = json.loads(make.scenario(workers).canonical_json())
-        asked = [{"key": "x", "canonical": canonical, "run_ids": ["p1", "p2"]}]
-        of_host = json.dumps([{**one, "host_id": "host-1"} for one in asked])
+        questions = [{"key": "x", "canonical": canonical, "run_ids": ["p1", "p2"]}]
+        of_host = json.dumps([{**question, "host_id": "host-1"} for question in questions])
         assert make.warehouse.query("splits", asked=of_host)["split"].to_list() == [split]
 
 
@@ -217,8 +217,8 @@ def test_splits_say_how_far_a_subject_is_from_the_fit(make: "Maker") -> None:
     )
     for number, scenario in enumerate(expected.values()):
         make.measure(f"m{number}", scenario, [2.0], minute=5)
-    found = {row["scenario_id"]: row["split"] for row in judged(make)}
-    assert found == {scenario.scenario_id: split for split, scenario in expected.items()}
+    splits = {row["scenario_id"]: row["split"] for row in judged(make)}
+    assert splits == {scenario.scenario_id: split for split, scenario in expected.items()}
 
 
 @pytest.mark.parametrize(

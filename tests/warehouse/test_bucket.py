@@ -38,13 +38,13 @@ class Lab:
 
     def keys(self) -> set[str]:
         listed = self._s3.list_objects_v2(Bucket=self.name)
-        return {one["Key"] for one in listed.get("Contents", ())}
+        return {entry["Key"] for entry in listed.get("Contents", ())}
 
     def forge(self, change: Change) -> None:
         """Put a run r0 there, of the files of r1, whose manifest has been changed."""
         manifest = json.loads(self.get("landed/r1.json"))
-        for one in manifest["files"]:
-            self.put(f"runs/r0/{one['name']}", self.get(f"runs/r1/{one['name']}"))
+        for file in manifest["files"]:
+            self.put(f"runs/r0/{file['name']}", self.get(f"runs/r1/{file['name']}"))
         manifest["run_id"] = "r0"
         change(manifest)
         self.put("landed/r0.json", json.dumps(manifest).encode())
@@ -56,15 +56,15 @@ def lab(s3: str, make: "Maker", tmp_path: Path) -> Lab:
     folder = site.profile("r1", site.scenario())
     (folder / "artefacts").mkdir()
     (folder / "artefacts" / "trace.pb").write_bytes(b"bytes")
-    found = Lab(s3)
-    push(site.home / "landing", prefix_of(found.place))
-    return found
+    bucket_lab = Lab(s3)
+    push(site.home / "landing", prefix_of(bucket_lab.place))
+    return bucket_lab
 
 
 def test_a_run_is_files_and_then_a_manifest(lab: Lab, make: "Maker", tmp_path: Path) -> None:
     manifest = json.loads(lab.get("landed/r1.json"))
     site = tmp_path / "site" / "landing" / "r1"
-    assert {one["name"]: (one["size_bytes"], one["sha256"]) for one in manifest["files"]} == {
+    assert {file["name"]: (file["size_bytes"], file["sha256"]) for file in manifest["files"]} == {
         str(path.relative_to(site)): (
             path.stat().st_size,
             sha256(path.read_bytes()).hexdigest(),
@@ -123,9 +123,9 @@ def test_a_manifest_that_lies_is_refused_and_the_other_run_comes(
 ) -> None:
     lab.forge(change)
     landing = make.home / "landing"
-    found = receive(prefix_of(lab.place), landing)
-    assert found.copied == ("r1",)
-    (bad,) = found.refused
+    report = receive(prefix_of(lab.place), landing)
+    assert report.copied == ("r1",)
+    (bad,) = report.refused
     assert said in bad.reason
     assert bad.folder == landing / QUARANTINE / "r0"
     assert {path.name for path in bad.folder.iterdir()} == {REASON, "received.json"}
@@ -137,10 +137,10 @@ def test_a_manifest_that_lies_is_refused_and_the_other_run_comes(
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe", b"[]", b"null", b'"' + b"[" * 10_000])
 def test_a_manifest_that_is_none_is_refused(text: bytes, lab: Lab, make: "Maker") -> None:
     lab.put("landed/r0.json", text)
-    found = receive(prefix_of(lab.place), make.home / "landing")
-    assert found.copied == ("r1",)
-    assert [one.reason.startswith("its manifest is wrong: ") for one in found.refused] == [True]
-    assert "\n" not in found.refused[0].reason
+    report = receive(prefix_of(lab.place), make.home / "landing")
+    assert report.copied == ("r1",)
+    assert [run.reason.startswith("its manifest is wrong: ") for run in report.refused] == [True]
+    assert "\n" not in report.refused[0].reason
 
 
 def test_a_manifest_without_end_is_not_read_to_its_end(
@@ -148,9 +148,9 @@ def test_a_manifest_without_end_is_not_read_to_its_end(
 ) -> None:
     lab.put("landed/r0.json", b" " * 100_000)
     monkeypatch.setattr(limits, "MANIFEST_BYTES", 1 << 16)
-    found = receive(prefix_of(lab.place), make.home / "landing")
-    assert found.copied == ("r1",)
-    assert found.refused[0].reason.startswith("its manifest is longer than 0.0625 MiB")
+    report = receive(prefix_of(lab.place), make.home / "landing")
+    assert report.copied == ("r1",)
+    assert report.refused[0].reason.startswith("its manifest is longer than 0.0625 MiB")
 
 
 def test_what_cannot_be_named_is_not_pushed(s3: str, make: "Maker") -> None:
@@ -239,6 +239,6 @@ def test_what_may_not_be_read_is_left_and_the_others_come(
         fetch(run_id, target)
 
     monkeypatch.setattr(prefix, "fetch", denied)
-    found = receive(prefix, make.home / "landing")
-    assert (found.copied, found.refused, len(found.left)) == (("r1",), (), 1)
-    assert "AccessDenied" in found.left[0]
+    report = receive(prefix, make.home / "landing")
+    assert (report.copied, report.refused, len(report.left)) == (("r1",), (), 1)
+    assert "AccessDenied" in report.left[0]

@@ -80,10 +80,10 @@ def told(built: "Built", fresh: "Maker") -> "Maker":
 
 
 def test_equal_operations_of_equal_steps_are_one_row(told: "Maker") -> None:
-    found = told.warehouse.query("ceer_operations").filter(pl.col("batch_size") == 8)
+    operations = told.warehouse.query("ceer_operations").filter(pl.col("batch_size") == 8)
     columns = ["type", "input_bytes", "inputs", "count", "mean_us", "runs"]
     # The mean of 10, 20 and 60 is 30; products take once and twice, three times as long.
-    assert found.select(columns).rows() == [
+    assert operations.select(columns).rows() == [
         ("MatMul", 64, "[[4,4]]", 2.0, pytest.approx(45), 3),
         ("MatMul", 324, "[[9,9]]", 1.0, pytest.approx(90), 3),
         ("Relu", 128, None, 1.0, pytest.approx(120), 3),
@@ -96,9 +96,9 @@ def test_sql_and_frames_observe_the_same(told: "Maker") -> None:
     by_frames = observed_operations(**tables)
     same = by_sql.select([pl.col(name).cast(kind) for name, kind in OBSERVED.items()])
     assert same.height == by_frames.height == 9
-    ours, theirs = (frame.sort(list(OBSERVED)).rows() for frame in (same, by_frames))
-    for mine, other in zip(ours, theirs, strict=True):
-        assert mine == pytest.approx(other)
+    sql_rows, frame_rows = (frame.sort(list(OBSERVED)).rows() for frame in (same, by_frames))
+    for row, other in zip(sql_rows, frame_rows, strict=True):
+        assert row == pytest.approx(other)
 
 
 def test_operations_at_full_speed_count_as_at_the_share(told: "Maker") -> None:
@@ -130,18 +130,18 @@ def all_reduce(make: "Maker") -> None:
 def test_steps_without_servers_have_the_parameters_of_their_images(
     built: "Built", fresh: "Maker"
 ) -> None:
-    found = built(all_reduce, fresh.home).warehouse.query("ceer_steps")
+    steps = built(all_reduce, fresh.home).warehouse.query("ceer_steps")
     columns = ["strategy", "devices", "link_mbps", "parameter_count", "step_s"]
-    assert found.select(columns).rows() == [
+    assert steps.select(columns).rows() == [
         ("all_reduce", 1, None, 80, 1.0),
         ("all_reduce", 2, 100.0, 80, 2.0),
     ]
 
 
 def test_steps_are_of_profiles_and_have_parameters(told: "Maker") -> None:
-    found = told.warehouse.query("ceer_steps")
-    assert found["run_id"].to_list() == ["a", "b", "c", "d", "e"]
-    assert found["step_s"].to_list() == [0.01, 0.02, 0.06, 0.1, 0.1]
+    steps = told.warehouse.query("ceer_steps")
+    assert steps["run_id"].to_list() == ["a", "b", "c", "d", "e"]
+    assert steps["step_s"].to_list() == [0.01, 0.02, 0.06, 0.1, 0.1]
     # 4000 bytes are received.
-    assert found["parameter_count"].unique().to_list() == [1000]
-    assert found.select("devices", "link_mbps", "node_type").row(0) == (1, 150.0, "emu.avx2.1c")
+    assert steps["parameter_count"].unique().to_list() == [1000]
+    assert steps.select("devices", "link_mbps", "node_type").row(0) == (1, 150.0, "emu.avx2.1c")

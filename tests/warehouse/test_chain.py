@@ -71,11 +71,11 @@ def test_an_empty_ledger_is_sound(connection: duckdb.DuckDBPyConnection) -> None
 def test_a_changed_row_is_named(
     chained: "Maker", tampering: str, sequence: int, table: str
 ) -> None:
-    found = broken(chained, tampering)
-    assert found is not None
-    assert (found.sequence, found.table) == (sequence, table)
-    assert "was changed" in found.reason
-    assert f"row {sequence} of the ledger ({table} {found.key})" in found.text
+    row = broken(chained, tampering)
+    assert row is not None
+    assert (row.sequence, row.table) == (sequence, table)
+    assert "was changed" in row.reason
+    assert f"row {sequence} of the ledger ({table} {row.key})" in row.text
 
 
 @pytest.mark.parametrize(
@@ -88,21 +88,21 @@ def test_a_changed_row_is_named(
     ],
 )
 def test_a_removed_row_is_named(chained: "Maker", tampering: str, sequence: int) -> None:
-    found = broken(chained, tampering)
-    assert found is not None
-    assert (found.sequence, "was removed" in found.reason) == (sequence, True)
+    row = broken(chained, tampering)
+    assert row is not None
+    assert (row.sequence, "was removed" in row.reason) == (sequence, True)
 
 
 def test_a_removal_with_the_numbers_closed_up_is_found(chained: "Maker") -> None:
-    found = broken(
+    row = broken(
         chained,
         "DELETE FROM pred.ledger WHERE sequence = 3",
         "UPDATE pred.ledger SET sequence = sequence - 1",
         "UPDATE meta.loaded SET sequence = 5 WHERE run_id = 'm1'",
         "UPDATE meta.chain SET sequence = 5",
     )
-    assert found is not None
-    assert (found.sequence, found.table) == (3, "pred.ledger")
+    assert row is not None
+    assert (row.sequence, row.table) == (3, "pred.ledger")
 
 
 def test_an_inserted_row_is_named(chained: "Maker") -> None:
@@ -121,22 +121,22 @@ def test_an_inserted_row_is_named(chained: "Maker") -> None:
 
 
 def test_reordered_rows_are_found_at_the_first_of_them(chained: "Maker") -> None:
-    found = broken(
+    row = broken(
         chained,
         "UPDATE pred.ledger SET sequence = CASE sequence WHEN 3 THEN 5 WHEN 5 THEN 3 ELSE 4 END",
     )
-    assert found is not None
-    assert (found.sequence, found.table) == (3, "pred.ledger")
+    assert row is not None
+    assert (row.sequence, row.table) == (3, "pred.ledger")
 
 
 def test_a_run_moved_behind_a_prediction_is_found(chained: "Maker") -> None:
     """Moving a run in the order of things would let a prediction be judged by what it saw."""
-    found = broken(
+    row = broken(
         chained,
         "UPDATE meta.loaded SET sequence = 7 WHERE run_id = 'p1'",
     )
-    assert found is not None
-    assert found.sequence == 1
+    assert row is not None
+    assert row.sequence == 1
 
 
 def test_loading_a_changed_run_again_leaves_the_chain_whole(chained: "Maker") -> None:

@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 def test_a_sound_warehouse_has_no_findings(filled: "Maker") -> None:
     before = (filled.home / "warehouse.duckdb").read_bytes()
-    found = check(filled.home)
-    assert found.findings == ()
-    assert found.sound
-    assert found.summary.startswith("2 runs, 1 fits, 1 predictions, schema version ")
+    report = check(filled.home)
+    assert report.findings == ()
+    assert report.sound
+    assert report.summary.startswith("2 runs, 1 fits, 1 predictions, schema version ")
     assert (filled.home / "warehouse.duckdb").read_bytes() == before
 
 
 def test_runs_of_another_machine_than_their_type_are_found(filled: "Maker") -> None:
-    asked: list[tuple[str, Mapping[str, str]]] = []
+    calls: list[tuple[str, Mapping[str, str]]] = []
 
     def mismatch(group: NodeGroup, hardware: Mapping[str, str]) -> str | None:
-        asked.append((group.node_type, hardware))
+        calls.append((group.node_type, hardware))
         return "needs 1 GPU H100, but it has none" if group.role == "worker" else None
 
-    found = check(filled.home, mismatch=mismatch)
-    assert [name for name, _ in asked] == ["emu.avx2.1c", "emu.server"] * 2
-    assert not found.sound
-    assert [finding.text.partition(":")[0] for finding in found.findings] == [
+    report = check(filled.home, mismatch=mismatch)
+    assert [name for name, _ in calls] == ["emu.avx2.1c", "emu.server"] * 2
+    assert not report.sound
+    assert [finding.text.partition(":")[0] for finding in report.findings] == [
         f"run {run} landed as emu.avx2.1c, which needs 1 GPU H100, but it has none"
         for run in ("p1", "m1")
     ]
@@ -68,9 +68,9 @@ def test_runs_of_another_machine_than_their_type_are_found(filled: "Maker") -> N
 def test_damage_is_found(filled: "Maker", damage: str, said: str) -> None:
     with duckdb.connect(str(filled.home / "warehouse.duckdb")) as connection:
         connection.execute(damage)
-    found = check(filled.home)
-    assert not found.sound
-    assert any(said in finding.text for finding in found.findings if finding.broken)
+    report = check(filled.home)
+    assert not report.sound
+    assert any(said in finding.text for finding in report.findings if finding.broken)
 
 
 def test_another_time_of_the_same_bytes_is_no_change(filled: "Maker") -> None:
@@ -98,15 +98,15 @@ def test_what_is_odd_but_not_broken_is_noted(filled: "Maker") -> None:
     (filled.profile("p3", filled.scenario(1), repeat=3) / "run.parquet").unlink()
     filled.warehouse.load()
     filled.profile("p4", filled.scenario(1), repeat=4)
-    found = check(filled.home)
-    assert found.sound
-    texts = "\n".join(finding.text for finding in found.findings)
+    report = check(filled.home)
+    assert report.sound
+    texts = "\n".join(finding.text for finding in report.findings)
     assert "1 loaded runs are not in" in texts
     assert "their rows are unchecked" in texts
     assert "1 landed runs are not loaded yet (first: p4); `stepcast load`" in texts
     assert "run p3 is set aside in" in texts
     assert "quarantine: run.parquet is missing" in texts
-    assert len(found.findings) == 3
+    assert len(report.findings) == 3
 
 
 def test_a_history_that_was_not_published_is_found(filled: "Maker") -> None:

@@ -42,8 +42,8 @@ def test_what_people_write_is_read(tmp_path: Path) -> None:
         b"one: &one {size: 3, on: [1.5, .inf, true, ~]}\n"
         b"two: {<<: *one, size: 4}\nday: 2026-01-02\nword: '0\xc3\xa9'\n"
     )
-    one = {"size": 3, "on": [1.5, float("inf"), True, None]}
-    expected = {"one": one, "two": {**one, "size": 4}, "day": date(2026, 1, 2), "word": "0é"}
+    base = {"size": 3, "on": [1.5, float("inf"), True, None]}
+    expected = {"one": base, "two": {**base, "size": 4}, "day": date(2026, 1, 2), "word": "0é"}
     with pytest.raises(BadInput, match="line 2: the key 'on' is a bool; put it in quotes"):
         read_document(path, "study")
     path.write_bytes(path.read_bytes().replace(b" on:", b" 'on':"))
@@ -52,8 +52,8 @@ def test_what_people_write_is_read(tmp_path: Path) -> None:
 
 def test_ours_are_read() -> None:
     listed = ["git", "ls-files", "*.yaml", "*.yml"]
-    found = subprocess.run(listed, cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    files = [one for one in found.stdout.split() if not one.startswith(".")]
+    listing = subprocess.run(listed, cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    files = [path for path in listing.stdout.split() if not path.startswith(".")]
     assert len(files) > 10
     for file in files:
         assert read_document(CHECKOUT / file, "file")
@@ -105,14 +105,14 @@ def test_values_as_many_as_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    for path, found in (
+    for path, problem in (
         (tmp_path, "is a folder"),
         (tmp_path / "fifo", "is no regular file"),
         (Path("/dev/zero"), "is no regular file"),
         (tmp_path / "none", "does not exist"),
         (tmp_path / ("n" * 300), "cannot be read: File name too long"),
     ):
-        with pytest.raises(BadInput, match=f"^study {path} {found}"):
+        with pytest.raises(BadInput, match=f"^study {path} {problem}"):
             read_document(path, "study")
 
 

@@ -32,8 +32,8 @@ def of_links(worker: str = "", link_mbps: float | None = 500) -> Subject:
     return Subject("probe", None, link_mbps, config)
 
 
-def of(asked: Scenario, probe: str = "probe") -> Subject:
-    return Subject(probe, asked, asked.link_mbps)
+def of(scenario: Scenario, probe: str = "probe") -> Subject:
+    return Subject(probe, scenario, scenario.link_mbps)
 
 
 MIXED = scenario(group(FAST, 2), group(SLOW))
@@ -156,7 +156,7 @@ GROUPS = st.lists(
     ),
     min_size=1,
     max_size=3,
-    unique_by=lambda one: one.node_type,
+    unique_by=lambda nodes: nodes.node_type,
 )
 SCENARIOS = st.builds(
     lambda nodes, dnn, batch_size, link_mbps: scenario(

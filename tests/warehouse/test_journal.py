@@ -58,9 +58,9 @@ def fill(make: "Maker") -> None:
     keep_intervals(make.home, fit.fit_id, INTERVALS)
     keep_intervals(make.home, fit.fit_id, INTERVALS.head(1))
     make.warehouse.register(RegisteredSystem(name="ours", what="a mean", source="us"))
-    asked = make.prediction(fit, make.scenario(3), 4.0)
-    asked = asked.model_copy(update={"study": None, "repeat": None})
-    make.warehouse.record_asked([], [fit], [make.scenario(3)], [asked])
+    answer = make.prediction(fit, make.scenario(3), 4.0)
+    answer = answer.model_copy(update={"study": None, "repeat": None})
+    make.warehouse.record_asked([], [fit], [make.scenario(3)], [answer])
     make.warehouse.record_fit(fit.model_copy(update={"code_version": "v2"}))
     make.warehouse.record_decisions(decided(make, "cheapest", 1))
     make.warehouse.record_decisions(decided(make, "fastest", 2))
@@ -180,10 +180,10 @@ def test_whoever_reads_damage_is_told_the_way_on(full: "Maker") -> None:
         ):
             with pytest.raises(
                 DamagedFile, match="nothing is lost: `stepcast load` sets it aside"
-            ) as told:
+            ) as error:
                 use()
-            assert "\n" not in str(told.value)
-            assert str(main) in str(told.value)
+            assert "\n" not in str(error.value)
+            assert str(main) in str(error.value)
 
 
 def test_without_a_journal_the_copy_serves(full: "Maker") -> None:
@@ -284,9 +284,9 @@ def test_a_warehouse_of_another_journal_is_refused(full: "Maker", tmp_path: Path
     other.profile("x1", other.scenario())
     other.warehouse.load()
     shutil.copy(other.home / "warehouse.duckdb", full.home)
-    with pytest.raises(BadInput, match=r"each hold what the other lacks; move .* away") as told:
+    with pytest.raises(BadInput, match=r"each hold what the other lacks; move .* away") as error:
         full.warehouse.leaderboard()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def killed(work: Callable[[], object]) -> bool:

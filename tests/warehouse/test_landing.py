@@ -53,9 +53,9 @@ def test_unreadable_runs_are_left_to_the_loader(make: "Maker") -> None:
 
 def test_a_run_is_read_once_and_again_when_its_file_is_another(make: "Maker") -> None:
     folder = make.land(make.run("r1", None, "profile"), None)
-    (one,) = landed_runs(make.home / "landing")
+    (run,) = landed_runs(make.home / "landing")
     (same,) = landed_runs(make.home / "landing")
-    assert same is one
+    assert same is run
     other = make.run("r1", None, "profile", repeat=2)
     shutil.rmtree(folder)
     make.land(other, None)

@@ -210,10 +210,10 @@ def test_a_price_snapshot_is_named_by_its_content(fitted: "Maker") -> None:
 
 def test_a_cost_is_forecast_once_per_price_snapshot(fitted: "Maker") -> None:
     cheap, fast = (fitted.warehouse.record_prices([price]) for price in (CHEAP, FAST))
-    one = fitted.prediction(fitted.fit("p1"), fitted.scenario(2), 2.0)
-    two = [one.model_copy(update={"price_snapshot": key}) for key in (cheap, fast)]
+    prediction = fitted.prediction(fitted.fit("p1"), fitted.scenario(2), 2.0)
+    two = [prediction.model_copy(update={"price_snapshot": key}) for key in (cheap, fast)]
     assert fitted.warehouse.record_predictions(two) == 2
-    unknown = one.model_copy(update={"price_snapshot": "x"})
+    unknown = prediction.model_copy(update={"price_snapshot": "x"})
     with pytest.raises(BadInput, match="names price snapshot x, which is not recorded"):
         fitted.warehouse.record_predictions([unknown])
     again = two[0].model_copy(update={"value": 3.0})
@@ -222,9 +222,9 @@ def test_a_cost_is_forecast_once_per_price_snapshot(fitted: "Maker") -> None:
 
 
 def test_the_same_forecast_by_newer_code_is_the_same_one(fitted: "Maker") -> None:
-    one = fitted.prediction(fitted.fit("p1"), fitted.scenario(2), 2.0)
-    newer = one.model_copy(update={"code_version": "v2"})
-    assert fitted.warehouse.record_predictions([one, newer]) == 1
+    prediction = fitted.prediction(fitted.fit("p1"), fitted.scenario(2), 2.0)
+    newer = prediction.model_copy(update={"code_version": "v2"})
+    assert fitted.warehouse.record_predictions([prediction, newer]) == 1
     assert fitted.rows("SELECT code_version FROM pred.ledger").item() == "v1"
     fitted.warehouse.record_fit(fitted.fit("p1").model_copy(update={"code_version": "v2"}))
     assert fitted.rows("SELECT code_version FROM fit.fit").item() == "v1"
@@ -264,7 +264,7 @@ def test_tampering_with_a_recommendation_or_its_prices_is_found(
     with connect(fitted.home / "warehouse.duckdb") as connection:
         assert ledger.verify(connection) is None
         connection.execute(tampering)
-        found = ledger.verify(connection)
-    assert found is not None
-    assert (found.sequence, found.table, found.key) == (3, "pred.recommendation", key)
-    assert reason in found.reason
+        broken = ledger.verify(connection)
+    assert broken is not None
+    assert (broken.sequence, broken.table, broken.key) == (3, "pred.recommendation", key)
+    assert reason in broken.reason

@@ -306,10 +306,10 @@ def test_a_home_named_like_a_partition_changes_no_value(tmp_path: Path, make: "M
     rows = timing([0, 1], [0, 0], [10, 20])
     odd.land(odd.run("r1", None, "profile"), None, {"timing": rows})
     assert odd.warehouse.load().loaded == ("r1",)
-    found = content(odd.home)
-    assert found["run"].select("study", "error").rows() == [("demo", None)]
-    assert found["timing"]["operation"].to_list() == [0, 0]
-    assert found["operation_time"].select("operation", "steps", "mean_us").rows() == [(0, 2, 15.0)]
+    tables = content(odd.home)
+    assert tables["run"].select("study", "error").rows() == [("demo", None)]
+    assert tables["timing"]["operation"].to_list() == [0, 0]
+    assert tables["operation_time"].select("operation", "steps", "mean_us").rows() == [(0, 2, 15.0)]
 
 
 def test_columns_the_table_lacks_are_left_out(make: "Maker") -> None:

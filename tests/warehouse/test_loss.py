@@ -236,11 +236,11 @@ def test_a_run_that_is_cut_short_never_loads(make: "Maker") -> None:
     report = make.warehouse.load()
     assert report.loaded == ("whole",)
     assert len(report.quarantined) == MOMENTS
-    assert not any("\n" in one.reason for one in report.quarantined)
+    assert not any("\n" in run.reason for run in report.quarantined)
     assert counts(make) == (1, 1, ROWS, 1)
-    found = check(make.home)
-    assert found.sound
-    assert len(found.findings) == MOMENTS
+    check_report = check(make.home)
+    assert check_report.sound
+    assert len(check_report.findings) == MOMENTS
 
 
 def test_damage_to_a_loaded_run_keeps_its_rows(make: "Maker") -> None:
@@ -263,9 +263,9 @@ def test_a_clock_that_jumps_back(make: "Maker") -> None:
     fit = make.fit("r1")
     make.warehouse.record_fit(fit)
     for minute, workers in ((90, 2), (10, 3)):
-        one = make.prediction(fit, make.scenario(workers), workers, minute=minute)
-        assert make.warehouse.record_predictions([one]) == 1
-        assert make.warehouse.record_predictions([one]) == 0
+        prediction = make.prediction(fit, make.scenario(workers), workers, minute=minute)
+        assert make.warehouse.record_predictions([prediction]) == 1
+        assert make.warehouse.record_predictions([prediction]) == 0
     make.measure("m2", make.scenario(2), [2.0], minute=20)
     make.measure("m3", make.scenario(3), [2.0], minute=20)
     make.warehouse.load()
@@ -285,10 +285,10 @@ def test_a_folder_renamed_half_way(
     make.profile("r2", make.scenario(), repeat=2)
     whole, away = getattr(loader, when), folder.with_name(".away")
 
-    def renaming(one: Path) -> object:
-        if folder in (one, one.parent) and folder.exists():
+    def renaming(path: Path) -> object:
+        if folder in (path, path.parent) and folder.exists():
             folder.rename(away)
-        return whole(one)
+        return whole(path)
 
     monkeypatch.setattr(loader, when, renaming)
     report = make.warehouse.load()

@@ -56,10 +56,10 @@ def step(
 def tell_all(make: "Maker") -> None:
     tell(make)
     synchronous(make)
-    asked = make.prediction(make.fit("p1"), make.scenario(4), 5.0).model_copy(
+    answer = make.prediction(make.fit("p1"), make.scenario(4), 5.0).model_copy(
         update={"study": None, "repeat": None}
     )
-    make.warehouse.record_asked([], [], [make.scenario(4)], [asked])
+    make.warehouse.record_asked([], [], [make.scenario(4)], [answer])
     decide(make, decided(make, "async_sgd", 2, max_hours=1.0))
     change(make)
 
@@ -137,9 +137,9 @@ def test_the_cheapest_node_type_is_paid_for_with_its_servers(told: "Maker") -> N
 
 
 def test_nodes_that_are_slower_and_dearer_are_dominated(rings: "Maker") -> None:
-    found = rings.warehouse.query("cost_efficiency")
+    efficiency = rings.warehouse.query("cost_efficiency")
     columns = ["worker_node_type", "batch_size", "workers", "examples_per_s"]
-    rows = found.select(columns).rows()
+    rows = efficiency.select(columns).rows()
     assert rows == [
         ("emu.avx2.c15", 8, 1, 8.0),
         ("emu.avx2.c15", 8, 2, 12.8),
@@ -148,24 +148,24 @@ def test_nodes_that_are_slower_and_dearer_are_dominated(rings: "Maker") -> None:
         ("emu.sse41.c15", 8, 2, 16.0),
     ]
     # One node of avx2 has no equal; two of the others do more, and more for a dollar.
-    assert found["dominated_by"].to_list() == [
+    assert efficiency["dominated_by"].to_list() == [
         None,
         "emu.avx512.c15, emu.sse41.c15",
         None,
         None,
         None,
     ]
-    assert found["examples_per_usd"].to_list() == pytest.approx(
+    assert efficiency["examples_per_usd"].to_list() == pytest.approx(
         [3600 * speed / (workers * HOURLY_USD[name]) for name, _, workers, speed in rows]
     )
-    assert found["runs"].to_list() == [1, 2, 1, 1, 1]
+    assert efficiency["runs"].to_list() == [1, 2, 1, 1, 1]
 
 
 def test_scaling_keeps_the_batch_of_a_node_or_of_all(rings: "Maker") -> None:
-    found = rings.warehouse.query("cost_efficiency", dnn="cnn")
+    efficiency = rings.warehouse.query("cost_efficiency", dnn="cnn")
     # Two nodes do 6.4 images a step_s each instead of 8; together as many as one with 16 images.
-    assert found["weak_percent"].to_list() == pytest.approx([100, 80, 100, 100, 100])
-    assert found["strong_speedup"].to_list() == pytest.approx([1, 1, 1, 1, 1])
+    assert efficiency["weak_percent"].to_list() == pytest.approx([100, 80, 100, 100, 100])
+    assert efficiency["strong_speedup"].to_list() == pytest.approx([1, 1, 1, 1, 1])
     assert rings.warehouse.query("cost_efficiency", dnn="other").is_empty()
     spot = rings.warehouse.query("cost_efficiency", market="spot")
     assert spot["examples_per_usd"].null_count() == spot.height == 5
@@ -250,7 +250,7 @@ def other_jobs(make: "Maker") -> list[Scenario]:
     worker, server = plain.nodes
     other = worker.model_copy(update={"node_type": "emu.other", "count": 1})
     two = {"servers": 2, "placement": "greedy"}
-    strategies = [plain.strategy.model_copy(update=one) for one in ({"order": "tic"}, two)]
+    strategies = [plain.strategy.model_copy(update=update) for update in ({"order": "tic"}, two)]
     return [
         plain.model_copy(update={"strategy": strategies[0]}),
         plain.model_copy(
@@ -382,9 +382,9 @@ def test_price_history_has_observed_and_published_prices(told: "Maker") -> None:
 
 def test_a_run_costs_what_was_known_when_it_ran(told: "Maker") -> None:
     scenario = told.scenario(2)
-    said = told.run("said", scenario, "profile", minute=90)
-    config = {**said.config, "usd_per_hour": 1.5}
-    told.land(said.model_copy(update={"config": config}), scenario)
+    priced = told.run("said", scenario, "profile", minute=90)
+    config = {**priced.config, "usd_per_hour": 1.5}
+    told.land(priced.model_copy(update={"config": config}), scenario)
     late = told.run("late", told.scenario(2), "profile", minute=100)
     told.land(late, told.scenario(2))
     told.warehouse.load()
@@ -410,9 +410,9 @@ def test_fit_inputs_failures_and_imports_name_their_runs(told: "Maker") -> None:
     assert (seen["run_id"], seen["label"]) == ("p1", told.scenario(1).label)
     (failed,) = told.warehouse.query("failed_runs", study="demo").to_dicts()
     assert (failed["run_id"], failed["error"]) == ("m3", "out of memory")
-    (theirs,) = told.warehouse.query("imported").to_dicts()
-    assert (theirs["backend"], theirs["licence"]) == ("imported", "CC-BY-4.0")
-    assert (theirs["external_rows"], theirs["metrics"]) == (2, "step_time_s")
+    (imported,) = told.warehouse.query("imported").to_dicts()
+    assert (imported["backend"], imported["licence"]) == ("imported", "CC-BY-4.0")
+    assert (imported["external_rows"], imported["metrics"]) == (2, "step_time_s")
 
 
 def test_what_was_too_hopeful_comes_worst_first(told: "Maker") -> None:
@@ -524,8 +524,8 @@ def test_time_that_the_host_took_longer_is_taken_off(built: "Built", fresh: "Mak
 
 def test_an_alarm_says_what_changed_and_what_a_second_probe_found(told: "Maker") -> None:
     first, step_s = told.warehouse.query("alarms").to_dicts()
-    assert [one["metric"] for one in (first, step_s)] == ["watch_step_cpu_s", "watch_step_time_s"]
-    assert [one["confirmed"] for one in (first, step_s)] == [False, True]
+    assert [row["metric"] for row in (first, step_s)] == ["watch_step_cpu_s", "watch_step_time_s"]
+    assert [row["confirmed"] for row in (first, step_s)] == [False, True]
     assert step_s["raised_at"] == at(30), "when the probe began, not when it was judged"
     assert (step_s["watched"], step_s["confirmed_by"]) == ("watch-30", "watch-31")
     assert step_s["change_percent"] == pytest.approx(50)
@@ -543,8 +543,8 @@ def test_the_last_judgement_names_what_was_confirmed(told: "Maker") -> None:
 
 
 def test_a_probe_has_been_judged_if_it_confirmed_another(told: "Maker") -> None:
-    found = told.warehouse.query("judged_probes")["run_id"].to_list()
-    assert found == ["watch-20", "watch-30", "watch-31"]
+    probes = told.warehouse.query("judged_probes")["run_id"].to_list()
+    assert probes == ["watch-20", "watch-30", "watch-31"]
 
 
 def test_what_is_from_before_a_change_is_stale(told: "Maker") -> None:
@@ -566,21 +566,21 @@ def test_an_answer_is_kept_until_runs_are_loaded(
     warehouse = make.warehouse
     make.profile("r1", make.scenario())
     warehouse.load()
-    asked: list[str] = []
+    names: list[str] = []
 
     def noted(connection: Any, name: str, params: Any) -> pl.DataFrame:
-        asked.append(name)
+        names.append(name)
         return run_query(connection, name, params)
 
     monkeypatch.setattr("warehouse.warehouse.run_query", noted)
     first = warehouse.kept_query("leaderboard")
     assert warehouse.kept_query("leaderboard").equals(first)
-    assert asked == ["leaderboard"]
+    assert names == ["leaderboard"]
     assert Warehouse(make.home).kept_query("judged_scenarios", backend="ssh").is_empty()
     make.profile("r2", make.scenario())
     warehouse.load()
     warehouse.kept_query("leaderboard")
-    assert asked == ["leaderboard", "judged_scenarios", "leaderboard"]
+    assert names == ["leaderboard", "judged_scenarios", "leaderboard"]
     for file in (make.home / "answers").iterdir():
         file.write_bytes(b"PAR1 damaged")
     assert warehouse.kept_query("leaderboard").equals(first)

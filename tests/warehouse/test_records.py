@@ -17,10 +17,10 @@ REFERENCE = CHECKOUT / "data" / "reference"
 
 
 def test_what_was_added_later_leaves_scenarios_their_ids() -> None:
-    asked = scenario(2, servers=2)
-    assert "placement" not in asked.canonical_json()
-    assert asked.scenario_id == scenario(2, servers=2, placement="round_robin").scenario_id
-    assert "cross_traffic" not in asked.canonical_json()
+    plain = scenario(2, servers=2)
+    assert "placement" not in plain.canonical_json()
+    assert plain.scenario_id == scenario(2, servers=2, placement="round_robin").scenario_id
+    assert "cross_traffic" not in plain.canonical_json()
     assert scenario().scenario_id == "f0404bad92a9dccc"
 
 
@@ -31,10 +31,10 @@ def test_what_has_landed_keeps_its_ids_and_labels() -> None:
     assert known.height == 1162
     texts = dict(known.select("scenario_id", "canonical").iter_rows())
     read = {name: Scenario.model_validate_json(text) for name, text in texts.items()}
-    assert {name: one.canonical_json() for name, one in read.items()} == texts
-    assert [one.scenario_id for one in read.values()] == list(texts)
-    assert {one.workload.recipe for one in read.values()} == {""}
-    labels = "\n".join(one.label for one in read.values())
+    assert {name: scenario.canonical_json() for name, scenario in read.items()} == texts
+    assert [scenario.scenario_id for scenario in read.values()] == list(texts)
+    assert {scenario.workload.recipe for scenario in read.values()} == {""}
+    labels = "\n".join(scenario.label for scenario in read.values())
     assert content_hash(labels) == "9c09a077f5bf8c8e"
     runs = pl.read_parquet(REFERENCE / "*" / "run.parquet", columns=["run_id", "scenario_id"])
     assert runs.height == runs.n_unique("run_id") == 1761
@@ -55,11 +55,11 @@ def test_how_a_network_is_trained_is_part_of_a_scenario_and_its_label() -> None:
     assert Scenario.model_validate_json(other.canonical_json()) == other
     for name, value in load.items():
         changed = plain.workload.model_copy(update={name: value})
-        asked = plain.model_copy(update={"workload": changed})
-        assert asked.scenario_id != plain.scenario_id
-        assert (asked.training == plain.training) == (name == "sequence_length")
+        variant = plain.model_copy(update={"workload": changed})
+        assert variant.scenario_id != plain.scenario_id
+        assert (variant.training == plain.training) == (name == "sequence_length")
         back = changed.model_copy(update={name: getattr(plain.workload, name)})
-        assert asked.model_copy(update={"workload": back}).scenario_id == plain.scenario_id
+        assert variant.model_copy(update={"workload": back}).scenario_id == plain.scenario_id
 
 
 def test_one_device_alone_is_another_strategy_than_one_replica() -> None:
@@ -131,18 +131,18 @@ def test_the_label_of_mixed_workers_counts_them() -> None:
 def test_other_numbers_of_mixed_workers_are_of_their_types_in_turn(
     workers: int, fast: int, slow: int
 ) -> None:
-    found = mixed(2, 1).with_workers(workers)
-    assert found == mixed(fast, slow)
-    assert Scenario.model_validate_json(found.canonical_json()) == found
+    resized = mixed(2, 1).with_workers(workers)
+    assert resized == mixed(fast, slow)
+    assert Scenario.model_validate_json(resized.canonical_json()) == resized
 
 
 def test_an_all_reduce_has_workers_and_no_servers() -> None:
-    asked = all_reduce(2)
-    assert asked.strategy.servers == 0
-    assert '"strategy":{"kind":"all_reduce","servers":0,"workers":2}' in asked.canonical_json()
-    assert asked.label == "resnet18 64px b8, 300 Mb/s, all-reduce, W=2 (2 emu.1c)"
-    assert asked.with_workers(3) == all_reduce(3)
-    assert Scenario.model_validate_json(asked.canonical_json()) == asked
+    ring = all_reduce(2)
+    assert ring.strategy.servers == 0
+    assert '"strategy":{"kind":"all_reduce","servers":0,"workers":2}' in ring.canonical_json()
+    assert ring.label == "resnet18 64px b8, 300 Mb/s, all-reduce, W=2 (2 emu.1c)"
+    assert ring.with_workers(3) == all_reduce(3)
+    assert Scenario.model_validate_json(ring.canonical_json()) == ring
 
 
 def test_devices_of_a_node_are_part_of_a_scenario() -> None:
@@ -181,10 +181,10 @@ def test_a_group_may_have_a_batch_of_its_own() -> None:
         other = group.model_copy(update=wrong)
         with pytest.raises(ValueError, match=message):
             Scenario(workload=mixed.workload, strategy=mixed.strategy, nodes=(group, other))
-    one = scenario(1)
-    own = tuple(node.model_copy(update={"batch_size": 3}) for node in one.nodes)
+    served = scenario(1)
+    own = tuple(node.model_copy(update={"batch_size": 3}) for node in served.nodes)
     with pytest.raises(ValueError, match="only nodes of an all_reduce"):
-        Scenario(workload=one.workload, strategy=one.strategy, nodes=own)
+        Scenario(workload=served.workload, strategy=served.strategy, nodes=own)
 
 
 @pytest.mark.parametrize(

@@ -108,10 +108,10 @@ def test_how_a_network_is_trained_is_in_columns(
     row = ["r1", scenario.scenario_id, scenario.canonical_json()]
     connection.execute("DELETE FROM raw.scenario")
     connection.execute("INSERT INTO raw.scenario VALUES (?, ?, ?)", row)
-    (found,) = connection.execute("FROM report.scenario").pl().to_dicts()
-    assert {name: found[name] for name in recipe} == recipe
-    assert (found["strategy"], found["recipe"]) == (kind, load.recipe)
-    assert found["label"] == scenario.label
+    (columns,) = connection.execute("FROM report.scenario").pl().to_dicts()
+    assert {name: columns[name] for name in recipe} == recipe
+    assert (columns["strategy"], columns["recipe"]) == (kind, load.recipe)
+    assert columns["label"] == scenario.label
 
 
 def test_a_batch_of_its_own_is_in_the_label(make: "Maker") -> None:
@@ -132,11 +132,11 @@ def test_a_batch_of_its_own_is_in_the_label(make: "Maker") -> None:
 
 
 def test_mixed_workers_are_named_together(make: "Maker") -> None:
-    one, (worker, server) = make.scenario(1), make.scenario(1).nodes
+    base, (worker, server) = make.scenario(1), make.scenario(1).nodes
     other = worker.model_copy(update={"node_type": "emu.a", "count": 2})
     more = worker.model_copy(update={"cpu_share": 0.5, "count": 3})
-    strategy = one.strategy.model_copy(update={"workers": 6})
-    mixed = Scenario(workload=one.workload, strategy=strategy, nodes=(worker, server, other, more))
+    strategy = base.strategy.model_copy(update={"workers": 6})
+    mixed = Scenario(workload=base.workload, strategy=strategy, nodes=(worker, server, other, more))
     make.land(make.run("r1", mixed, "profile"), mixed)
     make.warehouse.load()
     row = make.rows("FROM report.scenario").to_dicts()[0]
@@ -220,8 +220,8 @@ def test_a_profile_is_stale_after_a_confirmed_alarm_of_its_nodes(
     make.profile("before", make.scenario(1))
     _raise_alarm(make, 10, **changed)
     make.warehouse.load()
-    found = make.rows("SELECT run_id, stale_since FROM report.stale_run")
-    assert found.rows() == ([("before", at(10))] if is_stale else [])
+    stale = make.rows("SELECT run_id, stale_since FROM report.stale_run")
+    assert stale.rows() == ([("before", at(10))] if is_stale else [])
 
 
 @pytest.mark.parametrize(
@@ -277,8 +277,8 @@ def test_links_that_name_their_types_are_of_no_others(
     make.profile("trace", make.scenario(1))
     _raise_alarm(make, 10)
     make.warehouse.load()
-    found = make.rows("SELECT run_id FROM report.stale_run")["run_id"].to_list()
-    assert ("links" in found, "trace" in found) == (is_stale, True)
+    stale = make.rows("SELECT run_id FROM report.stale_run")["run_id"].to_list()
+    assert ("links" in stale, "trace" in stale) == (is_stale, True)
 
 
 def _raise_alarm(make: "Maker", minute: float, **changed: list[object]) -> None:

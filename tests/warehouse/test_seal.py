@@ -45,9 +45,9 @@ def test_a_sealed_file_has_forecasts_words_and_the_head_of_the_chain(
     rows = pl.read_parquet(path).sort("value")
     assert (path.name, count) == ("demo.1.parquet", 2)
     assert rows["value"].to_list() == [2.0, 3.0]
-    assert rows["label"].to_list() == [forecast.scenario(one).label for one in (2, 3)]
+    assert rows["label"].to_list() == [forecast.scenario(workers).label for workers in (2, 3)]
     assert rows["canonical"].to_list() == [
-        forecast.scenario(one).canonical_json() for one in (2, 3)
+        forecast.scenario(workers).canonical_json() for workers in (2, 3)
     ]
     with connect(forecast.home / "warehouse.duckdb") as connection:
         sequence, sha256 = head(connection)
@@ -67,8 +67,8 @@ def test_it_is_judged_as_it_was_published_by_runs_that_began_later(
     (row,) = read_only(forecast.home, "SELECT * FROM report.sealed_accuracy").to_dicts()
     assert (row["predicted"], row["measured"], row["runs"]) == (2.0, 2.5, 1)
     assert row["error_percent"] == pytest.approx(-20)
-    (told,) = forecast.warehouse.query("sealed", study="demo").to_dicts()
-    assert (told["n"], told["mape"]) == (1, pytest.approx(20))
+    (board,) = forecast.warehouse.query("sealed", study="demo").to_dicts()
+    assert (board["n"], board["mape"]) == (1, pytest.approx(20))
     assert forecast.warehouse.query("sealed", study="other").is_empty()
 
 
@@ -84,8 +84,8 @@ def test_what_was_measured_while_the_host_was_busy_counts_in_no_mean(
     forecast.warehouse.load_sealed(tmp_path)
     rows = forecast.warehouse.query("published", study="demo")
     assert dict(rows.select("predicted", "host_busy").iter_rows()) == {2.0: False, 3.0: True}
-    (told,) = forecast.warehouse.query("sealed", study="demo").to_dicts()
-    assert (told["n"], told["mape"]) == (1, pytest.approx(20))
+    (board,) = forecast.warehouse.query("sealed", study="demo").to_dicts()
+    assert (board["n"], board["mape"]) == (1, pytest.approx(20))
 
 
 @pytest.mark.parametrize("dropped", [["fit_id"], ["run_ids"], ["run_ids", "fit_id"]])

@@ -82,17 +82,17 @@ def test_every_row_comes_back(landing: Path, sets: Path, tmp_path: Path) -> None
         expected = read_tables(landing / run.run_id)
         assert read_tables(again / run.run_id) == expected
         assert kept_tables(sets, run.run_id) == kept_tables(landing, run.run_id) == expected
-        theirs = run_tables.tables(sets, run)
+        packed = run_tables.tables(sets, run)
         assert all(
-            theirs[name].equals(rows) for name, rows in run_tables.tables(landing, run).items()
+            packed[name].equals(rows) for name, rows in run_tables.tables(landing, run).items()
         )
     assert len(kept_tables(sets, "links")["edge"]) == 0
     assert not list(again.glob(".*"))
 
 
 def test_sets_are_plain_parquet(sets: Path) -> None:
-    found = duckdb.sql(f"SELECT run_id, value FROM '{sets}/*/sample.parquet' ORDER BY ALL")
-    assert found.fetchall() == [("m1", 1.5), ("m1", None), ("n1", 1.5)]
+    samples = duckdb.sql(f"SELECT run_id, value FROM '{sets}/*/sample.parquet' ORDER BY ALL")
+    assert samples.fetchall() == [("m1", 1.5), ("m1", None), ("n1", 1.5)]
 
 
 def test_one_run_is_found_without_reading_the_others(make: "Maker", tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_in_whichever_order_runs_are_added_the_sets_are_equal(
     assert pack(of_grid, whole, NAMES) == 4
     assert pack(of_grid, parts, order[:cut]) + pack(of_grid, parts, order) == 4
     bytes_of = [
-        {name: found for name, (found, _) in content(one).items()} for one in (whole, parts)
+        {name: data for name, (data, _) in content(packed).items()} for packed in (whole, parts)
     ]
     assert bytes_of[0] == bytes_of[1]
     for name in NAMES:

@@ -101,11 +101,11 @@ def assert_each_once(sites: Sites, make: "Maker") -> None:
     counted = make.rows("SELECT run_id, count(*) AS rows FROM raw.timing GROUP BY run_id")
     assert dict(counted.rows()) == dict.fromkeys(landed, ROWS)
     assert check(make.home).findings == ()
-    here = make.home / "landing"
-    assert {path.name for path in here.iterdir()} == set(landed)
-    assert not (here / QUARANTINE).exists()
+    landing = make.home / "landing"
+    assert {path.name for path in landing.iterdir()} == set(landed)
+    assert not (landing / QUARANTINE).exists()
     for name, folder in landed.items():
         whole = {path.name: path.read_bytes() for path in folder.iterdir()}
-        came = {path.name: path.read_bytes() for path in (here / name).iterdir()}
+        came = {path.name: path.read_bytes() for path in (landing / name).iterdir()}
         assert came.pop(RECEIVED)
         assert came == whole

@@ -84,13 +84,13 @@ def withdraw(place: str, run_id: str) -> None:
 
 
 def test_runs_of_two_sites_come_whole_and_once(place: str, make: "Maker", site: Sites) -> None:
-    one, other = site("one", "r1", "r3"), site("other", "r2")
-    assert (pushed(one, place), pushed(other, place)) == (("r1", "r3"), ("r2",))
-    again = push(landing(one), prefix_of(place))
+    first, second = site("one", "r1", "r3"), site("other", "r2")
+    assert (pushed(first, place), pushed(second, place)) == (("r1", "r3"), ("r2",))
+    again = push(landing(first), prefix_of(place))
     assert (again.pushed, again.unchanged, again.refused) == ((), 2, ())
     assert sorted(waiting_runs(prefix_of(place), landing(make))) == ["r1", "r2", "r3"]
     assert received(make, place) == ReceiveReport(("r1", "r2", "r3"), (), (), ())
-    assert content(landing(make)) == content(landing(one)) | content(landing(other))
+    assert content(landing(make)) == content(landing(first)) | content(landing(second))
     assert make.warehouse.load().loaded == ("r1", "r2", "r3")
     assert list(waiting_runs(prefix_of(place), landing(make))) == []
     assert received(make, place) == ReceiveReport((), (), (), ())
@@ -119,7 +119,7 @@ def test_a_run_that_is_put_there_in_part_is_not_there(
     place: str, site: Sites, make: "Maker", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last step fails: the rename, or the manifest."""
-    one = site("one", "r1")
+    sender = site("one", "r1")
 
     def fails(*_: object) -> None:
         raise StepcastError("run r1 did not get there")
@@ -128,19 +128,19 @@ def test_a_run_that_is_put_there_in_part_is_not_there(
         broken.setattr(sites, "put_in_place", fails)
         broken.setattr(bucket.Manifest, "canonical_json", fails)
         with pytest.raises(StepcastError, match="run r1 did not get there"):
-            pushed(one, place)
+            pushed(sender, place)
     assert list(prefix_of(place).runs()) == []
     assert received(make, place).copied == ()
-    assert pushed(one, place) == ("r1",)
+    assert pushed(sender, place) == ("r1",)
     assert received(make, place).copied == ("r1",)
 
 
 def test_a_bad_run_is_set_aside_and_comes_again_once_it_is_put_there_again(
     place: str, make: "Maker", site: Sites
 ) -> None:
-    one = site("one", "r1", "r2", "r3")
-    pushed(one, place)
-    whole = (landing(one) / "r2" / "timing.parquet").read_bytes()
+    sender = site("one", "r1", "r2", "r3")
+    pushed(sender, place)
+    whole = (landing(sender) / "r2" / "timing.parquet").read_bytes()
     spoil(place, "r2/timing.parquet", whole[:-1] + b"!")
     first = received(make, place)
     report = make.warehouse.load()
@@ -152,7 +152,7 @@ def test_a_bad_run_is_set_aside_and_comes_again_once_it_is_put_there_again(
     assert (again.copied, again.refused, again.known_bad) == ((), (), ("r2",))
     assert list(waiting_runs(prefix_of(place), landing(make))) == []
     withdraw(place, "r2")
-    assert pushed(one, place) == ("r2",)
+    assert pushed(sender, place) == ("r2",)
     assert list(waiting_runs(prefix_of(place), landing(make))) == ["r2"]
     assert received(make, place).copied == ("r2",)
     assert make.warehouse.load().loaded == ("r2",)
@@ -163,22 +163,22 @@ def test_what_the_loader_sets_aside_is_not_fetched_again(
     place: str, make: "Maker", site: Sites
 ) -> None:
     """Its files are those that its site pushed, but they are no run."""
-    one = site("one", "r1")
-    (landing(one) / "r1" / "timing.parquet").write_bytes(b"PAR1")
-    seal(landing(one) / "r1")
-    pushed(one, place)
+    sender = site("one", "r1")
+    (landing(sender) / "r1" / "timing.parquet").write_bytes(b"PAR1")
+    seal(landing(sender) / "r1")
+    pushed(sender, place)
     assert received(make, place).copied == ("r1",)
-    assert [one.run_id for one in make.warehouse.load().quarantined] == ["r1"]
+    assert [run.run_id for run in make.warehouse.load().quarantined] == ["r1"]
     assert received(make, place) == ReceiveReport((), (), (), ("r1",))
 
 
 def test_a_site_does_not_push_what_is_not_as_it_landed(
     place: str, site: Sites, make: "Maker"
 ) -> None:
-    one = site("one", "r1", "r2", "r3")
-    (landing(one) / "r1" / "timing.parquet").write_bytes(b"PAR1")
-    (landing(one) / "r2" / "run.parquet").unlink()
-    report = push(landing(one), prefix_of(place))
+    sender = site("one", "r1", "r2", "r3")
+    (landing(sender) / "r1" / "timing.parquet").write_bytes(b"PAR1")
+    (landing(sender) / "r2" / "run.parquet").unlink()
+    report = push(landing(sender), prefix_of(place))
     assert report.pushed == ("r3",)
     first, second = report.refused
     assert first.startswith("run r1 was not pushed: timing.parquet is not the file that landed")
@@ -199,9 +199,9 @@ def test_a_run_that_cannot_be_written_is_left_for_the_next_time(
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(prefix, "fetch", full)
-    found = receive(prefix, landing(make))
-    assert (found.copied, found.refused) == (("r2",), ())
-    assert found.left == (f"run 'r1' was left in {place}: [Errno 28] No space left on device",)
+    report = receive(prefix, landing(make))
+    assert (report.copied, report.refused) == (("r2",), ())
+    assert report.left == (f"run 'r1' was left in {place}: [Errno 28] No space left on device",)
     assert {path.name for path in landing(make).iterdir()} == {"r2"}
     assert received(make, place).copied == ("r1",)
 
@@ -213,16 +213,16 @@ def test_a_larger_run_than_may_be_is_refused(
     (landing(large) / "large" / "artefacts" / "trace.pb").write_bytes(b"x" * 100_000)
     pushed(large, place)
     monkeypatch.setattr(limits, "RUN_BYTES", 50_000)
-    found = received(make, place)
-    assert found.copied == ("small",)
-    assert [(one.run_id, one.reason) for one in found.refused] == [
+    report = received(make, place)
+    assert report.copied == ("small",)
+    assert [(run.run_id, run.reason) for run in report.refused] == [
         ("large", f"its files hold more than 0 GiB (in {place})")
     ]
-    assert {path.name for path in found.refused[0].folder.iterdir()} == {REASON, RECEIVED}
+    assert {path.name for path in report.refused[0].folder.iterdir()} == {REASON, RECEIVED}
     monkeypatch.setattr(limits, "RUN_FILES", 3)
     spoil(place, "large/artefacts/more", b"")
     fresh = receive(prefix_of(place), landing(make).with_name("fresh"))
-    assert {one.reason for one in fresh.refused} == {f"it has more than 3 files (in {place})"}
+    assert {run.reason for run in fresh.refused} == {f"it has more than 3 files (in {place})"}
 
 
 @pytest.mark.parametrize("name", ["a b", "..", QUARANTINE, "x" * 201])
@@ -234,9 +234,9 @@ def test_a_name_that_can_be_no_runs_is_told_and_asked_for_by_no_sensor(
             yield name
 
     prefix: Prefix = Named(tmp_path)
-    found = receive(prefix, landing(make))
-    assert (found.copied, found.refused, len(found.left)) == ((), (), 1)
-    assert "cannot name a folder" in found.left[0]
+    report = receive(prefix, landing(make))
+    assert (report.copied, report.refused, len(report.left)) == ((), (), 1)
+    assert "cannot name a folder" in report.left[0]
     assert list(waiting_runs(prefix, landing(make))) == []
 
 

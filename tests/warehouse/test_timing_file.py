@@ -91,7 +91,7 @@ def test_a_home_that_moved_points_to_its_files_after_a_load(make: "Maker", name:
 def test_files_that_are_gone_are_told_and_a_load_does_without(make: "Maker") -> None:
     folder = _land(make)
     (folder / "timing.parquet").rename(make.home / "aside")
-    (finding, *_) = [one for one in check(make.home).findings if one.broken]
+    (finding, *_) = [finding for finding in check(make.home).findings if finding.broken]
     assert f"1 files with timings are gone (first: {folder / 'timing.parquet'})" in finding.text
     with connect(make.home / MAIN) as connection:
         point_at_files(connection)
