@@ -88,14 +88,14 @@ def performances(draw: st.DrawFn, most_types: int = 3) -> Performance:
 def offers(draw: st.DrawFn, performance: Performance) -> list[Offer]:
     """Draw offers of every node type, of some in both markets."""
     prices = st.one_of(st.just(0.0), st.floats(0.1, 9.0))
-    found = []
+    offered = []
     for name in performance.nodes:
         for market in draw(st.sampled_from([("on_demand",), ("spot",), ("on_demand", "spot")])):
             capacity = draw(st.sampled_from([3, 4, 2, 1, 0]))
-            found.append(
+            offered.append(
                 Offer(node_type=name, market=market, usd_per_hour=draw(prices), capacity=capacity)
             )
-    return found
+    return offered
 
 
 def every_configuration(
@@ -129,8 +129,8 @@ def every_forecast(
 ) -> list[ConfigurationForecast]:
     """Return forecasts of all configurations, each by the event simulator."""
     return [
-        forecast(performance, offered, one, job)
-        for one in every_configuration(performance, offered, job.global_batch, max_types)
+        forecast(performance, offered, configuration, job)
+        for configuration in every_configuration(performance, offered, job.global_batch, max_types)
     ]
 
 

@@ -39,7 +39,7 @@ def scenario(
         workload=TrainingWorkload(
             dnn=dnn, framework="pytorch", image_size=64, batch_size=batch_size
         ),
-        strategy=Strategy(kind="all_reduce", workers=sum(one.count for one in groups)),
+        strategy=Strategy(kind="all_reduce", workers=sum(group.count for group in groups)),
         nodes=groups,
         link_mbps=link_mbps,
     )
@@ -53,11 +53,11 @@ def seconds(world_size: int, size_bytes: int, link_mbps: float) -> float:
 
 def tables(*trained: tuple[Scenario, float]) -> dict[str, pl.DataFrame]:
     """Return what `predictor.fit` takes; some scenarios were trained, with steps of so many s."""
-    found: dict[str, list[pl.DataFrame]] = {}
-    for one in [*profiles(), *slowdowns(), *rings(), *links(), *trainings(trained)]:
-        for name, table in one.items():
-            found.setdefault(name, []).append(table)
-    return {name: pl.concat(frames, how="diagonal") for name, frames in found.items()}
+    frames_by_name: dict[str, list[pl.DataFrame]] = {}
+    for run in [*profiles(), *slowdowns(), *rings(), *links(), *trainings(trained)]:
+        for name, table in run.items():
+            frames_by_name.setdefault(name, []).append(table)
+    return {name: pl.concat(frames, how="diagonal") for name, frames in frames_by_name.items()}
 
 
 TABLES = {
@@ -81,14 +81,14 @@ def raw_tables() -> dict[str, pl.DataFrame]:
 
 def profiles() -> list[dict[str, pl.DataFrame]]:
     """Return a run of torch_compute, with the largest batch, of each network and node type."""
-    found = []
+    runs = []
     for dnn, node_type in product(LAYERS, SECONDS):
         run_id = f"compute-{dnn}-{node_type}"
-        asked = scenario(group(node_type), dnn=dnn)
+        alone = scenario(group(node_type), dnn=dnn)
         batches, each_s = [1, 8, 16, LARGEST[node_type]], SECONDS[node_type]
-        found.append(
+        runs.append(
             {
-                **_run(run_id, None, asked),
+                **_run(run_id, None, alone),
                 "compute": _frame(
                     run_id,
                     batch_size=batches,
@@ -117,34 +117,34 @@ def profiles() -> list[dict[str, pl.DataFrame]]:
                 "samples": _sample(run_id, "largest_batch_size", LARGEST[node_type]),
             }
         )
-    return found
+    return runs
 
 
 def slowdowns() -> list[dict[str, pl.DataFrame]]:
     """Return a run of slowdown of one network."""
-    asked = scenario(group("fast", 2))
+    two_nodes = scenario(group("fast", 2))
     samples = [
         _sample("slowdown", "backward_slowdown", SLOWDOWN),
         _sample("slowdown", "allreduce_slowdown", HINDRANCE),
         _sample("slowdown", "straggling_share", SHARE),
     ]
-    return [{**_run("slowdown", 200.0, asked), "samples": pl.concat(samples)}]
+    return [{**_run("slowdown", 200.0, two_nodes), "samples": pl.concat(samples)}]
 
 
 def trainings(trained: Sequence[tuple[Scenario, float]]) -> list[dict[str, pl.DataFrame]]:
     """Return a run of torch_throughput of each scenario."""
     return [
         {
-            **_run(f"trained-{index}", asked.link_mbps, asked, "torch_throughput"),
+            **_run(f"trained-{index}", scenario.link_mbps, scenario, "torch_throughput"),
             "samples": _sample(f"trained-{index}", "step_time_s", step_s),
         }
-        for index, (asked, step_s) in enumerate(trained)
+        for index, (scenario, step_s) in enumerate(trained)
     ]
 
 
 def rings(mixes: Sequence[tuple[str, ...]] = MIXES) -> list[dict[str, pl.DataFrame]]:
     """Return runs of allreduce of each mix, link speed and world size."""
-    found = []
+    runs = []
     for mix, speed, world_size in product(mixes, SPEEDS_MBPS, (2, 3, 4, 6)):
         run_id = f"rings-{'-'.join(mix)}-{speed}-{world_size}"
         took = [seconds(world_size, size, speed) for size in SIZES]
@@ -160,11 +160,11 @@ def rings(mixes: Sequence[tuple[str, ...]] = MIXES) -> list[dict[str, pl.DataFra
             rank=[0] * count,
             seconds=took,
             raw_seconds=took,
-            bus_bandwidth_Bps=[one / s for one, s in zip(wire, took, strict=True)],
+            bus_bandwidth_Bps=[wire_bytes / s for wire_bytes, s in zip(wire, took, strict=True)],
             mtu_bytes=[1500] * count,
         )
-        found.append({**_run(run_id, speed), "allreduce": rows, "clusters": _nodes(run_id, mix)})
-    return found
+        runs.append({**_run(run_id, speed), "allreduce": rows, "clusters": _nodes(run_id, mix)})
+    return runs
 
 
 def links() -> list[dict[str, pl.DataFrame]]:
@@ -188,18 +188,23 @@ def links() -> list[dict[str, pl.DataFrame]]:
 
 
 def _run(
-    run_id: str, link_mbps: float | None, asked: Scenario | None = None, probe: str = "profiling"
+    run_id: str,
+    link_mbps: float | None,
+    scenario: Scenario | None = None,
+    probe: str = "profiling",
 ) -> dict[str, pl.DataFrame]:
     run = _frame(
         run_id,
-        scenario_id=[None if asked is None else asked.scenario_id],
+        scenario_id=[None if scenario is None else scenario.scenario_id],
         probe=[probe],
         status=["ok"],
         config=[json.dumps({"link_mbps": link_mbps})],
     ).with_columns(pl.col("scenario_id").cast(pl.String))
-    if asked is None:
+    if scenario is None:
         return {"runs": run}
-    canonical = _frame(run_id, scenario_id=[asked.scenario_id], canonical=[asked.canonical_json()])
+    canonical = _frame(
+        run_id, scenario_id=[scenario.scenario_id], canonical=[scenario.canonical_json()]
+    )
     return {"runs": run, "scenarios": canonical}
 
 

@@ -61,29 +61,33 @@ def test_alpha_beta_by_hand() -> None:
 def test_a_mix_goes_by_its_slowest_unless_it_was_probed() -> None:
     model = AlphaBeta(lines={"a": Line(hop_s=1.0, link_Bps=4.0), "b": Line(hop_s=2.0, link_Bps=9)})
     slowest = AlphaBeta(lines={"s": Line(hop_s=2.0, link_Bps=4.0)})
-    asked = np.array([2, 5]), np.array([8, 64])
-    np.testing.assert_array_equal(model.table(("a", "b"), *asked), slowest.table(("s",), *asked))
+    ranks_and_sizes = np.array([2, 5]), np.array([8, 64])
+    np.testing.assert_array_equal(
+        model.table(("a", "b"), *ranks_and_sizes), slowest.table(("s",), *ranks_and_sizes)
+    )
     own = AlphaBeta(lines={**model.lines, "a+b": Line(hop_s=3.0, link_Bps=1.0)})
     alone = AlphaBeta(lines={"c": Line(hop_s=3.0, link_Bps=1.0)})
-    np.testing.assert_array_equal(own.table(("a", "b"), *asked), alone.table(("c",), *asked))
+    np.testing.assert_array_equal(
+        own.table(("a", "b"), *ranks_and_sizes), alone.table(("c",), *ranks_and_sizes)
+    )
     with pytest.raises(BadInput, match="no all-reduce bandwidth of c; known are a, b: probe it"):
-        model.table(("a", "c"), *asked)
+        model.table(("a", "c"), *ranks_and_sizes)
 
 
 def test_the_rated_bandwidth() -> None:
     model = rated({**HARDWARE, "unrated": Hardware()})
     assert model == RatedBandwidth(rated_Bps={"slow": 1.25e9, "fast": 3.125e9})
-    found = model.table(("fast", "slow"), np.array([2, 4]), np.array([4]))
-    assert found.tolist() == [[1.25e9], [1.25e9]]
+    bandwidths_Bps = model.table(("fast", "slow"), np.array([2, 4]), np.array([4]))
+    assert bandwidths_Bps.tolist() == [[1.25e9], [1.25e9]]
 
 
 def test_alpha_and_beta_are_found_again() -> None:
-    found = fit_alpha_beta(probes("slow", "fast", noise=0.0), clusters("slow", "fast"))
+    model = fit_alpha_beta(probes("slow", "fast", noise=0.0), clusters("slow", "fast"))
     for mix, line in LINES.items():
-        assert found.lines[mix].shape == "ring"
-        assert found.lines[mix].hop_s == pytest.approx(line.hop_s, rel=1e-6)
-        assert found.lines[mix].link_Bps == pytest.approx(line.link_Bps, rel=1e-6)
-    assert AlphaBeta.model_validate_json(found.canonical_json()) == found
+        assert model.lines[mix].shape == "ring"
+        assert model.lines[mix].hop_s == pytest.approx(line.hop_s, rel=1e-6)
+        assert model.lines[mix].link_Bps == pytest.approx(line.link_Bps, rel=1e-6)
+    assert AlphaBeta.model_validate_json(model.canonical_json()) == model
 
 
 def test_a_tree_is_told_from_a_ring() -> None:
@@ -114,9 +118,9 @@ def test_trees_come_near_what_was_probed(learned: LearnedBandwidth) -> None:
     Cross-validation errs by more: it asks for configurations of which there is no repeat.
     """
     for mix in LINES:
-        asked = (mix,), np.array([3, 6]), SIZES
-        true = AlphaBeta(lines=LINES).table(*asked)
-        assert np.abs(learned.table(*asked) / true - 1).mean() < 0.06
+        cells = (mix,), np.array([3, 6]), SIZES
+        true = AlphaBeta(lines=LINES).table(*cells)
+        assert np.abs(learned.table(*cells) / true - 1).mean() < 0.06
     assert 4 < learned.small.mape_percent < 30
     assert 4 < learned.large.mape_percent < 30
 
@@ -170,20 +174,20 @@ def test_the_split_is_at_the_mtu(learned: LearnedBandwidth) -> None:
 def test_bandwidth_is_never_negative() -> None:
     """The paper's trouble with small buffers: trees that learn bandwidth itself."""
     grid = Grid(labels=("bandwidth",), depths=(2,), rounds=(5,), folds=3)
-    found = fit(probes("slow"), clusters("slow"), HARDWARE, grid)
-    table = found.table(("slow",), np.arange(2, 12), 2 ** np.arange(2, 30))
-    assert (table >= min(found.small.least_Bps, found.large.least_Bps)).all()
+    model = fit(probes("slow"), clusters("slow"), HARDWARE, grid)
+    table = model.table(("slow",), np.arange(2, 12), 2 ** np.arange(2, 30))
+    assert (table >= min(model.small.least_Bps, model.large.least_Bps)).all()
 
 
 def test_a_ratio_goes_on_where_trees_stop() -> None:
     """32 ranks, where 8 were probed: hops go on to take their time, of which trees know nothing."""
-    rows, asked = probes("slow", noise=0.0), (("slow",), np.array([32]), SIZES)
-    true = AlphaBeta(lines=LINES).table(*asked)
+    rows, cells = probes("slow", noise=0.0), (("slow",), np.array([32]), SIZES)
+    true = AlphaBeta(lines=LINES).table(*cells)
 
     def error(label: Label, **across: str) -> float:
         grid = Grid.model_validate({**GRID.model_dump(), "labels": (label,), **across})
-        found = fit(rows, clusters("slow"), HARDWARE, grid)
-        return float(np.abs(found.table(*asked) / true - 1).max())
+        model = fit(rows, clusters("slow"), HARDWARE, grid)
+        return float(np.abs(model.table(*cells) / true - 1).max())
 
     assert error("ratio") < 0.01
     assert error("logarithm") > 1
@@ -192,8 +196,8 @@ def test_a_ratio_goes_on_where_trees_stop() -> None:
 
 def test_leaving_out_whole_world_sizes_prefers_the_ratio() -> None:
     grid = GRID.model_copy(update={"across": "world_sizes"})
-    found = fit(probes("slow", "fast"), clusters("slow", "fast"), HARDWARE, grid)
-    assert found.small.settings.label == "ratio"
+    model = fit(probes("slow", "fast"), clusters("slow", "fast"), HARDWARE, grid)
+    assert model.small.settings.label == "ratio"
 
 
 def test_a_mix_is_known_by_its_members(learned: LearnedBandwidth) -> None:
@@ -205,8 +209,8 @@ def test_a_mix_is_known_by_its_members(learned: LearnedBandwidth) -> None:
 
 
 def test_features_of_a_mix() -> None:
-    found = features(("fast", "slow"), HARDWARE)
-    assert found == (None, "M60+T4", None, 1, 16, 122, 10)
+    values = features(("fast", "slow"), HARDWARE)
+    assert values == (None, "M60+T4", None, 1, 16, 122, 10)
     with pytest.raises(BadInput, match="no hardware of node type 'other' is known, only of fast,"):
         features(("other",), HARDWARE)
 
@@ -260,10 +264,10 @@ def test_weights_of_seconds_predict_the_mean_time() -> None:
 
     def ratio(weights: Weights) -> Floats:
         settings = grid.model_copy(update={"weights": (weights,)})
-        found = fit(pl.concat([fast, slow]), clusters("slow"), HARDWARE, settings)
+        model = fit(pl.concat([fast, slow]), clusters("slow"), HARDWARE, settings)
         ranks, sizes = np.array([2, 4]), SIZES[SIZES > MTU]
-        asked = ("slow",), ranks, sizes
-        return AlphaBeta(lines=LINES).table(*asked) / found.table(*asked)
+        cells = ("slow",), ranks, sizes
+        return AlphaBeta(lines=LINES).table(*cells) / model.table(*cells)
 
     np.testing.assert_allclose(ratio("seconds"), 5.5, rtol=0.05)
     np.testing.assert_allclose(ratio("equal"), 1 / 0.55, rtol=0.05)

@@ -20,19 +20,19 @@ from models.srift.exchange import (
 
 
 def test_transfers_are_in_the_order_of_gradients() -> None:
-    found = transfers([10, 0, 30, 40], [1.0, 0.9, 0.5, 0.5], [1.0, 1.0, 0.5, 1.0])
-    assert found.size_bytes.tolist() == [40, 30, 10]
-    assert found.expected_bytes.tolist() == [40, 15, 10]
-    assert found.ready.tolist() == [0.5, 0.5, 1.0]
+    planned = transfers([10, 0, 30, 40], [1.0, 0.9, 0.5, 0.5], [1.0, 1.0, 0.5, 1.0])
+    assert planned.size_bytes.tolist() == [40, 30, 10]
+    assert planned.expected_bytes.tolist() == [40, 15, 10]
+    assert planned.ready.tolist() == [0.5, 0.5, 1.0]
 
 
 def test_pytorch_s_buckets() -> None:
     """The first is full at 1 MiB, others at 25 MiB, each with the tensor that fills it."""
     sizes = [4 * MIB, 30 * MIB, 20 * MIB, 20 * MIB, MIB // 2, MIB // 2, MIB // 2]
     ready = [1.0, 0.9, 0.8, 0.7, 0.3, 0.2, 0.1]
-    found = transfers(sizes, ready, buckets=Buckets())
-    assert (found.size_bytes / MIB).tolist() == [1.0, 40.5, 30.0, 4.0]
-    assert found.ready.tolist() == [0.2, 0.8, 0.9, 1.0]
+    planned = transfers(sizes, ready, buckets=Buckets())
+    assert (planned.size_bytes / MIB).tolist() == [1.0, 40.5, 30.0, 4.0]
+    assert planned.ready.tolist() == [0.2, 0.8, 0.9, 1.0]
 
 
 @given(
@@ -45,13 +45,13 @@ def test_buckets_hold_all_gradients_and_wait_for_them(
 ) -> None:
     sizes, ready = [size for size, _ in layers], [at for _, at in layers]
     alone = transfers(sizes, ready)
-    found = transfers(sizes, ready, buckets=Buckets(first_bytes=first_bytes, bytes=limit_bytes))
-    assert found.size_bytes.sum() == sum(sizes)
-    assert (np.diff(found.ready) >= 0).all()
-    for i in range(len(found.ready)):
+    buckets = transfers(sizes, ready, buckets=Buckets(first_bytes=first_bytes, bytes=limit_bytes))
+    assert buckets.size_bytes.sum() == sum(sizes)
+    assert (np.diff(buckets.ready) >= 0).all()
+    for i in range(len(buckets.ready)):
         # All that a bucket and those before it hold was there when it started.
-        there = alone.size_bytes[alone.ready <= found.ready[i]].sum()
-        assert found.size_bytes[: i + 1].sum() <= there
+        ready_bytes = alone.size_bytes[alone.ready <= buckets.ready[i]].sum()
+        assert buckets.size_bytes[: i + 1].sum() <= ready_bytes
 
 
 def test_sizes_are_rounded_up_to_powers_of_two() -> None:
@@ -137,7 +137,7 @@ def test_transfers_slow_the_backward_pass() -> None:
     jobs = [Allreduce(1.0, 8.0, 4.0), Allreduce(3.0, 4.0, 4.0)]
     events = exchange(jobs, 100.0, slowdown=1.0)
     assert [event.time_s for event in events] == [1.0, 3.0, 4.0, 5.0]
-    assert [one.time_s for one in exchange(jobs, 100.0)] == [1.0, 3.0, 3.0, 4.0]
+    assert [event.time_s for event in exchange(jobs, 100.0)] == [1.0, 3.0, 3.0, 4.0]
 
 
 def test_the_backward_pass_hinders_transfers() -> None:
@@ -198,13 +198,13 @@ def test_many_at_once_are_as_one_after_the_other(
     starts = np.full((len(jobs), longest), np.inf)
     wire, bus = np.zeros((len(jobs), longest)), np.ones((len(jobs), longest))
     for row, (planned, _) in enumerate(jobs):
-        ordered = sorted(planned, key=lambda one: one.start_s)
-        starts[row, : len(ordered)] = [one.start_s for one in ordered]
-        wire[row, : len(ordered)] = [one.wire_bytes for one in ordered]
-        bus[row, : len(ordered)] = [one.bus_Bps for one in ordered]
+        ordered = sorted(planned, key=lambda transfer: transfer.start_s)
+        starts[row, : len(ordered)] = [transfer.start_s for transfer in ordered]
+        wire[row, : len(ordered)] = [transfer.wire_bytes for transfer in ordered]
+        bus[row, : len(ordered)] = [transfer.bus_Bps for transfer in ordered]
     caps = np.array([cap_Bps for _, cap_Bps in jobs])
-    found = batch_exchange_s(starts, wire, bus, caps, most, slowdown, hindrance)
+    exchanges_s = batch_exchange_s(starts, wire, bus, caps, most, slowdown, hindrance)
     expected = [
         exchange_s(transfers, cap_Bps, most, slowdown, hindrance) for transfers, cap_Bps in jobs
     ]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(exchanges_s, expected, rtol=1e-9, atol=1e-12)

@@ -20,13 +20,13 @@ def model() -> ideal.IdealScaling:
 
 def test_an_iteration_is_that_of_the_slowest_node(model: ideal.IdealScaling) -> None:
     """8 samples take 3 x 0.01 s each on the fast type and twice that on the slow, plus 0.1 s."""
-    asked = [
+    scenarios = [
         scenario(group("fast")),
         scenario(group("fast", 7)),
         scenario(group("fast", 3), group("slow")),
         scenario(group("fast", 3, batch_size=20), group("slow", batch_size=4)),
     ]
-    predicted = model.predict(asked)
+    predicted = model.predict(scenarios)
     assert predicted["value"].to_list() == pytest.approx([0.34, 0.34, 0.58, 0.7])
     assert predicted["low"].null_count() == 4
 
@@ -39,13 +39,13 @@ def test_what_was_not_profiled_is_refused(model: ideal.IdealScaling, asked: Scen
         model.predict([asked])
 
 
-def otherwise(asked: Scenario, **recipe: str) -> Scenario:
+def otherwise(training: Scenario, **recipe: str) -> Scenario:
     """Return the same on one device by itself, or by a recipe."""
     if recipe:
-        load = asked.workload.model_copy(update=recipe)
-        return asked.model_copy(update={"workload": load})
+        load = training.workload.model_copy(update=recipe)
+        return training.model_copy(update={"workload": load})
     alone = {"strategy": Strategy(kind="single", workers=1), "link_mbps": None}
-    return asked.model_copy(update=alone)
+    return training.model_copy(update=alone)
 
 
 def test_passes_stand_for_no_other_training(model: ideal.IdealScaling) -> None:
@@ -71,9 +71,9 @@ def test_passes_stand_for_no_other_training(model: ideal.IdealScaling) -> None:
             .filter(run_id=run_id)
             .with_columns(pl.col("forward_s", "backward_s", "update_s") / 2, run_id=pl.lit("other"))
         )
-        both = ideal.fit(
+        refitted = ideal.fit(
             runs=pl.concat([tables["runs"], run]),
             scenarios=pl.concat([tables["scenarios"], known], how="diagonal"),
             compute=pl.concat([tables["compute"], faster.select(tables["compute"].columns)]),
         )
-        assert both.predict([plain, other])["value"].to_list() == pytest.approx([0.34, 0.17])
+        assert refitted.predict([plain, other])["value"].to_list() == pytest.approx([0.34, 0.17])

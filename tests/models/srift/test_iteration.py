@@ -53,11 +53,11 @@ def test_exchange_follows_the_backward_pass() -> None:
         NETWORK,
         nodes={"a": node(1.0, 2.0, ready=(1.0, 0.5), link_Bps=100.0)},
     )
-    found = simulate(capped, Configuration(groups=(group("a", 2, 1),)))
-    assert (found.forward_s, found.backward_s) == (1.0, 2.0)
-    assert found.exchange_s == pytest.approx(9.0)
-    assert found.step_time_s == pytest.approx(10.0)
-    assert [(event.kind, event.transfer) for event in found.events] == [
+    iteration = simulate(capped, Configuration(groups=(group("a", 2, 1),)))
+    assert (iteration.forward_s, iteration.backward_s) == (1.0, 2.0)
+    assert iteration.exchange_s == pytest.approx(9.0)
+    assert iteration.step_time_s == pytest.approx(10.0)
+    assert [(event.kind, event.transfer) for event in iteration.events] == [
         ("start", 0),
         ("start", 1),
         ("finish", 0),
@@ -70,9 +70,9 @@ def test_the_slowest_type_computes_and_the_slowest_link_carries() -> None:
 
     200 bytes from 0.75 s take 4 s, 600 from 3 s 12 s, on links that could carry both.
     """
-    found = simulate(NETWORK, Configuration(groups=(group("a", 1, 1), group("b", 1, 1))))
-    assert found.exchange_s == pytest.approx(15.0)
-    assert found.step_time_s == pytest.approx(1 + 15 + 0.5)
+    iteration = simulate(NETWORK, Configuration(groups=(group("a", 1, 1), group("b", 1, 1))))
+    assert iteration.exchange_s == pytest.approx(15.0)
+    assert iteration.step_time_s == pytest.approx(1 + 15 + 0.5)
 
 
 def test_stragglers_stretch_both_passes() -> None:
@@ -80,10 +80,10 @@ def test_stragglers_stretch_both_passes() -> None:
     slow = replace(
         NETWORK, layer_bytes=(0, 0), nodes={"a": node(1.0, 2.0, ready=(1.0, 0.5), scale=0.1)}
     )
-    found = simulate(slow, Configuration(groups=(group("a", 2, 1),)))
+    iteration = simulate(slow, Configuration(groups=(group("a", 2, 1),)))
     stretch = 1 + 0.1 * 0.5641895835
-    assert found.forward_s == pytest.approx(stretch)
-    assert found.backward_s == pytest.approx(2 * stretch)
+    assert iteration.forward_s == pytest.approx(stretch)
+    assert iteration.backward_s == pytest.approx(2 * stretch)
 
 
 def test_devices_of_one_node_use_no_link() -> None:
@@ -99,8 +99,8 @@ def test_devices_of_one_node_use_no_link() -> None:
 def test_bandwidth_is_that_of_the_next_power_of_two() -> None:
     """600 and 200 bytes go as fast as 1024 and 256: hops of 1 s, twice 1 for two ranks."""
     hops = replace(NETWORK, bandwidth=AlphaBeta(lines={"a": Line(hop_s=1.0, link_Bps=256.0)}))
-    found = simulate(hops, Configuration(groups=(group("a", 2, 1),)))
-    assert found.exchange_s == pytest.approx(2 + 600 / (1024 / (2 + 4)))
+    iteration = simulate(hops, Configuration(groups=(group("a", 2, 1),)))
+    assert iteration.exchange_s == pytest.approx(2 + 600 / (1024 / (2 + 4)))
 
 
 def test_all_reduces_may_slow_the_backward_pass() -> None:
@@ -109,28 +109,28 @@ def test_all_reduces_may_slow_the_backward_pass() -> None:
     600 bytes from 3 s on take 600 s. With nothing to send the pass is not slowed.
     """
     slow = replace(NETWORK, bandwidth=RatedBandwidth(rated_Bps={"a": 1.0}), slowdown=1.0)
-    found = simulate(slow, Configuration(groups=(group("a", 2, 1),)))
-    assert found.exchange_s == pytest.approx(3 + 600)
+    iteration = simulate(slow, Configuration(groups=(group("a", 2, 1),)))
+    assert iteration.exchange_s == pytest.approx(3 + 600)
     only_last = replace(slow, layer_bytes=(0, 200))
-    found = simulate(only_last, Configuration(groups=(group("a", 2, 1),)))
-    assert found.exchange_s == pytest.approx(1 + 200)
+    iteration = simulate(only_last, Configuration(groups=(group("a", 2, 1),)))
+    assert iteration.exchange_s == pytest.approx(1 + 200)
     quick = replace(only_last, bandwidth=RatedBandwidth(rated_Bps={"a": 400.0}))
-    found = simulate(quick, Configuration(groups=(group("a", 2, 1),)))
-    assert found.exchange_s == pytest.approx(2.25)
-    assert found.step_time_s == pytest.approx(1 + 2.25)
+    iteration = simulate(quick, Configuration(groups=(group("a", 2, 1),)))
+    assert iteration.exchange_s == pytest.approx(2.25)
+    assert iteration.step_time_s == pytest.approx(1 + 2.25)
     assert step_time_s(slow, group("a", 1, 1)) == 3
 
 
 def test_layers_that_are_executed_sometimes_move_less() -> None:
     rare = replace(NETWORK, probability=(0.5, 1.0))
-    found = simulate(rare, Configuration(groups=(group("a", 2, 1),)))
-    assert found.exchange_s == pytest.approx(2 + 300 / 100)
+    iteration = simulate(rare, Configuration(groups=(group("a", 2, 1),)))
+    assert iteration.exchange_s == pytest.approx(2 + 300 / 100)
 
 
 def test_buckets_wait_for_their_last_gradient() -> None:
-    both = replace(NETWORK, buckets=Buckets(first_bytes=700, bytes=700))
-    found = simulate(both, Configuration(groups=(group("a", 2, 1),)))
-    assert found.exchange_s == pytest.approx(2 + 800 / 100)
+    bucketed = replace(NETWORK, buckets=Buckets(first_bytes=700, bytes=700))
+    iteration = simulate(bucketed, Configuration(groups=(group("a", 2, 1),)))
+    assert iteration.exchange_s == pytest.approx(2 + 800 / 100)
 
 
 def test_a_batch_that_fits_no_device() -> None:
@@ -143,18 +143,18 @@ def test_it_never_ends_before_its_passes(performance: Performance) -> None:
     name = next(iter(performance.nodes))
     devices = performance.nodes[name].devices
     for count in (1, 2, 5):
-        found = simulate(performance, Configuration(groups=(group(name, count, devices),)))
+        iteration = simulate(performance, Configuration(groups=(group(name, count, devices),)))
         latency = performance.nodes[name].latency
         alone = float(latency.forward(1) + latency.backward(1)) + latency.update_s
-        assert found.step_time_s >= alone * (1 - 1e-9)
+        assert iteration.step_time_s >= alone * (1 - 1e-9)
 
 
 def expected(*groups: tuple[float, float, int]) -> float:
     means, deviations, counts = zip(*groups, strict=True)
-    (found,) = expected_maximum(
+    (maximum,) = expected_maximum(
         np.array([means], dtype=float), np.array([deviations], dtype=float), np.array([counts])
     )
-    return float(found)
+    return float(maximum)
 
 
 @pytest.mark.parametrize(

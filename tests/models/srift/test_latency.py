@@ -18,8 +18,8 @@ CURVE = PiecewiseLinear(batch_sizes=(1, 4, 8, 16), seconds=(1.0, 2.5, 3.5, 7.5))
 
 def test_three_segments_and_their_continuation() -> None:
     """Slopes 0.5, 0.25 and 0.5 s per sample."""
-    asked = [1, 2, 4, 6, 8, 12, 16, 20]
-    assert CURVE(asked).tolist() == [1.0, 1.5, 2.5, 3.0, 3.5, 5.5, 7.5, 9.5]
+    batch_sizes = [1, 2, 4, 6, 8, 12, 16, 20]
+    assert CURVE(batch_sizes).tolist() == [1.0, 1.5, 2.5, 3.0, 3.5, 5.5, 7.5, 9.5]
     assert CURVE(12).shape == ()
     falling = PiecewiseLinear(batch_sizes=(1, 2), seconds=(3.0, 1.0))
     assert falling(4) == 0.0
@@ -50,26 +50,28 @@ def compute(rows: Sequence[tuple[int, int, float, float, float | None]]) -> pl.D
 
 def test_a_fit_to_trials() -> None:
     """Totals 1.8 and 2.2 scatter by √0.08 = 0.2828 around 2, those of batch 4 not at all."""
-    found = fit(compute([(4, 1, 1.0, 3.0, 0.5), (1, 1, 0.4, 0.9, 0.5), (1, 2, 0.6, 1.1, 0.5)]))
-    assert found.forward(np.array([1, 4])).tolist() == pytest.approx([0.5, 1.0])
-    assert found.backward(np.array([1, 4])).tolist() == pytest.approx([1.0, 3.0])
-    assert found.update_s == pytest.approx(0.5)
-    assert found.straggler_scale == pytest.approx(0.08**0.5 / 2)
-    assert Latency.model_validate_json(found.canonical_json()) == found
+    latency = fit(compute([(4, 1, 1.0, 3.0, 0.5), (1, 1, 0.4, 0.9, 0.5), (1, 2, 0.6, 1.1, 0.5)]))
+    assert latency.forward(np.array([1, 4])).tolist() == pytest.approx([0.5, 1.0])
+    assert latency.backward(np.array([1, 4])).tolist() == pytest.approx([1.0, 3.0])
+    assert latency.update_s == pytest.approx(0.5)
+    assert latency.straggler_scale == pytest.approx(0.08**0.5 / 2)
+    assert Latency.model_validate_json(latency.canonical_json()) == latency
 
 
 def test_stragglers_of_each_batch_scatter_as_they_did() -> None:
     """Totals scatter by √0.02 = 0.141 around 2 with one image, by twice that around 4 with 3."""
-    one = [(1, trial, 0.9 + trial * 0.1, 0.9 + trial * 0.1, 0.0) for trial in (0, 1)]
+    ones = [(1, trial, 0.9 + trial * 0.1, 0.9 + trial * 0.1, 0.0) for trial in (0, 1)]
     three = [(3, trial, 1.8 + trial * 0.2, 1.8 + trial * 0.2, 0.0) for trial in (0, 1)]
-    found = fit(compute([*one, *three]))
-    assert found.deviation is not None
-    assert found.deviation(np.array([1, 2, 3])) == pytest.approx([0.1414, 0.2121, 0.2828], abs=1e-4)
-    assert found.scale(2) == pytest.approx(
-        0.2121 / (found.forward(2) + found.backward(2)), abs=1e-4
+    latency = fit(compute([*ones, *three]))
+    assert latency.deviation is not None
+    assert latency.deviation(np.array([1, 2, 3])) == pytest.approx(
+        [0.1414, 0.2121, 0.2828], abs=1e-4
     )
-    assert fit(compute([*one, three[0]])).deviation is None
-    assert Latency(forward=found.forward, backward=found.backward, straggler_scale=0.3).scale(
+    assert latency.scale(2) == pytest.approx(
+        0.2121 / (latency.forward(2) + latency.backward(2)), abs=1e-4
+    )
+    assert fit(compute([*ones, three[0]])).deviation is None
+    assert Latency(forward=latency.forward, backward=latency.backward, straggler_scale=0.3).scale(
         np.array([1, 2])
     ).tolist() == [0.3, 0.3]
 
@@ -82,20 +84,20 @@ def test_a_slow_minute_is_no_straggling() -> None:
         for size in (1, 2)
         for trial, total in enumerate(totals)
     ]
-    found = fit(compute(rows[::-1])).deviation
-    assert found is not None
+    deviation = fit(compute(rows[::-1])).deviation
+    assert deviation is not None
     expected = ((6 * 0.2**2 + 1.8**2) / 7 / 2) ** 0.5
-    assert found(1) == pytest.approx(expected), "the step between them counts once"
+    assert deviation(1) == pytest.approx(expected), "the step between them counts once"
 
 
 def test_of_what_scatters_only_a_share_may_be_straggling() -> None:
     rows = [(size, trial, 1.0, 1.0 + 0.1 * trial, 0.0) for size in (1, 2) for trial in (0, 1)]
-    found = fit(compute(rows))
-    half = found.straggling(0.5)
-    assert half.scale(2) == pytest.approx(0.5 * found.scale(2))
-    assert half.straggler_scale == pytest.approx(0.5 * found.straggler_scale)
-    assert half.forward == found.forward
-    plain = Latency(forward=found.forward, backward=found.backward, straggler_scale=0.3)
+    latency = fit(compute(rows))
+    half = latency.straggling(0.5)
+    assert half.scale(2) == pytest.approx(0.5 * latency.scale(2))
+    assert half.straggler_scale == pytest.approx(0.5 * latency.straggler_scale)
+    assert half.forward == latency.forward
+    plain = Latency(forward=latency.forward, backward=latency.backward, straggler_scale=0.3)
     assert plain.straggling(0.5).scale(1) == pytest.approx(0.15)
 
 
@@ -129,8 +131,8 @@ def layer_times(*trials: tuple[float | None, ...]) -> pl.DataFrame:
 
 def test_gradients_of_a_network_with_branches() -> None:
     """Layer 2 is executed in one of two trials, layer 3 in none."""
-    found = fit_gradients(LAYERS, layer_times((0.9, None, 0.5, None), (1.0, None, None, None)))
-    assert found == Gradients(
+    gradients = fit_gradients(LAYERS, layer_times((0.9, None, 0.5, None), (1.0, None, None, None)))
+    assert gradients == Gradients(
         layer_bytes=(40, 0, 8, 16), ready=(0.95, 1.0, 0.5, 1.0), probability=(1.0, 0.0, 0.5, 0.0)
     )
 

@@ -20,9 +20,9 @@ BATCHES = st.sampled_from([8, 12, 6, 16, 10, 7, 4, 1])
 
 def limits(data: st.DataObject, known: list[ConfigurationForecast], job: Job) -> Job:
     """Return the job with limits near what some configurations need."""
-    times = sorted(one.time_s for one in known) or [1.0]
-    costs = sorted(max(one.cost_usd, 1e-6) for one in known) or [1.0]
-    prices = sorted(max(one.usd_per_hour, 1e-6) for one in known) or [1.0]
+    times = sorted(forecast.time_s for forecast in known) or [1.0]
+    costs = sorted(max(forecast.cost_usd, 1e-6) for forecast in known) or [1.0]
+    prices = sorted(max(forecast.usd_per_hour, 1e-6) for forecast in known) or [1.0]
     near = st.floats(0.9, 1.1)
     return job.model_copy(
         update={
@@ -41,11 +41,11 @@ def limits(data: st.DataObject, known: list[ConfigurationForecast], job: Job) ->
 
 def inside(job: Job, known: list[ConfigurationForecast]) -> list[ConfigurationForecast]:
     return [
-        one
-        for one in known
-        if (job.deadline_s is None or one.time_s <= job.deadline_s * FORGIVEN)
-        and (job.budget_usd is None or one.cost_usd <= job.budget_usd * FORGIVEN)
-        and (job.usd_per_hour is None or one.usd_per_hour <= job.usd_per_hour * FORGIVEN)
+        forecast
+        for forecast in known
+        if (job.deadline_s is None or forecast.time_s <= job.deadline_s * FORGIVEN)
+        and (job.budget_usd is None or forecast.cost_usd <= job.budget_usd * FORGIVEN)
+        and (job.usd_per_hour is None or forecast.usd_per_hour <= job.usd_per_hour * FORGIVEN)
     ]
 
 
@@ -58,22 +58,22 @@ def test_it_finds_what_trying_everything_finds(
     max_types = min(max_types, len(offered))
     known = every_forecast(performance, offered, job, max_types)
     job = limits(data, known, job)
-    found = optimize(performance, offered, job, max_types=max_types, keep=3)
-    assert found.configurations == len(known)
+    result = optimize(performance, offered, job, max_types=max_types, keep=3)
+    assert result.configurations == len(known)
     feasible = inside(job, known)
 
-    def value(one: ConfigurationForecast) -> float:
-        return one.time_s if minimize == "time" else one.cost_usd
+    def value(forecast: ConfigurationForecast) -> float:
+        return forecast.time_s if minimize == "time" else forecast.cost_usd
 
     expected = sorted(map(value, feasible))[:3]
-    chosen = [found.choice, *found.alternatives] if found.choice else []
-    assert [value(one) for one in chosen] == pytest.approx(expected, rel=1e-9)
-    by_label = {str(one.configuration): one for one in feasible}
-    for one in chosen:
-        same = by_label[str(one.configuration)]
-        assert one.step_time_s == pytest.approx(same.step_time_s, rel=1e-9)
-        assert one.cost_usd == pytest.approx(same.cost_usd, rel=1e-9)
-    assert bool(found.relaxations) == (not feasible)
+    chosen = [result.choice, *result.alternatives] if result.choice else []
+    assert [value(forecast) for forecast in chosen] == pytest.approx(expected, rel=1e-9)
+    by_label = {str(forecast.configuration): forecast for forecast in feasible}
+    for forecast in chosen:
+        same = by_label[str(forecast.configuration)]
+        assert forecast.step_time_s == pytest.approx(same.step_time_s, rel=1e-9)
+        assert forecast.cost_usd == pytest.approx(same.cost_usd, rel=1e-9)
+    assert bool(result.relaxations) == (not feasible)
 
 
 @given(st.data(), performances(), BATCHES)
@@ -85,19 +85,23 @@ def test_the_front_is_that_of_everything(
     known = every_forecast(performance, offered, job, len(offered))
     job = limits(data, known, job)
     expected: list[ConfigurationForecast] = []
-    for one in sorted(inside(job, known), key=lambda one: (one.time_s, one.cost_usd)):
-        if not expected or one.cost_usd < expected[-1].cost_usd:
-            expected.append(one)
-    found = pareto_front(performance, offered, job)
+    for forecast in sorted(
+        inside(job, known), key=lambda forecast: (forecast.time_s, forecast.cost_usd)
+    ):
+        if not expected or forecast.cost_usd < expected[-1].cost_usd:
+            expected.append(forecast)
+    searched = pareto_front(performance, offered, job)
     slack = 1 + 1e-9
     # Rounding may order ties differently: each front covers the other.
-    for front, other in ((found, expected), (expected, found)):
-        for one in front:
+    for front, other in ((searched, expected), (expected, searched)):
+        for forecast in front:
             assert any(
-                two.time_s <= one.time_s * slack and two.cost_usd <= one.cost_usd * slack
+                two.time_s <= forecast.time_s * slack and two.cost_usd <= forecast.cost_usd * slack
                 for two in other
             )
-    assert [one.time_s for one in found] == sorted(one.time_s for one in found)
+    assert [forecast.time_s for forecast in searched] == sorted(
+        forecast.time_s for forecast in searched
+    )
 
 
 @given(st.data(), performances(), BATCHES)
@@ -132,8 +136,8 @@ def offer(name: str, usd_per_hour: float, capacity: int, market: str = "on_deman
 
 
 def labels(job: Job, *offered: Offer) -> str | None:
-    found = optimize(TWO, offered, job).choice
-    return found.configuration.label if found else None
+    choice = optimize(TWO, offered, job).choice
+    return choice.configuration.label if choice else None
 
 
 def test_time_is_bought_and_cost_is_waited_for() -> None:
@@ -148,31 +152,31 @@ def test_limits_bind_whatever_is_minimised() -> None:
     """100 iterations: 1 fast@4 beside 2 slow@2 take 800 s of 11 $/h, 2 slow@4 1600 s of 2 $/h."""
     offered = (offer("fast", 9.0, 4), offer("slow", 1.0, 2))
     cheap = Job(global_batch=8, iterations=100, minimize="cost", deadline_s=1000.0)
-    found = optimize(TWO, offered, cheap).choice
-    assert found is not None
-    assert found.configuration.label == "1 fast@4 + 2 slow@2"
-    assert (found.time_s, found.cost_usd) == pytest.approx((800.0, 800 * 11 / 3600))
+    choice = optimize(TWO, offered, cheap).choice
+    assert choice is not None
+    assert choice.configuration.label == "1 fast@4 + 2 slow@2"
+    assert (choice.time_s, choice.cost_usd) == pytest.approx((800.0, 800 * 11 / 3600))
     fast = Job(global_batch=8, iterations=100, minimize="time", budget_usd=1.0)
-    found = optimize(TWO, offered, fast).choice
-    assert found is not None
-    assert found.configuration.label == "2 slow@4"
-    assert (found.time_s, found.cost_usd) == pytest.approx((1600.0, 1600 * 2 / 3600))
+    choice = optimize(TWO, offered, fast).choice
+    assert choice is not None
+    assert choice.configuration.label == "2 slow@4"
+    assert (choice.time_s, choice.cost_usd) == pytest.approx((1600.0, 1600 * 2 / 3600))
 
 
 def test_of_equal_times_the_cheaper_market() -> None:
     job = Job(global_batch=4, iterations=1, minimize="time")
-    found = optimize(TWO, (offer("fast", 9.0, 4), offer("fast", 3.0, 4, "spot")), job)
-    assert found.choice is not None
-    (group,) = found.choice.configuration.groups
+    result = optimize(TWO, (offer("fast", 9.0, 4), offer("fast", 3.0, 4, "spot")), job)
+    assert result.choice is not None
+    (group,) = result.choice.configuration.groups
     assert (group.market, group.count, group.batch_size) == ("spot", 4, 1)
 
 
 def test_what_was_stopped_says_so() -> None:
     job = Job(global_batch=8, iterations=1, minimize="time")
-    found = optimize(TWO, [offer("fast", 9.0, 4)], job, stop=lambda: True)
-    assert found.choice is None
-    assert not found.complete
-    assert found.relaxations == ()
+    result = optimize(TWO, [offer("fast", 9.0, 4)], job, stop=lambda: True)
+    assert result.choice is None
+    assert not result.complete
+    assert result.relaxations == ()
 
 
 def test_bad_offers_get_one_clear_line() -> None:
@@ -218,34 +222,34 @@ def test_each_relaxation_is_as_small_as_it_can_be(
     offered = data.draw(offers(performance))
     job = Job(global_batch=batch, iterations=10, minimize="time")
     known = every_forecast(performance, offered, job, len(offered))
-    if not known or min(one.cost_usd for one in known) == 0:
+    if not known or min(forecast.cost_usd for forecast in known) == 0:
         return
-    deadline_s = of_fastest * min(one.time_s for one in known)
-    budget_usd = of_cheapest * min(one.cost_usd for one in known)
-    found = optimize(
+    deadline_s = of_fastest * min(forecast.time_s for forecast in known)
+    budget_usd = of_cheapest * min(forecast.cost_usd for forecast in known)
+    result = optimize(
         performance,
         offered,
         job.model_copy(update={"deadline_s": deadline_s, "budget_usd": budget_usd}),
     )
-    soon = [one for one in known if one.time_s <= deadline_s * FORGIVEN]
-    cheap = [one for one in known if one.cost_usd <= budget_usd * FORGIVEN]
+    soon = [forecast for forecast in known if forecast.time_s <= deadline_s * FORGIVEN]
+    cheap = [forecast for forecast in known if forecast.cost_usd <= budget_usd * FORGIVEN]
     expected = {}
     if cheap:
-        expected["deadline_s"] = min(one.time_s for one in cheap)
+        expected["deadline_s"] = min(forecast.time_s for forecast in cheap)
     if soon:
-        expected["budget_usd"] = min(one.cost_usd for one in soon)
+        expected["budget_usd"] = min(forecast.cost_usd for forecast in soon)
     if not cheap and not soon:
-        expected["deadline_s"] = min(one.time_s for one in known)
-        expected["budget_usd"] = min(one.cost_usd for one in known)
-    if any(one in cheap for one in soon):
-        assert found.relaxations == ()
+        expected["deadline_s"] = min(forecast.time_s for forecast in known)
+        expected["budget_usd"] = min(forecast.cost_usd for forecast in known)
+    if any(forecast in cheap for forecast in soon):
+        assert result.relaxations == ()
         return
-    assert found.choice is None
-    said = {relaxation.constraint: relaxation.needed for relaxation in found.relaxations}
-    assert said == pytest.approx(expected, rel=1e-9)
-    for relaxation in found.relaxations:
+    assert result.choice is None
+    needed = {relaxation.constraint: relaxation.needed for relaxation in result.relaxations}
+    assert needed == pytest.approx(expected, rel=1e-9)
+    for relaxation in result.relaxations:
         assert isinstance(relaxation.option, ConfigurationForecast)
-        if len(said) == 1 or cheap or soon:
+        if len(needed) == 1 or cheap or soon:
             enough = job.model_copy(
                 update={
                     "deadline_s": deadline_s,
@@ -264,9 +268,9 @@ ONE = Performance(
 
 
 def relaxations(job: Job, *offered: Offer) -> tuple[Relaxation[ConfigurationForecast], ...]:
-    found = optimize(ONE, offered, job)
-    assert found.choice is None
-    return found.relaxations
+    result = optimize(ONE, offered, job)
+    assert result.choice is None
+    return result.relaxations
 
 
 def offer_of_relaxation(name: str, capacity: int) -> Offer:
@@ -285,8 +289,8 @@ def test_time_or_money_by_how_much() -> None:
         offer_of_relaxation("one", 8),
     )
     assert dear.text == "raise the budget from $0.10 to $0.16 (+60.0%)"
-    both = relaxations(job.model_copy(update={"budget_usd": 0.1}), offer_of_relaxation("one", 8))
-    assert [one.constraint for one in both] == ["deadline_s", "budget_usd"]
+    relaxed = relaxations(job.model_copy(update={"budget_usd": 0.1}), offer_of_relaxation("one", 8))
+    assert [relaxation.constraint for relaxation in relaxed] == ["deadline_s", "budget_usd"]
 
 
 def test_a_price_an_hour_by_how_much() -> None:

@@ -47,16 +47,16 @@ OFFERS = (
 )
 def test_nodes_are_filled_in_rank_order(which: Policy, batch: int, label: str | None) -> None:
     """Case 3 of section 5.2, and what the paper leaves open: batches that fill no node."""
-    found = choose_by_policy(which, NETWORK, OFFERS, batch)
-    assert (found.label if found else None) == label
+    configuration = choose_by_policy(which, NETWORK, OFFERS, batch)
+    assert (configuration.label if configuration else None) == label
 
 
 def test_a_policy_s_forecast() -> None:
     """2 p3@1024: 256 samples a device take 0.3 · 256 s; 7.36 $/h."""
-    found = choose_by_policy("TAP", NETWORK, OFFERS, 2048)
-    assert found is not None
+    configuration = choose_by_policy("TAP", NETWORK, OFFERS, 2048)
+    assert configuration is not None
     job = Job(global_batch=2048, iterations=10, minimize="time")
-    forecasted = forecast(NETWORK, OFFERS, found, job)
+    forecasted = forecast(NETWORK, OFFERS, configuration, job)
     assert forecasted.step_time_s == pytest.approx(0.3 * 256)
     assert forecasted.time_s == pytest.approx(768.0)
     assert forecasted.cost_usd == pytest.approx(768 / 3600 * 7.36)
@@ -72,17 +72,19 @@ def test_with_time_enough_eager_is_exhaustive(
     job = Job(global_batch=batch, iterations=1, minimize=minimize)
     k = data.draw(st.integers(1, 5))
     eager = optimize_eagerly(performance, offered, job, k=k, clock=lambda: 0.0)
-    found = optimize(performance, offered, job)
+    exhaustive = optimize(performance, offered, job)
     assert eager.complete
-    assert (eager.choice is None) == (found.choice is None)
+    assert (eager.choice is None) == (exhaustive.choice is None)
     assert {
         relaxation.constraint: relaxation.needed for relaxation in eager.relaxations
     } == pytest.approx(
-        {relaxation.constraint: relaxation.needed for relaxation in found.relaxations}
+        {relaxation.constraint: relaxation.needed for relaxation in exhaustive.relaxations}
     )
-    if eager.choice and found.choice:
-        assert eager.choice.time_s == pytest.approx(found.choice.time_s) or minimize == "cost"
-        assert eager.choice.cost_usd == pytest.approx(found.choice.cost_usd) or minimize == "time"
+    if eager.choice and exhaustive.choice:
+        assert eager.choice.time_s == pytest.approx(exhaustive.choice.time_s) or minimize == "cost"
+        assert (
+            eager.choice.cost_usd == pytest.approx(exhaustive.choice.cost_usd) or minimize == "time"
+        )
 
 
 def test_types_are_enabled_one_after_the_other() -> None:
@@ -91,7 +93,7 @@ def test_types_are_enabled_one_after_the_other() -> None:
 
     def chosen(k: int, time_budget_s: float, *preference: str) -> tuple[str | None, bool]:
         ticks = iter(range(1000))
-        found = optimize_eagerly(
+        result = optimize_eagerly(
             NETWORK,
             OFFERS,
             job,
@@ -100,8 +102,8 @@ def test_types_are_enabled_one_after_the_other() -> None:
             time_budget_s=time_budget_s,
             clock=lambda: float(next(ticks)),
         )
-        label = found.choice.configuration.label if found.choice else None
-        return label, found.complete
+        label = result.choice.configuration.label if result.choice else None
+        return label, result.complete
 
     assert chosen(8, 0.5, "g3", "g4dn") == ("8 g3@128", False)
     assert chosen(2, 0.5, "g3", "g4dn") == (None, False)
@@ -112,11 +114,11 @@ def test_the_order_follows_the_objective() -> None:
     """p3 computes the most samples per second and per dollar."""
     job = Job(global_batch=1024, iterations=1, minimize="cost")
     ticks = iter(range(1000))
-    found = optimize_eagerly(
+    result = optimize_eagerly(
         NETWORK, OFFERS, job, time_budget_s=0.5, clock=lambda: float(next(ticks))
     )
-    assert found.choice is not None
-    assert found.choice.configuration.node_types == ("p3",)
+    assert result.choice is not None
+    assert result.choice.configuration.node_types == ("p3",)
 
 
 def test_an_interrupted_job_goes_on_with_other_nodes() -> None:
@@ -135,14 +137,14 @@ def test_an_interrupted_job_goes_on_with_other_nodes() -> None:
         bandwidth=RatedBandwidth(rated_Bps={"p3": 1.3e9, "g3": 1.3e9, "g4dn": 2.4e9}),
     )
     job = Job(global_batch=1024, iterations=400, minimize="cost", deadline_s=350.0)
-    offered = [one.model_copy(update={"capacity": 32}) for one in OFFERS]
+    offered = [offer.model_copy(update={"capacity": 32}) for offer in OFFERS]
 
     def chosen(job: Job, offered: list[Offer]) -> str:
-        found = optimize_eagerly(
+        result = optimize_eagerly(
             resnet, offered, job, preference=("p3", "g3", "g4dn"), clock=lambda: 0.0
         )
-        assert found.choice is not None
-        return found.choice.configuration.label
+        assert result.choice is not None
+        return result.choice.configuration.label
 
     assert chosen(job, offered) == "2 p3@512"
     left = job.model_copy(update={"iterations": 200, "deadline_s": 124.0})
@@ -165,23 +167,23 @@ def srift() -> Srift:
 
 def job(**changes: object) -> Job:
     """Return 3,600 steps of 64 samples for the least money, with some changes."""
-    asked = {"global_batch": 64, "iterations": 3600, "minimize": "cost"} | changes
-    return Job.model_validate(asked)
+    fields = {"global_batch": 64, "iterations": 3600, "minimize": "cost"} | changes
+    return Job.model_validate(fields)
 
 
 def labels(srift: Srift, job: Job, offers: Sequence[Offer] = BOTH) -> list[str]:
     """Return proposals in words."""
-    found = propose(srift, EACH, job, offers)
-    return [" + ".join(nodes.label for nodes in proposal) for proposal in found]
+    proposals = propose(srift, EACH, job, offers)
+    return [" + ".join(nodes.label for nodes in proposal) for proposal in proposals]
 
 
 def test_proposals_are_the_front_of_the_search(srift: Srift) -> None:
     """Two fast nodes hold the 64 samples, and so do one fast node and slow ones of 16 each."""
     front = pareto_front(srift.performance(NetworkKey.of(EACH), EACH.link_mbps), BOTH, job())
-    found = labels(srift, job())
-    assert found == [one.configuration.label for one in front]
-    assert len(found) > 1
-    assert any("fast" in one and "slow" in one for one in found)
+    proposed = labels(srift, job())
+    assert proposed == [forecast.configuration.label for forecast in front]
+    assert len(proposed) > 1
+    assert any("fast" in label and "slow" in label for label in proposed)
 
 
 def test_what_keeps_limits_is_proposed_and_else_what_limits_have_to_be_raised_for(
@@ -191,7 +193,9 @@ def test_what_keeps_limits_is_proposed_and_else_what_limits_have_to_be_raised_fo
     front = pareto_front(srift.performance(NetworkKey.of(EACH), EACH.link_mbps), BOTH, job())
     middle_s = (front[0].time_s + front[-1].time_s) / 2
     within = labels(srift, job(deadline_s=middle_s))
-    assert within == [one.configuration.label for one in front if one.time_s <= middle_s]
+    assert within == [
+        forecast.configuration.label for forecast in front if forecast.time_s <= middle_s
+    ]
     assert 0 < len(within) < len(everything)
     assert labels(srift, job(deadline_s=1.0)) == everything
     assert labels(srift, job(usd_per_hour=0.0)) == everything
@@ -211,12 +215,16 @@ def test_a_batch_is_that_of_a_device(srift: Srift) -> None:
     pairs = EACH.model_copy(
         update={"strategy": EACH.strategy.model_copy(update={"devices_per_node": 2})}
     )
-    (found, *_) = propose(srift, pairs, job(), BOTH[:1])
-    assert found == (ProposedNodes(1, "fast", 32),) or found == (ProposedNodes(2, "fast", 16),)
+    (proposal, *_) = propose(srift, pairs, job(), BOTH[:1])
+    assert proposal == (ProposedNodes(1, "fast", 32),) or proposal == (
+        ProposedNodes(2, "fast", 16),
+    )
     performance = srift.performance(NetworkKey.of(pairs), pairs.link_mbps).with_devices(2)
     nodes = [
-        ConfigurationGroup(node_type=one.node_type, count=one.count, batch_size=2 * one.batch_size)
-        for one in found
+        ConfigurationGroup(
+            node_type=nodes.node_type, count=nodes.count, batch_size=2 * nodes.batch_size
+        )
+        for nodes in proposal
     ]
     assert srift.interval(performance, Configuration(groups=tuple(nodes)))[0] > 0
 

@@ -26,9 +26,9 @@ def exact() -> Srift:
     return fit(**study.tables(), settings=EXACT)
 
 
-def step_s(model: Srift, asked: Scenario) -> float:
+def step_s(model: Srift, scenario: Scenario) -> float:
     """Return the forecast of one scenario."""
-    (value,) = model.predict([asked])["value"]
+    (value,) = model.predict([scenario])["value"]
     return float(value)
 
 
@@ -43,13 +43,13 @@ def test_an_iteration_by_hand(exact: Srift, dnn: str, link_mbps: float, workers:
     first, second = (seconds(workers, size, link_mbps) for size in LAYERS[dnn])
     second_end = 0.08 + second
     assert second_end <= 0.16 or dnn == "alexnet"
-    found = step_s(exact, scenario(group("fast", workers), dnn=dnn, link_mbps=link_mbps))
+    value_s = step_s(exact, scenario(group("fast", workers), dnn=dnn, link_mbps=link_mbps))
     if second_end <= 0.16:
-        assert found == pytest.approx(0.08 + 0.16 + first + 0.1, rel=1e-6)
+        assert value_s == pytest.approx(0.08 + 0.16 + first + 0.1, rel=1e-6)
     else:
         # Both together are never done before what they move has crossed the link.
         wire = sum(LAYERS[dnn]) * 2 * (workers - 1) / workers / (link_mbps * 1e6 / 8)
-        assert found >= 0.08 + 0.08 + wire + 0.1
+        assert value_s >= 0.08 + 0.08 + wire + 0.1
 
 
 def test_the_slowest_of_a_mix_counts_with_its_own_batch(exact: Srift) -> None:
@@ -61,20 +61,20 @@ def test_the_slowest_of_a_mix_counts_with_its_own_batch(exact: Srift) -> None:
 
 
 def test_slowdown_and_buckets_as_measured_and_as_pytorch() -> None:
-    found = fit(
+    slowed = fit(
         **study.tables(), settings=EXACT.model_copy(update={"slowdown": True, "buckets": Buckets()})
     )
     slow = {
-        network.dnn: (network.slowdown, network.hindrance) for network in found.parameters.networks
+        network.dnn: (network.slowdown, network.hindrance) for network in slowed.parameters.networks
     }
     assert slow == dict.fromkeys(("small_cnn", "alexnet"), (study.SLOWDOWN, study.HINDRANCE))
-    performance = found.performance(NetworkKey("small_cnn", 64), 200.0)
+    performance = slowed.performance(NetworkKey("small_cnn", 64), 200.0)
     assert (performance.slowdown, performance.hindrance) == (study.SLOWDOWN, study.HINDRANCE)
     sizes = performance.transfers("fast").size_bytes.tolist()
     assert sizes == [*LAYERS["small_cnn"][::-1], 1]
-    asked = scenario(group("fast", 4))
+    four_nodes = scenario(group("fast", 4))
     plain = fit(**study.tables(), settings=EXACT)
-    assert step_s(found, asked) > step_s(plain, asked)
+    assert step_s(slowed, four_nodes) > step_s(plain, four_nodes)
 
 
 def test_only_the_measured_share_of_scatter_is_straggling() -> None:
@@ -85,8 +85,8 @@ def test_only_the_measured_share_of_scatter_is_straggling() -> None:
     whole = fit(**tables, settings=EXACT)
     part = fit(**tables, settings=EXACT.model_copy(update={"slowdown": True}))
     scales = [
-        found.performance(NetworkKey("small_cnn", 64), 200.0).node("fast").latency.scale(8)
-        for found in (whole, part)
+        model.performance(NetworkKey("small_cnn", 64), 200.0).node("fast").latency.scale(8)
+        for model in (whole, part)
     ]
     assert scales[1] == pytest.approx(study.SHARE * scales[0])
     assert scales[0] > 0
@@ -95,23 +95,23 @@ def test_only_the_measured_share_of_scatter_is_straggling() -> None:
 def test_trees_come_near_the_formula(exact: Srift) -> None:
     learned = fit(**study.tables(), settings=Settings(grid=GRID, buckets=None, streams=None))
     assert learned.parameters.places == ("fast@200", "fast@400", "slow@200", "slow@400")
-    asked = [
+    scenarios = [
         scenario(group("fast", workers), dnn=dnn, link_mbps=speed)
         for workers in (2, 4, 6)
         for dnn in LAYERS
         for speed in SPEEDS_MBPS
     ]
-    found, true = learned.predict(asked), exact.predict(asked)
-    errors = np.abs(found["value"].to_numpy() / true["value"].to_numpy() - 1)
+    forecasts, true = learned.predict(scenarios), exact.predict(scenarios)
+    errors = np.abs(forecasts["value"].to_numpy() / true["value"].to_numpy() - 1)
     assert errors.max() < 0.15
-    assert (found["low"] < found["value"]).all()
-    assert (found["value"] < found["high"]).all()
+    assert (forecasts["low"] < forecasts["value"]).all()
+    assert (forecasts["value"] < forecasts["high"]).all()
 
 
 def test_the_largest_batch_is_the_one_that_was_searched(exact: Srift) -> None:
     nodes = exact.performance(NetworkKey("alexnet", 64), 400.0).nodes
-    assert {name: one.max_batch for name, one in nodes.items()} == study.LARGEST
-    assert {name: one.link_Bps for name, one in nodes.items()} == {"fast": 5e7, "slow": 5e7}
+    assert {name: node.max_batch for name, node in nodes.items()} == study.LARGEST
+    assert {name: node.link_Bps for name, node in nodes.items()} == {"fast": 5e7, "slow": 5e7}
     with pytest.raises(BadInput, match="slow: a batch of 17 is 17"):
         exact.predict([scenario(group("slow", 2), batch_size=17)])
 
@@ -152,10 +152,10 @@ def test_a_node_type_without_all_reduces_trains_alone_only() -> None:
     mixed = tables["clusters"].filter(pl.col("node_type") == "slow")["run_id"]
     only_fast = pl.col("run_id").is_in(seen.filter(~seen.is_in(mixed.to_list())).to_list())
     tables["allreduce"] = tables["allreduce"].filter(only_fast)
-    found = fit(**tables, settings=EXACT)
-    assert step_s(found, scenario(group("slow"))) > 0
+    model = fit(**tables, settings=EXACT)
+    assert step_s(model, scenario(group("slow"))) > 0
     with pytest.raises(BadInput, match="no all-reduce was probed on slow@200, only on fast@200"):
-        found.predict([scenario(group("slow", 2))])
+        model.predict([scenario(group("slow", 2))])
 
 
 @pytest.mark.parametrize("name", ["compute", "allreduce", "links"])
@@ -177,23 +177,24 @@ def test_ratios_of_one_node_count_as_their_geometric_mean() -> None:
         (scenario(group("slow", batch_size=4), dnn="alexnet"), 1.1 * 1.1 * alone_s(4, "slow")),
         (scenario(group("fast", 4)), 99.0),
     )
-    found = fit(**study.tables(*steps), settings=EXACT)
-    assert found.parameters.pace == pytest.approx(1.1**1.5)
-    asked = scenario(group("slow"))
+    paced_model = fit(**study.tables(*steps), settings=EXACT)
+    assert paced_model.parameters.pace == pytest.approx(1.1**1.5)
+    slow = scenario(group("slow"))
     (plain,), (paced,) = (
-        one.predict([asked])["value"] for one in (fit(**study.tables(), settings=EXACT), found)
+        model.predict([slow])["value"]
+        for model in (fit(**study.tables(), settings=EXACT), paced_model)
     )
     assert paced == pytest.approx(1.1**1.5 * plain)
 
 
 def test_exchanges_keep_theirs() -> None:
     """What data-parallel training adds to a step of one node stays as it was probed."""
-    found = fit(**study.tables((scenario(group("fast")), 1.5 * alone_s(8))), settings=EXACT)
+    paced = fit(**study.tables((scenario(group("fast")), 1.5 * alone_s(8))), settings=EXACT)
     plain = fit(**study.tables(), settings=EXACT)
     added = []
-    for model in (plain, found):
-        one, four = model.predict([scenario(group("fast")), scenario(group("fast", 4))])["value"]
-        added.append(four - one)
+    for model in (plain, paced):
+        alone, four = model.predict([scenario(group("fast")), scenario(group("fast", 4))])["value"]
+        added.append(four - alone)
     assert added[1] == pytest.approx(added[0], rel=0.05)
 
 

@@ -47,28 +47,28 @@ def tables(slow: float = 1.0, devices: int = 1, gradient_bytes: int = 600) -> Ne
 
 def test_what_was_fitted_can_be_simulated() -> None:
     """Two nodes: 200 bytes from 1 s, 600 from 2 s, over 100 B/s: the exchange ends at 9 s."""
-    found = fit({"a": tables()}, BANDWIDTH)
+    network = fit({"a": tables()}, BANDWIDTH)
     configuration = Configuration(
         groups=(ConfigurationGroup(node_type="a", count=2, batch_size=1),)
     )
-    assert simulate(found.performance, configuration).step_time_s == pytest.approx(1 + 9)
-    assert found.nodes["a"].max_batch == 8
+    assert simulate(network.performance, configuration).step_time_s == pytest.approx(1 + 9)
+    assert network.nodes["a"].max_batch == 8
 
 
 def test_what_follows_the_last_gradient_is_no_part_of_the_backward_pass() -> None:
     """Gradients are there after 0.25 and 0.5 of the pass: the other half waits for the exchange."""
     plain = tables()
     early = plain.layer_times.with_columns(pl.col("gradient_ready") / 2)
-    found = fit({"a": plain._replace(layer_times=early)}, BANDWIDTH).nodes["a"]
-    assert found.ready == (1.0, 0.5)
-    assert found.latency.backward(2) == pytest.approx(2.0)
+    profile = fit({"a": plain._replace(layer_times=early)}, BANDWIDTH).nodes["a"]
+    assert profile.ready == (1.0, 0.5)
+    assert profile.latency.backward(2) == pytest.approx(2.0)
     # Of 2 s for each sample, with batches of 1, 2, 4 and 8, in the mean.
-    assert found.latency.update_s == pytest.approx((1 + 2 + 4 + 8) / 4)
+    assert profile.latency.update_s == pytest.approx((1 + 2 + 4 + 8) / 4)
 
 
 def test_the_link_s_capacity() -> None:
     """Two flows carry 90 + 30 and 80 + 40, more than one; the slower direction counts."""
-    found = links(
+    rows = links(
         ("downlink", 1, 0, 0, 100.0),
         ("downlink", 2, 0, 0, 90.0),
         ("downlink", 2, 1, 0, 30.0),
@@ -79,8 +79,8 @@ def test_the_link_s_capacity() -> None:
         ("uplink", 2, 0, 0, 30.0),
         ("uplink", 2, 1, 0, 30.0),
     )
-    assert link_Bps(found) == 120.0
-    assert link_Bps(found.filter(pl.col("direction") == "uplink", pl.col("flows") == 2)) == 60.0
+    assert link_Bps(rows) == 120.0
+    assert link_Bps(rows.filter(pl.col("direction") == "uplink", pl.col("flows") == 2)) == 60.0
 
 
 def test_bad_profiles() -> None:

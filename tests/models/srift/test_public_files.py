@@ -32,35 +32,37 @@ SEEN = pl.concat([logged("env1", 8), logged("env1", 32), logged(None, 8, 2.0)])
 
 def test_latency_and_bandwidth_of_a_cluster_go_for_other_numbers_of_nodes() -> None:
     truth = pl.concat([logged("env1", 16), logged(None, 16, 2.0)])
-    found = (
+    forecasts = (
         fit("alpha_beta")(SEEN)
         .predict(truth.drop("value"))
         .join(truth.unique("subject_id"), on="subject_id", suffix="_measured")
     )
-    assert found.height == 4 * len(SIZES)
-    assert (found["value"] / found["value_measured"] - 1).abs().max() == pytest.approx(0, abs=1e-6)
+    assert forecasts.height == 4 * len(SIZES)
+    assert (forecasts["value"] / forecasts["value_measured"] - 1).abs().max() == pytest.approx(
+        0, abs=1e-6
+    )
 
 
 def test_trees_are_near_where_the_formula_is_right() -> None:
     truth = logged("env1", 16)
-    found = fit("learned")(SEEN).predict(truth.drop("value"))["value"]
-    assert np.abs(found.to_numpy() / truth["value"].to_numpy() - 1).max() < 0.1
+    forecasts = fit("learned")(SEEN).predict(truth.drop("value"))["value"]
+    assert np.abs(forecasts.to_numpy() / truth["value"].to_numpy() - 1).max() < 0.1
 
 
 def test_collectives_of_gpus_go_for_other_numbers_of_nodes() -> None:
     truth = logged("env1", 16)
-    found = fit_collectives(SEEN).predict(truth.drop("value"))
-    assert found.height == 2 * len(SIZES)
-    errors = np.abs(found["value"].to_numpy() / truth["value"].to_numpy() - 1)
+    forecasts = fit_collectives(SEEN).predict(truth.drop("value"))
+    assert forecasts.height == 2 * len(SIZES)
+    errors = np.abs(forecasts["value"].to_numpy() / truth["value"].to_numpy() - 1)
     assert errors.mean() < 0.25
     assert fit_collectives(SEEN).predict(logged("env2", 16).drop("value")).is_empty()
 
 
 def test_rated_bandwidth_is_printed_by_the_operator() -> None:
     """400 Gb/s are 50 GB/s; 2 · 15/16 bytes cross the network for each one."""
-    asked = logged("env1", 16).drop("value").filter(size_bytes=2**27)
-    found = fit("rated")(SEEN).predict(asked)
-    assert found["value"].to_list() == pytest.approx([2**27 * 1.875 / 50e9] * 2)
+    subjects = logged("env1", 16).drop("value").filter(size_bytes=2**27)
+    forecasts = fit("rated")(SEEN).predict(subjects)
+    assert forecasts["value"].to_list() == pytest.approx([2**27 * 1.875 / 50e9] * 2)
 
 
 def test_an_unknown_cluster_is_not_forecast() -> None:
@@ -103,9 +105,9 @@ def test_a_network_on_one_node_is_forecast_on_two_by_what_the_others_do() -> Non
     others = [timed(dnn, ONE_NODE + TWO_NODES) for dnn in ("cifar10", "imagenet", "ncf")]
     fitted = fit_placements(pl.concat([*others, timed("bert", ONE_NODE)]))
     truth = timed("bert", [11, 12])  # 12 is 21 from the other end
-    found = fitted.predict(truth.drop("value"))
-    assert found["subject_id"].to_list() == truth["subject_id"].to_list()
-    assert found["value"].to_list() == pytest.approx(truth["value"].to_list())
+    forecasts = fitted.predict(truth.drop("value"))
+    assert forecasts["subject_id"].to_list() == truth["subject_id"].to_list()
+    assert forecasts["value"].to_list() == pytest.approx(truth["value"].to_list())
 
 
 def test_an_unknown_placement_or_batch_is_not_forecast() -> None:

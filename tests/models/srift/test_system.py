@@ -11,8 +11,8 @@ from tests.models.srift.study import group, raw_tables, scenario
 from warehouse.inputs import Refusal
 
 
-def batch_sizes(*there: int) -> list[int]:
-    rows = pl.DataFrame({"run_id": ["one"] * len(there), "batch_size": there})
+def batch_sizes(*profiled: int) -> list[int]:
+    rows = pl.DataFrame({"run_id": ["one"] * len(profiled), "batch_size": profiled})
     return select_published_batches(rows)["batch_size"].to_list()
 
 
@@ -43,11 +43,11 @@ def test_each_run_is_sampled_by_itself() -> None:
 
 
 def test_it_asks_for_neither_slowdown_nor_training_and_for_nothing_that_srift_does_not() -> None:
-    asked = scenario(group("fast", 2))
-    ours, published = SRIFT.rests_on(asked), SRIFT_PAPER.rests_on(asked)
-    assert not isinstance(ours, Refusal) and not isinstance(published, Refusal)
-    assert {one.probe for one in set(ours) - set(published)} == {"slowdown", "torch_throughput"}
-    assert set(published) < set(ours)
+    two_nodes = scenario(group("fast", 2))
+    needs, published = SRIFT.rests_on(two_nodes), SRIFT_PAPER.rests_on(two_nodes)
+    assert not isinstance(needs, Refusal) and not isinstance(published, Refusal)
+    assert {need.probe for need in set(needs) - set(published)} == {"slowdown", "torch_throughput"}
+    assert set(published) < set(needs)
 
 
 def test_it_keeps_the_paper_s_settings_and_one_scale_for_all_batches(
@@ -56,9 +56,9 @@ def test_it_keeps_the_paper_s_settings_and_one_scale_for_all_batches(
     """A line in place of trees is fitted at once; `tests/models/test_systems.py` fits trees."""
     quick = PAPER.model_copy(update={"bandwidth": "alpha_beta"})
     monkeypatch.setattr(system, "PAPER", quick)
-    found = SRIFT_PAPER.fit(raw_tables())
-    assert isinstance(found, Srift)
-    assert found.parameters.settings == quick
-    for network in found.parameters.networks:
+    model = SRIFT_PAPER.fit(raw_tables())
+    assert isinstance(model, Srift)
+    assert model.parameters.settings == quick
+    for network in model.parameters.networks:
         for node in network.nodes.values():
             assert node.latency.deviation is None

@@ -56,9 +56,9 @@ def of(errors: pl.DataFrame, side: str, split: str, model: str) -> dict[str, flo
 
 def test_inner_batch_sizes_are_forecast_from_their_neighbours() -> None:
     """Without 4, the line from 2 to 8 says 2 s forward, measured were 1; backward is a line."""
-    found = pass_errors(compute({2: (1.0, 2.0), 4: (1.0, 4.0), 8: (4.0, 8.0), 16: (7.0, 16.0)}))
-    assert found["batch_size"].to_list() == [4, 8]
-    first = found.row(0, named=True)
+    errors = pass_errors(compute({2: (1.0, 2.0), 4: (1.0, 4.0), 8: (4.0, 8.0), 16: (7.0, 16.0)}))
+    assert errors["batch_size"].to_list() == [4, 8]
+    first = errors.row(0, named=True)
     assert first["forward_percent"] == pytest.approx(100)
     assert first["backward_percent"] == pytest.approx(0)
     assert first["both_percent"] == pytest.approx(20), "6 s of 5"
@@ -69,30 +69,30 @@ def test_inner_batch_sizes_are_forecast_from_their_neighbours() -> None:
 def test_held_out_batch_sizes_are_forecast_from_the_profile() -> None:
     """Lines between 2 and 6 say 3 s forward and 4 s backward; measured were 4 and 6."""
     profiled = compute({2: (2.0, 2.0), 6: (4.0, 6.0), 8: (5.0, 8.0)})
-    found = held_out_errors(profiled, compute({4: (4.0, 6.0), 7: (4.5, 7.0)}))
-    assert found["batch_size"].to_list() == [4, 7]
-    assert found["forward_percent"].to_list() == pytest.approx([-25, 0])
-    assert found["both_percent"].to_list() == pytest.approx([-30, 0])
-    assert found["floor_percent"][0] == pytest.approx(10)
+    errors = held_out_errors(profiled, compute({4: (4.0, 6.0), 7: (4.5, 7.0)}))
+    assert errors["batch_size"].to_list() == [4, 7]
+    assert errors["forward_percent"].to_list() == pytest.approx([-25, 0])
+    assert errors["both_percent"].to_list() == pytest.approx([-30, 0])
+    assert errors["floor_percent"][0] == pytest.approx(10)
 
 
 def test_formulas_that_fit_err_by_the_noise() -> None:
     rows = probes(noise=0.05)
-    found = allreduce_errors(fitted(rows), rows, CLUSTERS, GRID)
-    assert found["n"].to_list() == [36] * 6 + [48] * 6
-    line = of(found, "large", "configurations", "alpha_beta")
+    errors = allreduce_errors(fitted(rows), rows, CLUSTERS, GRID)
+    assert errors["n"].to_list() == [36] * 6 + [48] * 6
+    line = of(errors, "large", "configurations", "alpha_beta")
     assert 2 < line["least_percent"] <= line["mape_percent"] < 6
     assert line["least_percent"] < line["noise_floor_percent"] < 6
-    assert of(found, "large", "rows", "rated")["mape_percent"] > line["mape_percent"]
-    assert found["noise_floor_percent"].n_unique() == 2, "the floor is that of the side"
+    assert of(errors, "large", "rows", "rated")["mape_percent"] > line["mape_percent"]
+    assert errors["noise_floor_percent"].n_unique() == 2, "the floor is that of the side"
 
 
 def test_a_configuration_that_was_left_out_is_not_known_from_its_repeats() -> None:
     """One that nothing else tells of: trees know it only if repeats are on the other side."""
     rows = probes(noise=0.01, unlike=(4, 65536))
-    found = allreduce_errors(fitted(rows), rows, CLUSTERS, GRID)
+    errors = allreduce_errors(fitted(rows), rows, CLUSTERS, GRID)
     grouped, repeated = (
-        of(found, "large", split, "trees")["mape_percent"] for split in ("configurations", "rows")
+        of(errors, "large", split, "trees")["mape_percent"] for split in ("configurations", "rows")
     )
     assert repeated < 5
     assert grouped > 10 * repeated
@@ -101,15 +101,15 @@ def test_a_configuration_that_was_left_out_is_not_known_from_its_repeats() -> No
 def test_links_without_rating_have_no_rated_bandwidth() -> None:
     rows = probes(noise=0.05)
     unrated = fit(rows, CLUSTERS, {"node": Hardware()}, GRID)
-    found = allreduce_errors(unrated, rows, CLUSTERS, GRID)
-    assert set(found["model"]) == {"trees", "alpha_beta"}
+    errors = allreduce_errors(unrated, rows, CLUSTERS, GRID)
+    assert set(errors["model"]) == {"trees", "alpha_beta"}
 
 
 def test_the_noise_floor_is_what_the_mean_of_the_others_errs_by() -> None:
     """One of four takes four times as long: beside it the others take 2 in the mean, not 1."""
     longer = pl.when(pl.col("trial") == 0).then(4).otherwise(1)
     rows = probes(noise=0).with_columns(pl.col("bus_bandwidth_Bps") / longer)
-    found = allreduce_errors(fitted(rows), rows, CLUSTERS, GRID)
-    line = of(found, "large", "configurations", "trees")
+    errors = allreduce_errors(fitted(rows), rows, CLUSTERS, GRID)
+    line = of(errors, "large", "configurations", "trees")
     assert line["noise_floor_percent"] == pytest.approx(100 * (3 + 3 * (1 - 1 / 2)) / 4)
     assert line["least_percent"] == pytest.approx(100 * 3 * (1 - 1 / 4) / 4)
