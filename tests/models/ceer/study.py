@@ -72,22 +72,25 @@ def tables(
         for node_type in SLOWNESS:
             for count in workers:
                 run_id = f"{dnn}-{node_type}-{count}"
-                asked = scenario(dnn, node_type, count)
-                found = {
+                measured = scenario(dnn, node_type, count)
+                run_tables = {
                     "runs": pl.DataFrame(
                         {
-                            "scenario_id": [asked.scenario_id],
+                            "scenario_id": [measured.scenario_id],
                             "probe": ["tf_operations" if count == 1 else "tf_sync"],
                         }
                     ),
                     "scenarios": pl.DataFrame(
-                        {"scenario_id": [asked.scenario_id], "canonical": [asked.canonical_json()]}
+                        {
+                            "scenario_id": [measured.scenario_id],
+                            "canonical": [measured.canonical_json()],
+                        }
                     ),
                     "samples": _samples(dnn, node_type, count),
                 }
                 if count == 1:
-                    found |= _operations(dnn, node_type)
-                for name, frame in found.items():
+                    run_tables |= _operations(dnn, node_type)
+                for name, frame in run_tables.items():
                     parts.setdefault(name, []).append(frame.with_columns(run_id=pl.lit(run_id)))
     return {name: pl.concat(frames) for name, frames in parts.items()}
 

@@ -19,15 +19,15 @@ ROWS = observed(
 
 
 def test_the_slowest_node_type_decides() -> None:
-    found = classify(ROWS)
+    classes = classify(ROWS)
     # (2 · 400 + 800) / 3 = 533 us, though 90 on the other; Mul was measured only there.
-    assert found.slowest == "slow"
-    assert found.heavy == ("Conv2D", "Mul")
-    assert found.cpu == ("DecodeJpeg",)
-    assert [found.of(one) for one in ("Conv2D", "Relu", "Neg", "Where2")] == [
+    assert classes.slowest == "slow"
+    assert classes.heavy == ("Conv2D", "Mul")
+    assert classes.cpu == ("DecodeJpeg",)
+    assert [classes.of(kind) for kind in ("Conv2D", "Relu", "Neg", "Where2")] == [
         *("heavy", "light", "light", "light")
     ]
-    assert found.of("DecodeJpeg") == "cpu"
+    assert classes.of("DecodeJpeg") == "cpu"
 
 
 @pytest.mark.parametrize(("us", "heavy"), [(533.3, True), (533.4, False)])
@@ -41,8 +41,8 @@ def test_the_list_of_cpu_operations_holds_what_no_gpu_computes() -> None:
 
 
 def test_shares_add_up_per_dnn_and_node_type() -> None:
-    found = shares(ROWS, classify(ROWS))
-    slow = found.filter(pl.col("node_type") == "slow")
+    rows = shares(ROWS, classify(ROWS))
+    slow = rows.filter(pl.col("node_type") == "slow")
     total = 1600 + 499.9 + 9000
     assert dict(slow.select("class", "share").iter_rows()) == pytest.approx(
         {"heavy": 1600 / total, "light": 499.9 / total, "cpu": 9000 / total}
@@ -56,11 +56,11 @@ def test_medians_are_of_operations_not_of_rows() -> None:
         operation("b", "Neg", 50.0, count=2, node="fast"),
         operation("b", "Conv2D", 900.0, count=9),
     )
-    found = median(rows, ["Relu", "Neg"])
-    assert found is not None
-    assert (found.us, found.operations) == (10.0, 9)
+    median_time = median(rows, ["Relu", "Neg"])
+    assert median_time is not None
+    assert (median_time.us, median_time.operations) == (10.0, 9)
     # 7 · 10 instead of 110 and 2 · 10 instead of 100.
-    assert found.error == pytest.approx((((40 / 110) ** 2 + 0.8**2) / 2) ** 0.5)
+    assert median_time.error == pytest.approx((((40 / 110) ** 2 + 0.8**2) / 2) ** 0.5)
     assert median(rows, ["Exp"]) is None
 
 
@@ -82,9 +82,9 @@ def test_kernels_add_up_to_the_operators_that_launched_them() -> None:
         operation("a", "aten::mm", 8.0, device="gpu", count=1, inputs=[[9, 9]]),
         operation("a", "Memset", 1.0, device="gpu", count=7),
     )
-    found = select_computation(rows).select("type", "count", "mean_us").sort("mean_us").rows()
+    computation = select_computation(rows).select("type", "count", "mean_us").sort("mean_us").rows()
     # Two products of two kernels of 3 us and one of 5 each, and one of a single kernel.
-    assert found == [("Memset", 7.0, 1.0), ("aten::mm", 1.0, 8.0), ("aten::mm", 2.0, 11.0)]
+    assert computation == [("Memset", 7.0, 1.0), ("aten::mm", 1.0, 8.0), ("aten::mm", 2.0, 11.0)]
 
 
 def test_launches_and_communication_are_not_computation() -> None:
@@ -96,8 +96,8 @@ def test_launches_and_communication_are_not_computation() -> None:
         operation("a", "_Recv", 5.0),
         operation("a", "CollectiveReduceV2", 6.0),
     )
-    found = select_computation(rows).select("type", "mean_us").sort("mean_us").rows()
-    assert found == [("Conv2D", 1.0), ("DecodeJpeg", 3.0), ("Conv2D", 4.0)]
+    computation = select_computation(rows).select("type", "mean_us").sort("mean_us").rows()
+    assert computation == [("Conv2D", 1.0), ("DecodeJpeg", 3.0), ("Conv2D", 4.0)]
 
 
 TIMED = observed(
@@ -110,24 +110,24 @@ CLASSES = classify(TIMED)
 
 
 def test_a_type_s_time_and_cost() -> None:
-    found = type_times(TIMED, CLASSES, {"slow": 0.9, "fast": 3.6})
-    assert found.select("type", "class", "node_type").rows() == [
+    times = type_times(TIMED, CLASSES, {"slow": 0.9, "fast": 3.6})
+    assert times.select("type", "class", "node_type").rows() == [
         ("Conv2D", "heavy", "fast"),
         ("Conv2D", "heavy", "slow"),
         ("Relu", "light", "slow"),
     ]
-    slow = found.row(1, named=True)
+    slow = times.row(1, named=True)
     assert (slow["operations"], slow["mean_us"], slow["input_mb"]) == (4.0, 800.0, 3.0)
     assert slow["usd"] == pytest.approx(800 * 0.9 / 3.6e9)
     # Four times as fast at four times the price.
-    assert found.row(0, named=True)["usd"] == pytest.approx(slow["usd"])
-    assert found.row(2, named=True)["input_mb"] is None
+    assert times.row(0, named=True)["usd"] == pytest.approx(slow["usd"])
+    assert times.row(2, named=True)["input_mb"] is None
     assert type_times(TIMED, CLASSES)["usd"].to_list() == [None] * 3
 
 
 def test_deviations_are_a_distribution() -> None:
-    found = deviations(TIMED, CLASSES).filter(pl.col("node_type") == "slow")
-    assert found.select("class", "deviation", "share").rows() == [
+    rows = deviations(TIMED, CLASSES).filter(pl.col("node_type") == "slow")
+    assert rows.select("class", "deviation", "share").rows() == [
         ("heavy", pytest.approx(0.05), 0.75),
         ("heavy", pytest.approx(0.2), 1.0),
         ("light", 1.0, 1.0),
@@ -135,7 +135,7 @@ def test_deviations_are_a_distribution() -> None:
 
 
 def test_epochs_get_shorter_with_devices() -> None:
-    found = scaling(
+    rows = scaling(
         steps(
             step("a", 1.0, 1),
             step("a", 1.2, 1),
@@ -143,7 +143,7 @@ def test_epochs_get_shorter_with_devices() -> None:
             step("b", 9.0, 1, devices=2),
         )
     )
-    assert found.select("dnn", "devices", "relative_time").rows() == [
+    assert rows.select("dnn", "devices", "relative_time").rows() == [
         ("a", 1, pytest.approx(1.0)),
         ("a", 2, pytest.approx(0.75)),
     ]

@@ -14,21 +14,21 @@ SAME = {"strides": [1, 1, 1, 1], "padding": "SAME"}
 
 
 def test_a_convolution_s_work_is_counted_by_hand() -> None:
-    found = features("Conv2D", [[1, 4, 4, 2], [3, 3, 2, 5]], [[1, 4, 4, 5]], SAME)
-    assert found.input == pytest.approx((32 + 90) * 4 / 1e6)
-    assert found.filter == pytest.approx(90 * 4 / 1e6)
-    assert found.output == pytest.approx(80 * 4 / 1e6)
-    assert (found.stride, found.padding) == (1.0, 1.0)
+    convolution = features("Conv2D", [[1, 4, 4, 2], [3, 3, 2, 5]], [[1, 4, 4, 5]], SAME)
+    assert convolution.input == pytest.approx((32 + 90) * 4 / 1e6)
+    assert convolution.filter == pytest.approx(90 * 4 / 1e6)
+    assert convolution.output == pytest.approx(80 * 4 / 1e6)
+    assert (convolution.stride, convolution.padding) == (1.0, 1.0)
     # 16 places, 9 taps, 2 × 5 channels; of the 12 taps along a side, 2 + 3 + 3 + 2 are inside.
-    assert found.work == pytest.approx(16 * 9 * 10 / 1e9)
-    assert found.inside == pytest.approx(10 * 10 * 10 / 1e9)
+    assert convolution.work == pytest.approx(16 * 9 * 10 / 1e9)
+    assert convolution.inside == pytest.approx(10 * 10 * 10 / 1e9)
 
 
 def test_strides_and_valid_padding() -> None:
     attributes = {"strides": [1, 2, 2, 1], "padding": "VALID"}
-    found = features("Conv2D", [[2, 5, 5, 3], [3, 3, 3, 4]], [[2, 2, 2, 4]], attributes)
-    assert (found.stride, found.padding) == (4.0, 0.0)
-    assert found.work == found.inside == pytest.approx(2 * 4 * 9 * 12 / 1e9)
+    convolution = features("Conv2D", [[2, 5, 5, 3], [3, 3, 3, 4]], [[2, 2, 2, 4]], attributes)
+    assert (convolution.stride, convolution.padding) == (4.0, 0.0)
+    assert convolution.work == convolution.inside == pytest.approx(2 * 4 * 9 * 12 / 1e9)
 
 
 def test_gradients_of_a_convolution_multiply_as_often() -> None:
@@ -45,8 +45,10 @@ def test_gradients_of_a_convolution_multiply_as_often() -> None:
 
 
 def test_a_depthwise_convolution_has_one_filter_per_channel() -> None:
-    found = features("DepthwiseConv2dNative", [[1, 4, 4, 6], [3, 3, 6, 1]], [[1, 4, 4, 6]], SAME)
-    assert found.work == pytest.approx(16 * 9 * 6 / 1e9)
+    depthwise = features(
+        "DepthwiseConv2dNative", [[1, 4, 4, 6], [3, 3, 6, 1]], [[1, 4, 4, 6]], SAME
+    )
+    assert depthwise.work == pytest.approx(16 * 9 * 6 / 1e9)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +62,9 @@ def test_a_depthwise_convolution_has_one_filter_per_channel() -> None:
 def test_products(
     kind: str, left: list[int], right: list[int], product: list[int], work: int
 ) -> None:
-    found = features(kind, [left, right], [product], {})
-    assert found.work == pytest.approx(work / 1e9)
-    assert found.filter == pytest.approx(4 * 12 * (5 if len(right) == 3 else 1) / 1e6)
+    multiplication = features(kind, [left, right], [product], {})
+    assert multiplication.work == pytest.approx(work / 1e9)
+    assert multiplication.filter == pytest.approx(4 * 12 * (5 if len(right) == 3 else 1) / 1e6)
 
 
 def test_pools_compare_each_window() -> None:
@@ -92,8 +94,8 @@ def test_scratch_space_of_normalizations_does_not_count() -> None:
 
 
 def test_bytes_go_before_shapes() -> None:
-    found = features("Relu", [[1000]], [[1000]], {}, input_bytes=2000, output_bytes=1000)
-    assert (found.input, found.output, found.work) == (0.002, 0.001, 0.0)
+    relu = features("Relu", [[1000]], [[1000]], {}, input_bytes=2000, output_bytes=1000)
+    assert (relu.input, relu.output, relu.work) == (0.002, 0.001, 0.0)
 
 
 @given(
@@ -108,10 +110,10 @@ def test_the_padding_is_not_inside(side: int, size: int, stride: int, padded: bo
         return
     attributes = {"strides": [1, stride, stride, 1], "padding": "SAME" if padded else "VALID"}
     inputs, outputs = [[1, side, side, 1], [size, size, 1, 1]], [[1, places, places, 1]]
-    found = features("Conv2D", inputs, outputs, attributes)
-    assert 0 < found.inside <= found.work
+    convolution = features("Conv2D", inputs, outputs, attributes)
+    assert 0 < convolution.inside <= convolution.work
     if not padded:
-        assert found.inside == found.work
+        assert convolution.inside == convolution.work
 
 
 def test_tables_are_read_row_by_row() -> None:
@@ -122,8 +124,8 @@ def test_tables_are_read_row_by_row() -> None:
     ]
     names = ["type", "inputs", "outputs", "attributes", "input_bytes", "output_bytes"]
     kinds = dict(zip(names, [pl.String] * 4 + [pl.Int64] * 2, strict=True))
-    found = table(pl.DataFrame(rows * 2, schema=kinds, orient="row"))
-    assert found["input"].to_list() == pytest.approx([24e-6, 0.004, 8e-6] * 2)
+    frame = table(pl.DataFrame(rows * 2, schema=kinds, orient="row"))
+    assert frame["input"].to_list() == pytest.approx([24e-6, 0.004, 8e-6] * 2)
 
 
 def test_what_is_no_shape_is_named() -> None:
@@ -144,28 +146,30 @@ STRIDES, PADDINGS = "[2, 2]", "[1, 1]"
 
 def test_a_convolution_multiplies_as_its_nhwc_twin_does() -> None:
     attributes = values("", "", "", "[1, 1]", PADDINGS, "[1, 1]", "False", "[0, 0]", "1")
-    found = pytorch_features("aten::convolution", [IMAGE, KERNEL, []], [[2, 4, 8, 8]], attributes)
+    convolution = pytorch_features(
+        "aten::convolution", [IMAGE, KERNEL, []], [[2, 4, 8, 8]], attributes
+    )
     twin = features(
         "Conv2D",
         [[2, 8, 8, 3], [3, 3, 3, 4]],
         [[2, 8, 8, 4]],
         {"strides": [1, 1, 1, 1], "padding": "SAME"},
     )
-    assert found == twin
+    assert convolution == twin
 
 
 def test_a_convolution_s_own_padding_is_outside() -> None:
     attributes = values("", "", "", STRIDES, PADDINGS)
-    found = pytorch_features("aten::convolution", [IMAGE, KERNEL, []], [], attributes)
+    convolution = pytorch_features("aten::convolution", [IMAGE, KERNEL, []], [], attributes)
     # 4 places a row, starting at -1, 1, 3, 5: the first meets two columns, the others three.
-    assert found.work == 2 * 3 * 4 * 16 * 9 / 1e9
-    assert found.inside == pytest.approx(2 * 3 * 4 * 11 * 11 / 1e9)
-    assert (found.stride, found.padding, found.output) == (4.0, 1.0, 0.0)
-    assert found.filter == 4 * 3 * 9 * 4 / 1e6
+    assert convolution.work == 2 * 3 * 4 * 16 * 9 / 1e9
+    assert convolution.inside == pytest.approx(2 * 3 * 4 * 11 * 11 / 1e9)
+    assert (convolution.stride, convolution.padding, convolution.output) == (4.0, 1.0, 0.0)
+    assert convolution.filter == 4 * 3 * 9 * 4 / 1e6
     named_by_library = pytorch_features(
         "aten::cudnn_convolution", [IMAGE, KERNEL], [], values("", "", PADDINGS, STRIDES, "[1, 1]")
     )
-    assert named_by_library == found
+    assert named_by_library == convolution
 
 
 @pytest.mark.parametrize(
@@ -174,30 +178,34 @@ def test_a_convolution_s_own_padding_is_outside() -> None:
 def test_a_gradient_of_both_is_twice_the_work(mask: str, times: int) -> None:
     attributes = values("", "", "", "", STRIDES, PADDINGS, "[1, 1]", "False", "[0, 0]", "1", mask)
     grown = [[2, 4, 4, 4], IMAGE, KERNEL, []]
-    found = pytorch_features("aten::convolution_backward", grown, [], attributes)
-    assert found.work == pytest.approx(times * 2 * 3 * 4 * 16 * 9 / 1e9)
+    gradient = pytorch_features("aten::convolution_backward", grown, [], attributes)
+    assert gradient.work == pytest.approx(times * 2 * 3 * 4 * 16 * 9 / 1e9)
 
 
 def test_products_and_lists_of_tensors() -> None:
-    found = pytorch_features("aten::addmm", [[5], [2, 3], [3, 5], []], [[2, 5]], {})
-    assert found.work == pytest.approx(30 / 1e9)
+    product = pytorch_features("aten::addmm", [[5], [2, 3], [3, 5], []], [[2, 5]], {})
+    assert product.work == pytest.approx(30 / 1e9)
     joined = pytorch_features("aten::cat", [[[2, 3], [2, 5]], []], [[2, 8]], {})
     assert (joined.input, joined.output) == (64 / 1e6, 64 / 1e6)
 
 
 def test_what_was_not_recorded_leaves_sizes() -> None:
-    found = pytorch_features("aten::convolution", [IMAGE, KERNEL], [], {}, input_bytes=10**6)
-    assert (found.input, found.work) == (1.0, 0.0)
+    convolution = pytorch_features("aten::convolution", [IMAGE, KERNEL], [], {}, input_bytes=10**6)
+    assert (convolution.input, convolution.work) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("dnn", ["squeezenet", "resnet18", "mobilenet"])
 def test_work_is_half_of_pytorch_s_count(dnn: str) -> None:
     counted = [operation for operation in pytorch_graph(dnn, 2, 48).operations if operation.flops]
     assert len(counted) > 30
-    for one in counted:
-        assert 2e9 * _features(one) == pytest.approx(one.flops), one
+    for graph_operation in counted:
+        assert 2e9 * _features(graph_operation) == pytest.approx(graph_operation.flops), (
+            graph_operation
+        )
 
 
-def _features(one: GraphOperation) -> float:
-    inputs, outputs, attributes = map(json.loads, (one.inputs, one.outputs, one.attributes))
-    return pytorch_features(one.type, inputs, outputs, attributes).work
+def _features(operation: GraphOperation) -> float:
+    inputs, outputs, attributes = map(
+        json.loads, (operation.inputs, operation.outputs, operation.attributes)
+    )
+    return pytorch_features(operation.type, inputs, outputs, attributes).work

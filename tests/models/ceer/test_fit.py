@@ -23,18 +23,18 @@ Fit = Callable[..., FittedCeer]
 FIT: Fit = ceer_fit.fit
 
 
-def model(found: dict[str, pl.DataFrame] | None = None) -> FittedCeer:
+def model(tables: dict[str, pl.DataFrame] | None = None) -> FittedCeer:
     """Fit to the made-up study; networks are made up too."""
-    fit = FIT(**(found or study.tables()))
+    fit = FIT(**(tables or study.tables()))
     return FittedCeer(fit.model, study.network)
 
 
 @pytest.mark.parametrize("node_type", list(study.SLOWNESS))
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_dnn_without_profile_is_forecast_from_its_graph(node_type: str, workers: int) -> None:
-    asked = study.scenario("g", node_type, workers)
-    (row,) = model().predict([asked]).to_dicts()
-    assert row["scenario_id"] == asked.scenario_id
+    scenario = study.scenario("g", node_type, workers)
+    (row,) = model().predict([scenario]).to_dicts()
+    assert row["scenario_id"] == scenario.scenario_id
     # Times are exactly linear in sizes, and S in parameters.
     assert row["value"] == pytest.approx(study.step_s("g", node_type, workers), rel=1e-6)
     assert row["low"] == pytest.approx(row["value"], rel=1e-3)
@@ -42,18 +42,18 @@ def test_a_dnn_without_profile_is_forecast_from_its_graph(node_type: str, worker
 
 
 def test_operations_at_full_speed_count_as_at_the_share() -> None:
-    found = study.tables(("c",), (1,))
+    tables = study.tables(("c",), (1,))
     names = ("runs", "scenarios", "operations", "shapes", "times", "samples")
-    rows = observed_operations(**{name: found[name] for name in names})
+    rows = observed_operations(**{name: tables[name] for name in names})
     by_node = dict(rows.select("node_type", pl.col("count") * pl.col("mean_us") / 1e6).iter_rows())
     for node_type, operations_s in by_node.items():
         assert operations_s == pytest.approx(study.operations_s("c", node_type) / study.SHARE)
 
 
 def test_windows_and_repeated_runs_count_with_their_mean() -> None:
-    found = study.tables(("b",))
+    tables = study.tables(("b",))
     steps = measured_steps(
-        **{name: found[name] for name in ("runs", "scenarios", "samples", "dnns")}
+        **{name: tables[name] for name in ("runs", "scenarios", "samples", "dnns")}
     )
     columns = ["dnn", "node_type", "devices", "link_mbps", "parameter_count", "step_s"]
     assert steps.sort("node_type", "devices").select(columns).rows() == [
@@ -64,9 +64,9 @@ def test_windows_and_repeated_runs_count_with_their_mean() -> None:
 
 
 def test_a_single_device_is_the_same_on_every_link() -> None:
-    asked = [study.scenario("d", "fast", 1, link) for link in (100.0, study.LINK_MBPS)]
-    one, other = model().predict(asked)["value"]
-    assert one == other
+    scenarios = [study.scenario("d", "fast", 1, link) for link in (100.0, study.LINK_MBPS)]
+    value, other_value = model().predict(scenarios)["value"]
+    assert value == other_value
 
 
 @pytest.mark.parametrize(
@@ -86,17 +86,17 @@ def test_what_was_not_measured_is_named_with_the_command(asked: Scenario, messag
 def test_what_profiles_would_lack_is_known_before_they_are_made() -> None:
     measured = [study.scenario(dnn, "slow", workers) for dnn in "ab" for workers in (1, 2)]
     ceer_fit.check_measured(study.scenario("g", "slow", 2), measured)
-    for asked in (study.scenario("g", "fast", 2), study.scenario("g", "slow", 3)):
+    for scenario in (study.scenario("g", "fast", 2), study.scenario("g", "slow", 3)):
         with pytest.raises(BadInput, match="expected steps of"):
-            ceer_fit.check_measured(asked, measured)
+            ceer_fit.check_measured(scenario, measured)
 
 
 def test_numbers_of_devices_between_those_measured_are_known() -> None:
     measured = [study.scenario(dnn, "slow", workers) for dnn in "ab" for workers in (1, 2, 4)]
-    asked = study.scenario("g", "slow", 3)
-    ceer_fit.check_measured(asked, measured)
+    scenario = study.scenario("g", "slow", 3)
+    ceer_fit.check_measured(scenario, measured)
     with pytest.raises(BadInput, match=r"3 device\(s\) at 200 Mb/s of any DNN, found 1 device"):
-        ceer_fit.check_measured(asked, measured, between=False)
+        ceer_fit.check_measured(scenario, measured, between=False)
     with pytest.raises(BadInput, match=r"5 device\(s\) at 200 Mb/s"):
         ceer_fit.check_measured(study.scenario("g", "slow", 5), measured)
 
@@ -163,11 +163,11 @@ def test_a_model_of_a_user_is_forecast_where_its_step_was_traced(
 
 
 def test_runs_of_a_users_model_are_no_part_of_a_fit() -> None:
-    found = study.tables()
-    of_users = found["scenarios"].with_columns(
+    tables = study.tables()
+    of_users = tables["scenarios"].with_columns(
         pl.col("canonical").str.replace('"dnn":"a"', '"dnn":"own-1234abcd"', literal=True)
     )
-    assert not of_users.equals(found["scenarios"])
+    assert not of_users.equals(tables["scenarios"])
     kept = {
         json.loads(text)["workload"]["dnn"] for text in predictable_scenarios(of_users)["canonical"]
     }
@@ -175,19 +175,19 @@ def test_runs_of_a_users_model_are_no_part_of_a_fit() -> None:
 
 
 def test_other_runs_are_left_out() -> None:
-    found = study.tables()
+    tables = study.tables()
     other = with_server()
-    found["runs"] = pl.concat(
+    tables["runs"] = pl.concat(
         [
-            found["runs"],
+            tables["runs"],
             pl.DataFrame(
                 {"scenario_id": [other.scenario_id], "probe": ["tf_sync"], "run_id": ["other"]}
             ),
         ]
     )
-    found["scenarios"] = pl.concat(
+    tables["scenarios"] = pl.concat(
         [
-            found["scenarios"],
+            tables["scenarios"],
             pl.DataFrame(
                 {
                     "scenario_id": [other.scenario_id],
@@ -197,7 +197,7 @@ def test_other_runs_are_left_out() -> None:
             ),
         ]
     )
-    assert model(found).parameters_json() == model().parameters_json()
-    alone = {name: frame.filter(pl.col("run_id") == "other") for name, frame in found.items()}
+    assert model(tables).parameters_json() == model().parameters_json()
+    alone = {name: frame.filter(pl.col("run_id") == "other") for name, frame in tables.items()}
     with pytest.raises(BadInput, match="found none among 1 runs"):
         FIT(**alone)

@@ -22,8 +22,8 @@ ONE = {"values": ["", "", "", "[1, 1]", "[1, 1]"]}
 def named(operation_type: str, inputs: str | None, settings: Settings | None = None) -> str:
     """Return the type of one operation."""
     rows = pl.DataFrame({"type": [operation_type], "inputs": [inputs]}, schema_overrides=TEXTS)
-    (found,) = add_operation_types(rows, settings or Settings())["type"]
-    return str(found)
+    (type_name,) = add_operation_types(rows, settings or Settings())["type"]
+    return str(type_name)
 
 
 TEXTS = {"type": pl.String, "inputs": pl.String}
@@ -62,9 +62,9 @@ def test_each_kind_takes_a_time_of_its_own() -> None:
     ]
     measured = steps(*(step(dnn, 1.0, 10**6) for dnn in "abc"))
     new = NetworkOperations("d", 8, 10**6, observed(rows[-1] | {"dnn": "d"}).select(COLUMNS))
-    ours = fit(operations=observed(*rows), steps=measured).operations(new)
-    assert ours["type"].to_list() == ["aten::convolution (grouped)"]
-    assert ours["us"].to_list() == pytest.approx([30_000], rel=0.05)
+    own = fit(operations=observed(*rows), steps=measured).operations(new)
+    assert own["type"].to_list() == ["aten::convolution (grouped)"]
+    assert own["us"].to_list() == pytest.approx([30_000], rel=0.05)
     paper = fit(operations=observed(*rows), steps=measured, settings=PAPER).operations(new)
     assert paper["type"].to_list() == ["aten::convolution"]
     assert paper["us"].item() < 20_000

@@ -25,12 +25,12 @@ def graph_operation(name: str, side: int) -> GraphOperation:
 
 def test_equal_operations_of_a_graph_are_counted() -> None:
     operations = tuple(graph_operation(name, side) for name, side in (("a", 2), ("b", 3), ("c", 2)))
-    found = operations_of_graph(OperationGraph("new", 8, 32, 100, operations))
-    assert found.operations.select("type", "count", "input_bytes").rows() == [
+    network = operations_of_graph(OperationGraph("new", 8, 32, 100, operations))
+    assert network.operations.select("type", "count", "input_bytes").rows() == [
         *[("Relu", 2.0, 64), ("Relu", 1.0, 96)]
     ]
-    assert found.operations.columns == list(COLUMNS)
-    assert (found.dnn, found.batch_size, found.parameter_count) == ("new", 8, 100)
+    assert network.operations.columns == list(COLUMNS)
+    assert (network.dnn, network.batch_size, network.parameter_count) == ("new", 8, 100)
 
 
 def test_what_could_not_be_inferred_is_not_known() -> None:
@@ -79,22 +79,22 @@ def tables(*run_ids: str) -> dict[str, pl.DataFrame]:
 
 
 def test_equal_operations_of_a_run_are_one_row() -> None:
-    found = observed_operations(**tables("run1"))
-    assert found.schema == OBSERVED
-    assert found.select("type", "count", "mean_us", "inputs").rows() == [
+    rows = observed_operations(**tables("run1"))
+    assert rows.schema == OBSERVED
+    assert rows.select("type", "count", "mean_us", "inputs").rows() == [
         ("MatMul", 1.0, 600.0, "[[4, 4], [4, 4]]"),
         ("Relu", 2.0, 15.0, None),
     ]
-    assert found.select("dnn", "image_size", "batch_size", "node_type").row(0) == (
+    assert rows.select("dnn", "image_size", "batch_size", "node_type").row(0) == (
         *("small_cnn", 32, 8, "emu.1c"),
     )
 
 
 def test_repeated_runs_count_with_their_mean() -> None:
-    found = observed_operations(**tables("run1", "run2"))
-    by_type = {row[0]: row[1:] for row in found.select("type", "count", "mean_us").rows()}
+    rows = observed_operations(**tables("run1", "run2"))
+    by_type = {row[0]: row[1:] for row in rows.select("type", "count", "mean_us").rows()}
     assert by_type == {"Relu": (2.0, 16.0), "MatMul": (1.0, 601.0)}
-    assert operation_sums(found)["operations_s"].to_list() == pytest.approx([633e-6])
+    assert operation_sums(rows)["operations_s"].to_list() == pytest.approx([633e-6])
 
 
 def test_columns_that_are_missing_are_named() -> None:

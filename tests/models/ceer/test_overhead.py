@@ -14,7 +14,7 @@ PROFILES = observed(*(operation(dnn, "Relu", 1e5, count=2) for dnn in "abcdef"))
 
 
 def test_overhead_is_what_operations_do_not_take() -> None:
-    found = overheads(
+    rows = overheads(
         steps(
             step("a", 0.25, 10**6),
             step("a", 0.35, 10**6),
@@ -23,12 +23,12 @@ def test_overhead_is_what_operations_do_not_take() -> None:
         ),
         PROFILES,
     )
-    assert found.select("devices", "step_s", "operations_s").rows() == [
+    assert rows.select("devices", "step_s", "operations_s").rows() == [
         (1, pytest.approx(0.30), pytest.approx(0.2)),
         (2, pytest.approx(0.50), pytest.approx(0.2)),
     ]
     # S_2 = S_1 + (T_2 - T_1).
-    first, second = found["overhead_s"]
+    first, second = rows["overhead_s"]
     assert second == pytest.approx(first + (0.50 - 0.30))
 
 
@@ -40,8 +40,8 @@ def test_equation_2_is_an_identity_on_what_was_measured(
     times: list[float], parameters: int
 ) -> None:
     rows = [step("a", s, parameters, devices=k + 1) for k, s in enumerate(times)]
-    found = overheads(steps(*rows), PROFILES)
-    whole = found["operations_s"] + found["overhead_s"]
+    frame = overheads(steps(*rows), PROFILES)
+    whole = frame["operations_s"] + frame["overhead_s"]
     assert whole.to_list() == pytest.approx(times)
 
 
@@ -60,80 +60,80 @@ def lines(constant_s: float = 0.005, per_operation: float = 0.0) -> pl.DataFrame
 
 @pytest.mark.parametrize("forms", ["paper", "own"])
 def test_a_line_in_parameters_is_found(forms: Literal["paper", "own"]) -> None:
-    (found,) = fit(lines(), forms=forms, relative=True)
-    assert found.intercept_s == pytest.approx(0.005)
-    assert found.per_parameter_s == pytest.approx(2e-9)
-    assert found.per_operation_s == pytest.approx(0, abs=1e-9)
-    assert found.predict_s(10**8, 1.0) == pytest.approx(0.205)
-    assert found.r_squared == pytest.approx(1)
-    assert found.error == pytest.approx(0, abs=1e-9)
+    (line,) = fit(lines(), forms=forms, relative=True)
+    assert line.intercept_s == pytest.approx(0.005)
+    assert line.per_parameter_s == pytest.approx(2e-9)
+    assert line.per_operation_s == pytest.approx(0, abs=1e-9)
+    assert line.predict_s(10**8, 1.0) == pytest.approx(0.205)
+    assert line.r_squared == pytest.approx(1)
+    assert line.error == pytest.approx(0, abs=1e-9)
 
 
 def test_operations_that_overlap_are_seen() -> None:
-    (found,) = fit(lines(0.0, -0.3), forms="own", relative=True)
-    assert found.per_operation_s == pytest.approx(-0.3)
-    assert found.predict_s(10**6, 1.0) == pytest.approx(0.002 - 0.3)
+    (own,) = fit(lines(0.0, -0.3), forms="own", relative=True)
+    assert own.per_operation_s == pytest.approx(-0.3)
+    assert own.predict_s(10**6, 1.0) == pytest.approx(0.002 - 0.3)
     (paper,) = fit(lines(0.0, -0.3), forms="paper", relative=False)
     assert paper.per_operation_s == 0
     assert paper.error is not None
-    assert found.error is not None
-    assert paper.error > 100 * found.error
+    assert own.error is not None
+    assert paper.error > 100 * own.error
 
 
 def test_nothing_is_added_to_a_network_without_operations_where_that_predicts_best() -> None:
     # One DNN was traced on a slow minute: a line takes what it took for a constant.
     unlucky = pl.when(pl.col("dnn") == "a").then(0.02).otherwise(0.0)
     rows = lines(0.0).with_columns(pl.col("overhead_s", "step_s") + unlucky)
-    (found,) = fit(rows, forms="own", relative=True)
-    assert found.intercept_s == found.per_operation_s == 0
-    assert found.per_parameter_s == pytest.approx(2e-9, rel=0.1)
+    (own,) = fit(rows, forms="own", relative=True)
+    assert own.intercept_s == own.per_operation_s == 0
+    assert own.per_parameter_s == pytest.approx(2e-9, rel=0.1)
     (paper,) = fit(rows, forms="paper", relative=True)
     assert paper.intercept_s > 0.002
 
 
 def test_steps_of_several_devices_add_a_line_to_what_one_takes() -> None:
     # S_1 is known of six DNNs, T_2 − T_1, 0.1 s and 9 ns per parameter, of three.
-    one = lines(0.0, -0.3)
+    rows = lines(0.0, -0.3)
     more_s = 0.1 + 9e-9 * pl.col("parameter_count")
-    two = one.head(3).with_columns(
+    rows_of_two = rows.head(3).with_columns(
         pl.col("overhead_s", "step_s") + more_s,
         devices=pl.lit(2, pl.Int64),
         distributed=pl.lit(True),
         link_mbps=pl.lit(100.0),
     )
-    alone, both = fit(pl.concat([one, two]), forms="own", relative=True)
+    alone, together = fit(pl.concat([rows, rows_of_two]), forms="own", relative=True)
     assert alone.predict_s(10**8, 1.0) == pytest.approx(0.2 - 0.3)
-    assert both.predict_s(10**8, 1.0) == pytest.approx(0.2 - 0.3 + 0.1 + 0.9)
-    assert (both.devices, both.link_mbps, both.dnns) == (2, 100.0, 3)
-    (only,) = fit(two, forms="own", relative=True)
-    (paper,) = fit(two, forms="paper", relative=True)
+    assert together.predict_s(10**8, 1.0) == pytest.approx(0.2 - 0.3 + 0.1 + 0.9)
+    assert (together.devices, together.link_mbps, together.dnns) == (2, 100.0, 3)
+    (only,) = fit(rows_of_two, forms="own", relative=True)
+    (paper,) = fit(rows_of_two, forms="paper", relative=True)
     assert only == paper, "nothing was measured on one device"
 
 
 def test_data_parallelism_on_one_device_adds_to_what_a_profiled_step_takes() -> None:
     # Of six DNNs steps were profiled; three trained alone with gradients packed, 9 ns for each.
-    one = lines(0.0, -0.3)
-    packed = one.head(3).with_columns(
+    rows = lines(0.0, -0.3)
+    packed = rows.head(3).with_columns(
         pl.col("overhead_s", "step_s") + 9e-9 * pl.col("parameter_count"),
         distributed=pl.lit(True),
     )
-    (found,) = fit(pl.concat([one, packed]), forms="own", relative=True)
-    assert (found.devices, found.link_mbps, found.dnns) == (1, None, 3)
-    assert found.predict_s(10**8, 1.0) == pytest.approx(0.2 - 0.3 + 0.9)
+    (line,) = fit(pl.concat([rows, packed]), forms="own", relative=True)
+    assert (line.devices, line.link_mbps, line.dnns) == (1, None, 3)
+    assert line.predict_s(10**8, 1.0) == pytest.approx(0.2 - 0.3 + 0.9)
 
 
 def test_no_device_makes_the_others_faster() -> None:
     # What two add is 80 ns for each parameter beyond two millions; nobody measured fewer.
-    one = lines(0.0).tail(4)
-    two = one.with_columns(
+    rows = lines(0.0).tail(4)
+    rows_of_two = rows.with_columns(
         pl.col("overhead_s", "step_s") + 80e-9 * (pl.col("parameter_count") - 2e6),
         devices=pl.lit(2, pl.Int64),
         distributed=pl.lit(True),
         link_mbps=pl.lit(100.0),
     )
-    alone, both = fit(pl.concat([one, two]), forms="own", relative=True)
-    assert both.predict_s(3e6, 0.1) == pytest.approx(alone.predict_s(3e6, 0.1) + 0.08)
-    assert both.predict_s(1e6, 0.1) == alone.predict_s(1e6, 0.1)
+    alone, together = fit(pl.concat([rows, rows_of_two]), forms="own", relative=True)
+    assert together.predict_s(3e6, 0.1) == pytest.approx(alone.predict_s(3e6, 0.1) + 0.08)
+    assert together.predict_s(1e6, 0.1) == alone.predict_s(1e6, 0.1)
 
 
 def ring(*devices: int, node_type: str = "slow", factor: float = 1.0) -> pl.DataFrame:
@@ -142,57 +142,57 @@ def ring(*devices: int, node_type: str = "slow", factor: float = 1.0) -> pl.Data
     To each parameter several devices add 2 ns, 9 ns for what travels, and 3 ns more for that where
     the messages, a share of the gradients of 4 bytes, have more than 50 MB; all times a factor.
     """
-    one = lines(0.0).with_columns(pl.col("parameter_count") * 4, node_type=pl.lit(node_type))
+    rows = lines(0.0).with_columns(pl.col("parameter_count") * 4, node_type=pl.lit(node_type))
     parameters = pl.col("parameter_count")
     several = []
     for k in devices:
         large = parameters > 12.5e6 * k
         travel = pl.when(large).then(12e-9).otherwise(9e-9) * (k - 1) / k
         more_s = factor * parameters * (2e-9 + travel)
-        added = one.with_columns(pl.col("overhead_s", "step_s") + more_s)
+        added = rows.with_columns(pl.col("overhead_s", "step_s") + more_s)
         several.append(
             added.with_columns(
                 devices=pl.lit(k, pl.Int64), distributed=pl.lit(True), link_mbps=pl.lit(100.0)
             )
         )
-    return pl.concat([one, *several])
+    return pl.concat([rows, *several])
 
 
-def more_s(found: DeviceOverhead, parameters: float) -> float:
+def more_s(overhead: DeviceOverhead, parameters: float) -> float:
     """Return what several devices add."""
-    assert found.alone is not None
-    return found.predict_s(parameters, 0.1) - found.alone.predict_s(parameters, 0.1)
+    assert overhead.alone is not None
+    return overhead.predict_s(parameters, 0.1) - overhead.alone.predict_s(parameters, 0.1)
 
 
 def test_gradients_that_travel_take_longer_where_messages_are_large() -> None:
     rows = ring(2, 3, 4)
     _, *several = fit(rows, forms="own", relative=True)
-    assert [one.devices for one in several] == [2, 3, 4]
-    for one in several:
-        k, most = one.devices, 12.5e6 * one.devices
+    assert [line.devices for line in several] == [2, 3, 4]
+    for line in several:
+        k, most = line.devices, 12.5e6 * line.devices
         sent = (k - 1) / k
-        assert more_s(one, most - 1e3) == pytest.approx((most - 1e3) * (2e-9 + 9e-9 * sent))
-        assert more_s(one, most + 1e3) == pytest.approx((most + 1e3) * (2e-9 + 12e-9 * sent))
-        assert one.error == pytest.approx(0, abs=1e-6)
+        assert more_s(line, most - 1e3) == pytest.approx((most - 1e3) * (2e-9 + 9e-9 * sent))
+        assert more_s(line, most + 1e3) == pytest.approx((most + 1e3) * (2e-9 + 12e-9 * sent))
+        assert line.error == pytest.approx(0, abs=1e-6)
     _, *paper = fit(rows, forms="paper", relative=True)
-    assert all(one.per_large_parameter_s == 0 for one in paper)
+    assert all(line.per_large_parameter_s == 0 for line in paper)
 
 
 def test_numbers_of_devices_between_those_measured_are_known() -> None:
     _, *several = fit(ring(2, 4, 8), forms="own", relative=True)
-    assert [one.devices for one in several] == [2, 3, 4, 5, 6, 7, 8]
-    for one in several:
-        sent = (one.devices - 1) / one.devices
-        assert more_s(one, 10e6) == pytest.approx(10e6 * (2e-9 + 9e-9 * sent))
+    assert [line.devices for line in several] == [2, 3, 4, 5, 6, 7, 8]
+    for line in several:
+        sent = (line.devices - 1) / line.devices
+        assert more_s(line, 10e6) == pytest.approx(10e6 * (2e-9 + 9e-9 * sent))
     _, *paper = fit(ring(2, 4, 8), forms="paper", relative=True)
-    assert [one.devices for one in paper] == [2, 4, 8]
+    assert [line.devices for line in paper] == [2, 4, 8]
 
 
 def test_node_types_differ_by_a_factor_and_share_the_rest() -> None:
     # Of the slower type, two DNNs were measured: too few for fits of its own.
     few = ring(2, 3, node_type="tiny", factor=1.5).filter(pl.col("dnn").is_in(["a", "f"]))
-    found = fit(pl.concat([ring(2, 3, 4), few]), forms="own", relative=True)
-    slow, tiny = ({o.devices: o for o in found if o.node_type == n} for n in ("slow", "tiny"))
+    fitted = fit(pl.concat([ring(2, 3, 4), few]), forms="own", relative=True)
+    slow, tiny = ({o.devices: o for o in fitted if o.node_type == n} for n in ("slow", "tiny"))
     for k in (2, 3):
         for parameters in (10e6, 60e6):
             assert more_s(tiny[k], parameters) == pytest.approx(1.5 * more_s(slow[k], parameters))
@@ -218,8 +218,8 @@ def test_each_node_type_link_and_number_of_devices_has_its_own() -> None:
             rows.with_columns(node_type=pl.lit("fast")),
         ]
     )
-    found = fit(more, forms="paper", relative=False)
-    assert sorted((one.node_type, one.devices, one.link_mbps or 0) for one in found) == [
+    fitted = fit(more, forms="paper", relative=False)
+    assert sorted((line.node_type, line.devices, line.link_mbps or 0) for line in fitted) == [
         *[("fast", 1, 0), ("slow", 1, 0), ("slow", 2, 100.0), ("slow", 2, 200.0)]
     ]
 

@@ -19,30 +19,30 @@ DNNS = ("a", "b", "c", "d", "e", "f")
 
 def rows(scale: float = 1.0) -> list[dict[str, Any]]:
     """Return six DNNs on two node types: Conv2D 1000 us/MB (a fifth of it), Relu 50 us/MB."""
-    found = []
+    operations = []
     for i, dnn in enumerate(DNNS, start=1):
         inputs = ((i * MB,),)
         for node, slowness in (("slow", 1.0), ("fast", 0.2)):
             us = scale * slowness * i
-            found += [
+            operations += [
                 operation(dnn, "Conv2D", 1000 * us, node=node, inputs=inputs, count=2),
                 operation(dnn, "Relu", 50 * us, node=node, inputs=inputs, count=3),
                 operation(dnn, "DecodeJpeg", 10 * scale, node=node, inputs=((1,),)),
             ]
-    return found
+    return operations
 
 
 def measured(scale: float = 1.0) -> list[dict[str, Any]]:
     """Return steps that take 1 ms and 1 ns per parameter more than operations, 3 ns for two."""
-    found = []
+    step_rows = []
     for i, dnn in enumerate(DNNS, start=1):
         parameters = i * i * 10**6
         for node, slowness in (("slow", 1.0), ("fast", 0.2)):
             operations_s = (2150 * slowness * i + 10) / 1e6
             for devices, each_s in ((1, 1e-9), (2, 3e-9)):
                 step_s = scale * (operations_s + 0.001 + each_s * parameters)
-                found.append(step(dnn, step_s, parameters, node_type=node, devices=devices))
-    return found
+                step_rows.append(step(dnn, step_s, parameters, node_type=node, devices=devices))
+    return step_rows
 
 
 def model(settings: Settings | None = None, scale: float = 1.0) -> Ceer:
@@ -56,28 +56,28 @@ def test_a_step_is_operations_and_overhead() -> None:
         operation("", "DecodeJpeg", 0, inputs=((1,),)),
         parameters=20_000_000,
     )
-    found = model().predict(new)
-    assert found.select("node_type", "devices").rows() == [
+    forecasts = model().predict(new)
+    assert forecasts.select("node_type", "devices").rows() == [
         *[("fast", 1), ("fast", 2), ("slow", 1), ("slow", 2)]
     ]
-    last = found.row(3, named=True)
+    last = forecasts.row(3, named=True)
     assert last["heavy_s"] == pytest.approx(5 * 4000e-6)
     assert last["light_s"] == pytest.approx(7 * 100e-6)
     assert last["cpu_s"] == pytest.approx(10e-6)
     assert last["overhead_s"] == pytest.approx(0.001 + 0.06)
     assert last["step_s"] == pytest.approx(0.02 + 0.0007 + 0.00001 + 0.061)
     assert last["unseen"] == []
-    first = found.row(0, named=True)
+    first = forecasts.row(0, named=True)
     assert first["heavy_s"] == pytest.approx(5 * 800e-6)
     assert first["step_s"] == pytest.approx(0.004 + 0.00014 + 0.00001 + 0.021)
 
 
 def test_classes_are_those_of_the_slowest_node_type() -> None:
-    found = model().parameters
-    assert found.classes.slowest == "slow"
-    assert found.classes.heavy == ("Conv2D",)
-    assert found.classes.cpu == ("DecodeJpeg",)
-    assert found.dnns == DNNS
+    parameters = model().parameters
+    assert parameters.classes.slowest == "slow"
+    assert parameters.classes.heavy == ("Conv2D",)
+    assert parameters.classes.cpu == ("DecodeJpeg",)
+    assert parameters.dnns == DNNS
 
 
 def test_the_paper_takes_one_median_for_all_light_operations() -> None:
@@ -106,12 +106,12 @@ def test_an_unseen_operation_that_may_be_heavy_is_named() -> None:
     new = network(
         operation("", "Conv2D", 0), operation("", "Einsum", 0, inputs=((3 * MB,),), count=2)
     )
-    found = model().predict(new, ["slow"], devices=[1]).row(0, named=True)
-    assert found["unseen"] == ["Einsum"]
-    assert found["step_s"] is None
+    forecast = model().predict(new, ["slow"], devices=[1]).row(0, named=True)
+    assert forecast["unseen"] == ["Einsum"]
+    assert forecast["step_s"] is None
     # It takes nothing, or 1000 us/MB as the slowest heavy type does.
-    assert found["low_s"] == pytest.approx(0.001 + 0.011)
-    assert found["high_s"] == pytest.approx(found["low_s"] + 2 * 3000e-6)
+    assert forecast["low_s"] == pytest.approx(0.001 + 0.011)
+    assert forecast["high_s"] == pytest.approx(forecast["low_s"] + 2 * 3000e-6)
     each = model().operations(new, ["slow"]).filter(pl.col("type") == "Einsum").row(0, named=True)
     assert (each["us"], each["low_us"]) == (None, 0.0)
     assert each["high_us"] == pytest.approx(3000)
@@ -121,25 +121,25 @@ def test_unseen_operations_that_cannot_matter_leave_a_forecast() -> None:
     """Half of what they may take counts: of 0.6 ms in 112 ms. Twenty times as much is too much."""
     many = operation("", "Conv2D", 0, count=100)
     unseen = operation("", "Einsum", 0, inputs=((6 * MB // 10,),))
-    found = model().predict(network(many, unseen), ["slow"], devices=[1]).row(0, named=True)
-    assert found["unseen"] == []
-    assert found["step_s"] == pytest.approx(0.1 + 0.011 + 0.0003)
-    assert found["low_s"] == pytest.approx(0.1 + 0.011)
-    assert found["high_s"] == pytest.approx(0.1 + 0.011 + 0.0006)
+    forecast = model().predict(network(many, unseen), ["slow"], devices=[1]).row(0, named=True)
+    assert forecast["unseen"] == []
+    assert forecast["step_s"] == pytest.approx(0.1 + 0.011 + 0.0003)
+    assert forecast["low_s"] == pytest.approx(0.1 + 0.011)
+    assert forecast["high_s"] == pytest.approx(0.1 + 0.011 + 0.0006)
     more = network(many, unseen | {"count": 20.0})
     assert model().predict(more, ["slow"], devices=[1])["step_s"].to_list() == [None]
 
 
 def test_an_unseen_operation_that_cannot_be_heavy_takes_the_median() -> None:
     small = operation("", "Tanh", 0, inputs=((MB // 10,),))
-    found = model().predict(network(small), ["slow"], devices=[1]).row(0, named=True)
-    assert found["unseen"] == []
-    assert found["light_s"] == pytest.approx(50e-6)
+    forecast = model().predict(network(small), ["slow"], devices=[1]).row(0, named=True)
+    assert forecast["unseen"] == []
+    assert forecast["light_s"] == pytest.approx(50e-6)
 
 
 def test_intervals_widen_with_what_was_left_out() -> None:
     noisy = [
-        one | {"mean_us": one["mean_us"] * (1.2 if one["dnn"] in "ace" else 0.8)} for one in rows()
+        row | {"mean_us": row["mean_us"] * (1.2 if row["dnn"] in "ace" else 0.8)} for row in rows()
     ]
     new = network(operation("", "Conv2D", 0, inputs=((4 * MB,),)))
     exact = model().predict(new).row(0, named=True)
@@ -155,38 +155,38 @@ def test_intervals_widen_with_what_was_left_out() -> None:
 
 def test_one_dnn_gives_no_interval() -> None:
     few = fit(operations=observed(*rows()[:6]), steps=steps(*measured()[:4]))
-    found = few.predict(network(operation("", "Conv2D", 0))).row(0, named=True)
-    assert found["step_s"] is not None
-    assert (found["low_s"], found["high_s"]) == (None, None)
+    forecast = few.predict(network(operation("", "Conv2D", 0))).row(0, named=True)
+    assert forecast["step_s"] is not None
+    assert (forecast["low_s"], forecast["high_s"]) == (None, None)
 
 
 @given(scale=st.floats(1, 4))
 @FEW
 def test_a_slower_machine_is_slower_by_as_much(scale: float) -> None:
     new = network(operation("", "Conv2D", 0), operation("", "DecodeJpeg", 0))
-    asked = Settings(threshold_us=500 * scale)
-    ours, theirs = model().predict(new), model(asked, scale).predict(new)
-    assert theirs["step_s"].to_list() == pytest.approx([scale * s for s in ours["step_s"]])
+    slower_settings = Settings(threshold_us=500 * scale)
+    usual, slower = model().predict(new), model(slower_settings, scale).predict(new)
+    assert slower["step_s"].to_list() == pytest.approx([scale * s for s in usual["step_s"]])
 
 
 def test_a_profiled_step_can_be_asked_for_as_a_network() -> None:
-    profile = observed(*(one for one in rows() if (one["dnn"], one["node_type"]) == ("b", "slow")))
+    profile = observed(*(row for row in rows() if (row["dnn"], row["node_type"]) == ("b", "slow")))
     new = operations_of_profile(profile, "b", 8, 4_000_000)
-    found = model().predict(new, ["slow"], devices=[1])["step_s"][0]
-    assert found == pytest.approx(measured()[4]["step_s"])
+    step_s = model().predict(new, ["slow"], devices=[1])["step_s"][0]
+    assert step_s == pytest.approx(measured()[4]["step_s"])
 
 
 def test_epochs_have_as_many_steps_as_batches() -> None:
     new = network(operation("", "Conv2D", 0), batch_size=8)
-    found = epochs(model().predict(new, ["slow"]), samples=1600)
-    step_s = found["step_s"].to_list()
-    assert found["time_s"].to_list() == pytest.approx([step_s[0] * 200, step_s[1] * 100])
+    forecasts = epochs(model().predict(new, ["slow"]), samples=1600)
+    step_s = forecasts["step_s"].to_list()
+    assert forecasts["time_s"].to_list() == pytest.approx([step_s[0] * 200, step_s[1] * 100])
     with pytest.raises(BadInput, match="expected 1 or more, found 0"):
-        epochs(found, 0)
+        epochs(forecasts, 0)
 
 
 def test_a_heavy_operation_of_unknown_size_is_refused() -> None:
-    blind = [one | {"inputs": None} if one["type"] == "Conv2D" else one for one in rows()]
+    blind = [row | {"inputs": None} if row["type"] == "Conv2D" else row for row in rows()]
     with pytest.raises(BadInput, match=r"operations to fit: expected shapes .* of 12 \(Conv2D\)"):
         fit(operations=observed(*blind), steps=steps(*measured()))
     new = network(operation("", "Conv2D", 0) | {"inputs": None})

@@ -45,8 +45,10 @@ def test_forward_passes_and_training_have_regressions_of_their_own() -> None:
         ("K80", "Conv2D", "forward"),
         ("K80", "Conv2D", "training"),
     ]
-    found = fitted.predict(rows.drop("value")).join(rows, on="subject_id", suffix="_measured")
-    assert (found["value"] / found["value_measured"] - 1).abs().max() == pytest.approx(0, abs=1e-3)
+    forecasts = fitted.predict(rows.drop("value")).join(rows, on="subject_id", suffix="_measured")
+    assert (forecasts["value"] / forecasts["value_measured"] - 1).abs().max() == pytest.approx(
+        0, abs=1e-3
+    )
 
 
 def test_products_count_their_multiplications() -> None:
@@ -64,8 +66,8 @@ def test_products_count_their_multiplications() -> None:
         optimizer=pl.lit(None, pl.String),
         value=1e-4 + pl.col("batch_size") * pl.col("size_in") * pl.col("size_out") * 1e-9,
     )
-    found = fit_layers("own")(rows).predict(rows.drop("value"))
-    assert (found["value"] / rows["value"] - 1).abs().max() == pytest.approx(0, abs=1e-6)
+    forecasts = fit_layers("own")(rows).predict(rows.drop("value"))
+    assert (forecasts["value"] / rows["value"] - 1).abs().max() == pytest.approx(0, abs=1e-6)
 
 
 def test_a_device_that_was_not_seen_is_not_forecast() -> None:
@@ -88,17 +90,17 @@ def random_layers(rows: int, most: int) -> pl.DataFrame:
     )
 
 
-def mean_error(found: pl.Series, expected: pl.Series) -> float:
-    return float(np.abs(found.to_numpy() / expected.to_numpy() - 1).mean())
+def mean_error(forecasts: pl.Series, expected: pl.Series) -> float:
+    return float(np.abs(forecasts.to_numpy() / expected.to_numpy() - 1).mean())
 
 
 def test_trees_know_what_sizes_do_not_say() -> None:
     rows = random_layers(2000, 64)
-    seen, asked = rows.head(1600), rows.tail(400)
+    seen, unseen = rows.head(1600), rows.tail(400)
     errors = {}
     for how in ("paper", "own"):
-        found = fit_layers(how)(seen).predict(asked.drop("value"))
-        errors[how] = mean_error(found["value"], asked["value"])
+        forecasts = fit_layers(how)(seen).predict(unseen.drop("value"))
+        errors[how] = mean_error(forecasts["value"], unseen["value"])
     assert errors["own"] < 0.1
     assert errors["paper"] > 0.3
 
@@ -144,9 +146,9 @@ def test_more_devices_add_what_is_linear_in_parameters() -> None:
     seen = pl.concat([steps("resnet50", 32, 0.2), steps("inception3", 32, 0.4)])
     vgg16 = steps("vgg16", 16, 0.3)
     fitted = fit_steps(pl.concat([seen, vgg16.head(1)]))
-    found = fitted.predict(vgg16.tail(1).drop("value"))
-    assert found.select("subject_id").item() == "vgg16 2"
-    assert found["value"].item() == pytest.approx(vgg16["value"][1])
+    forecasts = fitted.predict(vgg16.tail(1).drop("value"))
+    assert forecasts.select("subject_id").item() == "vgg16 2"
+    assert forecasts["value"].item() == pytest.approx(vgg16["value"][1])
 
 
 def test_steps_unknown_on_one_device_are_not_forecast() -> None:
@@ -170,8 +172,8 @@ def sums(beside_s: dict[str, tuple[float, float, float]]) -> pl.DataFrame:
                 + per_launch_s * operations / 1e3
             )
             total_s = forward_s + (backward_s or 0.0) + extra_s
-            told = f"{device} {dnn}", device, dnn, operations, forward_s + 0.1, backward_s, 0.1
-            rows.append((*told, total_s))
+            fields = f"{device} {dnn}", device, dnn, operations, forward_s + 0.1, backward_s, 0.1
+            rows.append((*fields, total_s))
     names = ["subject_id", "node_type", "dnn", "operations", "forward_s", "backward_s"]
     return pl.DataFrame(rows, [*names, "bookkeeping_s", "value"], orient="row")
 
@@ -187,13 +189,13 @@ def sums(beside_s: dict[str, tuple[float, float, float]]) -> pl.DataFrame:
 def test_what_was_planted_is_found_by_device(
     beside: Beside, planted: tuple[float, float, float]
 ) -> None:
-    other = tuple(2 * one for one in planted)
+    other = tuple(2 * value for value in planted)
     rows = sums({"fast": planted, "slow": other})  # type: ignore[dict-item]
     seen = rows.filter(pl.col("dnn") != "opt_13")
     unseen = rows.filter(dnn="opt_13")
-    found = fit_sums(beside)(seen).predict(unseen.drop("value"))
-    assert found["value"].to_list() == pytest.approx(unseen["value"].to_list())
-    assert found["low"].to_list() == [None, None]
+    forecasts = fit_sums(beside)(seen).predict(unseen.drop("value"))
+    assert forecasts["value"].to_list() == pytest.approx(unseen["value"].to_list())
+    assert forecasts["low"].to_list() == [None, None]
 
 
 def test_without_a_step_of_the_device_nothing_is_said() -> None:

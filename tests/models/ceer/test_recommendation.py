@@ -42,7 +42,9 @@ PAPER = [
 def offer(node_type: str, devices: int) -> DeviceOffer:
     """Return what the paper would pay for so many devices."""
     return next(
-        one for one in pro_rata(PAPER) if (one.node_type, one.devices) == (node_type, devices)
+        device_offer
+        for device_offer in pro_rata(PAPER)
+        if (device_offer.node_type, device_offer.devices) == (node_type, devices)
     )
 
 
@@ -57,9 +59,9 @@ def offer(node_type: str, devices: int) -> DeviceOffer:
     ],
 )
 def test_the_paper_s_prices(node_type: str, devices: int, instance: str, usd: float) -> None:
-    found = offer(node_type, devices)
-    assert found.instance == instance
-    assert found.usd_per_hour == pytest.approx(usd)
+    device_offer = offer(node_type, devices)
+    assert device_offer.instance == instance
+    assert device_offer.usd_per_hour == pytest.approx(usd)
 
 
 def times(rows: Mapping[tuple[str, int], float | None], **columns: Any) -> pl.DataFrame:
@@ -93,40 +95,40 @@ def test_costs_are_time_times_price() -> None:
     ],
 )
 def test_the_paper_s_scenarios(scenario: str, choice: tuple[str, int]) -> None:
-    found = recommend(times(HOURS), scenarios()[scenario]).choice
-    assert found is not None
-    assert (found.node_type, found.devices) == choice
-    assert found.link_mbps is None
+    chosen = recommend(times(HOURS), scenarios()[scenario]).choice
+    assert chosen is not None
+    assert (chosen.node_type, chosen.devices) == choice
+    assert chosen.link_mbps is None
 
 
 def test_a_total_budget_excludes_what_costs_more() -> None:
-    found = recommend(times(HOURS), total_budget(8.0))
+    recommendation = recommend(times(HOURS), total_budget(8.0))
     # 0.7 h at 12.24 is 8.57 dollars.
-    assert found.choice is not None
-    assert found.choice.place == ("P3", 3, None)
-    dear = next(one for one in found.ranking if one.place[:2] == ("P3", 4))
+    assert recommendation.choice is not None
+    assert recommendation.choice.place == ("P3", 3, None)
+    dear = next(option for option in recommendation.ranking if option.place[:2] == ("P3", 4))
     assert dear.obstacle == "8.568 US dollars, above 8"
 
 
 def test_prices_change_the_choice() -> None:
     market = market_prices({"P3": 3.06, "G4": 0.95, "G3": 0.55, "P2": 0.15}, 4)
-    found = recommend(
+    recommendation = recommend(
         price_epochs(times(HOURS).select("node_type", "devices", "time_s"), market),
         scenarios()["market_prices"],
     )
-    assert found.choice is not None
-    assert found.choice.place == ("P2", 1, None)
-    assert found.choice.cost_usd == pytest.approx(15 * 0.15)
+    assert recommendation.choice is not None
+    assert recommendation.choice.place == ("P2", 1, None)
+    assert recommendation.choice.cost_usd == pytest.approx(15 * 0.15)
 
 
 def test_regret_is_against_the_measured_best() -> None:
     predicted, measured = times(HOURS), times(HOURS | {("G4", 1): 6.0, ("P3", 1): 1.0})
-    found = recommend(predicted, scenarios()["cheapest"])
+    ranking = recommend(predicted, scenarios()["cheapest"])
     # Measured: G4 costs 4.512 and P3 3.06 dollars; G3 6.75, and four P3 8.568.
-    assert regrets(found, measured) == pytest.approx(
+    assert regrets(ranking, measured) == pytest.approx(
         {"ceer": 4.512 / 3.06 - 1, "cheapest": 6.75 / 3.06 - 1, "most powerful": 8.568 / 3.06 - 1}
     )
-    assert regret(recommend(measured, found.objective).choice, measured, found.objective) == 0
+    assert regret(recommend(measured, ranking.objective).choice, measured, ranking.objective) == 0
 
 
 def test_regret_of_a_choice_that_breaks_a_limit_is_infinite() -> None:
@@ -139,13 +141,13 @@ def test_regret_of_a_choice_that_breaks_a_limit_is_infinite() -> None:
 
 
 def test_an_operation_nobody_measured_is_an_obstacle() -> None:
-    found = recommend(
+    recommendation = recommend(
         times({("G4", 1): None, ("P3", 1): 9.0}, unseen=pl.lit(["Einsum"])),
         scenarios()["cheapest"],
     )
-    assert found.choice is not None
-    assert found.choice.node_type == "P3"
-    assert found.ranking[-1].obstacle == "nobody measured Einsum there"
+    assert recommendation.choice is not None
+    assert recommendation.choice.node_type == "P3"
+    assert recommendation.ranking[-1].obstacle == "nobody measured Einsum there"
 
 
 @given(
@@ -160,14 +162,14 @@ def test_nothing_within_the_limits_is_better(
     wanted = Objective(
         "ours", lambda time_s, cost_usd: time_s**power * cost_usd, Limits(budget_usd=limit)
     )
-    found = recommend(table, wanted)
+    recommendation = recommend(table, wanted)
     most = (limit or inf) * FORGIVEN
     within = [row for row in table.iter_rows(named=True) if row["cost_usd"] <= most]
-    assert (found.choice is None) == (not within)
-    if found.choice is not None and found.choice.objective is not None:
+    assert (recommendation.choice is None) == (not within)
+    if recommendation.choice is not None and recommendation.choice.objective is not None:
         values = [row["time_s"] ** power * row["cost_usd"] for row in within]
-        assert found.choice.objective == min(values)
-        assert regret(found.choice, table, wanted) == 0
+        assert recommendation.choice.objective == min(values)
+        assert regret(recommendation.choice, table, wanted) == 0
 
 
 def test_what_is_not_on_offer_is_named() -> None:

@@ -36,40 +36,40 @@ def at(**columns: float) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("weights", ["relative", "balanced", "equal"])
 def test_a_line_is_found(weights: str) -> None:
     sizes = [1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0]
-    found = fitted(points(sizes, [10 + 5 * size for size in sizes]), weights=weights)
-    assert found.form == "linear"
-    assert found.terms == ("1", "input")
-    assert found.coefficients_us == pytest.approx((10, 5))
-    assert found.r_squared == pytest.approx(1)
-    assert found.error == pytest.approx(0, abs=1e-9)
-    assert found.sum_error == pytest.approx(0, abs=1e-9)
-    assert (found.points, found.dnns) == (8, 4)
-    assert found.predict_us(at(input=100.0)) == pytest.approx([510])
+    line = fitted(points(sizes, [10 + 5 * size for size in sizes]), weights=weights)
+    assert line.form == "linear"
+    assert line.terms == ("1", "input")
+    assert line.coefficients_us == pytest.approx((10, 5))
+    assert line.r_squared == pytest.approx(1)
+    assert line.error == pytest.approx(0, abs=1e-9)
+    assert line.sum_error == pytest.approx(0, abs=1e-9)
+    assert (line.points, line.dnns) == (8, 4)
+    assert line.predict_us(at(input=100.0)) == pytest.approx([510])
     total = sum(10 + 5 * size for size in sizes)
-    assert found.us_per_input_mb == pytest.approx(total / sum(sizes))
+    assert line.us_per_input_mb == pytest.approx(total / sum(sizes))
 
 
 def test_a_parabola_is_found() -> None:
     sizes = [float(i) for i in range(1, 13)]
-    found = fitted(points(sizes, [7 + 3 * size**2 for size in sizes]))
-    assert found.form == "quadratic"
-    assert found.predict_us(at(input=20.0)) == pytest.approx([1207])
+    parabola = fitted(points(sizes, [7 + 3 * size**2 for size in sizes]))
+    assert parabola.form == "quadratic"
+    assert parabola.predict_us(at(input=20.0)) == pytest.approx([1207])
 
 
 def test_work_decides_where_sizes_do_not() -> None:
     work = [1.0, 9.0, 2.0, 7.0, 3.0, 8.0, 4.0, 6.0]
     sizes = [5.0, 5.0, 6.0, 6.0, 7.0, 7.0, 8.0, 8.0]
-    frame = points(sizes, [20 * one for one in work], work=work, inside=work)
+    frame = points(sizes, [20 * value for value in work], work=work, inside=work)
     assert fitted(frame).form == "work"
     assert fitted(frame).predict_us(at(work=100.0)) == pytest.approx([2000])
     assert fitted(frame, forms="paper").form not in ("work", "work and sizes")
 
 
 def test_a_constant_is_preferred_to_a_line_that_is_no_better() -> None:
-    found = fitted(points([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [9.0, 9.0, 9.0, 9.0, 9.0, 9.0]))
-    assert found.form == "constant"
-    assert found.coefficients_us == pytest.approx((9,))
-    assert found.r_squared is None
+    constant = fitted(points([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [9.0, 9.0, 9.0, 9.0, 9.0, 9.0]))
+    assert constant.form == "constant"
+    assert constant.coefficients_us == pytest.approx((9,))
+    assert constant.r_squared is None
 
 
 def test_of_two_operations_the_larger_takes_longer_even_if_it_did_not() -> None:
@@ -80,11 +80,11 @@ def test_of_two_operations_the_larger_takes_longer_even_if_it_did_not() -> None:
 
 
 def test_errors_are_of_dnns_that_were_left_out() -> None:
-    found = fitted(points([1.0] * 3, [10.0, 10.0, 40.0], dnns=3), weights="equal")
+    constant = fitted(points([1.0] * 3, [10.0, 10.0, 40.0], dnns=3), weights="equal")
     # The mean of the two others: 25 for 10, 25 for 10, 10 for 40.
     expected = ((1.5**2 + 1.5**2 + 0.75**2) / 3) ** 0.5
-    assert found.error == pytest.approx(expected)
-    assert found.sum_error == pytest.approx(expected)
+    assert constant.error == pytest.approx(expected)
+    assert constant.sum_error == pytest.approx(expected)
     # Both operations of a DNN are off by as much as ever, in opposite directions.
     rows = points([1.0] * 6, [5.0, 15.0, 5.0, 15.0, 5.0, 15.0], dnns=6).with_columns(
         pl.Series("dnn", ["a", "a", "b", "b", "c", "c"])
@@ -96,10 +96,10 @@ def test_errors_are_of_dnns_that_were_left_out() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 6])
 def test_what_never_varied_is_not_extrapolated(count: int) -> None:
-    found = fitted(points([4e-6] * count, [100.0 / 3] * count))
-    assert (found.form, found.terms) == ("constant", ("1",))
-    assert found.predict_us(at(input=8.0)) == pytest.approx([100 / 3])
-    assert (found.error is None) == (count == 1)
+    constant = fitted(points([4e-6] * count, [100.0 / 3] * count))
+    assert (constant.form, constant.terms) == ("constant", ("1",))
+    assert constant.predict_us(at(input=8.0)) == pytest.approx([100 / 3])
+    assert (constant.error is None) == (count == 1)
 
 
 def test_how_often_an_operation_runs_is_its_weight() -> None:
@@ -121,18 +121,20 @@ def test_no_prediction_is_negative_and_none_falls_with_size(
     rows: list[tuple[float, ...]], asked: tuple[float, ...], weights: str
 ) -> None:
     sizes, filters, work, us = map(list, zip(*rows, strict=True))
-    found = fitted(points(sizes, us, filter=filters, work=work, inside=work), weights=weights)
+    regression = fitted(points(sizes, us, filter=filters, work=work, inside=work), weights=weights)
     small = dict(zip(("input", "filter", "work"), asked, strict=True))
-    large = {name: 2 * one for name, one in small.items()}
-    small_us, large_us = (found.predict_us(at(**one, inside=one["work"])) for one in (small, large))
+    large = {name: 2 * value for name, value in small.items()}
+    small_us, large_us = (
+        regression.predict_us(at(**values, inside=values["work"])) for values in (small, large)
+    )
     assert 0 <= small_us[0] <= large_us[0]
-    assert Regression.model_validate_json(found.canonical_json()) == found
+    assert Regression.model_validate_json(regression.canonical_json()) == regression
 
 
 @pytest.mark.parametrize("weights", ["relative", "balanced", "equal"])
 def test_next_to_nothing_has_no_slope(weights: str) -> None:
-    found = fitted(points([0.0, 5e-324, 1e-200], [1e6, 0.0, 1e6]), weights=weights)
-    small_us, large_us = (found.predict_us(at(input=size)) for size in (1.0, 1e4))
+    regression = fitted(points([0.0, 5e-324, 1e-200], [1e6, 0.0, 1e6]), weights=weights)
+    small_us, large_us = (regression.predict_us(at(input=size)) for size in (1.0, 1e4))
     assert np.isfinite(large_us).all()
     assert small_us == pytest.approx(large_us)
 
