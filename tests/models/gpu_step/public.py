@@ -22,16 +22,18 @@ _TAKEN = {"gpu_h100": 1, "pycls": 1, "neusight": 40, "transformer_operators_a100
 @cache
 def public_tables() -> Mapping[str, pl.DataFrame]:
     """Return rows of `run`, `source` and `external` of some sets; `sample` has none."""
-    found: dict[str, list[pl.DataFrame]] = {"run": [], "source": [], "external": []}
+    frames_by_table: dict[str, list[pl.DataFrame]] = {"run": [], "source": [], "external": []}
     for name, every in _TAKEN.items():
         for run in kept_runs(PUBLIC / name):
             tables = kept_tables(PUBLIC / name, run.run_id)
-            for table, rows in found.items():
+            for table, rows in frames_by_table.items():
                 frame = pl.DataFrame(tables[table])
                 if table == "external":
                     frame = _some(frame, every, str(run.config["mapping"]))
                 rows.append(frame)
-    return {name: pl.concat(rows) for name, rows in found.items()} | {"sample": no_rows("sample")}
+    return {name: pl.concat(rows) for name, rows in frames_by_table.items()} | {
+        "sample": no_rows("sample")
+    }
 
 
 def _some(rows: pl.DataFrame, every: int, mapping: str) -> pl.DataFrame:

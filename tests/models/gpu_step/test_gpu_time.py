@@ -34,7 +34,7 @@ def _made_up(device: Device, efficiency: float, seed: int) -> list[Timing]:
     works = [_product(rows, inner, columns) for rows, inner, columns in sides]
     works += [_sum_of(draw.choice(sizes) * draw.choice(sizes)) for _ in range(60)]
     plain = gpu_time.roofline_us(works, [device])[0]
-    return [Timing(one, device, us / efficiency) for one, us in zip(works, plain, strict=True)]
+    return [Timing(work, device, us / efficiency) for work, us in zip(works, plain, strict=True)]
 
 
 def _us(fitted: GpuTime, work: Work, device: Device = H100) -> float:
@@ -47,22 +47,24 @@ def _roofline(work: Work, device: Device = H100) -> float:
 
 def _tiled_us(works: list[Work], device: Device) -> list[float]:
     """Launching, moving, and whole tiles of 128 by 128 in whole waves, at the peak."""
-    found = []
-    for one in works:
-        waves = ceil(one.rows / 128) * ceil(one.columns / 128) / device.multiprocessors
-        peak, _ = device.peak_of(one)
-        found.append(
-            1.0 + 1e6 * one.bytes / device.bandwidth + 1e6 * one.flops / peak * ceil(waves) / waves
+    times_us = []
+    for work in works:
+        waves = ceil(work.rows / 128) * ceil(work.columns / 128) / device.multiprocessors
+        peak, _ = device.peak_of(work)
+        times_us.append(
+            1.0
+            + 1e6 * work.bytes / device.bandwidth
+            + 1e6 * work.flops / peak * ceil(waves) / waves
         )
-    return found
+    return times_us
 
 
 def test_products_that_wait_for_each_other_take_as_long_as_so_many() -> None:
     fitted = gpu_time.fit(_made_up(H100, 0.5, seed=1))
-    one = _product(64, 256, 512)
-    several = replace(one, repeats=300)
-    assert _us(fitted, several) == pytest.approx(300 * _us(fitted, one))
-    assert _roofline(several) == pytest.approx(300 * _roofline(one))
+    single = _product(64, 256, 512)
+    several = replace(single, repeats=300)
+    assert _us(fitted, several) == pytest.approx(300 * _us(fitted, single))
+    assert _roofline(several) == pytest.approx(300 * _roofline(single))
 
 
 def test_a_product_at_half_the_peak() -> None:
@@ -76,9 +78,11 @@ def test_a_device_that_was_not_timed_follows_its_data_sheet() -> None:
     """On devices that work in whole tiles and waves: 1,024 tiles on 80 processors are 13 waves."""
 
     def tiled(device: Device, seed: int) -> list[Timing]:
-        works = [one.work for one in _made_up(device, 1, seed) if one.work.kind == "matmul"]
+        works = [
+            timing.work for timing in _made_up(device, 1, seed) if timing.work.kind == "matmul"
+        ]
         each = _tiled_us(works, device)
-        return [Timing(one, device, us) for one, us in zip(works, each, strict=True)]
+        return [Timing(work, device, us) for work, us in zip(works, each, strict=True)]
 
     fitted = gpu_time.fit([*tiled(H100, 1), *tiled(device_of("a100-pcie-40gb"), 2)])
     work = _product(4096, 4096, 4096)
@@ -101,7 +105,9 @@ def test_what_is_slower_than_peaks_waits_to_be_fed(work: Work) -> None:
 
 
 def test_what_nobody_timed_takes_its_bytes_over_bandwidth() -> None:
-    fitted = gpu_time.fit([one for one in _made_up(H100, 0.5, 1) if one.work.kind == "matmul"])
+    fitted = gpu_time.fit(
+        [timing for timing in _made_up(H100, 0.5, 1) if timing.work.kind == "matmul"]
+    )
     work = _sum_of(2**26)
     assert not fitted.knows(work)
     assert _us(fitted, work) == pytest.approx(3 * 4 * 2**26 / 3352e9 * 1e6 + 1.0)
@@ -133,20 +139,21 @@ def test_nothing_is_faster_than_its_peak_but_winograds_convolutions() -> None:
 def test_a_family_that_is_left_out_has_no_influence() -> None:
     """Its times are permuted; forecasts of it from the others stay as they are, to the bit."""
     families = {"a": _made_up(H100, 0.5, 1), "b": _made_up(H100, 0.7, 2), "c": _made_up(H100, 1, 3)}
-    times_us = [one.us for one in families["c"]]
+    times_us = [timing.us for timing in families["c"]]
     random.Random(4).shuffle(times_us)
     permuted = [
-        Timing(one.work, one.device, us) for one, us in zip(families["c"], times_us, strict=True)
+        Timing(timing.work, timing.device, us)
+        for timing, us in zip(families["c"], times_us, strict=True)
     ]
 
     def forecasts(c: list[Timing]) -> list[float]:
         everything = {**families, "c": c}
-        kept = [one for name in ("a", "b") for one in everything[name]]
+        kept = [timing for name in ("a", "b") for timing in everything[name]]
         fitted = gpu_time.fit(kept)
-        return fitted.us([one.work for one in c], [H100])[0].tolist()
+        return fitted.us([timing.work for timing in c], [H100])[0].tolist()
 
     assert forecasts(families["c"]) == forecasts(permuted)
-    all_of_them = gpu_time.fit([one for name in families for one in families[name]])
+    all_of_them = gpu_time.fit([timing for name in families for timing in families[name]])
     with_permuted = gpu_time.fit([*families["a"], *families["b"], *permuted])
     work = families["c"][0].work
     assert _us(all_of_them, work) != _us(with_permuted, work)
@@ -180,8 +187,8 @@ def test_every_data_sheet_is_whole() -> None:
 
 def test_node_types_name_their_gpu() -> None:
     names = ("gpu.h100", "g5.xlarge", "p3.2xlarge", "g6e.xlarge")
-    found = [one.name for name in names if (one := device_of_node(name)) is not None]
-    assert found == ["h100", "a10g", "v100-sxm2", "l40s"]
+    gpus = [device.name for name in names if (device := device_of_node(name)) is not None]
+    assert gpus == ["h100", "a10g", "v100-sxm2", "l40s"]
     assert device_of_node("m5.large") is None and device_of_node("emu.avx2.1c") is None
 
 

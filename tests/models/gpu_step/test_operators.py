@@ -48,11 +48,11 @@ def test_convolution_of_each_channel_alone() -> None:
 
 def test_gradients_of_a_convolution_count_as_many_as_are_wanted() -> None:
     gradient, given, weight = _float(2, 16, 8, 8), _float(2, 3, 8, 8), _float(16, 3, 3, 3)
-    both = work_of(
+    two_gradients = work_of(
         Operator("convolution_backward", (gradient, given, weight), (given, weight, _float(16)))
     )
-    one = work_of(Operator("convolution_backward", (gradient, given, weight), (weight,)))
-    assert both.flops == 2 * one.flops
+    one_gradient = work_of(Operator("convolution_backward", (gradient, given, weight), (weight,)))
+    assert two_gradients.flops == 2 * one_gradient.flops
 
 
 @pytest.mark.parametrize(("backward", "products"), [(False, 2), (True, 5)])

@@ -36,7 +36,7 @@ def known() -> Collectives:
 
 
 def scalings(source: str) -> list[Scaling]:
-    return [one for one in measured().scalings if one.source == source]
+    return [scaling for scaling in measured().scalings if scaling.source == source]
 
 
 def test_sources_are_read() -> None:
@@ -44,26 +44,26 @@ def test_sources_are_read() -> None:
     assert set(timed["cluster"]) == {"p4de"}
     assert timed["size_bytes"].min() == pytest.approx(8)
     (bert,) = [
-        one
-        for one in scalings("ddp_step_time_sia")
-        if one.network == "bert"
-        and one.more.ranks == 4
-        and one.more.nodes == 1
-        and one.fewest_s == pytest.approx(0.4553, abs=1e-3)
+        scaling
+        for scaling in scalings("ddp_step_time_sia")
+        if scaling.network == "bert"
+        and scaling.more.ranks == 4
+        and scaling.more.nodes == 1
+        and scaling.fewest_s == pytest.approx(0.4553, abs=1e-3)
     ]
     assert bert.factor == pytest.approx(1.17, abs=0.01)
     assert sum(bert.sizes_bytes) == pytest.approx(4 * 109.5e6)
     sharded = scalings("mpt_training_a100")
-    assert {one.kind for one in sharded} == {"sharded"}
-    assert {one.fewest.ranks for one in sharded} == {16, 32}
-    assert max(one.more.ranks for one in sharded) == 128
-    assert {one.more.nodes for one in scalings("tf_cnn_benchmarks_lambda")} == {1}
+    assert {scaling.kind for scaling in sharded} == {"sharded"}
+    assert {scaling.fewest.ranks for scaling in sharded} == {16, 32}
+    assert max(scaling.more.ranks for scaling in sharded) == 128
+    assert {scaling.more.nodes for scaling in scalings("tf_cnn_benchmarks_lambda")} == {1}
 
 
 def test_no_placement_is_uneven() -> None:
-    for one in measured().scalings:
-        assert one.more.ranks == one.more.devices * one.more.nodes
-        assert one.more.ranks > one.fewest.ranks
+    for scaling in measured().scalings:
+        assert scaling.more.ranks == scaling.more.devices * scaling.more.nodes
+        assert scaling.more.ranks > scaling.fewest.ranks
 
 
 @pytest.mark.parametrize(
@@ -72,37 +72,46 @@ def test_no_placement_is_uneven() -> None:
 def test_forecasts_are_nearer_than_linear_scaling(source: str, most: float) -> None:
     """By how much: `stepcast bench gpu` prints it."""
     judged = [
-        one for one in judged_sources(measured().scalings, known()) if one.scaling.source == source
+        forecast
+        for forecast in judged_sources(measured().scalings, known())
+        if forecast.scaling.source == source
     ]
-    ours = fmean(abs(one.error) for one in judged)
-    linear = fmean(abs(log(one.scaling.factor)) for one in judged)
-    assert ours < most * linear
+    mean_error = fmean(abs(forecast.error) for forecast in judged)
+    linear = fmean(abs(log(forecast.scaling.factor)) for forecast in judged)
+    assert mean_error < most * linear
 
 
 def test_a_source_that_is_left_out_has_no_influence_on_its_forecasts() -> None:
     wrong = tuple(
-        replace(one, more_s=3 * one.more_s) if one.source == "ddp_step_time_sia" else one
-        for one in measured().scalings
+        replace(scaling, more_s=3 * scaling.more_s)
+        if scaling.source == "ddp_step_time_sia"
+        else scaling
+        for scaling in measured().scalings
     )
 
     def forecasts(given: tuple[Scaling, ...]) -> list[float]:
         judged = judged_sources(given, known())
-        return [one.forecast_s for one in judged if one.scaling.source == "ddp_step_time_sia"]
+        return [
+            forecast.forecast_s
+            for forecast in judged
+            if forecast.scaling.source == "ddp_step_time_sia"
+        ]
 
     assert forecasts(wrong) == forecasts(measured().scalings)
 
 
 def test_the_fewest_gpus_are_met_exactly() -> None:
-    one = scalings("mpt_training_a100")[0]
-    same = replace(one, more=one.fewest)
+    scaling = scalings("mpt_training_a100")[0]
+    same = replace(scaling, more=scaling.fewest)
     forecast = forecast_s(same, known(), Interference(0.2, 0.01))
-    assert forecast == pytest.approx(one.fewest_s, rel=1e-3)
+    assert forecast == pytest.approx(scaling.fewest_s, rel=1e-3)
 
 
 def test_interference_is_found_again() -> None:
     true = Interference(0.3, 0.01)
     given = [
-        replace(one, more_s=forecast_s(one, known(), true)) for one in scalings("ddp_step_time_sia")
+        replace(scaling, more_s=forecast_s(scaling, known(), true))
+        for scaling in scalings("ddp_step_time_sia")
     ]
     assert fit_interference(given, known()) == true
     assert fit_interference([], known()) == Interference()

@@ -49,18 +49,18 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_public_measurements_are_read() -> None:
-    found = measured()
-    assert {one.family for one in found.steps} == {"resnet", "bert", "gpt2"}
-    first = found.steps[0]
+    measurements = measured()
+    assert {step.family for step in measurements.steps} == {"resnet", "bert", "gpt2"}
+    first = measurements.steps[0]
     assert (first.network, first.size, first.batch) == ("resnet50", 224, 64)
     assert first.step_us == pytest.approx(36_813.2)
     # The sum of its operators, without rows that repeat others.
     assert first.gpu_us == pytest.approx(35_330, rel=0.01)
     assert sum(first.trace.parameters) == 25_557_032
-    kinds = {one.work.kind for one in found.timings if one.device.name == "h100"}
+    kinds = {timing.work.kind for timing in measurements.timings if timing.device.name == "h100"}
     assert {"matmul", "convolution", "attention", "optimizer", "normalization"} <= kinds
     assert {"a100-sxm4-80gb", "v100", "t4", "p4", "p100"} <= {
-        one.device.name for one in found.timings
+        timing.device.name for timing in measurements.timings
     }
 
 
@@ -71,9 +71,9 @@ def test_rows_that_are_not_there_are_told() -> None:
 
 
 def test_a_forecast_says_what_it_consists_of() -> None:
-    asked = scenario(batch_size=64)
-    (row,) = model().predict([asked]).to_dicts()
-    detail = model().detail(asked)
+    case = scenario(batch_size=64)
+    (row,) = model().predict([case]).to_dicts()
+    detail = model().detail(case)
     assert row["value"] == pytest.approx(max(detail["gpu_s"], detail["host_s"]), rel=0.01)
     assert row["low"] < row["value"] < row["high"]
     assert detail["binds"] == "host" and detail["free_batch_size"] > 64
@@ -104,12 +104,15 @@ def test_channels_last_is_as_uncertain_as_such_forecasts_were() -> None:
     fields["past"]["timed"] = {"half_width": 0.1, "percent": 5.0, "n": 9}
     fields["past"]["channels_last"] = {"half_width": 0.5, "percent": 25.0, "n": 6}
     known = GpuStepModel.from_json(json.dumps(fields))
-    plain, asked = scenario(batch_size=64), scenario(batch_size=64, memory_format="channels_last")
-    contiguous, laid_out = known.predict([plain, asked]).to_dicts()
+    plain, channels_last = (
+        scenario(batch_size=64),
+        scenario(batch_size=64, memory_format="channels_last"),
+    )
+    contiguous, laid_out = known.predict([plain, channels_last]).to_dicts()
     assert laid_out["value"] == contiguous["value"]
     widths = [log(row["high"] / row["value"]) for row in (contiguous, laid_out)]
     assert widths == [pytest.approx(0.1), pytest.approx(0.5)]
-    assert [known.detail(one)["past_n"] for one in (plain, asked)] == [9, 6]
+    assert [known.detail(case)["past_n"] for case in (plain, channels_last)] == [9, 6]
 
 
 def test_memory_grows_with_the_optimizers_state() -> None:
@@ -134,8 +137,8 @@ def test_the_host_of_a_node_type_is_its_own_where_it_was_measured() -> None:
     tables = dict(public_tables())
     for name, rows in inventory_tables("gpu.l4").items():
         tables[name] = pl.concat([tables[name], rows], how="diagonal_relaxed")
-    found = GPU_STEP.fit(tables)
-    again = GPU_STEP.load(found.parameters_json(), {})
+    fitted = GPU_STEP.fit(tables)
+    again = GPU_STEP.load(fitted.parameters_json(), {})
     assert isinstance(again, FittedWithDetail)
     measured, others = scenario("gpu.l4"), scenario("g6.xlarge")
     detail, plain = again.detail(measured), again.detail(others)
@@ -147,10 +150,10 @@ def test_the_host_of_a_node_type_is_its_own_where_it_was_measured() -> None:
 
 
 def test_what_it_says_nothing_of() -> None:
-    found = GPU_STEP.rests_on(scenario("gpu.t4", precision="bfloat16"))
+    refusal = GPU_STEP.rests_on(scenario("gpu.t4", precision="bfloat16"))
     assert (
-        isinstance(found, Refusal)
-        and "t4 has no matrix units for bfloat16; it has some for float16" in found.reason
+        isinstance(refusal, Refusal)
+        and "t4 has no matrix units for bfloat16; it has some for float16" in refusal.reason
     )
     unknown = GPU_STEP.rests_on(scenario("gpu.mine"))
     assert isinstance(unknown, Refusal) and not unknown.foreign
@@ -162,12 +165,12 @@ def test_what_it_says_nothing_of() -> None:
 def several(node_type: str, workers: int, devices: int, **load: Any) -> Scenario:
     strategy = Strategy(kind="all_reduce", workers=workers, devices_per_node=devices)
     group = NodeGroup(role="worker", node_type=node_type, count=workers)
-    one = scenario(node_type, **{"dnn": "large", "batch_size": 64, **load})
-    return one.model_copy(update={"strategy": strategy, "nodes": (group,)})
+    single = scenario(node_type, **{"dnn": "large", "batch_size": 64, **load})
+    return single.model_copy(update={"strategy": strategy, "nodes": (group,)})
 
 
-def seconds_of(asked: Scenario) -> float:
-    return float(model().predict([asked])["value"][0])
+def seconds_of(case: Scenario) -> float:
+    return float(model().predict([case])["value"][0])
 
 
 def test_several_gpus_exchange_gradients_over_the_links_of_the_catalogue() -> None:
@@ -183,9 +186,9 @@ def test_several_gpus_exchange_gradients_over_the_links_of_the_catalogue() -> No
     assert detail["exchange_s"] > 0
     assert model().detail(scenario("g5.4xlarge"))["exchange_s"] is None
     # A network as fast as asked is not held to what TCP does.
-    asked = several("g5.8xlarge", 4, 1).model_copy(update={"link_mbps": 100.0})
-    assert seconds_of(asked) > seconds_of(several("g5.8xlarge", 4, 1))
-    assert model().detail(asked)["binds"] == "exchange"
+    limited = several("g5.8xlarge", 4, 1).model_copy(update={"link_mbps": 100.0})
+    assert seconds_of(limited) > seconds_of(several("g5.8xlarge", 4, 1))
+    assert model().detail(limited)["binds"] == "exchange"
 
 
 def test_a_sharded_network_exchanges_more_and_needs_less_memory() -> None:
@@ -195,49 +198,51 @@ def test_a_sharded_network_exchanges_more_and_needs_less_memory() -> None:
     assert sharded.label.startswith(
         "large 32px b64, adamw, unshaped, sharded of 8 devices each, W=2"
     )
-    found, replicated = model().detail(sharded), model().detail(whole)
-    assert found["exchange_s"] > replicated["exchange_s"]
-    assert found["peak_bytes"] < replicated["peak_bytes"]
+    sharded_detail, replicated = model().detail(sharded), model().detail(whole)
+    assert sharded_detail["exchange_s"] > replicated["exchange_s"]
+    assert sharded_detail["peak_bytes"] < replicated["peak_bytes"]
     known = [other.rests_on(sharded) for other in SYSTEMS if other is not GPU_STEP]
-    assert known and all(isinstance(one, Refusal) for one in known)
+    assert known and all(isinstance(refusal, Refusal) for refusal in known)
 
 
 def test_a_fit_that_is_read_again_forecasts_the_same() -> None:
     again = GPU_STEP.load(model().parameters_json(), {})
     assert isinstance(again, FittedWithDetail)
-    asked = [scenario(batch_size=64), scenario("g5.xlarge", batch_size=4096, precision="bfloat16")]
-    assert again.predict(asked).equals(model().predict(asked))
+    cases = [scenario(batch_size=64), scenario("g5.xlarge", batch_size=4096, precision="bfloat16")]
+    assert again.predict(cases).equals(model().predict(cases))
 
 
 def test_intervals_hold_nine_of_ten_errors_and_the_next_one() -> None:
-    errors = [0.01 * one for one in range(1, 20)]
+    errors = [0.01 * percent for percent in range(1, 20)]
     past = PastErrors.of(errors)
     assert past.half_width == pytest.approx(0.18) and past.n == 19
     assert PastErrors.of([]) == PastErrors(log(3.0), None, 0)
-    assert sum(one <= past.half_width for one in errors) / len(errors) >= 0.9
+    assert sum(error <= past.half_width for error in errors) / len(errors) >= 0.9
 
 
 def test_a_family_that_is_left_out_has_no_influence_on_its_forecasts() -> None:
     """Permuted times of its operators and steps change no forecast of it, to the bit."""
     plain = measured()
     draw = random.Random(3)
-    ours = [place for place, one in enumerate(plain.timings) if one.family == "bert"]
-    times_us = [plain.timings[place].us for place in ours]
+    places = [place for place, timing in enumerate(plain.timings) if timing.family == "bert"]
+    times_us = [plain.timings[place].us for place in places]
     draw.shuffle(times_us)
     timings = list(plain.timings)
-    for place, us in zip(ours, times_us, strict=True):
+    for place, us in zip(places, times_us, strict=True):
         timings[place] = replace(timings[place], us=us)
     steps = tuple(
-        replace(one, step_us=one.step_us * draw.uniform(0.3, 3)) if one.family == "bert" else one
-        for one in plain.steps
+        replace(step, step_us=step.step_us * draw.uniform(0.3, 3))
+        if step.family == "bert"
+        else step
+        for step in plain.steps
     )
     permuted = replace(plain, timings=tuple(timings), steps=steps)
 
     def forecasts(measurements: Measurements, family: str) -> list[float]:
         return [
-            one.step.step_us
-            for one in judged_families(measurements)
-            if one.measured.family == family
+            judged.step.step_us
+            for judged in judged_families(measurements)
+            if judged.measured.family == family
         ]
 
     assert forecasts(plain, "bert") == forecasts(permuted, "bert")
@@ -248,29 +253,36 @@ def test_a_device_that_is_left_out_has_no_influence_on_its_forecasts() -> None:
     plain = measured()
     draw = random.Random(4)
     timings = tuple(
-        replace(one, us=one.us * draw.uniform(0.2, 5)) if one.device.name == "v100" else one
-        for one in plain.timings
+        replace(timing, us=timing.us * draw.uniform(0.2, 5))
+        if timing.device.name == "v100"
+        else timing
+        for timing in plain.timings
     )
     permuted = replace(plain, timings=timings)
 
     def forecasts(measurements: Measurements, name: str) -> list[float]:
-        names = [one.device.name for one in measurements.passes]
-        order = [one for device in sorted(set(names)) for one in names if one == device]
-        found = device_errors(replace(measurements, steps=()))
-        return [error for error, device in zip(found, order, strict=True) if device == name]
+        names = [passes.device.name for passes in measurements.passes]
+        order = [
+            measured_device
+            for device in sorted(set(names))
+            for measured_device in names
+            if measured_device == device
+        ]
+        errors = device_errors(replace(measurements, steps=()))
+        return [error for error, device in zip(errors, order, strict=True) if device == name]
 
     assert forecasts(plain, "v100") == forecasts(permuted, "v100")
     assert forecasts(plain, "t4") != forecasts(permuted, "t4")
 
 
 def test_tracing_asks_for_the_autocast_of_a_precision() -> None:
-    asked: list[StepKey] = []
+    traced: list[StepKey] = []
 
     def noted(keys: list[StepKey]) -> dict[StepKey, object]:
-        asked.extend(keys)
+        traced.extend(keys)
         return dict(made_up_steps(keys))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(system, "gpu_steps", noted)
         GPU_STEP.prepare([scenario(precision="tf32"), scenario(precision="bfloat16")])
-    assert [one.precision for one in asked] == ["float32", "bfloat16"]
+    assert [key.precision for key in traced] == ["float32", "bfloat16"]
