@@ -33,7 +33,10 @@ def both(fast: Tables, slow: Tables) -> Tables:
     """Return the tables of two profiles together."""
     frames = zip(vars(fast).values(), vars(slow).values(), strict=True)
     return Tables(
-        *(pl.concat([one, other.with_columns(run_id=pl.lit("profile-2"))]) for one, other in frames)
+        *(
+            pl.concat([fast_rows, slow_rows.with_columns(run_id=pl.lit("profile-2"))])
+            for fast_rows, slow_rows in frames
+        )
     )
 
 

@@ -28,9 +28,9 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("killed")
 def test_ceer_refuses_a_network_whose_graph_cannot_be_extracted() -> None:
     fit = FittedCeer(model().model)
-    asked = _at_41_pixels(ceer.scenario("squeezenet", "slow", 2))
+    scenario = _at_41_pixels(ceer.scenario("squeezenet", "slow", 2))
     with pytest.raises(NotCovered, match=f"^the graph of squeezenet {SHORT_OF_MEMORY}"):
-        fit.predict([asked])
+        fit.predict([scenario])
 
 
 def test_ceer_refuses_a_network_that_has_no_graph() -> None:

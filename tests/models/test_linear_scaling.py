@@ -47,9 +47,9 @@ def fitted(*step_times_s: float | None) -> LinearScaling:
 
 
 def test_w_workers_do_w_times_the_steps_of_one_of_linear() -> None:
-    asked = [scenario(workers) for workers in (1, 2, 4)]
-    predicted = fitted(0.5).predict(asked)
-    assert predicted["scenario_id"].to_list() == [one.scenario_id for one in asked]
+    cases = [scenario(workers) for workers in (1, 2, 4)]
+    predicted = fitted(0.5).predict(cases)
+    assert predicted["scenario_id"].to_list() == [case.scenario_id for case in cases]
     assert predicted["value"].to_list() == [2.0, 4.0, 8.0]
     assert predicted["low"].to_list() == predicted["high"].to_list() == [None] * 3
 
@@ -58,8 +58,8 @@ def test_mixed_workers_do_as_many_steps_as_each_alone() -> None:
     runs, scenarios = both_tables()
     seen = both_samples("step_time_s", 0.5, 2.0)
     model = fit(runs=runs, scenarios=scenarios, samples=seen)
-    asked = [mixed({"emu.1c": 2, "emu.slow": 3}), mixed({"emu.1c": 1}), mixed({"emu.slow": 1})]
-    assert model.predict(asked)["value"].to_list() == [2 / 0.5 + 3 / 2.0, 2.0, 0.5]
+    cases = [mixed({"emu.1c": 2, "emu.slow": 3}), mixed({"emu.1c": 1}), mixed({"emu.slow": 1})]
+    assert model.predict(cases)["value"].to_list() == [2 / 0.5 + 3 / 2.0, 2.0, 0.5]
     assert LinearScaling.from_json(model.parameters_json()) == model
     with pytest.raises(BadInput, match=r"node_type 'emu\.2c', but the profile has 'emu\.1c'"):
         model.predict([mixed({"emu.1c": 2, "emu.2c": 1})])

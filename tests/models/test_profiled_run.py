@@ -32,12 +32,12 @@ def test_a_scenario_that_is_missing_or_unreadable() -> None:
 
 
 def test_one_run_at_a_time() -> None:
-    both = pl.concat([samples({"x": [1]}), samples({"x": [1]}, run_id="another")])
+    two_runs = pl.concat([samples({"x": [1]}), samples({"x": [1]}, run_id="another")])
     assert only_run_id(samples({"x": [1, 2]}), "sample") == RUN_ID
     with pytest.raises(BadInput, match=r"table sample: .* found 2 runs \(another, profile-1\)"):
-        only_run_id(both, "sample")
+        only_run_id(two_runs, "sample")
     with pytest.raises(BadInput, match=r"found 0 runs \(none\)"):
-        only_run_id(both.clear(), "sample")
+        only_run_id(two_runs.clear(), "sample")
 
 
 def test_a_metric_of_another_run_does_not_count() -> None:
@@ -54,9 +54,9 @@ def test_as_many_servers_as_were_profiled() -> None:
     profiled = scenario(servers=2)
     assert profiled_scenario(RUN_ID, *run_tables(profiled)) == profiled
     check_alike([profiled], scenario(3, servers=2))
-    for asked in (scenario(3), scenario(3, servers=2, placement="greedy")):
+    for other in (scenario(3), scenario(3, servers=2, placement="greedy")):
         with pytest.raises(BadInput, match="but the profile has them on 2 servers, placed round"):
-            check_alike([profiled], asked)
+            check_alike([profiled], other)
 
 
 @pytest.mark.parametrize(

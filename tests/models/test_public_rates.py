@@ -42,9 +42,9 @@ def test_a_share_is_learned_for_each_node_type_and_used_for_another_network(form
     rows = rates(form, {"K80": 0.05, "P100": 0.25}, {"res": 10.0, "vgg": 2.0, "shake": 0.5})
     new = pl.col("dnn") == "shake"
     fitted = fit_queue_rates(form)(rows.filter(~new | (pl.col("world_size") == 1)))
-    asked = rows.filter(new)
-    assert fitted.predict(asked.drop("value"))["value"].to_list() == pytest.approx(
-        asked["value"].to_list()
+    subjects = rows.filter(new)
+    assert fitted.predict(subjects.drop("value"))["value"].to_list() == pytest.approx(
+        subjects["value"].to_list()
     )
     assert '"share": 0.25' in fitted.parameters_json()
 
@@ -53,7 +53,7 @@ def test_what_is_not_known_is_not_forecast() -> None:
     rows = rates("lin", {"K80": 0.1}, {"res": 10.0})
     other = rates("lin", {"P100": 0.1}, {"res": 20.0}).filter(world_size=1)
     fitted = fit_queue_rates("lin")(pl.concat([rows, other]))
-    asked = pl.DataFrame(
+    subjects = pl.DataFrame(
         {
             "subject_id": ["no share", "no rate"],
             "dnn": ["res", "vgg"],
@@ -62,7 +62,7 @@ def test_what_is_not_known_is_not_forecast() -> None:
             "world_size": [2, 2],
         }
     )
-    assert fitted.predict(asked).is_empty()
+    assert fitted.predict(subjects).is_empty()
 
 
 def test_nothing_to_learn_a_share_from_is_refused() -> None:
@@ -89,9 +89,9 @@ fit = fit_linear_rates("dnn", "node_type", "servers")
 
 def test_a_rate_grows_with_workers() -> None:
     fitted = fit(RATES)
-    asked = RATES.drop("value").with_columns(world_size=4, dnn=pl.Series(["res", "vgg", "alex"]))
+    subjects = RATES.drop("value").with_columns(world_size=4, dnn=pl.Series(["res", "vgg", "alex"]))
     # 10 a worker, and 12: 11 on average.
-    assert fitted.predict(asked).rows() == [("a", 44.0, None, None), ("b", 12.0, None, None)]
+    assert fitted.predict(subjects).rows() == [("a", 44.0, None, None), ("b", 12.0, None, None)]
     assert '"value": 11.0' in fitted.parameters_json()
 
 
@@ -107,5 +107,5 @@ def test_a_step_takes_as_long_as_on_the_fullest_node() -> None:
             "value": [0.5, 0.8],
         }
     )
-    asked = rows.drop("value").with_columns(placement=pl.Series([11, 142]), world_size=7)
-    assert fit_step_times(rows).predict(asked)["value"].to_list() == [0.5, 0.8]
+    subjects = rows.drop("value").with_columns(placement=pl.Series([11, 142]), world_size=7)
+    assert fit_step_times(rows).predict(subjects)["value"].to_list() == [0.5, 0.8]

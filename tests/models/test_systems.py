@@ -110,35 +110,35 @@ def world(system: System) -> tuple[Declared, list[Scenario]]:
     if system.name.startswith("ceer"):
         framework = "pytorch" if "pytorch" in system.name else "tensorflow"
         tables = ceer.raw_tables()
-        asked = [ceer.scenario("e", "slow", 1), ceer.scenario("c", "fast", 2)]
+        cases = [ceer.scenario("e", "slow", 1), ceer.scenario("c", "fast", 2)]
         if framework == "pytorch":
             tables["scenario"] = tables["scenario"].with_columns(
                 canonical=pl.col("canonical").str.replace('"tensorflow"', '"pytorch"')
             )
-            asked = [_of_pytorch(one) for one in asked]
-        return Declared(tables, system), asked
+            cases = [_of_pytorch(case) for case in cases]
+        return Declared(tables, system), cases
     if system.name in OF_NETWORKS:
-        asked = [networks.scenario("cow", 3, 8), networks.scenario("ant", 2, 12, "slow")]
+        cases = [networks.scenario("cow", 3, 8), networks.scenario("ant", 2, 12, "slow")]
         few = networks.scenarios(networks.NETWORKS[:4], (1, 2))
-        return Declared(networks.raw_tables(few), system), asked
+        return Declared(networks.raw_tables(few), system), cases
     if system.name in ("srift", "srift_paper", "ideal_scaling"):
         tables = srift.raw_tables()
         mixed = srift.scenario(srift.group("fast", 2), srift.group("slow", 1, 4))
         return Declared(tables, system), [srift.scenario(srift.group("fast", 2)), mixed]
     if system is GPU_STEP:
-        asked = [gpus.scenario(), gpus.scenario("g5.xlarge", precision="bfloat16")]
-        return Declared(gpus.public_tables(), system), asked
+        cases = [gpus.scenario(), gpus.scenario("g5.xlarge", precision="bfloat16")]
+        return Declared(gpus.public_tables(), system), cases
     if system is ASYNC_SGD_PAPER:
         return Declared(captured_job.raw_tables(), system), [scenario(1), scenario(3)]
-    tables, asked = asynchronous()
+    tables, cases = asynchronous()
     if system is ONE_SERVER:
-        asked = [scenario(3, servers=2)]
-    return Declared(tables, system), asked
+        cases = [scenario(3, servers=2)]
+    return Declared(tables, system), cases
 
 
-def _of_pytorch(one: Scenario) -> Scenario:
-    load = one.workload.model_copy(update={"framework": "pytorch"})
-    return one.model_copy(update={"workload": load})
+def _of_pytorch(case: Scenario) -> Scenario:
+    load = case.workload.model_copy(update={"framework": "pytorch"})
+    return case.model_copy(update={"workload": load})
 
 
 def _known(fitted: FittedSystem) -> FittedSystem:
@@ -151,16 +151,16 @@ def _known(fitted: FittedSystem) -> FittedSystem:
 @cache
 def fitted(name: str) -> FittedSystem:
     """Return a system fitted to its world, once for all tests."""
-    (system,) = (one for one in SYSTEMS if one.name == name)
+    (system,) = (system for system in SYSTEMS if system.name == name)
     return system.fit(world(system)[0])
 
 
 @SYSTEM
 def test_it_forecasts_what_it_does_not_refuse(system: System) -> None:
-    _, asked = world(system)
-    assert not [one for one in map(system.rests_on, asked) if isinstance(one, Refusal)]
-    rows = _known(fitted(system.name)).predict(asked)
-    assert rows["scenario_id"].to_list() == [one.scenario_id for one in asked]
+    _, cases = world(system)
+    assert not [needs for needs in map(system.rests_on, cases) if isinstance(needs, Refusal)]
+    rows = _known(fitted(system.name)).predict(cases)
+    assert rows["scenario_id"].to_list() == [case.scenario_id for case in cases]
     assert (rows["value"] > 0).all() and rows["value"].null_count() == 0
     within = rows.drop_nulls(["low", "high"])
     assert ((within["low"] <= within["value"]) & (within["value"] <= within["high"])).all()
@@ -168,14 +168,14 @@ def test_it_forecasts_what_it_does_not_refuse(system: System) -> None:
 
 @SYSTEM
 def test_equal_input_gives_equal_output_and_a_loaded_fit_predicts_as_it(system: System) -> None:
-    tables, asked = world(system)
+    tables, cases = world(system)
     first, second = fitted(system.name), system.fit(tables)
     assert first.parameters_json() == second.parameters_json()
-    forecast = _known(first).predict(asked)
-    assert _known(second).predict(asked).equals(forecast)
+    forecast = _known(first).predict(cases)
+    assert _known(second).predict(cases).equals(forecast)
     loaded = system.load(first.parameters_json(), tables)
     assert loaded.parameters_json() == first.parameters_json()
-    assert _known(loaded).predict(asked).equals(forecast)
+    assert _known(loaded).predict(cases).equals(forecast)
 
 
 NODES = st.builds(
@@ -199,7 +199,7 @@ STRATEGIES = [
 def scenarios(draw: st.DrawFn) -> Scenario:
     """Draw training of any framework, strategy and nodes."""
     strategy = draw(st.sampled_from(STRATEGIES))
-    groups = draw(st.lists(NODES, min_size=1, max_size=2, unique_by=lambda one: one.node_type))
+    groups = draw(st.lists(NODES, min_size=1, max_size=2, unique_by=lambda group: group.node_type))
     servers = NodeGroup(role="server", node_type="s", count=max(strategy.servers, 1))
     by_servers = strategy.kind == "async_parameter_server"
     if by_servers:
@@ -218,18 +218,18 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 @SYSTEM
 @given(asked=scenarios())
 def test_it_says_what_it_rests_on_or_refuses(system: System, asked: Scenario) -> None:
-    found = system.rests_on(asked)
-    if isinstance(found, Refusal):
-        assert found.reason and "\n" not in found.reason
+    needs = system.rests_on(asked)
+    if isinstance(needs, Refusal):
+        assert needs.reason and "\n" not in needs.reason
         return
-    assert found and all(isinstance(ask, Input) for ask in found)
-    for ask in found:
-        if ask.whose == "own":
-            assert ask.scenario.strategy.workers == 1 or system is ERNEST
-            assert ask.scenario.cross_traffic is None
+    assert needs and all(isinstance(need, Input) for need in needs)
+    for need in needs:
+        if need.whose == "own":
+            assert need.scenario.strategy.workers == 1 or system is ERNEST
+            assert need.scenario.cross_traffic is None
         else:
-            assert ask.scenario.nodes
-    assert system.rests_on(asked) == found
+            assert need.scenario.nodes
+    assert system.rests_on(asked) == needs
 
 
 @SYSTEM
@@ -238,13 +238,13 @@ def test_it_says_what_it_rests_on_or_refuses(system: System, asked: Scenario) ->
 def test_it_asks_for_runs_that_a_probe_can_make_of_such_training(
     system: System, asked: Scenario
 ) -> None:
-    found = system.rests_on(asked)
-    for ask in () if isinstance(found, Refusal) else found:
-        assert ask.probe in PROBES
-        assert PROBES[ask.probe].concerns(ask.scenario)
-        if ask.whose == "train":
-            assert ask.scenario == asked
-        types = {group.node_type for group in ask.scenario.nodes}
+    needs = system.rests_on(asked)
+    for need in () if isinstance(needs, Refusal) else needs:
+        assert need.probe in PROBES
+        assert PROBES[need.probe].concerns(need.scenario)
+        if need.whose == "train":
+            assert need.scenario == asked
+        types = {group.node_type for group in need.scenario.nodes}
         assert types <= {group.node_type for group in asked.nodes}
 
 
@@ -254,9 +254,9 @@ def test_it_asks_for_runs_that_a_probe_can_make_of_such_training(
 def test_its_forecast_rests_on_something_that_a_study_cannot_do_without(
     system: System, asked: Scenario
 ) -> None:
-    found = system.rests_on(asked)
-    if not isinstance(found, Refusal):
-        assert any(not ask.optional for ask in found)
+    needs = system.rests_on(asked)
+    if not isinstance(needs, Refusal):
+        assert any(not need.optional for need in needs)
 
 
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -287,12 +287,12 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @FEW
 @given(asked=scenarios())
 def test_training_of_another_kind_is_foreign_to_it_and_refused(name: str, asked: Scenario) -> None:
-    (system,) = (one for one in SYSTEMS if one.name == name)
+    (system,) = (system for system in SYSTEMS if system.name == name)
     trained = asked.strategy.kind, asked.workload.framework
-    found = system.rests_on(asked)
+    needs = system.rests_on(asked)
     if trained[0] != KINDS[name][0] or trained[1] not in KINDS[name][1]:
-        assert isinstance(found, Refusal) and found.foreign
-    elif isinstance(found, Refusal) and found.foreign:
+        assert isinstance(needs, Refusal) and needs.foreign
+    elif isinstance(needs, Refusal) and needs.foreign:
         assert system is ONE_SERVER and asked.strategy.servers == 1
 
 
@@ -311,12 +311,14 @@ def test_it_reads_what_its_probes_fill(system: System) -> None:
     if system is GPU_STEP:  # it rests on imports, and on inventories
         assert set(system.tables) == {"run", "source", "external", "sample"}
         return
-    asked = [_of_some_kind(one, framework) for one in STRATEGIES for framework in FRAMEWORKS]
+    cases = [
+        _of_some_kind(strategy, framework) for strategy in STRATEGIES for framework in FRAMEWORKS
+    ]
     probes = {
-        ask.probe
-        for one in asked
-        if not isinstance(found := system.rests_on(one), Refusal)
-        for ask in found
+        need.probe
+        for case in cases
+        if not isinstance(needs := system.rests_on(case), Refusal)
+        for need in needs
     }
     filled = {"run", "scenario"}.union(*(PROBES[probe].tables for probe in probes))
     assert probes
@@ -337,7 +339,7 @@ def _of_some_kind(strategy: Strategy, framework: Framework) -> Scenario:
 
 @SYSTEM
 def test_it_stands_beside_a_system_with_a_name_in_words(system: System) -> None:
-    by_name = {one.name: one for one in SYSTEMS}
+    by_name = {other.name: other for other in SYSTEMS}
     if not system.beside:
         return
     baseline = by_name[system.beside]
@@ -354,7 +356,7 @@ def test_what_it_stands_beside_forecasts_whatever_it_does(system: System, asked:
     """But beside cross traffic, of which linear scaling knows nothing."""
     alone = asked.model_copy(update={"cross_traffic": None})
     if system.beside and not isinstance(system.rests_on(alone), Refusal):
-        (baseline,) = (one for one in SYSTEMS if one.name == system.beside)
+        (baseline,) = (other for other in SYSTEMS if other.name == system.beside)
         assert not isinstance(baseline.rests_on(alone), Refusal)
 
 
