@@ -52,9 +52,9 @@ def test_waiting_for_the_last_rank_is_taken_off() -> None:
     starts = [[[1000], [5000]], [[1200], [4900]]]
     ends = [[[2000], [6000]], [[2100], [6100]]]
     timed = allreduce.without_waiting(starts, ends)
-    assert [(one.trial, one.rank) for one in timed] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    assert [one.raw_seconds for one in timed] == pytest.approx([1e-6, 0.9e-6, 1e-6, 1.2e-6])
-    assert [one.seconds for one in timed] == pytest.approx([0.8e-6, 0.9e-6, 1e-6, 1.1e-6])
+    assert [(timing.trial, timing.rank) for timing in timed] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [timing.raw_seconds for timing in timed] == pytest.approx([1e-6, 0.9e-6, 1e-6, 1.2e-6])
+    assert [timing.seconds for timing in timed] == pytest.approx([0.8e-6, 0.9e-6, 1e-6, 1.1e-6])
 
 
 def test_transfers_at_once_are_averaged() -> None:

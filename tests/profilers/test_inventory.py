@@ -37,11 +37,11 @@ def test_each_type_is_taken_stock_of_once_whatever_its_links_and_numbers() -> No
     two, four = (node_group("worker", "emu.avx2.s15", count) for count in (2, 4))
     other = node_group("worker", "emu.sse41.s15", 1)
     unshaped = asked(two).model_copy(update={"link_mbps": None})
-    found = needs(asked(two), asked(four), unshaped, asked(two, other))
-    assert [need.subject.config["worker"] for need in found] == ["emu.avx2.s15", "emu.sse41.s15"]
-    assert all(need.subject.link_mbps is None for need in found)
-    assert [need.nodes for need in found] == [(two.one,), (other.one,)]
-    assert all(need.profiles for need in found)
+    planned = needs(asked(two), asked(four), unshaped, asked(two, other))
+    assert [need.subject.config["worker"] for need in planned] == ["emu.avx2.s15", "emu.sse41.s15"]
+    assert all(need.subject.link_mbps is None for need in planned)
+    assert [need.nodes for need in planned] == [(two.one,), (other.one,)]
+    assert all(need.profiles for need in planned)
 
 
 def test_what_is_known_of_a_type_serves_whoever_trains_on_it() -> None:
@@ -103,10 +103,10 @@ def test_products_are_timed_in_the_precisions_that_a_study_names(
     context = RunContext("test", 1, "profile", tmp_path)
     with open_cluster("loopback", need.nodes, None) as cluster:
         result = inventory.measure(cluster, context, **need.settings)
-    found = dict(result.tables["sample"].select("metric", "value").iter_rows())
-    assert found["inventory_product_float32_flops"] > 0
-    assert found["inventory_product_bfloat16_flops"] > 0
-    issued = [found[f"inventory_issue_{kind}_s"] for kind in inventory.ISSUE_KINDS]
+    samples = dict(result.tables["sample"].select("metric", "value").iter_rows())
+    assert samples["inventory_product_float32_flops"] > 0
+    assert samples["inventory_product_bfloat16_flops"] > 0
+    issued = [samples[f"inventory_issue_{kind}_s"] for kind in inventory.ISSUE_KINDS]
     assert all(0 <= seconds < 1 for seconds in issued) and sum(issued) > 0
     assert result.run.config["precisions"] == "float32, bfloat16"
     half = inventory.Settings(precisions=("float16",))
@@ -124,25 +124,25 @@ def test_operators_are_timed_by_kind_from_steps_of_small_networks() -> None:
         {"view": 30, "elementwise": 60, "product": 70, "parameter": 25},
         {"view": 4, "elementwise": 60, "product": 2, "parameter": 25},
     ]
-    told = [
+    measured = [
         {
             "kinds": kinds,
             "wall_s": 1e-6 * (us["step"] + sum(us[name] * each for name, each in kinds.items())),
         }
         for kinds in networks
     ]
-    found = inventory.issue_times(told)
-    assert found == pytest.approx(
-        {**{name: 1e-6 * one for name, one in us.items()}, "normalization": 0}
+    times_s = inventory.issue_times(measured)
+    assert times_s == pytest.approx(
+        {**{name: 1e-6 * time_us for name, time_us in us.items()}, "normalization": 0}
     )
 
 
 def test_small_steps_are_of_the_operators_that_a_gpu_is_asked_for() -> None:
     """For real: each kind of layer adds operators of its kind, as forecasts of GPUs count them."""
-    said: list[dict[str, Any]] = []
-    Inventory(1, lambda event, **facts: said.append(facts)).issue(0.05)
-    (networks,) = (one["networks"] for one in said)
-    plain, *others = (one["kinds"] for one in networks)
+    reports: list[dict[str, Any]] = []
+    Inventory(1, lambda event, **facts: reports.append(facts)).issue(0.05)
+    (networks,) = (report["networks"] for report in reports)
+    plain, *others = (network["kinds"] for network in networks)
     layers = 24
     added = [
         {name: each - plain.get(name, 0) for name, each in kinds.items() if each != plain.get(name)}
@@ -156,7 +156,7 @@ def test_small_steps_are_of_the_operators_that_a_gpu_is_asked_for() -> None:
     assert (norm["normalization"], norm["parameter"]) == (2 * layers, 2 * layers)
     # A product forward, two backward, and plain SGD.
     assert scaled == {"elementwise": 4 * layers, "parameter": layers}
-    assert all(one["wall_s"] > 0 for one in networks)
+    assert all(network["wall_s"] > 0 for network in networks)
     times = inventory.issue_times(networks)
     assert times.keys() == set(inventory.ISSUE_KINDS) and min(times.values()) >= 0
 

@@ -90,12 +90,12 @@ def asked() -> dict[str, tuple[RequestedScenarios, object]]:
 
     Of a probe that no system asks for, the nodes and links of one of them are asked.
     """
-    found: dict[str, tuple[RequestedScenarios, object]] = {}
-    for one in map(study, (SERVERS, REDUCING, SYNCHRONOUS)):
-        for name, of in requested_scenarios(one, "emulated", inputs_of_study(one)).items():
-            found.setdefault(name, (of, one.settings_of(name)))
-    unasked = RequestedScenarios(cluster=found["slowdown"][0].cluster)
-    return {name: (unasked, probe.settings()) for name, probe in PROBES.items()} | found
+    requested: dict[str, tuple[RequestedScenarios, object]] = {}
+    for example in map(study, (SERVERS, REDUCING, SYNCHRONOUS)):
+        for name, of in requested_scenarios(example, "emulated", inputs_of_study(example)).items():
+            requested.setdefault(name, (of, example.settings_of(name)))
+    unasked = RequestedScenarios(cluster=requested["slowdown"][0].cluster)
+    return {name: (unasked, probe.settings()) for name, probe in PROBES.items()} | requested
 
 
 def needs_of(probe: Probe) -> list[PlannedRun]:
@@ -194,12 +194,12 @@ def test_only_what_is_asked_about_is_needed(probe: Probe) -> None:
 
 @every_probe
 def test_a_need_takes_nodes_and_time(probe: Probe) -> None:
-    found = needs_of(probe)
-    for need in found:
+    needs = needs_of(probe)
+    for need in needs:
         assert need.expected_s > 0
         assert need.start_s >= 0
         assert sum(group.count for group in need.nodes) > 0
-    for start in group_by_start(found):
+    for start in group_by_start(needs):
         assert len({json.dumps(dict(need.settings)) for need in start}) == 1
 
 
@@ -219,13 +219,13 @@ def test_what_predictors_see_and_what_judges_them_are_apart(probe: Probe) -> Non
 @pytest.mark.parametrize(
     "one",
     [*map(read_study, COMMITTED), *map(study, (SERVERS, REDUCING, SYNCHRONOUS))],
-    ids=lambda one: one.name,
+    ids=lambda study: study.name,
 )
 def test_titles_and_subjects_are_unique_within_a_study(one: Study) -> None:
-    found = required_runs(one, "emulated", inputs_of_study(one))
-    assert len({need.title for need in found}) == len(found)
-    assert len({(need.subject, need.purpose) for need in found}) == len(found)
-    about = [need for need in found if need.subject.scenario is not None]
+    runs = required_runs(one, "emulated", inputs_of_study(one))
+    assert len({need.title for need in runs}) == len(runs)
+    assert len({(need.subject, need.purpose) for need in runs}) == len(runs)
+    about = [need for need in runs if need.subject.scenario is not None]
     assert all(PROBES[need.probe].concerns(need.scenario) for need in about)
 
 
@@ -236,7 +236,9 @@ def test_titles_and_subjects_are_unique_within_a_study(one: Study) -> None:
 def test_exactly_one_probe_judges_each_kind_of_scenario(text: str, judge: str) -> None:
     for curve in study(text).curves:
         for scenario in curve.scenarios("emulated"):
-            judges = [one for one in PROBES.values() if one.metric and one.concerns(scenario)]
+            judges = [
+                probe for probe in PROBES.values() if probe.metric and probe.concerns(scenario)
+            ]
             assert [judge.name for judge in judges] == [judge]
             assert measuring_probe(scenario) is judges[0]
             assert curve.metric is judges[0].metric
@@ -254,7 +256,7 @@ def test_what_no_probe_measures_is_told() -> None:
 def test_a_failure_is_a_failed_run_of_each_need_that_was_not_measured(
     probe: Probe, measured: int, tmp_path: Path
 ) -> None:
-    found = needs_of(probe)[: measured + 2]
+    needs = needs_of(probe)[: measured + 2]
 
     def run(
         cluster: Cluster, some: Sequence[PlannedRun], context: RunContext, say: Say
@@ -265,12 +267,12 @@ def test_a_failure_is_a_failed_run_of_each_need_that_was_not_measured(
             yield ProbeResult(ok, scenario, {})
         raise ProbeFailed("worker0 ended early", "no paper left")
 
-    context = RunContext("test", 3, found[-1].purpose, tmp_path)
+    context = RunContext("test", 3, needs[-1].purpose, tmp_path)
     with open_cluster("loopback", (), 100) as cluster:
         pairs = list(
-            measure_planned_runs(replace(probe, run=run), cluster, found, context, lambda _: None)
+            measure_planned_runs(replace(probe, run=run), cluster, needs, context, lambda _: None)
         )
-    assert [need for need, _ in pairs] == found
+    assert [need for need, _ in pairs] == needs
     assert all(result.scenario == need.subject.scenario for need, result in pairs)
     assert [result.run.status for _, result in pairs[:measured]] == ["ok"] * measured
     for need, result in pairs:
@@ -278,7 +280,7 @@ def test_a_failure_is_a_failed_run_of_each_need_that_was_not_measured(
         declared = declared_usd_per_hour(scenario.nodes if scenario else ())
         assert result.run.config["usd_per_hour"] == declared
     failed = pairs[measured:]
-    assert len(failed) == len(found) - measured > 0
+    assert len(failed) == len(needs) - measured > 0
     for need, result in failed:
         run_ = result.run
         assert (run_.status, run_.error) == ("failed", "worker0 ended early")

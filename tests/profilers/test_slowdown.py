@@ -20,8 +20,8 @@ def test_slowdowns_are_parts_of_the_time_alone() -> None:
     beside = [Step(2.0, 5.0, 9.9), Step(2.0, 7.0, 9.9)]
     together = [[[1.0, 3.0], [1.0, 4.0]]]
     sample = slowdown.samples(Times(alone, [0.5, 1.5]), Times(beside, [2.0, 4.0]), together)
-    found = dict(sample.select("metric", "value").iter_rows())
-    assert found == {
+    values = dict(sample.select("metric", "value").iter_rows())
+    assert values == {
         "forward_slowdown": 0.0,
         "backward_slowdown": 0.5,
         "allreduce_slowdown": 2.0,
@@ -51,11 +51,11 @@ def test_a_single_worker_has_nobody_to_reduce_with(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 def test_two_nodes_train_beside_all_reduces(alone: None, tmp_path: Path) -> None:
-    asked = scenario(node_group("worker", "emu.avx2.c40", 2), batch_size=4)
-    with open_cluster("emulated", asked.nodes, 100) as cluster:
+    two_workers = scenario(node_group("worker", "emu.avx2.c40", 2), batch_size=4)
+    with open_cluster("emulated", two_workers.nodes, 100) as cluster:
         result = slowdown.measure(
             cluster,
-            asked,
+            two_workers,
             RunContext("test", 1, "profile", tmp_path),
             trials=3,
             size_bytes=2**20,

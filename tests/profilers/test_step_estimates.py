@@ -21,9 +21,9 @@ def training(
 
 
 def seconds(of: Scenario, batch_size: int | None = None) -> float:
-    found = step_s(of, batch_size)
-    assert found is not None
-    return found
+    estimate_s = step_s(of, batch_size)
+    assert estimate_s is not None
+    return estimate_s
 
 
 def test_a_step_is_a_part_for_each_image_and_a_part_for_none() -> None:
@@ -40,13 +40,13 @@ def test_half_the_share_takes_twice_as_long() -> None:
 
 
 def test_gradients_are_exchanged_by_several_on_links_of_a_speed() -> None:
-    one, two, eight = (seconds(training(workers=workers)) for workers in (1, 2, 8))
-    found = figures("resnet10", 64)
-    assert found is not None
-    assert two - one == pytest.approx(0.86 * 4 * found.parameters / (100 * 125_000))
-    assert eight - one == pytest.approx(7 / 4 * (two - one))
+    one_s, two_s, eight_s = (seconds(training(workers=workers)) for workers in (1, 2, 8))
+    network = figures("resnet10", 64)
+    assert network is not None
+    assert two_s - one_s == pytest.approx(0.86 * 4 * network.parameters / (100 * 125_000))
+    assert eight_s - one_s == pytest.approx(7 / 4 * (two_s - one_s))
     unshaped = training(workers=8).model_copy(update={"link_mbps": None})
-    assert seconds(unshaped) == pytest.approx(one)
+    assert seconds(unshaped) == pytest.approx(one_s)
 
 
 def test_the_slowest_node_counts() -> None:

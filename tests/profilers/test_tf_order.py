@@ -44,7 +44,7 @@ def test_reads_are_chained_on_each_server(
     assert sorted(reads) == sorted(f"{name}/read" for name in expected)
     layers = [name.partition("/")[0] for name in reads]
     assert layers == [name.partition("/")[0] for name in expected]
-    waits = {node.name: [one for one in node.input if one[0] == "^"] for node in graph_def.node}
+    waits = {node.name: [name for name in node.input if name[0] == "^"] for node in graph_def.node}
     for kind in ("weights", "biases"):  # replica_device_setter puts them on different servers
         first, second = [name for name in reads if kind in name]
         assert waits[first] == ["^transfer_order/begin"]

@@ -43,9 +43,11 @@ def context(folder: Path, purpose: str = "profile") -> RunContext:
 def test_a_profile_holds_every_parameter_once_in_each_direction(
     alone: None, tmp_path: Path
 ) -> None:
-    one = scenario(1)
-    with open_cluster("emulated", one.nodes, LINK_MBPS) as cluster:
-        result = tf_trace.profile(cluster, one, context(tmp_path), traced_steps=4, untraced_steps=4)
+    one_worker = scenario(1)
+    with open_cluster("emulated", one_worker.nodes, LINK_MBPS) as cluster:
+        result = tf_trace.profile(
+            cluster, one_worker, context(tmp_path), traced_steps=4, untraced_steps=4
+        )
     assert result.run.status == "ok", result.run.error
     operations, timing = result.tables["operation"], result.tables["timing"]
     sizes = dict(operations.group_by("resource").agg(pl.col("size_bytes").sum()).rows())
@@ -68,10 +70,10 @@ def test_a_profile_holds_every_parameter_once_in_each_direction(
 
 @pytest.mark.cluster
 def test_a_capture_finds_the_packets_of_transfers(alone: None, tmp_path: Path) -> None:
-    one = scenario(1)
-    with open_cluster("emulated", one.nodes, LINK_MBPS) as cluster:
+    one_worker = scenario(1)
+    with open_cluster("emulated", one_worker.nodes, LINK_MBPS) as cluster:
         result = tf_trace.profile(
-            cluster, one, context(tmp_path), traced_steps=4, untraced_steps=4, capture=True
+            cluster, one_worker, context(tmp_path), traced_steps=4, untraced_steps=4, capture=True
         )
         assert "tcpdump" not in cluster.run(cluster.nodes[0], ["ps", "-eo", "args"])
     assert result.run.status == "ok", result.run.error
@@ -124,9 +126,9 @@ def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: P
 
 @pytest.mark.cluster
 def test_a_worker_that_dies_is_told_with_its_words(alone: None) -> None:
-    one = scenario(1)
-    with open_cluster("emulated", one.nodes, LINK_MBPS) as cluster:
-        with AsyncJob(cluster, one, lambda _: None) as job:
+    one_worker = scenario(1)
+    with open_cluster("emulated", one_worker.nodes, LINK_MBPS) as cluster:
+        with AsyncJob(cluster, one_worker, lambda _: None) as job:
             cluster.run(
                 job.workers[0],
                 ["pkill", "-KILL", "-f", r'tf_throughput\.program.*"role": "worker"'],

@@ -40,10 +40,10 @@ def context(tmp_path: Path) -> RunContext:
     return RunContext("test", 1, "profile", tmp_path)
 
 
-def fits_its_schema(found: "dict[str, pl.DataFrame]") -> bool:
+def fits_its_schema(frames: "dict[str, pl.DataFrame]") -> bool:
     """Tell whether tables have only columns that the history knows."""
     return all(
-        set(table.columns) <= set(tables.SCHEMAS[name].names) for name, table in found.items()
+        set(table.columns) <= set(tables.SCHEMAS[name].names) for name, table in frames.items()
     )
 
 
@@ -55,14 +55,14 @@ def test_replicas_that_step_together_have_equal_variables(alone: None) -> None:
         SyncJob(cluster, two, [1, 2], lambda _: None) as job,
     ):
         job.run(1, 2)
-        one, other = job.digests(2)
-        assert one != other, "only one of them has stepped"
+        first, second = job.digests(2)
+        assert first != second, "only one of them has stepped"
         job.meet(2)
         met, same = job.digests(2)
         assert met == same
         job.run(2, 3)
-        one, other = job.digests(2)
-        assert one == other != met
+        first, second = job.digests(2)
+        assert first == second != met
 
 
 @pytest.mark.cluster
@@ -91,25 +91,27 @@ def test_steps_of_one_and_two_nodes_on_one_start(alone: None, context: RunContex
 
 @pytest.mark.cluster
 def test_operations_of_a_device_that_trains_alone(alone: None, context: RunContext) -> None:
-    one = scenario(1)
-    with open_cluster("emulated", one.nodes, LINK_MBPS) as cluster:
-        result = tf_operations.profile(cluster, one, context, traced_steps=12, untraced_steps=4)
+    one_worker = scenario(1)
+    with open_cluster("emulated", one_worker.nodes, LINK_MBPS) as cluster:
+        result = tf_operations.profile(
+            cluster, one_worker, context, traced_steps=12, untraced_steps=4
+        )
     assert result.run.status == "ok", result.run.error
-    found = result.tables
-    assert fits_its_schema(dict(found))
-    assert found["dnn"]["parameter_count"].to_list() == [PARAMETERS]
-    operations = found["operation"].join(found["operation_time"], on="operation")
+    frames = result.tables
+    assert fits_its_schema(dict(frames))
+    assert frames["dnn"]["parameter_count"].to_list() == [PARAMETERS]
+    operations = frames["operation"].join(frames["operation_time"], on="operation")
     assert set(operations["resource"]) == {"worker"}
     convolutions = operations.filter(pl.col("type").str.contains("Conv2DBackpropFilter"))
     assert convolutions["steps"].to_list() == [12] * 3
-    timed = operations.join(found["operation_shape"], on="operation")
-    known_us, all_us = (float(one["mean_us"].sum()) for one in (timed, operations))
+    timed = operations.join(frames["operation_shape"], on="operation")
+    known_us, all_us = (float(frame["mean_us"].sum()) for frame in (timed, operations))
     assert known_us > 0.99 * all_us
-    samples = dict(found["sample"].select("metric", "value").iter_rows())
+    samples = dict(frames["sample"].select("metric", "value").iter_rows())
     assert all_us / 1e6 < samples["traced_step_time_s"]
     assert samples["unconfined_step_time_s"] < samples["step_time_s"]
-    assert found["step"].filter("traced").height == 12
-    assert found["step"].filter(~pl.col("traced")).height == 8
+    assert frames["step"].filter("traced").height == 12
+    assert frames["step"].filter(~pl.col("traced")).height == 8
     assert not list(context.scratch.iterdir())
 
 
@@ -125,17 +127,17 @@ def test_executions_of_a_step_add_up_and_pieces_join() -> None:
         pl.DataFrame({"operation": [0, 0, 0], "step": [0, 0, 1], "us": [1, 2, 5]}),
         pl.DataFrame({"operation": [0, 1], "step": [0, 0], "us": [7, 4]}),
     ]
-    found = operation_time(pieces)
+    times = operation_time(pieces)
     columns = ["operation", "steps", "mean_us", "median_us", "min_us"]
-    assert found.select(columns).rows() == [(0, 3, 5.0, 5.0, 3.0), (1, 1, 4.0, 4.0, 4.0)]
-    assert found["sd_us"].to_list() == [2.0, 0.0]
+    assert times.select(columns).rows() == [(0, 3, 5.0, 5.0, 3.0), (1, 1, 4.0, 4.0, 4.0)]
+    assert times["sd_us"].to_list() == [2.0, 0.0]
 
 
 def test_shapes_are_joined_by_name() -> None:
     operation = pl.DataFrame({"operation": [0, 1], "name": ["placed", "relu"]})
     shapes = Shapes([OperationDescription("relu", "[[2]]", "[[3]]", "{}", 8, 12)], 1)
-    found = tf_operations.operation_shape(operation, shapes)
-    assert found.rows() == [(1, "[[2]]", "[[3]]", "{}")]
+    joined = tf_operations.operation_shape(operation, shapes)
+    assert joined.rows() == [(1, "[[2]]", "[[3]]", "{}")]
     sizes = tf_operations.with_sizes(operation, shapes)
     assert sizes.select("input_bytes", "output_bytes").rows() == [(None, None), (8, 12)]
 

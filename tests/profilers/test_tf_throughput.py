@@ -35,8 +35,8 @@ def recorded(
     )
     times = (CpuTimes(total / 2, taken, total) for taken, total in ticks)
     # Each window asks twice: when it ends, and when the next one opens.
-    asked = itertools.chain.from_iterable((one, one) for one in times)
-    recorder = Recorder(lambda: next(asked), workers=1, asked=asked_for)
+    readings = itertools.chain.from_iterable((reading, reading) for reading in times)
+    recorder = Recorder(lambda: next(readings), workers=1, asked=asked_for)
     start_us = 0
     for length_us in itertools.islice(lengths_us, 10_000):
         if recorder.until(0, StepTime(start_us, start_us + length_us)):
@@ -47,13 +47,13 @@ def recorded(
 
 def test_quiet_windows_all_count() -> None:
     recorder = recorded([0.0, 0.01])
-    assert [one.stolen for one in recorder.counted] == pytest.approx([0.0, 0.01])
+    assert [window.stolen for window in recorder.counted] == pytest.approx([0.0, 0.01])
     assert recorder.counted == recorder.measured
 
 
 def test_a_disturbed_window_is_measured_again() -> None:
     recorder = recorded([0.2, 0.0, 0.01])
-    assert [one.stolen for one in recorder.counted] == pytest.approx([0.0, 0.01])
+    assert [window.stolen for window in recorder.counted] == pytest.approx([0.0, 0.01])
     assert len(recorder.measured) == 3
 
 
@@ -61,7 +61,7 @@ def test_where_it_is_never_quiet_the_least_disturbed_count() -> None:
     stolen = [0.2, 0.05, 0.4, 0.1] + 100 * [0.3]
     recorder = recorded(stolen)
     assert len(recorder.measured) == PATIENCE_S
-    assert [one.stolen for one in recorder.counted] == pytest.approx([0.05, 0.1])
+    assert [window.stolen for window in recorder.counted] == pytest.approx([0.05, 0.1])
 
 
 def test_windows_go_on_until_their_mean_is_known() -> None:
@@ -72,7 +72,7 @@ def test_windows_go_on_until_their_mean_is_known() -> None:
     steps = (round(STEP_US * scatter.uniform(0.85, 1.15)) for _ in itertools.count())
     other = recorded([0.0] * 31, asked_for, steps)
     assert 2 < len(other.measured) < 30
-    rates = [steps_per_s(other.series, one.value) for one in other.counted]
+    rates = [steps_per_s(other.series, window.value) for window in other.counted]
     assert half_width(rates) <= 0.02 < half_width(rates[:-1])
     wild = (round(STEP_US * scatter.uniform(0.05, 6)) for _ in itertools.count())
     assert len(recorded([0.0] * 31, asked_for, wild).measured) == 30
@@ -94,7 +94,7 @@ def several(length_us: int, workers: int, asked_for: Windows) -> tuple[Recorder,
 def test_windows_shorter_than_steps_end_too() -> None:
     recorder, _ = several(5 * STEP_US, 3, Windows(2, 0.3))
     assert len(recorder.counted) == 2
-    rates = [steps_per_s(recorder.series, one.value) for one in recorder.counted]
+    rates = [steps_per_s(recorder.series, window.value) for window in recorder.counted]
     assert rates == pytest.approx([6.0, 6.0])
 
 
@@ -129,14 +129,14 @@ def test_workers_of_each_type_train() -> None:
 
 def test_groups_of_one_type_do_not_share_nodes() -> None:
     up = nodes("a", "a", "b")
-    one, other = up[0].group.one, up[2].group
+    group_a, group_b = up[0].group.one, up[2].group
     server = NodeGroup(role="server", node_type="s", count=1)
-    asked = Scenario(
+    training = Scenario(
         workload=TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=2),
         strategy=Strategy(workers=3),
-        nodes=(one, other, one, server),
+        nodes=(group_a, group_b, group_a, server),
     )
-    assert [node.index for node in workers_of(asked, up)] == [0, 2, 1]
+    assert [node.index for node in workers_of(training, up)] == [0, 2, 1]
 
 
 SECOND = 1_000_000

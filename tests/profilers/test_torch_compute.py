@@ -106,17 +106,17 @@ def test_neighbouring_batch_sizes_are_timed_far_apart() -> None:
 def test_steps_are_timed_until_they_are_known_or_time_is_up() -> None:
     times: torch_compute.Times = {1: [], 2: []}
 
-    def taken(**asked: float) -> list[str]:
+    def taken(**until: float) -> list[str]:
         for pieces in times.values():
             pieces.clear()
-        found = []
-        for turn in torch_compute.turns(times, 2, **asked):
-            found.append(turn)
+        turns_taken = []
+        for turn in torch_compute.turns(times, 2, **until):
+            turns_taken.append(turn)
             # Every second turn is slow, so that the interval of the mean narrows slowly.
-            steps = [Step(1.0, 1.0 + len(found) % 2, 0.0)]
+            steps = [Step(1.0, 1.0 + len(turns_taken) % 2, 0.0)]
             for pieces in times.values():
                 pieces.append(MeasuredValue(steps, 1.0, 0.0))
-        return found
+        return turns_taken
 
     assert taken() == ["turn 1 of 2", "turn 2 of 2"]
     # The times of two steps, 3 and 2 s: Student's t is 12.7 with one degree of freedom.
@@ -132,11 +132,11 @@ def test_steps_are_timed_until_they_are_known_or_time_is_up() -> None:
 
 @pytest.mark.cluster
 def test_passes_and_gradients_of_a_real_network(alone: None, tmp_path: Path) -> None:
-    asked = scenario(node_group("worker", "emu.avx2.1c", 1))
-    with open_cluster("emulated", asked.nodes, 100) as cluster:
+    one_worker = scenario(node_group("worker", "emu.avx2.1c", 1))
+    with open_cluster("emulated", one_worker.nodes, 100) as cluster:
         result = torch_compute.profile(
             cluster,
-            asked,
+            one_worker,
             RunContext("test", 1, "profile", tmp_path),
             batch_sizes=latency.sample_points(6),
             trials=3,
@@ -164,10 +164,10 @@ def test_the_memory_of_a_node_limits_the_batch(alone: None, tmp_path: Path) -> N
     kind = node_group("worker", "emu.avx2.1c", 1)
     small = kind.model_copy(update={"memory_bytes": 448 * MIB})
     # Few parameters and large maps: it is the batch that needs memory.
-    asked = scenario(small, image_size=224, dnn="squeezenet")
-    with open_cluster("emulated", asked.nodes, 100) as cluster:
+    one_worker = scenario(small, image_size=224, dnn="squeezenet")
+    with open_cluster("emulated", one_worker.nodes, 100) as cluster:
         result = torch_memory.search(
-            cluster, asked, RunContext("test", 1, "profile", tmp_path), most=256
+            cluster, one_worker, RunContext("test", 1, "profile", tmp_path), most=256
         )
     assert result.run.status == "ok", result.run.error
     (largest,) = result.tables["sample"].filter(metric="largest_batch_size")["value"]
@@ -177,14 +177,14 @@ def test_the_memory_of_a_node_limits_the_batch(alone: None, tmp_path: Path) -> N
 
 
 def test_passes_of_one_device_alone_by_its_recipe(alone: None, tmp_path: Path) -> None:
-    asked = single(node_group("worker", "emu.native.c25", 1))
+    one_device = single(node_group("worker", "emu.native.c25", 1))
     context = RunContext("test", 1, "profile", tmp_path)
-    with open_cluster("loopback", asked.nodes, None) as cluster:
+    with open_cluster("loopback", one_device.nodes, None) as cluster:
         result = torch_compute.profile(
-            cluster, asked, context, batch_sizes=[1, 2], trials=3, watched_trials=2
+            cluster, one_device, context, batch_sizes=[1, 2], trials=3, watched_trials=2
         )
     assert result.run.status == "ok", result.run.error
-    assert result.run.scenario_id == asked.scenario_id
+    assert result.run.scenario_id == one_device.scenario_id
     compute = result.tables["compute"]
     assert compute["batch_size"].unique().sort().to_list() == [1, 2]
     assert compute.select(pl.min_horizontal("forward_s", "backward_s", "update_s").min()).item() > 0

@@ -18,29 +18,31 @@ from warehouse.records import BadInput, NodeGroup
 
 @pytest.mark.cluster
 def test_operators_are_those_of_the_graph(alone: None, tmp_path: Path) -> None:
-    one = scenario(node_group("worker", "emu.avx2.c40", 1), batch_size=4)
-    with open_cluster("emulated", one.nodes, 100) as cluster:
+    one_worker = scenario(node_group("worker", "emu.avx2.c40", 1), batch_size=4)
+    with open_cluster("emulated", one_worker.nodes, 100) as cluster:
         result = torch_operations.profile(
             cluster,
-            one,
+            one_worker,
             RunContext("test", 1, "profile", tmp_path),
             timed_steps=12,
             untimed_steps=4,
         )
     assert result.run.status == "ok", result.run.error
-    found = result.tables
-    for name, table in found.items():
+    frames = result.tables
+    for name, table in frames.items():
         assert set(table.columns) <= set(tables.SCHEMAS[name].names)
     graph = pytorch_graph("small_cnn", 4, 16)
-    described = found["operation"].join(found["operation_shape"], on="operation").sort("operation")
+    described = (
+        frames["operation"].join(frames["operation_shape"], on="operation").sort("operation")
+    )
     columns = ["name", "type", "inputs", "outputs", "attributes", "input_bytes", "output_bytes"]
     expected = [tuple(getattr(op, column) for column in columns) for op in graph.operations]
     assert described.select(columns).rows() == expected
-    assert found["dnn"]["parameter_count"].to_list() == [graph.parameter_count]
-    assert found["operation_time"]["steps"].to_list() == [12] * len(expected)
-    samples = dict(found["sample"].select("metric", "value").iter_rows())
+    assert frames["dnn"]["parameter_count"].to_list() == [graph.parameter_count]
+    assert frames["operation_time"]["steps"].to_list() == [12] * len(expected)
+    samples = dict(frames["sample"].select("metric", "value").iter_rows())
     assert samples["unconfined_step_time_s"] < samples["step_time_s"]
-    sum_s = float(found["operation_time"]["mean_us"].sum()) / 1e6
+    sum_s = float(frames["operation_time"]["mean_us"].sum()) / 1e6
     assert sum_s == pytest.approx(samples["traced_step_time_s"])
 
 
@@ -51,8 +53,8 @@ def test_operators_below_differentiation_are_summed() -> None:
         for i in range(2)
     ]
     run = {"run_id": "run"}
-    asked = scenario(NodeGroup(role="worker", node_type="any", count=1))
-    found = {
+    one_worker = scenario(NodeGroup(role="worker", node_type="any", count=1))
+    frames = {
         name: table.with_columns(run_id=pl.lit("run"))
         for name, table in torch_operations.operator_tables(operators).items()
     }
@@ -60,12 +62,12 @@ def test_operators_below_differentiation_are_summed() -> None:
         {"operation": [0, 1], "mean_us": [3.0, 5.0], "median_us": [3.0, 5.0], "sd_us": [0.0, 0.0]}
     )
     rows = observed_operations(
-        runs=pl.DataFrame([run | {"scenario_id": asked.scenario_id}]),
+        runs=pl.DataFrame([run | {"scenario_id": one_worker.scenario_id}]),
         scenarios=pl.DataFrame(
-            [{"scenario_id": asked.scenario_id, "canonical": asked.canonical_json()}]
+            [{"scenario_id": one_worker.scenario_id, "canonical": one_worker.canonical_json()}]
         ),
-        operations=found["operation"].cast({"operation": pl.Int64}),
-        shapes=found["operation_shape"].cast({"operation": pl.Int64}),
+        operations=frames["operation"].cast({"operation": pl.Int64}),
+        shapes=frames["operation_shape"].cast({"operation": pl.Int64}),
         times=times.with_columns(run_id=pl.lit("run")),
     )
     assert select_computation(rows).select("type", "count", "mean_us").rows() == [
@@ -85,10 +87,12 @@ def test_several_workers_are_refused(tmp_path: Path) -> None:
 
 def test_operators_of_a_recipe_are_those_that_it_adds(alone: None, tmp_path: Path) -> None:
     """Casts of autocast, the optimizer's, and both passes of a step; as they were really run."""
-    asked = single(node_group("worker", "emu.native.c25", 1))
+    one_device = single(node_group("worker", "emu.native.c25", 1))
     context = RunContext("test", 1, "profile", tmp_path)
-    with open_cluster("loopback", asked.nodes, None) as cluster:
-        result = torch_operations.profile(cluster, asked, context, timed_steps=3, untimed_steps=2)
+    with open_cluster("loopback", one_device.nodes, None) as cluster:
+        result = torch_operations.profile(
+            cluster, one_device, context, timed_steps=3, untimed_steps=2
+        )
     assert result.run.status == "ok", result.run.error
     types = result.tables["operation"]["type"].to_list()
     parameters = 10

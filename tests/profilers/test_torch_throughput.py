@@ -37,15 +37,15 @@ def scenario(*groups: NodeGroup, batch_size: int = 2, **workload: object) -> Sce
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[str]]":
     """Return the programs that clusters start."""
-    found: list[subprocess.Popen[str]] = []
+    programs: list[subprocess.Popen[str]] = []
     popen = Cluster.popen
 
     def remember(*args: Any, **options: Any) -> "subprocess.Popen[str]":
-        found.append(popen(*args, **options))
-        return found[-1]
+        programs.append(popen(*args, **options))
+        return programs[-1]
 
     monkeypatch.setattr(Cluster, "popen", remember)
-    return found
+    return programs
 
 
 def context(folder: Path) -> RunContext:
@@ -115,14 +115,14 @@ def check(result: ProbeResult, ranks: int) -> None:
 @pytest.mark.cluster
 def test_two_world_sizes_batches_and_a_mix_on_one_start(alone: None, tmp_path: Path) -> None:
     fast, slow = (node_group("worker", f"emu.{isa}.c40", 1) for isa in ("avx2", "sse41"))
-    asked = [
+    scenarios = [
         scenario(fast),
         scenario(fast, slow),
         scenario(fast, slow.model_copy(update={"batch_size": 1}), batch_size=4),
     ]
     with open_cluster("emulated", [fast, slow], LINK_MBPS) as cluster:
-        results = list(torch_throughput.measure(cluster, asked, context(tmp_path), goal=QUICK))
-    assert [result.scenario for result in results] == asked
+        results = list(torch_throughput.measure(cluster, scenarios, context(tmp_path), goal=QUICK))
+    assert [result.scenario for result in results] == scenarios
     for result, ranks in zip(results, (1, 2, 2), strict=True):
         check(result, ranks)
     single, pair, _ = (
@@ -137,15 +137,15 @@ def test_two_world_sizes_batches_and_a_mix_on_one_start(alone: None, tmp_path: P
 @pytest.mark.cluster
 def test_sharded_training_of_two_world_sizes_on_one_start(alone: None, tmp_path: Path) -> None:
     pair = node_group("worker", "emu.avx2.c40", 2)
-    asked = [
+    scenarios = [
         scenario(group, precision="bfloat16", optimizer="adamw", accumulate=2).model_copy(
             update={"strategy": Strategy(kind="sharded", workers=group.count)}
         )
         for group in (pair.one, pair)
     ]
     with open_cluster("emulated", [pair], LINK_MBPS) as cluster:
-        results = list(torch_throughput.measure(cluster, asked, context(tmp_path), goal=QUICK))
-    assert [result.scenario for result in results] == asked
+        results = list(torch_throughput.measure(cluster, scenarios, context(tmp_path), goal=QUICK))
+    assert [result.scenario for result in results] == scenarios
     for result, ranks in zip(results, (1, 2), strict=True):
         check(result, ranks)
 
@@ -178,7 +178,7 @@ def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
     alone: None, tmp_path: Path, started: "list[subprocess.Popen[str]]"
 ) -> None:
     pair = node_group("worker", "emu.avx2.c40", 2)
-    asked = [scenario(pair, batch_size=size) for size in (1, 2, 4)]
+    scenarios = [scenario(pair, batch_size=size) for size in (1, 2, 4)]
     before = netns.namespaces()
 
     def die(message: str) -> None:
@@ -186,18 +186,18 @@ def test_a_rank_that_dies_fails_what_is_left_and_nothing_stays(
             started[-1].kill()
 
     (*needs,) = PROBE.needs(
-        RequestedScenarios(test=tuple(asked)), torch_throughput.Settings(iterations=20)
+        RequestedScenarios(test=tuple(scenarios)), torch_throughput.Settings(iterations=20)
     )
     (start,) = group_by_start(needs)
     with open_cluster("emulated", [pair], LINK_MBPS) as cluster:
         (_, first), *rest = measure_planned_runs(PROBE, cluster, start, context(tmp_path), die)
     assert first.run.status == "ok"
-    assert [need.scenario for need, _ in rest] == asked[1:]
+    assert [need.scenario for need, _ in rest] == scenarios[1:]
     failed = [result for _, result in rest]
-    assert [one.scenario for one in failed] == asked[1:]
-    assert all(one.run.status == "failed" and not one.tables for one in failed)
-    assert all("ended early" in str(one.run.error) for one in failed)
-    assert all(one.poll() is not None for one in started)
+    assert [result.scenario for result in failed] == scenarios[1:]
+    assert all(result.run.status == "failed" and not result.tables for result in failed)
+    assert all("ended early" in str(result.run.error) for result in failed)
+    assert all(program.poll() is not None for program in started)
     assert netns.namespaces() == before
 
 
@@ -206,13 +206,13 @@ def test_who_stops_listening_ends_the_programs(
     alone: None, tmp_path: Path, started: "list[subprocess.Popen[str]]"
 ) -> None:
     pair = node_group("worker", "emu.avx2.c40", 2)
-    asked = [scenario(pair, batch_size=size) for size in (1, 2)]
+    scenarios = [scenario(pair, batch_size=size) for size in (1, 2)]
     with open_cluster("emulated", [pair], LINK_MBPS) as cluster:
-        results = torch_throughput.measure(cluster, asked, context(tmp_path), goal=QUICK)
+        results = torch_throughput.measure(cluster, scenarios, context(tmp_path), goal=QUICK)
         assert next(results).run.status == "ok"
         results.close()  # type: ignore[attr-defined]
         assert len(started) == 2
-        assert all(one.poll() is not None for one in started)
+        assert all(program.poll() is not None for program in started)
 
 
 def test_one_device_trains_alone_by_its_recipe(alone: None, tmp_path: Path) -> None:
@@ -222,11 +222,11 @@ def test_one_device_trains_alone_by_its_recipe(alone: None, tmp_path: Path) -> N
     replica = of_alone.model_copy(update={"strategy": Strategy(kind="all_reduce", workers=1)})
     goal = Goal(iterations=20)
     with open_cluster("loopback", [group], None) as cluster:
-        for asked, library in ((of_alone, None), (replica, "gloo")):
-            told = torch_throughput.measure(cluster, [asked], context(tmp_path), goal=goal)
-            (result,) = told
+        for training, library in ((of_alone, None), (replica, "gloo")):
+            measured = torch_throughput.measure(cluster, [training], context(tmp_path), goal=goal)
+            (result,) = measured
             assert result.run.status == "ok", result.run.error
-            assert result.run.scenario_id == asked.scenario_id
+            assert result.run.scenario_id == training.scenario_id
             assert result.run.config["library"] == library
             windows = result.tables["sample"].filter(metric="step_time_s")
             assert min(windows["value"].to_list()) > 0

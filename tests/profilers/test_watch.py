@@ -19,8 +19,8 @@ LINKS = {watch.TO_SERVER, watch.FROM_SERVER}
 
 def asked(node_type: str, link_mbps: float | None = 200) -> Scenario:
     """Return training of two nodes of a type."""
-    found = scenario(node_group("worker", node_type, 2))
-    return found.model_copy(update={"link_mbps": link_mbps})
+    training = scenario(node_group("worker", node_type, 2))
+    return training.model_copy(update={"link_mbps": link_mbps})
 
 
 def needs(*cluster: Scenario) -> list[PlannedRun]:
@@ -30,10 +30,10 @@ def needs(*cluster: Scenario) -> list[PlannedRun]:
 
 def test_each_type_and_speed_of_links_is_watched_once() -> None:
     some = [asked("emu.avx2.s15"), asked("emu.avx2.s15"), asked("emu.avx2.s15", None)]
-    found = needs(*some, asked("emu.sse41.s15"))
-    subjects = [(need.subject.config["worker"], need.subject.link_mbps) for need in found]
+    planned = needs(*some, asked("emu.sse41.s15"))
+    subjects = [(need.subject.config["worker"], need.subject.link_mbps) for need in planned]
     assert subjects == [("emu.avx2.s15", 200), ("emu.avx2.s15", None), ("emu.sse41.s15", 200)]
-    assert all(need.subject.scenario is None for need in found)
+    assert all(need.subject.scenario is None for need in planned)
 
 
 @pytest.mark.parametrize("node_type", sorted(node_types()))

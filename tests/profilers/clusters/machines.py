@@ -44,7 +44,7 @@ def write_fleet(folder: Path, listed: Sequence[dict[str, object]]) -> Path:
         "python": sys.executable,
         "ssh": ["-i", str(folder / "key"), *words],
         "interface": "lo",
-        "node_types": {str(one["node_type"]): {"threads": 1} for one in listed},
+        "node_types": {str(entry["node_type"]): {"threads": 1} for entry in listed},
         "machines": listed,
     }
     file.write_text(yaml.safe_dump(fleet))
@@ -62,8 +62,8 @@ def machine(
 
 @contextmanager
 def _sshd(folder: Path, address: str, home: Path, of: Path) -> Iterator[int]:
-    for one in (home, of):
-        one.mkdir(exist_ok=True)
+    for path in (home, of):
+        path.mkdir(exist_ok=True)
     settings_of = folder / f"sshd-{address}"
     settings_of.mkdir()
     _keygen(settings_of / "hostkey")

@@ -33,9 +33,9 @@ RATE = Rate(usd_per_hour=0.06, most_usd_per_hour=0.10, source="test")
 
 @pytest.fixture
 def world(home: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    one = World()
-    monkeypatch.setattr(ec2, "provider", lambda _: one)
-    return one
+    provider = World()
+    monkeypatch.setattr(ec2, "provider", lambda _: provider)
+    return provider
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def said() -> list[str]:
 @pytest.fixture
 def allowance(said: list[str]) -> Iterator[Allowance]:
     rates = {(NODE_TYPE, "on_demand"): RATE, (NODE_TYPE, "spot"): RATE}
-    with use_allowance(Allowance(1.0, rates, say=said.append)) as one:  # type: ignore[arg-type]
-        yield one
+    with use_allowance(Allowance(1.0, rates, say=said.append)) as granted:  # type: ignore[arg-type]
+        yield granted
 
 
 def write(folder: Path, monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
@@ -91,8 +91,8 @@ def test_an_instance_with_another_host_key_is_not_talked_to(
     world: World, answering: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ec2, "_SSH_S", 0.0)
-    mine = (world.folder or Path()) / "key.pub"
-    other = mine.read_text().rsplit(" ", 1)[0]
+    public_key = (world.folder or Path()) / "key.pub"
+    other = public_key.read_text().rsplit(" ", 1)[0]
     launch = world.launch
 
     def launched(intent: LaunchIntent, owner_token: str) -> Sequence[str]:
@@ -180,8 +180,8 @@ def test_the_next_zone_is_asked_where_one_is_full(
         open_cluster("ec2", WORKER, None),
     ):
         pass
-    assert [one.zone for one in world.asked] == ["us-east-1a", "us-east-1b"]
-    assert len({one.token for one in world.asked}) == 2
+    assert [intent.zone for intent in world.asked] == ["us-east-1a", "us-east-1b"]
+    assert len({intent.token for intent in world.asked}) == 2
     assert world.lock_held_by == {f"process {os.getpid()}"}
     assert len(Book().read().refused) == 2
     assert len([line for line in said if line.startswith("no capacity")]) == 2

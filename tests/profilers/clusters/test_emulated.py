@@ -76,16 +76,16 @@ def test_nodes_come_and_go_and_the_others_stay() -> None:
 
 def test_two_clusters_at_once_do_not_collide() -> None:
     with (
-        open_cluster("emulated", (SERVER, WORKERS), 100) as one,
-        open_cluster("emulated", (SERVER, WORKERS), 50) as two,
+        open_cluster("emulated", (SERVER, WORKERS), 100) as first,
+        open_cluster("emulated", (SERVER, WORKERS), 50) as second,
     ):
-        for cluster in (one, two):
+        for cluster in (first, second):
             address = cluster.of_role("worker")[0].address
             listener = cluster.popen(cluster.of_role("worker")[0], [*LISTEN, address])
             assert listener.stdout is not None
             assert listener.stdout.readline() == "ready\n"
-            said = cluster.run(cluster.of_role("server")[0], [*CONNECT, address])
-            assert said.strip() == "heard"
+            answer = cluster.run(cluster.of_role("server")[0], [*CONNECT, address])
+            assert answer.strip() == "heard"
 
 
 def test_a_confined_process_waits_for_its_quota() -> None:
@@ -105,9 +105,9 @@ def test_a_process_above_its_nodes_memory_is_killed() -> None:
         node = cluster.nodes[0]
         process = cluster.popen(node, [sys.executable, "-c", greedy])
         cluster.confine(node, process)
-        said, _ = process.communicate("go\n", timeout=60)
+        output, _ = process.communicate("go\n", timeout=60)
         assert process.returncode == -signal.SIGKILL
-        assert said == ""
+        assert output == ""
 
 
 def test_what_a_killed_owner_left_is_reaped() -> None:

@@ -43,14 +43,14 @@ def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def test_what_does_not_belong_is_left_alone(sleeper: "subprocess.Popen[bytes]") -> None:
-    asked: list[int] = []
+    pids: list[int] = []
 
     def belongs(pid: int) -> bool:
-        asked.append(pid)
+        pids.append(pid)
         return False
 
     end([0, -1, 1, os.getpid(), sleeper.pid], belongs)
-    assert asked == [sleeper.pid]
+    assert pids == [sleeper.pid]
     assert is_running(sleeper.pid)
     end([sleeper.pid], lambda pid: True)
     assert has_ended(sleeper.pid)
@@ -67,15 +67,15 @@ def test_a_process_of_another_container_in_a_group_ends_nobody(
     (root / name).mkdir()
     try:
         (root / name / "cgroup.procs").write_text(str(sleeper.pid))
-        told = subprocess.run(
+        completed = subprocess.run(
             [*CONTAINED, sys.executable, "-c", DELETE, str(root), name],
             capture_output=True,
             text=True,
             start_new_session=True,
             check=False,
         )
-        assert told.returncode == 0, told
-        assert "its processes are of another container" in told.stdout
+        assert completed.returncode == 0, completed
+        assert "its processes are of another container" in completed.stdout
         assert is_running(sleeper.pid)
     finally:
         sleeper.kill()

@@ -156,9 +156,9 @@ def own(home: Path, text: str) -> Path:
 
 
 def test_a_home_has_node_types_of_its_own(home: Path) -> None:
-    ours = set(node_types.node_types())
+    shipped = set(node_types.node_types())
     own(home, OWN)
-    assert set(node_types.node_types()) == {*ours, "box"}
+    assert set(node_types.node_types()) == {*shipped, "box"}
     group = node_group("worker", "box", 2)
     assert (group.node_type, group.count, group.cpu_share) == ("box", 2, 0.5)
     own(home, OWN.replace("0.5", "0.25"))
@@ -166,7 +166,7 @@ def test_a_home_has_node_types_of_its_own(home: Path) -> None:
     with pytest.raises(BadInput, match="unknown node type 'boxx'; did you mean box"):
         node_group("worker", "boxx", 1)
     (home / node_types.OWN).unlink()
-    assert set(node_types.node_types()) == ours
+    assert set(node_types.node_types()) == shipped
 
 
 @pytest.mark.parametrize(

@@ -111,12 +111,12 @@ def test_names_of_others_are_left_alone(home: Path, name: str) -> None:
 
 
 def test_files_of_a_killed_process_are_swept_and_it_stays_known(home: Path) -> None:
-    prefix, ours = made_by_a_killed_process(), owner.folder()
-    (ours / "job-2").mkdir()
+    prefix, own_folder = made_by_a_killed_process(), owner.folder()
+    (own_folder / "job-2").mkdir()
     left = owned(home, prefix)
     assert owner.sweep() == [f"run/{left.name}/job-1"]
     assert owner.sweep() == []
-    assert (ours / "job-2").is_dir()
+    assert (own_folder / "job-2").is_dir()
     assert owner.is_orphan(f"{prefix}-worker0")
 
 
@@ -140,10 +140,10 @@ if os.fork() == 0:
 os.wait()
 print(before.is_dir())
 """
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert told.stdout.split() == ["True", "True"]
+    assert completed.stdout.split() == ["True", "True"]
     assert before.is_dir()
 
 

@@ -69,16 +69,16 @@ def test_every_kind_of_work_says_how_fast_this_core_is() -> None:
 
     With a single thread and pauses, as the program that paces has.
     """
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", READINGS],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)},
         text=True,
         capture_output=True,
         check=True,
     )
-    found = json.loads(told.stdout)
-    assert len(found) == 3
-    assert max(found) < 10 * min(found)
+    readings = json.loads(completed.stdout)
+    assert len(readings) == 3
+    assert max(readings) < 10 * min(readings)
 
 
 def test_the_program_ends_with_its_input() -> None:

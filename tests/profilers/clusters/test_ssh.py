@@ -84,7 +84,7 @@ def test_machines_are_locked_and_left_as_they_were(fleet_file: Path) -> None:
         pass
     for name in ("m0", "m1"):
         left = {path.name for path in (fleet_file.parent / name / ".cache/stepcast").iterdir()}
-        assert not {one for one in left if one.startswith(owner.PREFIX)}
+        assert not {entry for entry in left if entry.startswith(owner.PREFIX)}
 
 
 def test_users_of_one_machine_exclude_each_other(
@@ -114,10 +114,10 @@ def test_machines_with_a_common_home_are_used_together(
     monkeypatch.setenv(VARIABLE, str(tmp_path / "fleet.yaml"))
     with (
         machines(tmp_path, 0),
-        machine(tmp_path, "127.0.0.2", "home", NODE_TYPE, "m0") as one,
-        machine(tmp_path, "127.0.0.3", "home", NODE_TYPE, "m1") as other,
+        machine(tmp_path, "127.0.0.2", "home", NODE_TYPE, "m0") as m0,
+        machine(tmp_path, "127.0.0.3", "home", NODE_TYPE, "m1") as m1,
     ):
-        write_fleet(tmp_path, [one, other])
+        write_fleet(tmp_path, [m0, m1])
         with open_cluster("ssh", two(), None) as cluster:
             first, second = cluster.nodes
             places = [cluster.folder(node, tmp_path / "job") for node in (first, second)]
@@ -140,8 +140,8 @@ def test_what_runs_there_ends_with_its_owner(fleet_file: Path) -> None:
 
 
 def test_doctor_connects_to_every_machine(fleet_file: Path) -> None:
-    found = doctor.fleet_finding()
-    assert (found.ok, found.found) == (True, f"2 machines of {fleet_file} answer")
+    finding = doctor.fleet_finding()
+    assert (finding.ok, finding.found) == (True, f"2 machines of {fleet_file} answer")
     fleet_file.write_text(fleet_file.read_text().replace("127.0.0.3", "127.0.0.4"))
     assert re.search(r"machine 127\.0\.0\.4 .*refused", doctor.fleet_finding().found)
 

@@ -68,11 +68,11 @@ class Answer(io.BytesIO):
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    one = Bucket()
-    monkeypatch.setattr(mailbox, "_opener", one)
+    fake = Bucket()
+    monkeypatch.setattr(mailbox, "_opener", fake)
     monkeypatch.setattr(mailbox, "FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr(mailbox, "MOST_PAUSE_S", 0.01)
-    return one
+    return fake
 
 
 HERE = {"theirs": "http://bucket/out", "ours": "http://bucket/in"}
@@ -96,37 +96,37 @@ def test_streams_that_cannot_be_are_refused(streams: str) -> None:
 
 def test_what_was_never_said_cannot_be_confirmed() -> None:
     reading, writing = os.pipe()
-    one = Outgoing(reading, threading.Event())
+    outgoing = Outgoing(reading, threading.Event())
     os.close(writing)
     with pytest.raises(ValueError, match="never said"):
-        one.confirmed(1)
+        outgoing.confirmed(1)
 
 
 def test_what_is_missing_is_noticed() -> None:
     reading, writing = os.pipe()
-    one = Incoming(writing)
-    assert one.give(0, b"ab", False)
-    assert one.give(1, b"bc", False)  # said again
+    incoming = Incoming(writing)
+    assert incoming.give(0, b"ab", False)
+    assert incoming.give(1, b"bc", False)  # said again
     with pytest.raises(ValueError, match="missing"):
-        one.give(4, b"e", True)
-    assert one.give(3, b"", True)
+        incoming.give(4, b"e", True)
+    assert incoming.give(3, b"", True)
     with os.fdopen(reading, "rb") as read:
         assert read.read() == b"abc"
 
 
 def test_a_pipe_that_nobody_reads_is_not_filled_without_bound() -> None:
     reading, writing = os.pipe()
-    one = Incoming(writing)
+    incoming = Incoming(writing)
     piece = bytes(WINDOW_BYTES)
-    given_up = [one.give(one.taken, piece, False) for _ in range(4)]
+    given_up = [incoming.give(incoming.taken, piece, False) for _ in range(4)]
     assert given_up[-1] is False
-    assert one.taken <= 3 * WINDOW_BYTES
+    assert incoming.taken <= 3 * WINDOW_BYTES
     os.close(reading)
 
 
 def test_a_program_that_nobody_confirms_is_held_up(bucket: Bucket) -> None:
     reading, writing = os.pipe()
-    one = Outgoing(reading, threading.Event())
+    outgoing = Outgoing(reading, threading.Event())
     os.set_blocking(writing, False)
     written = 0
     deadline_s = time.monotonic() + 10
@@ -135,7 +135,7 @@ def test_a_program_that_nobody_confirms_is_held_up(bucket: Bucket) -> None:
             written += os.write(writing, bytes(PIECE_BYTES))
         except BlockingIOError:
             time.sleep(0.001)
-    _, held, ended = one.state
+    _, held, ended = outgoing.state
     assert len(held) <= WINDOW_BYTES + PIECE_BYTES
     assert not ended
     os.close(writing)
@@ -153,16 +153,16 @@ def test_all_bytes_arrive_once_whatever_is_refused(
     here = Exchange(HERE, 60.0, {"stdin": said_from}, {})
     there = Exchange(THERE, 60.0, {}, {"stdin": heard_to})
     with os.fdopen(said_to, "wb") as say, os.fdopen(heard_from, "rb") as hear:
-        found: list[bytes] = []
+        heard: list[bytes] = []
 
         def speak() -> None:
             say.write(content)
             say.close()
 
         writer = threading.Thread(target=speak)
-        reader = threading.Thread(target=lambda: found.append(hear.read()))
-        for one in (writer, reader):
-            one.start()
+        reader = threading.Thread(target=lambda: heard.append(hear.read()))
+        for thread in (writer, reader):
+            thread.start()
         deadline_s = time.monotonic() + 30
         while not there.incoming["stdin"].is_over and time.monotonic() < deadline_s:
             for side in (here, there):
@@ -172,7 +172,7 @@ def test_all_bytes_arrive_once_whatever_is_refused(
                     continue
         writer.join(10)
         reader.join(10)
-    assert found == [content]
+    assert heard == [content]
 
 
 def served(bucket: Bucket, command: str, life_s: float = 60.0) -> Iterator[dict[str, object]]:
@@ -194,21 +194,21 @@ def served(bucket: Bucket, command: str, life_s: float = 60.0) -> Iterator[dict[
 
 
 def test_an_errand_tells_what_its_command_writes_and_how_it_ends(bucket: Bucket) -> None:
-    for said in served(bucket, "echo word; exit 5"):
-        if said.get("code") is not None:
+    for state in served(bucket, "echo word; exit 5"):
+        if state.get("code") is not None:
             bucket.objects[HERE["ours"]] = pack_object({"beat": 2, "stop": True}, {})
-    assert (said["code"], said["out"]) == (5, b"word\n")
+    assert (state["code"], state["out"]) == (5, b"word\n")
 
 
 @pytest.mark.parametrize("why", ["stop", "gone", "life"])
 def test_an_errand_ends_its_command(why: str, bucket: Bucket) -> None:
     life_s = 0.3 if why == "life" else 60.0
-    for said in served(bucket, "echo up; sleep 1000 & exec sleep 1000", life_s):
-        if said["out"] == b"up\n" and why == "stop":
+    for state in served(bucket, "echo up; sleep 1000 & exec sleep 1000", life_s):
+        if state["out"] == b"up\n" and why == "stop":
             bucket.objects[HERE["ours"]] = pack_object({"beat": 2, "stop": True}, {})
-        if said["out"] == b"up\n" and why == "gone":
+        if state["out"] == b"up\n" and why == "gone":
             bucket.objects.pop(HERE["ours"], None)
-    assert said["code"] == -9
+    assert state["code"] == -9
 
 
 def test_nothing_starts_for_a_controller_that_has_given_up(bucket: Bucket) -> None:

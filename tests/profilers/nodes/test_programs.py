@@ -122,16 +122,18 @@ class Session:
 
 
 def test_workers_rest_for_another_while_after_each_step() -> None:
-    said: list[dict[str, object]] = []
-    stepper = FreeStepper(Session(), None, None, lambda **message: said.append(message))
+    messages: list[dict[str, object]] = []
+    stepper = FreeStepper(Session(), None, None, lambda **message: messages.append(message))
     stepper.train(rest_s=0.1)
     time.sleep(1)
     stepper.halt()
     deadline = time.monotonic() + 10
-    while said[-1]["event"] != "halted" and time.monotonic() < deadline:
+    while messages[-1]["event"] != "halted" and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert said[-1]["event"] == "halted"
-    steps = [(int(str(one["start_us"])), int(str(one["end_us"]))) for one in said[:-1]]
+    assert messages[-1]["event"] == "halted"
+    steps = [
+        (int(str(message["start_us"])), int(str(message["end_us"]))) for message in messages[:-1]
+    ]
     rests_us = [after[0] - before[1] for before, after in pairwise(steps)]
     assert len(rests_us) >= 3
     assert median(rests_us) > 5_000

@@ -113,8 +113,8 @@ def test_gradients_of_several_passes_add_up_to_their_mean() -> None:
     """Each has the same batch, so the step is that of one pass."""
     once, _ = trained(Recipe())
     twice, _ = trained(Recipe(accumulate=2))
-    for one, other in zip(once.parameters(), twice.parameters(), strict=True):
-        torch.testing.assert_close(one, other)
+    for of_one, of_two in zip(once.parameters(), twice.parameters(), strict=True):
+        torch.testing.assert_close(of_one, of_two)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,10 @@ def test_optimizers_are_pytorchs_by_their_names(name: str, kind: type, state: se
     assert isinstance(optimizer, torch.optim.Optimizer)
     assert type(optimizer) is kind
     assert {
-        key for one in optimizer.state.values() for key, held in one.items() if held is not None
+        key
+        for buffers in optimizer.state.values()
+        for key, held in buffers.items()
+        if held is not None
     } == state
 
 
@@ -142,11 +145,11 @@ def test_autocast_computes_in_bfloat16_and_keeps_parameters_in_float32() -> None
     network[0].register_forward_hook(lambda _, __, out: seen.append(out.dtype))
     loss = training.forward(network, torch.rand(2, 3, 4, 4), torch.tensor([1, 2]))
     assert (seen, loss.dtype) == ([torch.bfloat16], torch.float32)
-    assert {one.dtype for one in network.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
     plain, _ = trained(Recipe())
-    for one, other in zip(network.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-2)
-        assert not torch.equal(one, other)
+    for mixed, exact in zip(network.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mixed, exact, atol=1e-3, rtol=1e-2)
+        assert not torch.equal(mixed, exact)
 
 
 def test_channels_last_is_the_format_of_weights_and_batches() -> None:

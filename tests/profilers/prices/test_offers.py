@@ -22,15 +22,15 @@ def ask(region: str = "us-east-1", *types: str, days: float = 2) -> ProbeResult:
     return observe_prices(region, types or ("*",), days, SEEN)
 
 
-def prices(found: ProbeResult, market: str) -> list[tuple[Any, ...]]:
+def prices(result: ProbeResult, market: str) -> list[tuple[Any, ...]]:
     """Return type, zone, price and time of a market."""
-    table = found.tables["price"].filter(market=market)
+    table = result.tables["price"].filter(market=market)
     return table.select("node_type", "zone", "usd_per_hour", "observed_at").rows()
 
 
 def test_instance_types_are_described(aws: Aws) -> None:
-    found = ask().tables["instance_type"].drop("source", "observed_at")
-    assert found.filter(node_type="p3.8xlarge").to_dicts() == [
+    types = ask().tables["instance_type"].drop("source", "observed_at")
+    assert types.filter(node_type="p3.8xlarge").to_dicts() == [
         {
             "provider": "aws",
             "node_type": "p3.8xlarge",
@@ -45,45 +45,45 @@ def test_instance_types_are_described(aws: Aws) -> None:
             "network_peak_gbps": 10.0,
         }
     ]
-    (plain,) = found.filter(node_type="m5.large").to_dicts()
+    (plain,) = types.filter(node_type="m5.large").to_dicts()
     assert (plain["device_count"], plain["device_name"]) == (0, None)
     assert (plain["network_gbps"], plain["network_peak_gbps"]) == (0.75, 10.0)
 
 
 def test_prices_are_those_of_all_pages(aws: Aws) -> None:
     aws.page_size = 1
-    found = ask()
-    assert prices(found, "on_demand") == [
+    result = ask()
+    assert prices(result, "on_demand") == [
         ("m5.large", None, 0.096, SEEN),
         ("p3.2xlarge", None, 3.06, SEEN),
         ("p3.8xlarge", None, 12.24, SEEN),
     ]
     # Two days before it was asked, 0.95 held in zone a.
-    assert prices(found, "spot") == [
+    assert prices(result, "spot") == [
         ("p3.2xlarge", "us-east-1a", 1.021, DAY),
         ("p3.2xlarge", "us-east-1b", 0.93, DAY - timedelta(hours=1)),
         ("p3.2xlarge", "us-east-1a", 0.918, DAY - timedelta(hours=30)),
         ("p3.2xlarge", "us-east-1a", 0.95, DAY - timedelta(hours=72)),
     ]
-    assert {source for (source,) in found.tables["price"].select("source").rows()} == {
+    assert {source for (source,) in result.tables["price"].select("source").rows()} == {
         "AWS Pricing GetProducts",
         "AWS EC2 DescribeSpotPriceHistory",
     }
 
 
 def test_only_what_is_wanted_is_asked_for(aws: Aws) -> None:
-    found = ask("eu-west-1", "p3.*", "p9.none", days=0.01)
-    assert found.tables["instance_type"]["node_type"].to_list() == ["p3.2xlarge"]
-    assert prices(found, "spot") == [
+    result = ask("eu-west-1", "p3.*", "p9.none", days=0.01)
+    assert result.tables["instance_type"]["node_type"].to_list() == ["p3.2xlarge"]
+    assert prices(result, "spot") == [
         ("p3.2xlarge", "eu-west-1a", 1.2, DAY - timedelta(hours=2)),
     ]
-    asked = {operation: region for operation, region, _ in aws.asked}
-    assert asked == {
+    regions = {operation: region for operation, region, _ in aws.asked}
+    assert regions == {
         "DescribeInstanceTypes": "eu-west-1",
         "DescribeSpotPriceHistory": "eu-west-1",
         "GetProducts": "us-east-1",
     }
-    run = found.run
+    run = result.run
     assert (run.probe, run.backend, run.purpose, run.status) == (
         "prices",
         "imported",

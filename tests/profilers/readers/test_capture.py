@@ -144,14 +144,14 @@ def test_edges_that_the_trace_does_not_have_are_no_operation(tmp_path: Path, edg
     whole = steps.read_bytes()
     assert whole.count(b"edge_2_large") == 1
     steps.write_bytes(whole.replace(b"edge_2_large", b"edge_" + edge[:7]))
-    found = capture.read(
+    captured = capture.read(
         steps,
         control=tmp_path / "control.pcap",
         transfers=TRANSFERS,
         sizes_bytes=SIZES,
         step_times_us=[(T0, T0 + 1000)],
     )
-    assert found.stream.filter(stream=11)["operation"].to_list() == [None]
+    assert captured.stream.filter(stream=11)["operation"].to_list() == [None]
 
 
 def test_more_frames_than_there_is_memory_for(

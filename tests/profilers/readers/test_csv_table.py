@@ -259,9 +259,9 @@ def test_marks_where_none_belong_are_refused(
 def test_another_delimiter_is_named(csv: Path, mapping: ReaderOptions, mark: str) -> None:
     csv.write_text("model,n,xla,ms\nvgg,1,0,12\n".replace(",", mark))
     option = f"delimiter: {json.dumps(mark)}"
-    with pytest.raises(BadInput, match=r"no column .*; its columns are separated by ") as told:
+    with pytest.raises(BadInput, match=r"no column .*; its columns are separated by ") as error:
         imported("csv", csv, mapping)
-    assert f"say `{option}` in the mapping" in str(told.value)
+    assert f"say `{option}` in the mapping" in str(error.value)
     assert only("csv", csv, with_marks(mapping, option)).tables["external"]["value"][0] == 0.012
 
 
@@ -379,30 +379,30 @@ def test_any_text_survives(
 
 
 def test_only_some_lines_are_kept_and_words_are_ours(csv: Path, mapping: ReaderOptions) -> None:
-    ours = edited(
+    options = edited(
         mapping,
         "{dnn: model,",
         "{dnn: {column: model, words: {vgg: vgg16, alex: alexnet}},",
     )
-    said = "source: somebody\nonly: {ms: '^[0-9]'}\nsample: {of: [model], lines: 2}\nhardware: T4"
-    assert ours.mapping is not None
-    ours.mapping.write_text(ours.mapping.read_text().replace("source: somebody", said))
+    fields = "source: somebody\nonly: {ms: '^[0-9]'}\nsample: {of: [model], lines: 2}\nhardware: T4"
+    assert options.mapping is not None
+    options.mapping.write_text(options.mapping.read_text().replace("source: somebody", fields))
     lines = [f"vgg,{n},0,{n}" for n in range(1, 6)] + ["alex,1,0,7", "other,1,0,-"]
     csv.write_text("model,n,xla,ms\n" + "\n".join(lines))
-    found = only("csv", csv, ours)
-    assert [json.loads(one)["dnn"] for one in found.tables["external"]["subject"]] == [
+    run = only("csv", csv, options)
+    assert [json.loads(subject)["dnn"] for subject in run.tables["external"]["subject"]] == [
         "vgg16",
         "vgg16",
         "alexnet",
     ]
-    assert found.tables["external"]["value"].to_list() == [0.001, 0.004, 0.007]
-    assert found.config["hardware"] == "T4"
+    assert run.tables["external"]["value"].to_list() == [0.001, 0.004, 0.007]
+    assert run.config["hardware"] == "T4"
     csv.write_text("model,n,xla,ms\nother,1,0,1\n")
     with pytest.raises(BadInput, match="line 2, column model: expected one of vgg, alex, found"):
-        imported("csv", csv, ours)
+        imported("csv", csv, options)
     csv.write_text("model,n,xla,ms\nvgg,1,0,-\n")
     with pytest.raises(BadInput, match="no line below the header that its mapping means"):
-        imported("csv", csv, ours)
+        imported("csv", csv, options)
 
 
 def test_what_a_mapping_leaves_unsaid_is_not_in_its_hash() -> None:

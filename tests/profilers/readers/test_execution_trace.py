@@ -201,17 +201,17 @@ def test_arguments_have_the_names_of_the_schema(run: ImportedRun) -> None:
 def test_the_first_schema_says_the_same(file: Path, run: ImportedRun) -> None:
     old = [
         {
-            "id": one["id"],
-            "name": one["name"],
-            "parent": one["ctrl_deps"],
-            "op_schema": one["attrs"][1]["value"],
+            "id": node["id"],
+            "name": node["name"],
+            "parent": node["ctrl_deps"],
+            "op_schema": node["attrs"][1]["value"],
             **{
-                f"{side}{name}": one[f"{side}s"][key]
+                f"{side}{name}": node[f"{side}s"][key]
                 for side in ("input", "output")
                 for name, key in (("s", "values"), ("_shapes", "shapes"), ("_types", "types"))
             },
         }
-        for one in NODES
+        for node in NODES
     ]
     file.write_text(json.dumps({"schema": "1.0.1", "nodes": old}))
     tables = only("execution-trace", file).tables

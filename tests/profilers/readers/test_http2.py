@@ -29,14 +29,16 @@ def framed(runs: list[tuple[int, bytes]], captured: int | None = None) -> list[F
     """Return the frames of runs (time, bytes) of each of which only a beginning was captured."""
     framing = FrameParser()
     return [
-        found
+        frame
         for i, (time_us, sent) in enumerate(runs)
-        for found in framing.feed(ByteRun(time_us, sent[:captured], len(sent), i == 0))
+        for frame in framing.feed(ByteRun(time_us, sent[:captured], len(sent), i == 0))
     ]
 
 
 def kinds(frames: list[Frame]) -> list[tuple[str, int, int, bytes, int | None]]:
-    return [(one.type, one.stream, one.length_bytes, one.head, one.value) for one in frames]
+    return [
+        (frame.type, frame.stream, frame.length_bytes, frame.head, frame.value) for frame in frames
+    ]
 
 
 @given(st.lists(FRAMES, min_size=1, max_size=6), st.lists(st.integers(0, 10_000), max_size=12))
@@ -48,8 +50,8 @@ def test_segmentation_does_not_matter(sent: list[bytes], cuts: list[int]) -> Non
 
 def test_what_frames_say() -> None:
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-    found = framed([(5, preface + settings(4_194_304) + window_update(0, 99) + headers(7))])
-    assert [(one.type, one.stream, one.value) for one in found] == [
+    frames = framed([(5, preface + settings(4_194_304) + window_update(0, 99) + headers(7))])
+    assert [(frame.type, frame.stream, frame.value) for frame in frames] == [
         ("SETTINGS", 0, 4_194_304),
         ("WINDOW_UPDATE", 0, 99),
         ("HEADERS", 7, None),
@@ -58,15 +60,15 @@ def test_what_frames_say() -> None:
 
 def test_a_frame_lasts_from_its_first_to_its_last_packet() -> None:
     sent = data(1, bytes(3000))
-    (found,) = framed([(10, sent[:4]), (30, sent[4:1000]), (20, sent[1000:])])
-    assert (found.first_us, found.last_us, found.length_bytes) == (10, 30, 3000)
+    (frame,) = framed([(10, sent[:4]), (30, sent[4:1000]), (20, sent[1000:])])
+    assert (frame.first_us, frame.last_us, frame.length_bytes) == (10, 30, 3000)
 
 
 def test_payloads_may_be_cut_off_by_the_capture() -> None:
     """Of each packet 40 bytes are kept; headers stand at the beginning of packets."""
     runs = [(0, data(1, b"x" * 900)), (1, data(3, b"y" * 700)), (2, headers(1))]
-    found = framed(runs, captured=40)
-    assert [(one.type, one.stream, one.length_bytes) for one in found] == [
+    frames = framed(runs, captured=40)
+    assert [(frame.type, frame.stream, frame.length_bytes) for frame in frames] == [
         ("DATA", 1, 900),
         ("DATA", 3, 700),
         ("HEADERS", 1, 1),
@@ -76,15 +78,19 @@ def test_payloads_may_be_cut_off_by_the_capture() -> None:
 def test_after_a_lost_header_framing_goes_on_with_the_next_packet_that_begins_with_one() -> None:
     two = data(1, b"x" * 900) + data(1, b"y" * 100)
     runs = [(0, two), (1, b"no header"), (2, data(3, b"z" * 20) + headers(3))]
-    found = framed(runs, captured=500)
-    assert [(one.type, one.stream) for one in found] == [("DATA", 1), ("DATA", 3), ("HEADERS", 3)]
+    frames = framed(runs, captured=500)
+    assert [(frame.type, frame.stream) for frame in frames] == [
+        ("DATA", 1),
+        ("DATA", 3),
+        ("HEADERS", 3),
+    ]
 
 
 def test_a_hole_ends_the_frame_under_way() -> None:
     framing = FrameParser()
     assert list(framing.feed(ByteRun(0, data(1, bytes(100))[:50], 50, True))) == []
-    (found,) = framing.feed(ByteRun(1, headers(3), 10, True))
-    assert (found.type, found.stream) == ("HEADERS", 3)
+    (frame,) = framing.feed(ByteRun(1, headers(3), 10, True))
+    assert (frame.type, frame.stream) == ("HEADERS", 3)
 
 
 def test_spans_of_tensors_leave_headers_and_heads() -> None:

@@ -130,8 +130,8 @@ def test_both_ways_with_several_flows(file: Path) -> None:
         ("downlink", 2, 0),
         ("downlink", 2, 1),
     ]
-    for one in whole["end"]["streams"]:
-        del one["sender"]["sender"]
+    for stream in whole["end"]["streams"]:
+        del stream["sender"]["sender"]
     file.write_text(json.dumps(whole))
     with pytest.raises(BadInput, match="line 1: both ends sent, and no stream says which"):
         imported("iperf3", file)

@@ -41,9 +41,9 @@ def test_any_object(
     file.write_text(json.dumps({**before, "events": events, "last": 12}, indent=indent))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_stream, "CHUNK", chunk)
-        found = list(json_stream.Members(file, "events"))
-    assert [value for key, value in found if key == "events"] == events
-    assert {key: value for key, value in found if key != "events"} == {**before, "last": 12}
+        members = list(json_stream.Members(file, "events"))
+    assert [value for key, value in members if key == "events"] == events
+    assert {key: value for key, value in members if key != "events"} == {**before, "last": 12}
 
 
 def test_an_array_counts_as_the_member(tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_hostile_json_is_refused(
 def test_text_before_the_json_is_told(tmp_path: Path, before: str, json_text: str) -> None:
     file = tmp_path / "warned.json"
     file.write_text(f"\n{before}\nmore of it\n{json_text}\n")
-    said = f"{file}: text stands before the JSON, which begins in line 4: {before!r}; remove"
+    message = f"{file}: text stands before the JSON, which begins in line 4: {before!r}; remove"
     for read in (lambda: list(json_stream.Members(file, "events")), lambda: list(documents(file))):
-        with pytest.raises(BadInput, match=re.escape(said)):
+        with pytest.raises(BadInput, match=re.escape(message)):
             read()
 
 
@@ -156,8 +156,8 @@ def test_depth_is_bounded() -> None:
 def test_documents_behind_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "several.json"
     file.write_text('{"a": 1}\n\n[2,\n"x"] 3.5{}\n')
-    found = [(value, where.removeprefix(f"{file} ")) for value, where in documents(file)]
-    assert found == [
+    parsed = [(value, where.removeprefix(f"{file} ")) for value, where in documents(file)]
+    assert parsed == [
         ({"a": 1}, "line 1"),
         (2, "line 3"),
         ("x", "line 4"),

@@ -129,7 +129,7 @@ def test_steps_are_in_utc(run: ImportedRun) -> None:
 
 
 def test_a_trace_without_annotations_is_one_step(file: Path) -> None:
-    write(file, [one for one in step(7, 100, 20) if one["cat"] != "user_annotation"])
+    write(file, [event for event in step(7, 100, 20) if event["cat"] != "user_annotation"])
     run = only("kineto", file)
     assert "step" not in run.tables
     assert run.notes == ("no ProfilerStep in it: taken as one step",)

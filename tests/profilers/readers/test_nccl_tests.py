@@ -153,8 +153,8 @@ def test_hostile_bytes_are_refused(log: Path, text: str) -> None:
 def test_the_same_size_again_is_the_next_trial(log: Path) -> None:
     header, _, rows = NEW.partition("     1024")
     log.write_text(f"{header}     1024{rows}     1024{rows}")
-    found = only("nccl-tests", log).tables["allreduce"]
-    assert sorted(found.filter(size_bytes=1024, in_place=True)["trial"]) == [0, 1]
+    allreduce = only("nccl-tests", log).tables["allreduce"]
+    assert sorted(allreduce.filter(size_bytes=1024, in_place=True)["trial"]) == [0, 1]
 
 
 def test_a_timestamp_is_two_words_of_one_column(log: Path) -> None:

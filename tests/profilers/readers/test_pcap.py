@@ -118,12 +118,12 @@ def test_other_tcp_is_bytes_and_seconds(tmp_path: Path) -> None:
     ]
     run = only("pcap", write(tmp_path / "a.pcap", sent))
     assert set(run.tables) == {"external"}
-    found = figures(run)
-    assert found[answer, "payload_bytes", 1] == 2000
-    assert found[answer, "transfer_s", 1] == 0.5
-    assert found[answer, "goodput_Bps", 1] == 4000
-    assert (found[ask, "payload_bytes", 1], found[ask, "payload_bytes", 2]) == (14, 5)
-    assert found[ask, "goodput_Bps", 1] is None
+    values = figures(run)
+    assert values[answer, "payload_bytes", 1] == 2000
+    assert values[answer, "transfer_s", 1] == 0.5
+    assert values[answer, "goodput_Bps", 1] == 4000
+    assert (values[ask, "payload_bytes", 1], values[ask, "payload_bytes", 2]) == (14, 5)
+    assert values[ask, "goodput_Bps", 1] is None
     assert run.config["connections"] == 2
 
 
@@ -135,9 +135,9 @@ def test_bytes_that_the_capture_missed_are_told(tmp_path: Path) -> None:
         (1_000_001, packet(SERVER, CLIENT, 452, b"")),
     ]
     run = only("pcap", write(tmp_path / "a.pcap", sent))
-    found = figures(run)
-    assert found["10.0.0.2:443", "payload_bytes", 1] == 200
-    assert found["10.0.0.2:443", "missing_bytes", 1] == run.config["missing_bytes"] == 250
+    values = figures(run)
+    assert values["10.0.0.2:443", "payload_bytes", 1] == 200
+    assert values["10.0.0.2:443", "missing_bytes", 1] == run.config["missing_bytes"] == 250
     assert run.notes == ("the capture missed 250 bytes, so that figures are too small",)
 
 
@@ -219,22 +219,22 @@ def test_ipv6(tmp_path: Path) -> None:
     ends = {"src": bytes(15) + b"\x01", "dst": bytes(15) + b"\x02"}
     ip = dpkt.ip6.IP6(**ends, nxt=6, plen=25, data=tcp)
     raw = bytes(dpkt.ethernet.Ethernet(type=0x86DD, data=ip))
-    found = figures(only("pcap", write(tmp_path / "a.pcap", [(0, raw)])))
-    assert found["[::1]:1", "payload_bytes", 1] == 5
+    values = figures(only("pcap", write(tmp_path / "a.pcap", [(0, raw)])))
+    assert values["[::1]:1", "payload_bytes", 1] == 5
 
 
 def test_more_streams_frames_or_clients_than_there_is_memory_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write(tmp_path / "a.pcap", conversation())
-    for limit, most, said in (
+    for limit, most, message in (
         ("CONNECTIONS", 1, "a.pcap: packet 4 begins one more than 1 directions of connections"),
         ("STREAMS", 5, "a.pcap: packet 4 begins one more than 5 streams; import parts"),
         ("EVENTS", 5, "more than 5 events"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(limits, limit, most)
-            assert said in refused(file)
+            assert message in refused(file)
     assert only("pcap", file).tables["http2_frame"].height == 11
 
 

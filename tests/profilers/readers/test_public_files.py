@@ -50,9 +50,9 @@ def test_a_ratio_that_no_number_of_ranks_gives(options: ReaderOptions) -> None:
     "options", [ReaderOptions(), ReaderOptions(world_size=8), ReaderOptions(world_size=2)]
 )
 def test_a_reduce_scatter_is_refused_without_a_hint(options: ReaderOptions) -> None:
-    with pytest.raises(BadInput, match="line 6: 128 B are not 4 elements of type float") as told:
+    with pytest.raises(BadInput, match="line 6: 128 B are not 4 elements of type float") as error:
         imported("nccl-tests", PUBLIC / "nccl-reduce-scatter-no-header-name.log", options)
-    assert "--world-size" not in str(told.value)
+    assert "--world-size" not in str(error.value)
 
 
 def test_bytes_and_seconds_of_a_receiver_give_its_bandwidth() -> None:

@@ -163,18 +163,18 @@ A_SERVER, A_WORKER = (
 
 def assert_same(files: Sequence[Path], starts_us: Sequence[int]) -> run_metadata.TracedRun:
     """Compare all frames, types and order of rows included."""
-    ours = run_metadata.read(files, starts_us)
-    theirs = tensorflow_reader.read(files, starts_us)
-    assert_frame_equal(ours.operation, theirs.operation)
-    assert_frame_equal(ours.edge, theirs.edge)
-    assert_frame_equal(ours.timing, theirs.timing)
-    return ours
+    traced = run_metadata.read(files, starts_us)
+    expected = tensorflow_reader.read(files, starts_us)
+    assert_frame_equal(traced.operation, expected.operation)
+    assert_frame_equal(traced.edge, expected.edge)
+    assert_frame_equal(traced.timing, expected.timing)
+    return traced
 
 
 def free_address() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{one.getsockname()[1]}"
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{bound.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")
@@ -284,17 +284,17 @@ def test_made_up_steps(tmp_path: Path, seed: int, operations: int, entries: int)
 def test_field_numbers_and_types_are_tensorflows() -> None:
     from tensorflow.core.protobuf import config_pb2
 
-    def check(name: str, theirs: Any) -> None:
+    def check(name: str, descriptor: Any) -> None:
         for field, (number, kind) in MESSAGES[name].items():
-            found = theirs.fields_by_name[field]
+            declared = descriptor.fields_by_name[field]
             base = kind.removesuffix("*")
-            assert (found.number, found.is_repeated) == (number, base != kind), (name, field)
+            assert (declared.number, declared.is_repeated) == (number, base != kind), (name, field)
             if base in MESSAGES:
                 seen.add(base)
-                check(base, found.message_type)
+                check(base, declared.message_type)
             else:
                 names = {5: "int32", 14: "int32", 3: "int64", 9: "string", 12: "bytes"}
-                assert names[found.type] == base, (name, field)
+                assert names[declared.type] == base, (name, field)
 
     seen = {"RunMetadata"}
     check("RunMetadata", config_pb2.RunMetadata.DESCRIPTOR)

@@ -37,40 +37,40 @@ def table(tmp_path: Path, *packets: list[tuple[int, bytes]]) -> pl.DataFrame:
 
 def test_the_one_that_was_there_first_has_place_0(tmp_path: Path) -> None:
     """Slices 0 to 15 hold the first worker, 4 to 9 the second; 5 to 8 have both throughout."""
-    found = table(tmp_path, sent(FIRST, range(80), FULL), sent(SECOND, range(20, 50), HALF))
-    both = found.filter(pl.col("flows") == 2).sort("place")
+    measured = table(tmp_path, sent(FIRST, range(80), FULL), sent(SECOND, range(20, 50), HALF))
+    both = measured.filter(pl.col("flows") == 2).sort("place")
     assert both["bytes"].to_list() == [4 * 5 * FULL, 4 * 5 * HALF]
     assert both["seconds"].to_list() == pytest.approx([0.02, 0.02])
     assert both["log_share_sd"].to_list() == [None, None]
     assert both["direction"].unique().to_list() == ["downlink"]
-    alone = found.filter(pl.col("flows") == 1)
+    alone = measured.filter(pl.col("flows") == 1)
     assert alone["bytes"].to_list() == [4 * 5 * FULL]  # slices 11 to 14: before, nobody was met
 
 
 def test_half_a_second_later_a_meeting_is_forgotten(tmp_path: Path) -> None:
     """They share slices 0 to 3; the first is alone from 4 on, and 5 to 103 count."""
-    found = table(tmp_path, sent(FIRST, range(700), FULL), sent(SECOND, range(20), FULL))
-    alone = found.filter(pl.col("flows") == 1)
+    measured = table(tmp_path, sent(FIRST, range(700), FULL), sent(SECOND, range(20), FULL))
+    alone = measured.filter(pl.col("flows") == 1)
     assert alone["bytes"].to_list() == [99 * 5 * FULL]
 
 
 def test_a_pause_makes_a_worker_the_newest(tmp_path: Path) -> None:
     """They share slices 2 and 3, too short a stretch; and after 205 ms 8 with the second ahead."""
     first = [*range(20), *range(225, 265)]
-    found = table(tmp_path, received(FIRST, first, FULL), received(SECOND, range(10, 265), HALF))
-    both = found.filter(pl.col("flows") == 2, pl.col("direction") == "uplink").sort("place")
+    measured = table(tmp_path, received(FIRST, first, FULL), received(SECOND, range(10, 265), HALF))
+    both = measured.filter(pl.col("flows") == 2, pl.col("direction") == "uplink").sort("place")
     assert both["bytes"].to_list() == [6 * 5 * HALF, 6 * 5 * FULL]
 
 
 def test_what_goes_the_other_way_meanwhile(tmp_path: Path) -> None:
     """The first receives to slice 19; the second too to 7, and sends from 13 on. 9 to 18 count."""
-    found = table(
+    measured = table(
         tmp_path,
         sent(FIRST, range(100), FULL),
         sent(SECOND, range(40), FULL),
         received(SECOND, range(65, 100), HALF),
     )
-    down = found.filter(pl.col("flows") == 1).sort("opposite")
+    down = measured.filter(pl.col("flows") == 1).sort("opposite")
     assert down["direction"].to_list() == ["downlink"] * 2  # the uplink was never shared
     assert down["opposite"].to_list() == [0, 1]
     assert down["seconds"].to_list() == pytest.approx([0.02, 0.03])
@@ -79,13 +79,13 @@ def test_what_goes_the_other_way_meanwhile(tmp_path: Path) -> None:
 
 def test_shares_that_differ_from_stretch_to_stretch(tmp_path: Path) -> None:
     """The second gets half of what the first gets, and then the same."""
-    found = table(
+    measured = table(
         tmp_path,
         sent(FIRST, [*range(40), *range(60, 100)], FULL),
         sent(SECOND, range(5, 40), HALF),
         sent(SECOND, range(65, 100), FULL),
     )
-    both = found.filter(pl.col("flows") == 2).sort("place")
+    both = measured.filter(pl.col("flows") == 2).sort("place")
     expected = [abs(log(2 / 3) - log(1 / 2)) / 2, abs(log(1 / 3) - log(1 / 2)) / 2]
     assert both["log_share_sd"].to_list() == pytest.approx(expected)
 

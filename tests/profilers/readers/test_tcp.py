@@ -18,13 +18,13 @@ def test_packets_of_a_file(tmp_path: Path) -> None:
         (1_700_000_000_200_000, packet(B, A, 9, b"")),
     ]
     file = write(tmp_path / "a.pcap", sent, snap=HEADER_BYTES + 2)
-    one, empty = packets(file)
+    cut, empty = packets(file)
     assert (empty.length, empty.data, empty.opens) == (0, b"", False)
-    assert (one.time_us, one.sequence, one.length, one.data) == (1_700_000_000_123_456, 7, 5, b"he")
-    assert one.flow == ((bytes([10, 77, 0, 1]), 5000), (bytes([10, 77, 0, 2]), 40_000))
+    assert (cut.time_us, cut.sequence, cut.length, cut.data) == (1_700_000_000_123_456, 7, 5, b"he")
+    assert cut.flow == ((bytes([10, 77, 0, 1]), 5000), (bytes([10, 77, 0, 2]), 40_000))
     zipped = tmp_path / "a.pcap.gz"
     zipped.write_bytes(gzip.compress(file.read_bytes()))
-    assert list(packets(zipped)) == [one, empty]
+    assert list(packets(zipped)) == [cut, empty]
 
 
 def test_a_file_may_be_cut_off_anywhere(tmp_path: Path) -> None:
@@ -32,9 +32,9 @@ def test_a_file_may_be_cut_off_anywhere(tmp_path: Path) -> None:
     whole = file.read_bytes()
     for lost in range(1, 16 + HEADER_BYTES + 5):
         file.write_bytes(whole[:-lost])
-        found = list(packets(file))
-        assert [one.data for one in found[:2]] == [b"hello"] * 2
-        assert [one.length for one in found[2:]] == ([5] if lost <= 5 else [])
+        kept = list(packets(file))
+        assert [segment.data for segment in kept[:2]] == [b"hello"] * 2
+        assert [segment.length for segment in kept[2:]] == ([5] if lost <= 5 else [])
 
 
 @pytest.mark.parametrize("content", [b"", b"no capture at all, but long enough for a header"])

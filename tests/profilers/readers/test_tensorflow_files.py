@@ -109,7 +109,7 @@ def timeline(file: Path, events: list[Any]) -> Path:
 
 def ran(pid: int, name: str, start_us: int, duration_us: int = 1, *inputs: str) -> dict[str, Any]:
     """Return an execution of node `name`."""
-    args = {"name": name, "op": "Add", **{f"input{i}": one for i, one in enumerate(inputs)}}
+    args = {"name": name, "op": "Add", **{f"input{i}": node for i, node in enumerate(inputs)}}
     return {"ph": "X", "pid": pid, "ts": start_us, "dur": duration_us, "args": args}
 
 

@@ -69,14 +69,14 @@ def end_book(folder: Path) -> None:
     entries = book.read()
     last = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
     ended: list[Entry] = [
-        InstanceEnd(id=id_, seconds=max((last - one.at).total_seconds(), 0.0), at=now)
-        for id_, one in entries.living.items()
+        InstanceEnd(id=id_, seconds=max((last - intent.at).total_seconds(), 0.0), at=now)
+        for id_, intent in entries.living.items()
     ]
     unknown: list[Entry] = [
         LaunchRefusal(
-            token=one.token, code="StandInEnded", reason="it went with the stand-in", at=now
+            token=intent.token, code="StandInEnded", reason="it went with the stand-in", at=now
         )
-        for one in entries.unanswered
+        for intent in entries.unanswered
     ]
     if ended or unknown:
         book.write(*ended, *unknown)

@@ -27,11 +27,11 @@ def refused_by_ssm(status: int, code: str) -> tuple[int, bytes]:
     return status, json.dumps({"__type": code}).encode()
 
 
-def check(operation: str, told: bytes) -> None:
+def check(operation: str, body: bytes) -> None:
     """Check that an answer is one that botocore's model allows, and can read."""
     of = model(operation)
     parser = create_parser(of.service_model.metadata["protocol"])
-    response = {"body": told, "headers": {}, "status_code": 200}
+    response = {"body": body, "headers": {}, "status_code": 200}
     read = parser.parse(response, of.output_shape)
     read.pop("ResponseMetadata")
     if of.output_shape is not None:
@@ -40,6 +40,6 @@ def check(operation: str, told: bytes) -> None:
 
 
 def refused(status: int, code: str, message: str) -> tuple[int, bytes]:
-    told = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
-    body = f"<Response><Errors>{told}</Errors><RequestID>1</RequestID></Response>"
+    error = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
+    body = f"<Response><Errors>{error}</Errors><RequestID>1</RequestID></Response>"
     return status, body.encode()

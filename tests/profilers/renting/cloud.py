@@ -84,9 +84,9 @@ class Cloud:
     def subnets(self) -> Mapping[str, str]:
         """Return a subnet of each zone."""
         if not self._subnets:
-            told = self.direct.describe_subnets()["Subnets"]
-            found = {one["AvailabilityZone"]: one["SubnetId"] for one in told}
-            self._subnets = {zone: found[zone] for zone in ZONES}
+            subnets = self.direct.describe_subnets()["Subnets"]
+            by_zone = {subnet["AvailabilityZone"]: subnet["SubnetId"] for subnet in subnets}
+            self._subnets = {zone: by_zone[zone] for zone in ZONES}
         return self._subnets
 
     @cached_property
@@ -97,8 +97,12 @@ class Cloud:
     def alive(self) -> dict[str, Mapping[str, Any]]:
         """Return what lives, by id."""
         states = {"Name": "instance-state-name", "Values": ["pending", "running"]}
-        told = self.direct.describe_instances(Filters=[states])["Reservations"]
-        return {one["InstanceId"]: one for group in told for one in group["Instances"]}
+        reservations = self.direct.describe_instances(Filters=[states])["Reservations"]
+        return {
+            instance["InstanceId"]: instance
+            for group in reservations
+            for instance in group["Instances"]
+        }
 
     def answer(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes] | None:
         """Return status and body of the answer to a question; None: it is lost."""
@@ -107,10 +111,10 @@ class Cloud:
                 if target.startswith("AmazonSSM."):
                     return self._commands(target.rpartition(".")[2], json.loads(body))
                 return self._prices(target.rpartition(".")[2], headers, json.loads(body))
-            asked = dict(parse_qsl(body.decode()))
-            operation = asked["Action"]
+            request = dict(parse_qsl(body.decode()))
+            operation = request["Action"]
             if operation in _PRICES:
-                return self._prices(operation, headers, asked)
+                return self._prices(operation, headers, request)
             self.asked.append(operation)
             fault = self.faults.pop(0) if self.faults else "fine"
             if fault == "before":
@@ -118,9 +122,9 @@ class Cloud:
             if fault in SAID:
                 return refused(*SAID[fault])
             self._kill(0)
-            told = self._done(operation, headers, asked)
+            response = self._done(operation, headers, request)
             self._kill(1)
-            return None if fault == "after" else told
+            return None if fault == "after" else response
 
     def object(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes
@@ -132,10 +136,10 @@ class Cloud:
             return None
         if fault in objects.REFUSALS:
             return objects.refused(fault)
-        told = objects.answer(self.moto, method, url, headers, body)
-        return None if fault == "after" else told
+        response = objects.answer(self.moto, method, url, headers, body)
+        return None if fault == "after" else response
 
-    def _commands(self, operation: str, asked: dict[str, Any]) -> tuple[int, bytes] | None:
+    def _commands(self, operation: str, request: dict[str, Any]) -> tuple[int, bytes] | None:
         """Answer as SSM does, whose errors are JSON."""
         self.asked.append(operation)
         fault = self.faults.pop(0) if self.faults else "fine"
@@ -145,66 +149,68 @@ class Cloud:
             return refused_by_ssm(*SAID_BY_SSM[fault])
         assert self.managed is not None
         try:
-            told = json.dumps(self.managed(operation, asked)).encode()
+            body = json.dumps(self.managed(operation, request)).encode()
         except KeyError as error:
             return refused_by_ssm(400, error.args[0])
-        check(operation, told)
-        return None if fault == "after" else (200, told)
+        check(operation, body)
+        return None if fault == "after" else (200, body)
 
     def _kill(self, when: int) -> None:
         if self.at_call is not None and self.at_call[:2] == (len(self.asked) - 1, when):
             os.kill(self.at_call[2], signal.SIGKILL)
 
     def _prices(
-        self, operation: str, headers: Mapping[str, str], asked: dict[str, Any]
+        self, operation: str, headers: Mapping[str, str], request: dict[str, Any]
     ) -> tuple[int, bytes]:
         region = headers["Authorization"].split("Credential=")[1].split("/")[2]
-        return 200, written(operation, self.aws.answer(operation, region, asked))
+        return 200, written(operation, self.aws.answer(operation, region, request))
 
-    def _done(self, operation: str, headers: Mapping[str, str], asked: Asked) -> tuple[int, bytes]:
+    def _done(
+        self, operation: str, headers: Mapping[str, str], request: Asked
+    ) -> tuple[int, bytes]:
         if operation == "RunInstances":
-            status, told = self._launched(headers, asked)
+            status, body = self._launched(headers, request)
         elif operation == "GetConsoleOutput":
-            status, told = self._console(asked)
+            status, body = self._console(request)
         else:
-            status, told = self._forwarded(headers, self._known_tokens(asked))
+            status, body = self._forwarded(headers, self._known_tokens(request))
             if operation == "TerminateInstances" and status == 200:
-                self.on_end(listed(asked, "InstanceId"))
+                self.on_end(listed(request, "InstanceId"))
         if operation == "DescribeVolumes" and self._volumes_go:
-            told = re.sub(rb"(<attachmentSet>\s*<item>)", rb"\1" + _GOES, told)
+            body = re.sub(rb"(<attachmentSet>\s*<item>)", rb"\1" + _GOES, body)
         if status == 200:
-            told = self._as_aws(told)
-            check(operation, told)
-        return status, told
+            body = self._as_aws(body)
+            check(operation, body)
+        return status, body
 
-    def _launched(self, headers: Mapping[str, str], asked: Asked) -> tuple[int, bytes]:
-        token = asked["ClientToken"]
+    def _launched(self, headers: Mapping[str, str], request: Asked) -> tuple[int, bytes]:
+        token = request["ClientToken"]
         if token in self._answers:
-            before, told = self._answers[token]
-            if before != asked:
+            before, body = self._answers[token]
+            if before != request:
                 return refused(400, "IdempotentParameterMismatch", "another launch")
-            return 200, told
+            return 200, body
         zones = {subnet: zone for zone, subnet in self.subnets().items()}
-        zone = zones.get(asked.get("SubnetId", ""))
-        market = asked.get("InstanceMarketOptions.MarketType", "on_demand")
-        is_full = int(asked["MaxCount"]) > self.room()
+        zone = zones.get(request.get("SubnetId", ""))
+        market = request.get("InstanceMarketOptions.MarketType", "on_demand")
+        is_full = int(request["MaxCount"]) > self.room()
         if is_full or self.full & {(zone, market), (None, market)}:
             return refused(500, "InsufficientInstanceCapacity", f"none left in {zone}")
-        status, told = self._forwarded(headers, asked)
+        status, body = self._forwarded(headers, request)
         if status == 200:
-            self._answers[token] = asked, told
-            self._volumes_go = asked.get("BlockDeviceMapping.1.Ebs.DeleteOnTermination") == "true"
-            self.launched[token] = tuple(one.decode() for one in _ID.findall(told))
-            self.on_launch(self.launched[token], asked)
-        return status, told
+            self._answers[token] = request, body
+            self._volumes_go = request.get("BlockDeviceMapping.1.Ebs.DeleteOnTermination") == "true"
+            self.launched[token] = tuple(id_.decode() for id_ in _ID.findall(body))
+            self.on_launch(self.launched[token], request)
+        return status, body
 
-    def _known_tokens(self, asked: Asked) -> Asked:
+    def _known_tokens(self, request: Asked) -> Asked:
         """Return a question in which client tokens are the ids of what they launched."""
-        changed = dict(asked)
-        for name, value in asked.items():
+        changed = dict(request)
+        for name, value in request.items():
             if value == "client-token":
                 filter_ = name.rpartition(".")[0]
-                tokens = listed(asked, f"{filter_}.Value")
+                tokens = listed(request, f"{filter_}.Value")
                 changed = {k: v for k, v in changed.items() if not k.startswith(f"{filter_}.V")}
                 changed[name] = "instance-id"
                 ids = [id_ for token in tokens for id_ in self.launched.get(token, ())]
@@ -212,28 +218,28 @@ class Cloud:
                     changed[f"{filter_}.Value.{number}"] = id_
         return changed
 
-    def _console(self, asked: Asked) -> tuple[int, bytes]:
-        id_ = asked["InstanceId"]
+    def _console(self, request: Asked) -> tuple[int, bytes]:
+        id_ = request["InstanceId"]
         printed = base64.b64encode(self.consoles.get(id_, "").encode()).decode()
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         fields = {"requestId": "1", "instanceId": id_, "timestamp": now, "output": printed}
         inner = "".join(f"<{name}>{value}</{name}>" for name, value in fields.items())
         return 200, f"<GetConsoleOutputResponse>{inner}</GetConsoleOutputResponse>".encode()
 
-    def _forwarded(self, headers: Mapping[str, str], asked: Asked) -> tuple[int, bytes]:
+    def _forwarded(self, headers: Mapping[str, str], request: Asked) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(*self.moto, timeout=30)
         kept = {name: headers[name] for name in ("Authorization", "X-Amz-Date") if name in headers}
         kept["Content-Type"] = "application/x-www-form-urlencoded; charset=utf-8"
         try:
-            connection.request("POST", "/", urlencode(asked), kept)
+            connection.request("POST", "/", urlencode(request), kept)
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
             connection.close()
 
-    def _as_aws(self, told: bytes) -> bytes:
+    def _as_aws(self, body: bytes) -> bytes:
         """Return an answer with AWS's words for times, and the addresses that instances have."""
-        told = re.sub(rb"(\(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\)", rb"\1 GMT)", told)
+        body = re.sub(rb"(\(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\)", rb"\1 GMT)", body)
         for before, after in self.addresses.items():
-            told = told.replace(f">{before}<".encode(), f">{after}<".encode())
-        return told
+            body = body.replace(f">{before}<".encode(), f">{after}<".encode())
+        return body

@@ -122,8 +122,8 @@ class Hosts:
         environment = self._furnished(own)
         for there, here in (("/etc/ssh/", f"{own}/"), ("> /dev/console", f">> {own}/console")):
             user_data = user_data.replace(there, here)
-        said = [f"{name}={value}" for name, value in environment.items()]
-        self._cluster.run(node, ["env", *said, "sh", "-c", user_data])
+        variables = [f"{name}={value}" for name, value in environment.items()]
+        self._cluster.run(node, ["env", *variables, "sh", "-c", user_data])
         sshd = self._sshd(node, own, address, environment)
         if self._emulated:
             (self.folder / address).symlink_to(f"/proc/{sshd.pid}/ns/net")

@@ -52,15 +52,15 @@ class Instances:
     alive: dict[str, Host] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
 
-    def launched(self, ids: tuple[str, ...], asked: Asked) -> None:
+    def launched(self, ids: tuple[str, ...], request: Asked) -> None:
         """Start the instances of a launch, and let each run its user data."""
-        told = self.cloud.direct.describe_instances(InstanceIds=list(ids))["Reservations"]
-        for one in (one for group in told for one in group["Instances"]):
-            id_ = one["InstanceId"]
-            host = self.hosts.started(id_, base64.b64decode(asked["UserData"]).decode())
+        reservations = self.cloud.direct.describe_instances(InstanceIds=list(ids))["Reservations"]
+        for instance in (instance for group in reservations for instance in group["Instances"]):
+            id_ = instance["InstanceId"]
+            host = self.hosts.started(id_, base64.b64decode(request["UserData"]).decode())
             for name in ("PrivateIpAddress", "PublicIpAddress"):
-                if name in one:
-                    self.cloud.addresses[one[name]] = host.address
+                if name in instance:
+                    self.cloud.addresses[instance[name]] = host.address
             self.cloud.consoles[id_] = (host.folder / "console").read_text()
             with self._lock:
                 self.alive[id_] = host
@@ -77,7 +77,7 @@ class Instances:
         while not ended.wait(_LOOK_S):
             os.utime(self.hosts.folder)  # for whoever wants to know until when it lived
             with self._lock:
-                over = [id_ for id_, one in self.alive.items() if one.is_over(time.time())]
+                over = [id_ for id_, host in self.alive.items() if host.is_over(time.time())]
             if over:
                 self.cloud.direct.terminate_instances(InstanceIds=over)
                 self.ended(over)
@@ -87,18 +87,18 @@ class Instances:
 def instances(folder: Path, cloud: Cloud) -> Iterator[tuple[Instances, Path]]:
     """Let a cloud's launches bring instances; yield them, and a fleet file that rents them."""
     hosts = Hosts(folder)
-    found, over = Instances(cloud, hosts), Event()
-    agent = Thread(target=found.look, args=(over,))
+    rented, over = Instances(cloud, hosts), Event()
+    agent = Thread(target=rented.look, args=(over,))
     try:
         hosts.up()
-        cloud.on_launch, cloud.on_end, cloud.room = found.launched, found.ended, hosts.room
+        cloud.on_launch, cloud.on_end, cloud.room = rented.launched, rented.ended, hosts.room
         agent.start()
-        yield found, _fleet(folder, cloud, hosts)
+        yield rented, _fleet(folder, cloud, hosts)
     finally:
         over.set()
         if agent.is_alive():
             agent.join()
-        found.ended(list(found.alive))
+        rented.ended(list(rented.alive))
         hosts.down()
 
 
@@ -129,11 +129,11 @@ def main(command: list[str]) -> int:
     with alone.own_home() as folder, serve() as (cloud, environment):
         os.environ.update(environment)
         _named_alike(cloud)
-        with instances(folder, cloud) as (found, fleet):
+        with instances(folder, cloud) as (rented, fleet):
             os.environ[VARIABLE] = str(fleet)
             _see_prices()
             code = _ran(command)
-            left = sorted(found.alive)
+            left = sorted(rented.alive)
     if left:
         sys.stderr.write(f"the stand-in ended what lived on: {', '.join(left)}\n")
     if cloud.launched:

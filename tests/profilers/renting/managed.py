@@ -65,29 +65,29 @@ class Managed:
     _known: set[str] = field(default_factory=set)
     _last: "count[int]" = field(default_factory=lambda: count(2))
 
-    def launched(self, ids: tuple[str, ...], asked: Asked) -> None:
+    def launched(self, ids: tuple[str, ...], request: Asked) -> None:
         """Start the instances of a launch, and let each run its user data."""
-        told = self.cloud.direct.describe_instances(InstanceIds=list(ids))["Reservations"]
-        for one in (one for group in told for one in group["Instances"]):
-            address, own = f"127.0.3.{next(self._last)}", self.folder / one["InstanceId"]
+        reservations = self.cloud.direct.describe_instances(InstanceIds=list(ids))["Reservations"]
+        for instance in (instance for group in reservations for instance in group["Instances"]):
+            address, own = f"127.0.3.{next(self._last)}", self.folder / instance["InstanceId"]
             for name in ("PrivateIpAddress", "PublicIpAddress"):
-                if name in one:
-                    self.cloud.addresses[one[name]] = address
-            user_data = base64.b64decode(asked["UserData"]).decode()
-            self.alive[one["InstanceId"]] = Instance.started(own, address, user_data)
+                if name in instance:
+                    self.cloud.addresses[instance[name]] = address
+            user_data = base64.b64decode(request["UserData"]).decode()
+            self.alive[instance["InstanceId"]] = Instance.started(own, address, user_data)
 
     def ended(self, ids: list[str]) -> None:
         """End instances, with whatever runs there."""
         for instance in [self.alive.pop(id_) for id_ in ids if id_ in self.alive]:
             instance.end()
 
-    def answer(self, operation: str, asked: Answer) -> Answer:
+    def answer(self, operation: str, request: Answer) -> Answer:
         """Return the answer to a question.
 
         Raises:
             Refused: it is none.
         """
-        return self._operations[operation](asked)
+        return self._operations[operation](request)
 
     @property
     def _operations(self) -> Mapping[str, Callable[[Answer], Answer]]:
@@ -98,8 +98,8 @@ class Managed:
             "DescribeInstanceInformation": self._described,
         }
 
-    def _described(self, asked: Answer) -> Answer:
-        (wanted,) = asked["Filters"]
+    def _described(self, request: Answer) -> Answer:
+        (wanted,) = request["Filters"]
         assert wanted["Key"] == "InstanceIds"
         known = [id_ for id_ in wanted["Values"] if id_ in self._known & self.alive.keys()]
         # An instance that is asked for at once is not there yet.
@@ -111,17 +111,17 @@ class Managed:
             ]
         }
 
-    def _sent(self, asked: Answer) -> Answer:
-        (id_,) = asked["InstanceIds"]
+    def _sent(self, request: Answer) -> Answer:
+        (id_,) = request["InstanceIds"]
         if id_ not in self.alive:
             raise Refused("InvalidInstanceId")
-        assert asked["DocumentName"] == ssm.DOCUMENT
-        assert 30 <= asked["TimeoutSeconds"] <= 2_592_000
+        assert request["DocumentName"] == ssm.DOCUMENT
+        assert 30 <= request["TimeoutSeconds"] <= 2_592_000
         command, ran = str(uuid4()), Ran(id_)
         self.ran[command] = ran
         if self.is_delivered:
-            script = "\n".join(asked["Parameters"]["commands"])
-            seconds = int(asked["Parameters"]["executionTimeout"][0])
+            script = "\n".join(request["Parameters"]["commands"])
+            seconds = int(request["Parameters"]["executionTimeout"][0])
             Thread(target=self._run, args=(ran, script, seconds), daemon=True).start()
         return {"Command": {"CommandId": command, "Status": "Pending", "InstanceIds": [id_]}}
 
@@ -140,13 +140,13 @@ class Managed:
         if ran.status == "InProgress":
             ran.status = "TimedOut" if code is None else "Failed" if code else "Success"
 
-    def _invocation(self, asked: Answer) -> Answer:
-        ran = self.ran[asked["CommandId"]]
+    def _invocation(self, request: Answer) -> Answer:
+        ran = self.ran[request["CommandId"]]
         ran.asked += 1
         if ran.asked == 1:
             raise Refused("InvocationDoesNotExist")
         return {
-            "CommandId": asked["CommandId"],
+            "CommandId": request["CommandId"],
             "InstanceId": ran.instance,
             "Status": ran.status,
             "StatusDetails": ran.status,
@@ -154,9 +154,9 @@ class Managed:
             "StandardErrorContent": ran.stderr,
         }
 
-    def _cancelled(self, asked: Answer) -> Answer:
-        ran = self.ran[asked["CommandId"]]
-        self.cancelled.append(asked["CommandId"])
+    def _cancelled(self, request: Answer) -> Answer:
+        ran = self.ran[request["CommandId"]]
+        self.cancelled.append(request["CommandId"])
         if ran.status == "InProgress":
             ran.status = "Cancelled"
             if ran.process is not None:
@@ -173,8 +173,8 @@ def moto(cloud: Cloud, service: str) -> Any:
 @contextmanager
 def managed(folder: Path, cloud: Cloud) -> Iterator[tuple[Managed, Path]]:
     """Let a cloud's launches bring instances that SSM reaches; yield them, and a fleet file."""
-    one = Managed(cloud, folder)
-    cloud.managed, cloud.on_launch, cloud.on_end = one.answer, one.launched, one.ended
+    rented = Managed(cloud, folder)
+    cloud.managed, cloud.on_launch, cloud.on_end = rented.answer, rented.launched, rented.ended
     moto(cloud, "s3").create_bucket(Bucket=BUCKET)
     with suppress(ClientError):  # an earlier one has made it
         moto(cloud, "iam").create_instance_profile(InstanceProfileName=PROFILE)
@@ -199,6 +199,6 @@ def managed(folder: Path, cloud: Cloud) -> Iterator[tuple[Managed, Path]]:
     file = folder / "fleet.yaml"
     file.write_text(yaml.safe_dump(content))
     try:
-        yield one, file
+        yield rented, file
     finally:
-        one.ended(list(one.alive))
+        rented.ended(list(rented.alive))

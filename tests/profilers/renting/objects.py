@@ -28,9 +28,9 @@ def answer(
     connection = http.client.HTTPConnection(*moto, timeout=30)
     try:
         connection.request(method, urlsplit(url).path, body, kept)
-        told = connection.getresponse()
-        tag = {"ETag": told.headers["ETag"]} if told.headers.get("ETag") else {}
-        return told.status, tag, told.read()
+        response = connection.getresponse()
+        tag = {"ETag": response.headers["ETag"]} if response.headers.get("ETag") else {}
+        return response.status, tag, response.read()
     finally:
         connection.close()
 

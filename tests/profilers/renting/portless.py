@@ -32,12 +32,12 @@ class Instance:
         (folder / "bin/shutdown").write_text(_SHUTDOWN)
         (folder / "bin/shutdown").chmod(0o755)
         alone = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        one = cls(folder, address, subprocess.Popen([*alone, *_FIRST.split()]))
-        while not one._children():
-            assert one.first.poll() is None
+        instance = cls(folder, address, subprocess.Popen([*alone, *_FIRST.split()]))
+        while not instance._children():
+            assert instance.first.poll() is None
         with (folder / "console").open("wb") as console:
-            assert one.run(user_data, console, console).wait() == 0
-        return one
+            assert instance.run(user_data, console, console).wait() == 0
+        return instance
 
     def end(self) -> None:
         """End it, with whatever runs there."""
@@ -66,13 +66,13 @@ class Instance:
     def processes(self) -> list[str]:
         """Return the words of what runs there, beside its first process."""
         space = os.readlink(f"/proc/{self.first.pid}/ns/pid_for_children")
-        found = []
+        commands = []
         for path in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 words = (path / "cmdline").read_text().replace("\0", " ").strip()
                 if os.readlink(path / "ns/pid") == space and words and words != _FIRST:
-                    found.append(words)
-        return found
+                    commands.append(words)
+        return commands
 
     def _children(self) -> list[str]:
         pid = self.first.pid

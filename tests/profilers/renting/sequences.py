@@ -65,9 +65,9 @@ def clear_up(world: World) -> None:
     world.check()
     world.pass_(3 * _DAY_S)
     assert world.renter().settle(world.read().intents.values()) == ()
-    told = bill(world.read().of(ACCOUNT))
-    assert told.open_usd == 0
-    assert world.usd() <= told.spent_usd + 1e-9 <= world.cap_usd + 2e-9
+    billed = bill(world.read().of(ACCOUNT))
+    assert billed.open_usd == 0
+    assert world.usd() <= billed.spent_usd + 1e-9 <= world.cap_usd + 2e-9
 
 
 def _done(world: World, renter: Renter, step: Step) -> None:

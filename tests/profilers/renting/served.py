@@ -95,8 +95,8 @@ def served() -> Iterator[tuple[Cloud, dict[str, str]]]:
 @pytest.fixture
 def cloud(served: tuple[Cloud, dict[str, str]]) -> Iterator[Cloud]:
     """A cloud in which nothing lives, nothing goes wrong and all is to be had."""
-    found = served[0]
-    found.faults, found.full, found.asked, found.object_faults = [], set(), [], []
-    if left := found.alive():
-        found.direct.terminate_instances(InstanceIds=list(left))
-    yield found
+    shared = served[0]
+    shared.faults, shared.full, shared.asked, shared.object_faults = [], set(), [], []
+    if left := shared.alive():
+        shared.direct.terminate_instances(InstanceIds=list(left))
+    yield shared

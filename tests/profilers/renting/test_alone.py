@@ -51,8 +51,8 @@ def test_instances_have_ended_with_the_stand_in_that_was_killed(home: Path) -> N
         assert not entries.living and not entries.unanswered
         assert bill(entries).open_usd == 0
         assert bill(entries).spent_usd == pytest.approx(0.5, abs=1e-3)
-        (told,) = Warehouse(home).query("bill").to_dicts()
-        assert told["spent_usd"] == pytest.approx(bill(entries).spent_usd)
+        (row,) = Warehouse(home).query("bill").to_dicts()
+        assert row["spent_usd"] == pytest.approx(bill(entries).spent_usd)
     assert [path.name for path in folder.iterdir()] == ["lock"]
 
 

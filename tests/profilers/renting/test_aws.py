@@ -47,11 +47,11 @@ def pauses() -> list[float]:
 
 @pytest.fixture
 def ec2(pauses: list[float]) -> Ec2:
-    one = Ec2("us-east-1", HOW, pause=pauses.append)
+    provider = Ec2("us-east-1", HOW, pause=pauses.append)
     credentials = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
-    one.__dict__["_client"] = boto3.client("ec2", region_name="us-east-1", **credentials)
-    one.__dict__["_launching"] = one.__dict__["_client"]
-    return one
+    provider.__dict__["_client"] = boto3.client("ec2", region_name="us-east-1", **credentials)
+    provider.__dict__["_launching"] = provider.__dict__["_client"]
+    return provider
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def instance(id_: str, state: str = "running", **more: Any) -> dict[str, Any]:
 
 
 def told(*instances: dict[str, Any]) -> dict[str, Any]:
-    return {"Reservations": [{"Instances": [one]} for one in instances]}
+    return {"Reservations": [{"Instances": [instance]} for instance in instances]}
 
 
 def test_a_launch_has_its_token_its_tags_its_end_and_its_highest_price(
@@ -166,9 +166,9 @@ def test_a_launch_without_an_answer_is_unsure_if_it_was_sent(
         raise error
 
     monkeypatch.setattr(ec2.__dict__["_launching"], "run_instances", raises)
-    with pytest.raises(ProbeFailed) as found:
+    with pytest.raises(ProbeFailed) as raised:
         ec2.launch(INTENT, "home")
-    assert type(found.value) is expected
+    assert type(raised.value) is expected
 
 
 def test_a_throttled_launch_was_not_looked_at_and_is_asked_for_again(
@@ -230,7 +230,7 @@ def test_where_nobody_says_when_all_of_a_life_is_paid(ec2: Ec2, api: Stubber) ->
     late = instance("i-2", StateTransitionReason="User initiated (2026-11-26 12:10:30 GMT)")
     del late["LaunchTime"]
     api.add_response("describe_instances", told(instance("i-1", "terminated"), late))
-    assert {one.seconds for one in ec2.seen(["i-1", "i-2"]).values()} == {math.inf}
+    assert {status.seconds for status in ec2.seen(["i-1", "i-2"]).values()} == {math.inf}
 
 
 @pytest.mark.parametrize("date", ["", "soon", "Thu, 26 Nov 2026 12:30:00"])
@@ -246,10 +246,10 @@ def test_what_a_token_launched_is_found(ec2: Ec2, api: Stubber) -> None:
 
 def test_a_home_s_living_instances_are_found_by_their_tags(ec2: Ec2, api: Stubber) -> None:
     tagged = instance("i-1", Tags=[{"Key": "stepcast:owner", "Value": "o"}])
-    ours = {"Name": "tag:stepcast:home", "Values": ["home"]}
+    of_home = {"Name": "tag:stepcast:home", "Values": ["home"]}
     alive = {"Name": "instance-state-name", "Values": ANY}
     api.add_response(
-        "describe_instances", told(tagged, instance("i-2")), {"Filters": [ours, alive]}
+        "describe_instances", told(tagged, instance("i-2")), {"Filters": [of_home, alive]}
     )
     assert ec2.tagged("home") == {"i-1": "o", "i-2": ""}
 

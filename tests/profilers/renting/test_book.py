@@ -113,11 +113,11 @@ def test_two_processes_stay_within_one_cap(tmp_path: Path) -> None:
     """A launch of 15 and 10 minutes costs $0.4167 at most: 24 of them fit into $10."""
     book = Book(tmp_path / "rented")
     both = [started(tmp_path / "rented", name) for name in ("one", "two")]
-    told = [process.communicate("go\n", timeout=60)[0].split() for process in both]
+    tokens = [process.communicate("go\n", timeout=60)[0].split() for process in both]
     entries = book.read()
-    assert sorted(entries.intents) == sorted(told[0] + told[1])
+    assert sorted(entries.intents) == sorted(tokens[0] + tokens[1])
     assert bill(entries).worst_usd <= 10
-    full = [one for one in entries.intents.values() if one.hours == 0.25]
+    full = [launch for launch in entries.intents.values() if launch.hours == 0.25]
     # The last one has what is left, if that is enough for the shortest launch.
     assert len(full) in (23, 24)
     assert len(entries.intents) - len(full) <= 1
@@ -138,7 +138,7 @@ def test_what_was_written_before_a_kill_is_there(tmp_path: Path) -> None:
 def test_a_launch_is_answered_once_all_of_it_is_known(tmp_path: Path) -> None:
     book = Book(tmp_path / "rented")
     book.write(intent("t0"), LaunchResult(token="t0", ids=("i-1",), at=AT))
-    assert [one.token for one in book.read().unanswered] == ["t0"]
+    assert [launch.token for launch in book.read().unanswered] == ["t0"]
     book.write(
         LaunchResult(token="t0", ids=("i-2", "i-1"), at=AT), InstanceEnd(id="i-1", seconds=1, at=AT)
     )

@@ -67,9 +67,9 @@ def test_an_instance_costs_its_seconds_but_a_minute_at_least() -> None:
 def test_a_bill_counts_what_may_be_there(
     entries: tuple[Entry, ...], spent_usd: float, open_usd: float
 ) -> None:
-    found = bill(Entries(entries))
-    assert found.spent_usd == pytest.approx(spent_usd)
-    assert found.open_usd == pytest.approx(open_usd)
+    billed = bill(Entries(entries))
+    assert billed.spent_usd == pytest.approx(spent_usd)
+    assert billed.open_usd == pytest.approx(open_usd)
     assert worst_usd(ONE) == pytest.approx(3 * EACH_USD)
 
 
@@ -84,8 +84,8 @@ def test_hours_are_what_is_left_of_the_cap() -> None:
 def test_a_refusal_says_which_cap_would_do() -> None:
     with pytest.raises(BudgetExceeded) as refused:
         hours_within(0.1, Bill(0.0, 0.0), 1, 1.0, 6.0)
-    (said,) = re.findall(r"--max-usd ([\d.]+) would do", str(refused.value))
-    assert hours_within(float(said), Bill(0.0, 0.0), 1, 1.0, 6.0) >= LEAST_HOURS
+    (max_usd,) = re.findall(r"--max-usd ([\d.]+) would do", str(refused.value))
+    assert hours_within(float(max_usd), Bill(0.0, 0.0), 1, 1.0, 6.0) >= LEAST_HOURS
 
 
 @pytest.mark.parametrize("hourly", [5e-324, 1e-308, 1e-300])
@@ -159,14 +159,14 @@ def test_what_lives_counts_since_its_launch_and_what_ended_as_it_did() -> None:
 
 
 def test_a_process_may_rent_only_while_it_is_allowed() -> None:
-    one = Allowance(1.0, {("m5.large", "spot"): Rate(0.1, 0.2, "test")})
+    allowance = Allowance(1.0, {("m5.large", "spot"): Rate(0.1, 0.2, "test")})
     with pytest.raises(BadInput, match="say with --max-usd"):
         given_allowance()
-    with use_allowance(one):
-        assert given_allowance() is one
-        assert one.rate("m5.large", "spot").most_usd_per_hour == 0.2
+    with use_allowance(allowance):
+        assert given_allowance() is allowance
+        assert allowance.rate("m5.large", "spot").most_usd_per_hour == 0.2
         with pytest.raises(BadInput, match=r"what m5\.large costs on demand"):
-            one.rate("m5.large", "on_demand")
+            allowance.rate("m5.large", "on_demand")
     assert current_allowance() is None
 
 
@@ -208,10 +208,10 @@ def test_instances_of_a_kind_are_one_item_whenever_they_were_launched() -> None:
 
 def test_what_nobody_found_counts_as_paid_in_full() -> None:
     lost = LaunchRefusal(token="t0", code=UNANSWERED, reason="", at=AT)
-    one = launch("t0", zone=None)
-    (item,) = items(Entries((one, lost)))
+    unknown = launch("t0", zone=None)
+    (item,) = items(Entries((unknown, lost)))
     assert (item.place, item.instances) == ("us-east-1", 2)
-    assert item.seconds == pytest.approx(2 * life_s(one))
+    assert item.seconds == pytest.approx(2 * life_s(unknown))
 
 
 @st.composite
@@ -220,9 +220,9 @@ def accounts(draw: st.DrawFn) -> Entries:
     entries: list[Entry] = []
     kinds = st.tuples(st.sampled_from(["m5.large", "p3.2xlarge"]), st.sampled_from(["a", None]))
     for place, kind in enumerate(draw(st.lists(kinds, max_size=5))):
-        token, found = f"t{place}", draw(st.integers(0, 2))
+        token, count = f"t{place}", draw(st.integers(0, 2))
         entries.append(launch(token, *kind))
-        ids = tuple(f"i-{place}{number}" for number in range(found))
+        ids = tuple(f"i-{place}{number}" for number in range(count))
         if ids:
             entries.append(LaunchResult(token=token, ids=ids, at=AT))
         entries += [ended(id_, draw(st.floats(0, 4200))) for id_ in ids if draw(st.booleans())]
@@ -234,6 +234,6 @@ def accounts(draw: st.DrawFn) -> Entries:
 
 @given(entries=accounts())
 def test_items_add_up_to_the_bill(entries: Entries) -> None:
-    found = items(entries)
-    assert sum(one.usd for one in found) == pytest.approx(bill(entries).spent_usd)
-    assert len({(one.node_type, one.market, one.place) for one in found}) == len(found)
+    billed = items(entries)
+    assert sum(item.usd for item in billed) == pytest.approx(bill(entries).spent_usd)
+    assert len({(item.node_type, item.market, item.place) for item in billed}) == len(billed)

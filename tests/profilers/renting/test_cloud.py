@@ -85,8 +85,8 @@ def check_known(cloud: Cloud, folder: Path) -> None:
     """Check that the book knows all that lives, and that it fits into the cap."""
     entries = Book(folder).read()
     living = cloud.alive()
-    assert {one["ClientToken"] for one in living.values()} <= entries.intents.keys()
-    assert not {one["ClientToken"] for one in living.values()} & entries.refused.keys()
+    assert {instance["ClientToken"] for instance in living.values()} <= entries.intents.keys()
+    assert not {instance["ClientToken"] for instance in living.values()} & entries.refused.keys()
     assert not living.keys() & entries.ended.keys()
     assert bill(entries.of("lab")).worst_usd <= CAP_USD + 1e-9
 
@@ -100,14 +100,14 @@ def test_no_sequence_of_faults_leaves_what_nobody_knows(
         cloud.faults = chance.choices(("fine", *FAULTS), (6, 1, 2, 1, 1, 1), k=12)
         markets = itertools.product((*ZONES, None), ("spot", "on_demand"))
         cloud.full = {market for market in markets if chance.random() < 0.3}
-        one = renter(cloud, folder)
+        tenant = renter(cloud, folder)
         with suppress(StepcastError):
-            ids = one.launch(PLACES, chance.randint(1, 3), most_hours=0.3)
+            ids = tenant.launch(PLACES, chance.randint(1, 3), most_hours=0.3)
             check_known(cloud, folder)
-            one.end(ids[chance.randrange(2) :])
+            tenant.end(ids[chance.randrange(2) :])
         check_known(cloud, folder)
         if chance.random() < 0.5:
-            one.end_all()
+            tenant.end_all()
             check_known(cloud, folder)
     cloud.faults = []
     renter(cloud, folder).settle(Book(folder).read().intents.values())
@@ -124,10 +124,10 @@ def test_a_launch_whose_answer_is_lost_launches_once(cloud: Cloud, tmp_path: Pat
 
 def test_the_next_zone_and_the_next_market_are_asked(cloud: Cloud, tmp_path: Path) -> None:
     cloud.full = {(None, "spot"), (ZONES[0], "on_demand")}
-    one = renter(cloud, tmp_path / "rented")
-    (id_,) = one.launch(PLACES, 1, most_hours=0.3)
+    tenant = renter(cloud, tmp_path / "rented")
+    (id_,) = tenant.launch(PLACES, 1, most_hours=0.3)
     assert cloud.alive()[id_]["Placement"]["AvailabilityZone"] == ZONES[1]
-    codes = [entry.code for entry in one.book.read().refused.values()]
+    codes = [entry.code for entry in tenant.book.read().refused.values()]
     assert codes == ["InsufficientInstanceCapacity"] * 3
 
 

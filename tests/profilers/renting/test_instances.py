@@ -38,10 +38,10 @@ def rented(
     monkeypatch.setattr(hosts, "choose_backend", lambda _: (request.param, "asked for"))
     # Nothing is measured here that others would spoil, so nobody is waited for.
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
-    with instances(tmp_path, cloud) as (found, fleet):
+    with instances(tmp_path, cloud) as (stand_in, fleet):
         monkeypatch.setenv(VARIABLE, str(fleet))
         with use_allowance(Allowance(1.0, {(NODE_TYPE, "on_demand"): RATE}, account="a")):
-            yield found
+            yield stand_in
 
 
 def test_instances_are_rented_talked_to_and_ended(rented: Instances, cloud: Cloud) -> None:
@@ -49,11 +49,11 @@ def test_instances_are_rented_talked_to_and_ended(rented: Instances, cloud: Clou
     workers = (node_group("worker", NODE_TYPE, 2),)
     with open_cluster("ec2", workers, None) as cluster:
         homes = {cluster.run(node, ["pwd"]).strip() for node in cluster.nodes}
-        assert homes == {str(one.folder) for one in rented.alive.values()}
+        assert homes == {str(host.folder) for host in rented.alive.values()}
         assert len(homes) == 2
         assert cluster.lost() is None
         assert {*cloud.alive()} == {*rented.alive} == {*Book().read().living}
-        sshds = [one.sshd for one in rented.alive.values()]
+        sshds = [host.sshd for host in rented.alive.values()]
     assert not cloud.alive() and not rented.alive
     assert all(sshd.poll() is not None for sshd in sshds)
     assert not _nodes(netns.namespaces()) and not cgroups.names(owner.PREFIX + "-" + owner.token())
@@ -85,7 +85,7 @@ def test_a_command_finds_one_fleet_each_time_and_keeps_its_exit_code(home: Path)
     """So what one command has measured, the next one goes on with."""
     words = "from profilers.clusters import host_id; print(host_id('ec2')); raise SystemExit(3)"
     command = [sys.executable, "-m", command_of.__name__, sys.executable, "-c", words]
-    told = [subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2)]
-    assert [one.returncode for one in told] == [3, 3], told[0].stderr
-    assert told[0].stdout == told[1].stdout != ""
-    assert [one.stderr for one in told] == ["", ""]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2)]
+    assert [run.returncode for run in runs] == [3, 3], runs[0].stderr
+    assert runs[0].stdout == runs[1].stdout != ""
+    assert [run.stderr for run in runs] == ["", ""]

@@ -34,7 +34,7 @@ def cluster(
 ) -> Iterator[tuple[Cluster, Managed]]:
     """A cluster of two instances, which tests of this module share."""
     folder = tmp_path_factory.mktemp("managed")
-    with pytest.MonkeyPatch.context() as patch, managed(folder, served[0]) as (found, fleet):
+    with pytest.MonkeyPatch.context() as patch, managed(folder, served[0]) as (rented, fleet):
         patch.setenv("STEPCAST_HOME", str(folder))
         patch.setenv(VARIABLE, str(fleet))
         # Nothing is measured here that others would spoil, so nobody is waited for.
@@ -42,9 +42,9 @@ def cluster(
         patch.setattr("profilers.renting.ssm._EVERY_S", 0.1)
         workers = (node_group("worker", NODE_TYPE, 2),)
         with use_allowance(Allowance(1.0, {(NODE_TYPE, "on_demand"): RATE}, account="a")):
-            with open_cluster("ec2", workers, None) as one:
-                yield one, found
-        assert found.alive == {}
+            with open_cluster("ec2", workers, None) as opened:
+                yield opened, rented
+        assert rented.alive == {}
 
 
 @pytest.fixture
@@ -65,60 +65,60 @@ def awaited(ask: Callable[[], object], within_s: float = 60.0) -> bool:
     return bool(so)
 
 
-def instance_of(found: Managed, node: Node) -> Instance:
-    return next(one for one in found.alive.values() if one.address == node.address)
+def instance_of(rented: Managed, node: Node) -> Instance:
+    return next(instance for instance in rented.alive.values() if instance.address == node.address)
 
 
 def test_programs_run_where_nothing_listens_and_speak_both_ways(
     cluster: tuple[Cluster, Managed], tmp_path: Path
 ) -> None:
-    one, found = cluster
-    first, second = one.nodes
-    assert {one.run(node, ["pwd"]).strip() for node in one.nodes} == {
-        str(instance.folder / "lib") for instance in found.alive.values()
+    opened, rented = cluster
+    first, second = opened.nodes
+    assert {opened.run(node, ["pwd"]).strip() for node in opened.nodes} == {
+        str(instance.folder / "lib") for instance in rented.alive.values()
     }
-    assert one.lost() is None
-    process = one.popen(second, ["sh", "-c", "read a; echo got $a; echo bad >&2; exit 3"])
+    assert opened.lost() is None
+    process = opened.popen(second, ["sh", "-c", "read a; echo got $a; echo bad >&2; exit 3"])
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write("word\n")
     assert process.stdout.readline() == "got word\n"
     assert process.wait(timeout=30) == 3
     with pytest.raises(ProbeFailed, match="exited with 7: no such luck"):
-        one.run(first, ["sh", "-c", "echo no such luck >&2; exit 7"])
+        opened.run(first, ["sh", "-c", "echo no such luck >&2; exit 7"])
 
 
 def test_a_program_that_is_killed_here_ends_there_and_its_objects_go(
     cluster: tuple[Cluster, Managed], cloud_of: Cloud
 ) -> None:
-    one, found = cluster
-    node = one.nodes[0]
-    process = one.popen(node, ["sh", "-c", "echo up; exec sleep 1000"])
+    opened, rented = cluster
+    node = opened.nodes[0]
+    process = opened.popen(node, ["sh", "-c", "echo up; exec sleep 1000"])
     assert process.stdout is not None and process.stdout.readline() == "up\n"
-    assert running(instance_of(found, node))
+    assert running(instance_of(rented, node))
     process.kill()
     assert process.wait(timeout=10) == -signal.SIGKILL
-    assert awaited(lambda: not running(instance_of(found, node)))
+    assert awaited(lambda: not running(instance_of(rented, node)))
     # What keeps the machines' locks goes on.
-    assert awaited(lambda: len(kept(cloud_of)) == 2 * len(one.nodes))
+    assert awaited(lambda: len(kept(cloud_of)) == 2 * len(opened.nodes))
 
 
 def test_faults_on_the_way_change_nothing(
     cluster: tuple[Cluster, Managed], cloud_of: Cloud
 ) -> None:
     """Calls are throttled, answers lost, credentials expire; the command runs once all the same."""
-    one, found = cluster
-    node, before = one.nodes[0], len(found.ran)
+    opened, rented = cluster
+    node, before = opened.nodes[0], len(rented.ran)
     cloud_of.faults = ["throttled", "after", "expired", "unavailable"]
     cloud_of.object_faults = ["throttled", "expired", "fine", "fine", *["throttled", "before"] * 6]
-    said = one.run(node, ["sh", "-c", "echo once >> times; cat times"], timeout_s=60)
-    assert said == "once\n"
+    printed = opened.run(node, ["sh", "-c", "echo once >> times; cat times"], timeout_s=60)
+    assert printed == "once\n"
     assert cloud_of.faults == []
-    assert len(found.ran) == before + 2  # the command whose answer was lost was delivered too
+    assert len(rented.ran) == before + 2  # the command whose answer was lost was delivered too
 
 
 def test_an_instance_without_python_says_so(cluster: tuple[Cluster, Managed]) -> None:
-    one, found = cluster
-    reach = reach_of(one, found)
+    opened, rented = cluster
+    reach = reach_of(opened, rented)
     ran = session_of(reach.model_copy(update={"python": "/no/python"}), "true")
     assert ran.returncode == 255
     assert "Failed: no /no/python here" in ran.stderr
@@ -128,11 +128,11 @@ def test_an_instance_without_python_says_so(cluster: tuple[Cluster, Managed]) ->
 def test_an_errand_ends_when_its_time_is_over_though_its_controller_is_there(
     cluster: tuple[Cluster, Managed],
 ) -> None:
-    one, found = cluster
-    reach = reach_of(one, found).model_copy(update={"life_s": 3.0})
+    opened, rented = cluster
+    reach = reach_of(opened, rented).model_copy(update={"life_s": 3.0})
     ran = session_of(reach, "echo up; exec sleep 1000")
     assert (ran.returncode, ran.stdout) == (-signal.SIGKILL, "up\n")
-    assert awaited(lambda: not running(next(iter(found.alive.values()))))
+    assert awaited(lambda: not running(next(iter(rented.alive.values()))))
 
 
 @pytest.mark.exhaustive
@@ -140,39 +140,39 @@ def test_an_errand_ends_when_its_controllers_are_killed(
     cluster: tuple[Cluster, Managed],
 ) -> None:
     """The program here and the process that watches it are killed at once, so nobody ends it."""
-    one, found = cluster
-    reach = reach_of(one, found).model_copy(update={"silence_s": 5.0})
+    opened, rented = cluster
+    reach = reach_of(opened, rented).model_copy(update={"silence_s": 5.0})
     words = [*ssm.words(reach), "echo up; setsid sleep 1000 & exec sleep 1000"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as here:
-        assert here.stdout is not None and here.stdout.readline() == "up\n"
-        assert running(next(iter(found.alive.values())))
-        children = Path(f"/proc/{here.pid}/task/{here.pid}/children").read_text().split()
-        for pid in (*map(int, children), here.pid):
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None and child.stdout.readline() == "up\n"
+        assert running(next(iter(rented.alive.values())))
+        children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        for pid in (*map(int, children), child.pid):
             os.kill(pid, signal.SIGKILL)
-    assert awaited(lambda: not running(next(iter(found.alive.values()))))
+    assert awaited(lambda: not running(next(iter(rented.alive.values()))))
 
 
 @pytest.mark.exhaustive
 def test_a_command_that_was_not_delivered_is_cancelled(
     cluster: tuple[Cluster, Managed],
 ) -> None:
-    one, found = cluster
-    found.is_delivered = False
-    process = one.popen(one.nodes[0], ["true"])
-    before = set(found.ran)
-    assert awaited(lambda: set(found.ran) - before)
-    (command,) = set(found.ran) - before
-    found.is_delivered = True
+    opened, rented = cluster
+    rented.is_delivered = False
+    process = opened.popen(opened.nodes[0], ["true"])
+    before = set(rented.ran)
+    assert awaited(lambda: set(rented.ran) - before)
+    (command,) = set(rented.ran) - before
+    rented.is_delivered = True
     # Its id is known to the process that watches, once this one has read the answer.
-    assert awaited(lambda: found.ran[command].asked > 0)
+    assert awaited(lambda: rented.ran[command].asked > 0)
     process.kill()
     assert process.wait(timeout=10) == -signal.SIGKILL
-    assert awaited(lambda: command in found.cancelled)
+    assert awaited(lambda: command in rented.cancelled)
 
 
-def reach_of(one: Cluster, found: Managed) -> ssm.Reach:
+def reach_of(opened: Cluster, rented: Managed) -> ssm.Reach:
     """Return how the first instance is reached."""
-    id_ = next(iter(found.alive))
+    id_ = next(iter(rented.alive))
     return ssm.Reach(
         region=REGION,
         instance=id_,
@@ -192,5 +192,5 @@ def session_of(reach: ssm.Reach, command: str) -> "subprocess.CompletedProcess[s
 
 def kept(cloud: Cloud) -> list[str]:
     """Return the objects that are in the bucket."""
-    told = moto(cloud, "s3").list_objects_v2(Bucket=BUCKET).get("Contents", ())
-    return [one["Key"] for one in told]
+    contents = moto(cloud, "s3").list_objects_v2(Bucket=BUCKET).get("Contents", ())
+    return [entry["Key"] for entry in contents]

@@ -20,27 +20,27 @@ def test_a_notice_of_the_metadata_service_is_told() -> None:
         env = {**os.environ, VARIABLE: url}
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, env=env, cwd=SOURCE
-        ) as one:
-            told: list[str] = []
+        ) as program:
+            notices: list[str] = []
             heard = threading.Event()
 
             def hear(words: str) -> None:
-                told.append(words)
+                notices.append(words)
                 heard.set()
 
-            watch_for_notice(one, hear)
+            watch_for_notice(program, hear)
             assert heard.wait(30)
-            assert one.wait(30) == 0
-    assert told == ["terminate at 2026-01-05T18:02:00Z"]
+            assert program.wait(30) == 0
+    assert notices == ["terminate at 2026-01-05T18:02:00Z"]
 
 
 @pytest.mark.parametrize("said", ["", "oh\n", "[]\n", '{"action": 1}\n'])
 def test_a_program_that_ends_without_a_notice_tells_nothing(said: str) -> None:
-    told: list[str] = []
+    notices: list[str] = []
     command = ["printf", "%s", said]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as one:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         before = {*threading.enumerate()}
-        watch_for_notice(one, told.append)
+        watch_for_notice(program, notices.append)
         for thread in {*threading.enumerate()} - before:
             thread.join(10)
-    assert told == []
+    assert notices == []

@@ -83,7 +83,7 @@ def test_each_attempt_has_a_token_of_its_own_and_each_repetition_the_same(world:
     world.renter().launch(PLACES, 1, most_hours=1.0)
     first, second = world.read().intents.values()
     assert first.token != second.token
-    assert {one.intent.token for one in world.instances.values()} == {second.token}
+    assert {instance.intent.token for instance in world.instances.values()} == {second.token}
     assert world.read().refused.keys() == {first.token}
 
 
@@ -102,18 +102,18 @@ def test_what_was_never_answered_counts_as_paid_when_its_time_is_over(world: Wor
     world.pass_(3 * 3600)
     assert world.renter().end_all() == ()
     entries = world.read()
-    assert [one.code for one in entries.all if isinstance(one, LaunchRefusal)] == [UNANSWERED]
+    assert [entry.code for entry in entries.all if isinstance(entry, LaunchRefusal)] == [UNANSWERED]
     assert bill(entries.of(ACCOUNT)).spent_usd == worst_usd(entries.intents[token])
 
 
 def test_what_a_provider_does_not_end_is_named(world: World) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     renter = world.renter()
-    renter.say = said.append
+    renter.say = messages.append
     ids = renter.launch(CHEAP, 2, most_hours=1.0)
     world.faults = ["refused"] * 100
     assert renter.end(ids) == tuple(ids)
-    assert f"COULD NOT END {', '.join(ids)}" in said[-1]
+    assert f"COULD NOT END {', '.join(ids)}" in messages[-1]
 
 
 def test_nothing_is_rented_and_everything_ends_on_a_full_disk(world: World) -> None:

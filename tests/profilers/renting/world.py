@@ -147,21 +147,29 @@ class World:
         self.point()
         if fault in ("after", "late", "half"):
             raise OutcomeUnknown("the answer was lost")
-        return [one.id for one in self.instances.values() if one.intent.token == intent.token]
+        return [
+            instance.id
+            for instance in self.instances.values()
+            if instance.intent.token == intent.token
+        ]
 
     def find(self, token: str) -> Sequence[str]:
         """Return the instances of a token that are shown by now."""
         self._answered()
-        mine = (one for one in self.instances.values() if one.intent.token == token)
-        return [one.id for one in mine if self._is_shown(one)]
+        launched = (
+            instance for instance in self.instances.values() if instance.intent.token == token
+        )
+        return [instance.id for instance in launched if self._is_shown(instance)]
 
     def seen(self, ids: Collection[str]) -> Mapping[str, InstanceStatus]:
         """Return what is told of instances, which may be what was true a while ago."""
         self._answered()
         return {
-            id_: InstanceStatus(id_, self._state(one), min(one.end_s, self.at_s) - one.born_s)
-            for id_, one in self.instances.items()
-            if id_ in ids and self._is_shown(one)
+            id_: InstanceStatus(
+                id_, self._state(instance), min(instance.end_s, self.at_s) - instance.born_s
+            )
+            for id_, instance in self.instances.items()
+            if id_ in ids and self._is_shown(instance)
         }
 
     def terminate(self, ids: Collection[str]) -> None:
@@ -169,12 +177,12 @@ class World:
         fault = self._begun()
         if fault in ("before", "refused", "throttled"):
             raise ProbeFailed("RequestLimitExceeded")
-        known = [one for one in self.instances.values() if one.id in ids]
+        known = [instance for instance in self.instances.values() if instance.id in ids]
         if fault == "half":
             known = known[: len(known) // 2]
         if fault != "full":  # answered, and not done
-            for one in known:
-                one.asked_end_s = min(one.asked_end_s, max(self.at_s, one.born_s))
+            for instance in known:
+                instance.asked_end_s = min(instance.asked_end_s, max(self.at_s, instance.born_s))
         self.point()
         if fault in ("after", "late", "half"):
             raise ProbeFailed("the answer was lost")
@@ -187,27 +195,29 @@ class World:
 
     def alive(self) -> list[Instance]:
         """Return what lives, or will without being asked for again."""
-        return [one for one in self.instances.values() if one.end_s > self.at_s]
+        return [instance for instance in self.instances.values() if instance.end_s > self.at_s]
 
     def shown(self) -> list[str]:
         """Return the ids of what the provider knows of by now, living or not."""
-        return [one.id for one in self.instances.values() if self._is_shown(one)]
+        return [instance.id for instance in self.instances.values() if self._is_shown(instance)]
 
     def usd(self, until_s: float = float("inf")) -> float:
         """Return what everything costs by then; by default: in the end, if nothing is ended."""
-        return sum(one.usd(until_s) for one in self.instances.values())
+        return sum(instance.usd(until_s) for instance in self.instances.values())
 
     def check(self) -> None:
         """Check what must hold at every moment."""
         entries = self.read()
-        told = bill(entries.of(ACCOUNT))
-        assert self.usd(self.at_s) <= self.usd() <= told.worst_usd + 1e-9 <= self.cap_usd + 2e-9
-        tokens = [one.token for one in entries.all if one.kind == "intent"]
+        billed = bill(entries.of(ACCOUNT))
+        assert self.usd(self.at_s) <= self.usd() <= billed.worst_usd + 1e-9 <= self.cap_usd + 2e-9
+        tokens = [entry.token for entry in entries.all if entry.kind == "intent"]
         assert len(tokens) == len(set(tokens))
-        for one in self.alive():
-            assert one.intent.token in entries.intents, f"{one.id} is not known"
-            assert one.intent.token not in entries.refused, f"{one.id} counts as never launched"
-            assert one.id not in entries.ended, f"{one.id} counts as ended"
+        for instance in self.alive():
+            assert instance.intent.token in entries.intents, f"{instance.id} is not known"
+            assert instance.intent.token not in entries.refused, (
+                f"{instance.id} counts as never launched"
+            )
+            assert instance.id not in entries.ended, f"{instance.id} counts as ended"
 
     def _begun(self) -> str:
         self.point()
@@ -236,13 +246,13 @@ class World:
             )
 
     def _tokens(self) -> set[str]:
-        return {one.intent.token for one in self.instances.values()}
+        return {instance.intent.token for instance in self.instances.values()}
 
-    def _is_shown(self, one: Instance) -> bool:
-        return one.shown_s <= self.at_s <= one.end_s + _PURGED_S
+    def _is_shown(self, instance: Instance) -> bool:
+        return instance.shown_s <= self.at_s <= instance.end_s + _PURGED_S
 
-    def _state(self, one: Instance) -> InstanceState:
-        return "ending" if self.at_s >= one.end_s + _STALE_S else "running"
+    def _state(self, instance: Instance) -> InstanceState:
+        return "ending" if self.at_s >= instance.end_s + _STALE_S else "running"
 
 
 class WatchedBook(Book):

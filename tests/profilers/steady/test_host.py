@@ -11,9 +11,9 @@ from profilers.steady.host import CpuTimes, MeasuredValue, Patience
 
 
 def test_a_start_of_the_host_is_told_and_is_no_other_host() -> None:
-    told = host.description()
-    assert told["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    booted_at = datetime.fromisoformat(told["booted_at"])
+    description = host.description()
+    assert description["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    booted_at = datetime.fromisoformat(description["booted_at"])
     up_s = float(Path("/proc/uptime").read_text().split()[0])
     assert abs((datetime.now(UTC) - booted_at).total_seconds() - up_s) < 60
     assert not {"boot_id", "booted_at", "kernel"} & host.hardware().keys()
@@ -21,7 +21,9 @@ def test_a_start_of_the_host_is_told_and_is_no_other_host() -> None:
 
 def cpu_times(stolen: Sequence[float]) -> Callable[[], CpuTimes]:
     """What is counted before and after each attempt, of which so much is stolen."""
-    times = iter(time for one in stolen for time in (CpuTimes(0, 0, 0), CpuTimes(5, 10 * one, 10)))
+    times = iter(
+        time for share in stolen for time in (CpuTimes(0, 0, 0), CpuTimes(5, 10 * share, 10))
+    )
     return lambda: next(times)
 
 
@@ -63,12 +65,12 @@ def test_patience_is_used_up_by_repeating(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_pieces_are_all_of_the_steps() -> None:
-    asked: list[int] = []
+    sizes: list[int] = []
 
     def measure(steps: int) -> int:
-        asked.append(steps)
+        sizes.append(steps)
         return steps
 
-    found = Patience(cpu_times([0.0, 0.5, 0.0, 0.0])).pieces(measure, 25, 10)
-    assert [one.value for one in found] == [10, 10, 5]
-    assert asked == [10, 10, 10, 5], "the disturbed piece is measured again, alone"
+    pieces = Patience(cpu_times([0.0, 0.5, 0.0, 0.0])).pieces(measure, 25, 10)
+    assert [piece.value for piece in pieces] == [10, 10, 5]
+    assert sizes == [10, 10, 10, 5], "the disturbed piece is measured again, alone"

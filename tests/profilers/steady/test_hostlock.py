@@ -45,14 +45,14 @@ def other(lock: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def test_waits_for_the_holder_and_says_so(other: "subprocess.Popen[str]") -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     def release(message: str) -> None:
-        told.append(message)
+        messages.append(message)
         other.kill()
 
     with hostlock.host_lock(release):
-        assert told == [f"waiting for the measurement of process {other.pid}"]
+        assert messages == [f"waiting for the measurement of process {other.pid}"]
 
 
 def test_a_killed_holder_holds_nothing(other: "subprocess.Popen[str]") -> None:
@@ -94,7 +94,9 @@ with hostlock.host_lock():
             subprocess.Popen([sys.executable, "-c", program, lock], stdout=subprocess.PIPE)
             for _ in range(3)
         ]
-    spans = sorted(tuple(map(float, one.communicate(timeout=60)[0].split())) for one in waiting)
+    spans = sorted(
+        tuple(map(float, process.communicate(timeout=60)[0].split())) for process in waiting
+    )
     assert len(spans) == 3
     assert all(end <= began for (_, end), (began, _) in pairwise(spans))
 
@@ -105,12 +107,12 @@ def test_users_exclude_each_other(lock: str) -> None:
         hostlock.host_lock(),
         subprocess.Popen(
             [sys.executable, "-c", AS_NOBODY, lock], stdout=subprocess.PIPE, text=True
-        ) as theirs,
+        ) as waiting,
     ):
-        assert theirs.stdout is not None
-        said = f"waiting for the measurement of process {os.getpid()}\n"
-        assert theirs.stdout.readline() == said
-        theirs.kill()
+        assert waiting.stdout is not None
+        message = f"waiting for the measurement of process {os.getpid()}\n"
+        assert waiting.stdout.readline() == message
+        waiting.kill()
 
 
 AS_NOBODY = """
