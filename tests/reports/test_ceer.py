@@ -45,8 +45,8 @@ def model_of(measured: CeerMeasurements) -> Ceer:
 def lines(html: str, table: int = 0) -> list[list[str]]:
     """Return the cells of a table, line by line."""
     body = re.findall(r"<tbody>(.*?)</tbody>", html, re.DOTALL)[table]
-    found = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
-    return [re.findall(r"<td[^>]*>(.*?)</td>", line) for line in found]
+    rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+    return [re.findall(r"<td[^>]*>(.*?)</td>", line) for line in rows]
 
 
 def titles(html: str) -> list[str]:
@@ -116,19 +116,19 @@ def test_steps_without_a_forecast_say_which_operations_no_other_dnn_has(
     html = ceer.unseen_section(judged(more, model_of(more), noise=None))
     not_known = {line[0]: line[-1] for line in lines(html)}
     assert not_known["c by itself"] == "4 (Einsum)"
-    assert {said for name, said in not_known.items() if name != "c by itself"} == {"0"}
+    assert {unknown for name, unknown in not_known.items() if name != "c by itself"} == {"0"}
 
 
 def test_choices_are_judged_by_what_was_measured(lawful: CeerMeasurements) -> None:
-    found = lines(ceer.CHOICES.html(chosen(lawful)))
-    assert [line[0] for line in found[::2]] == [
+    choices = lines(ceer.CHOICES.html(chosen(lawful)))
+    assert [line[0] for line in choices[::2]] == [
         "hourly budget",
         "total budget",
         "cheapest",
         "market prices",
     ]
-    assert {line[4] for line in found} == {"0.0 %"}, "who knows the law regrets nothing"
-    cheapest = next(line for line in found if line[:2] == ["cheapest", "e"])
+    assert {line[4] for line in choices} == {"0.0 %"}, "who knows the law regrets nothing"
+    cheapest = next(line for line in choices if line[:2] == ["cheapest", "e"])
     # 10.8 ms of operations or 2.2, and 26 of S on both: speed is not worth three times the price.
     assert cheapest[2] == cheapest[3] == "1 emu.sse41.s40"
     assert cheapest[5] == "0.0 %"
@@ -141,15 +141,15 @@ def test_choices_are_judged_by_what_was_measured(lawful: CeerMeasurements) -> No
 
 @pytest.mark.exhaustive
 def test_the_reference_is_shown(reference: Round) -> None:
-    found = ceer_study.read_measurements(reference, REFERENCE)
+    measurements = ceer_study.read_measurements(reference, REFERENCE)
     model = ceer_study.fitted_model(reference, REFERENCE)
-    assert found is not None and model is not None
-    assert set(found.unseen) & set(model.parameters.dnns) == set()
-    assert {"alexnet", "vgg19"} <= set(found.unseen)
+    assert measurements is not None and model is not None
+    assert set(measurements.unseen) & set(model.parameters.dnns) == set()
+    assert {"alexnet", "vgg19"} <= set(measurements.unseen)
     html = (
-        ceer.unseen_section(judged(found, model, None))
-        + ceer.operations_section(timed(found, model))
-        + ceer.devices_section(several(found))
+        ceer.unseen_section(judged(measurements, model, None))
+        + ceer.operations_section(timed(measurements, model))
+        + ceer.devices_section(several(measurements))
     )
     assert "nan" not in html
-    assert len(lines(ceer.CHOICES.html(chosen(found)))) == 4 * len(found.unseen)
+    assert len(lines(ceer.CHOICES.html(chosen(measurements)))) == 4 * len(measurements.unseen)

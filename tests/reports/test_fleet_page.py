@@ -139,7 +139,7 @@ def test_the_page_needs_nothing_else_and_is_written_whole(tmp_path: Path) -> Non
     path = fleet_page.write(PAGE, tmp_path / "new" / fleet_page.FILE)
     html = path.read_text()
     assert [path] == list(path.parent.iterdir()), "nothing temporary is left"
-    assert all(one.startswith("#") for one in Loads(html).found)
+    assert all(link.startswith("#") for link in Loads(html).found)
     assert "@import" not in html
     assert not re.search(r"url\((?!#)", html)
     assert headings(html) == ["How each type changed", TYPE, "Alarms", "What is stale"]

@@ -42,10 +42,10 @@ PARTS = ("<h2>Links &amp; more</h2><p>a</p><h2>S</h2>b", "", "<h2>Links &amp; mo
 
 
 def test_a_part_may_hold_several_sections() -> None:
-    found = group_sections({"": PARTS})
-    assert [one.title for one in found] == ["Links &amp; more", "S", "Links &amp; more"]
-    assert [one.key for one in found] == ["links-amp-more", "s", "links-amp-more-2"]
-    assert [one.body for one in found] == ["<p>a</p>", "b", "c"]
+    sections = group_sections({"": PARTS})
+    assert [section.title for section in sections] == ["Links &amp; more", "S", "Links &amp; more"]
+    assert [section.key for section in sections] == ["links-amp-more", "s", "links-amp-more-2"]
+    assert [section.body for section in sections] == ["<p>a</p>", "b", "c"]
 
 
 def test_what_has_no_heading_is_refused() -> None:
@@ -54,20 +54,23 @@ def test_what_has_no_heading_is_refused() -> None:
 
 
 def test_links_lead_into_what_is_folded() -> None:
-    found = group_sections({"": PARTS})
-    html = contents_list(found) + fold_sections(found)
+    sections = group_sections({"": PARTS})
+    html = contents_list(sections) + fold_sections(sections)
     assert Balanced(html).open == []
-    for one in found:
-        assert f'<a href="#{one.key}">' in html
-        assert f'</summary><div id="{one.key}">' in html
+    for section in sections:
+        assert f'<a href="#{section.key}">' in html
+        assert f'</summary><div id="{section.key}">' in html
 
 
 def test_sections_stand_under_the_question_that_they_answer() -> None:
-    found = group_sections(
+    sections = group_sections(
         {"How far off?": ["<h2>A</h2>a"], "Empty?": [""], "Why?": ["<h2>A</h2>b"]}
     )
-    assert [(one.key, one.group) for one in found] == [("a", "How far off?"), ("a-2", "Why?")]
-    for html in (contents_list(found), fold_sections(found)):
+    assert [(section.key, section.group) for section in sections] == [
+        ("a", "How far off?"),
+        ("a-2", "Why?"),
+    ]
+    for html in (contents_list(sections), fold_sections(sections)):
         assert html.index("How far off?") < html.index(">A<") < html.index("Why?")
         assert "Empty?" not in html
 
@@ -93,14 +96,14 @@ def test_few_intervals_are_no_headline() -> None:
         "fewer than chance allows: if nine of ten intervals hold, 4 to 6 of 6 are expected (95 %)",
     )
     assert held_intervals(4, 6)[1].startswith("6 are too few to judge intervals: if nine of ten")
-    value, said = held_intervals(60, 72)
+    value, note = held_intervals(60, 72)
     assert value == "83.3 %"
-    assert said == "60 of 72; if nine of ten intervals hold, 59 to 69 of 72 are expected (95 %)"
+    assert note == "60 of 72; if nine of ten intervals hold, 59 to 69 of 72 are expected (95 %)"
     assert held_intervals(40, 72)[1].endswith("; this is beyond chance")
     assert are_few(1) and are_few(10) and not are_few(100)
 
 
 @pytest.mark.parametrize("n", [1, 6, 72, 3000])
 def test_chance_is_that_of_the_binomial_distribution(n: int) -> None:
-    low, high = (int(one) for one in binom.interval(0.95, n, 0.9))
+    low, high = (int(bound) for bound in binom.interval(0.95, n, 0.9))
     assert by_chance(n) == (low, high)

@@ -101,8 +101,8 @@ def test_ratios_stand_beside_the_paper_s() -> None:
     assert ["3", "600 s", "15.0 s", "3,000 s", "40 x", "0.20 x", "—"] in rows
     assert ["ernest", "400 s", "600 s", "7.0 %", "3"] in rows
     assert "predictddl: fit and forecasts only" in html
-    told = "3 workloads: ernest 600 s, 40 x as long as predictddl; 0.20 x if the runs"
-    assert told in predictddl.in_short(WAITED, compared)
+    summary = "3 workloads: ernest 600 s, 40 x as long as predictddl; 0.20 x if the runs"
+    assert summary in predictddl.in_short(WAITED, compared)
 
 
 def test_what_a_plan_expects_is_marked_and_not_compared() -> None:

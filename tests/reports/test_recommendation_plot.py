@@ -14,7 +14,7 @@ from reports.recommendation_plot import _Point
 
 def point(label: str, hours: float, usd: float) -> _Point:
     """Return nodes with intervals of a tenth below and a fifth above."""
-    spans = (Span(value=one, low=0.9 * one, high=1.2 * one) for one in (hours, usd))
+    spans = (Span(value=value, low=0.9 * value, high=1.2 * value) for value in (hours, usd))
     return _Point(label, next(spans), next(spans))
 
 
@@ -46,8 +46,8 @@ def drawn() -> str:
 
 def test_all_that_is_drawn_is_named_and_has_its_interval() -> None:
     """Rules that take the same are one mark; the budget was a line without a name."""
-    said = drawn().split("; ")
-    assert sorted(said) == sorted(
+    names = drawn().split("; ")
+    assert sorted(names) == sorted(
         [
             "other ways to run it",
             "Pareto front",
@@ -76,11 +76,11 @@ def test_names_of_a_catalogues_front_cover_neither_each_other_nor_a_mark() -> No
     )
     figure.draw_without_rendering()
     axes, renderer = figure.axes[0], FigureCanvasAgg(figure).get_renderer()
-    names = [one for one in axes.texts if isinstance(one, Annotation)]
+    names = [text for text in axes.texts if isinstance(text, Annotation)]
     assert 4 <= len(names) < len(front)
     assert all("@" not in name.get_text() for name in names)
     boxes = [name.get_window_extent(renderer) for name in names]
-    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-    marks = axes.transData.transform([(one.hours.value, one.usd.value) for one in front])
+    assert not any(box.overlaps(other) for box, other in combinations(boxes, 2))
+    marks = axes.transData.transform([(mark.hours.value, mark.usd.value) for mark in front])
     assert not any(box.contains(x, y) for box in boxes for x, y in marks)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")

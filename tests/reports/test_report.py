@@ -60,11 +60,11 @@ def results(round_: Round, **changes: object) -> pl.DataFrame:
         {
             "curve": curve,
             "title": titles(round_.study, "loopback")[curve],
-            "label": one.label,
-            "dnn": one.workload.dnn,
+            "label": scenario.label,
+            "dnn": scenario.workload.dnn,
             "link_mbps": None,
-            "workers": one.strategy.workers,
-            "scenario_id": one.scenario_id,
+            "workers": scenario.strategy.workers,
+            "scenario_id": scenario.scenario_id,
             "predicted": 9.5 + place,
             "low": 9.0,
             "high": 10.0,
@@ -82,7 +82,7 @@ def results(round_: Round, **changes: object) -> pl.DataFrame:
             "linear_error_percent": 20.0,
         }
         | changes
-        for place, (curve, one) in enumerate(zip(curves, scenarios, strict=True))
+        for place, (curve, scenario) in enumerate(zip(curves, scenarios, strict=True))
     ]
     return pl.DataFrame(rows, schema_overrides={**JUDGED, **STANDING})
 
@@ -147,8 +147,8 @@ def test_no_script_runs_but_the_page_s_own(html: str) -> None:
     """The page names its one script by hash, and browsers run no other."""
     (script,) = re.findall(r"<script[^>]*>(.*?)</script>", html, re.DOTALL)
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
-    told = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    assert f"script-src 'sha256-{told}'" in policy
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none';")
     assert re.search(r"\b(fetch|import|XMLHttpRequest|eval|innerHTML)\b", script) is None
     assert not [attribute for attribute in Page(html).attributes if attribute[1].startswith("on")]
@@ -192,8 +192,8 @@ def test_the_report_shows_every_scenario(html: str, round_: Round) -> None:
     assert f"Nine of ten are off by at most23.0 %n = 2; {noise}{made}" in text
     few = "2 are too few to judge intervals: if nine of ten intervals hold, 1 to 2 of 2 are"
     assert f"Measured inside the 90 % interval2 of 2{few} expected (95 %){made}" in text
-    said = "With several workers, forecasts by async_sgd are off by 15.0 % in the mean; linear"
-    assert said in text
+    sentence = "With several workers, forecasts by async_sgd are off by 15.0 % in the mean; linear"
+    assert sentence in text
 
 
 def test_plots_can_be_read_without_seeing_them(html: str) -> None:
@@ -235,7 +235,7 @@ def test_the_report_is_replaced_whole(round_: Round, landing: Path, home: Path) 
     path.write_text("old")
     assert report.write(evaluation(round_, landing), path) == path
     assert path.read_text().startswith("<!doctype html>")
-    assert sorted(one.name for one in home.iterdir()) == ["landing", REPORT]
+    assert sorted(entry.name for entry in home.iterdir()) == ["landing", REPORT]
 
 
 @pytest.mark.parametrize(
@@ -273,9 +273,9 @@ def test_what_the_mean_leaves_out_is_said_with_the_mean_of_all() -> None:
             "noise_floor_percent": pl.Float64,
         },
     )
-    found = summary(rows)
-    assert found.error == 5.0
-    assert list(left_out_lines(rows, found)) == [
+    headline = summary(rows)
+    assert headline.error == 5.0
+    assert list(left_out_lines(rows, headline)) == [
         "left out: 1 of one worker and 1 measured while the host was busy; with these 20.0 %, n = 4"
     ]
     counted = rows.filter(pl.col("workers") == 2)
@@ -293,16 +293,16 @@ POINTS = pl.DataFrame(
 
 def heights(line: Line2D) -> list[float]:
     """Return the heights of a line's points."""
-    return [float(one) for one in np.asarray(line.get_ydata(), float)]
+    return [float(height) for height in np.asarray(line.get_ydata(), float)]
 
 
 def test_each_scenario_is_a_point_where_its_error_is() -> None:
     (axes,) = errors_plot(POINTS, "linear scaling").axes
-    _, theirs, _, ours, beyond = axes.lines
-    assert heights(ours) == [-4.0, 5.0]
-    assert heights(theirs) == [30.0, -60.0]
+    _, linear, _, forecast, beyond = axes.lines
+    assert heights(forecast) == [-4.0, 5.0]
+    assert heights(linear) == [30.0, -60.0]
     assert heights(beyond) == [150.0]
-    assert all(x < 0 for x in np.asarray(ours.get_xdata(), float)), "left of their workers"
+    assert all(x < 0 for x in np.asarray(forecast.get_xdata(), float)), "left of their workers"
     assert [text.get_text() for text in axes.get_xticklabels()] == ["2", "8"]
     legend = axes.get_legend()
     assert legend is not None
