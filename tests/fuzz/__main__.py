@@ -35,9 +35,11 @@ def main(
         reports.append(report)
         _write(report, findings)
         typer.echo(line(report))
-        for one in report.found.values():
-            typer.echo(f"  {one.finding.kind} in {one.finding.place}: {one.finding.message:.100}")
-            typer.echo(f"    {reproduce(name, seed, one.number)}")
+        for case in report.found.values():
+            typer.echo(
+                f"  {case.finding.kind} in {case.finding.place}: {case.finding.message:.100}"
+            )
+            typer.echo(f"    {reproduce(name, seed, case.number)}")
         if to is not None:
             to.write_text(json.dumps([report.to_dict() for report in reports], indent=1) + "\n")
     sys.exit(any(report.found for report in reports))
@@ -70,13 +72,13 @@ def _take(name: str, content: bytes) -> None:
 
 
 def _write(report: Report, folder: Path) -> None:
-    for one in report.found.values():
-        place = one.finding.place.replace("/", ".").replace(":", "-")
-        stem = f"{report.target}-{one.finding.kind}-{place}".replace(" ", "_")
+    for case in report.found.values():
+        place = case.finding.place.replace("/", ".").replace(":", "-")
+        stem = f"{report.target}-{case.finding.kind}-{place}".replace(" ", "_")
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{stem}.input").write_bytes(one.content)
-        how = reproduce(report.target, report.seed, one.number)
-        (folder / f"{stem}.txt").write_text(f"{how}\n{one.finding.message}\n{one.finding.trace}")
+        (folder / f"{stem}.input").write_bytes(case.content)
+        how = reproduce(report.target, report.seed, case.number)
+        (folder / f"{stem}.txt").write_text(f"{how}\n{case.finding.message}\n{case.finding.trace}")
 
 
 if __name__ == "__main__":

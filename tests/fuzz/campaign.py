@@ -81,11 +81,11 @@ class Report:
             self.slowest_ms = figures["slowest_ms"]
             self.slowest_input = figures["slowest_input"]
 
-    def find(self, found: Found) -> None:
+    def find(self, case: Found) -> None:
         """Add a finding, if none of its key came earlier."""
-        known = self.found.get(found.finding.key)
-        if known is None or found.number < known.number:
-            self.found[found.finding.key] = found
+        known = self.found.get(case.finding.key)
+        if known is None or case.number < known.number:
+            self.found[case.finding.key] = case
 
     def to_dict(self) -> dict[str, object]:
         """Return figures and findings for JSON."""
@@ -96,13 +96,13 @@ class Report:
         }
         findings = [
             {
-                "kind": one.finding.kind,
-                "place": one.finding.place,
-                "message": one.finding.message,
-                "input": one.number,
-                "bytes": len(one.content),
+                "kind": case.finding.kind,
+                "place": case.finding.place,
+                "message": case.finding.message,
+                "input": case.number,
+                "bytes": len(case.content),
             }
-            for one in self.found.values()
+            for case in self.found.values()
         ]
         return {**figures, "findings": findings}
 
@@ -172,12 +172,12 @@ def _child(report: Report, first: int, end: int, folder: Path) -> int:
     at = read_at(work)
     if child.returncode == 0:
         return end
-    said = error.read_text(errors="replace")
+    trace = error.read_text(errors="replace")
     if at is None:
-        raise RuntimeError(f"{report.target}: the fuzzer does not start: {said[-2000:]}")
+        raise RuntimeError(f"{report.target}: the fuzzer does not start: {trace[-2000:]}")
     report.deaths += 1
     what = "stood still" if stood_still else f"died ({_cause(child.returncode)})"
-    finding = Finding(what, _place(said), said.strip().split("\n", 1)[0][:300], said[-6000:])
+    finding = Finding(what, _place(trace), trace.strip().split("\n", 1)[0][:300], trace[-6000:])
     report.find(Found(finding, at, make(named(report.target), report.target, report.seed, at)))
     taken = at + 1 - first
     seconds = time.monotonic() - started

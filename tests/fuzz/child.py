@@ -107,8 +107,8 @@ def smaller(content: bytes, key: tuple[str, str], subject: Subject) -> bytes:
             if time.process_time() > deadline:
                 return content
             shorter = content[:at] + content[at + size :]
-            found = subject.take(shorter)
-            if found is not None and found.key == key:
+            finding = subject.take(shorter)
+            if finding is not None and finding.key == key:
                 content = shorter
             else:
                 at += size

@@ -68,13 +68,13 @@ def land_run(folder: Path, *, purpose: str, run_id: str = "r1") -> None:
 @cache
 def seeds() -> tuple[bytes, ...]:
     """Return a profile and a measurement, packed; unpacked they are a landing folder."""
-    found = []
+    contents = []
     for purpose in ("profile", "measurement"):
         with tempfile.TemporaryDirectory() as folder:
             land_run(Path(folder), purpose=purpose)
             files = sorted(Path(folder).rglob("*"))
-            found.append(packed({f.name: f.read_bytes() for f in files if f.is_file()}))
-    return tuple(found)
+            contents.append(packed({f.name: f.read_bytes() for f in files if f.is_file()}))
+    return tuple(contents)
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
@@ -147,7 +147,7 @@ def _values(table: pa.Table, random: Random) -> pa.Table:
     }.get(kind, (0, -1, 2**15 - 1, 2**31 - 1))
     value = random.choice((None, *new))
     if kind == pa.string() and random.random() < 0.6:
-        old = [one for one in column.to_pylist() if one]
+        old = [word for word in column.to_pylist() if word]
         if old:
             text = Mutator([old[0].encode()], packed=False, grown=0)(random)
             value = text.decode(errors="ignore")

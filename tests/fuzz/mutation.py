@@ -205,8 +205,8 @@ def _span(content: bytes, random: Random) -> tuple[int, int]:
 
 
 def _token_at(content: bytes, random: Random) -> tuple[int, int]:
-    found = _TOKEN.search(content, _place(content, random)) or _TOKEN.search(content)
-    return found.span() if found else (0, 0)
+    match = _TOKEN.search(content, _place(content, random)) or _TOKEN.search(content)
+    return match.span() if match else (0, 0)
 
 
 def _flip(content: bytes, random: Random) -> bytes:
@@ -284,10 +284,10 @@ def _nudged(content: bytes, random: Random) -> bytes:
 def _matching(content: bytes, start: int) -> int:
     """Return where the bracket that opens at `start` has closed."""
     depth = 0
-    for found in _BRACKET.finditer(content, start):
-        depth += 1 if found[0] in b"[{" else -1
+    for bracket in _BRACKET.finditer(content, start):
+        depth += 1 if bracket[0] in b"[{" else -1
         if depth == 0:
-            return found.end()
+            return bracket.end()
     return len(content)
 
 

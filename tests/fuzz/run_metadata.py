@@ -104,29 +104,29 @@ def field(content: bytes, random: Random) -> bytes:
 
 def _messages(message: Any) -> Any:
     yield message
-    for one, value in message.ListFields():
-        if one.message_type is not None:
-            for inner in value if one.is_repeated else (value,):
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for inner in value if field.is_repeated else (value,):
                 yield from _messages(inner)
 
 
 def _change(message: Message, random: Random) -> None:
-    one = random.choice(message.DESCRIPTOR.fields)
-    if one.is_repeated:
-        values = getattr(message, one.name)
+    field = random.choice(message.DESCRIPTOR.fields)
+    if field.is_repeated:
+        values = getattr(message, field.name)
         if values and random.random() < 0.4:
             del values[random.randrange(len(values))]
         elif values:
             values.extend([random.choice(values)] * random.choice((1, 1, 3, 50)))
-        elif one.message_type is None:
+        elif field.message_type is None:
             values.append(random.choice(_TEXTS))
-    elif one.message_type is not None or random.random() < 0.2:
-        message.ClearField(one.name)
-    elif one.type == one.TYPE_STRING:
-        setattr(message, one.name, random.choice(_TEXTS))
-    elif one.type == one.TYPE_BYTES:
-        setattr(message, one.name, random.choice((b"\xff", b"edge_1_w/read", b"")))
+    elif field.message_type is not None or random.random() < 0.2:
+        message.ClearField(field.name)
+    elif field.type == field.TYPE_STRING:
+        setattr(message, field.name, random.choice(_TEXTS))
+    elif field.type == field.TYPE_BYTES:
+        setattr(message, field.name, random.choice((b"\xff", b"edge_1_w/read", b"")))
     else:
-        width = 31 if one.type == one.TYPE_INT32 else 63
+        width = 31 if field.type == field.TYPE_INT32 else 63
         fitting = [edge for edge in _EDGES if -(2**width) <= edge < 2**width]
-        setattr(message, one.name, random.choice(fitting))
+        setattr(message, field.name, random.choice(fitting))

@@ -71,7 +71,7 @@ def _process(number: int, name: str) -> Any:
 
 
 def _node(pid: int, start: int, duration: int, name: str, op: str, *inputs: str) -> Any:
-    args = {"name": name, "op": op, **{f"input{i}": one for i, one in enumerate(inputs)}}
+    args = {"name": name, "op": op, **{f"input{i}": node for i, node in enumerate(inputs)}}
     common = {"ph": "X", "cat": "Op", "name": op, "pid": pid, "tid": 0}
     return {**common, "ts": start, "dur": duration, "args": args}
 

@@ -219,7 +219,7 @@ def named(name: str) -> Target:
     """
     module, _, other = name.partition(":")
     if other:
-        found = getattr(import_module(module), other)
-        assert isinstance(found, Target)
-        return found
+        target = getattr(import_module(module), other)
+        assert isinstance(target, Target)
+        return target
     return TARGETS[name]

@@ -20,9 +20,9 @@ def test_mutated_files_are_read_or_refused(name: str) -> None:
     quick = TARGETS[name].quick
     report = run(name, quick)
     assert [
-        f"{one.finding.kind} in {one.finding.place}: {one.finding.message}; "
-        f"{reproduce(name, report.seed, one.number)}"
-        for one in report.found.values()
+        f"{case.finding.kind} in {case.finding.place}: {case.finding.message}; "
+        f"{reproduce(name, report.seed, case.number)}"
+        for case in report.found.values()
     ] == []
     assert report.inputs == quick
     assert report.accepted > quick / 20, "hardly any input is accepted: the mutations are too wild"
@@ -35,7 +35,7 @@ def test_the_fuzzer_finds_every_fault_that_was_planted() -> None:
     assert len(first) == len(FAULTS)
     report = run(FAULTY, 12, seed)
     assert report.inputs == 12
-    assert {(found.finding.kind, found.number) for found in report.found.values()} == {
+    assert {(case.finding.kind, case.number) for case in report.found.values()} == {
         ("KeyError", first[b"b"]),
         ("MemoryError", first[b"c"]),
         ("Overdue", first[b"d"]),
@@ -43,5 +43,5 @@ def test_the_fuzzer_finds_every_fault_that_was_planted() -> None:
         ("RecursionError", first[b"f"]),
     }
     # What does not matter is left out of what is kept.
-    kept = {found.content for found in report.found.values()}
+    kept = {case.content for case in report.found.values()}
     assert {b"b", b"c", b"d", b"f"} <= kept
