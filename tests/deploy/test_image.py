@@ -40,9 +40,9 @@ def test_the_template_has_the_script_and_room_for_what_it_installs() -> None:
 
 
 def test_a_dry_run_prints_what_would_be_done() -> None:
-    told = ran(DRY_RUN="yes", GPU="yes", PACKAGES=LOCKED)
-    assert (told.returncode, told.stderr) == (0, "")
-    commands = [line.removeprefix("+ ") for line in told.stdout.splitlines()]
+    completed = ran(DRY_RUN="yes", GPU="yes", PACKAGES=LOCKED)
+    assert (completed.returncode, completed.stderr) == (0, "")
+    commands = [line.removeprefix("+ ") for line in completed.stdout.splitlines()]
     (install,) = (line for line in commands if "pip install" in line)
     assert "torch==" in install and "tensorflow==" in install
     (tools,) = (line for line in commands if " install --no-install-recommends" in line)
@@ -60,6 +60,6 @@ def test_a_dry_run_prints_what_would_be_done() -> None:
 def test_what_cannot_be_ends_before_anything_is_done(
     given: dict[str, str], why: str, tmp_path: Path
 ) -> None:
-    told = ran(str(tmp_path), **given)
-    assert (told.returncode, told.stdout) == (1, "")
-    assert why in told.stderr
+    completed = ran(str(tmp_path), **given)
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert why in completed.stderr

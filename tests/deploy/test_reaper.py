@@ -70,7 +70,7 @@ def test_only_ours_that_are_past_their_time_end(reaper: ModuleType) -> None:
     ]
     assert reaper.handler() == {REGION: [late[0]], OTHER: [late[1]]}
     assert {state(REGION, late[0]), state(OTHER, late[1])} <= {"shutting-down", "terminated"}
-    assert {state(REGION, one) for one in kept} == {"running"}
+    assert {state(REGION, instance) for instance in kept} == {"running"}
     assert reaper.handler({}, object()) == {REGION: [], OTHER: []}
 
 
@@ -119,8 +119,8 @@ def test_late_is_what_is_past_its_tag_or_too_old(
 
 @pytest.fixture(scope="module")
 def template() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "aws.yaml").read_text())
-    return found
+    content: dict[str, Any] = yaml.safe_load((DEPLOY / "aws.yaml").read_text())
+    return content
 
 
 def parts(of: object) -> Iterator[tuple[str, Any]]:
@@ -130,8 +130,8 @@ def parts(of: object) -> Iterator[tuple[str, Any]]:
             yield key, value
             yield from parts(value)
     elif isinstance(of, list):
-        for one in of:
-            yield from parts(one)
+        for item in of:
+            yield from parts(item)
 
 
 def test_the_template_has_the_reaper_word_for_word(template: dict[str, Any]) -> None:
@@ -146,10 +146,10 @@ def test_the_template_has_the_reaper_word_for_word(template: dict[str, Any]) -> 
 def test_a_template_names_only_what_it_has(name: str) -> None:
     template = yaml.safe_load((DEPLOY / name).read_text())
     resources = template["Resources"]
-    said = [value for key, value in parts(template) if key == "Fn::Sub"]
-    texts = [value[0] if isinstance(value, list) else value for value in said]
+    substitutions = [value for key, value in parts(template) if key == "Fn::Sub"]
+    texts = [value[0] if isinstance(value, list) else value for value in substitutions]
     in_texts = {word for text in texts for word in re.findall(r"\$\{(\w+)\}", text)}
-    given = {word for value in said if isinstance(value, list) for word in value[1]}
+    given = {word for value in substitutions if isinstance(value, list) for word in value[1]}
     named = {value for key, value in parts(template) if key == "Ref"} | in_texts - given
     assert named <= resources.keys() | template["Parameters"].keys()
     assert {value[0] for key, value in parts(template) if key == "Fn::GetAtt"} <= resources.keys()
@@ -163,7 +163,9 @@ def test_the_reaper_may_end_ours_and_nothing_else(template: dict[str, Any]) -> N
         statement for statement in statements if statement["Action"] == "ec2:TerminateInstances"
     )
     assert ends["Condition"] == {"Null": {"aws:ResourceTag/stepcast:home": "false"}}
-    actions = {one for part in statements for one in [part["Action"]] if isinstance(one, str)}
+    actions = {
+        action for part in statements for action in [part["Action"]] if isinstance(action, str)
+    }
     assert actions == {"ec2:DescribeInstances", "ec2:TerminateInstances"}
     assert not any("*" in action for action in actions)
 
@@ -179,8 +181,8 @@ def test_the_budget_is_what_the_budgets_api_takes(template: dict[str, Any]) -> N
         "AccountId": "123456789012",
         "Budget": {**shown["Budget"], "BudgetName": "b", "BudgetLimit": amount},
         "NotificationsWithSubscribers": [
-            {**one, "Subscribers": [{"SubscriptionType": "EMAIL", "Address": "a@b.org"}]}
-            for one in shown["NotificationsWithSubscribers"]
+            {**notification, "Subscribers": [{"SubscriptionType": "EMAIL", "Address": "a@b.org"}]}
+            for notification in shown["NotificationsWithSubscribers"]
         ],
     }
     model = Session().get_service_model("budgets").operation_model("CreateBudget")

@@ -90,16 +90,16 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 @cache
 def template(name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = yaml.safe_load((DEPLOY / name).read_text())["Resources"]
-    return found
+    resources: Mapping[str, Any] = yaml.safe_load((DEPLOY / name).read_text())["Resources"]
+    return resources
 
 
 def statements(policy: str) -> list[dict[str, Any]]:
     """Return the statements of a policy of rights.yaml."""
-    found: list[dict[str, Any]] = template("rights.yaml")[policy]["Properties"]["PolicyDocument"][
+    listed: list[dict[str, Any]] = template("rights.yaml")[policy]["Properties"]["PolicyDocument"][
         "Statement"
     ]
-    return found
+    return listed
 
 
 def allowed(of: list[dict[str, Any]]) -> set[str]:
@@ -188,12 +188,12 @@ def commands(cloud: Cloud) -> None:
         },
     }
     cloud.managed = lambda operation, _: answers[operation]
-    asked = ssm.Ssm(REGION)
-    asked.await_online(REACH.instance)
-    command = asked.start(REACH, "t0", URLS)
-    asked.check_started(REACH, command)
-    asked.cancel(REACH, command)
-    assert asked.signed(REACH, "t0").removal
+    service = ssm.Ssm(REGION)
+    service.await_online(REACH.instance)
+    command = service.start(REACH, "t0", URLS)
+    service.check_started(REACH, command)
+    service.cancel(REACH, command)
+    assert service.signed(REACH, "t0").removal
 
 
 def test_commands_without_a_port_need_what_their_policy_allows(cloud: Cloud, calls: Calls) -> None:
@@ -206,12 +206,12 @@ def test_sites_need_what_their_policies_allow(s3: str, tmp_path: Path, calls: Ca
     artefacts = site.profile("r1", site.scenario()) / "artefacts"
     artefacts.mkdir()
     (artefacts / "large").write_bytes(bytes(9 * 2**20))
-    prefix, here = prefix_of(f"s3://{s3}/lab"), tmp_path / "here"
-    here.mkdir()
+    prefix, warehouse = prefix_of(f"s3://{s3}/lab"), tmp_path / "here"
+    warehouse.mkdir()
     assert push(site.home / "landing", prefix).pushed == ("r1",)
     sent = Calls(calls)
     calls.clear()
-    assert receive(prefix, here).copied == ("r1",)
+    assert receive(prefix, warehouse).copied == ("r1",)
     assert "UploadPart" in {operation for _, operation, _ in sent}
     send, load = statements("Send"), statements("Receive")
     check(sent, allowed(send))
