@@ -65,9 +65,9 @@ def test_loading_again_changes_nothing_and_asking_again_appends(
     assert warehouse.visible("price").equals(first)
     at(NOON + timedelta(days=1), monkeypatch)
     collect(warehouse, ["us-east-1"])
-    both = warehouse.visible("price")
-    assert both.filter(pl.col("run_id").is_in(first["run_id"].unique().to_list())).equals(first)
-    assert both.filter(market="on_demand")["observed_at"].n_unique() == 2
+    prices = warehouse.visible("price")
+    assert prices.filter(pl.col("run_id").is_in(first["run_id"].unique().to_list())).equals(first)
+    assert prices.filter(market="on_demand")["observed_at"].n_unique() == 2
     # What AWS tells of one moment again is one price, known since it was seen first.
     history = warehouse.query("price_history", node_type="p3.2xlarge", market="spot")
     seen = history.filter(backend="imported", zone="us-east-1a")
