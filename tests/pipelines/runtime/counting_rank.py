@@ -34,9 +34,9 @@ class CountingRank:
             self.step = int(Path(checkpoint).read_text())
 
         folder = Path(self._config.folder)
-        mine = folder / f"count-{incarnation}-{rank}"
-        others = [folder / f"count-{incarnation}-{one}" for one in range(len(batches))]
-        _put(mine, self.step)
+        own = folder / f"count-{incarnation}-{rank}"
+        others = [folder / f"count-{incarnation}-{peer}" for peer in range(len(batches))]
+        _put(own, self.step)
 
         def count() -> None:
             while self.step < iterations and not self._stopped:
@@ -46,7 +46,7 @@ class CountingRank:
                     return
                 time.sleep(STEP_S)
                 # As an all-reduce: nobody is ahead of anybody by more than one.
-                _put(mine, self.step + 1)
+                _put(own, self.step + 1)
                 while min(map(_count, others)) <= self.step and not self._stopped:
                     time.sleep(STEP_S / 4)
                 self.step += not self._stopped

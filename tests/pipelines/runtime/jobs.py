@@ -57,8 +57,8 @@ def write_job(folder: Path, **changes: object) -> Path:
         "link_mbps": 1000,
         "profile": "profile.json",
         "offers": [
-            {"node_type": one, "market": "spot", "usd_per_hour": usd, "capacity": 2}
-            for one, usd in PRICES.items()
+            {"node_type": node_type, "market": "spot", "usd_per_hour": usd, "capacity": 2}
+            for node_type, usd in PRICES.items()
         ],
         "launch_s": 5.0,
         "restart_s": 5.0,

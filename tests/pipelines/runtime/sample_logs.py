@@ -26,7 +26,7 @@ class SampleRecord(Record):
 def read_sample_logs(folder: Path) -> list[SampleRecord]:
     """Return what all ranks took, but for lines that are not whole."""
     rows: list[SampleRecord] = []
-    for path in sorted(one for one in folder.iterdir() if is_log(one.name)):
+    for path in sorted(file for file in folder.iterdir() if is_log(file.name)):
         _, incarnation, rank = path.stem.split("-")
         rows += [
             SampleRecord(incarnation=int(incarnation), rank=int(rank), step=step, indices=indices)
@@ -46,6 +46,6 @@ def consumed_samples(rows: Iterable[SampleRecord]) -> dict[int, list[int]]:
         first[row.incarnation] = min(first.get(row.incarnation, row.step), row.step)
     steps: dict[int, list[int]] = {}
     for row in sorted(rows, key=lambda row: (row.step, row.incarnation, row.rank)):
-        if all(row.step < start for one, start in first.items() if one > row.incarnation):
+        if all(row.step < start for later, start in first.items() if later > row.incarnation):
             steps.setdefault(row.step, []).extend(row.indices)
     return steps

@@ -44,7 +44,7 @@ class Trained:
 
     def of(self, event: str) -> list[EventLogEntry]:
         """Return the entries of one kind."""
-        return [one for one in self.story if one.event == event]
+        return [entry for entry in self.story if entry.event == event]
 
     def checkpoint(self, step: int) -> dict[str, Any]:
         """Return the checkpoint of an iteration."""
@@ -93,7 +93,7 @@ def test_a_killed_node_is_replaced_by_others_of_another_type(killed: Trained) ->
     assert second.detail["configuration"] == f"1 {FAST}@4 + 2 {SLOW}@2"
     again = killed.of("training")[1]
     assert again.detail["nodes"] == ["node1", "node2", "node3"], "the live one leads"
-    (saved,) = [one.step for one in killed.of("saved") if one.detail["asked"]]
+    (saved,) = [entry.step for entry in killed.of("saved") if entry.detail["asked"]]
     assert again.step == saved
     assert left_behind() == []
 
@@ -104,15 +104,15 @@ def test_the_checkpoint_is_the_uninterrupted_runs_bit_for_bit(
 ) -> None:
     import torch
 
-    (saved,) = [one for one in killed.of("saved") if one.detail["asked"]]
+    (saved,) = [entry for entry in killed.of("saved") if entry.detail["asked"]]
     assert saved.step is not None and saved.step >= 8
-    found, expected = killed.checkpoint(saved.step), uninterrupted.checkpoint(saved.step)
-    assert found["samples"] == expected["samples"] == saved.step * GLOBAL_BATCH
+    actual, expected = killed.checkpoint(saved.step), uninterrupted.checkpoint(saved.step)
+    assert actual["samples"] == expected["samples"] == saved.step * GLOBAL_BATCH
     for name, value in expected["model"].items():
-        assert torch.equal(found["model"][name], value), name
-    momenta = found["optimizer"]["state"]
-    for place, one in expected["optimizer"]["state"].items():
-        assert torch.equal(momenta[place]["momentum_buffer"], one["momentum_buffer"])
+        assert torch.equal(actual["model"][name], value), name
+    momenta = actual["optimizer"]["state"]
+    for place, state in expected["optimizer"]["state"].items():
+        assert torch.equal(momenta[place]["momentum_buffer"], state["momentum_buffer"])
 
 
 @pytest.mark.cluster
@@ -121,11 +121,11 @@ def test_parameters_agree_after_other_nodes_have_divided_the_batch(
 ) -> None:
     import torch
 
-    found = killed.checkpoint(ITERATIONS)["model"]
+    actual = killed.checkpoint(ITERATIONS)["model"]
     expected = uninterrupted.checkpoint(ITERATIONS)["model"]
     before = uninterrupted.checkpoint(ITERATIONS - 1)["model"]
     for name, value in expected.items():
-        apart = float((found[name] - value).abs().max())
+        apart = float((actual[name] - value).abs().max())
         assert apart <= TOLERANCE, name
         assert not torch.allclose(before[name], value, rtol=0, atol=TOLERANCE), "as if it had not"
 
@@ -147,9 +147,11 @@ def test_each_device_of_a_node_is_a_rank(tmp_path: Path, uninterrupted: Trained)
     assert [took[2, rank] for rank in range(4)] == [2, 2, 2, 2], "one of two, two of one"
     steps = consumed_samples(read_sample_logs(trained.folder))
     assert {len(indices) for indices in steps.values()} == {GLOBAL_BATCH}
-    found, expected = (one.checkpoint(ITERATIONS)["model"] for one in (trained, uninterrupted))
+    actual, expected = (
+        attempt.checkpoint(ITERATIONS)["model"] for attempt in (trained, uninterrupted)
+    )
     for name, value in expected.items():
-        assert torch.allclose(found[name], value, rtol=0, atol=TOLERANCE), name
+        assert torch.allclose(actual[name], value, rtol=0, atol=TOLERANCE), name
     assert left_behind() == []
 
 
@@ -189,7 +191,7 @@ def test_machines_that_share_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
         fleet_host_id = host_id("ssh")
         left = [path.name for path in tmp_path.glob("m*/.cache/stepcast/*")]
     assert (trained.state.phase, trained.state.step) == ("finished", 500)
-    lost = [(one.node_type, one.detail["reason"]) for one in trained.of("lost")]
+    lost = [(entry.node_type, entry.detail["reason"]) for entry in trained.of("lost")]
     assert lost == [(FAST, "notice")]
     assert trained.of("planned")[1].detail["configuration"] == f"1 {FAST}@4 + 2 {SLOW}@2"
     assert trained.checkpoint(500)["samples"] == 500 * GLOBAL_BATCH

@@ -95,8 +95,8 @@ def test_a_model_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     second.restore(checkpoints.write(tmp_path, 2, first.content(), keep=1).read_bytes())
     assert (second.step, second.samples) == (2, 4)
     train(second, 2)
-    expected, found = load(whole.content()), load(second.content())
-    assert all(torch.equal(found["model"][key], one) for key, one in expected["model"].items())
+    expected, actual = load(whole.content()), load(second.content())
+    assert all(torch.equal(actual["model"][key], value) for key, value in expected["model"].items())
 
 
 @given(st.integers(1, 30), st.integers(0, 5), st.integers(1, 40), st.integers(1, 12))
@@ -211,5 +211,5 @@ def test_a_rank_whose_peers_are_gone_does_not_overwrite_the_checkpoint_it_waits_
         finally:
             rank.kill()
     assert (saved["step"], saved["asked"], saved["written"]) == (7, True, False)
-    assert [one.name for one in tmp_path.glob("*.pt")] == [checkpoint.name]
+    assert [path.name for path in tmp_path.glob("*.pt")] == [checkpoint.name]
     assert checkpoint.read_bytes() == b"of iteration 7"

@@ -116,9 +116,9 @@ def job(*node_types: str, **changes: object) -> TrainingJob:
 
 def test_the_newest_fit_of_this_host_is_taken(home: Path, fitted: Srift) -> None:
     record(home, fitted, host_id())
-    found = read_performance(job("fast", "slow"), "emulated", home)
-    assert set(found.nodes) == {"fast", "slow"}
-    assert found.layer_bytes == study.LAYERS["small_cnn"]
+    performance = read_performance(job("fast", "slow"), "emulated", home)
+    assert set(performance.nodes) == {"fast", "slow"}
+    assert performance.layer_bytes == study.LAYERS["small_cnn"]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_file_that_is_not_there_or_is_none_is_told(tmp_path: Path, home: Path)
 def test_a_file_without_a_node_type_on_offer_is_refused(tmp_path: Path, home: Path) -> None:
     given = read_job(write_job(tmp_path))
     fitted = jobs.profile()
-    less = {name: one for name, one in fitted.nodes.items() if name != FAST}
+    less = {name: node for name, node in fitted.nodes.items() if name != FAST}
     only = fitted.model_copy(update={"nodes": less})
     (tmp_path / "profile.json").write_text(only.model_dump_json())
     with pytest.raises(BadInput, match=FAST):

@@ -28,7 +28,7 @@ def test_an_unfinished_attempt_is_gone_on_with(tmp_path: Path) -> None:
         assert second.state == state, "limits that were relaxed stay so"
         assert second.began_at == first.began_at
         second.keep(state, [progress_entry(state, 8)])
-        assert [one.step for one in second.story] == [7, 8]
+        assert [entry.step for entry in second.story] == [7, 8]
 
 
 def test_what_has_ended_is_followed_by_a_new_attempt(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_who_goes_on_must_train_the_same(tmp_path: Path) -> None:
 def test_half_a_line_of_the_story_is_left_out(tmp_path: Path, half: str) -> None:
     """As an earlier version may have left it, with the next entry in the same line."""
     began, saved = (
-        EventLogEntry(at_s=1.5, event=one, detail={"of": 20}) for one in ("began", "saved")
+        EventLogEntry(at_s=1.5, event=event, detail={"of": 20}) for event in ("began", "saved")
     )
     with JobStore.open(tmp_path, job(tmp_path)) as keeper:
         keeper.keep(keeper.state, [began])
@@ -67,19 +67,19 @@ def test_half_a_line_of_the_story_is_left_out(tmp_path: Path, half: str) -> None
 def test_a_full_disk_leaves_what_was_kept_before(tmp_path: Path, room_bytes: int) -> None:
     """First there is no room for the story, then for the state alone."""
     with JobStore.open(tmp_path, job(tmp_path)) as keeper:
-        told = [progress_entry(keeper.state, step) for step in range(3)]
-        keeper.keep(keeper.state, told)
-        files = {one: one.read_bytes() for one in keeper.folder.iterdir()}
+        entries = [progress_entry(keeper.state, step) for step in range(3)]
+        keeper.keep(keeper.state, entries)
+        files = {path: path.read_bytes() for path in keeper.folder.iterdir()}
         size = max(map(len, files.values())) + room_bytes
         state = keeper.state.but(step=7, error="e" * 100)
         more = [progress_entry(keeper.state, 3)] * (10 if room_bytes > 0 else 1)
         message = "could not be written to .*File too large; free some space"
         with limited(size), pytest.raises(StepcastError, match=message):
             keeper.keep(state, more)
-        assert {one: one.read_bytes() for one in keeper.folder.iterdir()} == files
+        assert {path: path.read_bytes() for path in keeper.folder.iterdir()} == files
         assert keeper.state != state
         keeper.keep(state, more)
-        assert keeper.story == [*told, *more]
+        assert keeper.story == [*entries, *more]
 
 
 def test_what_is_over_and_has_not_landed_is_gone_on_with(tmp_path: Path) -> None:

@@ -46,16 +46,16 @@ def planner(
     return Planner(performance, offers, jobs.GLOBAL_BATCH, minimize, search or SearchSettings())
 
 
-def planned(found: Plan | Infeasible) -> Plan:
+def planned(outcome: Plan | Infeasible) -> Plan:
     """Return a plan that is one."""
-    assert isinstance(found, Plan)
-    return found
+    assert isinstance(outcome, Plan)
+    return outcome
 
 
-def infeasible(found: Plan | Infeasible) -> Infeasible:
+def infeasible(outcome: Plan | Infeasible) -> Infeasible:
     """Return a plan that is none."""
-    assert isinstance(found, Infeasible)
-    return found
+    assert isinstance(outcome, Infeasible)
+    return outcome
 
 
 def test_launching_counts_against_the_deadline() -> None:
@@ -95,25 +95,27 @@ def test_those_that_are_up_need_not_wait_for_launches() -> None:
 def test_depleted_kinds_stay_but_are_not_launched() -> None:
     plan = planned(planner().plan(replace(NOW, depleted=GONE)))
     assert FAST not in plan.forecast.configuration.node_types
-    alone = replace(NOW, up=ONE_FAST, depleted=[MarketNodeType(one, "spot") for one in jobs.PRICES])
-    found = infeasible(planner().plan(alone))
-    assert "cannot hold the batch of 8 samples" in found.reason
-    (way,) = found.ways
+    alone = replace(
+        NOW, up=ONE_FAST, depleted=[MarketNodeType(node_type, "spot") for node_type in jobs.PRICES]
+    )
+    no_plan = infeasible(planner().plan(alone))
+    assert "cannot hold the batch of 8 samples" in no_plan.reason
+    (way,) = no_plan.ways
     assert way.retry and way.text.startswith("ask for emu.")
 
 
 def test_nothing_on_offer_is_told_as_such() -> None:
-    everything = [MarketNodeType(one, "spot") for one in jobs.PRICES]
-    found = infeasible(planner().plan(replace(NOW, depleted=everything)))
-    assert found.reason == "the nodes that are left cannot hold the batch of 8 samples"
+    everything = [MarketNodeType(node_type, "spot") for node_type in jobs.PRICES]
+    no_plan = infeasible(planner().plan(replace(NOW, depleted=everything)))
+    assert no_plan.reason == "the nodes that are left cannot hold the batch of 8 samples"
 
 
 @pytest.mark.parametrize("late_s", [10.0, 500.0])
 def test_each_way_out_is_one(late_s: float) -> None:
     now = replace(NOW, deadline_s=50.0, elapsed_s=late_s, budget_usd=0.002)
-    found = infeasible(planner().plan(now))
-    assert found.ways
-    for way in found.ways:
+    no_plan = infeasible(planner().plan(now))
+    assert no_plan.ways
+    for way in no_plan.ways:
         assert "raise the" in way.text
         relaxed = replace(now, deadline_s=way.deadline_s, budget_usd=way.budget_usd)
         assert planned(planner().plan(relaxed))

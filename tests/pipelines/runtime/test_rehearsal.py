@@ -45,7 +45,7 @@ def scenario() -> Rehearsal:
 
 def of(rehearsal: Rehearsal, event: str) -> list[EventLogEntry]:
     """Return the entries of one kind."""
-    return [one for one in rehearsal.story if one.event == event]
+    return [entry for entry in rehearsal.story if entry.event == event]
 
 
 def test_it_starts_as_the_paper_does(scenario: Rehearsal) -> None:
@@ -60,9 +60,9 @@ def test_half_the_iterations_are_saved_when_a_node_is_lost(scenario: Rehearsal) 
     (lost,) = of(scenario, "lost")
     assert lost.node_type == "p3.8xlarge"
     assert lost.at_s == pytest.approx(222)
-    asked = next(one for one in of(scenario, "saved") if one.detail["asked"])
-    assert asked.step == 200
-    assert asked.at_s == pytest.approx(226)
+    saved = next(entry for entry in of(scenario, "saved") if entry.detail["asked"])
+    assert saved.step == 200
+    assert saved.at_s == pytest.approx(226)
 
 
 def test_eight_g3_join_the_p3_that_is_left(scenario: Rehearsal) -> None:
@@ -104,9 +104,9 @@ def test_too_short_a_deadline_is_told_at_the_interruption_not_missed() -> None:
     # Without the loss 222 + 84 s would do; with it, launching leaves 6 s for 200 iterations.
     rehearsal = rehearse(deadline_s=370.0)
     assert rehearsal.state.phase == "aborted"
-    (asked,) = of(rehearsal, "asked")
-    assert asked.at_s == pytest.approx(226)
-    assert any("raise the deadline from 370 s" in str(way) for way in asked.detail["ways"])  # type: ignore[union-attr]
+    (question,) = of(rehearsal, "asked")
+    assert question.at_s == pytest.approx(226)
+    assert any("raise the deadline from 370 s" in str(way) for way in question.detail["ways"])  # type: ignore[union-attr]
 
 
 def small_controller() -> Controller:
@@ -161,8 +161,8 @@ def test_whatever_is_lost_the_job_ends_and_its_books_are_right(
     assert_depleted_kinds_stay_away(rehearsal.story)
     if state.phase == "finished":
         assert state.step == 40
-        steps = [one.step or 0 for one in rehearsal.story if one.event == "training"]
-        saved = [0, *(one.step for one in rehearsal.story if one.detail.get("asked"))]
+        steps = [entry.step or 0 for entry in rehearsal.story if entry.event == "training"]
+        saved = [0, *(entry.step for entry in rehearsal.story if entry.detail.get("asked"))]
         assert steps == sorted(steps)
         assert set(steps) <= set(saved), "training goes on from what was saved"
 

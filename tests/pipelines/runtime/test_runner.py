@@ -64,17 +64,17 @@ class Ran:
 
     def of(self, event: str) -> list[EventLogEntry]:
         """Return the entries of one kind."""
-        return [one for one in self.story if one.event == event]
+        return [entry for entry in self.story if entry.event == event]
 
     @property
     def losses(self) -> list[tuple[str | None, object]]:
         """Types of the nodes that were lost, and why."""
-        return [(one.node_type, one.detail["reason"]) for one in self.of("lost")]
+        return [(entry.node_type, entry.detail["reason"]) for entry in self.of("lost")]
 
     @property
     def plans(self) -> list[object]:
         """Configurations that were chosen."""
-        return [one.detail["configuration"] for one in self.of("planned")]
+        return [entry.detail["configuration"] for entry in self.of("planned")]
 
 
 def interrupt(node_type: str, at: int, how: str) -> dict[str, object]:
@@ -93,9 +93,9 @@ def test_a_notice_and_silence_are_losses_like_any(tmp_path: Path) -> None:
         f"1 {FAST}@4 + 1 {SLOW}@2 + 1 {SPARE}@2",
     ]
     began = ran.of("training")
-    saved = [one.step for one in ran.of("saved") if one.detail["asked"]]
-    assert [one.step for one in began] == [0, *saved]
-    assert [one.detail["nodes"] for one in began][1:] == [
+    saved = [entry.step for entry in ran.of("saved") if entry.detail["asked"]]
+    assert [entry.step for entry in began] == [0, *saved]
+    assert [entry.detail["nodes"] for entry in began][1:] == [
         ["node1", "node2", "node3"],
         ["node1", "node3", "node4"],
     ]
@@ -110,7 +110,9 @@ def test_ec2_tells_a_node_by_its_metadata_service(tmp_path: Path) -> None:
         service.notices["/node0"] = TERMINATE
         ran = Ran(tmp_path, notices=lambda name: f"{url}/{name}")
     assert ran.state.phase == "finished"
-    assert [(one.node, one.detail["reason"]) for one in ran.of("lost")] == [("node0", "notice")]
+    assert [(entry.node, entry.detail["reason"]) for entry in ran.of("lost")] == [
+        ("node0", "notice")
+    ]
     assert ran.plans == [f"2 {FAST}@4", f"1 {FAST}@4 + 2 {SLOW}@2"]
 
 
@@ -122,8 +124,8 @@ def test_a_program_that_cannot_start_says_why(tmp_path: Path) -> None:
 
 
 def test_all_nodes_may_go_and_the_last_checkpoint_counts(tmp_path: Path) -> None:
-    both = [interrupt(FAST, 20, "kill"), interrupt(SLOW, 40, "kill")]
-    ran = Ran(tmp_path, answer=-1, interruptions=both, offers=offers(fast=2, slow=2))
+    losses = [interrupt(FAST, 20, "kill"), interrupt(SLOW, 40, "kill")]
+    ran = Ran(tmp_path, answer=-1, interruptions=losses, offers=offers(fast=2, slow=2))
     assert ran.state.phase == "finished"
     assert ran.losses == [(FAST, "ended"), (SLOW, "ended")]
     (infeasible,) = ran.asked
@@ -153,7 +155,7 @@ def test_who_comes_back_goes_on_from_what_was_saved(
     assert stopped.at_s <= resumed.at_s
     assert resumed.step is not None and resumed.step >= least
     after = ran.story[ran.story.index(resumed) :]
-    assert next(one.step for one in after if one.event == "training") == resumed.step
+    assert next(entry.step for entry in after if entry.event == "training") == resumed.step
     assert len(ran.of("lost")) == 1, "what was lost by then is not lost again"
     spent_usd = stopped.detail["cost_usd"]
     assert isinstance(spent_usd, float)
@@ -180,13 +182,13 @@ def test_a_finished_job_lands_and_does_not_train_again(tmp_path: Path, room_byte
     landing = tmp_path / "home" / "landing"
     assert not list(run_folders(landing))
     ran = Ran(tmp_path, iterations=10)
-    assert [one.event for one in ran.story].count("training") == 1, "it was trained before"
+    assert [entry.event for entry in ran.story].count("training") == 1, "it was trained before"
     assert ran.of("finished") == [ran.story[-1]]
     (landed,) = run_folders(landing)
     tables = read_tables(landed)
-    assert tables["runtime_event"]["event"].to_pylist() == [one.event for one in ran.story]
+    assert tables["runtime_event"]["event"].to_pylist() == [entry.event for entry in ran.story]
     assert tables["run"]["status"].to_pylist() == ["ok"]
-    assert [one.name for one in folder.parent.iterdir()] == [folder.name]
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
 def test_a_torn_story_does_not_keep_a_job_from_landing(tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ def test_a_torn_story_does_not_keep_a_job_from_landing(tmp_path: Path) -> None:
     with (folder / "story.jsonl").open("a") as file:
         file.write('{"at_s":2.')
     ran = Ran(tmp_path, iterations=10)
-    assert [one.event for one in ran.story].count("resumed") == 1
+    assert [entry.event for entry in ran.story].count("resumed") == 1
     (landed,) = run_folders(tmp_path / "home" / "landing")
     assert read_tables(landed)["runtime_event"].num_rows == len(ran.story)
 
@@ -215,7 +217,7 @@ def test_a_clock_that_is_set_changes_nothing(
     ran = Ran(tmp_path, told=change, iterations=20)
     assert (ran.state.phase, ran.losses) == ("finished", [])
     assert len(ran.of("training")) == 1
-    times = [one.at_s for one in ran.story]
+    times = [entry.at_s for entry in ran.story]
     assert times == sorted(times)
     assert times[-1] < 600
     hours = times[-1] / 3600
@@ -230,14 +232,14 @@ def test_it_lands_and_sql_can_ask_about_it(tmp_path: Path) -> None:
     ran = Ran(tmp_path, interruptions=[interrupt(FAST, 15, "kill")])
     warehouse = Warehouse(tmp_path / "home")
     assert len(warehouse.load().loaded) == 1
-    found = read_only(
+    losses = read_only(
         tmp_path / "home",
         "SELECT event, node_type, detail->>'reason' AS reason, cost_usd "
         "FROM raw.runtime_event JOIN raw.run USING (run_id) WHERE event = 'lost'",
     )
-    assert found.rows() == [("lost", FAST, "ended", pytest.approx(ran.state.spent_usd))]
+    assert losses.rows() == [("lost", FAST, "ended", pytest.approx(ran.state.spent_usd))]
     details = frame(ran.story)["detail"].to_list()
-    assert all(isinstance(json.loads(one), dict) for one in details)
+    assert all(isinstance(json.loads(detail), dict) for detail in details)
 
 
 def offers(fast: int, slow: int) -> list[dict[str, object]]:
