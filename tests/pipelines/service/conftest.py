@@ -26,7 +26,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STEPCAST_HOME", str(folder))
         # Choosing among all regressors takes seconds, and is tested where they are.
-        for name in [one for one in residuals.REGRESSORS if one != "none"]:
+        for name in [regressor for regressor in residuals.REGRESSORS if regressor != "none"]:
             patch.delitem(residuals.REGRESSORS, name)
         made_up.install(folder, patch)
         yield Engine(Warehouse(folder))

@@ -60,9 +60,9 @@ def detail(answer: Answer, code: int) -> str:
     """Return the one line of a refusal."""
     assert answer.status_code == code, answer.text
     assert answer.json().keys() == {"detail"}
-    said = answer.json()["detail"]
-    assert isinstance(said, str) and "\n" not in said
-    return said
+    line = answer.json()["detail"]
+    assert isinstance(line, str) and "\n" not in line
+    return line
 
 
 def post(client: TestClient, content: bytes | str) -> Answer:
@@ -74,7 +74,7 @@ def test_named_nodes_have_forecasts(client: TestClient) -> None:
     answer = client.post("/v1/forecasts", json=ASKED)
     assert answer.status_code == 200
     assert answer.json()["nodes"] == {"emu.avx2.s15": 2}
-    assert [one["step_time_s"] for one in answer.json()["forecasts"]] == [1.0]
+    assert [forecast["step_time_s"] for forecast in answer.json()["forecasts"]] == [1.0]
     assert answer.json()["devices_per_node"] == 1
     assert (answer.json()["backend"], answer.json()["host_id"]) == ("emulated", "host-1")
 
@@ -84,26 +84,26 @@ def test_nodes_register_train_and_leave(client: TestClient) -> None:
         answer = client.put(f"/v1/cluster/{name}", content=report().model_dump_json(), headers=JSON)
         assert answer.status_code == 200
     listed = client.get("/v1/cluster").json()["nodes"]
-    assert [one["name"] for one in listed] == ["a", "b"]
+    assert [node["name"] for node in listed] == ["a", "b"]
     assert client.get("/v1/cluster/a/wanted").status_code == 204
-    asked = {"workloads": ASKED["workloads"]}
-    assert client.post("/v1/forecasts", json=asked).json()["nodes"] == {"lab.xeon": 2}
+    question = {"workloads": ASKED["workloads"]}
+    assert client.post("/v1/forecasts", json=question).json()["nodes"] == {"lab.xeon": 2}
     for _ in range(2):
         assert client.delete("/v1/cluster/a").status_code == 204
-    assert client.post("/v1/forecasts", json=asked).json()["nodes"] == {"lab.xeon": 1}
+    assert client.post("/v1/forecasts", json=question).json()["nodes"] == {"lab.xeon": 1}
 
 
 def test_a_cluster_without_nodes_is_refused(client: TestClient) -> None:
-    said = detail(client.post("/v1/forecasts", json={"workloads": [{"dnn": "vgg11"}]}), 400)
-    assert said.startswith("no node has registered: name some under `nodes`")
+    refusal = detail(client.post("/v1/forecasts", json={"workloads": [{"dnn": "vgg11"}]}), 400)
+    assert refusal.startswith("no node has registered: name some under `nodes`")
 
 
 def test_a_new_type_of_dataset_is_trained_for(client: TestClient, checker: Checker) -> None:
-    asked = {
+    question = {
         **ASKED,
         "workloads": [{"dnn": "vgg11"}, {"dnn": "vgg11", "dataset": {"type": "pairs"}}],
     }
-    answer = client.post("/v1/forecasts", json=asked)
+    answer = client.post("/v1/forecasts", json=question)
     assert answer.status_code == 202
     known, new = answer.json()["forecasts"]
     assert known["status"] == "forecast"
@@ -114,18 +114,18 @@ def test_a_new_type_of_dataset_is_trained_for(client: TestClient, checker: Check
 
 def test_more_images_train_nothing(client: TestClient, checker: Checker) -> None:
     dataset = {"type": "digits", "images": 10**9}
-    asked = {**ASKED, "workloads": [{"dnn": "vgg11", "dataset": dataset}]}
-    assert client.post("/v1/forecasts", json=asked).status_code == 200
+    question = {**ASKED, "workloads": [{"dnn": "vgg11", "dataset": dataset}]}
+    assert client.post("/v1/forecasts", json=question).status_code == 200
     assert client.get("/v1/retraining/digits").json()["status"] == "done"
 
 
 def test_a_type_that_nobody_has_images_of_is_refused(client: TestClient) -> None:
-    asked = {**ASKED, "workloads": [{"dnn": "vgg11", "dataset": {"type": "birds"}}]}
-    answer = client.post("/v1/forecasts", json=asked)
+    question = {**ASKED, "workloads": [{"dnn": "vgg11", "dataset": {"type": "birds"}}]}
+    answer = client.post("/v1/forecasts", json=question)
     assert answer.status_code == 200
-    (found,) = answer.json()["forecasts"]
-    assert found["status"] == "refused"
-    assert found["reason"].endswith("known types are digits, pairs, cifar10, tiny_imagenet")
+    (forecast,) = answer.json()["forecasts"]
+    assert forecast["status"] == "refused"
+    assert forecast["reason"].endswith("known types are digits, pairs, cifar10, tiny_imagenet")
     assert "nobody trains" in detail(client.get("/v1/retraining/birds"), 400)
 
 
@@ -169,17 +169,17 @@ def test_what_is_malformed_gets_one_line(
 
 
 def test_several_nodes_on_links_that_nobody_told_are_refused(client: TestClient) -> None:
-    asked = {"workloads": ASKED["workloads"], "nodes": ASKED["nodes"]}
-    assert detail(client.post("/v1/forecasts", json=asked), 400).endswith("give link_mbps")
+    question = {"workloads": ASKED["workloads"], "nodes": ASKED["nodes"]}
+    assert detail(client.post("/v1/forecasts", json=question), 400).endswith("give link_mbps")
 
 
 def test_what_is_wrong_a_million_times_is_told_once(client: TestClient) -> None:
     """Each error takes some hundred bytes."""
-    asked = json.dumps({**ASKED, "workloads": [{"dnn": 1}] * 100})
-    assert detail(post(client, asked), 422).endswith("Input should be a valid string")
+    question = json.dumps({**ASKED, "workloads": [{"dnn": 1}] * 100})
+    assert detail(post(client, question), 422).endswith("Input should be a valid string")
     many = json.dumps({**ASKED, **{f"k{place}": 0 for place in range(100_000)}})
-    said = detail(post(client, many), 422)
-    assert said == "body: Value error, expected at most 50 fields, found 100,003"
+    refusal = detail(post(client, many), 422)
+    assert refusal == "body: Value error, expected at most 50 fields, found 100,003"
 
 
 def test_a_name_is_no_path(client: TestClient) -> None:
@@ -198,25 +198,25 @@ def test_who_holds_the_history_is_named(collector: Collector, checker: Checker) 
 
 
 def test_two_ask_while_nodes_report(client: TestClient) -> None:
-    told = report().model_dump_json()
+    body = report().model_dump_json()
 
     def node(name: str) -> set[int]:
         path = f"/v1/cluster/{name}"
-        return {client.put(path, content=told, headers=JSON).status_code for _ in range(20)} | {
+        return {client.put(path, content=body, headers=JSON).status_code for _ in range(20)} | {
             client.get(f"{path}/wanted").status_code
         }
 
     def asker() -> set[int]:
-        asked = {"workloads": ASKED["workloads"]}
-        return {client.post("/v1/forecasts", json=asked).status_code for _ in range(20)}
+        question = {"workloads": ASKED["workloads"]}
+        return {client.post("/v1/forecasts", json=question).status_code for _ in range(20)}
 
-    client.put("/v1/cluster/first", content=told, headers=JSON)
+    client.put("/v1/cluster/first", content=body, headers=JSON)
     with ThreadPoolExecutor(4) as pool:
         nodes = [pool.submit(node, name) for name in "ab"]
         askers = [pool.submit(asker) for _ in range(2)]
         assert [node.result() for node in nodes] == [{200, 204}] * 2
         assert [asker.result() for asker in askers] == [{200}] * 2
-    assert [one["name"] for one in client.get("/v1/cluster").json()["nodes"]] == ["a", "b", "first"]
+    assert [row["name"] for row in client.get("/v1/cluster").json()["nodes"]] == ["a", "b", "first"]
 
 
 def test_few_forecasts_are_made_at_once_and_nodes_report_meanwhile(
@@ -232,18 +232,18 @@ def test_few_forecasts_are_made_at_once_and_nodes_report_meanwhile(
             return super().forecasts(*given)
 
     client = TestClient(service(Slow(), collector, checker, None, Slots(2)))
-    told = report().model_dump_json()
+    body = report().model_dump_json()
     with ThreadPoolExecutor(5) as pool:
         asking = [pool.submit(client.post, "/v1/forecasts", json=ASKED) for _ in range(5)]
         try:
             for _ in range(2):
                 assert begun.acquire(timeout=60)
-            assert client.put("/v1/cluster/a", content=told, headers=JSON).status_code == 200
+            assert client.put("/v1/cluster/a", content=body, headers=JSON).status_code == 200
             assert client.get("/v1/retraining/digits").json()["status"] == "done"
             assert not begun.acquire(timeout=0.5)
         finally:
             may_end.set()
-        assert {one.result().status_code for one in asking} == {200}
+        assert {future.result().status_code for future in asking} == {200}
 
 
 def test_what_tells_or_lists_nodes_takes_no_thread(client: TestClient) -> None:
@@ -333,14 +333,16 @@ def test_whatever_is_asked_a_real_engine_answers_as_described(
     engine: Engine, collector: Collector
 ) -> None:
     """Of questions without nodes, it answers for one that has registered."""
-    said: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
 
     class Noted:
         def forecasts(self, workloads: list[Workload], place: TrainingPlace) -> WorkloadForecasts:
             answer = engine.forecasts(workloads, place)
             assert len(answer.of) == len(workloads)
-            assert all((one.status == "refused") == bool(one.reason) for one in answer.of)
-            said.update(one.reason or "" for one in answer.of)
+            assert all(
+                (forecast.status == "refused") == bool(forecast.reason) for forecast in answer.of
+            )
+            reasons.update(forecast.reason or "" for forecast in answer.of)
             return answer
 
     collector.tell("a", report())
@@ -348,7 +350,7 @@ def test_whatever_is_asked_a_real_engine_answers_as_described(
     app.openapi_schema = in_known_words(app.openapi())
     client = TestClient(app, raise_server_exceptions=False)
     check_answers(client, GenerationMode.POSITIVE, 30, "POST /v1/forecasts")
-    assert len(said) > 2  # which of the reasons below, another release of the generator changes
+    assert len(reasons) > 2  # which of the reasons below, another release of the generator changes
 
 
 def graph_of(type_: str, edges: list[list[int]]) -> dict[str, Any]:
@@ -372,7 +374,7 @@ def test_a_real_engine_says_why_it_refuses(
 ) -> None:
     client = TestClient(service(engine, collector, Checker(None, 1, ["true"]), None))
     of = {"image_size": made_up.SIDE, "batch_size": 8, **workload}
-    asked = {**ASKED, "workloads": [of], "nodes": [{**ASKED["nodes"][0], **nodes}]}
-    answer = client.post("/v1/forecasts", json=asked)
+    question = {**ASKED, "workloads": [of], "nodes": [{**ASKED["nodes"][0], **nodes}]}
+    answer = client.post("/v1/forecasts", json=question)
     assert answer.status_code == 200, answer.text
     assert why in answer.json()["forecasts"][0]["reason"]

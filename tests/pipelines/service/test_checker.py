@@ -24,8 +24,8 @@ eventually = retry(
 
 def fails(log: Path) -> list[str]:
     """Return a program that notes that it began, says why it fails, and fails."""
-    said = 'echo "one line" >&2; echo "no images in $0" >&2'
-    return ["sh", "-c", f'echo "$0" >> {log}; {said}; exit 3']
+    echoes = 'echo "one line" >&2; echo "no images in $0" >&2'
+    return ["sh", "-c", f'echo "$0" >> {log}; {echoes}; exit 3']
 
 
 @pytest.fixture
@@ -38,27 +38,27 @@ def make(home: Path) -> Iterator[Make]:
         return made[-1]
 
     yield checker
-    for one in made:
-        one.close()
+    for instance in made:
+        instance.close()
 
 
 @eventually
 def ended(checker: Checker, status: str) -> str:
     """Wait until training for `pairs` has a status; return what it told."""
-    found = checker.retraining("pairs")
-    assert found.status == status
-    return found.told
+    retraining = checker.retraining("pairs")
+    assert retraining.status == status
+    return retraining.told
 
 
 def test_types_of_which_there_is_an_embedder_are_known(make: Make, home: Path) -> None:
     checker = make(SLEEPS)
-    asked = [
+    workloads = [
         Workload(dnn="vgg11", dataset=Dataset(type=name)) for name in ("ours", "pairs", "ours")
     ]
-    assert checker.unknown(asked) == ["ours", "pairs"]
+    assert checker.unknown(workloads) == ["ours", "pairs"]
     (home / "embedders").mkdir()
     (home / "embedders" / "ours.safetensors").touch()
-    assert checker.unknown(asked) == ["pairs"]
+    assert checker.unknown(workloads) == ["pairs"]
     assert checker.retraining("ours").status == "done"
 
 
@@ -137,12 +137,12 @@ def test_a_folder_of_images_is_given_to_who_trains(make: Make, tmp_path: Path) -
 
 def processes(marker: str) -> list[int]:
     """Return the processes whose command line has a word."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             if marker.encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
+                pids.append(int(path.parent.name))
+    return pids
 
 
 @pytest.mark.parametrize("is_killed", [True, False])

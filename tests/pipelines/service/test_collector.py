@@ -86,9 +86,9 @@ def test_who_asks_gets_what_nodes_tell_then() -> None:
     with ThreadPoolExecutor() as pool:
         telling = pool.submit(asyncio.run, node())
         assert waits.wait(FOREVER_S)
-        (found,) = collector.refreshed().nodes
+        (registered,) = collector.refreshed().nodes
         telling.result()
-    assert found.report.utilisation == 0.75
+    assert registered.report.utilisation == 0.75
 
 
 def test_a_node_that_was_between_two_waits_does_not_wait() -> None:
@@ -140,8 +140,8 @@ def test_threads_may_tell_leave_and_ask_at_once() -> None:
             collector.refreshed()
 
     with ThreadPoolExecutor(6) as pool:
-        all_of_them = [pool.submit(node, name) for name in "abcd"]
-        all_of_them += [pool.submit(asker) for _ in range(2)]
-        for one in all_of_them:
-            one.result()
+        futures = [pool.submit(node, name) for name in "abcd"]
+        futures += [pool.submit(asker) for _ in range(2)]
+        for future in futures:
+            future.result()
     assert names(collector) == ["a", "b", "c", "d"]

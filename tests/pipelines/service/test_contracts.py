@@ -25,8 +25,8 @@ def test_a_core_has_its_part_and_free_cores_are_summed() -> None:
 
 
 def test_no_more_memory_is_available_than_nobody_uses() -> None:
-    told = report(utilisation=0.5, free_memory_bytes=10**9)
-    assert told.available.memory_bytes == 1e9
+    half_busy = report(utilisation=0.5, free_memory_bytes=10**9)
+    assert half_busy.available.memory_bytes == 1e9
     assert report(utilisation=0.5, free_memory_bytes=10**10).available.memory_bytes == 8e9
 
 
@@ -75,10 +75,10 @@ def test_many_faults_make_few_errors(fields: dict[str, object]) -> None:
 
 
 def test_a_question_has_an_end() -> None:
-    one = Workload(dnn="vgg11")
-    Question(workloads=[one] * limits.WORKLOADS)
+    small = Workload(dnn="vgg11")
+    Question(workloads=[small] * limits.WORKLOADS)
     with pytest.raises(ValidationError, match="at most 100"):
-        Question(workloads=[one] * (limits.WORKLOADS + 1))
+        Question(workloads=[small] * (limits.WORKLOADS + 1))
     nodes = [Node(type="conv")] * 5000
     large = Workload(graph=Graph(nodes=nodes, edges=[], parameter_count=0))
     Question(workloads=[large] * 4)

@@ -38,33 +38,35 @@ def ask(engine: Engine, *workloads: Workload, place: TrainingPlace = TWO) -> lis
 
 def reason(engine: Engine, workload: Workload, place: TrainingPlace = TWO) -> str:
     """Return why an engine refuses."""
-    (found,) = ask(engine, workload, place=place)
-    assert (found.status, found.step_time_s) == ("refused", None)
-    assert found.reason is not None and "\n" not in found.reason
-    return found.reason
+    (forecast,) = ask(engine, workload, place=place)
+    assert (forecast.status, forecast.step_time_s) == ("refused", None)
+    assert forecast.reason is not None and "\n" not in forecast.reason
+    return forecast.reason
 
 
 def test_a_measured_network_takes_what_it_took(engine: Engine) -> None:
-    (found,) = ask(engine, Workload(dnn="resnet18", batch_size=8))
-    assert found.status == "forecast"
-    assert found.step_time_s == pytest.approx(made_up.step_s("resnet18", 8, 2), rel=0.02)
-    assert found.low is not None and found.high is not None and found.step_time_s is not None
-    assert found.low <= found.step_time_s <= found.high
-    assert (found.nearest, found.distance) == ("resnet18", 0.0)
+    (forecast,) = ask(engine, Workload(dnn="resnet18", batch_size=8))
+    assert forecast.status == "forecast"
+    assert forecast.step_time_s == pytest.approx(made_up.step_s("resnet18", 8, 2), rel=0.02)
+    assert (
+        forecast.low is not None and forecast.high is not None and forecast.step_time_s is not None
+    )
+    assert forecast.low <= forecast.step_time_s <= forecast.high
+    assert (forecast.nearest, forecast.distance) == ("resnet18", 0.0)
 
 
 def test_other_training_than_was_measured_is_refused_beside_others(engine: Engine) -> None:
-    asked = Workload.model_validate(
+    in_bf16 = Workload.model_validate(
         {"dnn": "resnet18", "batch_size": 8, "precision": "bf16", "optimizer": "AdamW"}
     )
-    other, plain = ask(engine, asked, Workload(dnn="resnet18", batch_size=8))
+    other, plain = ask(engine, in_bf16, Workload(dnn="resnet18", batch_size=8))
     assert (other.status, plain.status) == ("refused", "forecast")
     assert other.reason is not None
     assert other.reason.endswith("it knows training in float32 by plain SGD, not bfloat16, adamw")
     alone = Workload(dnn="resnet18", batch_size=8, strategy="single")
     assert "single is one device, found 2; several train" in reason(engine, alone)
-    one = of_types([Nodes(node_type=NODE_TYPE, count=1)], None)
-    assert "all-reduces of pytorch, not single of pytorch" in reason(engine, alone, one)
+    one_node = of_types([Nodes(node_type=NODE_TYPE, count=1)], None)
+    assert "all-reduces of pytorch, not single of pytorch" in reason(engine, alone, one_node)
     with pytest.raises(ValidationError, match=r"torch\.compile made is not known"):
         Workload.model_validate({"dnn": "resnet18", "compiled": True})
 
@@ -82,17 +84,17 @@ def test_an_epoch_is_its_steps(engine: Engine) -> None:
 
 
 def test_a_graph_without_a_name_is_forecast_as_networks_like_it(engine: Engine) -> None:
-    (found,) = ask(engine, Workload(graph=graph(convolutions(30))))
-    assert found.status == "forecast", found.reason
+    (forecast,) = ask(engine, Workload(graph=graph(convolutions(30))))
+    assert forecast.status == "forecast", forecast.reason
     like = 30 / 18 * made_up.step_s("resnet18", 8, 2)
-    assert found.step_time_s == pytest.approx(like, rel=0.1)
-    assert found.nearest in made_up.LAYERS
+    assert forecast.step_time_s == pytest.approx(like, rel=0.1)
+    assert forecast.nearest in made_up.LAYERS
 
 
 def test_a_hundred_workloads_have_answers_in_their_order(engine: Engine) -> None:
     batches = [batch for batch in range(2, 27) for _ in range(4)]
-    found = ask(engine, *(Workload(dnn="vgg19", batch_size=batch) for batch in batches))
-    steps = [one.step_time_s or 0.0 for one in found]
+    forecasts = ask(engine, *(Workload(dnn="vgg19", batch_size=batch) for batch in batches))
+    steps = [forecast.step_time_s or 0.0 for forecast in forecasts]
     assert len(steps) == 100
     assert steps == sorted(steps) and steps[0] < steps[-1]
 
@@ -117,24 +119,24 @@ def test_what_is_no_graph_is_refused(
 def test_the_largest_graph_with_the_largest_figures_has_an_answer(engine: Engine) -> None:
     node = Node(type="conv", parameters=10**12, flops=1e18, output_elements=10**12, kernel=10**6)
     sent = Graph(
-        nodes=[node] * 5000, edges=[(one, one + 1) for one in range(4999)], parameter_count=10**12
+        nodes=[node] * 5000, edges=[(i, i + 1) for i in range(4999)], parameter_count=10**12
     )
-    (found,) = ask(engine, Workload(graph=sent, batch_size=10**6))
-    assert found.status in ("forecast", "refused")
+    (forecast,) = ask(engine, Workload(graph=sent, batch_size=10**6))
+    assert forecast.status in ("forecast", "refused")
 
 
 def test_nodes_without_an_inventory_are_refused(engine: Engine) -> None:
     place = of_types([Nodes(node_type="emu.avx512.s15", count=1)], None)
-    said = reason(engine, Workload(dnn="vgg11"), place)
-    assert said.startswith("nobody has measured what nodes of type emu.avx512.s15 can do")
-    assert "probe inventory" in said and "stepcast node join" in said
+    refusal = reason(engine, Workload(dnn="vgg11"), place)
+    assert refusal.startswith("nobody has measured what nodes of type emu.avx512.s15 can do")
+    assert "probe inventory" in refusal and "stepcast node join" in refusal
 
 
 def test_nodes_with_a_gpu_take_what_was_measured_on_their_type(engine: Engine) -> None:
     """However busy their processors are."""
-    told = report(node_type=NODE_TYPE, gpus=1, utilisation=0.5)
+    node = report(node_type=NODE_TYPE, gpus=1, utilisation=0.5)
     load = Workload(dnn="vgg11", batch_size=8)
-    assert ask(engine, load, place=of_cluster(cluster(told, told), LINK_MBPS)) == ask(engine, load)
+    assert ask(engine, load, place=of_cluster(cluster(node, node), LINK_MBPS)) == ask(engine, load)
 
 
 def test_several_gpus_a_node_are_refused_until_such_steps_were_measured(
@@ -142,21 +144,21 @@ def test_several_gpus_a_node_are_refused_until_such_steps_were_measured(
 ) -> None:
     place = of_cluster(cluster(report(node_type=NODE_TYPE, gpus=2)), None)
     load = Workload(dnn="vgg11", batch_size=8, dataset=Dataset(images=16_000))
-    said = reason(engine, load, place)
-    assert said.startswith("nobody has measured steps of 2 GPUs a node: `stepcast run` a study")
+    refusal = reason(engine, load, place)
+    assert refusal.startswith("nobody has measured steps of 2 GPUs a node: `stepcast run` a study")
     each = Strategy(kind="all_reduce", workers=1, devices_per_node=2)
     alone = made_up.scenario
 
     def on_two(dnn: str, batch_size: int, workers: int) -> Scenario:
-        found = alone(dnn, batch_size, workers)
-        return found.model_copy(update={"strategy": each}) if workers == 1 else found
+        scenario = alone(dnn, batch_size, workers)
+        return scenario.model_copy(update={"strategy": each}) if workers == 1 else scenario
 
     monkeypatch.setattr(made_up, "scenario", on_two)
     made_up.install(home, monkeypatch)
-    (found,) = ask(Engine(Warehouse(home)), load, place=place)
-    assert found.step_time_s is not None, found.reason
+    (forecast,) = ask(Engine(Warehouse(home)), load, place=place)
+    assert forecast.step_time_s is not None, forecast.reason
     # Sixteen images a step.
-    assert found.epoch_s == pytest.approx(1000 * found.step_time_s)
+    assert forecast.epoch_s == pytest.approx(1000 * forecast.step_time_s)
 
 
 def test_another_type_of_dataset_has_forecasts_by_its_own_embedder(
@@ -169,31 +171,31 @@ def test_another_type_of_dataset_has_forecasts_by_its_own_embedder(
         embedders.train("pairs", minutes=5, iterations=2, networks=2)
     sent = graph(convolutions(30))
     loads = [Workload(graph=sent, dataset=Dataset(type=name)) for name in ("digits", "pairs")]
-    found = ask(Engine(Warehouse(home)), *loads)
-    assert [one.status for one in found] == ["forecast"] * 2
-    for one, load in zip(found, loads, strict=True):
+    forecasts = ask(Engine(Warehouse(home)), *loads)
+    assert [forecast.status for forecast in forecasts] == ["forecast"] * 2
+    for forecast, load in zip(forecasts, loads, strict=True):
         embedder = embedders.embedder(load.dataset.type)
-        ours = embedder.embedding(graph_of(sent, load.image_size))
+        embedding = embedder.embedding(graph_of(sent, load.image_size))
         apart = min(
-            cosine_distance(ours, embedder.embedding(measured))
+            cosine_distance(embedding, embedder.embedding(measured))
             for measured in made_up.graphs().values()
         )
-        assert one.distance == pytest.approx(apart, rel=1e-6)
-    assert found[0].distance != pytest.approx(found[1].distance, rel=1e-3)
+        assert forecast.distance == pytest.approx(apart, rel=1e-6)
+    assert forecasts[0].distance != pytest.approx(forecasts[1].distance, rel=1e-3)
 
 
 def test_registered_nodes_that_are_half_busy_take_longer(engine: Engine) -> None:
     idle, busy = (
-        ask(engine, Workload(dnn="vgg19"), place=of_cluster(cluster(told, told), None))[0]
-        for told in (report(node_type=NODE_TYPE), report(node_type=NODE_TYPE, utilisation=0.5))
+        ask(engine, Workload(dnn="vgg19"), place=of_cluster(cluster(node, node), None))[0]
+        for node in (report(node_type=NODE_TYPE), report(node_type=NODE_TYPE, utilisation=0.5))
     )
     assert idle.step_time_s is not None and busy.step_time_s is not None
     assert busy.step_time_s > 1.2 * idle.step_time_s
 
 
 def test_nothing_measured_is_refused_with_what_to_run(home: Path) -> None:
-    said = reason(Engine(Warehouse(home)), Workload(dnn="vgg11"))
-    assert said.startswith("no steps of PyTorch have been measured yet; `stepcast run`")
+    refusal = reason(Engine(Warehouse(home)), Workload(dnn="vgg11"))
+    assert refusal.startswith("no steps of PyTorch have been measured yet; `stepcast run`")
 
 
 def test_it_is_fitted_again_when_the_history_has_more_runs(
@@ -202,23 +204,23 @@ def test_it_is_fitted_again_when_the_history_has_more_runs(
     engine = Engine(Warehouse(home))
     assert "no steps" in reason(engine, Workload(dnn="vgg11"))
     made_up.install(home, monkeypatch)
-    (found,) = ask(engine, Workload(dnn="vgg11"))
-    assert found.status == "forecast"
+    (forecast,) = ask(engine, Workload(dnn="vgg11"))
+    assert forecast.status == "forecast"
 
 
 def test_networks_that_nobody_measured_are_traced_by_one_child(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[str]] = []
+    calls: list[list[str]] = []
 
     def told(_: str, arguments: list[str]) -> list[str]:
-        asked.append(arguments)
+        calls.append(arguments)
         return [made_up.chain(convolutions(12), "anything").to_json()] * 2
 
     monkeypatch.setattr(extraction, "told", told)
-    found = ask(engine, *(Workload(dnn=dnn, image_size=40) for dnn in ("small_cnn", "vgg11")))
-    assert asked == [["primitives", "small_cnn:40", "vgg11:40"]]
-    assert [one.status for one in found] == ["forecast"] * 2
+    forecasts = ask(engine, *(Workload(dnn=dnn, image_size=40) for dnn in ("small_cnn", "vgg11")))
+    assert calls == [["primitives", "small_cnn:40", "vgg11:40"]]
+    assert [forecast.status for forecast in forecasts] == ["forecast"] * 2
 
 
 H100 = NodeGroup(role="worker", node_type="gpu.h100", count=1)
@@ -236,17 +238,17 @@ def test_a_newer_run_elsewhere_hides_no_node_type(
 ) -> None:
     install_beside_newer_gpu_steps(home, monkeypatch)
     engine = Engine(Warehouse(home))
-    found = engine.forecasts([Workload(dnn="vgg11")], TWO)
-    assert [one.status for one in found.of] == ["forecast"]
-    assert (found.backend, found.host_id) == ("emulated", "host-1")
-    assert found.judged == 0
+    answer = engine.forecasts([Workload(dnn="vgg11")], TWO)
+    assert [forecast.status for forecast in answer.of] == ["forecast"]
+    assert (answer.backend, answer.host_id) == ("emulated", "host-1")
+    assert answer.judged == 0
     gpus = [Nodes(node_type="gpu.h100", count=1)]
-    found = engine.forecasts([Workload(dnn="vgg11")], of_types(gpus, None))
-    assert (found.backend, found.host_id) == ("loopback", "host-2")
-    both = of_types([*gpus, Nodes(node_type=NODE_TYPE, count=2)], LINK_MBPS)
-    said = reason(engine, Workload(dnn="vgg11"), both)
-    assert "was measured on another host (" in said
-    assert said.endswith("ask about nodes of one host at a time")
+    answer = engine.forecasts([Workload(dnn="vgg11")], of_types(gpus, None))
+    assert (answer.backend, answer.host_id) == ("loopback", "host-2")
+    place = of_types([*gpus, Nodes(node_type=NODE_TYPE, count=2)], LINK_MBPS)
+    refusal = reason(engine, Workload(dnn="vgg11"), place)
+    assert "was measured on another host (" in refusal
+    assert refusal.endswith("ask about nodes of one host at a time")
 
 
 def test_newer_steps_on_gpus_tell_nothing_of_registered_processors(
@@ -254,23 +256,23 @@ def test_newer_steps_on_gpus_tell_nothing_of_registered_processors(
 ) -> None:
     install_beside_newer_gpu_steps(home, monkeypatch)
     place = of_cluster(cluster(report(node_type=NODE_TYPE, link_mbps=None)), None)
-    found = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], place)
-    assert ([one.status for one in found.of], found.host_id) == (["forecast"], "host-1")
+    answer = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], place)
+    assert ([forecast.status for forecast in answer.of], answer.host_id) == (["forecast"], "host-1")
 
 
 def test_a_host_that_is_known_by_its_inventory_is_forecast_from_steps_of_another(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_up.install(home, monkeypatch)
-    here = host_id("emulated")
-    made_up.add(home, "inventory", None, here)
-    found = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11", batch_size=8)], TWO)
-    (one,) = found.of
-    assert (one.status, found.host_id) == ("forecast", here)
-    assert one.step_time_s == pytest.approx(made_up.step_s("vgg11", 8, 2), rel=0.02)
-    assert one.low is not None
-    assert one.high is not None
-    assert one.low < one.step_time_s < one.high  # type: ignore[operator]
+    this_host = host_id("emulated")
+    made_up.add(home, "inventory", None, this_host)
+    answer = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11", batch_size=8)], TWO)
+    (forecast,) = answer.of
+    assert (forecast.status, answer.host_id) == ("forecast", this_host)
+    assert forecast.step_time_s == pytest.approx(made_up.step_s("vgg11", 8, 2), rel=0.02)
+    assert forecast.low is not None
+    assert forecast.high is not None
+    assert forecast.low < forecast.step_time_s < forecast.high  # type: ignore[operator]
 
 
 def test_an_inventory_of_a_foreign_host_does_not_take_the_place_of_steps(
@@ -279,8 +281,8 @@ def test_an_inventory_of_a_foreign_host_does_not_take_the_place_of_steps(
     made_up.install(home, monkeypatch)
     made_up.add(home, "inventory", None, "host-3")
     place = of_types([Nodes(node_type=NODE_TYPE, count=1)], None)
-    found = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], place)
-    assert ([one.status for one in found.of], found.host_id) == (["forecast"], "host-1")
+    answer = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], place)
+    assert ([forecast.status for forecast in answer.of], answer.host_id) == (["forecast"], "host-1")
 
 
 @pytest.mark.parametrize(
@@ -300,8 +302,8 @@ def test_what_is_farther_out_than_steps_is_refused(
 ) -> None:
     place = of_types([Nodes(node_type=NODE_TYPE, count=count)], LINK_MBPS)
     for load in ({"dnn": "vgg11"}, {"graph": graph(convolutions(30))}):
-        found = reason(engine, Workload.model_validate({**load, **fields}), place)
-        assert f"far out: {said}" in found
+        refusal = reason(engine, Workload.model_validate({**load, **fields}), place)
+        assert f"far out: {said}" in refusal
 
 
 def test_several_nodes_are_refused_where_no_exchange_was_measured() -> None:
@@ -314,8 +316,8 @@ def test_what_is_farther_out_than_what_was_judged_is_refused() -> None:
     """As `stepcast predict` does; and what was judged reaches farther than steps."""
     measured = [made_up.scenario("vgg11", 8, count) for count in (1, 2)]
     neighbours = [
-        Neighbour(one.label, one.scenario_id, coordinates(one), 1.0, 1.0, 1, 1)
-        for one in (made_up.scenario("vgg11", 8, count) for count in (4, 16))
+        Neighbour(scenario.label, scenario.scenario_id, coordinates(scenario), 1.0, 1.0, 1, 1)
+        for scenario in (made_up.scenario("vgg11", 8, count) for count in (4, 16))
     ]
     judged = JudgedScenarios({("predictddl", "step_time_s"): neighbours})
     check_near(made_up.scenario("vgg11", 8, 64), judged, measured)

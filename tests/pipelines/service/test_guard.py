@@ -44,7 +44,7 @@ def answered(
     guard = Guard(Echo(), TOKEN.decode(), **limits)
     scope = {"type": "http", "path": "/v1/forecasts", "headers": headers}
     asyncio.run(guard(scope, receive, send))
-    return sent[0]["status"], b"".join(one.get("body", b"") for one in sent)
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
 
 
 def saying(*parts: bytes) -> Callable[[], Awaitable[Message]]:

@@ -54,13 +54,13 @@ def cpu(*idle: float) -> Iterator[CpuTimes]:
 def test_a_node_tells_how_busy_it_has_been_and_leaves(address: str, collector: Collector) -> None:
     counted = cpu(0, 7.5, 10, -1)
     with Membership(f"{address}/", "a", TOKEN, lambda: next(counted)) as membership:
-        told = []
+        utilisations = []
         for _ in range(3):
             membership.tell(report())
             membership.wait()
-            (there,) = collector.cluster().nodes
-            told.append(there.report.utilisation)
-        assert (there.name, told) == ("a", [0.25, 0.0, 1.0])
+            (node,) = collector.cluster().nodes
+            utilisations.append(node.report.utilisation)
+        assert (node.name, utilisations) == ("a", [0.25, 0.0, 1.0])
     assert collector.cluster().nodes == []
 
 
@@ -68,19 +68,19 @@ def test_a_node_tells_how_much_memory_is_free_each_time(address: str, collector:
     free = iter([3 * 10**9, 10**9])
     counted = cpu(0, 10, 10)
     with Membership(address, "a", TOKEN, lambda: next(counted), lambda: next(free)) as membership:
-        told = []
+        free_bytes = []
         for _ in range(2):
             membership.tell(report())
-            (there,) = collector.cluster().nodes
-            told.append(there.report.available.memory_bytes)
-    assert told == [3e9, 1e9]
+            (node,) = collector.cluster().nodes
+            free_bytes.append(node.report.available.memory_bytes)
+    assert free_bytes == [3e9, 1e9]
 
 
 def test_a_node_tells_until_it_is_time_to_leave(address: str, collector: Collector) -> None:
     ends = iter([False, False, True])
     with Membership(address, "a", TOKEN) as membership:
         membership.stay(report(), lambda: next(ends))
-        assert [one.name for one in collector.cluster().nodes] == ["a"]
+        assert [node.name for node in collector.cluster().nodes] == ["a"]
 
 
 def test_another_token_is_refused(address: str) -> None:
@@ -166,12 +166,12 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.service.node._SECONDS", 0.01)
-    found = measure_node("lab.xeon", 1000.0)
-    assert (found.node_type, found.link_mbps) == ("lab.xeon", 1000.0)
-    assert found.cores >= 1 and found.memory_bytes > 2**27
-    assert found.free_memory_bytes is not None and found.free_memory_bytes > 0
+    measured = measure_node("lab.xeon", 1000.0)
+    assert (measured.node_type, measured.link_mbps) == ("lab.xeon", 1000.0)
+    assert measured.cores >= 1 and measured.memory_bytes > 2**27
+    assert measured.free_memory_bytes is not None and measured.free_memory_bytes > 0
     # More than a slide rule, less than all of today's computers.
-    assert 1e6 < found.dense_flops < 1e18 and 1e6 < found.memory_Bps < 1e15
+    assert 1e6 < measured.dense_flops < 1e18 and 1e6 < measured.memory_Bps < 1e15
 
 
 def test_free_memory_is_that_of_the_container(

@@ -13,15 +13,15 @@ from warehouse.records import BadInput
 def cluster(*reports: Report) -> Cluster:
     """Return a cluster of nodes that tell this."""
     nodes = [
-        Registered(name=f"n{place}", report=one, seconds_ago=0.0)
-        for place, one in enumerate(reports)
+        Registered(name=f"n{place}", report=report, seconds_ago=0.0)
+        for place, report in enumerate(reports)
     ]
     return Cluster(nodes=nodes)
 
 
 def test_nodes_of_a_type_are_one_group() -> None:
-    asked = [Nodes(node_type="emu.avx2.s15", count=2), Nodes(node_type="emu.avx2.s15", count=3)]
-    place = of_types(asked, 100.0)
+    nodes = [Nodes(node_type="emu.avx2.s15", count=2), Nodes(node_type="emu.avx2.s15", count=3)]
+    place = of_types(nodes, 100.0)
     assert place.counts == {"emu.avx2.s15": 5}
     assert [group.count for group in place.groups] == [5]
     assert (place.link_mbps, place.measured) == (100.0, {})
@@ -50,15 +50,15 @@ def test_different_numbers_of_devices_are_refused(other: str, said: str) -> None
 
 
 def test_several_nodes_need_a_link_whose_speed_is_known() -> None:
-    said = "2 nodes exchange gradients, .*: give link_mbps"
-    with pytest.raises(BadInput, match=said):
+    message = "2 nodes exchange gradients, .*: give link_mbps"
+    with pytest.raises(BadInput, match=message):
         of_types([Nodes(node_type="emu.avx2.s15", count=2)], None)
     assert of_types([Nodes(node_type="emu.avx2.s15", count=1)], None).link_mbps is None
     for changes in ({}, {"node_type": "gpu.h100", "gpus": 1}):
-        told = report(link_mbps=None, **changes)
-        assert of_cluster(cluster(told), None).link_mbps is None
-        with pytest.raises(BadInput, match=said):
-            of_cluster(cluster(told, told), None)
+        node = report(link_mbps=None, **changes)
+        assert of_cluster(cluster(node), None).link_mbps is None
+        with pytest.raises(BadInput, match=message):
+            of_cluster(cluster(node, node), None)
 
 
 def test_registered_nodes_can_do_what_the_least_of_their_type_can() -> None:
@@ -101,8 +101,8 @@ def test_registered_nodes_train_on_a_thread_for_each_core(
 
 def test_nodes_with_gpus_are_those_that_the_catalogue_has() -> None:
     """What their processors could do says nothing."""
-    told = report(node_type="gpu.h100", gpus=8)
-    place = of_cluster(cluster(told, told.model_copy(update={"gpus": 4})), None)
+    node = report(node_type="gpu.h100", gpus=8)
+    place = of_cluster(cluster(node, node.model_copy(update={"gpus": 4})), None)
     assert (place.devices, place.counts, place.measured) == (4, {"gpu.h100": 2}, {})
     assert place.groups == (node_group("worker", "gpu.h100", 2),)
     assert of_cluster(cluster(report()), None).devices == 1
