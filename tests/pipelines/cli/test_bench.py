@@ -41,8 +41,8 @@ def test_the_command_prints_a_table_or_json(
     for text in ("200,000 operations/s", "1.50 x TensorFlow's classes", "2,000,000 rows/s"):
         assert text in table.out
     assert table.err == "working\n"
-    found = json.loads(stepcast("bench", "ingest", "--rows", "50000", "--json").out)
-    assert found["query_100m_s"] == 0.1
+    report = json.loads(stepcast("bench", "ingest", "--rows", "50000", "--json").out)
+    assert report["query_100m_s"] == 0.1
     assert rows == [100_000_000, 50_000]
 
 

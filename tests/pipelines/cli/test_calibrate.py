@@ -32,8 +32,8 @@ def test_a_step_that_was_measured() -> None:
         "workers=1,batch_size=4,step_s=0.2", [SYNCHRONOUS]
     ).of.items()
     assert (other.workers, other.batch_size) == ((1,), 4)
-    one = SYNCHRONOUS.model_copy(update={"workers": (4,)})
-    assert list(parse_measured_step("step_s=0.41", [one]).of) == [one]
+    four_workers = SYNCHRONOUS.model_copy(update={"workers": (4,)})
+    assert list(parse_measured_step("step_s=0.41", [four_workers]).of) == [four_workers]
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_measuring_a_node_writes() -> None:
 def test_a_step_of_this_host_corrects_no_forecast_of_another(place: HostSelection) -> None:
     with pytest.raises(BadInput, match="--calibrate one-node measures backend emu") as caught:
         check_here(place, "emulated")
-    said = str(caught.value)
-    assert f"forecasts are of backend {place.backend}, host {place.host_id}: give" in said
-    assert f"give --backend emulated --host {host_id('emulated')}; if it has no runs" in said
-    assert "\n" not in said
+    message = str(caught.value)
+    assert f"forecasts are of backend {place.backend}, host {place.host_id}: give" in message
+    assert f"give --backend emulated --host {host_id('emulated')}; if it has no runs" in message
+    assert "\n" not in message
 
 
 def test_a_step_of_this_host_corrects_its_own_forecasts() -> None:

@@ -40,9 +40,9 @@ def predict(
 ) -> Callable[..., Any]:
     """Return the command about that study's network."""
     monkeypatch.setenv("STEPCAST_HOME", str(profiled))
-    asked = ["--dnn", "small_cnn", "--image-size", "16", "--batch-size", "4", "--dry-run"]
+    workload = ["--dnn", "small_cnn", "--image-size", "16", "--batch-size", "4", "--dry-run"]
     nodes = ["--worker", "emu.native.c25", "--server", "emu.server", "--link-mbps", "200"]
-    return lambda *arguments: stepcast("predict", *asked, *nodes, *arguments)
+    return lambda *arguments: stepcast("predict", *workload, *nodes, *arguments)
 
 
 def test_simulated_steps_are_written(predict: Callable[..., Any], tmp_path: Path) -> None:
@@ -53,11 +53,11 @@ def test_simulated_steps_are_written(predict: Callable[..., Any], tmp_path: Path
     trace = json.loads(file.read_text())
     assert trace["otherData"]["scenario"] == LABEL
     assert trace["otherData"]["seed"] == 0
-    steps = [one for one in trace["traceEvents"] if one["ph"] == "X" and one["tid"] == 0]
-    assert {one["pid"] for one in trace["traceEvents"]} == {0, 1}
+    steps = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["tid"] == 0]
+    assert {event["pid"] for event in trace["traceEvents"]} == {0, 1}
     assert len(steps) == 2 * STEPS
-    shown, without = (json.loads(one.out)["forecasts"] for one in (answer, predict(*options)))
-    assert [one["value"] for one in shown] == [one["value"] for one in without]
+    shown, without = (json.loads(reply.out)["forecasts"] for reply in (answer, predict(*options)))
+    assert [forecast["value"] for forecast in shown] == [forecast["value"] for forecast in without]
     assert len(shown) == 2
 
 

@@ -105,17 +105,17 @@ VARIANCE = str(CHECKOUT / "studies" / "variance.yaml")
 def test_floors_are_half_of_what_rounds_differ_by(ask: Stepcast, repeated: Path) -> None:
     answer = ask("noise", VARIANCE, "--format", "json")
     assert answer.code == 0, answer.err
-    found = {row["scenario"]: row for row in json.loads(answer.out)}
+    floors = {row["scenario"]: row for row in json.loads(answer.out)}
     figures = Warehouse(repeated).query("figures", metric="step_time_s").to_dicts()
     steps: dict[str, list[float]] = {}
     for row in figures:
         if "torch_throughput-" in row["run_id"]:
             steps.setdefault(row["label"], []).append(row["value"])
-    assert found.keys() == steps.keys()
+    assert floors.keys() == steps.keys()
     for label, values in steps.items():
-        pairs = [abs(one - other) / (one + other) for one, other in combinations(values, 2)]
-        assert found[label]["floor_percent"] == pytest.approx(100 * fmean(pairs))
-        assert (found[label]["visits"], found[label]["pairs"]) == (10, 45)
+        pairs = [abs(value - other) / (value + other) for value, other in combinations(values, 2)]
+        assert floors[label]["floor_percent"] == pytest.approx(100 * fmean(pairs))
+        assert (floors[label]["visits"], floors[label]["pairs"]) == (10, 45)
 
 
 def test_the_mean_over_scenarios_is_told(ask: Stepcast) -> None:

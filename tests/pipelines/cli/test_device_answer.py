@@ -45,10 +45,10 @@ DETAIL: dict[str, Any] = {
 
 def forecast(**detail: Any) -> ScenarioForecast:
     """Return a step of 0.05 s of four samples of 16 words, at 3.6 dollars an hour."""
-    asked = single(NodeGroup(role="worker", node_type="gpu.mine", count=1), sequence_length=16)
-    load = asked.workload.model_copy(update={"image_size": 0})
+    scenario = single(NodeGroup(role="worker", node_type="gpu.mine", count=1), sequence_length=16)
+    load = scenario.workload.model_copy(update={"image_size": 0})
     return ScenarioForecast(
-        scenario=asked.model_copy(update={"workload": load}),
+        scenario=scenario.model_copy(update={"workload": load}),
         system=GPU_STEP,
         metric=STEP_TIME,
         value=0.05,
@@ -65,8 +65,10 @@ def forecast(**detail: Any) -> ScenarioForecast:
     )
 
 
-def lines(one: ScenarioForecast, capsys: pytest.CaptureFixture[str], **asked: Any) -> list[str]:
-    print_devices([one], asked.get("samples"), explain=asked.get("explain", False))
+def lines(
+    forecast: ScenarioForecast, capsys: pytest.CaptureFixture[str], **options: Any
+) -> list[str]:
+    print_devices([forecast], options.get("samples"), explain=options.get("explain", False))
     return capsys.readouterr().out.splitlines()
 
 
@@ -101,7 +103,9 @@ def test_what_does_not_fit_says_what_does(capsys: pytest.CaptureFixture[str]) ->
 def test_details_name_the_costliest_operators(capsys: pytest.CaptureFixture[str]) -> None:
     shown = lines(forecast(), capsys, explain=True)
     assert "  mm: 3 calls, 5 ms, 25 %" in shown
-    assert any("25.0 % of the GPU's time is of operators that nobody timed" in one for one in shown)
+    assert any(
+        "25.0 % of the GPU's time is of operators that nobody timed" in line for line in shown
+    )
 
 
 def test_it_says_whose_host_issues_steps(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,14 +130,14 @@ def test_a_step_waits_for_its_data(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_gpus_that_train_together_say_how_they_scale(capsys: pytest.CaptureFixture[str]) -> None:
-    one = forecast(
+    eight_gpus = forecast(
         gpus=8, alone_s=0.04, exchange_s=0.02, straggling_share=0.06, scaling_percent=7.2,
         scaling_n=87, most_gpus_judged=4,
     )  # fmt: skip
     strategy = Strategy(kind="all_reduce", workers=2, devices_per_node=4)
     group = NodeGroup(role="worker", node_type="gpu.mine", count=2)
-    asked = one.scenario.model_copy(update={"strategy": strategy, "nodes": (group,)})
-    _, _, titles, _, row, *under = lines(replace(one, scenario=asked), capsys)
+    scenario = eight_gpus.scenario.model_copy(update={"strategy": strategy, "nodes": (group,)})
+    _, _, titles, _, row, *under = lines(replace(eight_gpus, scenario=scenario), capsys)
     assert titles.split()[:3] == ["nodes", "GPUs", "step"]
     assert row.split()[:5] == ["2", "×", "gpu.mine", "8", "50"]
     assert "  a GPU alone 40 ms, the slowest of 8 6 % longer, exchanges 20 ms" in under

@@ -128,11 +128,11 @@ def test_gpus_that_pytorch_does_not_see_are_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("profilers.steady.host.gpus", lambda: 0)
     assert by_name(examine())["GPUs"].found == "none; processors train"
     monkeypatch.setattr("profilers.steady.host.gpu_models", lambda: ["NVIDIA H100 80GB HBM3"])
-    found = by_name(examine())["GPUs"]
-    assert not found.ok
-    assert found.found.startswith("NVIDIA H100 80GB HBM3; PyTorch ")
-    assert found.found.endswith(" sees 0")
-    assert not found.essential
+    gpus = by_name(examine())["GPUs"]
+    assert not gpus.ok
+    assert gpus.found.startswith("NVIDIA H100 80GB HBM3; PyTorch ")
+    assert gpus.found.endswith(" sees 0")
+    assert not gpus.essential
 
 
 def test_credentials_of_aws_are_told_by_where_they_come_from(
@@ -145,8 +145,8 @@ def test_credentials_of_aws_are_told_by_where_they_come_from(
     assert by_name(examine())["AWS credentials"].found.startswith("none")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA" + "X" * 16)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "made-up")
-    told = by_name(examine())["AWS credentials"]
-    assert (told.ok, told.found) == (True, "from env")
+    credentials = by_name(examine())["AWS credentials"]
+    assert (credentials.ok, credentials.found) == (True, "from env")
 
 
 def test_reap_ends_runs_without_a_process(stepcast: Callable[..., Any], home: Path) -> None:

@@ -45,9 +45,9 @@ def test_a_member_is_added_and_what_it_takes_is_said(stepcast: Stepcast, home: P
     assert second.startswith("in a month that takes about ")
     assert second.endswith(" of machine time, the nightly watch included")
     assert "`stepcast fleet on` does it on schedule" in last
-    (one,) = read_members(home).values()
-    assert (one.probes, one.every, one.max_minutes) == (("links", "tf_trace"), "night", 5)
-    assert (one.image_size, one.batch_size, one.watched) == (16, 4, True)
+    (member,) = read_members(home).values()
+    assert (member.probes, member.every, member.max_minutes) == (("links", "tf_trace"), "night", 5)
+    assert (member.image_size, member.batch_size, member.watched) == (16, 4, True)
     with dagster_history.instance(home) as instance:
         assert instance.get_dynamic_partitions(str(TYPES.name)) == [NODE_TYPE]
         assert not instance.get_runs(), "nothing is measured"
@@ -58,8 +58,8 @@ def test_adding_again_changes_it(stepcast: Stepcast, home: Path) -> None:
     answer = added(stepcast, "--probes", "links", "--no-watch")
     assert answer.out.startswith(f"{NODE_TYPE} is changed: links every week")
     assert "watch" not in answer.out
-    (one,) = read_members(home).values()
-    assert (one.probes, one.watched) == (("links",), False)
+    (member,) = read_members(home).values()
+    assert (member.probes, member.watched) == (("links",), False)
 
 
 def record(printed: str, name: str) -> str:
@@ -92,9 +92,9 @@ def test_status_is_one_record_a_member(stepcast: Stepcast, home: Path) -> None:
     write_members(home, {NODE_TYPE: member(), "emu.gone": member("emu.gone", watched=False)})
     answer = stepcast("fleet", "status")
     assert answer.code == 0, answer.err
-    one = record(answer.out, NODE_TYPE)
+    shown = record(answer.out, NODE_TYPE)
     for word in ("not watched yet", "never", "now", "never done"):
-        assert word in one
+        assert word in shown
     assert "unknown node type" in answer.out
 
 
@@ -177,7 +177,7 @@ def test_the_schedule_is_switched_on_and_off(stepcast: Stepcast, home: Path) -> 
         assert answer.code == 0, answer.err
         assert answer.out.startswith(f"the fleet's schedule is {word}: ")
         with dagster_history.instance(home) as instance:
-            states = {one.name: one.status.value for one in instance.all_instigator_state()}
+            states = {state.name: state.status.value for state in instance.all_instigator_state()}
         assert states[SENSOR] == {"on": "RUNNING", "off": "STOPPED"}[word]
 
 

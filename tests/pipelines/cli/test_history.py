@@ -55,12 +55,12 @@ def test_a_run_leads_to_all_that_made_it(
     ).to_dicts()
     answer = stepcast("show", rows[0]["run_id"])
     assert answer.code == 0, answer.err
-    told = {line.split()[0]: line.split() for line in answer.out.splitlines() if line[0] == " "}
-    assert told["study"][1:] == ["paper,", "round", "1"]
-    assert told["command"][1:]
-    assert told["stepcast"][1] not in ("not", "None")
-    assert told["kernel"][1] == rows[0]["kernel"]
-    assert told["throughput_steps_per_s"][2] == "step/s"
+    fields = {line.split()[0]: line.split() for line in answer.out.splitlines() if line[0] == " "}
+    assert fields["study"][1:] == ["paper,", "round", "1"]
+    assert fields["command"][1:]
+    assert fields["stepcast"][1] not in ("not", "None")
+    assert fields["kernel"][1] == rows[0]["kernel"]
+    assert fields["throughput_steps_per_s"][2] == "step/s"
     assert f"host {rows[0]['host_id']}, loopback" in answer.out
     assert "nothing was paid" in answer.out
     assert f"{rows[0]['run_id']}/sample.parquet" in answer.out

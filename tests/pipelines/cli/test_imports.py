@@ -87,8 +87,8 @@ def test_what_is_left_out_is_told_and_kept(
     log.write_text(f"NCCL INFO\nNCCL INFO\n{log.read_text()} 0 0 float sum -1 9.0 0.00 0.00\n")
     answer = stepcast("import", "nccl-tests", str(log), "--source", "us", "--world-size", "4")
     assert answer.code == 0
-    told = "; left out: 2 lines of other programs, 1 all-reduces of 0 bytes"
-    assert answer.out.rstrip().endswith(told)
+    left_out = "; left out: 2 lines of other programs, 1 all-reduces of 0 bytes"
+    assert answer.out.rstrip().endswith(left_out)
     (config,) = asked(home, "SELECT config FROM raw.run")["config"]
     counts = {"all-reduces of 0 bytes": 1, "lines of other programs": 2}
     assert json.loads(json.loads(config)["left_out"]) == counts
@@ -169,8 +169,8 @@ def test_a_file_that_lands_as_several_runs(
 def test_what_the_user_should_know_is_said(
     stepcast: Callable[..., Any], home: Path, tmp_path: Path
 ) -> None:
-    one = packet(("10.0.0.1", 1), ("10.0.0.2", 2), 1, b"hello")
-    file = write(tmp_path / "a.pcap", [(0, one), (1, one)])
+    frame = packet(("10.0.0.1", 1), ("10.0.0.2", 2), 1, b"hello")
+    file = write(tmp_path / "a.pcap", [(0, frame), (1, frame)])
     file.write_bytes(file.read_bytes()[:-30])
     answer = stepcast("import", "pcap", str(file), "--source", "us")
     assert (answer.code, answer.err) == (0, "")
@@ -183,8 +183,8 @@ def test_what_the_user_should_know_is_said(
 def landing(tmp_path: Path, study_file: Path, probes: PaperProbes) -> Path:
     """Return another machine's landing folder, with three runs."""
     folder = tmp_path / "elsewhere"
-    found = opened(read_study(study_file), "loopback", host_id(), [])
-    profiled(found, folder)
+    round_ = opened(read_study(study_file), "loopback", host_id(), [])
+    profiled(round_, folder)
     return folder
 
 
@@ -240,10 +240,10 @@ def test_runs_meet_at_a_prefix(
     site = tmp_path / "site"
     site.mkdir()
     landing.rename(site / "landing")
-    with monkeypatch.context() as there:
-        there.setenv("STEPCAST_HOME", str(site))
+    with monkeypatch.context() as patch:
+        patch.setenv("STEPCAST_HOME", str(site))
         assert stepcast("push", place).out == f"pushed 3 runs to {place}, 0 were there already\n"
-        there.setenv("STEPCAST_PREFIX", place)
+        patch.setenv("STEPCAST_PREFIX", place)
         assert stepcast("push").out == f"pushed 0 runs to {place}, 3 were there already\n"
     answer = stepcast("load", place)
     assert (answer.code, answer.out) == (
@@ -268,15 +268,15 @@ def test_public_measurements_load_with_their_sources(
 ) -> None:
     answer = stepcast("load", str(PUBLIC))
     assert (answer.code, answer.err) == (0, "")
-    runs = len([one for folder in PUBLIC.iterdir() for one in folder.glob("*.yaml")])
+    runs = len([file for folder in PUBLIC.iterdir() for file in folder.glob("*.yaml")])
     assert answer.out.splitlines()[0] == f"copied {runs} runs from {PUBLIC}"
     assert stepcast("load", str(PUBLIC)).out.startswith("copied 0 runs")
-    found = read_only(home, "SELECT * FROM raw.run JOIN raw.source USING (run_id)").to_dicts()
-    assert len(found) == runs
+    rows = read_only(home, "SELECT * FROM raw.run JOIN raw.source USING (run_id)").to_dicts()
+    assert len(rows) == runs
     notice = " ".join((PUBLIC.parents[1] / "NOTICE").read_text().split())
-    for one in found:
-        assert (one["backend"], one["purpose"]) == ("imported", "profile")
-        assert one["licence"] and json.loads(one["config"])["hardware"]
-        assert json.loads(one["config"])["step"]
-        assert one["source"].split(" (")[0].split(", ")[0] in notice
+    for row in rows:
+        assert (row["backend"], row["purpose"]) == ("imported", "profile")
+        assert row["licence"] and json.loads(row["config"])["hardware"]
+        assert json.loads(row["config"])["step"]
+        assert row["source"].split(" (")[0].split(", ")[0] in notice
     assert sum(file.stat().st_size for file in PUBLIC.rglob("*.*")) < 10e6

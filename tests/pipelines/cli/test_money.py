@@ -46,13 +46,13 @@ FLEET: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def world(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Let clusters rent in a made-up region, where nothing is ever said to an instance."""
-    one = World(distinct=True)
+    provider = World(distinct=True)
 
     def prepared(cluster: Ec2Cluster, node: Node) -> None:
         cluster._about[node.name] = _MachineInfo(host={}, software={})  # noqa: SLF001
 
-    monkeypatch.setattr(ec2, "provider", lambda _: one)
-    monkeypatch.setattr("profilers.renting.aws.Ec2", lambda _: one)
+    monkeypatch.setattr(ec2, "provider", lambda _: provider)
+    monkeypatch.setattr("profilers.renting.aws.Ec2", lambda _: provider)
     monkeypatch.setattr(Ec2Cluster, "_prepare", prepared)
     # Nothing is measured: whatever measures on this host need not be waited for.
     for module in (ec2, measurement):
@@ -60,7 +60,7 @@ def world(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     file = tmp_path / "fleet.yaml"
     file.write_text(yaml.safe_dump(FLEET))
     monkeypatch.setenv(VARIABLE, str(file))
-    return one
+    return provider
 
 
 @pytest.fixture
@@ -204,8 +204,8 @@ def test_nobody_is_asked_who_is_not_there() -> None:
 
 def test_reap_ends_what_a_dead_process_rented(stepcast: Stepcast, world: World, home: Path) -> None:
     dead = made_by_a_killed_process()
-    asked = intent(owner=dead, usd_per_hour=0.1, at=datetime.now(UTC))
-    Book().write(asked, LaunchResult(token="t0", ids=("i-7",), at=asked.at))
+    launch = intent(owner=dead, usd_per_hour=0.1, at=datetime.now(UTC))
+    Book().write(launch, LaunchResult(token="t0", ids=("i-7",), at=launch.at))
     world.states["i-7"] = world.states["i-8"] = world.states["i-9"] = "running"
     world.owners = {"i-8": dead, "i-9": "stepcast-1-1-0"}
     answer = stepcast("reap")

@@ -90,11 +90,11 @@ def history(small_history: Path, home: Path) -> Path:
 
 
 def predict(
-    stepcast: Stepcast, asked: dict[str, str], *options: str, **changes: str | None
+    stepcast: Stepcast, question: dict[str, str], *options: str, **changes: str | None
 ) -> Answer:
     """Ask, with some options changed, None: left out."""
     named = {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
-    given = [(name, value) for name, value in (asked | named).items() if value is not None]
+    given = [(name, value) for name, value in (question | named).items() if value is not None]
     answer = stepcast("predict", *(word for pair in given for word in pair), *options)
     assert isinstance(answer.code, int)
     return answer
@@ -120,31 +120,33 @@ def test_forecasts_are_shown_with_their_past_errors(
         in lines
     )
     assert lines[-1] == "4 forecasts are new in the ledger, marked as merely asked for."
-    asked = Warehouse(history).query("predictions").filter(pl.col("study").is_null())
-    assert asked["repeat"].to_list() == [None] * 4
+    merely_asked = Warehouse(history).query("predictions").filter(pl.col("study").is_null())
+    assert merely_asked["repeat"].to_list() == [None] * 4
 
 
 def test_json_has_everything(stepcast: Stepcast, history: Path) -> None:
     answer = predict(stepcast, TENSORFLOW, "--json", "--dry-run", systems="linear,lin,srift")
     assert answer.code == 0, answer.err
-    found = json.loads(answer.out)
-    assert (found["backend"], found["this_host"], found["written"]) == ("emulated", False, 0)
-    assert [one["system"] for one in found["forecasts"]] == ["linear", "lin"] * 2
-    for one in found["forecasts"]:
-        assert one.keys() == FIELDS
-        assert one["split"] == "held_out_world_size"
-        assert (one["metric"], one["unit"]) == ("throughput_steps_per_s", "step/s")
-        assert one["value"] > 0
-        assert one["past_n"] == 3
+    output = json.loads(answer.out)
+    assert (output["backend"], output["this_host"], output["written"]) == ("emulated", False, 0)
+    assert [forecast["system"] for forecast in output["forecasts"]] == ["linear", "lin"] * 2
+    for forecast in output["forecasts"]:
+        assert forecast.keys() == FIELDS
+        assert forecast["split"] == "held_out_world_size"
+        assert (forecast["metric"], forecast["unit"]) == ("throughput_steps_per_s", "step/s")
+        assert forecast["value"] > 0
+        assert forecast["past_n"] == 3
         # Judged were one to four workers; the profile is of one, which is another split.
-        of = [(near["split"] != one["split"], near["distance"]) for near in one["nearest"]]
+        of = [
+            (near["split"] != forecast["split"], near["distance"]) for near in forecast["nearest"]
+        ]
         assert of == sorted(of)
         assert [other for other, _ in of] == [False, False, False, True]
-        assert len(one["nearest"]) == 4
-        sizes = [abs(near["error_percent"]) for near in one["nearest"]]
-        assert one["nearest_mape_percent"] == pytest.approx(sum(sizes) / 4)
-        assert (one["far_out"], one["corrected_by"]) == (None, None)
-    assert [(one["system"], one["foreign"]) for one in found["refused"]] == [("srift", True)] * 2
+        assert len(forecast["nearest"]) == 4
+        sizes = [abs(near["error_percent"]) for near in forecast["nearest"]]
+        assert forecast["nearest_mape_percent"] == pytest.approx(sum(sizes) / 4)
+        assert (forecast["far_out"], forecast["corrected_by"]) == (None, None)
+    assert [(row["system"], row["foreign"]) for row in output["refused"]] == [("srift", True)] * 2
 
 
 def test_what_no_system_knows_is_one_line(stepcast: Stepcast, history: Path) -> None:
@@ -152,8 +154,8 @@ def test_what_no_system_knows_is_one_line(stepcast: Stepcast, history: Path) -> 
     recipe = {"precision": "bf16", "optimizer": "AdamW", "accumulate": "2"}
     answer = predict(stepcast, PYTORCH, "--dry-run", **recipe)
     assert answer.code == 0, answer.err
-    told = "it knows training in float32 by plain SGD, not bfloat16, adamw, 2 passes a step"
-    (line,) = (line for line in answer.out.splitlines() if told in line)
+    refusal = "it knows training in float32 by plain SGD, not bfloat16, adamw, 2 passes a step"
+    (line,) = (line for line in answer.out.splitlines() if refusal in line)
     assert line.startswith("srift, srift_paper, ceer_pytorch, ")
     assert " s  " not in answer.out
     alone = predict(stepcast, PYTORCH, "--dry-run", workers=None, link_mbps=None)
@@ -166,15 +168,15 @@ def test_what_no_system_knows_is_one_line(stepcast: Stepcast, history: Path) -> 
 def test_the_time_of_an_epoch_is_that_of_its_samples(stepcast: Stepcast, history: Path) -> None:
     """Of 12 images on each of two nodes a step has 24; a worker's own step has its one image."""
     options = ("--dataset-samples", "48000", "--json", "--dry-run")
-    for asked, systems in ((PYTORCH, "srift"), (TENSORFLOW, "async_sgd,linear")):
-        answer = predict(stepcast, asked, *options, systems=systems)
+    for question, systems in ((PYTORCH, "srift"), (TENSORFLOW, "async_sgd,linear")):
+        answer = predict(stepcast, question, *options, systems=systems)
         assert answer.code == 0, answer.err
-        for one in json.loads(answer.out)["forecasts"]:
-            seconds, least, most = one["epoch_s"]
+        for forecast in json.loads(answer.out)["forecasts"]:
+            seconds, least, most = forecast["epoch_s"]
             steps = 48000 / 24 if systems == "srift" else 48000
-            per_step = one["value"] if systems == "srift" else 1 / one["value"]
+            per_step = forecast["value"] if systems == "srift" else 1 / forecast["value"]
             assert seconds == pytest.approx(steps * per_step)
-            if one["low"] is not None:
+            if forecast["low"] is not None:
                 assert least < seconds < most
     shown = predict(stepcast, PYTORCH, *options[:2], "--dry-run", systems="srift")
     assert " epoch " in shown.out
@@ -187,10 +189,10 @@ def test_a_price_of_ones_own_counts(stepcast: Stepcast, history: Path, tmp_path:
     file = tmp_path / "node_prices.csv"
     file.write_text("node_type,region,since,usd_per_hour\nemu.avx512.s15,here,2026-11-01,1.5\n")
     assert stepcast("import", "csv", str(file)).code == 0
-    asked = ("--json", "--dry-run")
-    answer = predict(stepcast, PYTORCH, *asked, systems="srift", worker="emu.avx512.s15")
-    (one,) = json.loads(answer.out)["forecasts"]
-    assert one["usd_per_hour"] == pytest.approx(2 * 1.5)
+    options = ("--json", "--dry-run")
+    answer = predict(stepcast, PYTORCH, *options, systems="srift", worker="emu.avx512.s15")
+    (forecast,) = json.loads(answer.out)["forecasts"]
+    assert forecast["usd_per_hour"] == pytest.approx(2 * 1.5)
 
 
 def test_what_is_far_out_is_refused_unless_asked_for(stepcast: Stepcast, history: Path) -> None:
@@ -198,31 +200,34 @@ def test_what_is_far_out_is_refused_unless_asked_for(stepcast: Stepcast, history
         "64 workers, where forecasts were judged from 1 to 4; first measure a scenario of 8 "
         "workers; list it under test of a study: `stepcast run` judges it"
     )
-    asked = partial(predict, stepcast, TENSORFLOW, "--dry-run", systems="linear", workers="64")
-    answer = asked()
+    ask = partial(predict, stepcast, TENSORFLOW, "--dry-run", systems="linear", workers="64")
+    answer = ask()
     assert answer.code == 0, answer.err
     assert (
         f"linear: far out: {far}; `stepcast predict --far-out` shows the number"
         in answer.out.splitlines()
     )
-    shown = asked("--far-out", "--json")
-    (one,) = json.loads(shown.out)["forecasts"]
-    assert one["far_out"] == far
-    assert f"(linear): {far}." in asked("--far-out").out
+    shown = ask("--far-out", "--json")
+    (forecast,) = json.loads(shown.out)["forecasts"]
+    assert forecast["far_out"] == far
+    assert f"(linear): {far}." in ask("--far-out").out
 
 
 def test_a_measured_step_corrects(stepcast: Stepcast, history: Path) -> None:
-    told = ("--calibrate", "workers=1,steps_per_s=2", "--json", "--dry-run")
-    answer = predict(stepcast, TENSORFLOW, *told, systems="linear")
+    options = ("--calibrate", "workers=1,steps_per_s=2", "--json", "--dry-run")
+    answer = predict(stepcast, TENSORFLOW, *options, systems="linear")
     assert answer.code == 0, answer.err
-    found = {(one["system"], one["scenario"]): one for one in json.loads(answer.out)["forecasts"]}
-    assert len(found) == 4
-    for (system, scenario), one in found.items():
+    forecasts = {
+        (forecast["system"], forecast["scenario"]): forecast
+        for forecast in json.loads(answer.out)["forecasts"]
+    }
+    assert len(forecasts) == 4
+    for (system, scenario), forecast in forecasts.items():
         if system == "linear_calibrated":
             workers = int(scenario.partition("W=")[2].partition(" ")[0])
             # With linear scaling each worker takes what one alone does.
-            assert one["value"] == pytest.approx(2 * workers)
-            assert "W=1: 0.5 s measured" in one["corrected_by"]
+            assert forecast["value"] == pytest.approx(2 * workers)
+            assert "W=1: 0.5 s measured" in forecast["corrected_by"]
     wrong = predict(stepcast, TENSORFLOW, "--calibrate", "0.5")
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
 
@@ -315,31 +320,31 @@ def change(home: Path, node_type: str) -> None:
 
 
 def test_what_has_changed_since_it_was_profiled_is_told(stepcast: Stepcast, history: Path) -> None:
-    asked = partial(predict, stepcast, PYTORCH, "--dry-run", systems="srift,ideal_scaling")
-    assert "Stale" not in asked().out
-    before = json.loads(asked("--json").out)["forecasts"]
-    assert [one["changed_since"] for one in before] == [[]] * 4
+    ask = partial(predict, stepcast, PYTORCH, "--dry-run", systems="srift,ideal_scaling")
+    assert "Stale" not in ask().out
+    before = json.loads(ask("--json").out)["forecasts"]
+    assert [forecast["changed_since"] for forecast in before] == [[]] * 4
     change(history, "emu.avx512.s15")
-    (line,) = [line for line in asked().out.splitlines() if line.startswith("Stale")]
+    (line,) = [line for line in ask().out.splitlines() if line.startswith("Stale")]
     assert line == (
         "Stale: emu.avx512.s15 has changed since it was profiled (time of a step 50 % worse, "
         "confirmed 2031-05-04 03:02); forecasts of srift, ideal_scaling rest on profiles from "
         "before. `stepcast fleet run emu.avx512.s15` profiles it again."
     )
-    after = json.loads(asked("--json").out)["forecasts"]
-    assert [one["value"] for one in after] == [one["value"] for one in before]
-    told = {
+    after = json.loads(ask("--json").out)["forecasts"]
+    assert [forecast["value"] for forecast in after] == [forecast["value"] for forecast in before]
+    alarm = {
         "node_type": "emu.avx512.s15",
         "since": CHANGED_AT.isoformat(),
         "metric": "watch_step_time_s",
         "percent_worse": 50.0,
     }
     # One fit of a system is of both types that were asked for.
-    assert [one["changed_since"] for one in after] == [[told]] * 4
-    alone = json.loads(asked("--json", worker="emu.avx512.c15").out)["forecasts"]
+    assert [forecast["changed_since"] for forecast in after] == [[alarm]] * 4
+    alone = json.loads(ask("--json", worker="emu.avx512.c15").out)["forecasts"]
     # Alone, that other type shares with it only the links of their round.
-    assert {one["system"]: one["changed_since"] for one in alone} == {
-        "srift": [told],
+    assert {forecast["system"]: forecast["changed_since"] for forecast in alone} == {
+        "srift": [alarm],
         "ideal_scaling": [],
     }
 
@@ -375,8 +380,8 @@ def test_templates_may_be_in_a_file(stepcast: Stepcast, history: Path, tmp_path:
         "predict", str(file), "--json", "--dry-run", "--systems", "linear,ideal_scaling"
     )
     assert answer.code == 0, answer.err
-    found = [one["system"] for one in json.loads(answer.out)["forecasts"]]
-    assert found == ["linear", "linear", "ideal_scaling"]
+    systems = [forecast["system"] for forecast in json.loads(answer.out)["forecasts"]]
+    assert systems == ["linear", "linear", "ideal_scaling"]
     both = stepcast("predict", str(file), "--dnn", "vgg11")
     assert (both.code, "expected either options or a file" in both.err) == (2, True)
     file.write_text("dnn: small_cnn\n")
@@ -424,9 +429,9 @@ def test_it_loads_neither_dagster_nor_a_framework(history: Path) -> None:
         "import sys\nfrom pipelines.cli.main import main\n"
         "try:\n    main(sys.argv[1:])\nfinally:\n    print(*sys.modules, file=sys.stderr)"
     )
-    asked = [word for pair in (TENSORFLOW | {"--systems": "linear"}).items() for word in pair]
+    arguments = [word for pair in (TENSORFLOW | {"--systems": "linear"}).items() for word in pair]
     ran = subprocess.run(
-        [sys.executable, "-c", code, "predict", *asked, "--dry-run"],
+        [sys.executable, "-c", code, "predict", *arguments, "--dry-run"],
         cwd=CHECKOUT,
         env={**os.environ, "STEPCAST_HOME": str(history)},
         capture_output=True,

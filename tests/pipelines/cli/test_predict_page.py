@@ -34,8 +34,8 @@ def test_the_page_has_its_examples() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("words", "output"),
-    [one for one in TOLD if "squeezenet" not in one[0]],
-    ids=lambda one: "asked" if isinstance(one, list) else "",
+    [pair for pair in TOLD if "squeezenet" not in pair[0]],
+    ids=lambda value: "asked" if isinstance(value, list) else "",
 )
 def test_questions_of_the_page_have_its_answers(
     stepcast: Stepcast, history: Path, words: list[str], output: str
@@ -44,10 +44,10 @@ def test_questions_of_the_page_have_its_answers(
     assert answer.code == 0, answer.err
     assert _FIGURES.findall(answer.out) == _FIGURES.findall(output)
     # How long runs take is estimated anew whenever probes change.
-    told = [
+    lines = [
         line.partition("; about ")[0]
         for line in output.splitlines()
         if re.match("[a-z_]+: |Nearest to ", line)
     ]
-    assert told
-    assert [line for line in told if line not in answer.out] == []
+    assert lines
+    assert [line for line in lines if line not in answer.out] == []

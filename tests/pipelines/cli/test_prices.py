@@ -18,14 +18,14 @@ from warehouse.warehouse import Warehouse
 def test_what_was_seen_is_told_and_shown(stepcast: Stepcast, home: Path, aws: Aws) -> None:
     answer = stepcast("prices", "collect", "--region", "us-east-1", "--type", "p3.*")
     assert answer.code == 0, answer.err
-    said, _, run = answer.out.strip().partition("; run ")
-    assert said.startswith("us-east-1: 2 instance types, 2 with GPUs; 2 on-demand prices, ")
+    summary, _, run = answer.out.strip().partition("; run ")
+    assert summary.startswith("us-east-1: 2 instance types, 2 with GPUs; 2 on-demand prices, ")
     assert (home / "landing" / run / "price.parquet").exists()
     assert answer.err == "ask AWS for prices in us-east-1\n"
     shown = stepcast("prices", "show", "--type", "p3.2xlarge", "--format", "json")
     rows = json.loads(shown.out)
     on_demand = [row for row in rows if row["market"] == "on_demand"]
-    assert [(one["usd_per_hour"], one["source"]) for one in on_demand] == [
+    assert [(row["usd_per_hour"], row["source"]) for row in on_demand] == [
         (3.06, "AWS Pricing GetProducts"),
         (3.06, "ceer, section II"),
     ]
@@ -60,7 +60,7 @@ def test_offline_the_shipped_prices_say_their_year(stepcast: Stepcast, home: Pat
 def test_a_region_that_fails_is_told_after_the_others_landed(
     stepcast: Stepcast, home: Path, aws: Aws
 ) -> None:
-    regions = [word for one in ("us-east-1", "eu-west-1") for word in ("--region", one)]
+    regions = [word for region in ("us-east-1", "eu-west-1") for word in ("--region", region)]
     answer = stepcast("prices", "collect", *regions, "--type", "p3.8xlarge")
     assert answer.code == 2
     assert answer.out.startswith("us-east-1: 1 instance type, ")

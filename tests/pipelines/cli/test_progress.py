@@ -91,13 +91,13 @@ def shown(
 ) -> list[tuple[int, float]]:
     """Return what is left by the clock, while the tasks of a plan take these seconds."""
     estimate, ends = TimeEstimate(plan, now=0), list(accumulate(taken_s))
-    told, over = [], 0
+    points, over = [], 0
     for now in range(0, int(ends[-1]), every_s):
         while ends[over] <= now:
             estimate.finish(plan[over].name, now=ends[over])
             over += 1
-        told.append((now, estimate.left_s(now)))
-    return told
+        points.append((now, estimate.left_s(now)))
+    return points
 
 
 LONG = [Task(f"{kind} {place}", 60, kind) for kind in "xy" for place in range(10)]
@@ -108,7 +108,9 @@ LONG = [Task(f"{kind} {place}", 60, kind) for kind in "xy" for place in range(10
 def test_it_converges_however_wrong_the_plan_was(paces: list[float], data: st.DataObject) -> None:
     noise = data.draw(st.lists(st.floats(0.8, 1.25), min_size=len(LONG), max_size=len(LONG)))
     by_kind = dict(zip("xy", paces, strict=True))
-    taken_s = [one.expected_s * by_kind[one.kind] * by for one, by in zip(LONG, noise, strict=True)]
+    taken_s = [
+        task.expected_s * by_kind[task.kind] * by for task, by in zip(LONG, noise, strict=True)
+    ]
     whole_s = sum(taken_s)
     of_second_kind = sum(taken_s[: len(LONG) // 2 + 3])
     for now, left_s in shown(taken_s, LONG):
@@ -120,9 +122,9 @@ def test_it_converges_however_wrong_the_plan_was(paces: list[float], data: st.Da
 @pytest.mark.parametrize("slow", [1, 4, 40])
 def test_what_is_left_does_not_stand_still(slow: float) -> None:
     """However long one of several tasks takes: before, it stood as long as that task ran."""
-    taken_s = [one.expected_s * (slow if place == 3 else 1) for place, one in enumerate(LONG)]
-    told = shown(taken_s, LONG)
-    for (_, before), (_, after) in zip(told, told[6:], strict=False):
+    taken_s = [task.expected_s * (slow if place == 3 else 1) for place, task in enumerate(LONG)]
+    points = shown(taken_s, LONG)
+    for (_, before), (_, after) in zip(points, points[6:], strict=False):
         assert abs(after - before) > 1
 
 

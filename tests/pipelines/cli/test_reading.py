@@ -85,8 +85,8 @@ def arguments_of(home: Path, study: Path, folder: Path) -> dict[str, list[str]]:
 
 def ended(home: Path, study: Path, folder: Path, *, bound: bool) -> dict[str, tuple[int, str]]:
     """Return the exit code and the lines on stderr of each command that reads."""
-    asked = arguments_of(home, study, folder)
-    calls = [[*name.split(), *arguments] for name, arguments in asked.items()]
+    by_command = arguments_of(home, study, folder)
+    calls = [[*name.split(), *arguments] for name, arguments in by_command.items()]
     as_root = BOUND if bound and os.geteuid() == 0 else []
     done = subprocess.run(
         [*as_root, sys.executable, "-c", IN_ONE_PROCESS, json.dumps(calls)],
@@ -104,7 +104,7 @@ def ended(home: Path, study: Path, folder: Path, *, bound: bool) -> dict[str, tu
             *err, last = answer[2].splitlines(keepends=True)
             assert last.endswith("; choose sides that share none\n")
             answer[1:] = [answer[1] - 2, "".join(err)]
-    return {name: (code, err) for name, (_, code, err) in zip(asked, answers, strict=True)}
+    return {name: (code, err) for name, (_, code, err) in zip(by_command, answers, strict=True)}
 
 
 @contextmanager
@@ -138,8 +138,8 @@ def test_every_command_is_known_to_read_or_to_write() -> None:
         for name in command.list_commands(context):
             yield from leaves(command.get_command(context, name), *names, name)
 
-    told = " ".join((*READS, *WRITES)).split()
-    assert sorted(leaves(typer.main.get_command(app))) == sorted(told)
+    listed = " ".join((*READS, *WRITES)).split()
+    assert sorted(leaves(typer.main.get_command(app))) == sorted(listed)
     offline = {"plan", "doctor", "networks", "embedder:list", "docs:data"}
     reads = {name.replace(" ", ":") for name in arguments_of(Path(), Path(), Path())}
     assert reads == set(" ".join(READS).split()) - offline
@@ -263,28 +263,30 @@ def test_a_history_of_an_earlier_schema_is_told(
         connection.execute("DELETE FROM meta.migration WHERE version = ?", [newest])
     answer = asked("accuracy")
     assert answer.code == 2
-    said = f"has schema version {newest - 1}, and this Stepcast reads {newest}; `stepcast warehouse"
+    refusal = (
+        f"has schema version {newest - 1}, and this Stepcast reads {newest}; `stepcast warehouse"
+    )
     (line,) = answer.err.splitlines()
-    assert said in line
+    assert refusal in line
     (line,) = asked(
         "predict", "no_such_package:build", "--batch-size", "8", "--workers", "2", "--worker",
         "emu.avx512.s15", "--link-mbps", "500", "--dry-run",
     ).err.splitlines()  # fmt: skip
-    assert said in line, "before a model is traced"
+    assert refusal in line, "before a model is traced"
     still = asked("sql", "SELECT count(*) FROM raw.run")
     assert still.code == 0
-    assert said in still.err
+    assert refusal in still.err
 
 
 @pytest.mark.parametrize("command", ["plan studies/demo.yaml", "fleet status", "--help"])
 def test_what_starts_nothing_imports_no_dagster(tmp_path: Path, command: str) -> None:
-    asked = (
+    code = (
         f"import sys; from pipelines.cli.main import main\ntry: main({command.split()})\n"
         "except SystemExit as ended: print(ended.code, 'dagster' in sys.modules)"
     )
     environment = {**os.environ, "STEPCAST_HOME": str(tmp_path)}
     ran = subprocess.run(
-        [sys.executable, "-c", asked],
+        [sys.executable, "-c", code],
         cwd=CHECKOUT,
         env=environment,
         capture_output=True,

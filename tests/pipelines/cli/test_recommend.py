@@ -77,8 +77,8 @@ def land_prices(
 
 def options(*more: str, **changes: str | None) -> list[str]:
     """Return the command with some options changed, None: left out."""
-    asked = ASKED | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
-    given = [(name, value) for name, value in asked.items() if value is not None]
+    arguments = ASKED | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    given = [(name, value) for name, value in arguments.items() if value is not None]
     return ["recommend", *(word for pair in given for word in pair), *(more or BOTH)]
 
 
@@ -91,9 +91,9 @@ def written(home: Path) -> dict[str, object]:
 def test_a_mix_that_srift_proposes_is_forecast_priced_and_kept(
     stepcast: Stepcast, home: Path
 ) -> None:
-    found = stepcast(*options(*BOTH, "--json"))
-    assert found.code == 0, found.err
-    answer = json.loads(found.out)
+    ran = stepcast(*options(*BOTH, "--json"))
+    assert ran.code == 0, ran.err
+    answer = json.loads(ran.out)
     (candidate,) = answer["candidates"]
     assert candidate == answer["choice"]
     assert (candidate["nodes"], candidate["workers"]) == (MIX, 2)
@@ -116,25 +116,25 @@ def test_a_mix_that_srift_proposes_is_forecast_priced_and_kept(
 
 def test_without_a_global_batch_nothing_is_proposed(stepcast: Stepcast, home: Path) -> None:
     each = options(*BOTH, global_batch=None, iterations=None, batch_size="8", samples="16000")
-    found = stepcast(*each, "--json")
-    assert found.code == 0, found.err
-    labels = [candidate["nodes"] for candidate in json.loads(found.out)["candidates"]]
+    answer = stepcast(*each, "--json")
+    assert answer.code == 0, answer.err
+    labels = [candidate["nodes"] for candidate in json.loads(answer.out)["candidates"]]
     assert sorted(labels) == [f"1 {FAST}@8", f"1 {SLOW}@8"]
 
 
 def test_nodes_of_one_cluster_are_in_one_region(stepcast: Stepcast, home: Path) -> None:
     """The west has no slow nodes; in the east the cheapest zone counts, as of the day."""
     land_prices(home, "prices", NOW - timedelta(days=20), PRICES)
-    found = stepcast(*options(market="spot"))
-    assert found.code == 0, found.err
-    assert f"{FAST} $0.8/h spot in east-b (made up, 2026-11-02)" in found.out
-    assert f"{SLOW} $0.3/h spot in east-a" in found.out
-    assert f"Rent {MIX} spot" in found.out
+    answer = stepcast(*options(market="spot"))
+    assert answer.code == 0, answer.err
+    assert f"{FAST} $0.8/h spot in east-b (made up, 2026-11-02)" in answer.out
+    assert f"{SLOW} $0.3/h spot in east-a" in answer.out
+    assert f"Rent {MIX} spot" in answer.out
     row = written(home)
     prices = read_only(home, "FROM pred.price_snapshot")
     assert row["price_snapshot"] in prices["price_snapshot"].to_list()
     land_prices(home, "later", NOW + timedelta(days=1), [(SLOW, "west", "w", "spot", 0.01, 3)])
-    assert stepcast(*options(market="spot")).out == found.out
+    assert stepcast(*options(market="spot")).out == answer.out
     assert written(home) == row
     later = stepcast(*options(market="spot", as_of="2026-11-28")).out
     assert f"{SLOW} $0.01/h spot in w (made up, 2026-11-03)" in later

@@ -53,9 +53,9 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         patch.setenv("COLUMNS", "80")
         load_public(home)
         assert stepcast_of("load", str(PUBLIC / "aws_on_demand")).code == 0
-        found = stepcast_of(*options("--front", "--picture", str(picture)))
-        assert found.code == 0, found.err
-        yield Asked(home, found.out, answered(stepcast_of))
+        ran = stepcast_of(*options("--front", "--picture", str(picture)))
+        assert ran.code == 0, ran.err
+        yield Asked(home, ran.out, answered(stepcast_of))
 
 
 @pytest.fixture
@@ -70,20 +70,24 @@ def home(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def options(*more: str, **changes: str | None) -> list[str]:
     """Return the command with some options changed, None: left out."""
-    asked = ASKED | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
-    given = [(name, value) for name, value in asked.items() if value is not None]
+    arguments = ASKED | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    given = [(name, value) for name, value in arguments.items() if value is not None]
     return ["recommend", *(word for pair in given for word in pair), *more]
 
 
 def answered(stepcast: Stepcast, *more: str, **changes: str | None) -> dict[str, Any]:
-    found = stepcast(*options("--json", *more, **changes))
-    assert found.code == 0, found.err
-    answer: dict[str, Any] = json.loads(found.out)
+    ran = stepcast(*options("--json", *more, **changes))
+    assert ran.code == 0, ran.err
+    answer: dict[str, Any] = json.loads(ran.out)
     return answer
 
 
 def types_of_single(answer: dict[str, Any]) -> set[str]:
-    return {one["node_type"] for one in answer["candidates"] if " single " in one["training"]}
+    return {
+        candidate["node_type"]
+        for candidate in answer["candidates"]
+        if " single " in candidate["training"]
+    }
 
 
 def test_the_whole_catalogue_is_asked_and_the_answer_is_in_words(asked: Asked) -> None:
@@ -99,13 +103,13 @@ def test_the_whole_catalogue_is_asked_and_the_answer_is_in_words(asked: Asked) -
     rows = [line.split("  ")[0] for line in asked.words.splitlines()]
     shown = ("choice", "cheapest an hour", "newest GPU", "most powerful")
     assert [row for row in rows if row in shown] == list(shown)
-    prices = {one["node_type"]: one["usd_per_hour"] for one in asked.answer["prices"]}
+    prices = {price["node_type"]: price["usd_per_hour"] for price in asked.answer["prices"]}
     assert (len(prices), prices["p5.4xlarge"]) == (TYPES, 6.88)
 
 
 def test_the_picture_names_the_front(asked: Asked) -> None:
     drawn = (asked.home.parent / "front.svg").read_text()
-    labels = {one["key"]: one["nodes"] for one in asked.answer["candidates"]}
+    labels = {candidate["key"]: candidate["nodes"] for candidate in asked.answer["candidates"]}
     front = [labels[key].partition("@")[0] for key in asked.answer["front"]]
     assert f">{front[-1]}<" in drawn and "newest GPU" in drawn
 
@@ -136,16 +140,18 @@ def test_choice_alternatives_and_rules_follow_from_the_candidates(
     stepcast: Stepcast, home: Path, asked: Asked
 ) -> None:
     answer = asked.answer
-    kept = [one for one in answer["candidates"] if one["keeps_limits"]]
-    assert answer["choice"] == min(kept, key=lambda one: one["cost_usd"]["value"])
-    fastest = min(kept, key=lambda one: (one["time_s"]["value"], one["cost_usd"]["value"]))
+    kept = [candidate for candidate in answer["candidates"] if candidate["keeps_limits"]]
+    assert answer["choice"] == min(kept, key=lambda candidate: candidate["cost_usd"]["value"])
+    fastest = min(
+        kept, key=lambda candidate: (candidate["time_s"]["value"], candidate["cost_usd"]["value"])
+    )
     assert fastest in (answer["choice"], *answer["alternatives"])
-    least = min(one["usd_per_hour"] for one in answer["candidates"])
+    least = min(candidate["usd_per_hour"] for candidate in answer["candidates"])
     assert answer["rules"]["cheapest"]["usd_per_hour"] == least
     hurried = answered(stepcast, minimize="time")
     assert hurried["choice"]["time_s"] == fastest["time_s"]
     assert answer["choice"]["key"] in [
-        one["key"] for one in (hurried["choice"], *hurried["alternatives"])
+        candidate["key"] for candidate in (hurried["choice"], *hurried["alternatives"])
     ]
     # Logarithms of ratios are normal: an interval is as far below as above.
     choice = answer["choice"]
@@ -157,22 +163,22 @@ def test_choice_alternatives_and_rules_follow_from_the_candidates(
 def test_what_lacks_memory_is_refused_with_what_it_needs(stepcast: Stepcast, home: Path) -> None:
     """Ten tensors of 1.5 GB each in float16 beside parameters: a T4 has 14.6 GiB."""
     answer = answered(stepcast, batch_size="12000")
-    crowded = {one["node_type"]: one for one in answer["without_room"]}
+    crowded = {row["node_type"]: row for row in answer["without_room"]}
     assert {"g4dn.xlarge", "p3.2xlarge"} <= crowded.keys()
     t4 = crowded["g4dn.xlarge"]
     assert t4["needed_bytes"] > 0.95 * t4["memory_bytes"]
-    assert not crowded.keys() & {one["node_type"] for one in answer["candidates"]}
+    assert not crowded.keys() & {candidate["node_type"] for candidate in answer["candidates"]}
     words = " ".join(stepcast(*options(batch_size="12000")).out.split())
-    same = [one for one in answer["without_room"] if one["device"] == t4["device"]]
-    ends = [f"{pick(one['needed_bytes'] for one in same) / 2**30:.1f}" for pick in (min, max)]
+    same = [row for row in answer["without_room"] if row["device"] == t4["device"]]
+    ends = [f"{pick(row['needed_bytes'] for row in same) / 2**30:.1f}" for pick in (min, max)]
     needs = f"{' to '.join(dict.fromkeys(ends))} of {t4['memory_bytes'] / 2**30:.1f} GiB"
-    largest = max(one["largest_batch_size"] for one in same)
+    largest = max(row["largest_batch_size"] for row in same)
     assert "No room for a batch of 12000 on t4 (g4dn.xlarge; g4dn.2xlarge; g4dn.4xl" in words
     assert f"needs {needs}; a batch of about {largest} does." in words
     nowhere = stepcast(*options(batch_size="900000"))
     assert (nowhere.code, nowhere.out) == (2, "")
-    said = " ".join(nowhere.err.split())
-    assert "small_cnn has no room on any of these nodes: it needs" in said
+    refusal = " ".join(nowhere.err.split())
+    assert "small_cnn has no room on any of these nodes: it needs" in refusal
 
 
 def test_spot_nodes_are_on_offer_where_their_prices_were_observed(
@@ -184,28 +190,28 @@ def test_spot_nodes_are_on_offer_where_their_prices_were_observed(
     rows += [("g5.xlarge", "us-east-1", "us-east-1b", "spot", 0.5, 19)]
     land_prices(home, "spot", seen, rows)
     answer = answered(stepcast, "--as-of", "2026-11-29")
-    spot = [one for one in answer["candidates"] if one["market"] == "spot"]
-    assert {(one["node_type"], one["usd_per_hour"] / one["workers"]) for one in spot} == {
+    spot = [offer for offer in answer["candidates"] if offer["market"] == "spot"]
+    assert {(offer["node_type"], offer["usd_per_hour"] / offer["workers"]) for offer in spot} == {
         ("g5.xlarge", 0.4)
     }
     alone = answered(stepcast, "--market", "spot", "--as-of", "2026-11-29")
-    assert {one["node_type"] for one in alone["candidates"]} == {"g5.xlarge"}
+    assert {candidate["node_type"] for candidate in alone["candidates"]} == {"g5.xlarge"}
     assert alone["left_out"]["g5.2xlarge"] == "no price in us-east-1"
     before = stepcast(*options("--market", "spot", "--as-of", "2026-11-10"))
     assert (before.code, before.out) == (2, "")
-    said = " ".join(before.err.split())
-    assert said.startswith("stepcast: no spot price of a node type with GPUs had been observed")
+    refusal = " ".join(before.err.split())
+    assert refusal.startswith("stepcast: no spot price of a node type with GPUs had been observed")
 
 
 def test_spot_prices_that_were_collected_are_told_by_zone(
     stepcast: Stepcast, home: Path, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "now", lambda: DAY + timedelta(hours=7))
-    asked = ("prices", "collect", "--region", "us-east-1", "--type", "p3.2xlarge")
-    assert stepcast(*asked).code == 0
+    command = ("prices", "collect", "--region", "us-east-1", "--type", "p3.2xlarge")
+    assert stepcast(*command).code == 0
     given = ("--market", "spot", "--as-of", "2026-11-29")
     answer = answered(stepcast, *given)
-    assert {one["node_type"] for one in answer["candidates"]} == {"p3.2xlarge"}
+    assert {candidate["node_type"] for candidate in answer["candidates"]} == {"p3.2xlarge"}
     assert answer["spot_zones"] == {
         "p3.2xlarge": [
             {"zone": "us-east-1b", **_spot(0.93, 0.93, 0.93, 0)},
@@ -232,13 +238,13 @@ def test_a_deadline_that_none_keeps_says_what_to_raise_and_what_is_nearest(
     assert answer["choice"] is None
     (relaxed,) = answer["relaxations"]
     assert relaxed.startswith("raise --max-hours from 0.06 to ")
-    least = min(one["time_s"]["value"] for one in answer["candidates"])
+    least = min(candidate["time_s"]["value"] for candidate in answer["candidates"])
     assert answer["alternatives"][0]["time_s"]["value"] == least
 
 
 def test_nodes_that_are_named_are_the_only_ones(stepcast: Stepcast, home: Path) -> None:
     named = answered(stepcast, "--capacity", "g5.2xlarge=1", max_nodes=None)
-    assert {one["nodes"] for one in named["candidates"]} == {"1 g5.2xlarge@64"}
+    assert {candidate["nodes"] for candidate in named["candidates"]} == {"1 g5.2xlarge@64"}
     assert (named["left_out"], "all_gpus" in named["question"]) == ({}, False)
 
 
@@ -255,7 +261,7 @@ def test_nodes_that_are_named_are_the_only_ones(stepcast: Stepcast, home: Path) 
 def test_bad_input_is_one_clear_line(
     stepcast: Stepcast, home: Path, changes: dict[str, str | None], said: str
 ) -> None:
-    found = stepcast(*options(**changes))
-    assert (found.code, found.out) == (2, "")
-    assert " ".join(found.err.split()).startswith(f"stepcast: {said}")
-    assert found.err.count("stepcast: ") == 1
+    answer = stepcast(*options(**changes))
+    assert (answer.code, answer.out) == (2, "")
+    assert " ".join(answer.err.split()).startswith(f"stepcast: {said}")
+    assert answer.err.count("stepcast: ") == 1

@@ -36,17 +36,17 @@ def home(small_history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def options(**changes: str | None) -> list[str]:
     """Return the command with some options changed, None: left out."""
-    asked = ASKED | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
-    given = [(name, value) for name, value in asked.items() if value is not None]
+    arguments = ASKED | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    given = [(name, value) for name, value in arguments.items() if value is not None]
     return ["recommend", *(word for pair in given for word in pair)]
 
 
 def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
     stepcast: Stepcast, home: Path
 ) -> None:
-    found = stepcast(*options(), "--front")
-    assert found.code == 0, found.err
-    lines = found.out.splitlines()
+    answer = stepcast(*options(), "--front")
+    assert answer.code == 0, answer.err
+    lines = answer.out.splitlines()
     assert lines[0] == (
         "1,000,000 samples of small_cnn 24px, within 60 hours with a probability of 90 %: "
         "least cost"
@@ -63,25 +63,25 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
         "most",
         "linear",
     ]
-    assert "What more money buys" in found.out
-    assert "P(late) " in found.out
-    assert "Beside training: launch 2.5 min, loading 0 min, a checkpoint 10 s." in found.out
-    assert "3 scenarios, " in found.out
+    assert "What more money buys" in answer.out
+    assert "P(late) " in answer.out
+    assert "Beside training: launch 2.5 min, loading 0 min, a checkpoint 10 s." in answer.out
+    assert "3 scenarios, " in answer.out
     rows = read_only(home, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()
     assert len(rows) == 1
     job, constraints = json.loads(rows[0]["job"]), json.loads(rows[0]["constraints"])
     assert (job["samples"], job["servers"]) == (1_000_000, 1)
     assert constraints["capacity"] == {"emu.native.s25": 3}
-    assert f"Recommendation {rows[0]['recommendation_id']}" in found.out
+    assert f"Recommendation {rows[0]['recommendation_id']}" in answer.out
 
 
 def test_the_answer_for_programs_and_as_a_picture(
     stepcast: Stepcast, home: Path, tmp_path: Path
 ) -> None:
     picture = tmp_path / "answer.svg"
-    found = stepcast(*options(), "--json", "--picture", str(picture))
-    assert found.code == 0, found.err
-    answer = json.loads(found.out)
+    ran = stepcast(*options(), "--json", "--picture", str(picture))
+    assert ran.code == 0, ran.err
+    answer = json.loads(ran.out)
     choice, question = answer["choice"], answer["question"]
     assert (question["samples"], question["link_mbps"]) == (1_000_000, 200)
     assert choice in answer["candidates"]
@@ -99,10 +99,10 @@ def test_the_answer_for_programs_and_as_a_picture(
         "has_evidence": True,
         "is_of_fits": False,
     }
-    assert {one["system"] for one in answer["systems"]} == {"async_sgd", "linear"}
+    assert {system["system"] for system in answer["systems"]} == {"async_sgd", "linear"}
     assert answer["front"][-1] == choice["key"]
     kept = read_only(home, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()
-    assert [one["recommendation_id"] for one in kept] == [answer["recommendation_id"]]
+    assert [row["recommendation_id"] for row in kept] == [answer["recommendation_id"]]
     drawn = picture.read_text()
     assert all(label in drawn for label in ("Pareto front", f"choice: {choice['nodes']}"))
     assert "other ways to run it" in drawn
@@ -138,33 +138,33 @@ def test_the_answer_for_programs_and_as_a_picture(
 def test_bad_input_is_one_clear_line(
     stepcast: Stepcast, home: Path, changes: dict[str, str | None], said: str
 ) -> None:
-    found = stepcast(*options(**changes))
-    assert (found.code, found.out) == (2, "")
-    assert f"stepcast: {said}" in found.err
-    assert "Traceback" not in found.err
+    answer = stepcast(*options(**changes))
+    assert (answer.code, answer.out) == (2, "")
+    assert f"stepcast: {said}" in answer.err
+    assert "Traceback" not in answer.err
 
 
 def test_what_is_far_out_and_what_has_changed_is_said(stepcast: Stepcast, home: Path) -> None:
     change(home, "emu.native.s25")
-    asked = options(capacity="emu.native.s25=64", systems="linear")
-    found = stepcast(*asked)
-    assert found.code == 0, found.err
-    assert "Stale: emu.native.s25 has changed since it was profiled" in found.out
+    command = options(capacity="emu.native.s25=64", systems="linear")
+    ran = stepcast(*command)
+    assert ran.code == 0, ran.err
+    assert "Stale: emu.native.s25 has changed since it was profiled" in ran.out
     far = (
         "far out: 64 workers, where forecasts were judged from 1 to 4; first measure a scenario of "
         "8 workers; list it under test of a study: `stepcast run` judges it; "
     )
-    assert f"linear: {far}`stepcast predict --far-out` shows the number (1 scenario)" in found.out
-    answer = json.loads(stepcast(*asked, "--json").out)
-    assert max(one["workers"] for one in answer["candidates"]) == 8
+    assert f"linear: {far}`stepcast predict --far-out` shows the number (1 scenario)" in ran.out
+    answer = json.loads(stepcast(*command, "--json").out)
+    assert max(candidate["workers"] for candidate in answer["candidates"]) == 8
     assert far in answer["refused"][-1]["reason"]
-    assert [one.split(":")[0] for one in answer["cautions"]] == ["Stale"]
+    assert [caution.split(":")[0] for caution in answer["cautions"]] == ["Stale"]
 
 
 def test_decisions_are_made_judged_and_kept(stepcast: Stepcast, home: Path) -> None:
-    found = stepcast("decisions", "--questions", "1", "--format", "json")
-    assert found.code == 0, found.err
-    board = json.loads(found.out)
+    answer = stepcast("decisions", "--questions", "1", "--format", "json")
+    assert answer.code == 0, answer.err
+    board = json.loads(answer.out)
     assert {"recommend", "cheapest", "async_sgd"} <= {row["chooser"] for row in board}
     kept = stepcast("query", "decisions", "--format", "json")
     assert json.loads(kept.out) == board
@@ -173,15 +173,15 @@ def test_decisions_are_made_judged_and_kept(stepcast: Stepcast, home: Path) -> N
 def test_decisions_are_judged_where_none_can_be_kept(
     stepcast: Stepcast, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ("decisions", "--questions", "1", "--format", "json")
+    command = ("decisions", "--questions", "1", "--format", "json")
     before = {path: path.read_bytes() for path in home.glob("*.duckdb")}
     with monkeypatch.context() as patch:
         patch.setattr("pipelines.cli.query.explain_unwritable", lambda _: "the home is read-only")
-        found = stepcast(*asked)
-    assert found.code == 0, found.err
-    assert found.err.startswith("the answer is not written to the ledger: the home is read-only")
+        answer = stepcast(*command)
+    assert answer.code == 0, answer.err
+    assert answer.err.startswith("the answer is not written to the ledger: the home is read-only")
     assert {path: path.read_bytes() for path in home.glob("*.duckdb")} == before
-    assert json.loads(found.out) == json.loads(stepcast(*asked).out)
+    assert json.loads(answer.out) == json.loads(stepcast(*command).out)
 
 
 def test_without_measurements_there_is_nothing_to_decide(
@@ -191,6 +191,6 @@ def test_without_measurements_there_is_nothing_to_decide(
 
     Warehouse(tmp_path).load()
     monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
-    found = stepcast("decisions")
-    assert found.code == 2
-    assert "nothing to decide" in found.err
+    answer = stepcast("decisions")
+    assert answer.code == 2
+    assert "nothing to decide" in answer.err

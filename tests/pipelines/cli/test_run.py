@@ -20,11 +20,11 @@ def test_a_run_ends_with_the_table_and_where_things_are(
 ) -> None:
     answer, home = first_run.answer, first_run.home
     assert answer.code == 0, answer.err
-    told = answer.err.splitlines()
-    assert told[0].startswith("study paper, round 1: 7 runs, about ")
-    assert told[1] == "backend loopback: asked for"
-    assert told[2].startswith("warning: loopback shapes no links")
-    assert any(re.fullmatch(r"\[ +\d+ s, about .* left\] probe links", line) for line in told)
+    lines = answer.err.splitlines()
+    assert lines[0].startswith("study paper, round 1: 7 runs, about ")
+    assert lines[1] == "backend loopback: asked for"
+    assert lines[2].startswith("warning: loopback shapes no links")
+    assert any(re.fullmatch(r"\[ +\d+ s, about .* left\] probe links", line) for line in lines)
     rows = [line for line in answer.out.splitlines() if "unshaped, W=" in line]
     assert len(rows) == 4
     assert re.search(

@@ -58,9 +58,9 @@ class Started:
     @eventually
     def match(self, pattern: str) -> str:
         """Wait until it has written something; return the first group of the pattern."""
-        found = re.search(pattern, self.told)
-        assert found or self.process.poll() is not None, self.told
-        return found[1] if found else f"ended: {self.told}"
+        match = re.search(pattern, self.told)
+        assert match or self.process.poll() is not None, self.told
+        return match[1] if match else f"ended: {self.told}"
 
     def end(self, how: signal.Signals) -> tuple[int, str]:
         """Send a signal; return the exit code and the last line."""
@@ -71,10 +71,10 @@ class Started:
 @pytest.fixture
 def started(home: Path) -> Iterator[Started]:
     """Return a service of an empty home, at a free port."""
-    found = Started(home, "serve", "--port", "0")
-    yield found
-    found.process.kill()
-    found.process.wait()
+    service = Started(home, "serve", "--port", "0")
+    yield service
+    service.process.kill()
+    service.process.wait()
 
 
 def test_it_starts_takes_nodes_and_ends(started: Started, home: Path) -> None:
@@ -82,16 +82,16 @@ def test_it_starts_takes_nodes_and_ends(started: Started, home: Path) -> None:
     client = httpx.Client(base_url=url, headers=HEADERS, trust_env=False, timeout=60)
     assert TOKEN not in started.told
     assert client.get("/v1/cluster", headers={"Authorization": ""}).status_code == 401
-    asked = {"workloads": [{"dnn": "vgg11", "dataset": {"type": "birds"}}]}
-    assert "no node has registered" in client.post("/v1/forecasts", json=asked).json()["detail"]
+    question = {"workloads": [{"dnn": "vgg11", "dataset": {"type": "birds"}}]}
+    assert "no node has registered" in client.post("/v1/forecasts", json=question).json()["detail"]
 
     node = Started(home, "node", "join", url, "--type", "lab.xeon", "--name", "a")
     node.match(r"a: (.* GFLOP/s), memory .* registered with")
-    (found,) = client.get("/v1/cluster").json()["nodes"]
-    assert (found["name"], found["report"]["node_type"]) == ("a", "lab.xeon")
-    assert found["report"]["dense_flops"] > 1e6
-    (said,) = client.post("/v1/forecasts", json=asked).json()["forecasts"]
-    assert said["reason"].startswith("no embedder for datasets of type 'birds'")
+    (listed,) = client.get("/v1/cluster").json()["nodes"]
+    assert (listed["name"], listed["report"]["node_type"]) == ("a", "lab.xeon")
+    assert listed["report"]["dense_flops"] > 1e6
+    (forecast,) = client.post("/v1/forecasts", json=question).json()["forecasts"]
+    assert forecast["reason"].startswith("no embedder for datasets of type 'birds'")
     assert node.end(signal.SIGINT) == (130, f"stepcast: a has left {url}")
     assert client.get("/v1/cluster").json()["nodes"] == []
 
@@ -119,14 +119,14 @@ def test_a_forecast_that_is_made_holds_up_no_end(home: Path) -> None:
     service = Started(home, "serve", "--port", "0", first=ENDLESS)
     try:
         url = service.match(r"(http://127\.0\.0\.1:\d+)/docs")
-        asked = {
+        question = {
             "workloads": [{"dnn": "vgg11"}],
             "nodes": [{"node_type": "emu.avx2.s15", "count": 1}],
         }
 
         def ask() -> None:
             with suppress(httpx.HTTPError):
-                httpx.post(f"{url}/v1/forecasts", json=asked, headers=HEADERS, timeout=120)
+                httpx.post(f"{url}/v1/forecasts", json=question, headers=HEADERS, timeout=120)
 
         with ThreadPoolExecutor(1) as pool:
             pool.submit(ask)
@@ -151,7 +151,7 @@ def test_what_cannot_be_served_is_refused_in_one_line(
     monkeypatch.delenv("STEPCAST_TOKEN", raising=False)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        for arguments, said in (
+        for arguments, message in (
             (["--port", port], f"cannot listen to 127.0.0.1:{port}"),
             (["--address", "192.0.2.1", "--port", "0"], "cannot listen to 192.0.2.1:0"),
             (["--token", "short"], "expected a token of 8 to 200"),
@@ -161,7 +161,7 @@ def test_what_cannot_be_served_is_refused_in_one_line(
         ):
             answer = stepcast("serve", *arguments)
             assert answer.code == 2
-            assert said in answer.err and answer.err.count("\n") == 1
+            assert message in answer.err and answer.err.count("\n") == 1
 
 
 def test_a_new_token_is_told_once_and_differs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def lines(width: int) -> list[str]:
 def test_everything_is_beside_each_other_where_that_fits() -> None:
     table = lines(200)
     assert len(table) == 2 + len(ROWS)
-    assert re.split("  +", table[0]) == [one.title for one in COLUMNS]
+    assert re.split("  +", table[0]) == [column.title for column in COLUMNS]
     assert re.split("  +", table[2]) == ROWS[0][:-1]
     assert table[3].startswith(" " * len(ROWS[0][0]) + "  log_linear"), "a heading stands once"
     assert re.split("  +", table[4]) == ROWS[2]
@@ -99,11 +99,11 @@ def test_no_value_is_cut_and_no_line_is_too_wide(
         TableColumn(f"column {place}", is_key=place in keys, is_heading=heading and place == 0)
         for place in range(6)
     ]
-    printable = [["".join(filter(str.isprintable, one)).strip() for one in row] for row in rows]
+    printable = [["".join(filter(str.isprintable, value)).strip() for value in row] for row in rows]
     table = list(table_lines(columns, printable, width))
     assert all(cell_len(line) <= max(width, len("          column 0: ") + 60) for line in table)
-    narrow = [one for row in printable for one in row if cell_len(one) <= width - 19]
-    assert all(any(one in line for line in table) for one in narrow)
+    narrow = [value for row in printable for value in row if cell_len(value) <= width - 19]
+    assert all(any(value in line for line in table) for value in narrow)
     if heading:
         return
     for row in printable:

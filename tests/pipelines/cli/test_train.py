@@ -66,9 +66,9 @@ def test_a_user_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     state = JobState(iterations=20)
     assert answer(LATE, state) == ANOTHER_DEADLINE
     assert answer(LATE, state) is None
-    told = capsys.readouterr().out
-    assert "too late; 0 nodes wait at $0.00 per hour" in told
-    assert "  0  abort; the last checkpoint stays\n  1  raise the deadline\n" in told
+    output = capsys.readouterr().out
+    assert "too late; 0 nodes wait at $0.00 per hour" in output
+    assert "  0  abort; the last checkpoint stays\n  1  raise the deadline\n" in output
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_stopped_and_killed_it_leaves_nothing_and_goes_on(tmp_path: Path, home: 
     steps = consumed_samples(read_sample_logs(folder))
     # Ctrl-C saved what was trained; a rank may be an iteration ahead of the one that saved.
     assert done - 1 <= max(steps) <= done + 1
-    stream = [one for step in range(done) for one in steps[step]]
+    stream = [sample for step in range(done) for sample in steps[step]]
     epochs = [stream[start : start + SAMPLES] for start in range(0, 8 * done, SAMPLES)]
     assert len(epochs) > 3
     assert [sorted(epoch) for epoch in epochs[:-1]] == [list(range(SAMPLES))] * len(epochs[:-1])

@@ -143,14 +143,14 @@ def check_table(table: Table, lines: Sequence[str], width: int) -> None:
     """Fail at a line that is too wide, a value that is cut, and a word that is broken."""
     columns, rows = table
     check_lines("\n".join(lines), width)
-    told = words_of(value for row in rows for value in row)
+    value_words = words_of(value for row in rows for value in row)
     titles = [column.title for column in columns]
     names = words_of(titles) | words_of(f"{title}:" for title in titles)
     shown = {word for word in words_of(lines) if word.strip("─")}
     repeated = words_of(row[0] for row in rows)
-    assert told - shown - repeated == set(), "nothing is cut"
+    assert value_words - shown - repeated == set(), "nothing is cut"
     assert repeated <= shown
-    assert shown - told - names == set(), "no word is broken"
+    assert shown - value_words - names == set(), "no word is broken"
 
 
 def check(seen: Sequence[Table], out: str, err: str) -> None:
@@ -193,7 +193,9 @@ def test_figures_of_programs_fit(
     stepcast: Stepcast, printed: list[Table], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     program: Any = BENCHES[name]
-    (report,) = (of for said, of in vars(program).items() if said.endswith("Report"))
+    (report,) = (
+        value for attribute, value in vars(program).items() if attribute.endswith("Report")
+    )
     figures: dict[str, object] = {field.name: 12_345_678.9 for field in dataclasses.fields(report)}
     if program is optimizer:
         figures["choices"] = ("4 emu.avx512.s15, 2 emu.sse41.s15",) * 4
