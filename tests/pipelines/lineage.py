@@ -17,14 +17,14 @@ Lineage = dict[str, dict[str, list[str]]]
 def lineage(defs: Definitions) -> Lineage:
     """Return, by study and asset, the assets of that study that an asset depends on."""
     graph = defs.resolve_asset_graph()
-    found: Lineage = {}
+    by_study: Lineage = {}
     for key in sorted(graph.get_all_asset_keys()):
         study, asset = parts(key)
         upstream = map(parts, sorted(graph.get(key).parent_keys))
-        found.setdefault(study, {})[asset] = [
+        by_study.setdefault(study, {})[asset] = [
             other if of == study else f"{of}/{other}" for of, other in upstream
         ]
-    return found
+    return by_study
 
 
 def parts(key: AssetKey) -> tuple[str, str]:
@@ -35,14 +35,14 @@ def parts(key: AssetKey) -> tuple[str, str]:
 
 def read() -> Lineage:
     """Return the lineage as it was."""
-    found: Lineage = json.loads(LINEAGE.read_text())
-    return found
+    by_study: Lineage = json.loads(LINEAGE.read_text())
+    return by_study
 
 
-def write(found: Lineage) -> None:
+def write(by_study: Lineage) -> None:
     """Write the lineage, an asset a line."""
     studies = (
-        f" {json.dumps(study)}: {{\n{_lines(assets)}\n }}" for study, assets in found.items()
+        f" {json.dumps(study)}: {{\n{_lines(assets)}\n }}" for study, assets in by_study.items()
     )
     LINEAGE.write_text("{\n" + ",\n".join(studies) + "\n}\n")
 

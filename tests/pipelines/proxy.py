@@ -48,7 +48,7 @@ def proxy(folder: Path, upstream: int) -> Iterator[Proxy]:
     words.write_text(f"{USER}:{_run('openssl', 'passwd', '-6', PASSWORD)}")
     https, http = free_port(), free_port()
     example = (CHECKOUT / "deploy/services/nginx.conf").read_text()
-    for here, there in {
+    for original, replacement in {
         "listen 443 ssl": f"listen 127.0.0.1:{https} ssl",
         "listen 80": f"listen 127.0.0.1:{http}",
         "http://127.0.0.1:3000": f"http://127.0.0.1:{upstream}",
@@ -56,8 +56,8 @@ def proxy(folder: Path, upstream: int) -> Iterator[Proxy]:
         "/etc/ssl/private/stepcast.key": str(key),
         "/etc/nginx/stepcast.htpasswd": str(words),
     }.items():
-        assert example.count(here) == 1, here
-        example = example.replace(here, there)
+        assert example.count(original) == 1, original
+        example = example.replace(original, replacement)
     (folder / "site.conf").write_text(example)
     paths = "".join(
         f"{what}_temp_path {folder}/{what};"

@@ -52,15 +52,15 @@ class Ran:
 
     def keep(self, folder: Path) -> None:
         """Write what is known of it beside its home, for other processes."""
-        told = {"study": str(self.study), "asked": self.asked, "answer": asdict(self.answer)}
-        (folder / "ran.json").write_text(json.dumps(told))
+        fields = {"study": str(self.study), "asked": self.asked, "answer": asdict(self.answer)}
+        (folder / "ran.json").write_text(json.dumps(fields))
 
     @classmethod
     def kept(cls, folder: Path) -> "Ran":
         """Return the run that was kept in a folder, whose home is there too."""
-        told = json.loads((folder / "ran.json").read_text())
-        answer = Answer(**told["answer"])
-        return cls(folder / "home", Path(told["study"]), tuple(told["asked"]), answer)
+        fields = json.loads((folder / "ran.json").read_text())
+        answer = Answer(**fields["answer"])
+        return cls(folder / "home", Path(fields["study"]), tuple(fields["asked"]), answer)
 
 
 def stepcast(*arguments: str) -> Answer:

@@ -73,8 +73,10 @@ def asked(instance: DagsterInstance) -> RunRequest:
 
 def run(instance: DagsterInstance, request: RunRequest) -> bool:
     """Run what the sensor asked for, in the home of this test."""
-    here = Definitions.merge(lineage.receiving_definitions(), Definitions(resources=resources()))
-    job = here.resolve_job_def(lineage.JOB)
+    definitions = Definitions.merge(
+        lineage.receiving_definitions(), Definitions(resources=resources())
+    )
+    job = definitions.resolve_job_def(lineage.JOB)
     return job.execute_in_process(
         instance=instance, tags=dict(request.tags), raise_on_error=False
     ).success
@@ -119,9 +121,9 @@ def test_a_bad_run_is_told_of_and_asked_for_no_more(
     assert run(instance, asked(instance))
     (event,) = instance.fetch_materializations(AssetKey(RECEIVED), limit=1).records
     assert event.asset_materialization is not None
-    told = {name: one.value for name, one in event.asset_materialization.metadata.items()}
-    assert (told["received"], told["newly_loaded"], told["set_aside"]) == (2, 1, 1)
-    assert str(told["reasons"]).startswith("* r1: timing.parquet is not readable Parquet")
+    metadata = {name: entry.value for name, entry in event.asset_materialization.metadata.items()}
+    assert (metadata["received"], metadata["newly_loaded"], metadata["set_aside"]) == (2, 1, 1)
+    assert str(metadata["reasons"]).startswith("* r1: timing.parquet is not readable Parquet")
     assert skipped(instance) == f"nothing new in {prefixed}"
     assert read_only(home, "FROM raw.run")["run_id"].to_list() == ["r2"]
 

@@ -36,9 +36,9 @@ MEASURING = {"profiles", "measured"}
 OTHERS = {"embedders", "fleet", "landing", "prices", "rented"}
 """First parts of the keys of assets that are of no study."""
 STUDIED = [read_study(file) for file in COMMITTED]
-every_study = pytest.mark.parametrize("study", STUDIED, ids=lambda one: one.name)
+every_study = pytest.mark.parametrize("study", STUDIED, ids=lambda study: study.name)
 every_forecast = pytest.mark.parametrize(
-    "study", [one for one in STUDIED if not one.only_profiles], ids=lambda one: one.name
+    "study", [study for study in STUDIED if not study.only_profiles], ids=lambda study: study.name
 )
 
 
@@ -72,10 +72,10 @@ def in_group(study: str, group: str, of: Definitions | None = None) -> dict[str,
 
 def asked_by(study: Study, system: str) -> Iterator[Input]:
     """Yield what a system asks for, of all test scenarios of a study that it does not refuse."""
-    (found,) = (one for one in SYSTEMS if one.name == system)
+    (forecaster,) = (candidate for candidate in SYSTEMS if candidate.name == system)
     for curve in study.curves:
         for scenario in curve.scenarios("emulated") if curve.is_judged else ():
-            rests = found.rests_on(scenario)
+            rests = forecaster.rests_on(scenario)
             if not isinstance(rests, Refusal):
                 yield from rests
 
@@ -90,7 +90,7 @@ def test_the_lineage_is_what_it_was() -> None:
 
 @every_study
 def test_every_asset_describes_itself(study: Study) -> None:
-    for spec in (one for one in listed() if one.key.path[0] == study.name):
+    for spec in (spec for spec in listed() if spec.key.path[0] == study.name):
         _, group, noun = spec.key.path
         assert group in GROUPS
         assert spec.group_name == study.name
@@ -134,9 +134,9 @@ def test_a_fit_depends_on_exactly_what_its_system_rests_on(study: Study) -> None
     for system, key in fitted.items():
         asks = list(asked_by(study, system))
         # What others measured is profiled by no probe of ours.
-        ours = [ask for ask in asks if ask.whose != "public"]
-        required = {ask.probe for ask in ours if not ask.optional}
-        optional = {ask.probe for ask in ours if ask.optional}
+        probed = [ask for ask in asks if ask.whose != "public"]
+        required = {ask.probe for ask in probed if not ask.optional}
+        optional = {ask.probe for ask in probed if ask.optional}
         assert asks
         learned = {
             AssetKey([other, "profiles", probe])
@@ -174,11 +174,11 @@ def test_a_study_has_one_job_that_runs_all_of_it_in_one_process(study: Study) ->
     job = committed().resolve_job_def(study.name)
     assert job.description == study.description
     assert job.executor_def.name == "in_process"
-    ours = {spec.key for spec in listed() if spec.key.path[0] == study.name}
-    assert job.asset_layer.executable_asset_keys == ours
+    keys = {spec.key for spec in listed() if spec.key.path[0] == study.name}
+    assert job.asset_layer.executable_asset_keys == keys
     checks = committed().resolve_asset_graph().asset_check_keys
     assert job.asset_layer.asset_graph.asset_check_keys == {
-        check for check in checks if check.asset_key in ours
+        check for check in checks if check.asset_key in keys
     }
 
 
@@ -223,12 +223,12 @@ def test_checks_say_what_must_hold_and_block_where_it_must() -> None:
         "not_above_linear": False,
         "host_was_not_busy": False,
     }
-    assert {one.op.pool for one in committed().asset_checks or ()} == {"warehouse"}
+    assert {check.op.pool for check in committed().asset_checks or ()} == {"warehouse"}
 
 
 def test_schedules_are_of_jobs_that_are_there_and_off_until_somebody_wants_them() -> None:
-    schedules = {one.name: one for one in committed().schedules or ()}
-    jobs = {name: one.job_name for name, one in schedules.items()}  # type: ignore[union-attr]
+    schedules = {schedule.name: schedule for schedule in committed().schedules or ()}
+    jobs = {name: schedule.job_name for name, schedule in schedules.items()}  # type: ignore[union-attr]
     assert jobs == {
         "half_hourly_variance": "variance",
         "weekly_demo": "demo",
@@ -248,7 +248,7 @@ def test_the_sensor_is_off_until_somebody_wants_it() -> None:
     job = committed().resolve_job_def("receive")
     assert job.asset_layer.executable_asset_keys == {AssetKey(["landing", "received"])}
     assert job.description
-    (spec,) = (one for one in listed() if one.key.path[0] == "landing")
+    (spec,) = (spec for spec in listed() if spec.key.path[0] == "landing")
     assert spec.description
     assert (spec.owners, spec.group_name) == (["team:stepcast"], "landing")
     assert committed().resolve_assets_def(spec.key).op.pool == "warehouse"
@@ -257,15 +257,15 @@ def test_the_sensor_is_off_until_somebody_wants_it() -> None:
 @pytest.fixture
 def warnings() -> Iterator[list[str]]:
     """Return what is warned of, also where Dagster has told its logger to keep to itself."""
-    found: list[str] = []
+    messages: list[str] = []
 
     class Kept(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            found.append(record.getMessage())
+            messages.append(record.getMessage())
 
     logger, kept = logging.getLogger("dagster"), Kept(logging.WARNING)
     logger.addHandler(kept)
-    yield found
+    yield messages
     logger.removeHandler(kept)
 
 
@@ -291,9 +291,9 @@ def test_a_study_that_is_wrong_takes_no_other_with_it(
     bad = tmp_path / "bad.yaml"
     bad.write_text(STUDY.replace(wrong, said).replace("name: paper", "name: bad"))
     good = write_study(tmp_path)
-    found = made(bad, good)
-    assert jobs(found) == {"paper"}
-    Definitions.validate_loadable(found)
+    definitions = made(bad, good)
+    assert jobs(definitions) == {"paper"}
+    Definitions.validate_loadable(definitions)
     (warning,) = warnings
     assert warning.startswith("study left out of the lineage: ")
     assert str(bad) in warning
@@ -305,8 +305,8 @@ def test_a_study_with_the_name_of_another_job_is_warned_of(
     name: str, tmp_path: Path, warnings: list[str]
 ) -> None:
     study = write_study(tmp_path, STUDY.replace("name: paper", f"name: {name}"))
-    found = all_definitions(resources(), study)
-    assert jobs(found) == jobs(all_definitions(resources()))
+    definitions = all_definitions(resources(), study)
+    assert jobs(definitions) == jobs(all_definitions(resources()))
     assert warnings == [f"study left out of the lineage: {study} has the name of another, {name}"]
 
 
@@ -314,12 +314,12 @@ def test_names_that_dagster_does_not_permit_are_changed_for_it(
     tmp_path: Path, warnings: list[str]
 ) -> None:
     study = write_study(tmp_path, STUDY.replace("name: paper", "name: my-study.2"))
-    found = made(study)
-    assert jobs(found) == {"my_study_2"}
-    assert {key.path[0] for key in found.resolve_asset_graph().get_all_asset_keys()} == {
+    definitions = made(study)
+    assert jobs(definitions) == {"my_study_2"}
+    assert {key.path[0] for key in definitions.resolve_asset_graph().get_all_asset_keys()} == {
         "my-study.2"
     }
-    assert {spec.group_name for spec in found.resolve_all_asset_specs()} == {"my_study_2"}
+    assert {spec.group_name for spec in definitions.resolve_all_asset_specs()} == {"my_study_2"}
     other = tmp_path / "other.yaml"
     other.write_text(STUDY.replace("name: paper", "name: my_study_2"))
     assert jobs(made(study, other)) == {"my_study_2"}
@@ -330,13 +330,13 @@ def test_names_that_dagster_does_not_permit_are_changed_for_it(
 def test_a_home_shows_the_studies_that_have_run_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = write_study(tmp_path)
-    monkeypatch.setenv(STUDIES, str(mine))
+    study = write_study(tmp_path)
+    monkeypatch.setenv(STUDIES, str(study))
     home = tmp_path / "home"
     monkeypatch.setattr("pipelines.lineage.studies_of", lambda _: set())
-    assert [file.stem for file in shown_files(home)] == ["demo", mine.stem]
+    assert [file.stem for file in shown_files(home)] == ["demo", study.stem]
     ran = {"reference_ddp", "variance", "fleet.emu.avx2.s15"}
     monkeypatch.setattr("pipelines.lineage.studies_of", lambda _: ran)
-    assert [file.stem for file in shown_files(home)] == ["reference_ddp", "variance", mine.stem]
+    assert [file.stem for file in shown_files(home)] == ["reference_ddp", "variance", study.stem]
     monkeypatch.setattr("pipelines.lineage.studies_of", lambda _: {"fleet.emu.avx2.s15"})
-    assert [file.stem for file in shown_files(home)] == ["demo", mine.stem]
+    assert [file.stem for file in shown_files(home)] == ["demo", study.stem]

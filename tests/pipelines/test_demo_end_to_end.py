@@ -48,14 +48,14 @@ def kill_when(study: Path, line: str) -> None:
         [*COMMAND, "run", str(study)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     assert process.stdout is not None
-    said = []
+    lines = []
     for printed in process.stdout:
-        said.append(printed)
+        lines.append(printed)
         if line in printed:
             os.kill(process.pid, signal.SIGKILL)
             break
     process.communicate()
-    assert process.returncode == -signal.SIGKILL, "".join(said)
+    assert process.returncode == -signal.SIGKILL, "".join(lines)
 
 
 def test_a_study_survives_kills_and_judges_what_it_predicted(home: Path, tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ def run(home: Path, study: Path) -> None:
 
 def warnings(ran: Ran) -> list[str]:
     """Return what checks warned of."""
-    said = [line for line in ran.answer.err.splitlines() if line.startswith("warning: ")]
+    lines = [line for line in ran.answer.err.splitlines() if line.startswith("warning: ")]
     of_loopback = "warning: loopback shapes no links", "warning: 3 workers share"
-    return [line for line in said if not line.startswith(of_loopback)]
+    return [line for line in lines if not line.startswith(of_loopback)]
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +99,7 @@ def test_the_next_call_is_a_new_round(second_run: tuple[Ran, str]) -> None:
 def test_a_blocking_check_stops_what_is_downstream(
     home: Path, study_file: Path, probes: PaperProbes
 ) -> None:
-    probes.operations = [one for one in OPERATIONS if one[2] != "uplink"]
+    probes.operations = [operation for operation in OPERATIONS if operation[2] != "uplink"]
     with pytest.raises(CheckFailed, match=r"traces are whole: .*no uplink transfer"):
         run(home, study_file)
     assert probes.asked == ASKED[:3]

@@ -54,57 +54,59 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def join(home: Path, *members: Member) -> None:
-    write_members(home, {one.node_type: one for one in members})
+    write_members(home, {member.node_type: member for member in members})
 
 
 def tick(instance: DagsterInstance) -> SensorResult:
     """Return what the sensor says when Dagster's daemon wakes it."""
     context = build_sensor_context(instance=instance)
-    found = fleet.sensor()(context)
-    assert isinstance(found, SensorResult)
-    return found
+    result = fleet.sensor()(context)
+    assert isinstance(result, SensorResult)
+    return result
 
 
-def skipped(found: SensorResult) -> str:
-    assert not found.run_requests
-    assert found.skip_reason is not None
-    return str(found.skip_reason.skip_message)
+def skipped(result: SensorResult) -> str:
+    assert not result.run_requests
+    assert result.skip_reason is not None
+    return str(result.skip_reason.skip_message)
 
 
 def partitions(instance: DagsterInstance) -> list[str]:
     """Return the partitions there are after what the sensor asks for."""
-    for one in tick(instance).dynamic_partitions_requests or ():
-        assert one.partitions_def_name == TYPES.name
-        if isinstance(one, AddDynamicPartitionsRequest):
-            instance.add_dynamic_partitions(one.partitions_def_name, list(one.partition_keys))
+    for request in tick(instance).dynamic_partitions_requests or ():
+        assert request.partitions_def_name == TYPES.name
+        if isinstance(request, AddDynamicPartitionsRequest):
+            instance.add_dynamic_partitions(
+                request.partitions_def_name, list(request.partition_keys)
+            )
         else:
-            assert isinstance(one, DeleteDynamicPartitionsRequest)
-            for name in one.partition_keys:
-                instance.delete_dynamic_partition(one.partitions_def_name, name)
+            assert isinstance(request, DeleteDynamicPartitionsRequest)
+            for name in request.partition_keys:
+                instance.delete_dynamic_partition(request.partitions_def_name, name)
     return sorted(instance.get_dynamic_partitions(str(TYPES.name)))
 
 
 def test_an_empty_fleet_says_how_to_fill_it(home: Path, instance: DagsterInstance) -> None:
-    found = tick(instance)
-    assert skipped(found) == "the fleet has no members: `stepcast fleet add` adds one"
-    assert not found.dynamic_partitions_requests
+    result = tick(instance)
+    assert skipped(result) == "the fleet has no members: `stepcast fleet add` adds one"
+    assert not result.dynamic_partitions_requests
 
 
 @pytest.mark.usefixtures("clock")
 def test_what_is_due_is_asked_for_by_type(home: Path, instance: DagsterInstance) -> None:
     join(home, member(), member(OTHER, probes=("tf_trace", "links"), watched=False))
-    found = tick(instance)
-    assert found.skip_reason is None
-    asked = [(one.job_name, one.partition_key) for one in found.run_requests or ()]
-    assert asked == [(WATCHES, NODE_TYPE), (PROFILES, NODE_TYPE), (PROFILES, OTHER)]
-    watch, _, other = found.run_requests or ()
+    result = tick(instance)
+    assert result.skip_reason is None
+    requested = [(request.job_name, request.partition_key) for request in result.run_requests or ()]
+    assert requested == [(WATCHES, NODE_TYPE), (PROFILES, NODE_TYPE), (PROFILES, OTHER)]
+    watch, _, other = result.run_requests or ()
     assert watch.asset_selection is None, "all of its job"
     assert other.asset_selection == [
         key(noun) for noun in ("links", "tf_trace", "loaded", "forecasts", "checks")
     ]
     assert other.tags["stepcast/due"] == "never done"
     assert MEASURES.items() <= other.tags.items()
-    (request,) = found.dynamic_partitions_requests or ()
+    (request,) = result.dynamic_partitions_requests or ()
     assert isinstance(request, AddDynamicPartitionsRequest)
     assert list(request.partition_keys) == [NODE_TYPE, OTHER]
 
@@ -200,12 +202,12 @@ def test_nothing_is_asked_for_while_something_measures(
         job_code_origin=None,
     )
     create_run_for_test(instance, job_name="demo", status=DagsterRunStatus.STARTED)
-    found = tick(instance)
+    result = tick(instance)
     if is_under_way:
-        assert skipped(found) == f"run {run.run_id} measures"
-        assert found.dynamic_partitions_requests, "members become partitions all the same"
+        assert skipped(result) == f"run {run.run_id} measures"
+        assert result.dynamic_partitions_requests, "members become partitions all the same"
     else:
-        assert found.run_requests
+        assert result.run_requests
 
 
 @pytest.mark.usefixtures("clock")

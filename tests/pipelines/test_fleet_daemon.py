@@ -158,7 +158,7 @@ def test_a_slowdown_is_found_and_profiled_again(
         alarms = read_only(home, "SELECT metric, confirmed, change_percent FROM report.alarm")
         assert {"watch_step_time_s", "watch_cpu_share"} & {*alarms.filter("confirmed")["metric"]}
         stale = json.loads(stepcast("predict", *QUESTION.split()))["forecasts"][0]
-        assert {one["node_type"] for one in stale["changed_since"]} == {"box"}
+        assert {change["node_type"] for change in stale["changed_since"]} == {"box"}
         assert stale["value"] == fast["value"]
         assert Warehouse(home).query("stale_fits").height
 

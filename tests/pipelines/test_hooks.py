@@ -97,9 +97,9 @@ def test_a_webhook_that_fails_fails_nothing(web: WebServer, home: Path) -> None:
         next(looks)
         looks.close()
         (state,) = (
-            one
-            for one in instance.all_instigator_state()
-            if one.instigator_name == "tell_of_failures"
+            state
+            for state in instance.all_instigator_state()
+            if state.instigator_name == "tell_of_failures"
         )
         newest = instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=1)[0]
         assert newest.error is None

@@ -22,8 +22,8 @@ from warehouse.records import BadInput
 
 def test_assets_of_what_came_without_a_run_are_told_once(copied: Path) -> None:
     with dagster_history.instance(copied) as instance:
-        told = report_landed(instance, copied)
-        assert told >= 2 * len(FORECASTERS) + 3
+        reported = report_landed(instance, copied)
+        assert reported >= 2 * len(FORECASTERS) + 3
         forecasts = instance.get_latest_materialization_event(
             AssetKey(["paper", "predictions", "linear"])
         )
@@ -50,8 +50,8 @@ def figures_of(instance: DagsterInstance) -> dict[str, object]:
     assert event is not None
     assert event.asset_materialization is not None
     metadata = event.asset_materialization.metadata
-    told = {name: one.value for name, one in metadata.items()}
-    return {name: value for name, value in told.items() if name.startswith(("MAPE", "n: "))}
+    figures = {name: entry.value for name, entry in metadata.items()}
+    return {name: value for name, value in figures.items() if name.startswith(("MAPE", "n: "))}
 
 
 def test_what_was_loaded_has_the_errors_that_a_run_would_tell(first_run: Ran, copied: Path) -> None:
@@ -74,10 +74,10 @@ def test_nothing_that_was_told_looks_older_than_what_it_rests_on(
             asset_graph=graph,
             loading_context=LoadingContextForTest(instance),
         )
-        told = [key for key in graph.get_all_asset_keys() if instance.has_asset_key(key)]
-        found = {key: statuses.get_status(key) for key in told}
-    assert len(found) >= 2 * len(FORECASTERS) + 3
-    assert set(found.values()) == {StaleStatus.FRESH}
+        keys = [key for key in graph.get_all_asset_keys() if instance.has_asset_key(key)]
+        status_by_key = {key: statuses.get_status(key) for key in keys}
+    assert len(status_by_key) >= 2 * len(FORECASTERS) + 3
+    assert set(status_by_key.values()) == {StaleStatus.FRESH}
 
 
 def test_what_a_run_has_told_is_not_told_again(finished: Ran) -> None:

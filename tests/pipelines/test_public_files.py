@@ -53,19 +53,19 @@ def judged(data: Path, home: Path) -> tuple[list[str], pl.DataFrame]:
 
 def test_forecasts_are_judged_by_what_was_held_out(data: Path, tmp_path: Path) -> None:
     lines, accuracy = judged(data, tmp_path / "home")
-    said = "async_ps_cmdare.csv: linear saw 2 rows and forecasts throughput_steps_per_s of 2 of 3"
-    assert any(line.startswith(said) for line in lines)
+    start = "async_ps_cmdare.csv: linear saw 2 rows and forecasts throughput_steps_per_s of 2 of 3"
+    assert any(line.startswith(start) for line in lines)
     assert any("forecasts step_time_s of 2 of 3 subjects held out" in line for line in lines)
-    found = {
+    rows = {
         (row["study"], json.loads(row["label"])["world_size"]): row for row in accuracy.to_dicts()
     }
-    assert len(found) == accuracy.height == 4
-    rates = [found["async_ps_cmdare", workers] for workers in (2, 4)]
+    assert len(rows) == accuracy.height == 4
+    rates = [rows["async_ps_cmdare", workers] for workers in (2, 4)]
     # Linear: 2 x 10 for 16 and 4 x 4 for 8; nobody saw what one alex does.
     assert [(row["predicted"], row["measured"]) for row in rates] == [(20, 16), (16, 8)]
     assert [row["error_percent"] for row in rates] == pytest.approx([25, 100])
     assert {row["split"] for row in rates} == {"held_out_world_size"}
-    pair, three = (found["ddp_step_time_sia", replicas] for replicas in (2, 3))
+    pair, three = (rows["ddp_step_time_sia", replicas] for replicas in (2, 3))
     # 1 + 1 is one per node: 0.5 s, measured in 1 and 1.25 s; 2 + 1 is at most two: the mean 0.9 s.
     assert (pair["predicted"], pair["measured"]) == (0.5, 1.125)
     assert (three["predicted"], three["measured"]) == (pytest.approx(0.9), 1.8)
@@ -138,5 +138,5 @@ def test_a_name_is_of_a_whole_system_or_of_its_own(tmp_path: Path) -> None:
     registered = read_only(home, "SELECT what FROM pred.system WHERE name = 'median_polish'")
     assert "slowness of a placement" in registered["what"][0]
     entered = {contender.system for public in PUBLIC_SETS for contender in public.contenders}
-    whole = {one.name for one in SYSTEMS if not one.name.startswith("linear")}
+    whole = {system.name for system in SYSTEMS if not system.name.startswith("linear")}
     assert entered & whole == {"lin", "cynthia"}

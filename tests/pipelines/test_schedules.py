@@ -55,7 +55,7 @@ def test_a_due_schedule_queues_the_job_of_its_study(
         tick(instance, datetime.now(UTC) + timedelta(days=days))
         runs = instance.get_runs()
         # The hour of prices may come soon.
-        found = {run.job_name for run in runs}
-        assert jobs <= found <= jobs | {"prices"}
+        job_names = {run.job_name for run in runs}
+        assert jobs <= job_names <= jobs | {"prices"}
         assert {run.status for run in runs} == {DagsterRunStatus.QUEUED}
         assert all(run.tags["dagster/schedule_name"] for run in runs)

@@ -70,9 +70,9 @@ def test_the_history_is_in_postgres_and_no_password_in_a_file(
         with DagsterInstance.get() as instance:
             assert [run.run_id for run in instance.get_runs()] == [run_id]
     gone = "STEPCAST_POSTGRES: connection to server .* refused"
-    with pytest.raises(StepcastError, match=gone) as told:
+    with pytest.raises(StepcastError, match=gone) as error:
         dagster_history.prepare(home)
-    assert "hunter2" not in str(told.value)
+    assert "hunter2" not in str(error.value)
     assert not list(home.rglob("*.db"))
     assert "hunter2" not in (home / "dagster.yaml").read_text()
     monkeypatch.delenv(dagster_history.POSTGRES)
@@ -113,8 +113,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     thread = Thread(target=server.run)
     thread.start()
     try:
-        with proxy(tmp_path_factory.mktemp("proxy"), port) as found:
-            yield found
+        with proxy(tmp_path_factory.mktemp("proxy"), port) as nginx:
+            yield nginx
     finally:
         server.should_exit = True
         thread.join()
@@ -174,10 +174,10 @@ def test_the_unit_starts_what_the_command_line_knows(tmp_path: Path) -> None:
     unit = SERVICES / "stepcast@.service"
     (program,) = re.findall(r"^ExecStart=(\S+) ui --only %i$", unit.read_text(), re.MULTILINE)
     if verify := which("systemd-analyze"):
-        here = sysconfig.get_path("scripts") + "/stepcast"
+        installed = sysconfig.get_path("scripts") + "/stepcast"
         for part in PARTS:
             copy = tmp_path / unit.name.replace("@", f"@{part}")
-            copy.write_text(unit.read_text().replace(program, here))
+            copy.write_text(unit.read_text().replace(program, installed))
             done = subprocess.run([verify, "verify", copy], capture_output=True, text=True)
             assert (done.returncode, done.stderr) == (0, "")
 
@@ -194,13 +194,15 @@ def test_containers_run_the_same_services_and_only_the_proxy_is_reached() -> Non
 def test_on_kubernetes_the_queue_is_the_same() -> None:
     text = (SERVICES / "helm-values.yaml").read_text()
     values = yaml.safe_load(text)
-    ours = yaml.safe_load((CHECKOUT / "dagster.yaml").read_text())["concurrency"]
-    theirs = values["concurrency"]
-    assert theirs["pools"] == {
-        "defaultLimit": ours["pools"]["default_limit"],
-        "granularity": ours["pools"]["granularity"],
+    concurrency = yaml.safe_load((CHECKOUT / "dagster.yaml").read_text())["concurrency"]
+    on_kubernetes = values["concurrency"]
+    assert on_kubernetes["pools"] == {
+        "defaultLimit": concurrency["pools"]["default_limit"],
+        "granularity": concurrency["pools"]["granularity"],
     }
-    assert theirs["runs"] == {"tagConcurrencyLimits": ours["runs"]["tag_concurrency_limits"]}
+    assert on_kubernetes["runs"] == {
+        "tagConcurrencyLimits": concurrency["runs"]["tag_concurrency_limits"]
+    }
     assert f"--version {dagster.__version__} " in text
     (deployment,) = values["dagster-user-deployments"]["deployments"]
     assert dagster_history.MODULE in deployment["codeServerArgs"]
@@ -274,8 +276,8 @@ class Services:
         """Wait until something is the case."""
         until = monotonic() + _PATIENCE_S
         while not done():
-            told = "".join(path.read_text()[-2000:] for path in self.folder.glob("*.out"))
-            assert monotonic() < until, f"{self.log()}\n{told}"
+            output = "".join(path.read_text()[-2000:] for path in self.folder.glob("*.out"))
+            assert monotonic() < until, f"{self.log()}\n{output}"
             sleep(0.1)
 
     def release(self) -> None:
@@ -283,12 +285,12 @@ class Services:
         (self.folder / "pipe").write_bytes(b"")
 
 
-def client_of(found: Proxy) -> DagsterGraphQLClient:
+def client_of(nginx: Proxy) -> DagsterGraphQLClient:
     """Return what asks the web interface through the proxy."""
     transport = RequestsHTTPTransport(
-        f"https://127.0.0.1:{found.https}/graphql",
+        f"https://127.0.0.1:{nginx.https}/graphql",
         auth=HTTPBasicAuth(USER, PASSWORD),
-        verify=str(found.certificate),
+        verify=str(nginx.certificate),
         use_json=True,
     )
     return DagsterGraphQLClient("127.0.0.1", transport=transport)
