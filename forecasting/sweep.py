@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time
 from functools import cached_property
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -42,6 +44,8 @@ from forecasting.question import (
 from models.choice.offers import preferred_prices
 from models.system import System
 from networks import check
+from networks.extraction import register_own_model
+from networks.own_model import OwnModel, model_of
 from profilers.record_file import fault, read_record
 from studies.curve import Curve
 from warehouse import durable_files, limits
@@ -114,25 +118,64 @@ class SweepFile(Record):
 def read_sweep(path: Path) -> SweepFile:
     """Read a sweep file, and check each value of each list once.
 
+    A model of the user's own has a template by itself for each length of its words.
+
     Raises:
         BadInput: naming the file and the field.
     """
     sweep = read_record(path, SweepFile, "sweep")
     systems_named(sweep.systems)
+    templates: list[Mapping[str, Any]] = []
     for number, template in enumerate(sweep.scenarios):
         try:
-            Grid(template).check()
+            divided = list(_divide(template))
+            for one_model in divided:
+                Grid(one_model).check()
         except (ValueError, BadInput) as error:
             told = fault(error, Curve) if isinstance(error, ValidationError) else error
             raise BadInput(f"{path}: scenarios[{number}]: {told}") from None
-    return sweep
+        templates += divided
+    if len(templates) > limits.LISTED:
+        raise BadInput(f"{path}: {len(templates)} templates and models; {limits.LISTED} at most")
+    return sweep.model_copy(update={"scenarios": tuple(templates)})
+
+
+def _divide(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield a template for each model of the user's own; one of the catalogue stays as it is.
+
+    Raises:
+        ValueError: it has both.
+    """
+    lists = Grid(template).axes
+    networks = lists.get("dnn", [template.get("dnn")])
+    targets = [dnn for dnn in networks if is_own_model(dnn)]
+    if not targets:
+        yield template
+        return
+    if len(targets) < len(networks):
+        raise ValueError(
+            f"dnn: {targets[0]} is a model of your own; give networks of the catalogue a template "
+            "of their own"
+        )
+    lengths = lists.get("sequence_length", [template.get("sequence_length")])
+    for dnn, length in product(networks, lengths):
+        yield {**template, "dnn": dnn, "sequence_length": length}
+
+
+def is_own_model(dnn: object) -> bool:
+    """Tell whether a network is a model of the user's own: hf:CONFIG, or module:function."""
+    return isinstance(dnn, str) and ":" in dnn
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The curves of a template, numbered; none of them is made before it is asked for."""
+    """The curves of a template, numbered; none of them is made before it is asked for.
+
+    `model`: that of the user's own which the template is about, once it is traced.
+    """
 
     template: Mapping[str, Any]
+    model: OwnModel | None = None
 
     @cached_property
     def axes(self) -> Mapping[str, Sequence[Any]]:
@@ -169,7 +212,29 @@ class Grid:
         for name, values in reversed(list(self.axes.items())):
             number, place = divmod(number, len(values))
             chosen[name] = values[place]
-        return {**self.template, **chosen}
+        return {**self.template, **chosen, **self._fields_of_model()}
+
+    def _fields_of_model(self) -> Mapping[str, Any]:
+        """Return what a model of the user's own says itself; of images nothing, until traced."""
+        if not is_own_model(self.template.get("dnn")):
+            return {}
+        if self.model is None:
+            return {"framework": "pytorch", "image_size": 0}
+        named = ("dnn", "framework", "image_size", "sequence_length")
+        return {name: getattr(self.model, name) for name in named}
+
+    def curves_of_values(self) -> list[Curve]:
+        """Return a curve with each value of each list, and the first of all others.
+
+        Raises:
+            ValueError: a curve cannot be.
+        """
+        first = self.fields(0)
+        return [
+            Curve.model_validate({**first, name: value} if name in first else first)
+            for name, values in [*self.axes.items(), ("workers", [self.workers])]
+            for value in values
+        ]
 
     def check(self) -> None:
         """Make a curve with each value of each list.
@@ -179,10 +244,8 @@ class Grid:
         """
         if "is_judged" in self.template or "mix" in self.template:
             raise ValueError("is_judged, mix: not of a sweep; leave them out")
-        first = self.fields(0)
-        for name, values in [*self.axes.items(), ("workers", [self.workers])]:
-            for value in values:
-                curve = Curve.model_validate({**first, name: value} if name in first else first)
+        for curve in self.curves_of_values():
+            if not is_own_model(curve.dnn):
                 check(curve.dnn, framework=curve.framework)
 
 
@@ -257,23 +320,52 @@ class SweepFolder:
         """All rows that are there, in the order of scenarios."""
         return pl.scan_parquet([self.path / part.file for part in self.parts])
 
+    def grid(self, template: int) -> Grid:
+        """Return the curves of a template; a model of the user's own is known from now on."""
+        fields = self.sweep.scenarios[template]
+        if not is_own_model(fields["dnn"]):
+            return Grid(fields)
+        model = model_of(fields["dnn"], json.loads(self.model_file(template).read_text()))
+        register_own_model(model)
+        return Grid(fields, model)
+
+    def model_file(self, template: int) -> Path:
+        """Return where the traced model of a template is, if it is about one."""
+        return self.path / f"model-{template:03}.json"
+
     def open(self) -> PublishedHistory:
         """Return the history as it was when the sweep began."""
         return PublishedHistory(self.path)
 
-    def forget_history(self) -> None:
-        """Give back the space of that history."""
-        (self.path / HISTORY).unlink(missing_ok=True)
+    def forget_inputs(self) -> None:
+        """Give back the space of that history and of traced models."""
+        for file in (self.path / HISTORY, *self.path.glob("model-*.json")):
+            file.unlink(missing_ok=True)
 
 
-def folder_of(sweep: SweepFile, path: Path, home: Path) -> SweepFolder:
+Models = Mapping[int, OwnModel]
+"""Models of the user's own as they were traced, by the number of their template."""
+NO_MODELS: Models = MappingProxyType({})
+
+
+def folder_of(sweep: SweepFile, path: Path, home: Path, models: Models = NO_MODELS) -> SweepFolder:
     """Return the folder of a sweep: its name tells the question and the code that answers it."""
     codes = [code_digest(system) for system in systems_named(sweep.systems)]
-    asked = "\n".join([sweep.model_dump_json(), code_version(), *codes])
+    traced = [_text(model) for model in models.values()]
+    asked = "\n".join([sweep.model_dump_json(), code_version(), *codes, *traced])
     return SweepFolder(home / "sweeps" / f"{path.stem}-{sha256(asked.encode()).hexdigest()[:8]}")
 
 
-def begin(folder: SweepFolder, sweep: SweepFile, warehouse: Warehouse) -> None:
+def _text(model: OwnModel) -> str:
+    return json.dumps(model.traced, sort_keys=True)
+
+
+def begin(
+    folder: SweepFolder,
+    sweep: SweepFile,
+    warehouse: Warehouse,
+    models: Models = NO_MODELS,
+) -> None:
     """Fit what forecasts rest on, and keep the history as it is now; a begun sweep stays as it is.
 
     The kept history is a second name of the published file: it takes no space until the next one is
@@ -285,10 +377,11 @@ def begin(folder: SweepFolder, sweep: SweepFile, warehouse: Warehouse) -> None:
     if (folder.path / _MANIFEST).exists():
         durable_files.sweep(folder.path)  # what killed steps left of parts
         return
-    place = _select_host(sweep, warehouse)
+    grids = [Grid(one, models.get(number)) for number, one in enumerate(sweep.scenarios)]
+    place = _select_host(grids, warehouse)
     for system in systems_named(sweep.systems):
-        for template in sweep.scenarios:
-            curve = Curve.model_validate(Grid(template).fields(0))
+        for grid in grids:
+            curve = Curve.model_validate(grid.fields(0))
             fit_for_scenario(warehouse, system, curve, place)
     shutil.rmtree(folder.path, ignore_errors=True)
     folder.path.mkdir(parents=True)
@@ -299,6 +392,8 @@ def begin(folder: SweepFolder, sweep: SweepFile, warehouse: Warehouse) -> None:
     graphs = warehouse.home / "graphs"
     graphs.mkdir(exist_ok=True)  # whoever opens a history keeps graphs of networks beside it
     (folder.path / "graphs").symlink_to(graphs.absolute())
+    for number, model in models.items():
+        write_text(folder.model_file(number), _text(model))
     now = datetime.now(UTC)
     days = sweep.prices_on
     manifest = {
@@ -312,12 +407,11 @@ def begin(folder: SweepFolder, sweep: SweepFile, warehouse: Warehouse) -> None:
     write_text(folder.path / _MANIFEST, json.dumps(manifest, indent=1))
 
 
-def _select_host(sweep: SweepFile, warehouse: Warehouse) -> HostSelection:
+def _select_host(grids: Sequence[Grid], warehouse: Warehouse) -> HostSelection:
     """Return whose profiles count: one host for all parts."""
     runs = visible_runs(warehouse)
     if not runs and public_runs(warehouse):
         return host_here()
-    grids = [Grid(template) for template in sweep.scenarios]
     curves = [Curve.model_validate(grid.fields(0)) for grid in grids]
     names: set[str] = set()
     for grid, first in zip(grids, curves, strict=True):
@@ -345,7 +439,8 @@ def forecast_part(folder: SweepFolder, number: int) -> int:
 
 def part_rows(folder: SweepFolder, part: Part) -> pl.DataFrame:
     """Return the rows of a part, in the order of scenarios, systems and days of prices."""
-    grid = Grid(folder.sweep.scenarios[part.template])
+    grid = folder.grid(part.template)
+    named = {} if grid.model is None else {"dnn": grid.template["dnn"]}
     place = HostSelection(
         **{
             **folder.manifest["place"],
@@ -359,7 +454,10 @@ def part_rows(folder: SweepFolder, part: Part) -> pl.DataFrame:
     curves: list[Curve | str] = [_curve(grid.fields(at)) for at in range(part.start, part.stop)]
     sound = [curve for curve in curves if isinstance(curve, Curve)]
     history = folder.open()
-    answer = predict_curves(history, sound, systems, place=place, dry_run=True)
+    # Of models of the user's own, what is far out is refused, as `stepcast predict` does.
+    answer = predict_curves(
+        history, sound, systems, place=place, dry_run=True, far_out=grid.model is None
+    )
     priced = [
         (
             datetime.fromisoformat(moment),
@@ -374,12 +472,12 @@ def part_rows(folder: SweepFolder, part: Part) -> pl.DataFrame:
         if isinstance(curve, str):
             fields = grid.fields(part.start + offset)
             found += [
-                {**_raw(fields), "scenario": first + at, "nodes": count, "refusal": curve}
+                {**_raw(fields), **named, "scenario": first + at, "nodes": count, "refusal": curve}
                 for at, count in enumerate(sorted(grid.workers))
             ]
             continue
         for at, scenario in enumerate(curve.scenarios(place.backend)):
-            found += [{**row, "scenario": first + at} for row in rows.of(curve, scenario)]
+            found += [{**row, **named, "scenario": first + at} for row in rows.of(curve, scenario)]
     return pl.DataFrame(found, schema=dict(SCHEMA), orient="row")
 
 

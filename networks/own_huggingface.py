@@ -37,15 +37,15 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
             do.
     """
     os.environ["HF_HUB_OFFLINE"] = "1"
+    name, _, length = target.removeprefix(PREFIX).partition(_LENGTH)
     try:
         library: Any = importlib.import_module("transformers")
     except ModuleNotFoundError:
         raise ValueError(
-            f"{target}: models of Hugging Face need its library; `pip install transformers`, or "
-            f"install {_EXTRA}"
+            f"{PREFIX}{name}: models of Hugging Face need its library; `pip install "
+            f"transformers`, or install {_EXTRA}"
         ) from None
     library.logging.set_verbosity_error()
-    name, _, length = target.removeprefix(PREFIX).partition(_LENGTH)
     config = _config(library, name, Path(folder))
     try:
         model = _class(library, config).from_config(config)

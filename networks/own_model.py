@@ -53,6 +53,7 @@ class OwnModel:
         unknown_work: by operator, the part of all work that those of unknown work have at most.
         unmeasured: operators counted by formulas that no network of ours has.
         gpu_steps: as `networks.gpu_steps.register_own_steps` takes them.
+        traced: what the child process wrote, of which `model_of` makes it again; not of Keras's.
     """
 
     dnn: str
@@ -66,6 +67,7 @@ class OwnModel:
     unknown_work: Mapping[str, float] = field(default_factory=dict)
     unmeasured: tuple[str, ...] = ()
     gpu_steps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    traced: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def too_unknown(self) -> str:
@@ -127,7 +129,7 @@ def tracing(
     here = surroundings()
     before = kept(name)
     if before is not None and before["surroundings"] == here and are_unchanged(before["reads"]):
-        yield lambda: _model(target, before)
+        yield lambda: model_of(target, before)
         return
     asked["out"] = _folder()
     command = [sys.executable, "-P", str(_PROGRAM), json.dumps(asked)]
@@ -141,12 +143,17 @@ def tracing(
             told = _told(target, child, out, errors, timeout_s)
             if "graph" in told and told["reads"] is not None:
                 keep(name, json.dumps({**told, "surroundings": here}))
-            return _model(target, told)
+            return model_of(target, told)
 
         yield model
 
 
-def _model(target: str, told: Mapping[str, Any]) -> OwnModel:
+def model_of(target: str, told: Mapping[str, Any]) -> OwnModel:
+    """Return the model of what the child process wrote.
+
+    Raises:
+        NoGraph: there is none; the message says why.
+    """
     if "error" in told:
         raise NoGraph(told["error"])
     if "keras" in told:
@@ -170,6 +177,7 @@ def _model(target: str, told: Mapping[str, Any]) -> OwnModel:
         unknown_work=unknown,
         unmeasured=tuple(told["unmeasured"]),
         gpu_steps=told["gpu_steps"],
+        traced={name: told[name] for name in told.keys() - {"reads", "surroundings"}},
     )
 
 

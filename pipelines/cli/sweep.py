@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,12 +20,14 @@ from warehouse.records import BadInput
 if TYPE_CHECKING:
     import polars as pl
 
-    from forecasting.sweep import SweepFolder
+    from forecasting.sweep import Models, SweepFile, SweepFolder
+    from networks.own_model import OwnModel
 
 _RAY_ADDRESS = "RAY_API_SERVER_ADDRESS"
 _LOOKS_S = 0.5
 _LINE_S = 30.0
 _REASONS = 5
+_OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 
 def sweep(
@@ -46,6 +49,9 @@ def sweep(
 ) -> None:
     """Forecast a grid of scenarios at the prices of some days, into Parquet files.
 
+    Networks are those of the catalogue, or models of your own as `stepcast predict` takes them:
+    hf:CONFIG of Hugging Face, or package.module:function. These are traced before parts begin.
+
     Each part is a file that is there whole or not at all: Ctrl-C and kills lose the parts under
     way, and the same command goes on. All parts ask the history as it was when the sweep began,
     and the rows are the same whichever engine made them. Nothing is written to the ledger.
@@ -56,6 +62,7 @@ def sweep(
     http://127.0.0.1:8265
     """
     from forecasting.sweep import begin, count_scenarios, folder_of, read_sweep
+    from networks.kept_graphs import keep_beside
     from pipelines import dagster_history
     from pipelines.cli.errors import Interrupted
     from pipelines.cli.query import warehouse_here
@@ -65,14 +72,16 @@ def sweep(
         raise BadInput(f"--engine ray: give --ray-address http://HOST:8265, or set {_RAY_ADDRESS}")
     asked = read_sweep(file)
     warehouse = warehouse_here()
-    folder = folder_of(asked, file, home())
+    keep_beside(home())
+    models = _trace_models(asked, file)
+    folder = folder_of(asked, file, home(), models)
     folder.path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         if anew:
             shutil.rmtree(folder.path, ignore_errors=True)
         if engine == "processes" and not folder.path.exists():
             start_step_server()  # imports while the sweep is begun
-        begin(folder, asked, warehouse)
+        begin(folder, asked, warehouse, models)
         there, total = len(folder.parts) - len(folder.missing), len(folder.parts)
         print_text(
             f"{count_scenarios(asked):,} scenarios in {total:,} parts"
@@ -99,8 +108,57 @@ def sweep(
                         f"stopped; {total - left:,} of {total:,} parts are there, and the same "
                         "command goes on"
                     ) from None
-        folder.forget_history()
+        folder.forget_inputs()
     _show(folder)
+
+
+def _trace_models(asked: "SweepFile", file: Path) -> "Models":
+    """Return the models of the user's own, traced as `stepcast predict` does.
+
+    Raises:
+        BadInput: naming the file and the model; there is none, or it is none of PyTorch.
+    """
+    from forecasting.sweep import is_own_model
+    from pipelines.cli.workload import check_options
+
+    own = {place: one for place, one in enumerate(asked.scenarios) if is_own_model(one["dnn"])}
+    try:
+        for one in own.values():
+            check_options(one["dnn"], {"image_size": one.get("image_size")}, one["sequence_length"])
+        return {place: _trace_model(template) for place, template in own.items()}
+    except BadInput as error:
+        in_fields = _OPTION.sub(lambda option: option[1].replace("-", "_"), str(error))
+        raise BadInput(f"{file}: {in_fields}") from None
+
+
+def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
+    from forecasting.sweep import Grid
+    from models.gpu_step.device import device_of_node
+    from models.gpu_step.step import autocast_of
+    from pipelines.cli.workload import build_own_model, in_words
+
+    target, length, curves = (
+        template["dnn"],
+        template["sequence_length"],
+        Grid(template).curves_of_values(),
+    )
+    batch_sizes = list(dict.fromkeys(curve.batch_size for curve in curves))
+    on_gpus = any(device_of_node(name) for curve in curves for name in curve.worker)
+    precisions = list(dict.fromkeys(autocast_of(curve.precision) for curve in curves))
+    layouts = {curve.memory_format for curve in curves}
+    options = {
+        "framework": template.get("framework"),
+        "memory_format": "channels_last" if "channels_last" in layouts else None,
+    }
+    model = build_own_model(target, batch_sizes, options, length, precisions if on_gpus else [])
+    if model.framework != "pytorch":
+        raise BadInput(
+            f"{target}: it makes a model of Keras, and sweeps are of PyTorch's; `stepcast predict` "
+            "forecasts it"
+        )
+    words = f", {model.sequence_length} words," if model.sequence_length else ""
+    print_text(in_words(f"{target}{words}", model), err=True)
+    return model
 
 
 @contextmanager
@@ -196,7 +254,7 @@ def _print_cheapest(rows: "pl.LazyFrame") -> None:
         .filter(pl.col("priced_on") == pl.col("priced_on").max())
         .sort(cost, "scenario", "system")
         .unique(["dnn", "image_size", "sequence_length"], keep="first", maintain_order=True)
-        .sort("dnn", "image_size")
+        .sort("dnn", "image_size", "sequence_length")
         .collect()
     )
     if cheapest.is_empty():
@@ -211,9 +269,10 @@ def _print_cheapest(rows: "pl.LazyFrame") -> None:
 
 
 def _cells(row: Mapping[str, Any]) -> Iterator[str]:
-    pixels = f" {row['image_size']}px" if row["image_size"] else ""
+    words = f" {row['sequence_length']} words" if row["sequence_length"] else ""
+    side = f" {row['image_size']}px" if row["image_size"] else words
     precision = "" if row["precision"] == "float32" else f" {row['precision']}"
-    yield f"{row['dnn']}{pixels}{precision}"
+    yield f"{row['dnn']}{side}{precision}"
     each = row["devices_per_node"]
     yield f"{row['nodes']} {row['node_type']}" + (f" × {each}" if each > 1 else "")
     yield f"{row['batch_size']}"

@@ -173,7 +173,6 @@ def tracing_own_workload(
 
     def workload() -> OwnWorkload:
         model = model_traced()
-        _check_layout(target, model, options)
         named = {
             "dnn": model.dnn,
             "image_size": model.image_size,
@@ -232,6 +231,7 @@ def _tracing_model(
         except NoGraph as error:
             raise BadInput(str(error)) from None
         _check_framework(target, made.framework, options)
+        _check_layout(target, made, options)
         register_own_model(made, (source, str(folder)))
         return made
 

@@ -1,5 +1,6 @@
 """`stepcast sweep` on processes and on a Ray cluster: the same files, also after a kill."""
 
+import json
 import os
 import re
 import signal
@@ -10,12 +11,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
+import polars as pl
 import pytest
 from dagster import AssetKey
 
 from forecasting.sweep import begin, folder_of, forecast_part, read_sweep
 from pipelines import dagster_history
+from tests.forecasting.test_public_fits import load_public
+from tests.models.gpu_step.public import PUBLIC
+from tests.networks.test_own_huggingface import TINY
 from tests.pipelines.ran import Stepcast
 from warehouse.warehouse import Warehouse
 
@@ -103,6 +109,193 @@ def test_a_sweep_that_was_killed_goes_on_and_has_what_a_plain_loop_has(
     plain_loop(file, tmp_path / "other")
     assert len(parts(home)) == 2
     assert parts(home) == parts(tmp_path / "other")
+
+
+MODELS = """
+scenarios:
+  - dnn: hf:config.json
+    sequence_length: [8, 16]
+    strategy: all_reduce
+    batch_size: [2, 4]
+    precision: [float32, bf16]
+    optimizer: adamw
+    worker: [p5.48xlarge, gpu.v100]
+    devices_per_node: [1, 8]
+    workers: [1, 2]
+"""
+OF_FUNCTION = """
+systems: [gpu_step]
+scenarios:
+  - {dnn: "mine:build", batch_size: [2, 4], worker: [gpu.h100, g5.xlarge]}
+"""
+FUNCTION = """
+import torch
+
+def build(batch_size):
+    return torch.nn.Linear(12, 5), torch.zeros(batch_size, 12)
+"""
+
+SAME = ("value", "low", "high", "metric", "split", "usd_per_hour", "usd_per_million_samples")
+IN_DETAIL = ("binds", "fits", "past_error_percent", "past_n")
+
+
+@pytest.fixture
+def models(home: Path, monkeypatch: pytest.MonkeyPatch, stepcast: Stepcast) -> Path:
+    """Return a sweep of two parts about models of a folder, which is the one that we are in."""
+    load_public(home)
+    assert stepcast("load", str(PUBLIC / "aws_on_demand")).code == 0
+    monkeypatch.chdir(home.parent)
+    Path("config.json").write_text(json.dumps(TINY))
+    Path("mine.py").write_text(FUNCTION)
+    path = Path("models.yaml").absolute()
+    path.write_text(MODELS)
+    return path
+
+
+def predicted(
+    stepcast: Stepcast, target: str, **options: str
+) -> Mapping[str, list[dict[str, Any]]]:
+    """Return the forecasts and refusals of `stepcast predict`, by scenario."""
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    answer = stepcast("predict", target, *words, "--json", "--dry-run")
+    assert answer.code == 0, answer.err
+    told = json.loads(answer.out)
+    by_scenario: dict[str, list[dict[str, Any]]] = {}
+    for one in told["forecasts"] + told["refused"]:
+        by_scenario.setdefault(one["scenario_id"], []).append(one)
+    return by_scenario
+
+
+def check_rows(rows: pl.DataFrame, answers: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Compare rows of a sweep with the answers of `stepcast predict`, value by value."""
+    assert set(rows["scenario_id"]) == answers.keys()
+    assert set(rows.drop_nulls("value").select("scenario_id", "system").rows()) == {
+        (one["scenario_id"], one["system"])
+        for answer in answers.values()
+        for one in answer
+        if "reason" not in one
+    }
+    for row in rows.to_dicts():
+        answer = answers[row["scenario_id"]]
+        refused = [one for one in answer if "reason" in one]
+        forecasts = {one["system"]: one for one in answer if "reason" not in one}
+        if row["value"] is None:
+            ours = [one for one in refused if not one["foreign"]] or refused
+            assert not forecasts
+            assert row["refusal"] == "; ".join(f"{one['system']}: {one['reason']}" for one in ours)
+            continue
+        forecast = forecasts[row["system"]]
+        assert {name: row[name] for name in SAME} == {name: forecast[name] for name in SAME}
+        detail = forecast["detail"]
+        assert {name: row[name] for name in IN_DETAIL} == {name: detail[name] for name in IN_DETAIL}
+        assert row["needed_gib"] == detail["needed_bytes"] / 2**30
+
+
+def test_models_of_ones_own_are_forecast_as_predict_does_also_after_a_kill(
+    models: Path, home: Path, stepcast: Stepcast
+) -> None:
+    killed = started(models, home)
+    while not list(home.glob("sweeps/*/part-*.parquet")):
+        assert killed.poll() is None
+        time.sleep(0.02)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    deadline = time.monotonic() + 20
+    while steps_of(home):
+        assert time.monotonic() < deadline, "a step outlives its command"
+        time.sleep(0.05)
+    for last in home.glob("sweeps/models-*/part-00001.parquet"):
+        last.unlink()  # it was quicker than the kill; something has to be left to do
+    answer = stepcast("sweep", str(models))
+    assert answer.code == 0, answer.err
+    assert re.search(r"hf:config.json, 8 words, is own-[0-9a-f]{8}: [\d,]+ parameters", answer.err)
+    assert re.search(r"in 2 parts, of which 1 are there", answer.err)
+    assert re.search(r"hf:config.json 16 words +1 p5.48xlarge", answer.out)
+    (folder,) = home.glob("sweeps/models-????????")
+    rows = pl.read_parquet(folder / "part-*.parquet")
+    assert rows["scenario"].n_unique() == 2 * 32
+    options = {
+        **{"batch_size": "2,4", "optimizer": "adamw", "precision": "float32,bf16"},
+        **{"worker": "p5.48xlarge,gpu.v100", "devices_per_node": "1,8", "workers": "1,2"},
+    }
+    for words in (8, 16):
+        answers = predicted(stepcast, "hf:config.json", sequence_length=f"{words}", **options)
+        check_rows(rows.filter(dnn="hf:config.json", sequence_length=words), answers)
+
+
+def test_a_model_whose_code_has_changed_is_another_sweep(
+    models: Path, home: Path, stepcast: Stepcast
+) -> None:
+    models.write_text(OF_FUNCTION)
+
+    def swept() -> set[Path]:
+        answer = stepcast("sweep", str(models))
+        assert answer.code == 0, answer.err
+        return set(home.glob("sweeps/models-????????"))
+
+    before = swept()
+    assert swept() == before
+    asked = {"batch_size": "2,4", "worker": "gpu.h100,g5.xlarge", "systems": "gpu_step"}
+    answers = predicted(stepcast, "mine:build", **asked)
+    check_rows(pl.read_parquet([folder / "part-*.parquet" for folder in before]), answers)
+    Path("mine.py").write_text(FUNCTION.replace("12", "24"))
+    (other,) = swept() - before
+    changed = predicted(stepcast, "mine:build", **asked)
+    assert changed.keys().isdisjoint(answers)
+    check_rows(pl.read_parquet(other / "part-*.parquet"), changed)
+    Path("mine.py").write_text(FUNCTION)
+    assert swept() == {*before, other}
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "message"),
+    [
+        (
+            MODELS,
+            "hf:config.json",
+            "hf:berd",
+            "models.yaml: hf:berd: its config is not on this machine",
+        ),
+        (
+            MODELS,
+            "[8, 16]",
+            "[41]",
+            "hf:config.json: sequence_length: expected at most 40, the posit",
+        ),
+        (MODELS, "    strategy", "    image_size: 32\n    strategy", "leave out image_size"),
+        (
+            MODELS,
+            "[float32, bf16]",
+            "float32\n    memory_format: channels_last",
+            "it sees no images",
+        ),
+        (
+            OF_FUNCTION,
+            '"mine:build"',
+            '"mine:build", sequence_length: 8',
+            "only models by a config, hf:CONFIG",
+        ),
+        (MODELS, "hf:config.json", "[hf:bert, resnet18]", "dnn: hf:bert is a model of your own"),
+    ],
+)
+def test_a_model_that_cannot_be_is_one_line(
+    text: str, old: str, new: str, message: str, models: Path, stepcast: Stepcast
+) -> None:
+    models.write_text(text.replace(old, new))
+    answer = stepcast("sweep", str(models))
+    assert (answer.code, answer.out) == (2, "")
+    (line,) = answer.err.splitlines()
+    assert message in line and "--" not in line
+
+
+def test_without_the_library_a_line_says_what_to_install(
+    models: Path, stepcast: Stepcast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("transformers.py").write_text("raise ModuleNotFoundError")
+    monkeypatch.setenv("PYTHONPATH", str(models.parent))
+    answer = stepcast("sweep", str(models))
+    assert (answer.code, answer.out) == (2, "")
+    assert "hf:config.json: models of Hugging Face need its library" in answer.err
 
 
 def test_ray_wants_the_address_of_a_cluster(file: Path, stepcast: Stepcast) -> None:
