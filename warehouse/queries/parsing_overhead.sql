@@ -1,33 +1,41 @@
 -- How long does a receiver work on a tensor after its last packet, by role and node type ($backend, NULL: all)?
 -- Section 3.2.1 and Fig. 10 of the ICPE'20 paper: alpha x size + beta by least squares. The fits of system
 -- async_sgd_overhead in fit.fit have intervals too.
-WITH timed AS (
-    FROM report.timing SEMI JOIN raw.stream USING (run_id)  -- few large runs have streams
+WITH captured_run AS (
+    SELECT run_id, backend, host_id FROM raw.run
+    WHERE status = 'ok' AND run_id IN (SELECT run_id FROM raw.stream)
+        AND ($backend::VARCHAR IS NULL OR backend = $backend)
 ),
 node AS (
-    SELECT
+    SELECT DISTINCT
         run_id,
         unnest(
             from_json(canonical -> '$.nodes', '[{"role": "VARCHAR", "node_type": "VARCHAR"}]'),
             recursive := true
         )
-    FROM raw.scenario
+    FROM raw.scenario WHERE run_id IN (SELECT run_id FROM captured_run)
+),
+tensor AS (
+    SELECT run_id, operation, size_bytes, role, node_type, backend, host_id
+    FROM raw.operation JOIN captured_run USING (run_id) JOIN node USING (run_id)
+    WHERE role = CASE resource WHEN 'downlink' THEN 'worker' WHEN 'uplink' THEN 'server' END
+),
+timed AS (  -- operations that transfer nothing, most of them, are left out before streams are joined
+    SELECT *, start_us + duration_us AS end_us FROM report.timing JOIN tensor USING (run_id, operation)
+    WHERE run_id IN (SELECT run_id FROM captured_run)
+),
+stream AS (
+    SELECT run_id, step, operation, last_us FROM raw.stream
+    WHERE operation IS NOT NULL AND run_id IN (SELECT run_id FROM captured_run)
+    QUALIFY row_number() OVER (PARTITION BY run_id, step, operation ORDER BY first_us) = 1
+),
+traced AS (
+    SELECT run_id, step, start_us FROM raw.step
+    WHERE traced AND run_id IN (SELECT run_id FROM captured_run)
 ),
 received AS (
-    SELECT
-        run_id, run.backend, run.host_id, node.role, node.node_type, operation.size_bytes,
-        (step.start_us + timed.start_us + timed.duration_us - stream.last_us) / 1e6 AS overhead_s
-    FROM raw.stream AS stream
-    JOIN raw.run AS run USING (run_id)
-    JOIN raw.operation AS operation USING (run_id, operation)
-    JOIN timed USING (run_id, step, operation)
-    JOIN raw.step AS step USING (run_id, step)
-    JOIN node USING (run_id)
-    WHERE step.traced AND run.status = 'ok' AND ($backend::VARCHAR IS NULL OR run.backend = $backend)
-        AND node.role = CASE stream.direction WHEN 'downlink' THEN 'worker' ELSE 'server' END
-    QUALIFY row_number() OVER (
-        PARTITION BY run_id, stream.step, operation.operation, node.node_type ORDER BY stream.first_us
-    ) = 1
+    SELECT timed.*, (traced.start_us + timed.end_us - last_us) / 1e6 AS overhead_s
+    FROM timed JOIN stream USING (run_id, step, operation) JOIN traced USING (run_id, step)
 )
 SELECT
     role, node_type, backend, host_id,
