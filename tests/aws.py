@@ -60,42 +60,42 @@ class Aws:
     page_size: int = 2
     asked: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
 
-    def answer(self, operation: str, region: str, asked: dict[str, Any]) -> Answer:
+    def answer(self, operation: str, region: str, request: dict[str, Any]) -> Answer:
         """Return the answer to a question, or that page of it which NextToken names."""
-        self.asked.append((operation, region, asked))
-        part, found = {
+        self.asked.append((operation, region, request))
+        part, rows = {
             "DescribeInstanceTypes": self._types,
             "DescribeSpotPriceHistory": self._spot,
             "GetProducts": self._products,
-        }[operation](region, asked)
-        first = int(asked.get("NextToken") or 0)
-        page: Answer = {part: found[first : first + self.page_size]}
-        if first + self.page_size < len(found):
+        }[operation](region, request)
+        first = int(request.get("NextToken") or 0)
+        page: Answer = {part: rows[first : first + self.page_size]}
+        if first + self.page_size < len(rows):
             page["NextToken"] = str(first + self.page_size)
         return page
 
-    def _types(self, region: str, asked: dict[str, Any]) -> tuple[str, list[Any]]:
-        assert asked["Filter.1.Name"] == "instance-type"
-        wanted = listed(asked, "Filter.1.Value")
-        names = [name for name in self.types if any(fnmatchcase(name, one) for one in wanted)]
+    def _types(self, region: str, request: dict[str, Any]) -> tuple[str, list[Any]]:
+        assert request["Filter.1.Name"] == "instance-type"
+        wanted = listed(request, "Filter.1.Value")
+        names = [name for name in self.types if any(fnmatchcase(name, glob) for glob in wanted)]
         return "InstanceTypes", [
             {"InstanceType": name, **self.types[name]}
             for name in names
             if (region, name) in self.on_demand
         ]
 
-    def _spot(self, region: str, asked: dict[str, Any]) -> tuple[str, list[Any]]:
-        assert listed(asked, "ProductDescription") == ["Linux/UNIX"]
-        names, start = listed(asked, "InstanceType"), datetime.fromisoformat(asked["StartTime"])
-        mine = [one for one in self.spot if one[0] in names and one[1].startswith(region)]
+    def _spot(self, region: str, request: dict[str, Any]) -> tuple[str, list[Any]]:
+        assert listed(request, "ProductDescription") == ["Linux/UNIX"]
+        names, start = listed(request, "InstanceType"), datetime.fromisoformat(request["StartTime"])
+        prices = [price for price in self.spot if price[0] in names and price[1].startswith(region)]
         # AWS tells the price that held at the start, too.
-        found = [
-            one
-            for one in mine
-            if one[3] >= start
-            or one[3] == max(o[3] for o in mine if o[:2] == one[:2] and o[3] < start)
+        shown = [
+            price
+            for price in prices
+            if price[3] >= start
+            or price[3] == max(o[3] for o in prices if o[:2] == price[:2] and o[3] < start)
         ]
-        newest = sorted(found, key=lambda one: (one[3], one[1]), reverse=True)
+        newest = sorted(shown, key=lambda price: (price[3], price[1]), reverse=True)
         return "SpotPriceHistory", [
             {
                 "InstanceType": name,
@@ -107,11 +107,11 @@ class Aws:
             for name, zone, price, since in newest
         ]
 
-    def _products(self, region: str, asked: dict[str, Any]) -> tuple[str, list[Any]]:
+    def _products(self, region: str, request: dict[str, Any]) -> tuple[str, list[Any]]:
         assert region == "us-east-1"
-        assert asked["ServiceCode"] == "AmazonEC2"
-        wanted = {one["Field"]: one["Value"] for one in asked["Filters"]}
-        assert {one["Type"] for one in asked["Filters"]} == {"TERM_MATCH"}
+        assert request["ServiceCode"] == "AmazonEC2"
+        wanted = {filter_["Field"]: filter_["Value"] for filter_ in request["Filters"]}
+        assert {filter_["Type"] for filter_ in request["Filters"]} == {"TERM_MATCH"}
         price = self.on_demand.get((wanted["regionCode"], wanted["instanceType"]))
         return "PriceList", [] if price is None else [json.dumps(_product(wanted, price, self))]
 
@@ -153,7 +153,7 @@ def instance_type(
     vcpus: int, gib: int, network: str, gbps: float, gpu: tuple[str, int, int] | None = None
 ) -> Answer:
     """Return an instance type; `gpu` is name, count and GiB of one."""
-    told: Answer = {
+    description: Answer = {
         "VCpuInfo": {"DefaultVCpus": vcpus, "DefaultCores": vcpus // 2},
         "MemoryInfo": {"SizeInMiB": gib * 1024},
         "NetworkInfo": {
@@ -176,14 +176,14 @@ def instance_type(
             "MemoryInfo": {"SizeInMiB": memory * 1024},
         }
         total = count * memory * 1024
-        told["GpuInfo"] = {"Gpus": [each], "TotalGpuMemoryInMiB": total}
-    return told
+        description["GpuInfo"] = {"Gpus": [each], "TotalGpuMemoryInMiB": total}
+    return description
 
 
 def two_regions() -> Aws:
     """Return a world of three types in two regions, one of them in the first region only."""
     names = {"p3.2xlarge": 3.06, "p3.8xlarge": 12.24, "m5.large": 0.096}
-    found = Aws(
+    world = Aws(
         types={
             "p3.2xlarge": instance_type(8, 61, "Up to 10 Gigabit", 2.5, ("V100", 1, 16)),
             "p3.8xlarge": instance_type(32, 244, "10 Gigabit", 10.0, ("V100", 4, 16)),
@@ -191,20 +191,20 @@ def two_regions() -> Aws:
         },
         on_demand={("us-east-1", name): price for name, price in names.items()},
     )
-    found.on_demand["eu-west-1", "p3.2xlarge"] = 3.305
+    world.on_demand["eu-west-1", "p3.2xlarge"] = 3.305
     for hours, price in ((-72, 0.95), (-30, 0.918), (0, 1.021)):
-        found.spot.append(("p3.2xlarge", "us-east-1a", price, DAY + timedelta(hours=hours)))
-    found.spot.append(("p3.2xlarge", "us-east-1b", 0.93, DAY - timedelta(hours=1)))
-    found.spot.append(("p3.2xlarge", "eu-west-1a", 1.2, DAY - timedelta(hours=2)))
-    return found
+        world.spot.append(("p3.2xlarge", "us-east-1a", price, DAY + timedelta(hours=hours)))
+    world.spot.append(("p3.2xlarge", "us-east-1b", 0.93, DAY - timedelta(hours=1)))
+    world.spot.append(("p3.2xlarge", "eu-west-1a", 1.2, DAY - timedelta(hours=2)))
+    return world
 
 
-def listed(asked: dict[str, Any], name: str) -> list[Any]:
+def listed(request: dict[str, Any], name: str) -> list[Any]:
     """Return the values of a list in a request of EC2, which numbers them."""
-    found: list[Any] = []
-    while (value := asked.get(f"{name}.{len(found) + 1}")) is not None:
-        found.append(value)
-    return found
+    values: list[Any] = []
+    while (value := request.get(f"{name}.{len(values) + 1}")) is not None:
+        values.append(value)
+    return values
 
 
 @cache
@@ -246,7 +246,7 @@ def told(operation: str) -> bytes:
         {"Type": "TERM_MATCH", "Field": name, "Value": value}
         for name, value in (product | _PLAIN_LINUX).items()
     ]
-    asked: dict[str, dict[str, Any]] = {
+    requests: dict[str, dict[str, Any]] = {
         "DescribeInstanceTypes": {"Filter.1.Name": "instance-type", "Filter.1.Value.1": "*"},
         "DescribeSpotPriceHistory": {
             "ProductDescription.1": "Linux/UNIX",
@@ -255,20 +255,20 @@ def told(operation: str) -> bytes:
         },
         "GetProducts": {"ServiceCode": "AmazonEC2", "Filters": filters},
     }
-    return written(operation, known.answer(operation, "us-east-1", asked[operation]))
+    return written(operation, known.answer(operation, "us-east-1", requests[operation]))
 
 
 def _xml(value: Any, shape: Shape) -> str:
     """Return the content of an element of EC2's XML."""
     if shape.type_name == "structure":
-        members = ((one, shape.members[name]) for name, one in value.items())
+        members = ((child, shape.members[name]) for name, child in value.items())
         names = (shape.members[name].serialization.get("name", name) for name in value)
         return "".join(
-            f"<{name}>{_xml(one, member)}</{name}>"
-            for name, (one, member) in zip(names, members, strict=True)
+            f"<{name}>{_xml(child, member)}</{name}>"
+            for name, (child, member) in zip(names, members, strict=True)
         )
     if shape.type_name == "list":
-        return "".join(f"<item>{_xml(one, shape.member)}</item>" for one in value)
+        return "".join(f"<item>{_xml(child, shape.member)}</item>" for child in value)
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
     return escape(str(value).lower() if isinstance(value, bool) else str(value))
@@ -277,8 +277,8 @@ def _xml(value: Any, shape: Shape) -> str:
 def _refused(operation: str, code: str, message: str) -> bytes:
     if operation == "GetProducts":
         return json.dumps({"__type": code, "message": message}).encode()
-    told = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
-    return f"<Response><Errors>{told}</Errors><RequestID>1</RequestID></Response>".encode()
+    error = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
+    return f"<Response><Errors>{error}</Errors><RequestID>1</RequestID></Response>".encode()
 
 
 def _handler(aws: Aws) -> type[BaseHTTPRequestHandler]:
@@ -287,25 +287,25 @@ def _handler(aws: Aws) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             region = self.headers["Authorization"].split("Credential=")[1].split("/")[2]
             if target := self.headers.get("X-Amz-Target"):
-                operation, asked = target.rpartition(".")[2], json.loads(body)
+                operation, request = target.rpartition(".")[2], json.loads(body)
             else:
-                asked = dict(parse_qsl(body))
-                operation = asked["Action"]
-            self._send(operation, region, asked)
+                request = dict(parse_qsl(body))
+                operation = request["Action"]
+            self._send(operation, region, request)
 
-        def _send(self, operation: str, region: str, asked: dict[str, Any]) -> None:
+        def _send(self, operation: str, region: str, request: dict[str, Any]) -> None:
             status = 200
             if operation in aws.refusals:
                 status, code, message = aws.refusals[operation]
                 aws.refusals_left -= 1
                 if not aws.refusals_left:
                     del aws.refusals[operation]
-                aws.asked.append((operation, region, asked))
+                aws.asked.append((operation, region, request))
                 body = _refused(operation, code, message)
             elif operation in aws.raw:
                 body = aws.raw[operation]
             else:
-                body = written(operation, aws.answer(operation, region, asked))
+                body = written(operation, aws.answer(operation, region, request))
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -40,8 +40,8 @@ class WallClock:
         monkeypatch.setattr(time, "clock_gettime_ns", gettime_ns)
         monkeypatch.setattr(time, "clock_gettime", lambda number: gettime_ns(number) / 1e9)
         for name, module in list(sys.modules.items()):
-            ours = name.partition(".")[0] in _ROOMS
-            if ours and getattr(module, "datetime", None) is datetime:
+            is_ours = name.partition(".")[0] in _ROOMS
+            if is_ours and getattr(module, "datetime", None) is datetime:
                 monkeypatch.setattr(module, "datetime", Date)
 
     def set(self, by: timedelta) -> None:

@@ -51,11 +51,11 @@ def landed_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tup
         folder = tmp_path_factory.mktemp("landed")
         landing = folder / "landing"
         study = read_study(write_study(folder, text))
-        found = open_round(study, inputs_of_study(study), "loopback", host_id(), [])
+        round_ = open_round(study, inputs_of_study(study), "loopback", host_id(), [])
         with pytest.MonkeyPatch.context() as patch:
             PaperProbes().install(patch)
-            found = measure(profiled(found, landing), landing, Progress())
-        return found, landing
+            round_ = measure(profiled(round_, landing), landing, Progress())
+        return round_, landing
 
     return run
 
@@ -72,9 +72,9 @@ def landed_round(
 
     def run(text: str) -> Round:
         write_study(tmp_path, text)
-        found, shared = landed_once(text)
+        round_, shared = landed_once(text)
         shutil.copytree(shared, landing)
-        return found
+        return round_
 
     return run
 

@@ -13,6 +13,6 @@ def first_round(name: str) -> Round:
     """Return the first round of a reference study."""
     study = read_study(CHECKOUT / "studies" / f"{name}.yaml")
     runs = [run for run in kept_runs(REFERENCE) if run.study == name and run.repeat == 1]
-    found = latest_round(study, inputs_of_study(study), "emulated", runs[0].host_id, runs)
-    assert found is not None
-    return found
+    round_ = latest_round(study, inputs_of_study(study), "emulated", runs[0].host_id, runs)
+    assert round_ is not None
+    return round_

@@ -17,10 +17,10 @@ def repeated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _fill(home: Path) -> None:
-    ours = [
+    run_ids = [
         run.run_id
         for run in kept_runs(REFERENCE)
         if run.study == "variance" and run.probe in ("links", "torch_throughput")
     ]
-    copy_kept_runs(REFERENCE, home / "landing", ours)
+    copy_kept_runs(REFERENCE, home / "landing", run_ids)
     Warehouse(home).load()

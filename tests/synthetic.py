@@ -387,9 +387,9 @@ def write_study(folder: Path, text: str = STUDY) -> Path:
 def seen_of(curve: Curve, study: Study, backend: Backend, *systems: System) -> list[PlannedRun]:
     """Return what forecasts of a curve rest on, of these systems or of all."""
     needed = needs(study, backend)
-    found = {
+    inputs = {
         need
         for system in systems or SYSTEMS
         for need in input_runs_of_curve(system, curve, needed, backend, ())
     }
-    return [need for need in needed if need in found]
+    return [need for need in needed if need in inputs]

@@ -36,8 +36,8 @@ def test_commands_print_what_the_page_says(
         assert program == "stepcast"
         answer = stepcast(*arguments)
         assert answer.code == 0, answer.err
-        found = words(answer.out)
-        assert not [line for line in words(printed) if line not in found]
+        shown = words(answer.out)
+        assert not [line for line in words(printed) if line not in shown]
         if "--picture" in arguments:
             assert (tmp_path / "steps.svg").stat().st_size > 1000
 
@@ -45,7 +45,7 @@ def test_commands_print_what_the_page_says(
 def test_every_part_of_the_page_is_followed() -> None:
     assert "stepcast load data/reference" in _FIRST[0]
     commands = "".join(commands for commands, _ in _ASKED)
-    assert [one for one in ("compare", "query", "history", "show") if one not in commands] == []
+    assert [name for name in ("compare", "query", "history", "show") if name not in commands] == []
     assert sum(bool(printed) for _, printed in _ASKED) == 3
 
 

@@ -23,13 +23,13 @@ _FILE = re.compile(
 
 def studies() -> list[tuple[str, str]]:
     """Return page and text of each study that is whole, those of `ADDED` left out."""
-    found = []
+    whole_studies = []
     for page in PAGES:
         for text in _YAML.findall(page.read_text()):
             content = yaml.safe_load(text)
             if page != ADDED and isinstance(content, dict) and {"name", "test"} <= content.keys():
-                found.append((page.name, text))
-    return found
+                whole_studies.append((page.name, text))
+    return whole_studies
 
 
 def test_there_is_a_study_to_follow() -> None:

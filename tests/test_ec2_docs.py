@@ -56,19 +56,19 @@ def followed(
         yield cloud
 
 
-def _page_fleet(cloud: Cloud, there: dict[str, Any]) -> str:
+def _page_fleet(cloud: Cloud, fleet: dict[str, Any]) -> str:
     """Return the page's fleet file, with the names that the stand-in has for the same things."""
     page = yaml.safe_load(blocks("yaml")[0])
-    data = {"ImageId": there["ec2"]["image"], "SecurityGroupIds": there["ec2"]["security_groups"]}
+    data = {"ImageId": fleet["ec2"]["image"], "SecurityGroupIds": fleet["ec2"]["security_groups"]}
     made = cloud.direct.create_launch_template(LaunchTemplateName="page", LaunchTemplateData=data)
     template = made["LaunchTemplate"]["LaunchTemplateId"]
     for _ in range(int(page["ec2"]["version"]) - 1):
         cloud.direct.create_launch_template_version(
             LaunchTemplateId=template, LaunchTemplateData=data
         )
-    assert page["ec2"]["subnets"].keys() == there["ec2"]["subnets"].keys()
-    page["ec2"] |= {"launch_template": template, "subnets": there["ec2"]["subnets"]}
-    page |= {name: there[name] for name in ("python", "ssh", "interface")}
+    assert page["ec2"]["subnets"].keys() == fleet["ec2"]["subnets"].keys()
+    page["ec2"] |= {"launch_template": template, "subnets": fleet["ec2"]["subnets"]}
+    page |= {name: fleet[name] for name in ("python", "ssh", "interface")}
     return yaml.safe_dump(page)
 
 
@@ -77,7 +77,7 @@ def _page_fleet(cloud: Cloud, there: dict[str, Any]) -> str:
 @pytest.mark.cluster
 def test_the_page_leads_from_prices_to_accuracy_and_bill(followed: Cloud, home: Path) -> None:
     followed.full = {("us-east-1a", "on_demand")}
-    told: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     for program, *words in COMMANDS:
         if program != "stepcast":
             continue
@@ -85,16 +85,16 @@ def test_the_page_leads_from_prices_to_accuracy_and_bill(followed: Cloud, home: 
             _check_nothing_is_rented_without_a_cap(followed, words)
         answer = stepcast(*words)
         assert answer.code == 0, answer.err
-        told[" ".join(words[:2])] = answer
+        answers[" ".join(words[:2])] = answer
     _check_accuracy(home)
     (bill,) = Warehouse(home).query("bill").to_dicts()
     assert (bill["living"], bill["open_usd"]) == (0, 0)
     assert 0 < bill["spent_usd"] < 1
-    run = told[f"run {STUDY}"]
+    run = answers[f"run {STUDY}"]
     assert f"rented for ${bill['spent_usd']:.2f} of $1" in run.err
     assert f"  {bill['instances']} m5.large on demand in us-east-1b: " in run.err
-    assert "us-east-1a" in told["query capacity"].out
-    assert told["query run_costs"].out
+    assert "us-east-1a" in answers["query capacity"].out
+    assert answers["query run_costs"].out
     assert not followed.alive()
 
 

@@ -28,9 +28,9 @@ test: [{{{NETWORK} 4}}]
 def test_what_was_asked_is_measured_and_lands(tmp_path: Path) -> None:
     study = tmp_path / "elsewhere.yaml"
     study.write_text(STUDY)
-    asked = tmp_path / "asked.json"
-    asked.write_text(elsewhere.ask(study, "profile", "loopback"))
-    elsewhere.main(["measure", str(asked), str(tmp_path / "measured"), "--most-s", "60"])
+    request = tmp_path / "asked.json"
+    request.write_text(elsewhere.ask(study, "profile", "loopback"))
+    elsewhere.main(["measure", str(request), str(tmp_path / "measured"), "--most-s", "60"])
     assert elsewhere.land_all(tmp_path / "measured", tmp_path / "landing") == 2
     assert elsewhere.land_all(tmp_path / "measured", tmp_path / "landing") == 0
     runs = {run.probe: run for run in landed_runs(tmp_path / "landing")}
@@ -47,11 +47,11 @@ def test_it_stops_before_it_takes_longer_than_it_may(
 ) -> None:
     study = tmp_path / "elsewhere.yaml"
     study.write_text(STUDY)
-    asked = tmp_path / "asked.json"
+    request = tmp_path / "asked.json"
     elsewhere.main(["ask", str(study), "profile", "loopback"])
-    told = capsys.readouterr()
-    assert told.err.startswith("2 runs, about ")
-    asked.write_text(told.out)
-    elsewhere.main(["measure", str(asked), str(tmp_path / "measured"), "--most-s", "-1"])
+    printed = capsys.readouterr()
+    assert printed.err.startswith("2 runs, about ")
+    request.write_text(printed.out)
+    elsewhere.main(["measure", str(request), str(tmp_path / "measured"), "--most-s", "-1"])
     assert "no time for 2 of 2 starts" in capsys.readouterr().err
     assert not (tmp_path / "measured").exists()

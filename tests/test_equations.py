@@ -25,10 +25,10 @@ def is_defined(path: Path, name: str) -> bool:
     body = ast.parse(path.read_text()).body if path.is_file() else []
     for part in name.split("."):
         kinds = (ast.FunctionDef, ast.ClassDef)
-        found = [node for node in body if isinstance(node, kinds) and node.name == part]
-        if not found:
+        definitions = [node for node in body if isinstance(node, kinds) and node.name == part]
+        if not definitions:
             return False
-        body = found[0].body
+        body = definitions[0].body
     return True
 
 

@@ -24,7 +24,7 @@ PINGED = """PING 10.0.0.2 (10.0.0.2) 56(84) bytes of data.
 
 def blocks(page: str) -> Iterator[tuple[str, str, str]]:
     """Yield the file, kind and text of each block of a page that is about a file."""
-    names = [(found.end(), found["name"]) for found in _FILE.finditer(page)]
+    names = [(match.end(), match["name"]) for match in _FILE.finditer(page)]
     for block in _BLOCK.finditer(page):
         before = [name for end, name in names if end < block.start()]
         if before:
@@ -93,13 +93,13 @@ def stepcast(extended: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
 
 
 def test_the_page_adds_a_probe_a_system_and_a_format() -> None:
-    found = {(name, kind) for name, kind, _ in blocks(PAGE.read_text())}
-    assert {name for name, kind in found if kind == "python"} == {
+    shown = {(name, kind) for name, kind, _ in blocks(PAGE.read_text())}
+    assert {name for name, kind in shown if kind == "python"} == {
         "profilers/memory_copy/probe.py",
         "models/read_once.py",
         "profilers/readers/ping.py",
     }
-    assert {name for name, kind in found if kind == "diff"} == {
+    assert {name for name, kind in shown if kind == "diff"} == {
         "profilers/probes.py",
         "models/systems.py",
         "profilers/readers/formats.py",
@@ -115,8 +115,8 @@ def test_lineage_shows_what_was_added(stepcast: Callable[..., str], extended: Pa
         "    print(spec.key.to_user_string(), *(d.asset_key.to_user_string() for d in spec.deps))\n"
     )
     lines = [line.split() for line in stepcast(module="lineage").splitlines()]
-    ours = {key: deps for key, *deps in lines if key.startswith("toy/")}
-    assert ours == {
+    assets = {key: deps for key, *deps in lines if key.startswith("toy/")}
+    assert assets == {
         "toy/profiles/memory_copy": [],
         "toy/fits/read_once": ["toy/profiles/memory_copy"],
         "toy/predictions/read_once": ["toy/fits/read_once"],
@@ -132,13 +132,13 @@ def test_the_added_format_is_read(stepcast: Callable[..., str], tmp_path: Path) 
     assert "left out: 1 lines that are no replies" in stepcast(
         "import", "ping", str(file), "--source", "us"
     )
-    found = stepcast(
+    printed = stepcast(
         "sql",
         "SELECT value FROM raw.sample WHERE metric = 'round_trip_s' ORDER BY ALL",
         "--format",
         "json",
     )
-    assert [row["value"] for row in json.loads(found)] == [0.00025, 0.00075]
+    assert [row["value"] for row in json.loads(printed)] == [0.00025, 0.00075]
 
 
 @pytest.mark.exhaustive
@@ -147,18 +147,18 @@ def test_the_added_system_is_judged_by_what_the_study_measures(
     stepcast: Callable[..., str],
 ) -> None:
     stepcast("run", "toy.yaml")
-    found = stepcast(
+    printed = stepcast(
         "sql",
         "SELECT system, predicted, measured, split FROM report.accuracy WHERE study = 'toy'",
         "--format",
         "json",
     )
-    (row,) = json.loads(found)
+    (row,) = json.loads(printed)
     assert row["system"] == "read_once"
     assert 0 < row["predicted"] < row["measured"]
-    asked = "--dnn small_cnn --framework pytorch --strategy all_reduce --image-size 32"
+    workload = "--dnn small_cnn --framework pytorch --strategy all_reduce --image-size 32"
     more = "--batch-size 8 --worker emu.native.c25 --workers 1,2 --link-mbps 500"
-    options = [*asked.split(), *more.split(), "--systems", "read_once", "--json"]
+    options = [*workload.split(), *more.split(), "--systems", "read_once", "--json"]
     answer = json.loads(stepcast("predict", *options))
-    values = [one["value"] for one in answer["forecasts"]]
+    values = [forecast["value"] for forecast in answer["forecasts"]]
     assert values == pytest.approx([2 * row["predicted"]] * 2)

@@ -35,8 +35,8 @@ def section(title: str) -> str:
 def commands(text: str) -> list[tuple[str, ...]]:
     """Return the commands of blocks, without `stepcast`."""
     lines = "".join(_BLOCK.findall(text)).splitlines()
-    found = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines]
-    return [tuple(words[1:]) for words in found if words[:1] == ["stepcast"]]
+    all_words = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines]
+    return [tuple(words[1:]) for words in all_words if words[:1] == ["stepcast"]]
 
 
 def passes(
@@ -49,8 +49,8 @@ def passes(
     whole = scenario.model_copy(update={"workload": load})
     times = {"forward_s": 0.01, "backward_s": 0.02, "update_s": 0.001}
     rows = [
-        {"batch_size": one, "trial": trial, "rank": 0, **times}
-        for one in settings["batch_sizes"]
+        {"batch_size": batch_size, "trial": trial, "rank": 0, **times}
+        for batch_size in settings["batch_sizes"]
         for trial in range(3)
     ]
     run = finished_run("torch_compute", cluster, whole, context, started_at, {})
@@ -84,17 +84,17 @@ def test_four_node_types_every_night_for_at_most_an_hour(home: Path) -> None:
     *before, switch, _ = followed
     printed = {words: stepcast(*words) for words in before}
     assert {answer.code for answer in printed.values()} == {0}, printed
-    asked = [words for words in before if words[1] == "add"]
-    assert [words[2] for words in asked] == TYPES
-    minutes = [float(words[words.index("--max-minutes") + 1]) for words in asked]
+    added = [words for words in before if words[1] == "add"]
+    assert [words[2] for words in added] == TYPES
+    minutes = [float(words[words.index("--max-minutes") + 1]) for words in added]
     assert sum(minutes) <= 60
-    assert printed[asked[0]].out.splitlines()[0] in PAGE
+    assert printed[added[0]].out.splitlines()[0] in PAGE
     status = printed[("fleet", "status")].out
     header = next(line for line in status.splitlines() if "node_type" in line)
     assert header.split() == next(
         line.split() for line in PAGE.splitlines() if line.startswith("node_type")
     )
-    assert all(re.search(rf"{one} .* done", status) for one in TYPES)
+    assert all(re.search(rf"{node_type} .* done", status) for node_type in TYPES)
     assert "nothing is due" in stepcast("fleet", "run").out
     profiled = read_only(
         home, "SELECT DISTINCT study, probe FROM raw.run WHERE study LIKE 'fleet.%'"
@@ -114,13 +114,13 @@ def test_a_node_type_of_ones_own(home: Path) -> None:
 
 def test_what_it_says_to_ask_can_be_asked(home: Path) -> None:
     assert stepcast("load").code == 0
-    asked = commands(section("What happens when a node type changes?"))
-    assert {words[1] for words in asked} == {"alarms", "stale_runs", "stale_fits"}
-    assert {stepcast(*words).code for words in asked} == {0}
+    queries = commands(section("What happens when a node type changes?"))
+    assert {words[1] for words in queries} == {"alarms", "stale_runs", "stale_fits"}
+    assert {stepcast(*words).code for words in queries} == {0}
 
 
 def test_every_command_of_the_fleet_is_named() -> None:
     shown = stepcast("fleet", "--help").out
     named = re.findall(r"^ *[│ ] *(\w+)  ", shown, re.MULTILINE)
     assert {"add", "pause", "status"} <= {*named}
-    assert [one for one in named if f"`{one}" not in PAGE and f"fleet {one}" not in PAGE] == []
+    assert [name for name in named if f"`{name}" not in PAGE and f"fleet {name}" not in PAGE] == []

@@ -58,9 +58,9 @@ def test_the_page_is_followed(folder: Path) -> None:
         if words[0] == "recommend":
             assert answer.err == "", "it rests on the fit that the forecasts above made"
             assert all(len(line) <= 80 for line in lines)
-            said = " ".join(answer.out.split())
+            text = " ".join(answer.out.split())
             assert re.search(
-                r"\d+ of \d+ ways to run it have forecasts; none or too few have", said
+                r"\d+ of \d+ ways to run it have forecasts; none or too few have", text
             )
             roles = [line.split("  ")[0] for line in shown if line.startswith(("choice", "fast"))]
             assert roles == ["choice", "fastest"]
@@ -105,8 +105,8 @@ def answered(page: str) -> Iterator[tuple[str, bool]]:
         for words, _ in followed(section):
             answer = stepcast(*words, "--json")
             assert answer.code == 0, answer.err
-            said = json.loads(answer.out)
-            answers += [said] if words[0] == "recommend" else said["forecasts"]
+            content = json.loads(answer.out)
+            answers += [content] if words[0] == "recommend" else content["forecasts"]
         yield section.partition("\n")[0], claim(answers)
 
 
@@ -133,7 +133,7 @@ def slow_link(answers: Answers) -> bool:
 
 def loader(answers: Answers) -> bool:
     t4, a100 = answers
-    are_bound = [one["detail"]["binds"] for one in answers] == ["loader", "loader"]
+    are_bound = [answer["detail"]["binds"] for answer in answers] == ["loader", "loader"]
     return are_bound and a100["value"] == t4["value"] == 64 / 150
 
 
@@ -153,16 +153,16 @@ def four_and_eight(answers: Answers) -> bool:
 
 
 def budget(answers: Answers) -> bool:
-    (said,) = answers
-    nearest = said["alternatives"][0]
-    told = [measurement["usd"] < 2 for measurement in said["measurements"]]
+    (answer,) = answers
+    nearest = answer["alternatives"][0]
+    are_affordable = [measurement["usd"] < 2 for measurement in answer["measurements"]]
     return (
-        said["choice"] is None
-        and "--budget-usd" in said["relaxations"][0]
+        answer["choice"] is None
+        and "--budget-usd" in answer["relaxations"][0]
         and 0.5 < nearest["over_budget_at_most"] < 1
         and "n = " in nearest["past_errors"]
-        and bool(told)
-        and all(told)
+        and bool(are_affordable)
+        and all(are_affordable)
     )
 
 
@@ -179,8 +179,8 @@ def half_precision(answers: Answers) -> bool:
 
 
 def accumulation(answers: Answers) -> bool:
-    one, eight = answers
-    return 5 < 8 * one["value"] / eight["value"] < 8
+    one_pass, eight_passes = answers
+    return 5 < 8 * one_pass["value"] / eight_passes["value"] < 8
 
 
 CLAIMS = (

@@ -75,12 +75,12 @@ ONLY_IN = {"duckdb": {"warehouse"}, "dagster": {"assets", "pipelines"}}
 
 def sources(root: Path) -> dict[str, Path]:
     """Return the file of every module of every room under `root`, by dotted name."""
-    found = {}
+    files = {}
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
-            found[".".join(parts).removesuffix(".__init__")] = path
-    return found
+            files[".".join(parts).removesuffix(".__init__")] = path
+    return files
 
 
 def imports(path: Path, modules: dict[str, Path]) -> Iterator[str]:
@@ -115,7 +115,7 @@ def allowed(room: str, target: str) -> bool:
     if top == "":
         return False
     if top in ROOMS:
-        return any(f"{target}.".startswith(f"{ours}.") for ours in (room, *MAY_IMPORT[room]))
+        return any(f"{target}.".startswith(f"{package}.") for package in (room, *MAY_IMPORT[room]))
     owners = [rooms for name, rooms in ONLY_IN.items() if top == name or top.startswith(f"{name}_")]
     return all(room in rooms for rooms in owners)
 

@@ -30,41 +30,41 @@ RUN = ["run", str(CHECKOUT / "studies/demo_ec2.yaml"), "--max-usd", "1", "--yes"
 def rented(
     cloud: Cloud, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Instances]:
-    with instances(tmp_path, cloud) as (found, fleet):
+    with instances(tmp_path, cloud) as (stand_in, fleet):
         monkeypatch.setenv(VARIABLE, str(fleet))
         collect(Warehouse(home), [REGION], [NODE_TYPE])
-        yield found
+        yield stand_in
 
 
 def ended_while_it_measures(rented: Instances, number: signal.Signals) -> tuple[int, str]:
     """End a run by a signal once its instances are talked to; return its exit code and words."""
     with subprocess.Popen([*STEPCAST, *RUN], stderr=subprocess.PIPE, text=True) as run:
-        while not [one for one in rented.alive.values() if (one.folder / ".cache").exists()]:
+        while not [host for host in rented.alive.values() if (host.folder / ".cache").exists()]:
             assert run.poll() is None, run.communicate()[1]
             time.sleep(0.05)
         os.kill(run.pid, number)
-        _, said = run.communicate(timeout=120)
-    return run.returncode, said
+        _, stderr = run.communicate(timeout=120)
+    return run.returncode, stderr
 
 
 def programs(folder: Path) -> list[str]:
     """Return what runs on instances whose folders are in this one."""
-    told = []
+    command_lines = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if f"{folder}/i-" in (path / "environ").read_bytes().decode(errors="replace"):
-                told.append((path / "cmdline").read_text().replace("\0", " "))
+                command_lines.append((path / "cmdline").read_text().replace("\0", " "))
         except OSError:
             continue
-    return told
+    return command_lines
 
 
 def check_nothing_is_left(rented: Instances, cloud: Cloud, home: Path) -> None:
     assert not cloud.alive() and not rented.alive
     assert programs(rented.hosts.folder) == []
-    mine = f"{owner.PREFIX}-{owner.token()}"
-    assert cgroups.names(mine) == []
-    left = [name for name in netns.namespaces() if name.startswith(mine)]
+    prefix = f"{owner.PREFIX}-{owner.token()}"
+    assert cgroups.names(prefix) == []
+    left = [name for name in netns.namespaces() if name.startswith(prefix)]
     assert [name for name in left if not name.endswith("-switch")] == [], "of the stand-in itself"
     assert not Book().read().living
     (bill,) = Warehouse(home).query("bill").to_dicts()
@@ -77,10 +77,10 @@ def check_nothing_is_left(rented: Instances, cloud: Cloud, home: Path) -> None:
 def test_ctrl_c_ends_everything_and_says_what_it_cost(
     rented: Instances, cloud: Cloud, home: Path
 ) -> None:
-    code, said = ended_while_it_measures(rented, signal.SIGINT)
-    assert code == 130, said
-    assert f"3 {NODE_TYPE} on demand in us-east-1a: " in said
-    assert said.splitlines()[-1].endswith("--max-usd 1` resumes with what is missing")
+    code, stderr = ended_while_it_measures(rented, signal.SIGINT)
+    assert code == 130, stderr
+    assert f"3 {NODE_TYPE} on demand in us-east-1a: " in stderr
+    assert stderr.splitlines()[-1].endswith("--max-usd 1` resumes with what is missing")
     check_nothing_is_left(rented, cloud, home)
 
 

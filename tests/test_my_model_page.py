@@ -102,7 +102,9 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch_compute, "PIECE_S", 0.05)
     # No figure counts here, so nothing that measures on this host need end before.
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-page-{getpid()}")
-    commands = [one for one in followed() if one[0][1] == TARGET and WORKER in one[0]]
+    commands = [
+        command for command in followed() if command[0][1] == TARGET and WORKER in command[0]
+    ]
     assert [words[0] for words, _ in commands] == ["predict", "profile", "predict"]
     outs = []
     for words, shown in commands:
@@ -147,7 +149,9 @@ def test_machines_that_nobody_has_here_answer(
     there: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STEPCAST_HOME", str(gpus))
-    commands = [one for one in followed() if one[0][0] == "predict" and WORKER not in one[0]]
+    commands = [
+        command for command in followed() if command[0][0] == "predict" and WORKER not in command[0]
+    ]
     commands = [command for command in commands if command[0][1] == TARGET]
     assert {words[words.index("--worker") + 1] for words, _ in commands} == {"gpu.h100", "gpu.h200"}
     for words, shown in commands:
@@ -167,9 +171,11 @@ def test_what_no_run_of_a_host_tells_is_refused(
     types = ["--worker", "gpu.h100,gpu.h200", "--workers", "1,2"]
     answer = stepcast("predict", TARGET, *given, *types)
     assert answer.code == 0, answer.err
-    told = json.loads(answer.out)
-    assert [one["scenario"].split("W=")[1][:13] for one in told["forecasts"]] == ["1 (1 gpu.h100"]
-    reasons = [one["reason"] for one in told["refused"]]
+    content = json.loads(answer.out)
+    assert [row["scenario"].split("W=")[1][:13] for row in content["forecasts"]] == [
+        "1 (1 gpu.h100"
+    ]
+    reasons = [refusal["reason"] for refusal in content["refused"]]
     assert reasons == [
         "no steps of several devices, so no exchange is known",
         *["gpu.h200 was profiled on another host; --backend loopback --host b436080409dd65c8"] * 2,
@@ -184,27 +190,27 @@ def test_what_no_run_of_a_host_tells_is_refused(
     ],
 )
 def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:
-    asked = [*batch, "--samples", "100000", "--capacity", f"{WORKER}=2"]
-    answer = stepcast("recommend", "--dnn", TARGET, *asked, "--systems", "log_linear", "--json")
+    question = [*batch, "--samples", "100000", "--capacity", f"{WORKER}=2"]
+    answer = stepcast("recommend", "--dnn", TARGET, *question, "--systems", "log_linear", "--json")
     assert answer.code == 0, answer.err
-    told = json.loads(answer.out)
-    assert told["model"]["target"] == TARGET
-    assert told["question"]["dnn"] == told["model"]["dnn"]
-    assert [one["workers"] for one in told["candidates"]] == [1, 2]
-    words = stepcast("recommend", "--dnn", TARGET, *asked, "--systems", "log_linear")
+    content = json.loads(answer.out)
+    assert content["model"]["target"] == TARGET
+    assert content["question"]["dnn"] == content["model"]["dnn"]
+    assert [candidate["workers"] for candidate in content["candidates"]] == [1, 2]
+    words = stepcast("recommend", "--dnn", TARGET, *question, "--systems", "log_linear")
     assert words.out.splitlines()[0].startswith(f"{TARGET} is own-")
 
 
 @pytest.mark.exhaustive
 def test_whoever_answers_is_named(there: Path) -> None:
     """Of four networks, each of another family, ours is not better than baselines for certain."""
-    asked = ["--dnn", "resnet34", "--framework", "pytorch", "--image-size", "64", *ASKED]
-    ask = ["predict", *asked, "--systems", "predictddl,log_linear", "--dry-run"]
-    ours, baseline = json.loads(stepcast(*ask, "--json").out)["forecasts"]
-    assert (ours["system"], ours["answered_by"]) == ("predictddl", "histogram")
+    workload = ["--dnn", "resnet34", "--framework", "pytorch", "--image-size", "64", *ASKED]
+    ask = ["predict", *workload, "--systems", "predictddl,log_linear", "--dry-run"]
+    predictddl, baseline = json.loads(stepcast(*ask, "--json").out)["forecasts"]
+    assert (predictddl["system"], predictddl["answered_by"]) == ("predictddl", "histogram")
     assert baseline["answered_by"] == baseline["system"] == "log_linear"
-    told = "because on families of networks left out predictddl was not better with confidence."
-    assert told in stepcast(*ask).out
+    reason = "because on families of networks left out predictddl was not better with confidence."
+    assert reason in stepcast(*ask).out
 
 
 @pytest.mark.exhaustive
@@ -215,7 +221,7 @@ def test_the_part_about_keras_is_followed(
     quick = {"links": {"trials": 1}, "tf_trace": {"traced_steps": 4, "untraced_steps": 4}}
     monkeypatch.setattr("pipelines.cli.profile_job._TRACES", quick)
     monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
-    commands = [one for one in followed() if one[0][1] == KERAS]
+    commands = [command for command in followed() if command[0][1] == KERAS]
     assert [words[0] for words, _ in commands] == ["profile", "predict"]
     for words, shown in commands:
         answer = stepcast(*words)
@@ -253,9 +259,9 @@ def test_what_makes_forecasts_of_a_model_unsure_is_said() -> None:
         "aten::lstm; aten::_fft_r2c: counted by the products that they consist of. Forecasts "
         "have not been judged on such operators: past errors are of other networks."
     )
-    told = as_json(TARGET, replace(model, unmeasured=("aten::lstm",)))
-    assert told["unknown_work"] == {"aten::topk": 0.0123}
-    assert told["unmeasured_operators"] == ["aten::lstm"]
+    content = as_json(TARGET, replace(model, unmeasured=("aten::lstm",)))
+    assert content["unknown_work"] == {"aten::topk": 0.0123}
+    assert content["unmeasured_operators"] == ["aten::lstm"]
 
 
 def test_what_to_measure_is_a_command_with_all_that_was_given() -> None:
@@ -267,12 +273,12 @@ def test_what_to_measure_is_a_command_with_all_that_was_given() -> None:
     )
     ring = {**CURVE, "framework": "pytorch", "strategy": "all_reduce", "workers": [1, 2]}
     of_config = OwnModel("own-1234abcd", "pytorch", 0, 100, None, {})
-    asked = OwnWorkload("hf:bert", of_config, curves_of([ring], None), 64)
-    assert hint(asked, "torch_compute") == (
+    workload = OwnWorkload("hf:bert", of_config, curves_of([ring], None), 64)
+    assert hint(workload, "torch_compute") == (
         "stepcast profile hf:bert --worker emu.avx512.s40 --batch-size 4 --workers 1,2 "
         "--sequence-length 64"
     )
-    assert hint(asked, "allreduce") == (
+    assert hint(workload, "allreduce") == (
         "stepcast profile hf:bert --worker emu.avx512.s40 --batch-size 4 --workers 1,2 "
         "--link-mbps 500 --sequence-length 64"
     )
@@ -292,9 +298,9 @@ def test_what_another_host_has_is_measured_here_too() -> None:
 
 def test_one_device_alone_is_profiled_as_it_is_asked_about() -> None:
     of_torch = OwnModel("own-1234abcd", "pytorch", 24, 100, None, {})
-    asked = {"framework": "pytorch", "precision": "bf16", "optimizer": "adamw", "accumulate": 2}
+    recipe = {"framework": "pytorch", "precision": "bf16", "optimizer": "adamw", "accumulate": 2}
     about = {name: CURVE[name] for name in ("dnn", "image_size", "batch_size", "worker")}
-    curves = curves_of([{**about, **asked}], None)
+    curves = curves_of([{**about, **recipe}], None)
     assert curves[0].strategy == "single"
     assert hint(OwnWorkload(TARGET, of_torch, curves), "torch_compute") == (
         f"stepcast profile {TARGET} --worker emu.avx512.s40 --batch-size 4 --precision bfloat16 "
@@ -302,12 +308,12 @@ def test_one_device_alone_is_profiled_as_it_is_asked_about() -> None:
     )
 
 
-def hint(asked: OwnWorkload, probe: str, *, is_here: bool = True) -> str:
+def hint(workload: OwnWorkload, probe: str, *, is_here: bool = True) -> str:
     """Return the command that is said where runs of a probe lack."""
-    (scenario, *_) = asked.curves[0].scenarios("loopback")
+    (scenario, *_) = workload.curves[0].scenarios("loopback")
     refused = ForecastRefusal(scenario, ASYNC_SGD, "", lacking=(MissingRuns(probe, "it", None),))
     answer = ForecastAnswer(HostSelection("loopback", "here", is_here), (), (refused,), 0)
-    (line,) = profile_commands(answer, asked)
+    (line,) = profile_commands(answer, workload)
     return line.removeprefix("To measure that on this machine, `").removesuffix("`.")
 
 

@@ -95,7 +95,7 @@ def test_studies_of_gpus_are_refused_where_an_image_has_no_driver(
     cloud.aws.types["g4dn.xlarge"] = instance_type(4, 16, "Up to 25 Gigabit", 5.0, ("T4", 1, 16))
     cloud.aws.on_demand["us-east-1", "g4dn.xlarge"] = 0.526
     study = str(CHECKOUT / f"studies/{name}.yaml")
-    with managed(tmp_path, cloud) as (found, file):
+    with managed(tmp_path, cloud) as (rented, file):
         fleet = yaml.safe_load(file.read_text())
         fleet["node_types"] = {"g4dn.xlarge": {"threads": 4}}
         file.write_text(yaml.safe_dump(fleet))
@@ -107,12 +107,12 @@ def test_studies_of_gpus_are_refused_where_an_image_has_no_driver(
         assert plan.code == 0
         vcpus = 4 * (1 + (name == "ec2_two_gpus"))
         assert f"needs {vcpus} virtual processors of the quota 'Running On-Demand G" in plan.err
-        assert (found.alive, "RunInstances" in cloud.asked) == ({}, False)
+        assert (rented.alive, "RunInstances" in cloud.asked) == ({}, False)
         run = stepcast("run", study, "--max-usd", "3", "--yes")
         assert run.code == 2
         assert "needs 1 GPU T4, but it has none; it is ended. Its image has no driver" in run.err
         assert f"  {vcpus // 4} g4dn.xlarge on demand in us-east-1" in run.err
-        assert found.alive == {}
+        assert rented.alive == {}
     assert not cloud.alive()
 
 
@@ -124,8 +124,8 @@ def test_the_same_study_is_measured_on_the_stand_in(
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
     monkeypatch.setattr("profilers.renting.ssm._EVERY_S", 0.1)
     (tmp_path / "cloud").mkdir()
-    with managed(tmp_path / "cloud", cloud) as (found, file):
+    with managed(tmp_path / "cloud", cloud) as (rented, file):
         monkeypatch.setenv(VARIABLE, str(file))
         check_rented(home, tmp_path)
-        assert found.alive == {}
+        assert rented.alive == {}
     assert not cloud.alive()

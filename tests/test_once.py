@@ -8,14 +8,14 @@ from tests.once import once
 
 
 def test_a_folder_is_made_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    asked: list[Path] = []
+    folders: list[Path] = []
 
     def make(folder: Path) -> None:
-        asked.append(folder)
+        folders.append(folder)
         (folder / "file").write_text("content")
 
     first, second = (once(tmp_path_factory, "made-once", make) for _ in range(2))
-    assert asked == [first] == [second]
+    assert folders == [first] == [second]
     assert (first / "file").read_text() == "content"
 
 
@@ -23,11 +23,11 @@ def test_processes_beside_each_other_share_it(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw7")
-    asked: list[Path] = []
+    folders: list[Path] = []
     for worker in ("gw7", "gw8"):
         monkeypatch.setattr(tmp_path_factory, "_basetemp", tmp_path / worker)
-        assert once(tmp_path_factory, "shared", asked.append) == tmp_path / "shared"
-    assert asked == [tmp_path / "shared"]
+        assert once(tmp_path_factory, "shared", folders.append) == tmp_path / "shared"
+    assert folders == [tmp_path / "shared"]
 
 
 def test_what_failed_is_made_by_the_next(tmp_path_factory: pytest.TempPathFactory) -> None:

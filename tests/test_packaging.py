@@ -57,8 +57,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(CHECKOUT / name, copy / name)
     built = tmp_path_factory.mktemp("wheel")
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", built, copy)
-    (found,) = built.glob("*.whl")
-    return found
+    (file,) = built.glob("*.whl")
+    return file
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,8 @@ def pip(*arguments: object) -> None:
 
 def packages() -> list[str]:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
-    found: list[str] = project["tool"]["setuptools"]["packages"]
-    return found
+    names: list[str] = project["tool"]["setuptools"]["packages"]
+    return names
 
 
 def test_every_file_that_packages_read_is_in_the_wheel(wheel: Path) -> None:
@@ -94,18 +94,18 @@ def test_every_file_that_packages_read_is_in_the_wheel(wheel: Path) -> None:
     ).stdout.split()
     with ZipFile(wheel) as archive:
         packed = set(archive.namelist())
-    there = [name for name in listed if (CHECKOUT / name).exists()]
-    assert not [name for name in there if name not in packed]
+    existing = [name for name in listed if (CHECKOUT / name).exists()]
+    assert not [name for name in existing if name not in packed]
 
 
 def test_it_says_what_it_can_do(installed: Installed) -> None:
-    said = installed("--help")
-    assert "\n  demo " in said and "\n  predict " in said
+    output = installed("--help")
+    assert "\n  demo " in output and "\n  predict " in output
 
 
 def test_the_demo_is_planned_from_an_empty_folder(installed: Installed, tmp_path: Path) -> None:
-    said = installed("plan", "--backend", "loopback", home=tmp_path / "home")
-    assert "small_cnn 24px b8" in said and "judge and report" in said
+    output = installed("plan", "--backend", "loopback", home=tmp_path / "home")
+    assert "small_cnn 24px b8" in output and "judge and report" in output
     assert not list(installed.folder.iterdir()), "a home elsewhere leaves nothing here"
 
 
@@ -124,5 +124,5 @@ def test_a_home_of_this_checkout_is_read_by_the_installed_one(
 
 
 def test_doctor_looks_at_this_machine(installed: Installed, tmp_path: Path) -> None:
-    said = installed("doctor", home=tmp_path / "home")
-    assert "Python packages" in said and "installed as a package" in " ".join(said.split())
+    output = installed("doctor", home=tmp_path / "home")
+    assert "Python packages" in output and "installed as a package" in " ".join(output.split())

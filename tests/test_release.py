@@ -29,16 +29,16 @@ def changed(before: str, after: str) -> list[str]:
 
 
 def test_a_release_changes_versions_and_one_heading() -> None:
-    there = RELEASE.with_version(HERE, NEXT, date(2027, 1, 2))
-    assert {name: changed(HERE[name], there[name]) for name in HERE} == {
+    released = RELEASE.with_version(HERE, NEXT, date(2027, 1, 2))
+    assert {name: changed(HERE[name], released[name]) for name in HERE} == {
         "CHANGELOG.md": ["## 9.1.0 (2027-01-02)"],
         "CITATION.cff": ["version: 9.1.0", "date-released: 2027-01-02"],
         "pyproject.toml": ['version = "9.1.0"'],
     }
     with pytest.raises(RELEASE.Refused, match="nothing under Unreleased"):
-        RELEASE.with_version(there, "9.2.0", date(2027, 1, 3))
-    there["CHANGELOG.md"] = HERE["CHANGELOG.md"]
-    again = RELEASE.with_version(there, "9.2.0", date(2027, 1, 3))
+        RELEASE.with_version(released, "9.2.0", date(2027, 1, 3))
+    released["CHANGELOG.md"] = HERE["CHANGELOG.md"]
+    again = RELEASE.with_version(released, "9.2.0", date(2027, 1, 3))
     assert again["CITATION.cff"].count("date-released") == 1
 
 

@@ -50,7 +50,7 @@ def curl(words: list[str], address: str) -> httpx.Response:
     parser.add_argument("-d")
     given = parser.parse_args(words)
     assert given.url.startswith(AT)
-    headers = dict(one.split(": ", 1) for one in given.H)
+    headers = dict(header.split(": ", 1) for header in given.H)
     url = given.url.replace(AT, address)
     method = "GET" if given.d is None else "POST"
     with httpx.Client(trust_env=False, timeout=60) as client:
@@ -76,7 +76,7 @@ def test_the_page(engine: Engine, checker: Checker, monkeypatch: pytest.MonkeyPa
     with served(service(engine, collector, checker, "a-long-word-of-mine")) as address:
         answer = curl(profiled[1:], address).json()
         assert answer["nodes"] == {"emu.avx2.s15": 2}
-        assert [one["status"] for one in answer["forecasts"]] == ["forecast"] * 2
+        assert [forecast["status"] for forecast in answer["forecasts"]] == ["forecast"] * 2
         (refused,) = curl(unnamed[1:], address).json()["forecasts"]
         assert "list it under train of a study" in refused["reason"]
 
@@ -86,7 +86,7 @@ def test_the_page(engine: Engine, checker: Checker, monkeypatch: pytest.MonkeyPa
             raise KeyboardInterrupt
 
         monkeypatch.setattr(node.Membership, "stay", stay)
-        joined = stepcast(*(one.replace(FROM_ANOTHER, address) for one in join[1:]))
+        joined = stepcast(*(word.replace(FROM_ANOTHER, address) for word in join[1:]))
     assert joined.code == 130, joined.err
     assert f"has left {address}" in joined.err
     assert collector.cluster().nodes == []
@@ -95,14 +95,14 @@ def test_the_page(engine: Engine, checker: Checker, monkeypatch: pytest.MonkeyPa
 def check_registered(*answers: httpx.Response) -> None:
     """Compare what is answered while a node is there with what the page says."""
     cluster, forecast, begun, retraining = answers
-    (found,) = cluster.json()["nodes"]
-    assert (found["report"]["node_type"], found["report"]["link_mbps"]) == ("lab.xeon", 500.0)
+    (joined,) = cluster.json()["nodes"]
+    assert (joined["report"]["node_type"], joined["report"]["link_mbps"]) == ("lab.xeon", 500.0)
     assert forecast.json()["nodes"] == {"lab.xeon": 1}
     assert forecast.json()["forecasts"][0]["status"] == "forecast"
     assert begun.status_code == 202
     assert begun.json()["forecasts"][0]["retraining"] == "/v1/retraining/pairs"
-    told: dict[str, Any] = retraining.json()
-    assert told["status"] == "running"
+    progress: dict[str, Any] = retraining.json()
+    assert progress["status"] == "running"
 
 
 def test_the_page_lists_every_field_and_status() -> None:
@@ -110,4 +110,4 @@ def test_the_page_lists_every_field_and_status() -> None:
     fields = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert fields == Forecast.model_fields.keys()
     assert all(f"`{name}`" in PAGE for name in Answer.model_fields.keys() - {"forecasts"})
-    assert {int(one) for one in re.findall(r"^\| (\d{3}) \|", PAGE, re.MULTILINE)} == WHY.keys()
+    assert {int(code) for code in re.findall(r"^\| (\d{3}) \|", PAGE, re.MULTILINE)} == WHY.keys()

@@ -89,10 +89,10 @@ def test_the_page(places: Places) -> None:
     # The run itself has pushed as its probes finished.
     assert pushed.out == (f"pushed 0 runs to s3://lab-runs/profiles, {count} were there already\n")
     warehouse = places.at("warehouse")
-    came, checked, asked = places.follow(AT_THE_WAREHOUSE)
+    came, checked, queried = places.follow(AT_THE_WAREHOUSE)
     assert came.out.startswith(f"copied {count} runs from s3://lab-runs/profiles\n")
     assert checked.out.startswith("sound: ")
-    assert re.search(rf"paper.*{count}", asked.out)
+    assert re.search(rf"paper.*{count}", queried.out)
     assert loaded(warehouse) == sorted(landed(north))
 
     south = places.at("south")
@@ -115,11 +115,11 @@ def test_the_page(places: Places) -> None:
 def switch_on() -> None:
     """Do what Dagster's daemon does once the sensor is on: ask it, run what it wants, ask again."""
     assert SENSOR in PAGE
-    found = Definitions.merge(lineage.receiving_definitions(), Definitions(resources=resources()))
-    sensor = found.resolve_sensor_def(SENSOR)
+    merged = Definitions.merge(lineage.receiving_definitions(), Definitions(resources=resources()))
+    sensor = merged.resolve_sensor_def(SENSOR)
     with DagsterInstance.ephemeral() as instance:
         request = sensor(build_sensor_context(instance))
         assert isinstance(request, RunRequest)
-        job = found.resolve_job_def(lineage.JOB)
+        job = merged.resolve_job_def(lineage.JOB)
         assert job.execute_in_process(instance=instance, tags=dict(request.tags)).success
         assert isinstance(sensor(build_sensor_context(instance)), SkipReason)
