@@ -3,15 +3,13 @@
 Child processes trace them (`networks.gpu_trace`); this module loads no framework.
 """
 
-import json
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal, NamedTuple, Self
 
 from networks.catalogue import OWN, check
-from networks.kept_graphs import keep, kept
+from networks.kept_graphs import GraphCache
 
 DTYPE_BYTES: Mapping[str, int] = {
     "float64": 8,
@@ -27,7 +25,6 @@ DTYPE_BYTES: Mapping[str, int] = {
 }
 Autocast = Literal["float32", "bfloat16", "float16"]
 """float32: none."""
-_KEPT = 64
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ class StepKey(NamedTuple):
     precision: Autocast
 
 
-_STEPS: OrderedDict[StepKey, GpuStep] = OrderedDict()
+_STEPS = GraphCache[StepKey, GpuStep]("gpu", GpuStep.of, at_hand=64, at_once=256)
 _OWN: dict[StepKey, GpuStep | str] = {}
 """Those of users' models, or why there is none."""
 
@@ -133,36 +130,18 @@ def register_own_steps(dnn: str, image_size: int, steps: Mapping[str, Mapping[st
 
 
 def gpu_steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
-    """Return steps of networks; one child process traces all that are neither at hand nor kept.
+    """Return steps of networks, those of users' models as they were registered.
 
     Raises:
         UnknownNetwork: no network of PyTorch has such a name.
         ValueError: images are too small, or a user's model has no such step.
-        RuntimeError: the child process failed; the message has the end of what it wrote.
+        RuntimeError: a child process failed; the message has the end of what it wrote.
     """
-    from networks.extraction import told
-
-    keys = list(dict.fromkeys(wanted))
-    steps: dict[StepKey, GpuStep] = {}
-    missing = []
+    keys = list(wanted)
     for key in keys:
         check(key.dnn, key.image_size, "pytorch")
-        if key.dnn.startswith(OWN):
-            steps[key] = _own(key)
-        elif (step := _STEPS.get(key) or _read(key)) is not None:
-            steps[key] = step
-        else:
-            missing.append(key)
-    if missing:
-        words = [":".join(map(str, key)) for key in missing]
-        lines = told(f"a step of {missing[0].dnn}", ["gpu", *words])
-        for key, text in zip(missing, lines[-len(missing) :], strict=True):
-            steps[key] = GpuStep.of(json.loads(text))
-            keep(_name(key), text)
-    _STEPS.update({key: step for key, step in steps.items() if not key.dnn.startswith(OWN)})
-    while len(_STEPS) > _KEPT:
-        _STEPS.popitem(last=False)
-    return steps
+    own = {key: _own(key) for key in keys if key.dnn.startswith(OWN)}
+    return own | _STEPS.get(key for key in keys if key not in own)
 
 
 def _own(key: StepKey) -> GpuStep:
@@ -170,15 +149,3 @@ def _own(key: StepKey) -> GpuStep:
     if isinstance(step, str):
         raise ValueError(step)
     return step
-
-
-def _read(key: StepKey) -> GpuStep | None:
-    fields = kept(_name(key))
-    try:
-        return None if fields is None else GpuStep.of(fields)
-    except ValueError:
-        return None
-
-
-def _name(key: StepKey) -> str:
-    return "-".join(map(str, ("gpu", *key)))

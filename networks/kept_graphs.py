@@ -1,27 +1,34 @@
-"""Graphs that were extracted once, kept in a folder; loads no framework.
+"""Graphs that were extracted once: at hand, or kept in a folder; child processes extract others.
 
-A kept graph is of the code of this package and the releases of the frameworks that made it: what
-another code or release made is not read, and goes when the first graph of the present one is kept.
+Nothing here loads a framework. A kept graph is of the code of this package and the releases of
+frameworks that made it: what another code or release made is not read, and goes when the first
+graph of the present one is kept.
 """
 
 import gzip
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections import ChainMap, OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, Generic, TypeVar
 
 _LIBRARIES = ("torch", "pytorchcv", "tensorflow", "tf_keras")
 _MOST_BYTES = 256 << 20
 """Of a graph, unpacked."""
 _MOST_GRAPHS = 4096
 """In a folder: who asks a service may choose sides of images by the thousand."""
+_TIMEOUT_S = 900.0
 
 
 class _Place:
@@ -91,3 +98,113 @@ def _releases() -> Iterator[str]:
 
 def _file(folder: Path, name: str) -> Path:
     return folder / digest() / f"{name}.json.gz"
+
+
+Key = TypeVar("Key", bound=tuple[Any, ...])
+Graph = TypeVar("Graph")
+
+
+class GraphCache(Generic[Key, Graph]):
+    """Graphs of one kind, by what they are of: at hand, kept, or extracted by a child process."""
+
+    def __init__(
+        self, kind: str, parse: Callable[[Any], Graph], *, at_hand: int, at_once: int
+    ) -> None:
+        """Begin with none.
+
+        Args:
+            kind: first word of what `python -m networks.extraction` is asked, and of kept names.
+            parse: makes a graph of its fields.
+            at_hand: how many are, those that were asked for last.
+            at_once: how many one child process extracts: it loads its framework once for them.
+        """
+        self.kind, self._parse = kind, parse
+        self._at_hand, self._at_once = at_hand, at_once
+        self._latest: OrderedDict[Key, Graph] = OrderedDict()
+        self._lasting: dict[Key, Graph] = {}
+        self._lock = Lock()
+
+    def put(self, key: Key, graph: Graph) -> None:
+        """Have a graph at hand as long as this process lives: nobody extracts it."""
+        self._lasting[key] = graph
+
+    def get(self, wanted: Iterable[Key]) -> dict[Key, Graph]:
+        """Return graphs; child processes extract those that are neither at hand nor kept.
+
+        That takes two seconds for each process, and some tenths for each graph of PyTorch.
+
+        Raises:
+            RuntimeError: a child process failed; the message has the end of what it wrote.
+        """
+        keys = list(dict.fromkeys(wanted))
+        with self._lock:
+            known = ChainMap(self._lasting, self._latest)
+            graphs = {key: known[key] for key in keys if key in known}
+        for key in keys:
+            if key not in graphs and (graph := self._kept(key)) is not None:
+                graphs[key] = graph
+        missing = [key for key in keys if key not in graphs]
+        for start in range(0, len(missing), self._at_once):
+            batch = missing[start : start + self._at_once]
+            words = [":".join(map(str, key)) for key in batch]
+            lines = extract(f"the graph of {batch[0][0]}", [self.kind, *words])
+            for key, text in zip(batch, lines[-len(batch) :], strict=True):
+                graphs[key] = self._parse(json.loads(text))
+                keep(self._name(key), text)
+        with self._lock:
+            for key, graph in graphs.items():
+                if key not in self._lasting:
+                    self._latest[key] = graph
+                    self._latest.move_to_end(key)
+            while len(self._latest) > self._at_hand:
+                self._latest.popitem(last=False)
+        return {key: graphs[key] for key in keys}
+
+    def _name(self, key: Key) -> str:
+        return "-".join(map(str, (self.kind, *key)))
+
+    def _kept(self, key: Key) -> Graph | None:
+        """Return a graph that was kept, None if it was not, or what is there is none."""
+        try:
+            fields = kept(self._name(key))
+            return None if fields is None else self._parse(fields)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+
+def extract(what: str, arguments: list[str]) -> list[str]:
+    """Return the lines that a child process writes.
+
+    Raises:
+        RuntimeError: it failed, or took too long.
+    """
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "TF_USE_LEGACY_KERAS": "1",
+    }
+    # It ends with this process, whoever ends that.
+    bound = ["setpriv", "--pdeathsig", "KILL"]
+    command = [*bound, sys.executable, "-m", "networks.extraction", *arguments]
+    try:
+        child = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"{what} could not be extracted within {_TIMEOUT_S:g} s") from error
+    if child.returncode < 0:
+        ended = signal.Signals(-child.returncode).name
+        raise RuntimeError(
+            f"{what} could not be extracted: {ended} ended the process, as where memory runs out"
+        )
+    if child.returncode:
+        *_, last = child.stderr.strip().splitlines() or ["it wrote nothing"]
+        raise RuntimeError(f"{what} could not be extracted: {last}")
+    # TensorFlow may write lines of its own before.
+    return child.stdout.splitlines()

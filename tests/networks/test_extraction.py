@@ -12,7 +12,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 from networks import extraction, kept_graphs
 from networks.catalogue import UnknownNetwork
 from networks.extraction import extract_graph, primitive_graphs, step_graphs
-from networks.kept_graphs import digest, keep, keep_in, kept
+from networks.kept_graphs import GraphCache, digest, keep, keep_in, kept
 from networks.operation_graph import operation_graph
 from networks.own_model import OwnModel
 from networks.primitives import Primitive, PrimitiveGraph
@@ -44,7 +44,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         return run(command, **options)
 
     monkeypatch.setattr(subprocess, "run", noted)
-    monkeypatch.setattr(extraction, "_GRAPHS", OrderedDict())
+    _forget(monkeypatch)
     return started
 
 
@@ -70,9 +70,9 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         asked.append(arguments[1:])
         return [made_up(*_named(word)).to_json() for word in arguments[1:]]
 
-    monkeypatch.setattr(extraction, "told", told)
-    monkeypatch.setattr(extraction, "_PRIMITIVES", {})
-    monkeypatch.setattr(extraction, "_KEPT_PRIMITIVES", 2)
+    monkeypatch.setattr(kept_graphs, "extract", told)
+    cache = GraphCache[Any, PrimitiveGraph]("primitives", PrimitiveGraph.of, at_hand=2, at_once=9)
+    monkeypatch.setattr(extraction, "_PRIMITIVES", cache)
     return asked
 
 
@@ -86,10 +86,13 @@ def test_the_primitives_that_were_asked_for_last_are_kept(traced: list[list[str]
     for image_size in (32, 40, 32, 48):
         primitive_graphs([("small_cnn", image_size)])
     assert traced == [["small_cnn:32"], ["small_cnn:40"], ["small_cnn:48"]]
-    assert list(extraction._PRIMITIVES) == [("small_cnn", 32), ("small_cnn", 48)]  # noqa: SLF001
+    primitive_graphs([("small_cnn", 32), ("small_cnn", 48)])
+    assert len(traced) == 3
     many = [("small_cnn", image_size) for image_size in (32, 56, 64)]
     assert primitive_graphs(many) == {one: made_up(*one) for one in many}
-    assert len(extraction._PRIMITIVES) == 2  # noqa: SLF001
+    assert traced[3:] == [["small_cnn:56", "small_cnn:64"]]
+    primitive_graphs(many)
+    assert traced[4:] == [["small_cnn:32"]]
 
 
 def test_primitives_of_users_models_stay(
@@ -112,7 +115,7 @@ def test_what_the_child_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_child_that_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extraction, "_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(kept_graphs, "_TIMEOUT_S", 0.01)
     with pytest.raises(RuntimeError, match=r"graph of squeezenet .* extracted within 0\.01 s"):
         extract_graph("squeezenet", 3, 33)
 
@@ -166,35 +169,22 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     keep_in(None)
 
 
-@pytest.fixture
-def children_kept(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Return the commands of child processes, as they are started."""
-    started: list[list[str]] = []
-    run = subprocess.run
-
-    def noted(command: list[str], **options: Any) -> Any:
-        started.append(command)
-        return run(command, **options)
-
-    monkeypatch.setattr(subprocess, "run", noted)
-    _forget(monkeypatch)
-    return started
-
-
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Be as a new process."""
-    monkeypatch.setattr(extraction, "_GRAPHS", OrderedDict())
-    monkeypatch.setattr(extraction, "_PRIMITIVES", {})
+    for name, cache in extraction.__dict__.items():
+        for each in cache.values() if name == "_STEP_GRAPHS" else [cache]:
+            if isinstance(each, GraphCache):
+                monkeypatch.setattr(each, "_latest", OrderedDict())
 
 
 def test_a_new_process_reads_what_another_extracted(
-    folder: Path, children_kept: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    folder: Path, children: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     extracted = primitive_graphs(KEYS), step_graphs([STEP], "pytorch")
-    assert len(children_kept) == 2
+    assert len(children) == 2
     _forget(monkeypatch)
     assert (primitive_graphs(KEYS), step_graphs([STEP], "pytorch")) == extracted
-    assert len(children_kept) == 2
+    assert len(children) == 2
     assert [path.name for path in folder.iterdir()] == [digest()]
 
 
@@ -218,14 +208,14 @@ def test_a_damaged_graph_is_none(folder: Path) -> None:
 
 
 def test_a_graph_that_says_something_else_is_extracted_again(
-    folder: Path, children_kept: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    folder: Path, children: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = primitive_graphs(KEYS[:1])
     (file,) = (folder / digest()).iterdir()
     file.write_bytes(gzip.compress(b"[1]"))
     _forget(monkeypatch)
     assert primitive_graphs(KEYS[:1]) == found
-    assert len(children_kept) == 2
+    assert len(children) == 2
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from networks.own_function import call_function
 from networks.own_model import MOST_UNKNOWN, NoGraph, OwnModel, own_model, tracing
 from networks.own_torch import OwnNetwork, split_module_and_batch
 from networks.own_training import own_network
+from tests.pipelines.service.made_up import at_hand
 
 PACKAGE = {
     "models/__init__.py": """
@@ -138,7 +139,8 @@ def test_a_graph_of_unknown_work_is_given_to_no_system(
     assert model.too_unknown.startswith(f"{model.dnn}: operators of which nobody knows")
     assert f"aten::linalg_inv_ex ({100 * part:.0f} %)" in model.too_unknown
     monkeypatch.setattr(catalogue, "_OWN", {})
-    for known in ("_PRIMITIVES", "_STEPS", "_TOO_UNKNOWN"):
+    monkeypatch.setattr(extraction, "_PRIMITIVES", at_hand({}))
+    for known in ("_STEPS", "_TOO_UNKNOWN"):
         monkeypatch.setattr(extraction, known, {})
     extraction.register_own_model(model)
     with pytest.raises(ValueError, match="aten::linalg_inv_ex"):
@@ -300,7 +302,7 @@ def test_a_known_model_is_a_network_of_this_process_alone(monkeypatch: pytest.Mo
     from networks.primitives import Primitive, PrimitiveGraph
 
     monkeypatch.setattr(catalogue, "_OWN", {})
-    monkeypatch.setattr(extraction, "_PRIMITIVES", {})
+    monkeypatch.setattr(extraction, "_PRIMITIVES", at_hand({}))
     monkeypatch.setattr(extraction, "_STEPS", {})
     graph = PrimitiveGraph("own-1234abcd", 24, (Primitive("input"),), (), 0)
     with pytest.raises(networks.UnknownNetwork, match="of which only its name is kept"):

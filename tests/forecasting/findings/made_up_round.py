@@ -15,7 +15,7 @@ from networks.primitives import PrimitiveGraph
 from profilers.probe import PlannedRun
 from studies.rounds import Round
 from studies.study import read_study
-from tests.pipelines.service.made_up import chain, convolutions
+from tests.pipelines.service.made_up import at_hand, chain, convolutions
 from tests.synthetic import write_study
 from warehouse.landing import land
 from warehouse.records import Run
@@ -54,7 +54,7 @@ def step_s(dnn: str, batch_size: int, workers: int) -> float:
 
 def landed(folder: Path, patch: pytest.MonkeyPatch) -> Round:
     """Return the round, with all its steps in `folder`; networks have made-up graphs."""
-    patch.setattr(extraction, "_PRIMITIVES", graphs())
+    patch.setattr(extraction, "_PRIMITIVES", at_hand(graphs()))
     study = read_study(write_study(folder.parent, STUDY))
     empty = Round(study, inputs_of_study(study), "loopback", "host-1", 1, ())
     needed = [need for need in empty.needs if need.probe == "torch_throughput"]

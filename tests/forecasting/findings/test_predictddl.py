@@ -30,6 +30,7 @@ from reports import predictddl as section
 from studies.planned_runs import expected_s, group_by_start
 from studies.rounds import Round
 from tests.forecasting.findings.made_up_round import LAYERS, RUN_S, graphs, judged, landed
+from tests.pipelines.service.made_up import at_hand
 from tests.reports.pages import Balanced, cells, headings
 from warehouse.inputs import Refusal
 from warehouse.ledger import FitRecord
@@ -70,7 +71,7 @@ def found(made: tuple[Round, Path]) -> Reuse:
     warehouse.record_fit(fit)
     forecasts = judged(round_, FACTORS).with_columns(fit_id=pl.lit(fit.fit_id))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extraction, "_PRIMITIVES", graphs())
+        patch.setattr(extraction, "_PRIMITIVES", at_hand(graphs()))
         # A few settings of each kind, which tests can wait for.
         patch.setattr(as_published, "GRIDS", GRIDS)
         result = reuse(round_, forecasts, folder, warehouse)
@@ -168,7 +169,7 @@ def test_a_type_without_steps_stands_apart(
 ) -> None:
     """Unless no point is on a type with steps: then networks alone tell points apart."""
     round_, folder = made
-    monkeypatch.setattr(extraction, "_PRIMITIVES", graphs())
+    monkeypatch.setattr(extraction, "_PRIMITIVES", at_hand(graphs()))
     forecasts = judged(round_, {"predictddl": 1.1})
     data = RoundSteps(round_, folder)
 

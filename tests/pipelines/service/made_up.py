@@ -1,14 +1,16 @@
 """A history of made-up steps, from made-up graphs, that a model is fitted to in a second."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from models.predictddl.ghn import Embedder
 from networks import extraction
+from networks.kept_graphs import GraphCache
 from networks.primitives import Primitive, PrimitiveGraph
 from warehouse.landing import land
 from warehouse.records import NodeGroup, Run, Scenario, Strategy, TrainingWorkload
@@ -75,9 +77,17 @@ def graphs() -> dict[tuple[str, int], PrimitiveGraph]:
     return {(dnn, SIDE): chain(convolutions(count), dnn) for dnn, count in LAYERS.items()}
 
 
+def at_hand(graphs: Mapping[tuple[str, int], PrimitiveGraph]) -> GraphCache[Any, PrimitiveGraph]:
+    """Return graphs as they are after they were extracted."""
+    cache = GraphCache[Any, PrimitiveGraph]("primitives", PrimitiveGraph.of, at_hand=9, at_once=9)
+    for key, graph in graphs.items():
+        cache.put(key, graph)
+    return cache
+
+
 def install(home: Path, patch: pytest.MonkeyPatch) -> None:
     """Fill a home, with an embedder whose parameters are random."""
-    patch.setattr(extraction, "_PRIMITIVES", graphs())
+    patch.setattr(extraction, "_PRIMITIVES", at_hand(graphs()))
     (home / "embedders").mkdir()
     Embedder.untrained().write(home / "embedders" / "digits.safetensors")
     for place, (run, of, rows) in enumerate(_runs()):

@@ -9,7 +9,7 @@ from forecasting import embedders
 from forecasting.nearest import JudgedScenarios, Neighbour, coordinates
 from models.predictddl import training
 from models.predictddl.ghn import cosine_distance
-from networks import extraction
+from networks import kept_graphs
 from pipelines.service.contracts import Dataset, Forecast, Graph, Node, Nodes, Workload
 from pipelines.service.engine import Engine, check_near, graph_of
 from pipelines.service.places import TrainingPlace, of_cluster, of_types
@@ -217,7 +217,7 @@ def test_networks_that_nobody_measured_are_traced_by_one_child(
         calls.append(arguments)
         return [made_up.chain(convolutions(12), "anything").to_json()] * 2
 
-    monkeypatch.setattr(extraction, "told", told)
+    monkeypatch.setattr(kept_graphs, "extract", told)
     forecasts = ask(engine, *(Workload(dnn=dnn, image_size=40) for dnn in ("small_cnn", "vgg11")))
     assert calls == [["primitives", "small_cnn:40", "vgg11:40"]]
     assert [forecast.status for forecast in forecasts] == ["forecast"] * 2
