@@ -74,19 +74,19 @@ def scenario(dnn: str, workers: int, batch_size: int, node_type: str = "fast") -
     )
 
 
-def step_s(one: Scenario) -> float:
+def step_s(scenario: Scenario) -> float:
     """Return thrice the operations at the node's speed, and what an exchange takes."""
-    graph, workers = network(one.workload.dnn), one.strategy.workers
-    speed = SPEED[one.worker_groups[0].node_type]
+    graph, workers = network(scenario.workload.dnn), scenario.strategy.workers
+    speed = SPEED[scenario.worker_groups[0].node_type]
     exchange_s = 2 * (workers - 1) / workers * 4 * graph.parameter_count / LINK_BPS
-    return 3 * one.workload.batch_size * graph.flops / speed + exchange_s
+    return 3 * scenario.workload.batch_size * graph.flops / speed + exchange_s
 
 
 def scenarios(
     names: Sequence[str] = NETWORKS, workers: Sequence[int] = (1, 2, 4)
 ) -> list[Scenario]:
     """Return a grid of networks, workers, batches and types."""
-    return [scenario(*one) for one in product(names, workers, (4, 12), SPEED)]
+    return [scenario(*cell) for cell in product(names, workers, (4, 12), SPEED)]
 
 
 def known(
@@ -99,33 +99,36 @@ def known(
     chance = np.random.default_rng(seed)
     runs = [
         ObservedStep(
-            one,
-            step_s(one)
-            * float(np.exp((effects or {}).get(one.workload.dnn, 0) + noise * chance.normal())),
+            scenario,
+            step_s(scenario)
+            * float(
+                np.exp((effects or {}).get(scenario.workload.dnn, 0) + noise * chance.normal())
+            ),
         )
-        for one in scenarios(names)
+        for scenario in scenarios(names)
     ]
     return TrainingSet(runs, MEASURED, graphs, Embedder.untrained())
 
 
 def raw_tables(made: Sequence[Scenario] | None = None) -> dict[str, pl.DataFrame]:
     """Return the runs as raw tables have them, and an inventory of each node type."""
-    asked = scenarios() if made is None else made
+    trained = scenarios() if made is None else made
     runs: list[tuple[str, str, str, str | None, str]] = [
-        (f"step-{place}", "torch_throughput", "ok", one.scenario_id, "{}")
-        for place, one in enumerate(asked)
+        (f"step-{place}", "torch_throughput", "ok", scenario.scenario_id, "{}")
+        for place, scenario in enumerate(trained)
     ]
     samples: list[tuple[str, str, int | None, float]] = [
-        (f"step-{place}", "step_time_s", None, step_s(one)) for place, one in enumerate(asked)
+        (f"step-{place}", "step_time_s", None, step_s(scenario))
+        for place, scenario in enumerate(trained)
     ]
-    for name, found in MEASURED.items():
+    for name, rates in MEASURED.items():
         runs.append((f"of-{name}", "inventory", "ok", None, json.dumps({"worker": name})))
-        samples += [(f"of-{name}", metric, 0, value) for metric, value in found.items()]
+        samples += [(f"of-{name}", metric, 0, value) for metric, value in rates.items()]
     columns = ["run_id", "probe", "status", "scenario_id", "config"]
     return {
         "run": pl.DataFrame(runs, columns, orient="row"),
         "scenario": pl.DataFrame(
-            [(one.scenario_id, one.canonical_json()) for one in asked],
+            [(scenario.scenario_id, scenario.canonical_json()) for scenario in trained],
             ["scenario_id", "canonical"],
             orient="row",
         ),

@@ -20,7 +20,7 @@ def test_grids_are_those_of_section_iv_b2() -> None:
 
 
 def test_features_of_a_cluster_are_sums_over_its_servers() -> None:
-    known, asked = study.known(), study.scenario("ant", 4, 12, "slow")
+    known, scenario = study.known(), study.scenario("ant", 4, 12, "slow")
     seen: list[np.ndarray] = []
 
     class Regressor:
@@ -35,7 +35,7 @@ def test_features_of_a_cluster_are_sums_over_its_servers() -> None:
         made = PublishedRegressors(
             known, as_published.size_features, named=False, parameters=parameters
         )
-        (step_s,) = made.steps_s([asked])
+        (step_s,) = made.steps_s([scenario])
     graph = study.network("ant")
     layers = sum(node.parameters > 0 for node in graph.nodes)
     # Servers, then cores, memory, storage throughput and operations a second of all; the batch.
@@ -59,8 +59,8 @@ def test_the_best_on_networks_left_out_is_chosen_and_loads_alike() -> None:
     loaded = PublishedRegressors(
         known, as_published.size_features, named=False, parameters=made.parameters
     )
-    asked = study.scenarios(workers=(1, 3))
-    np.testing.assert_array_equal(made.steps_s(asked), loaded.steps_s(asked))
+    scenarios = study.scenarios(workers=(1, 3))
+    np.testing.assert_array_equal(made.steps_s(scenarios), loaded.steps_s(scenarios))
 
 
 def test_kinds_are_compared_on_networks_that_did_not_choose_their_settings(
@@ -71,7 +71,7 @@ def test_kinds_are_compared_on_networks_that_did_not_choose_their_settings(
     monkeypatch.setitem(GRIDS, "svr", grid)
     known = study.known(effects={"bee": 1.5, "dog": -1.0}, noise=0.5)
     made = PublishedRegressors.fit(known, as_published.size_features, kinds=("linear", "svr"))
-    found = {best_of_kind.kind: best_of_kind for best_of_kind in made.parameters.best_of_kinds}
+    by_kind = {best_of_kind.kind: best_of_kind for best_of_kind in made.parameters.best_of_kinds}
     of_all = PublishedRegressors.fit(
         known, as_published.size_features, kinds=("svr",)
     ).parameters.chosen
@@ -79,19 +79,19 @@ def test_kinds_are_compared_on_networks_that_did_not_choose_their_settings(
     settings = []
     for fold in (study.NETWORKS[first::4] for first in range(4)):
         out = [run for run in known.runs if run.scenario.workload.dnn in fold]
-        rest = known.without(lambda one, fold=fold: one.scenario.workload.dnn in fold)  # type: ignore[misc]
+        rest = known.without(lambda run, fold=fold: run.scenario.workload.dnn in fold)  # type: ignore[misc]
         own = PublishedRegressors.fit(rest, as_published.size_features, kinds=("svr",))
         settings.append(own.parameters.chosen.settings)
-        steps_s = own.steps_s([one.scenario for one in out])
-        errors += [abs(s / one.step_s - 1) for s, one in zip(steps_s, out, strict=True)]
+        steps_s = own.steps_s([run.scenario for run in out])
+        errors += [abs(s / run.step_s - 1) for s, run in zip(steps_s, out, strict=True)]
     assert any(setting != of_all.settings for setting in settings)
-    assert found["svr"].settings == of_all.settings
-    assert found["svr"].error == pytest.approx(np.mean(errors)) != of_all.error
+    assert by_kind["svr"].settings == of_all.settings
+    assert by_kind["svr"].error == pytest.approx(np.mean(errors)) != of_all.error
     # Nothing is to be chosen of a linear regression, so its error is the same both ways.
     alone = PublishedRegressors.fit(
         known, as_published.size_features, kinds=("linear",)
     ).parameters.chosen
-    assert found["linear"] == alone
+    assert by_kind["linear"] == alone
 
 
 def test_two_networks_are_enough_to_compare_kinds(monkeypatch: pytest.MonkeyPatch) -> None:

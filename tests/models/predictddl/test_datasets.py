@@ -29,9 +29,9 @@ def test_shipped_types() -> None:
     made = pairs()
     assert made.pixels.shape == (6000, 1, 16, 16)
     assert made.classes == len(set(made.labels.tolist())) == 200
-    for one in (single, made):
-        assert abs(float(everything(one).mean())) < 1e-4
-        assert float(everything(one).std()) == pytest.approx(1, abs=1e-4)
+    for shipped in (single, made):
+        assert abs(float(everything(shipped).mean())) < 1e-4
+        assert float(everything(shipped).std()) == pytest.approx(1, abs=1e-4)
     with pytest.raises(BadInput, match="unknown type of dataset 'faces': there are digits, pairs"):
         dataset("faces")
     with pytest.raises(BadInput, match="cifar10 cannot be downloaded; name the folder"):
@@ -50,11 +50,11 @@ def test_digits_are_scaled_as_when_the_shipped_embedder_was_trained() -> None:
 def test_bytes_stay_bytes_and_are_scaled_by_the_batch() -> None:
     """Tiny-ImageNet in 32 bits has 4.9 GB."""
     pixels = np.random.default_rng(0).integers(0, 256, (50, 3, 8, 8)).astype(np.uint8)
-    found = ImageDataset.of("bytes", pixels, np.arange(50) % 3)
-    assert found.pixels is pixels
+    image_dataset = ImageDataset.of("bytes", pixels, np.arange(50) % 3)
+    assert image_dataset.pixels is pixels
     exact = (pixels.astype(np.float64) - pixels.mean(dtype=np.float64)) / pixels.std(dtype=float)
-    np.testing.assert_allclose(found.images([7, 3]), exact[[7, 3]], atol=1e-6)
-    assert found.images([7, 3]).dtype == np.float32
+    np.testing.assert_allclose(image_dataset.images([7, 3]), exact[[7, 3]], atol=1e-6)
+    assert image_dataset.images([7, 3]).dtype == np.float32
 
 
 @pytest.mark.parametrize("images", [0, 3])
@@ -102,11 +102,13 @@ def write_cifar(folder: Path) -> NDArray[np.uint8]:
 
 def test_cifar10_is_read_as_it_was_published(tmp_path: Path) -> None:
     images = write_cifar(tmp_path)
-    found = dataset("cifar10", tmp_path)
-    assert found.pixels.dtype == np.uint8
-    assert np.array_equal(found.pixels, images)
-    assert found.labels.tolist() == [one for first in range(5) for one in (first, 9, 8, 7)]
-    assert found.classes == 10
+    image_dataset = dataset("cifar10", tmp_path)
+    assert image_dataset.pixels.dtype == np.uint8
+    assert np.array_equal(image_dataset.pixels, images)
+    assert image_dataset.labels.tolist() == [
+        label for first in range(5) for label in (first, 9, 8, 7)
+    ]
+    assert image_dataset.classes == 10
 
 
 @pytest.mark.parametrize(
@@ -142,11 +144,11 @@ def write_tiny(folder: Path) -> None:
 
 def test_tiny_imagenet_is_read_as_it_was_published(tmp_path: Path) -> None:
     write_tiny(tmp_path)
-    found = dataset("tiny_imagenet", tmp_path)
-    assert found.pixels.shape == (3, 3, 64, 64)
-    assert found.pixels.dtype == np.uint8
-    assert (found.labels.tolist(), found.classes) == ([0, 0, 1], 2)
-    middle = found.pixels[:, :, 32, 32].astype(int)
+    image_dataset = dataset("tiny_imagenet", tmp_path)
+    assert image_dataset.pixels.shape == (3, 3, 64, 64)
+    assert image_dataset.pixels.dtype == np.uint8
+    assert (image_dataset.labels.tolist(), image_dataset.classes) == ([0, 0, 1], 2)
+    middle = image_dataset.pixels[:, :, 32, 32].astype(int)
     expected = [[90, 90, 90], [250, 10, 30], [20, 40, 240]]
     # JPEG is off by a little.
     np.testing.assert_allclose(middle, expected, atol=4)

@@ -47,10 +47,10 @@ def test_coefficients_that_are_drawn_a_little_to_zero_forecast_what_was_planted(
     planted = np.where(np.arange(len(TERMS)) % 3 == 0, 2.0, 0.0)
     terms = [chance.uniform(0.1, 1, (1, len(TERMS))) for _ in range(200)]
     steps_s = np.array([float((term @ planted)[0]) for term in terms])
-    found = LinearWork.fit(terms, steps_s)
-    assert (found.coefficients >= 0).all()
-    assert found.coefficients[planted > 0].min() > 3 * found.coefficients[planted == 0].max()
-    forecast = np.array([found.step_s(term) for term in terms])
+    linear = LinearWork.fit(terms, steps_s)
+    assert (linear.coefficients >= 0).all()
+    assert linear.coefficients[planted > 0].min() > 3 * linear.coefficients[planted == 0].max()
+    forecast = np.array([linear.step_s(term) for term in terms])
     assert np.abs(forecast / steps_s - 1).mean() < 0.06
 
 
@@ -62,9 +62,11 @@ def test_of_a_mix_the_slowest_group_counts() -> None:
 
 def test_a_linear_model_says_closed_form_steps_again() -> None:
     known = study.known()
-    asked = study.scenarios(workers=(3,))
-    found, _ = WorkModel.fit(known, "none").forecast(asked)
-    np.testing.assert_allclose(np.exp(found), [study.step_s(one) for one in asked], rtol=0.1)
+    scenarios = study.scenarios(workers=(3,))
+    log_steps, _ = WorkModel.fit(known, "none").forecast(scenarios)
+    np.testing.assert_allclose(
+        np.exp(log_steps), [study.step_s(scenario) for scenario in scenarios], rtol=0.1
+    )
 
 
 def test_intervals_of_a_gaussian_process_hold_planted_effects() -> None:
@@ -99,23 +101,23 @@ def test_where_each_network_has_a_twin_of_another_family_known_ones_have_forecas
     monkeypatch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
     twins = PredictDDL.fit(study.known(("ant", "axe", "bee", "bat", "cow", "cat")))
     assert 0 < twins.parameters.far < 1e-5
-    asked = [study.scenario("ant", 3, 8), study.scenario("bird", 3, 8)]
-    assert twins.predict(asked)["value"].null_count() == 0
+    scenarios = [study.scenario("ant", 3, 8), study.scenario("bird", 3, 8)]
+    assert twins.predict(scenarios)["value"].null_count() == 0
 
 
 def test_beyond_families_left_out_intervals_widen_with_the_distance(answer: PredictDDL) -> None:
     """Attention takes a share of a network; the more it is, the further off is the network."""
     far = answer.parameters.far
-    asked = study.scenario("own", 2, 4)
-    found = []
+    scenario = study.scenario("own", 2, 4)
+    pairs = []
     for share in range(12):
         graph = study.network("ant", attention=share)
-        there = answer.knowing({("own", study.SIDE): graph}, {})
-        apart, _ = there.distance(asked)
+        extended = answer.knowing({("own", study.SIDE): graph}, {})
+        apart, _ = extended.distance(scenario)
         if apart <= far:
-            row = there.predict([asked]).row(0, named=True)
-            found.append((apart, np.log(row["high"] / row["low"])))
-    apart, widths = np.array(found).T
+            row = extended.predict([scenario]).row(0, named=True)
+            pairs.append((apart, np.log(row["high"] / row["low"])))
+    apart, widths = np.array(pairs).T
     assert apart.min() < far / 1.5 < apart.max()
     np.testing.assert_allclose(widths / widths[0], np.maximum(1, apart * 1.5 / far))
 
@@ -124,18 +126,18 @@ def test_on_a_type_without_steps_intervals_are_those_of_types_left_out(
     answer: PredictDDL,
 ) -> None:
     measured = {**study.MEASURED, "other": study.MEASURED["slow"]}
-    asked = answer.knowing({}, measured)
+    extended = answer.knowing({}, measured)
     elsewhere = answer.parameters.elsewhere
     assert elsewhere is not None
     halves = {}
     for dnn, node_type in product(("ant", "bat"), ("slow", "other")):
-        row = asked.predict([study.scenario(dnn, 2, 4, node_type)]).row(0, named=True)
+        row = extended.predict([study.scenario(dnn, 2, 4, node_type)]).row(0, named=True)
         halves[dnn, node_type] = np.log(row["high"] / row["low"]) / 2
         assert row["value"] == pytest.approx(np.sqrt(row["low"] * row["high"]))
     assert halves["ant", "other"] == pytest.approx(max(halves["ant", "slow"], elsewhere))
     assert halves["bat", "other"] == pytest.approx(np.hypot(halves["bat", "slow"], elsewhere))
     lucky = replace(
-        asked,
+        extended,
         parameters=answer.parameters.model_copy(update={"elsewhere": halves["ant", "slow"] / 9}),
     )
     row = lucky.predict([study.scenario("ant", 2, 4, "other")]).row(0, named=True)
@@ -144,50 +146,50 @@ def test_on_a_type_without_steps_intervals_are_those_of_types_left_out(
 
 def test_of_steps_on_one_type_nothing_tells_how_wrong_another_is() -> None:
     known = study.known()
-    fast = known.without(lambda one: one.scenario.worker_groups[0].node_type == "slow")
+    fast = known.without(lambda run: run.scenario.worker_groups[0].node_type == "slow")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
-        found = PredictDDL.fit(fast)
-    row = found.predict([study.scenario("ant", 2, 4, "slow")]).row(0, named=True)
+        fitted = PredictDDL.fit(fast)
+    row = fitted.predict([study.scenario("ant", 2, 4, "slow")]).row(0, named=True)
     assert row["value"] > 0
     assert (row["low"], row["high"]) == (None, None)
-    assert found.predict([study.scenario("ant", 2, 4, "fast")])["low"].is_not_null().all()
+    assert fitted.predict([study.scenario("ant", 2, 4, "fast")])["low"].is_not_null().all()
 
 
 def test_networks_with_one_run_each_have_the_interval_of_families_left_out() -> None:
     """Before, their interval was one deviation of what the model was fitted to."""
     one_each = study.known().without(
-        lambda one: one.scenario != study.scenario(one.scenario.workload.dnn, 2, 4)
+        lambda run: run.scenario != study.scenario(run.scenario.workload.dnn, 2, 4)
     )
     assert model.by_run(one_each, model.fit_with("none")) is None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
-        found = PredictDDL.fit(one_each)
+        fitted = PredictDDL.fit(one_each)
     families = sorted(one_each.names)
     score = model.by_family(one_each, families, model.fit_with("none")).quantile_score()
-    assert found.parameters.scores["seen"] == score
-    row = found.predict([study.scenario("ant", 4, 8)]).row(0, named=True)
+    assert fitted.parameters.scores["seen"] == score
+    row = fitted.predict([study.scenario("ant", 4, 8)]).row(0, named=True)
     _, deviation = WorkModel.fit(one_each, "none").forecast([study.scenario("ant", 4, 8)])
     half = np.log(row["high"] / row["low"]) / 2
     assert half == pytest.approx(score * deviation[0])
 
 
 def test_a_network_far_from_all_is_refused_with_what_to_measure(answer: PredictDDL) -> None:
-    asked = study.scenario(study.FAR, 2, 4)
-    apart, _ = answer.distance(asked)
+    scenario = study.scenario(study.FAR, 2, 4)
+    apart, _ = answer.distance(scenario)
     assert apart > answer.parameters.far
     with pytest.raises(
         NotCovered, match=r"no measured network is like zebra .* list it under train"
     ):
-        answer.predict([asked])
+        answer.predict([scenario])
 
 
 def says(error: float) -> model.Fitting:
     """Return what forecasts with this error of logarithms, of all families alike."""
     return lambda known: (
-        lambda asked: (
-            np.log([study.step_s(one) for one in asked]) + error,
-            np.full(len(asked), 0.1),
+        lambda scenarios: (
+            np.log([study.step_s(scenario) for scenario in scenarios]) + error,
+            np.full(len(scenarios), 0.1),
         )
     )
 
@@ -209,11 +211,11 @@ def test_the_best_answers_for_families_left_out(
         patch.setattr(fit, "REGRESSORS", {"none": REGRESSORS["none"]})
         patch.setattr(fit, "BASELINES", others)
         patch.setattr(model, "fit_with", lambda regressor: says(ours))
-        found = PredictDDL.fit(study.known())
+        fitted = PredictDDL.fit(study.known())
         unseen = study.scenario("bat", 2, 4)
-        row = found.predict([unseen]).row(0, named=True)
-    assert found.parameters.answers == found.answered_by(unseen) == answers
-    assert found.parameters.left_out["log_linear"] == pytest.approx(log_linear_s)
+        row = fitted.predict([unseen]).row(0, named=True)
+    assert fitted.parameters.answers == fitted.answered_by(unseen) == answers
+    assert fitted.parameters.left_out["log_linear"] == pytest.approx(log_linear_s)
     if answers != "predictddl":
         error = {"log_linear": log_linear_s, "histogram": histogram}[answers]
         assert row["value"] == pytest.approx(study.step_s(unseen) * np.exp(error))
@@ -227,11 +229,11 @@ def left_out(*errors: float) -> model.HeldOutRuns:
 
 
 def test_better_in_the_mean_is_not_surely_better() -> None:
-    ours, other = left_out(0.1, 0.1, 0.1, 0.1), left_out(0.05, 0.05, 0.05, 0.6)
-    assert ours.mean_error < other.mean_error
-    assert not ours.surely_below(other)
-    assert ours.surely_below(left_out(0.2, 0.3, 0.2, 0.2))
-    assert not ours.surely_below(ours)
+    own, other = left_out(0.1, 0.1, 0.1, 0.1), left_out(0.05, 0.05, 0.05, 0.6)
+    assert own.mean_error < other.mean_error
+    assert not own.surely_below(other)
+    assert own.surely_below(left_out(0.2, 0.3, 0.2, 0.2))
+    assert not own.surely_below(own)
 
 
 def test_one_family_is_not_enough() -> None:
@@ -250,9 +252,9 @@ def test_graphs_of_the_moment_do_not_stay(answer: PredictDDL) -> None:
     key = ("own", study.SIDE)
     first = answer.knowing({key: study.network("bee")}, {})
     second = answer.knowing({key: study.network(study.FAR)}, {})
-    asked = study.scenario("own", 2, 4)
-    assert first.distance(asked)[0] < 1e-6
-    assert second.distance(asked)[0] > answer.parameters.far
+    scenario = study.scenario("own", 2, 4)
+    assert first.distance(scenario)[0] < 1e-6
+    assert second.distance(scenario)[0] > answer.parameters.far
 
 
 PLANTED = np.log([0.7, 1.0, 1.4])
@@ -266,12 +268,12 @@ def steps(count: int, seed: int = 0, deviation: float = 0.05) -> ForecastSteps:
 
 
 def test_without_steps_nothing_changes_and_the_parts_say_how_sure_that_is() -> None:
-    asked = ForecastSteps(
+    target = ForecastSteps(
         np.array(["a", "b"], dtype=object), np.array([[1, 0], [0.5, 0.5]]), np.zeros(2)
     )
     none = ForecastSteps(np.array([], dtype=object), np.zeros((0, 2)), np.zeros(0))
     moved = HostTransfer(none, np.zeros(0))
-    change, deviation = moved.predict(asked)
+    change, deviation = moved.predict(target)
     assert change.tolist() == [0, 0]
     # Two kinds of work that differ independently err less together than one alone.
     assert deviation == pytest.approx([0.3, 0.3 / np.sqrt(2)])
@@ -280,16 +282,16 @@ def test_without_steps_nothing_changes_and_the_parts_say_how_sure_that_is() -> N
 
 def test_planted_differences_are_found_and_intervals_hold() -> None:
     chance = np.random.default_rng(1)
-    asked = steps(200, seed=2)
+    target = steps(200, seed=2)
     errors, deviations = {}, {}
     for count in (1, 4, 16, 64):
         measured = steps(count)
         left = measured.parts @ PLANTED + chance.normal(0, 0.05, count)
-        change, deviation = HostTransfer(measured, left).predict(asked)
-        left_asked = asked.parts @ PLANTED + chance.normal(0, 0.05, 200)
-        errors[count] = float(np.abs(left_asked - change).mean())
+        change, deviation = HostTransfer(measured, left).predict(target)
+        left_target = target.parts @ PLANTED + chance.normal(0, 0.05, 200)
+        errors[count] = float(np.abs(left_target - change).mean())
         deviations[count] = float(deviation.mean())
-        assert (np.abs(left_asked - change) < 1.645 * deviation).mean() > 0.75
+        assert (np.abs(left_target - change) < 1.645 * deviation).mean() > 0.75
     assert errors[64] < errors[4] < errors[1]
     assert errors[64] == pytest.approx(0.05 * np.sqrt(2 / np.pi), rel=0.15)
     assert list(deviations.values()) == sorted(deviations.values(), reverse=True)
@@ -298,11 +300,11 @@ def test_planted_differences_are_found_and_intervals_hold() -> None:
 
 
 def test_a_step_tells_most_of_its_own_network() -> None:
-    one = ForecastSteps(np.array(["a"], dtype=object), np.array([[0.5, 0.5]]), np.array([0.2]))
-    moved = HostTransfer(one, np.array([0.4]))
-    same, sure = moved.predict(one)
+    step = ForecastSteps(np.array(["a"], dtype=object), np.array([[0.5, 0.5]]), np.array([0.2]))
+    moved = HostTransfer(step, np.array([0.4]))
+    same, sure = moved.predict(step)
     other, unsure = moved.predict(
-        ForecastSteps(np.array(["b"], dtype=object), one.parts, one.deviations)
+        ForecastSteps(np.array(["b"], dtype=object), step.parts, step.deviations)
     )
     assert 0.4 > same[0] > other[0] > 0
     assert sure[0] < unsure[0]
@@ -338,21 +340,21 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("plain")
 def test_a_few_steps_correct_what_other_hosts_tell() -> None:
-    asked = study.scenario("elk", 2, 12)
+    scenario = study.scenario("elk", 2, 12)
     rows = {}
     for names in ((), ("ant",), ("ant", "bee", "cow")):
         own = [slower(study.scenario(dnn, 2, 4)) for dnn in names]
-        found = PredictDDL.fit(known(*own))
-        row = rows[len(names)] = found.predict([asked]).row(0, named=True)
+        fitted = PredictDDL.fit(known(*own))
+        row = rows[len(names)] = fitted.predict([scenario]).row(0, named=True)
         assert row["low"] < row["value"] < row["high"]
-        times = found.parameters.times
+        times = fitted.parameters.times
         assert times is not None
         assert times.keys() == set(TERMS)
-        loaded = PredictDDL(known(*own), found.parameters).predict([asked])
+        loaded = PredictDDL(known(*own), fitted.parameters).predict([scenario])
         assert loaded.row(0, named=True) == row
-        served = found.knowing({}, {}).predict([asked])
+        served = fitted.knowing({}, {}).predict([scenario])
         assert served.row(0, named=True)["value"] == pytest.approx(row["value"])
-    true_s = 1.5 * study.step_s(asked)
+    true_s = 1.5 * study.step_s(scenario)
     off = {count: abs(np.log(row["value"] / true_s)) for count, row in rows.items()}
     assert off[0] == pytest.approx(np.log(1.5), rel=0.1)
     assert max(off[1], off[3]) < 0.1
@@ -363,9 +365,9 @@ def test_a_few_steps_correct_what_other_hosts_tell() -> None:
 
 def test_one_family_of_another_host_is_not_learned_from() -> None:
     of_ant = known(*[slower(scenario) for scenario in study.scenarios()]).without(
-        lambda one: (
-            one.scenario.worker_groups[0].node_type.endswith("@5e1f5e1f")
-            and one.scenario.workload.dnn != "ant"
+        lambda run: (
+            run.scenario.worker_groups[0].node_type.endswith("@5e1f5e1f")
+            and run.scenario.workload.dnn != "ant"
         )
     )
     assert not of_ant.is_moved

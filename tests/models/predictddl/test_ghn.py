@@ -28,7 +28,7 @@ def graph_of(types: list[str], edges: list[tuple[int, int]]) -> PrimitiveGraph:
 def graphs(draw: st.DrawFn) -> PrimitiveGraph:
     """Draw a graph of up to a dozen primitives, connected or not."""
     types = draw(st.lists(st.sampled_from(PRIMITIVES), min_size=1, max_size=12))
-    pairs = [(one, two) for two in range(len(types)) for one in range(two)]
+    pairs = [(source, target) for target in range(len(types)) for source in range(target)]
     edges = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
     return graph_of(types, edges)
 
@@ -137,17 +137,17 @@ def test_a_transformer_is_embedded() -> None:
         layer = nn.TransformerEncoderLayer(8, 2, 16)
         return Forward(lambda own, x: layer(x.flatten(2).transpose(1, 2)), layer=layer)
 
-    found = traced(made, 8, 4, 4)
-    assert found.histogram["layer_norm"] == 2
-    assert found.histogram["attention"] or found.histogram["matmul"]
+    graph = traced(made, 8, 4, 4)
+    assert graph.histogram["layer_norm"] == 2
+    assert graph.histogram["attention"] or graph.histogram["matmul"]
     embedder = load_shipped_embedder()
-    ours = embedder.embedding(found)
-    assert ours.shape == (SIZE,)
-    assert np.isfinite(ours).all()
+    embedding = embedder.embedding(graph)
+    assert embedding.shape == (SIZE,)
+    assert np.isfinite(embedding).all()
     resnet18, resnet50, vgg11 = (
         embedder.embedding(primitive_graph(name, 64)) for name in ("resnet18", "resnet50", "vgg11")
     )
-    apart = min(cosine_distance(ours, one) for one in (resnet18, resnet50, vgg11))
+    apart = min(cosine_distance(embedding, other) for other in (resnet18, resnet50, vgg11))
     assert apart > cosine_distance(resnet18, resnet50)
 
 

@@ -16,28 +16,28 @@ UNSEEN = "elk"
 """It has more layers and operations than any that is fitted to."""
 
 
-def per_convolution(one: Scenario) -> float:
+def per_convolution(scenario: Scenario) -> float:
     """Return seconds that only the number of convolutions, the batch and the type decide."""
-    convolutions = study.network(one.workload.dnn).histogram["conv"]
-    speed = study.SPEED[one.worker_groups[0].node_type]
-    return 1e8 * (1 + convolutions) ** 1.5 * one.workload.batch_size / speed
+    convolutions = study.network(scenario.workload.dnn).histogram["conv"]
+    speed = study.SPEED[scenario.worker_groups[0].node_type]
+    return 1e8 * (1 + convolutions) ** 1.5 * scenario.workload.batch_size / speed
 
 
-def per_operation(one: Scenario) -> float:
+def per_operation(scenario: Scenario) -> float:
     """Return seconds that only operations, the batch and the type decide."""
-    speed = study.SPEED[one.worker_groups[0].node_type]
-    return float(study.network(one.workload.dnn).flops) * one.workload.batch_size / speed
+    speed = study.SPEED[scenario.worker_groups[0].node_type]
+    return float(study.network(scenario.workload.dnn).flops) * scenario.workload.batch_size / speed
 
 
 def error_of(fit: Callable[[TrainingSet], object], step_s: Callable[[Scenario], float]) -> float:
     """Return the mean error of logarithms for the unseen network, fitted to the four others."""
     seen = study.scenarios(study.NETWORKS[:-1])
-    runs = [ObservedStep(one, step_s(one)) for one in seen]
+    runs = [ObservedStep(scenario, step_s(scenario)) for scenario in seen]
     forecast = fit(TrainingSet(runs, study.MEASURED, study.graphs, Embedder.untrained()))
-    asked = study.scenarios([UNSEEN])
-    found, deviations = forecast(asked)  # type: ignore[operator]
+    unseen = study.scenarios([UNSEEN])
+    log_steps, deviations = forecast(unseen)  # type: ignore[operator]
     assert (deviations > 0).all()
-    return float(np.abs(found - np.log([step_s(one) for one in asked])).mean())
+    return float(np.abs(log_steps - np.log([step_s(scenario) for scenario in unseen])).mean())
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,6 @@ def test_laws_of_their_figures_reach_a_network_that_was_not_seen(
 ) -> None:
     nothing = abs(
         np.log(step_s(study.scenario(UNSEEN, 1, 4)))
-        - np.mean([np.log(step_s(study.scenario(one, 1, 4))) for one in study.NETWORKS[:-1]])
+        - np.mean([np.log(step_s(study.scenario(dnn, 1, 4))) for dnn in study.NETWORKS[:-1]])
     )
     assert error_of(fit, step_s) < 0.25 * nothing

@@ -14,10 +14,10 @@ FAST = group("fast", 1)
 
 def with_pointwise(parts: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """Return what types can do, some with convolutions of single pixels too."""
-    found = {name: dict(rates) for name, rates in MEASURED.items()}
+    by_type = {name: dict(rates) for name, rates in MEASURED.items()}
     for name, part in parts.items():
-        found[name][POINTWISE] = part * found[name][DENSE]
-    return found
+        by_type[name][POINTWISE] = part * by_type[name][DENSE]
+    return by_type
 
 
 def test_a_scenario_that_several_runs_brought_is_observed_once() -> None:
@@ -29,9 +29,9 @@ def test_a_scenario_that_several_runs_brought_is_observed_once() -> None:
 
 def test_runs_without_single_pixels_say_what_they_said() -> None:
     tables = raw_tables()
-    found = capabilities(tables["run"], tables["sample"])
-    assert found == {name: pytest.approx(rates) for name, rates in MEASURED.items()}
-    assert of_node(FAST, found).pointwise_part == 1
+    by_type = capabilities(tables["run"], tables["sample"])
+    assert by_type == {name: pytest.approx(rates) for name, rates in MEASURED.items()}
+    assert of_node(FAST, by_type).pointwise_part == 1
     assert of_node(group("unheard_of", 1), {}).pointwise_part == 1
 
 
@@ -42,45 +42,45 @@ def test_types_of_other_hosts_are_types_of_their_own() -> None:
     for elsewhere, names in cases:
         run = tables["run"].with_columns(host_id=pl.lit("5e1f5e1f99999999"), elsewhere=elsewhere)
         assert capabilities(run, tables["sample"]).keys() == names
-        (one,) = observed_steps(run, tables["scenario"], tables["sample"])
-        (found,) = one.scenario.worker_groups
-        assert found.node_type in names
-        assert found.node_type.startswith("fast")
+        (step,) = observed_steps(run, tables["scenario"], tables["sample"])
+        (node_group,) = step.scenario.worker_groups
+        assert node_group.node_type in names
+        assert node_group.node_type.startswith("fast")
 
 
 def test_a_scenario_of_two_hosts_is_two() -> None:
     tables = raw_tables([scenario("ant", 2, 4)])
     step = tables["run"].filter(probe="torch_throughput")
-    both = pl.concat([step.with_columns(elsewhere=pl.lit(value)) for value in (False, True)])
-    run = both.with_columns(
+    two_hosts = pl.concat([step.with_columns(elsewhere=pl.lit(value)) for value in (False, True)])
+    run = two_hosts.with_columns(
         run_id=pl.when("elsewhere").then(pl.lit("there")).otherwise("run_id"),
         host_id=pl.lit("5e1f5e1f99999999"),
     )
-    there = (
+    other_sample = (
         tables["sample"]
         .filter(run_id="step-0")
         .with_columns(run_id=pl.lit("there"), value=2 * pl.col("value"))
     )
-    here, far = observed_steps(run, tables["scenario"], pl.concat([tables["sample"], there]))
+    here, far = observed_steps(run, tables["scenario"], pl.concat([tables["sample"], other_sample]))
     assert far.step_s == pytest.approx(2 * here.step_s)
     assert far.scenario.worker_groups[0].node_type == "fast@5e1f5e1f"
 
 
 def test_a_type_without_single_pixels_has_the_mean_part_of_others() -> None:
-    both = with_pointwise({"fast": 0.2, "slow": 0.8})
-    assert of_node(FAST, both).pointwise_part == pytest.approx(0.2)
-    assert of_node(group("other", 1), both).pointwise_part == pytest.approx(0.4)
-    one = with_pointwise({"slow": 0.5})
-    assert of_node(FAST, one).pointwise_part == pytest.approx(0.5)
+    by_type = with_pointwise({"fast": 0.2, "slow": 0.8})
+    assert of_node(FAST, by_type).pointwise_part == pytest.approx(0.2)
+    assert of_node(group("other", 1), by_type).pointwise_part == pytest.approx(0.4)
+    slow_only = with_pointwise({"slow": 0.5})
+    assert of_node(FAST, slow_only).pointwise_part == pytest.approx(0.5)
 
 
 def test_single_pixels_image_by_image_count_at_their_own_speed() -> None:
     """Below 16 images on one thread; that one term alone changes, and by the part."""
-    one = scenario("ant", 2, 4)
+    case = scenario("ant", 2, 4)
     work = Work.of(graphs([("ant", 32)])["ant", 32])
     work = Work(**{**vars(work), "pointwise": work.dense / 2})
     plain, slower = (
-        terms(work, one, FAST, of_node(FAST, known), 1e8)
+        terms(work, case, FAST, of_node(FAST, known), 1e8)
         for known in (MEASURED, with_pointwise({"fast": 0.25}))
     )
     ratios = dict(zip(TERMS, slower / plain.clip(1e-30), strict=True))
@@ -89,8 +89,8 @@ def test_single_pixels_image_by_image_count_at_their_own_speed() -> None:
 
 
 def test_groups_of_channels_count_as_others() -> None:
-    one = scenario("ant", 2, 4)
+    case = scenario("ant", 2, 4)
     work = Work.of(graphs([("ant", 32)])["ant", 32])
     grouped = Work(**{**vars(work), "dense": 0.0, "grouped": work.dense})
-    found = [terms(which, one, FAST, of_node(FAST, MEASURED), 1e8) for which in (work, grouped)]
-    assert found[0].tolist() == found[1].tolist()
+    values = [terms(which, case, FAST, of_node(FAST, MEASURED), 1e8) for which in (work, grouped)]
+    assert values[0].tolist() == values[1].tolist()

@@ -33,8 +33,8 @@ def rows(count: int = 200, seed: int = 0) -> pl.DataFrame:
 
 def errors(kind: str) -> float:
     new = rows(seed=1)
-    found = fit_sizes(kind)(rows()).predict(new.drop("value"))
-    return float(np.abs(found["value"].to_numpy() / new["value"].to_numpy() - 1).mean())
+    forecasts = fit_sizes(kind)(rows()).predict(new.drop("value"))
+    return float(np.abs(forecasts["value"].to_numpy() / new["value"].to_numpy() - 1).mean())
 
 
 def test_a_sum_of_work_is_found_and_beats_a_product_of_powers() -> None:

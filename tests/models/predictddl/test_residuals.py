@@ -14,8 +14,8 @@ def test_a_search_that_leaves_what_numbers_can_say_goes_on_from_where_they_can()
         np.tile([[1.0], [2.0]], (10, 1)),
     )
     for size in (1.0, 1e150):
-        found = GaussianProcess(rows, size * np.sin(np.arange(20)))
-        mean, deviation = found.predict(rows)
+        process = GaussianProcess(rows, size * np.sin(np.arange(20)))
+        mean, deviation = process.predict(rows)
         assert np.isfinite(mean).all()
         assert (deviation > 0).all()
 

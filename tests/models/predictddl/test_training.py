@@ -43,7 +43,7 @@ def test_a_random_network_runs_with_random_and_with_predicted_weights(
             assert predicted[place].shape == weights[place].shape == layer.shape
     graph = network.graph
     assert [node.type for node in graph.nodes] == [layer.type for layer in network.layers]
-    assert graph.parameter_count == sum(one.numel() for one in weights.values())
+    assert graph.parameter_count == sum(weight.numel() for weight in weights.values())
 
 
 def test_kernels_are_those_that_the_decoder_can_make() -> None:
@@ -164,8 +164,8 @@ def test_judging_compares_equal_weights_as_equal(monkeypatch: pytest.MonkeyPatch
     model = Hypernetwork(2)
     generator = torch.Generator().manual_seed(1)
     monkeypatch.setattr(
-        model, "forward", lambda given: [random_weights(one, generator) for one in given]
+        model, "forward", lambda given: [random_weights(network, generator) for network in given]
     )
-    found = training.judge(model, few(), 40)
-    assert found.low < 0 < found.high
-    assert 0.2 < found.better < 0.8
+    judgement = training.judge(model, few(), 40)
+    assert judgement.low < 0 < judgement.high
+    assert 0.2 < judgement.better < 0.8
