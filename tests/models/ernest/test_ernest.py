@@ -17,9 +17,9 @@ from warehouse.records import BadInput
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(0, 5), min_size=4, max_size=4))
 def test_it_recovers_its_own_coefficients(planted: list[float]) -> None:
-    rows = [ernest.terms(*one) for one in product((1, 2, 4, 8), (4, 8, 16))]
-    found = ernest.fit(rows, [float(row @ np.array(planted)) for row in rows])
-    np.testing.assert_allclose(found, planted, atol=1e-6)
+    rows = [ernest.terms(*point) for point in product((1, 2, 4, 8), (4, 8, 16))]
+    coefficients = ernest.fit(rows, [float(row @ np.array(planted)) for row in rows])
+    np.testing.assert_allclose(coefficients, planted, atol=1e-6)
 
 
 def spread(weights: np.ndarray, rows: np.ndarray) -> float:
@@ -32,16 +32,16 @@ def test_its_design_is_about_as_good_as_any_on_a_grid_for_its_cost() -> None:
     points = list(product(machines, images))
     rows = np.array([ernest.terms(*point) for point in points])
     rows = rows / np.linalg.norm(rows, axis=0)
-    cost = np.array([one * each for one, each in points], float)
+    cost = np.array([count * each for count, each in points], float)
     cost = cost / cost.sum()
     weights = ernest.weights(machines, images, budget)
     assert weights @ cost <= budget + 1e-6
     grid = [
-        np.array(one)
-        for one in product((0, 0.25, 0.5, 0.75, 1), repeat=len(points))
-        if np.array(one) @ cost <= budget
+        np.array(candidate)
+        for candidate in product((0, 0.25, 0.5, 0.75, 1), repeat=len(points))
+        if np.array(candidate) @ cost <= budget
     ]
-    best = min(spread(one, rows) for one in grid)
+    best = min(spread(candidate, rows) for candidate in grid)
     assert spread(weights, rows) <= best * 1.001
     assert set(ernest.choose_experiments(machines, images, budget)) == {
         point for point, weight in zip(points, weights, strict=True) if weight > 0.1
@@ -49,8 +49,8 @@ def test_its_design_is_about_as_good_as_any_on_a_grid_for_its_cost() -> None:
 
 
 def test_its_own_runs_are_fewer_machines_or_images_of_the_job() -> None:
-    asked = study.scenario("ant", 8, 12, "slow")
-    asks = ERNEST.rests_on(asked)
+    scenario = study.scenario("ant", 8, 12, "slow")
+    asks = ERNEST.rests_on(scenario)
     assert not isinstance(asks, Refusal)
     for ask in asks:
         assert ask.scenario.strategy.workers == ask.scenario.nodes[0].count <= 4
@@ -60,23 +60,23 @@ def test_its_own_runs_are_fewer_machines_or_images_of_the_job() -> None:
 
 
 def test_probed_it_forecasts_more_machines_of_a_job_and_refuses_other_jobs() -> None:
-    job = [study.scenario("ant", *one) for one in product((1, 2, 4), (6, 12))]
+    job = [study.scenario("ant", *cell) for cell in product((1, 2, 4), (6, 12))]
     fitted = ERNEST.fit(study.raw_tables(job))
-    asked = study.scenario("ant", 8, 12)
-    (value,) = fitted.predict([asked])["value"]
-    assert value == pytest.approx(study.step_s(asked), rel=0.1)
+    scenario = study.scenario("ant", 8, 12)
+    (value,) = fitted.predict([scenario])["value"]
+    assert value == pytest.approx(study.step_s(scenario), rel=0.1)
     with pytest.raises(BadInput, match=r"Ernest has no run of bee 32px fast 500\.0"):
         fitted.predict([study.scenario("bee", 8, 12)])
 
 
 def test_each_type_of_a_mix_has_its_own_batch() -> None:
     """As the runs of each type had it; the step takes as long as the slower type."""
-    asked = study.scenario("ant", 4, 4)
+    scenario = study.scenario("ant", 4, 4)
     nodes = (
         study.group("fast", 2).model_copy(update={"batch_size": 12}),
         study.group("slow", 2).model_copy(update={"batch_size": 4}),
     )
-    mix = asked.model_copy(update={"nodes": nodes})
+    mix = scenario.model_copy(update={"nodes": nodes})
     alone = [study.scenario("ant", 4, 12, "fast"), study.scenario("ant", 4, 4, "slow")]
     asks = ERNEST.rests_on(mix)
     assert not isinstance(asks, Refusal)
@@ -88,5 +88,5 @@ def test_each_type_of_a_mix_has_its_own_batch() -> None:
 
 def test_pooled_it_says_the_same_of_every_network() -> None:
     fitted = ERNEST_POOLED.fit(study.raw_tables())
-    found = fitted.predict([study.scenario("ant", 2, 4), study.scenario("dog", 2, 4)])["value"]
-    assert found[0] == found[1] > 0
+    values = fitted.predict([study.scenario("ant", 2, 4), study.scenario("dog", 2, 4)])["value"]
+    assert values[0] == values[1] > 0
