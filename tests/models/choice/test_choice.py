@@ -91,9 +91,9 @@ def test_launching_counts_and_does_not_vary() -> None:
 
 def test_without_a_choice_it_says_what_to_relax() -> None:
     aim = Aim("cost", Limits(deadline_s=900, budget_usd=5), late=0.1)
-    found = decide([SLOW, FAST], aim)
-    assert found.choice is None
-    assert found.relaxations == ("raise --max-hours from 0.25 to 0.65 for fast",)
+    decision = decide([SLOW, FAST], aim)
+    assert decision.choice is None
+    assert decision.relaxations == ("raise --max-hours from 0.25 to 0.65 for fast",)
     relaxed = replace(aim, limits=Limits(deadline_s=2340, budget_usd=5))
     assert decide([SLOW, FAST], relaxed).choice == FAST
 
@@ -150,15 +150,15 @@ aims = st.builds(
 def test_the_choice_is_admitted_and_no_admitted_one_is_better(
     candidates: list[Candidate], aim: Aim
 ) -> None:
-    found = decide(candidates, aim)
-    assert found.choice == best(candidates, aim)
-    admitted = [one for one in candidates if aim.admits(one)]
-    assert (found.choice is None) == (not admitted)
-    if found.choice is not None:
-        assert aim.admits(found.choice)
-        least = min(aim.value(one.outcome) for one in admitted)
-        assert aim.value(found.choice.outcome) == least
-    assert len(found.alternatives) == min(2, len(candidates) - (found.choice is not None))
+    decision = decide(candidates, aim)
+    assert decision.choice == best(candidates, aim)
+    admitted = [candidate for candidate in candidates if aim.admits(candidate)]
+    assert (decision.choice is None) == (not admitted)
+    if decision.choice is not None:
+        assert aim.admits(decision.choice)
+        least = min(aim.value(candidate.outcome) for candidate in admitted)
+        assert aim.value(decision.choice.outcome) == least
+    assert len(decision.alternatives) == min(2, len(candidates) - (decision.choice is not None))
 
 
 @given(several, aims)
@@ -173,8 +173,8 @@ def test_being_surer_is_never_better(candidates: list[Candidate], aim: Aim) -> N
 @given(several, aims)
 def test_a_relaxed_limit_has_a_choice(candidates: list[Candidate], aim: Aim) -> None:
     """What is promised holds: the limit that is named admits a candidate."""
-    found = decide(candidates, aim)
-    for text in found.relaxations:
+    decision = decide(candidates, aim)
+    for text in decision.relaxations:
         loose = aim.limits.but("deadline_s" if "--max-hours" in text else "budget_usd", None)
         assert best(candidates, replace(aim, limits=loose)) is not None
 
@@ -185,10 +185,10 @@ def test_of_many_types_the_alternatives_are_the_best_by_another_measure() -> Non
     sure = candidate("sure", 3000, 2.0, ratios=Ratios(values=(0.99,) * 20 + (1.01,), basis="few"))
     all_types = [SLOW, larger, sure, FAST]
     limits = Limits(deadline_s=8 * 3600)
-    found = decide_among_types(all_types, Aim("cost", limits, late=0.1))
-    assert found.choice == SLOW
-    assert found.alternatives == (FAST, sure)
-    assert found.roles == {"fast": "fastest", "sure": "surest"}
+    decision = decide_among_types(all_types, Aim("cost", limits, late=0.1))
+    assert decision.choice == SLOW
+    assert decision.alternatives == (FAST, sure)
+    assert decision.roles == {"fast": "fastest", "sure": "surest"}
     hurried = decide_among_types(all_types, Aim("time", limits, late=0.1))
     assert (hurried.choice, hurried.alternatives) == (FAST, (SLOW, sure))
     assert hurried.roles == {"slow": "cheapest", "sure": "surest"}
@@ -197,9 +197,9 @@ def test_of_many_types_the_alternatives_are_the_best_by_another_measure() -> Non
 def test_where_no_type_keeps_the_limits_the_nearest_are_told() -> None:
     """All are late by all that is known: the fast one by the least, though it costs the most."""
     aim = Aim("cost", Limits(deadline_s=60), late=0.1)
-    found = decide_among_types([SLOW, FAST], aim)
-    assert (found.choice, found.alternatives, found.roles) == (None, (FAST, SLOW), {})
-    assert found.relaxations == decide([SLOW, FAST], aim).relaxations
+    decision = decide_among_types([SLOW, FAST], aim)
+    assert (decision.choice, decision.alternatives, decision.roles) == (None, (FAST, SLOW), {})
+    assert decision.relaxations == decide([SLOW, FAST], aim).relaxations
     assert decide([SLOW, FAST], aim).alternatives == (SLOW, FAST)
 
 

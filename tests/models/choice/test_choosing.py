@@ -62,13 +62,16 @@ def test_what_a_forecast_needs_is_enough_for_it() -> None:
 def test_of_equals_the_other_objective_decides() -> None:
     assert objective_key("time", 1.0, 2.0) == (1.0, 2.0)
     assert objective_key("cost", 1.0, 2.0) == (2.0, 1.0)
-    assert [VALUES[one](1.0, 2.0) for one in VALUES] == [1.0, 2.0]
+    assert [VALUES[objective](1.0, 2.0) for objective in VALUES] == [1.0, 2.0]
 
 
 @given(OPTIONS)
 def test_a_front_has_what_nothing_beats(options: list[Made]) -> None:
-    front = [one.outcome[:2] for one in pareto_front(options, key=lambda one: one.outcome[:2])]
-    places = {one.outcome[:2] for one in options}
+    front = [
+        option.outcome[:2]
+        for option in pareto_front(options, key=lambda option: option.outcome[:2])
+    ]
+    places = {option.outcome[:2] for option in options}
     assert front == sorted(
         place
         for place in places
@@ -80,38 +83,40 @@ def test_a_front_has_what_nothing_beats(options: list[Made]) -> None:
 
 def test_of_equal_options_the_key_decides() -> None:
     three = [Made(Outcome(1.0, 1.0, hourly)) for hourly in (3.0, 2.0, 4.0)]
-    assert pareto_front(three, key=lambda one: one.outcome) == [three[1]]
+    assert pareto_front(three, key=lambda option: option.outcome) == [three[1]]
 
 
 @given(OPTIONS, BOUNDS)
 def test_each_relaxation_admits_a_choice_and_no_smaller_one_does(
     options: list[Made], limits: Limits
 ) -> None:
-    if any(keeps_limits(limits, one) for one in options):
+    if any(keeps_limits(limits, option) for option in options):
         return
-    found = {
+    by_limit = {
         relaxation.constraint: relaxation for relaxation in relaxations(limits, least_of(options))
     }
     for limit in LIMITS:
-        others = [one for one in options if keeps_limits(limits.but(limit, None), one)]
-        assert (limit in found) == (limits.of(limit) is not None and bool(others))
-        if limit in found:
-            enough = limits.but(limit, found[limit].needed)
-            short = limits.but(limit, found[limit].needed - 0.5)
-            assert any(keeps_limits(enough, one) for one in options)
-            assert not any(keeps_limits(short, one) for one in options)
-            chosen = found[limit].option
+        others = [option for option in options if keeps_limits(limits.but(limit, None), option)]
+        assert (limit in by_limit) == (limits.of(limit) is not None and bool(others))
+        if limit in by_limit:
+            enough = limits.but(limit, by_limit[limit].needed)
+            short = limits.but(limit, by_limit[limit].needed - 0.5)
+            assert any(keeps_limits(enough, option) for option in options)
+            assert not any(keeps_limits(short, option) for option in options)
+            chosen = by_limit[limit].option
             assert chosen is not None
             assert keeps_limits(enough, chosen)
 
 
 def test_needs_are_what_is_exceeded() -> None:
-    one = Made(Outcome(3.0, 2.0, 1.0))
-    assert needed_relaxations(Limits(deadline_s=1.0, budget_usd=2.0), one) == [
-        Relaxation("deadline_s", 1.0, 3.0, one)
+    option = Made(Outcome(3.0, 2.0, 1.0))
+    assert needed_relaxations(Limits(deadline_s=1.0, budget_usd=2.0), option) == [
+        Relaxation("deadline_s", 1.0, 3.0, option)
     ]
     assert (
-        needed_relaxations(Limits(), one) == needed_relaxations(Limits(deadline_s=1.0), None) == []
+        needed_relaxations(Limits(), option)
+        == needed_relaxations(Limits(deadline_s=1.0), None)
+        == []
     )
 
 
@@ -146,5 +151,8 @@ def test_spot_nodes_do_not_make_their_region_dearer() -> None:
         observed_at=pl.lit(WHEN),
         source=pl.lit("made up"),
     )
-    found = prices_in_one_region(preferred_prices(known), {"fast": 2}, "any", WHEN)
-    assert [(one.market, one.usd_per_hour) for one in found] == [("on_demand", 3.0), ("spot", 1.0)]
+    region_prices = prices_in_one_region(preferred_prices(known), {"fast": 2}, "any", WHEN)
+    assert [(price.market, price.usd_per_hour) for price in region_prices] == [
+        ("on_demand", 3.0),
+        ("spot", 1.0),
+    ]
