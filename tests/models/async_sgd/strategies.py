@@ -79,7 +79,7 @@ def groups(draw: st.DrawFn) -> list[Workers]:
     """Return one to three groups of workers that train together and differ in all they may."""
     servers = draw(st.integers(1, 3))
     shared = draw(sharings(draw(any_options()), servers))
-    found = []
+    trained = []
     for _ in range(draw(st.integers(1, 3))):
         graph, steps = draw(jobs(servers))
         count, places = draw(st.integers(1, 3)), len(graph.names)
@@ -96,8 +96,8 @@ def groups(draw: st.DrawFn) -> list[Workers]:
             speeds = st.sampled_from([1.0, 4.0, 10.0, float("inf")])
             own["worker_downlink_Bps"] = tuple(draw(speeds) for _ in range(count))
             own["worker_uplink_Bps"] = draw(speeds)
-        found.append(Workers(graph, steps, replace(shared, **own)))
-    return found
+        trained.append(Workers(graph, steps, replace(shared, **own)))
+    return trained
 
 
 MEASURED = MeasuredSharing(

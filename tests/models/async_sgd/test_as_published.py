@@ -17,9 +17,9 @@ ALONE_S = 1.320
 
 
 def fitted(**tables: Any) -> AsPublished:
-    found = ASYNC_SGD_PAPER.fit({**raw_tables(), **tables})
-    assert isinstance(found, AsPublished)
-    return found
+    model = ASYNC_SGD_PAPER.fit({**raw_tables(), **tables})
+    assert isinstance(model, AsPublished)
+    return model
 
 
 def forecast(model: AsPublished, workers: int) -> float:
@@ -55,7 +55,9 @@ def test_a_stream_longer_than_win_is_suspended_once() -> None:
     recorded = replace(workers.options, record=True)
     trace = simulate(workers.graph, workers.steps, recorded)
     first = [interval for interval in trace.intervals if interval.step == 0]
-    ends = [max(one.end_s for one in first if one.operation == which) for which in (A, B)]
+    ends = [
+        max(interval.end_s for interval in first if interval.operation == which) for which in (A, B)
+    ]
     assert ends == pytest.approx([0.251, 0.601], abs=1e-6)
     assert forecast(model, 1) == pytest.approx(1 / ALONE_S, rel=1e-6)
 

@@ -26,14 +26,14 @@ def assert_same(graph: StepGraph, steps: list[ProfiledStep], chosen: SimulationO
 
 
 def assert_same_together(trained: list[Workers]) -> Trace:
-    fast, readable = (one.simulate_together(trained) for one in (simulator_module, simulator))
+    fast, readable = (module.simulate_together(trained) for module in (simulator_module, simulator))
     assert fast.events == readable.events == len(fast.intervals)
     assert list(map(what, fast.intervals)) == list(map(what, readable.intervals))
     for field in ("start_s", "end_s", "size_bytes"):
-        found, expected = (
-            np.array([getattr(i, field) for i in one.intervals]) for one in (fast, readable)
+        actual, expected = (
+            np.array([getattr(i, field) for i in trace.intervals]) for trace in (fast, readable)
         )
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=0)
+        np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=0)
     np.testing.assert_allclose(fast.step_starts_s, readable.step_starts_s, rtol=1e-9, atol=0)
     np.testing.assert_allclose(fast.step_ends_s, readable.step_ends_s, rtol=1e-9, atol=0)
     assert_same_unrecorded(trained, fast)
@@ -42,11 +42,11 @@ def assert_same_together(trained: list[Workers]) -> Trace:
 
 def assert_same_unrecorded(trained: list[Workers], recorded: Trace) -> None:
     """Delays that follow one another are one event where nothing is recorded; no bit differs."""
-    unrecorded = [one._replace(options=replace(one.options, record=False)) for one in trained]
-    found = simulator_module.simulate_together(unrecorded)
-    np.testing.assert_array_equal(found.step_starts_s, recorded.step_starts_s)
-    np.testing.assert_array_equal(found.step_ends_s, recorded.step_ends_s)
-    assert found.events == recorded.events
+    unrecorded = [group._replace(options=replace(group.options, record=False)) for group in trained]
+    trace = simulator_module.simulate_together(unrecorded)
+    np.testing.assert_array_equal(trace.step_starts_s, recorded.step_starts_s)
+    np.testing.assert_array_equal(trace.step_ends_s, recorded.step_ends_s)
+    assert trace.events == recorded.events
 
 
 @given(st.integers(1, 3), any_options(), st.data())

@@ -22,20 +22,20 @@ def test_a_long_stream_is_suspended_once_at_the_window() -> None:
     """WIN = 3: stream 1 (5 bytes) lets 3 (2 bytes) pass; behind the last (4 bytes) nobody waits."""
     rows = served((1, 5, 0, 10, 17), (3, 2, 0, 13, 15), (5, 4, 20, 20, 24), segments=[2, 1, 1])
     seen = frames(WINDOW, sent(1, 10, 3), sent(3, 13, 2), sent(1, 15, 2), sent(5, 20, 4))
-    found = behaviour(rows, seen, "downlink")
-    assert (found.window_bytes, found.streams, found.suspended) == (3, 3, 1)
-    assert (found.longer, found.longer_with_others_waiting) == (2, 1)
-    assert found.first_service_bytes == 3
-    assert (found.rule_holds, found.rule_holds_longer) == (1, 1)
-    assert found.most_open == 2
+    summary = behaviour(rows, seen, "downlink")
+    assert (summary.window_bytes, summary.streams, summary.suspended) == (3, 3, 1)
+    assert (summary.longer, summary.longer_with_others_waiting) == (2, 1)
+    assert summary.first_service_bytes == 3
+    assert (summary.rule_holds, summary.rule_holds_longer) == (1, 1)
+    assert summary.most_open == 2
 
 
 def test_windows_that_are_opened_early_suspend_nothing() -> None:
     rows = served((1, 5, 0, 10, 15), (3, 2, 0, 15, 17))
     seen = frames(WINDOW, sent(1, 10, 2), sent(1, 13, 3), sent(3, 15, 2))
-    found = behaviour(rows, seen, "downlink")
-    assert (found.suspended, found.first_service_bytes) == (0, None)
-    assert (found.rule_holds, found.rule_holds_longer) == (0.5, 0)
+    summary = behaviour(rows, seen, "downlink")
+    assert (summary.suspended, summary.first_service_bytes) == (0, None)
+    assert (summary.rule_holds, summary.rule_holds_longer) == (0.5, 0)
 
 
 def test_a_stream_is_judged_by_the_window_at_its_first_packet() -> None:
@@ -48,17 +48,17 @@ def test_a_stream_is_judged_by_the_window_at_its_first_packet() -> None:
         ("worker", "SETTINGS", 0, 12, 6, 7),
         sent(3, 20, 5),
     )
-    found = behaviour(rows, seen, "downlink")
-    assert (found.first_window_bytes, found.window_bytes, found.longer) == (3, 7, 1)
+    summary = behaviour(rows, seen, "downlink")
+    assert (summary.first_window_bytes, summary.window_bytes, summary.longer) == (3, 7, 1)
 
 
 def test_order_of_service() -> None:
     """Asked for as 1, 3, 5, 7; ready as 3, 1, 5, 7; served as 3, 1, 7, 5."""
     rows = served((1, 1, 4, 20, 21), (3, 1, 2, 10, 11), (5, 1, 6, 40, 41), (7, 1, 8, 30, 31))
-    found = behaviour(rows, frames(), "downlink")
-    assert found.in_order_of_requests == pytest.approx(1 / 3)
-    assert found.in_order_of_starts == pytest.approx(2 / 3)
-    assert found.window_bytes is None
+    summary = behaviour(rows, frames(), "downlink")
+    assert summary.in_order_of_requests == pytest.approx(1 / 3)
+    assert summary.in_order_of_starts == pytest.approx(2 / 3)
+    assert summary.window_bytes is None
 
 
 READS, SENDS, RECEIVED = (0, 1, 2), (3, 4, 5), (6, 7, 8)
@@ -78,14 +78,14 @@ def made(chain: Sequence[int] = ()) -> Tables:
         *[("downlink", 8)] * 3,
         *[("worker", None)] * 2,
     ]
-    reads = [READS[RECEIVED.index(one)] for one in chain]
+    reads = [READS[RECEIVED.index(operation)] for operation in chain]
     edges = [*EDGES, *pairwise(reads)]
     return tables(operations, edges, [{i: (i, 1) for i in range(len(operations))}])
 
 
 def pairs(chain: Sequence[int] = ()) -> set[tuple[int, int]]:
-    found = made(chain)
-    return set(enforced_pairs(found.operations, found.edges))
+    tables = made(chain)
+    return set(enforced_pairs(tables.operations, tables.edges))
 
 
 def transfers(*order: int) -> pl.DataFrame:
@@ -113,31 +113,31 @@ def test_a_chain_in_a_given_order_is_found_again(order: EnforcedOrder) -> None:
 
 
 def test_servers_have_orders_of_their_own() -> None:
-    found = made(chain=[FIRST, SECOND, LONE])
-    on_two = found.operations.with_columns(
+    tables = made(chain=[FIRST, SECOND, LONE])
+    on_two = tables.operations.with_columns(
         server=pl.when(pl.col("operation") == LONE).then(1).otherwise(0).cast(pl.Int16)
     )
-    assert enforced_pairs(on_two, found.edges) == [(FIRST, SECOND)]
+    assert enforced_pairs(on_two, tables.edges) == [(FIRST, SECOND)]
 
 
 def test_shares_count_first_packets() -> None:
     """Enforced 8, 7, 6; asked for as 6, 7, 8; sent as 8, 6, 7: two of three and one of three."""
-    found = made(chain=[8, 7, 6])
-    seen = kept_order(transfers(8, 6, 7), found.operations, found.edges, "random")
+    tables = made(chain=[8, 7, 6])
+    seen = kept_order(transfers(8, 6, 7), tables.operations, tables.edges, "random")
     assert (seen.order, seen.steps, seen.pairs) == ("random", 1, 3)
     assert seen.kept == pytest.approx(2 / 3)
     assert seen.as_requested == pytest.approx(1 / 3)
 
 
 def test_nothing_enforced_and_nothing_captured_is_no_figure() -> None:
-    found = made()
-    free = kept_order(transfers(6, 7, 8), found.operations, found.edges, "framework")
+    tables = made()
+    free = kept_order(transfers(6, 7, 8), tables.operations, tables.edges, "framework")
     assert (free.pairs, free.kept, free.as_requested) == (0, None, 1)
-    nothing = kept_order(transfers(6, 7, 8).clear(), found.operations, found.edges, "tic")
+    nothing = kept_order(transfers(6, 7, 8).clear(), tables.operations, tables.edges, "tic")
     assert (nothing.steps, nothing.kept, nothing.as_requested) == (0, None, None)
 
 
 def test_control_edges_have_no_place_in_the_order() -> None:
-    found = made(chain=[8, 7, 6])
+    tables = made(chain=[8, 7, 6])
     empty = transfers(8, 6, 7).with_columns(size_bytes=pl.lit(0, pl.Int64))
-    assert kept_order(empty, found.operations, found.edges, "tic").pairs == 0
+    assert kept_order(empty, tables.operations, tables.edges, "tic").pairs == 0

@@ -77,15 +77,17 @@ def test_workers_that_do_not_meet_add_up() -> None:
 def test_workers_that_fill_the_link_share_it() -> None:
     """20 kB a step down, on 100 kB/s, whoever they are for."""
     model = fitted(both(varied(), varied()), QUICK)
-    found = value(model, mixed({"emu.1c": 6, "emu.slow": 6}))
-    assert 0.9 * 5 < found < 1.001 * 5
+    throughput = value(model, mixed({"emu.1c": 6, "emu.slow": 6}))
+    assert 0.9 * 5 < throughput < 1.001 * 5
 
 
 def test_the_slow_one_takes_less_of_the_link() -> None:
     """Out of step, as an advantage keeps them: neither waits for the other."""
     settings, seen = EQUAL.model_copy(update={"warm_up_steps": 30}), probed(20_000)
-    found = value(fitted(settings=settings, contention=seen), mixed({"emu.1c": 1, "emu.slow": 1}))
-    assert 0.93 * (1 / FAST + 1 / SLOW) < found < 1.001 * (1 / FAST + 1 / SLOW)
+    throughput = value(
+        fitted(settings=settings, contention=seen), mixed({"emu.1c": 1, "emu.slow": 1})
+    )
+    assert 0.93 * (1 / FAST + 1 / SLOW) < throughput < 1.001 * (1 / FAST + 1 / SLOW)
 
 
 def test_like_workers_are_predicted_as_from_their_profile_alone() -> None:
@@ -103,8 +105,8 @@ def test_like_workers_are_predicted_as_from_their_profile_alone() -> None:
         links=links([1e5], [1e5]),
         settings=QUICK,
     )
-    asked = [mixed({"emu.1c": workers}) for workers in (1, 2, 3)]
-    assert fitted(made, QUICK).predict(asked).equals(alone.predict(asked))
+    cases = [mixed({"emu.1c": workers}) for workers in (1, 2, 3)]
+    assert fitted(made, QUICK).predict(cases).equals(alone.predict(cases))
 
 
 def test_the_graph_of_each_type_is_its_own() -> None:
@@ -127,11 +129,11 @@ def test_the_graph_of_each_type_is_its_own() -> None:
     )
     model = fitted(both(chain(), split))
     assert [len(profile.graph.names) for profile in model.profiles] == [9, 10]
-    asked = on_fast_links(fast=1, slow=1)
+    pair = on_fast_links(fast=1, slow=1)
     expected = 1 / (FAST - 0.3) + 1 / (SLOW - 0.3)
-    assert value(model, asked) == pytest.approx(expected, rel=1e-2)
-    trace = simulate_trace(model, asked, steps=20, record=True)
-    graphs = [group.graph for group in group_of_each(model.simulation(asked, 0))]
+    assert value(model, pair) == pytest.approx(expected, rel=1e-2)
+    trace = simulate_trace(model, pair, steps=20, record=True)
+    graphs = [group.graph for group in group_of_each(model.simulation(pair, 0))]
     shown = timeline_of_trace(graphs, trace, skip=5, count=2).intervals
     assert [shown.filter(worker=w)["name"].n_unique() for w in (0, 1)] == [9, 10]
 
@@ -139,13 +141,13 @@ def test_the_graph_of_each_type_is_its_own() -> None:
 def test_types_of_very_unequal_speed() -> None:
     """A step of 20 s beside one of 0.48 s: the fast worker simulates many more steps."""
     model = fitted(both(chain(), slow_chain(20_000_000)))
-    asked = on_fast_links(fast=1, slow=1)
-    fast, slow = model.simulation(asked, 0)
+    pair = on_fast_links(fast=1, slow=1)
+    fast, slow = model.simulation(pair, 0)
     assert slow.options.steps == 10 + 20
     faster = (20.78 - 0.3) / (FAST - 0.3)
     assert fast.options.steps / slow.options.steps == pytest.approx(faster, rel=1e-2)
     expected = 1 / (FAST - 0.3) + 1 / (20.78 - 0.3)
-    assert value(model, asked) == pytest.approx(expected, rel=1e-2)
+    assert value(model, pair) == pytest.approx(expected, rel=1e-2)
 
 
 def test_what_profiles_do_not_cover() -> None:

@@ -53,9 +53,9 @@ TABLE = MADE.operations.with_columns(
 )
 
 
-def on(found: Profile, operations: set[int]) -> set[int]:
+def on(placed: Profile, operations: set[int]) -> set[int]:
     """Return the servers of operations, and of the parsing of those that are uplinks."""
-    graph = found.graph
+    graph = placed.graph
     names = {graph.names[i] for i in operations}
     names |= {f"{name}/parsing" for name in names if name.startswith("uplink")}
     return {s for name, s in zip(graph.names, graph.servers, strict=True) if name in names}
@@ -63,12 +63,12 @@ def on(found: Profile, operations: set[int]) -> set[int]:
 
 @pytest.mark.parametrize(("placement", "large"), [("round_robin", 1), ("greedy", 1)])
 def test_what_belongs_to_a_variable_goes_with_it(placement: Placement, large: int) -> None:
-    found = place_on_servers(profile(MADE), TABLE, 2, placement)
-    assert on(found, SMALL) == {1 - large}
-    assert on(found, LARGE) == {large}
-    assert on(found, BOTH) == {0}
-    assert found.steps == profile(MADE).steps
-    assert found.requested == profile(MADE).requested
+    placed = place_on_servers(profile(MADE), TABLE, 2, placement)
+    assert on(placed, SMALL) == {1 - large}
+    assert on(placed, LARGE) == {large}
+    assert on(placed, BOTH) == {0}
+    assert placed.steps == profile(MADE).steps
+    assert placed.requested == profile(MADE).requested
 
 
 def test_greedy_counts_bytes() -> None:
@@ -162,7 +162,7 @@ def test_every_computation_loses_the_same_part() -> None:
 def test_a_step_that_does_not_shrink_with_its_work_loses_more_of_it() -> None:
     """Half of the work is hidden behind a transfer: twice as much of it has to go."""
     made = profile(chain())
-    less = without_tracer(made, WORK_S * 0.9, lambda one: WORK_S / 2 + all_work_s(one) / 2)
+    less = without_tracer(made, WORK_S * 0.9, lambda shrunk: WORK_S / 2 + all_work_s(shrunk) / 2)
     assert all_work_s(less) == pytest.approx(WORK_S * 0.8, rel=1e-3)
 
 

@@ -56,8 +56,8 @@ def test_times_count_from_the_step_s_start() -> None:
 
 def test_transfers_join_packets_and_records() -> None:
     made = chain()
-    both = pl.concat([CAPTURED, streams((1, UPLOAD, 570_000, 660_000))])
-    rows = transfers(both, made.operations, made.timings, made.steps)
+    captured = pl.concat([CAPTURED, streams((1, UPLOAD, 570_000, 660_000))])
+    rows = transfers(captured, made.operations, made.timings, made.steps)
     columns = ["step", "operation", "direction", "role", "size_bytes"]
     assert rows.select(columns).rows() == [
         (0, RECEIVE, "downlink", "worker", 20_000),

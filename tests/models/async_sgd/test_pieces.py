@@ -18,8 +18,8 @@ SEEN = frames(sent(1, 10, 2), sent(1, 12, 1), sent(3, 13, 2), sent(1, 15, 2))
 
 
 def test_a_suspended_stream_has_two_pieces() -> None:
-    found = pieces(ROWS, SEEN, "downlink", 0)
-    assert found.select("stream", "size_bytes", "bytes", "start_us", "end_us").rows() == [
+    rows = pieces(ROWS, SEEN, "downlink", 0)
+    assert rows.select("stream", "size_bytes", "bytes", "start_us", "end_us").rows() == [
         (1, 5, 3, 10, 13),
         (3, 2, 2, 13, 15),
         (1, 5, 2, 15, 17),
@@ -41,7 +41,7 @@ def test_other_frames_steps_and_directions_are_left_out() -> None:
 def test_bytes_are_spread_over_the_time_they_took() -> None:
     """60 bytes from 5 to 25 us, and 8 at 12 us, which took no time: 15, 38 and 15 in 10 us each."""
     sent = pl.DataFrame({"start_us": [5, 12], "end_us": [25, 12], "bytes": [60, 8]})
-    found = rate(sent, 10)
-    assert found["start_us"].to_list() == [0, 10, 20]
-    assert found["Bps"].to_list() == pytest.approx([1.5e6, 3.8e6, 1.5e6])
+    rates = rate(sent, 10)
+    assert rates["start_us"].to_list() == [0, 10, 20]
+    assert rates["Bps"].to_list() == pytest.approx([1.5e6, 3.8e6, 1.5e6])
     assert rate(sent.clear(), 10).is_empty()

@@ -81,8 +81,8 @@ def varied(steps: int = 20) -> Tables:
     )
 
 
-def value(model: AsyncSGD, asked: Scenario) -> float:
-    return float(model.predict([asked])["value"][0])
+def value(model: AsyncSGD, case: Scenario) -> float:
+    return float(model.predict([case])["value"][0])
 
 
 def test_the_interval_knows_how_wrong_the_model_has_been() -> None:
@@ -140,11 +140,11 @@ def test_parameters_name_what_was_seen() -> None:
 
 def test_another_link_needs_its_own_measurement() -> None:
     """Ten times the bandwidth leaves 0.03 s of transfer, and parsing as it was: 0.51 s per step."""
-    asked = scenario(link_mbps=8.0)
+    faster = scenario(link_mbps=8.0)
     with pytest.raises(BadInput, match=r"no link of 8\.0 Mb/s was measured, only 0\.8"):
-        fitted().predict([asked])
+        fitted().predict([faster])
     model = fitted(other_link=links([1e6], [1e6], run_id="links-2"))
-    assert value(model, asked) == pytest.approx(1 / 0.51, rel=1e-3)
+    assert value(model, faster) == pytest.approx(1 / 0.51, rel=1e-3)
     assert value(model, scenario()) == pytest.approx(1 / 0.78, rel=1e-3)
 
 
@@ -226,10 +226,10 @@ def test_an_advantage_lets_two_workers_out_of_step() -> None:
 
 def test_transfers_the_other_way_cost_throughput() -> None:
     """Uploads of one while the other downloads take twice as long: 0.2 s instead of 0.1."""
-    both = probed(50_000)
-    single = both.filter(pl.col("place") == 0, pl.col("direction") == "uplink")
+    seen = probed(50_000)
+    single = seen.filter(pl.col("place") == 0, pl.col("direction") == "uplink")
     single = single.with_columns(flows=pl.lit(1, pl.Int64), opposite=pl.lit(1, pl.Int64))
-    slowed, unhindered = fitted(contention=pl.concat([both, single])), fitted(contention=both)
+    slowed, unhindered = fitted(contention=pl.concat([seen, single])), fitted(contention=seen)
     (link,) = slowed.parameters.links
     assert link.uplink_measured is not None
     assert link.uplink_measured.opposed == pytest.approx((1.0, 0.5))
@@ -268,8 +268,8 @@ def test_variables_of_one_server_on_two() -> None:
     """
     kinds = pl.when(pl.col("operation") < 2).then(pl.lit("VariableV2")).otherwise(pl.lit("_"))
     made = two_servers(first_us=200_000)
-    one = made.operations.with_columns(type=kinds, server=pl.col("server") * 0)
-    made = replace(made, operations=one)
+    one_server = made.operations.with_columns(type=kinds, server=pl.col("server") * 0)
+    made = replace(made, operations=one_server)
     model = fitted(made, EQUAL_SHARES)
     two = model.with_servers(2, "round_robin", made.operations)
     assert value(model, scenario()) == pytest.approx(1 / 0.58, rel=1e-3)

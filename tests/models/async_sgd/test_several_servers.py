@@ -227,8 +227,8 @@ def fair(
     return max_min(
         used,
         weights or [1.0] * len(used),
-        dict.fromkeys((one.server for one in used), FAIR_BPS) | (servers_Bps or {}),
-        dict.fromkeys((one.worker for one in used), FAIR_BPS) | (workers_Bps or {}),
+        dict.fromkeys((connection.server for connection in used), FAIR_BPS) | (servers_Bps or {}),
+        dict.fromkeys((connection.worker for connection in used), FAIR_BPS) | (workers_Bps or {}),
     )
 
 
@@ -275,15 +275,15 @@ def test_every_connection_has_a_full_link_on_which_none_has_more_for_its_weight(
     rates = fair(list(pairs), weights, workers_Bps=workers_Bps)
     carried: dict[tuple[int, int], float] = defaultdict(float)
     level: dict[tuple[int, int], float] = defaultdict(float)
-    for one, rate, weight in zip(used, rates, weights, strict=True):
-        for link in ((0, one.server), (1, one.worker)):
+    for connection, rate, weight in zip(used, rates, weights, strict=True):
+        for link in ((0, connection.server), (1, connection.worker)):
             carried[link] += rate
             level[link] = max(level[link], rate / weight)
     speed = {link: FAIR_BPS if link[0] == 0 else workers_Bps[link[1]] for link in carried}
     assert all(carried[link] <= speed[link] * (1 + 1e-9) for link in carried)
-    for one, rate, weight in zip(used, rates, weights, strict=True):
+    for connection, rate, weight in zip(used, rates, weights, strict=True):
         assert any(
             carried[link] == pytest.approx(speed[link])
             and level[link] == pytest.approx(rate / weight)
-            for link in ((0, one.server), (1, one.worker))
+            for link in ((0, connection.server), (1, connection.worker))
         )

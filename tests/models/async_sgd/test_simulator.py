@@ -237,9 +237,9 @@ def test_each_computes_for_as_long_as_it_takes_itself() -> None:
 
 def test_servers_that_only_some_use() -> None:
     """The second server's link is the second worker's alone."""
-    one = workers(Op(D, 20))
-    graph = replace(one.graph, servers=(1,))
-    trace = simulate_groups(one, one._replace(graph=graph))
+    group = workers(Op(D, 20))
+    graph = replace(group.graph, servers=(1,))
+    trace = simulate_groups(group, group._replace(graph=graph))
     assert trace.step_ends_s[:, 0].tolist() == [2.0, 2.0]
     assert [i.server for i in trace.intervals] == [0, 1]
 
@@ -279,9 +279,9 @@ def test_each_worker_runs_its_own_operations_in_every_step(trained: list[Workers
     number = 0
     for graph, _, chosen in trained:
         for _ in range(chosen.workers):
-            mine = {(i.step, i.operation) for i in trace.intervals if i.worker == number}
+            done = {(i.step, i.operation) for i in trace.intervals if i.worker == number}
             every = {(s, i) for s in range(chosen.steps) for i in range(len(graph.names))}
-            assert mine == every
+            assert done == every
             assert np.isnan(trace.step_ends_s[number]).sum() == (
                 trace.step_ends_s.shape[1] - chosen.steps
             )

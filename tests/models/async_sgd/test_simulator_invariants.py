@@ -45,9 +45,9 @@ def most_at_once(intervals: Iterable[Interval]) -> int:
 def covered_s(intervals: Iterable[Interval]) -> float:
     """Return the length of the union of intervals."""
     total, until = 0.0, 0.0
-    for one in sorted(intervals, key=lambda interval: interval.start_s):
-        total += max(0.0, one.end_s - max(until, one.start_s))
-        until = max(until, one.end_s)
+    for interval in sorted(intervals, key=lambda interval: interval.start_s):
+        total += max(0.0, interval.end_s - max(until, interval.start_s))
+        until = max(until, interval.end_s)
     return total
 
 
@@ -141,7 +141,7 @@ def test_no_faster_than_bandwidth_and_computation_allow(
         assert finished_s >= total * sum(graph.sizes_bytes[i] for i in used) / speed_Bps
     computed = [i for i, resource in enumerate(graph.resources) if resource is W]
     cores = 1.0 if chosen.inter_op_threads == 1 else chosen.cores
-    least_s = min(sum(one.seconds[i] for i in computed) for one in steps) / cores
+    least_s = min(sum(step.seconds[i] for i in computed) for step in steps) / cores
     assert finished_s >= chosen.steps * least_s
 
 

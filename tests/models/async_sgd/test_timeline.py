@@ -51,13 +51,13 @@ def traced(steps: int = 1, since_ready: bool = False) -> Timeline:
 
 
 def test_a_simulation_is_the_one_behind_the_prediction() -> None:
-    model, asked = fitted(chain()), scenario(2)
-    trace = simulate_trace(model, asked, seed=1, record=True)
-    (group,) = model.simulation(asked, 1)
+    model, case = fitted(chain()), scenario(2)
+    trace = simulate_trace(model, case, seed=1, record=True)
+    (group,) = model.simulation(case, 1)
     steps = group.options.steps
     assert len(trace.intervals) == trace.events == 2 * steps * 9
-    values = [steps_per_s(simulate_trace(model, asked, seed=seed), 10) for seed in range(3)]
-    assert model.predict([asked])["value"].item() == pytest.approx(sum(values) / 3)
+    values = [steps_per_s(simulate_trace(model, case, seed=seed), 10) for seed in range(3)]
+    assert model.predict([case])["value"].item() == pytest.approx(sum(values) / 3)
 
 
 def test_a_scenario_that_is_not_predicted_is_refused() -> None:
@@ -101,11 +101,11 @@ def test_workers_are_shown_at_the_same_time() -> None:
     opens_s = trace.step_starts_s[:, 2].max()
     assert shown.steps["start_us"].min() == 0
     for worker in (0, 1):
-        mine = shown.steps.filter(worker=worker)
-        first = mine["step"][0]
+        own_steps = shown.steps.filter(worker=worker)
+        first = own_steps["step"][0]
         assert trace.step_starts_s[worker, first] >= opens_s
         assert first == 0 or trace.step_starts_s[worker, first - 1] < opens_s
-        assert mine["step"].to_list() == [first, first + 1, first + 2, first + 3]
+        assert own_steps["step"].to_list() == [first, first + 1, first + 2, first + 3]
     bounds = shown.intervals.join(shown.steps, on=["worker", "step"], suffix="_step")
     assert bounds.height == 2 * 4 * 2
     within = (pl.col("start_us") >= pl.col("start_us_step")) & (
@@ -139,11 +139,11 @@ def test_a_replay_gives_the_traced_steps_again() -> None:
     expected = traced(steps=2, since_ready=True)
     assert replay.steps.equals(expected.steps)
     for operation in (RECEIVE, COMPUTE, UPLOAD):
-        mine, theirs = (
-            one.intervals.filter(operation=operation).select("step", "start_us", "end_us")
-            for one in (replay, expected)
+        replayed, as_traced = (
+            shown.intervals.filter(operation=operation).select("step", "start_us", "end_us")
+            for shown in (replay, expected)
         )
-        assert mine.equals(theirs)
+        assert replayed.equals(as_traced)
 
 
 def made_of(*rows: tuple[int, str, int | None, int, int]) -> Timeline:
@@ -158,8 +158,8 @@ def made_of(*rows: tuple[int, str, int | None, int, int]) -> Timeline:
 
 
 def events(shown: Timeline) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(chrome_trace(shown, {}))["traceEvents"]
-    return found
+    trace_events: list[dict[str, Any]] = json.loads(chrome_trace(shown, {}))["traceEvents"]
+    return trace_events
 
 
 def threads(shown: Timeline) -> dict[tuple[int, int], str]:
@@ -181,7 +181,7 @@ def test_what_overlaps_goes_to_another_thread() -> None:
     names = threads(shown)
     assert list(names.values()) == ["steps", "downlink", "compute", "compute (2)"]
     slices = {event["name"]: event for event in events(shown) if event["ph"] == "X"}
-    of = {name: names[one["pid"], one["tid"]] for name, one in slices.items()}
+    of = {name: names[event["pid"], event["tid"]] for name, event in slices.items()}
     assert of == {
         "step 7": "steps",
         "downlink4": "downlink",

@@ -339,5 +339,5 @@ def test_inputs_are_there_when_the_last_of_them_ended() -> None:
 def test_time_goes_to_all_that_wait_or_run(
     cores: float, serial: bool, first: float, second: float
 ) -> None:
-    found = [1e6 * seconds for seconds in work_seconds(GRAPH, INTERVALS, cores, serial)]
-    assert found == pytest.approx([0, first, second, 10, 2])
+    work_us = [1e6 * seconds for seconds in work_seconds(GRAPH, INTERVALS, cores, serial)]
+    assert work_us == pytest.approx([0, first, second, 10, 2])

@@ -67,23 +67,26 @@ def two_servers(
     """
     weight_of = dict(zip(connections, weights, strict=True))
     n = [sum(connection.server == server for connection in connections) for server in (0, 1)]
-    total = [sum(w for one, w in weight_of.items() if one.server == server) for server in (0, 1)]
+    total = [
+        sum(w for connection, w in weight_of.items() if connection.server == server)
+        for server in (0, 1)
+    ]
     rates = []
     for (worker, server), weight in weight_of.items():
         other = 1 - server
-        there = weight_of.get(Connection(worker, other), 0.0)
-        if n[server] > 1 or not there:
+        other_weight = weight_of.get(Connection(worker, other), 0.0)
+        if n[server] > 1 or not other_weight:
             rates.append(speed_Bps * (weight / total[server]))
         elif n[other] > 1:
-            rates.append(speed_Bps * (1 - there / total[other]))
+            rates.append(speed_Bps * (1 - other_weight / total[other]))
         else:
             rates.append(speed_Bps * (weight / (total[0] + total[1])))
     sums = dict.fromkeys((connection.worker for connection in connections), 0.0)
-    for one, rate in zip(connections, rates, strict=True):
-        sums[one.worker] += rate
+    for connection, rate in zip(connections, rates, strict=True):
+        sums[connection.worker] += rate
     return [
-        rate * min(1.0, speed_Bps / sums[one.worker])
-        for one, rate in zip(connections, rates, strict=True)
+        rate * min(1.0, speed_Bps / sums[connection.worker])
+        for connection, rate in zip(connections, rates, strict=True)
     ]
 
 
@@ -127,45 +130,52 @@ class SharedLinks:
         """
         self._advance(now_s)
         server = self._server_of[flow.station]
-        found = sum(one.server == server and not one.ended for one in self._sending)
-        factor, since_s = self._standing.of(now_s, flow, found)
+        flow_count = sum(entry.server == server and not entry.ended for entry in self._sending)
+        factor, since_s = self._standing.of(now_s, flow, flow_count)
         weight *= factor
-        for one in self._sending:
-            if one.ended and one.flow[:2] == flow[:2]:
-                self._changed |= weight != one.weight
-                one.flow, one.left_bytes, one.weight, one.ended = flow, size, weight, False
+        for entry in self._sending:
+            if entry.ended and entry.flow[:2] == flow[:2]:
+                self._changed |= weight != entry.weight
+                entry.flow, entry.left_bytes, entry.weight, entry.ended = flow, size, weight, False
                 return
         self._sending.append(_Sending(flow, server, size, weight, since_s))
-        self._sending.sort(key=lambda one: (one.since_s, one.flow.worker))
+        self._sending.sort(key=lambda entry: (entry.since_s, entry.flow.worker))
         self._changed = True
 
     def finish(self, now_s: float) -> None:
         """End the flow that `next_finish` named, at the time it named."""
         upcoming = self.next_finish()
         self._advance(now_s)
-        for one in self._sending:
-            one.ended = upcoming is not None and one.flow == upcoming[1]
-            if one.ended:
-                self._standing.ended(now_s, one.flow)
+        for entry in self._sending:
+            entry.ended = upcoming is not None and entry.flow == upcoming[1]
+            if entry.ended:
+                self._standing.ended(now_s, entry.flow)
 
     def next_finish(self) -> tuple[float, Flow] | None:
         """Return when which flow ends first if nothing changes."""
-        if self._changed or any(one.ended for one in self._sending):
-            self._sending = [one for one in self._sending if not one.ended]
-            weights = [one.weight for one in self._sending]
+        if self._changed or any(entry.ended for entry in self._sending):
+            self._sending = [entry for entry in self._sending if not entry.ended]
+            weights = [entry.weight for entry in self._sending]
             against = self.opposite.connections() if self.opposite else ()
             rates_Bps = self._rates(self.connections(), weights, against)
-            for one, rate_Bps in zip(self._sending, rates_Bps, strict=True):
-                one.rate_Bps = rate_Bps
+            for entry, rate_Bps in zip(self._sending, rates_Bps, strict=True):
+                entry.rate_Bps = rate_Bps
             self._changed = False
         return min(
-            ((self._as_of_s + one.left_bytes / one.rate_Bps, one.flow) for one in self._sending),
+            (
+                (self._as_of_s + entry.left_bytes / entry.rate_Bps, entry.flow)
+                for entry in self._sending
+            ),
             default=None,
         )
 
     def connections(self) -> list[Connection]:
         """Return who sends between which worker and server."""
-        return [Connection(one.flow.worker, one.server) for one in self._sending if not one.ended]
+        return [
+            Connection(entry.flow.worker, entry.server)
+            for entry in self._sending
+            if not entry.ended
+        ]
 
     def disturbed(self, now_s: float) -> None:
         """Note that something has started or ended in the opposite direction."""
@@ -174,8 +184,8 @@ class SharedLinks:
 
     def _advance(self, now_s: float) -> None:
         self.changes += 1
-        for one in self._sending:
-            one.left_bytes = max(0.0, one.left_bytes - (now_s - self._as_of_s) * one.rate_Bps)
+        for entry in self._sending:
+            entry.left_bytes = max(0.0, entry.left_bytes - (now_s - self._as_of_s) * entry.rate_Bps)
         self._as_of_s = now_s
 
 
@@ -236,7 +246,7 @@ def _rates(
         servers_Bps = {s: speed * measured.of(n[s])[0] for s, speed in servers_Bps.items()}
         shares = _shares(measured, connections, n)
         weights = [share * weight for share, weight in zip(shares, weights, strict=True)]
-        m = Counter(one.server for one in against)
+        m = Counter(connection.server for connection in against)
         for connection in connections:
             most_Bps = own_Bps[connection.worker] * measured.against(m[connection.server])
             workers_Bps[connection.worker] = min(workers_Bps[connection.worker], most_Bps)

@@ -281,7 +281,7 @@ class _Simulation:
 def padded(times_s: Sequence[Sequence[float]]) -> NDArray[np.float64]:
     """Return the times of each worker's steps as an array, NaN where it has fewer than others."""
     shape = len(times_s), max(map(len, times_s))
-    found = np.full(shape, np.nan)
-    for row, times in zip(found, times_s, strict=True):
+    rows = np.full(shape, np.nan)
+    for row, times in zip(rows, times_s, strict=True):
         row[: len(times)] = times
-    return found
+    return rows
