@@ -34,8 +34,8 @@ def test_every_keras_application_is_listed() -> None:
 
 
 def test_names_are_sorted_and_hold_the_plain_networks_too() -> None:
-    found = networks.names()
-    assert list(found) == sorted(found)
+    names = networks.names()
+    assert list(names) == sorted(names)
     assert {
         "softmax_regression",
         "small_cnn",
@@ -48,7 +48,7 @@ def test_names_are_sorted_and_hold_the_plain_networks_too() -> None:
         "resnet200_v2",
         *("vit_tiny", "vit_small", "row_lstm", "stacked_lstm"),
         *APPLICATIONS,
-    } == set(found)
+    } == set(names)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def parameters(network: nn.Module) -> int:
 def test_names_are_those_of_the_library_and_none_of_ours() -> None:
     from networks.catalogue import APPLICATIONS
 
-    ours = set(networks.names("pytorch")) - LIBRARY.keys()
-    assert len(ours) == 18
-    assert set(networks.names("pytorch")) == ours | LIBRARY.keys()
+    own = set(networks.names("pytorch")) - LIBRARY.keys()
+    assert len(own) == 18
+    assert set(networks.names("pytorch")) == own | LIBRARY.keys()
     for name, (module, _) in LIBRARY.items():
         assert callable(getattr(import_module(f"pytorchcv.models.{module}"), name))
         assert networks.minimum_image_size(name, "pytorch") == SMALLEST
@@ -115,18 +115,18 @@ def test_at_224_pixels_a_network_is_the_librarys_own(name: str) -> None:
     module = import_module(f"pytorchcv.models.{LIBRARY[name].module}")
     with torch.device("meta"):
         own = getattr(module, name)(pretrained=False, num_classes=1000)
-        ours = build(name, 1000)
-        assert ours.eval()(torch.empty(1, 3, 224, 224)).shape == (1, 1000)
-    assert parameters(ours) == parameters(own)
+        built = build(name, 1000)
+        assert built.eval()(torch.empty(1, 3, 224, 224)).shape == (1, 1000)
+    assert parameters(built) == parameters(own)
     changed = [
-        place
-        for (place, one), (_, other) in zip(own.named_modules(), ours.named_modules(), strict=True)
-        if type(one) is not type(other)
+        path
+        for (path, left), (_, right) in zip(own.named_modules(), built.named_modules(), strict=True)
+        if type(left) is not type(right)
     ]
     assert all(place.endswith("final_pool") for place in changed)
 
 
-@pytest.mark.parametrize("name", {one.module: name for name, one in LIBRARY.items()}.values())
+@pytest.mark.parametrize("name", {entry.module: name for name, entry in LIBRARY.items()}.values())
 def test_a_network_of_each_module_takes_small_images(name: str) -> None:
     """A meta device computes shapes alone, of a single image in training mode."""
     with torch.device("meta"):
@@ -167,10 +167,10 @@ SOME = ["mobilenet_wd2", "resnet10"]
 
 def test_every_network_of_pytorch_is_in_the_table_at_an_image_that_it_takes() -> None:
     assert table().keys() == set(networks.names("pytorch"))
-    for name, found in table().items():
-        assert found.image_size == max(SIDE, networks.minimum_image_size(name, "pytorch"))
-        assert found.flops > found.depthwise_flops >= 0
-        assert min(found.activations, found.parameters, found.nodes) > 0
+    for name, row in table().items():
+        assert row.image_size == max(SIDE, networks.minimum_image_size(name, "pytorch"))
+        assert row.flops > row.depthwise_flops >= 0
+        assert min(row.activations, row.parameters, row.nodes) > 0
 
 
 @pytest.mark.exhaustive

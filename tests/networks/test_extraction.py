@@ -24,9 +24,9 @@ eventually = retry(
 
 
 def test_a_child_process_extracts_the_same_graph(graph: Any) -> None:
-    found = extract_graph("small_cnn", 4, 32)
-    assert found == operation_graph("small_cnn", 4, 32)
-    assert extract_graph("small_cnn", 4, 32) is found
+    extracted = extract_graph("small_cnn", 4, 32)
+    assert extracted == operation_graph("small_cnn", 4, 32)
+    assert extract_graph("small_cnn", 4, 32) is extracted
 
 
 def test_a_child_process_extracts_pytorch_too() -> None:
@@ -50,9 +50,9 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def test_one_child_extracts_several(children: list[list[str]]) -> None:
     wanted = [("small_cnn", 3, 32), ("small_cnn", 5, 32), ("squeezenet", 3, 64)]
-    found = step_graphs(wanted, "pytorch")
-    assert found == {one: pytorch_graph(*one) for one in wanted}
-    assert step_graphs(wanted[1:], "pytorch") == {one: found[one] for one in wanted[1:]}
+    graphs = step_graphs(wanted, "pytorch")
+    assert graphs == {key: pytorch_graph(*key) for key in wanted}
+    assert step_graphs(wanted[1:], "pytorch") == {key: graphs[key] for key in wanted[1:]}
     assert len(children) == 1
 
 
@@ -64,16 +64,16 @@ def made_up(dnn: str, image_size: int) -> PrimitiveGraph:
 @pytest.fixture
 def traced(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Return what children are asked to trace; two graphs stay at hand."""
-    asked: list[list[str]] = []
+    requests: list[list[str]] = []
 
     def told(_: str, arguments: list[str]) -> list[str]:
-        asked.append(arguments[1:])
+        requests.append(arguments[1:])
         return [made_up(*_named(word)).to_json() for word in arguments[1:]]
 
     monkeypatch.setattr(kept_graphs, "extract", told)
     cache = GraphCache[Any, PrimitiveGraph]("primitives", PrimitiveGraph.of, at_hand=2, at_once=9)
     monkeypatch.setattr(extraction, "_PRIMITIVES", cache)
-    return asked
+    return requests
 
 
 def _named(word: str) -> tuple[str, int]:
@@ -89,7 +89,7 @@ def test_the_primitives_that_were_asked_for_last_are_kept(traced: list[list[str]
     primitive_graphs([("small_cnn", 32), ("small_cnn", 48)])
     assert len(traced) == 3
     many = [("small_cnn", image_size) for image_size in (32, 56, 64)]
-    assert primitive_graphs(many) == {one: made_up(*one) for one in many}
+    assert primitive_graphs(many) == {key: made_up(*key) for key in many}
     assert traced[3:] == [["small_cnn:56", "small_cnn:64"]]
     primitive_graphs(many)
     assert traced[4:] == [["small_cnn:32"]]
@@ -210,11 +210,11 @@ def test_a_damaged_graph_is_none(folder: Path) -> None:
 def test_a_graph_that_says_something_else_is_extracted_again(
     folder: Path, children: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = primitive_graphs(KEYS[:1])
+    graphs = primitive_graphs(KEYS[:1])
     (file,) = (folder / digest()).iterdir()
     file.write_bytes(gzip.compress(b"[1]"))
     _forget(monkeypatch)
-    assert primitive_graphs(KEYS[:1]) == found
+    assert primitive_graphs(KEYS[:1]) == graphs
     assert len(children) == 2
 
 

@@ -44,9 +44,9 @@ def _names(trace: GpuStep) -> Counter[str]:
 
 def test_products_of_forward_and_backward() -> None:
     works = _calls(_traced("float32"))
-    products = [one for one in works if one.kind == "matmul"]
+    products = [call for call in works if call.kind == "matmul"]
     assert len(products) == 6
-    assert sum(one.flops for one in products) == 3 * 2 * 2 * (32 * 64 * 256)
+    assert sum(call.flops for call in products) == 3 * 2 * 2 * (32 * 64 * 256)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -69,12 +69,12 @@ def test_layers_of_pytorch_have_attention_as_one_operator() -> None:
 def test_autocast_casts_weights_and_keeps_normalization_in_float32() -> None:
     trace = _traced("bfloat16")
     works = _calls(trace)
-    assert {one.dtype for one in works if one.kind == "matmul"} == {"bfloat16"}
-    assert {one.dtype for one in works if one.name == "layer_norm"} == {"float32"}
-    casts = [one for one in trace.order if trace.operators[one].name == "_to_copy"]
+    assert {call.dtype for call in works if call.kind == "matmul"} == {"bfloat16"}
+    assert {call.dtype for call in works if call.name == "layer_norm"} == {"float32"}
+    casts = [place for place in trace.order if trace.operators[place].name == "_to_copy"]
     # Two weights and two biases there and their gradients back, and activations.
     assert len(casts) >= 8
-    assert not any(one.name == "_to_copy" for one in _traced("float32").operators)
+    assert not any(operator.name == "_to_copy" for operator in _traced("float32").operators)
 
 
 def test_memory_has_parameters_gradients_and_what_backward_keeps() -> None:
@@ -88,8 +88,8 @@ def test_memory_has_parameters_gradients_and_what_backward_keeps() -> None:
 def test_a_value_that_is_asked_for_is_noted() -> None:
     class Asking(torch.nn.Linear):
         def forward(self, given: torch.Tensor) -> torch.Tensor:
-            found: torch.Tensor = super().forward(given)
-            return found * 2 if found.sum().item() > 0 else found
+            output: torch.Tensor = super().forward(given)
+            return output * 2 if output.sum().item() > 0 else output
 
     with FakeTensorMode():
         given, labels = torch.randn(2, 4), torch.zeros(2, dtype=torch.int64)
@@ -108,12 +108,12 @@ def test_a_network_by_name_is_traced_in_another_process() -> None:
 
 
 def test_a_users_model_has_the_steps_that_were_traced() -> None:
-    told: dict[str, Any] = {
+    step: dict[str, Any] = {
         "operators": [["relu", [[[2], "float32"]], [], False]],
         "order": [0],
         "parameters": [3],
     }
-    steps = {"2 float32": {**told, "peak_bytes": 512}, "4 float32": {"error": "no memory"}}
+    steps = {"2 float32": {**step, "peak_bytes": 512}, "4 float32": {"error": "no memory"}}
     register_own_network("own-gpu1", 0, None, "pytorch")
     register_own_steps("own-gpu1", 0, steps)
     key = StepKey("own-gpu1", 2, 0, "float32")
@@ -153,8 +153,8 @@ def test_recurrent_layers_are_an_operator_each_way_however_long_their_sequences(
         module, given = _Recurrent(kind, **options), torch.randn(batch, steps, 32)
         labels = torch.zeros(batch, dtype=torch.int64)
         trace = GpuStep.of(trace_step(module, given, labels, precision, most=200))
-        matrices = sum(one.numel() for one in module.layers.parameters() if one.ndim == 2)
-    forward, backward = (one for one in _calls(trace) if "rnn" in one.name)
+        matrices = sum(weight.numel() for weight in module.layers.parameters() if weight.ndim == 2)
+    forward, backward = (call for call in _calls(trace) if "rnn" in call.name)
     assert (forward.name, backward.name) == ("_cudnn_rnn", "_cudnn_rnn_backward")
     assert forward.dtype == backward.dtype == precision
     directions = 2 if options.get("bidirectional") else 1

@@ -30,7 +30,7 @@ def executed(dnn: str, batch_size: int, image_size: int) -> tuple[list[Any], dic
     wrote = {
         entry.node_name: [
             [dimension.size for dimension in output.tensor_description.shape.dim]
-            for output in sorted(entry.output, key=lambda one: one.slot)
+            for output in sorted(entry.output, key=lambda output: output.slot)
         ]
         for device in metadata.step_stats.dev_stats
         for entry in device.node_stats
@@ -48,11 +48,11 @@ def executed(dnn: str, batch_size: int, image_size: int) -> tuple[list[Any], dic
 )
 def test_the_graph_is_the_one_that_is_executed(graph: Any, dnn: str, image_size: int) -> None:
     extracted = operation_graph(dnn, 4, image_size)
-    found = extracted.operations
+    operations = extracted.operations
     assert extracted.unknown == ()
     nodes, wrote = executed(dnn, 4, image_size)
-    assert Counter(one.type for one in found) == Counter(canonical(node.op) for node in nodes)
-    outputs = {one.name: json.loads(one.outputs) for one in found if one.known}
+    assert Counter(op.type for op in operations) == Counter(canonical(node.op) for node in nodes)
+    outputs = {op.name: json.loads(op.outputs) for op in operations if op.known}
     compared = 0
     for node in nodes:
         for slot, shape in enumerate(wrote.get(node.name, [])):
@@ -65,11 +65,11 @@ def test_the_graph_is_the_one_that_is_executed(graph: Any, dnn: str, image_size:
 
 
 def test_inputs_of_the_first_convolution(graph: Any) -> None:
-    found = operation_graph("small_cnn", 4, 32)
+    extracted = operation_graph("small_cnn", 4, 32)
     convolutions = 27 * 64 + 64 + 2 * (9 * 64 * 64 + 64)
-    assert found.parameter_count == convolutions + (64 * 64 + 1) * 320 + 3210
-    fused = [operation for operation in found.operations if operation.type == "_FusedConv2D"]
-    first = next(one for one in fused if json.loads(one.inputs)[0] == [4, 32, 32, 3])
+    assert extracted.parameter_count == convolutions + (64 * 64 + 1) * 320 + 3210
+    fused = [operation for operation in extracted.operations if operation.type == "_FusedConv2D"]
+    first = next(op for op in fused if json.loads(op.inputs)[0] == [4, 32, 32, 3])
     # Images, filter and biases, in single precision.
     assert json.loads(first.inputs) == [[4, 32, 32, 3], [3, 3, 3, 64], [64]]
     assert json.loads(first.outputs)[0] == [4, 32, 32, 64]
@@ -79,17 +79,17 @@ def test_inputs_of_the_first_convolution(graph: Any) -> None:
         "padding": "SAME",
         "dilations": [1, 1, 1, 1],
     }
-    assert all(operation.known for operation in found.operations if "Conv2D" in operation.type)
+    assert all(operation.known for operation in extracted.operations if "Conv2D" in operation.type)
 
 
 def test_a_worker_leaves_variables_to_its_server(graph: Any) -> None:
-    alone, worker = (operation_graph("squeezenet", 2, 48, server=one) for one in (False, True))
-    theirs = {"VariableV2", "ApplyGradientDescent", "Identity", "Const", "NoOp"}
-    here, there = (
-        Counter(operation.type for operation in graph.operations if operation.type not in theirs)
+    alone, worker = (operation_graph("squeezenet", 2, 48, server=flag) for flag in (False, True))
+    ignored = {"VariableV2", "ApplyGradientDescent", "Identity", "Const", "NoOp"}
+    alone_types, worker_types = (
+        Counter(operation.type for operation in graph.operations if operation.type not in ignored)
         for graph in (alone, worker)
     )
-    assert here == there
+    assert alone_types == worker_types
     assert alone.parameter_count == worker.parameter_count
     types = {operation.type for operation in worker.operations}
     assert not {"VariableV2", "ApplyGradientDescent"} & types
@@ -101,10 +101,10 @@ def test_what_the_step_does_not_need_is_left_out(graph: Any) -> None:
     images = tf1.random_uniform((2, 8))
     wanted = tf1.reduce_sum(tf1.matmul(images, images, transpose_b=True), name="wanted")
     tf1.exp(images, name="unwanted")
-    found = step_operations(tf1.get_default_graph(), wanted.op.name)
-    types = Counter(one.type for one in found)
+    operations = step_operations(tf1.get_default_graph(), wanted.op.name)
+    types = Counter(op.type for op in operations)
     assert types["Exp"] == 0
-    (product,) = (one for one in found if one.type == "MatMul")
+    (product,) = (op for op in operations if op.type == "MatMul")
     assert json.loads(product.attributes) == {"transpose_a": False, "transpose_b": True}
     assert json.loads(product.outputs) == [[2, 2]]
 

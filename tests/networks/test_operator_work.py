@@ -37,8 +37,8 @@ def traced(made: Made, *shape: int) -> TracedForward:
         return fields_of(made(), (torch.zeros(BATCH, *shape),), "hand", 0, BATCH)
 
 
-def flops(found: TracedForward) -> float:
-    return float(sum(node["flops"] for node in found.graph["nodes"]))
+def flops(forward: TracedForward) -> float:
+    return float(sum(node["flops"] for node in forward.graph["nodes"]))
 
 
 LAYERS: list[tuple[Any, dict[str, int | bool], int]] = [
@@ -66,16 +66,16 @@ def test_a_recurrent_layer_is_one_node_with_the_products_of_all_steps(
         layers: nn.Module = kind(FEATURES, HIDDEN, batch_first=True, **options)
         return layers
 
-    found = traced(made, STEPS, FEATURES)
-    assert [node["type"] for node in found.graph["nodes"]] == ["input", "linear"]
-    node = found.graph["nodes"][1]
+    forward = traced(made, STEPS, FEATURES)
+    assert [node["type"] for node in forward.graph["nodes"]] == ["input", "linear"]
+    node = forward.graph["nodes"][1]
     assert node["flops"] == 2 * STEPS * products
     assert node["parameters"] == sum(parameter.numel() for parameter in made().parameters())
     results = int(options.get("proj_size", HIDDEN)) * (1 + bool(options.get("bidirectional")))
     assert node["output_elements"] == STEPS * results
-    assert found.graph["edges"] == [(0, 1)]
-    assert found.unmeasured == [f"aten::{kind.__name__.lower()}".replace("rnn", "rnn_tanh")]
-    assert not found.unknown_flops
+    assert forward.graph["edges"] == [(0, 1)]
+    assert forward.unmeasured == [f"aten::{kind.__name__.lower()}".replace("rnn", "rnn_tanh")]
+    assert not forward.unknown_flops
     # As unrolled by PyTorch, whose products its own counter knows.
     cells = kind(FEATURES, HIDDEN, batch_first=True, **options)
     with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
@@ -93,9 +93,9 @@ def test_what_follows_a_recurrent_layer_reads_its_results_and_states() -> None:
             results, (state, _) = self.cells(given)
             return self.head(results) + state.sum()
 
-    found = traced(Both, 5, 4)
-    assert [node["type"] for node in found.graph["nodes"]] == ["input", "linear", "linear", "sum"]
-    assert found.graph["edges"] == [(0, 1), (1, 2), (1, 3), (2, 3)]
+    model = traced(Both, 5, 4)
+    assert [node["type"] for node in model.graph["nodes"]] == ["input", "linear", "linear", "sum"]
+    assert model.graph["edges"] == [(0, 1), (1, 2), (1, 3), (2, 3)]
 
 
 def test_the_function_of_recurrent_layers_is_as_before_once_it_is_traced() -> None:
@@ -122,12 +122,12 @@ def test_a_training_step_of_recurrent_layers_has_three_times_their_products(
     into = BATCH * 5 * (2 + 2) * 8 * 8
     gates = 4 if kind is nn.LSTM else 3
     cells = BATCH * 5 * 2 * gates * 16 * (8 + 16)
-    found = step_operators(Read(), torch.rand(BATCH, 5, 8), torch.tensor([0, 1]))
-    counted = sum(one.flops or 0.0 for one in found)
+    operators = step_operators(Read(), torch.rand(BATCH, 5, 8), torch.tensor([0, 1]))
+    counted = sum(operator.flops or 0.0 for operator in operators)
     # Unrolled, the gradient of the first state is not computed.
     assert 0.95 * (into + 3 * cells) <= counted <= into + 3 * cells
     if kind is nn.LSTM:
-        types = {one.type: one.flops for one in found}
+        types = {operator.type: operator.flops for operator in operators}
         assert types["aten::mkldnn_rnn_layer"] == cells
         assert types["aten::mkldnn_rnn_layer_backward"] == 2 * cells
 
@@ -136,22 +136,22 @@ def test_fourier_transforms_and_complex_parameters() -> None:
     def filtered(given: Tensor, weight: Tensor) -> Tensor:
         return torch.fft.irfft2(torch.fft.rfft2(given) * weight)
 
-    found = traced(lambda: Forward(filtered, -3, 16, 9), 3, 16, 16)
-    kinds = [node["type"] for node in found.graph["nodes"]]
+    forward = traced(lambda: Forward(filtered, -3, 16, 9), 3, 16, 16)
+    kinds = [node["type"] for node in forward.graph["nodes"]]
     assert kinds == ["input", "matmul", "scale", "matmul"]
-    forth, scale, back = found.graph["nodes"][1:]
+    forth, scale, back = forward.graph["nodes"][1:]
     assert forth["flops"] == back["flops"] == 2.5 * 3 * 256 * log2(256)
     assert forth["output_elements"] == 2 * 3 * 16 * 9
-    assert scale["parameters"] == found.graph["parameter_count"] == 2 * 3 * 16 * 9
-    assert found.unmeasured == ["aten::_fft_r2c", "aten::_fft_c2r"]
+    assert scale["parameters"] == forward.graph["parameter_count"] == 2 * 3 * 16 * 9
+    assert forward.unmeasured == ["aten::_fft_r2c", "aten::_fft_c2r"]
 
 
 def test_a_complex_product_is_four_real_ones() -> None:
     def product(given: Tensor, weight: Tensor) -> Tensor:
         return torch.fft.fft(given) @ weight
 
-    found = traced(lambda: Forward(product, -8, 5), 8)
-    transform, matrix = found.graph["nodes"][1:]
+    forward = traced(lambda: Forward(product, -8, 5), 8)
+    transform, matrix = forward.graph["nodes"][1:]
     # Of real numbers, half as many as of complex ones.
     assert transform["flops"] == 5 / 2 * 8 * log2(8)
     assert (matrix["type"], matrix["flops"]) == ("linear", 4 * 2 * 8 * 5)
@@ -162,15 +162,15 @@ def test_attention_of_processors_has_its_two_products() -> None:
         heads = (given * weight).view(BATCH, 6, 4, 8).transpose(1, 2)
         return functional.scaled_dot_product_attention(heads, heads, heads)
 
-    found = traced(lambda: Forward(attention, 32), 6, 32)
-    node = found.graph["nodes"][-1]
+    forward = traced(lambda: Forward(attention, 32), 6, 32)
+    node = forward.graph["nodes"][-1]
     assert (node["type"], node["flops"]) == ("attention", 2 * 2 * 4 * 6 * 6 * 8)
     step = step_operators(
         nn.Sequential(Forward(attention, 32), nn.Flatten()),
         torch.rand(2, 6, 32),
         torch.zeros(2).long(),
     )
-    (backward,) = (one for one in step if one.type.endswith("for_cpu_backward"))
+    (backward,) = (operator for operator in step if operator.type.endswith("for_cpu_backward"))
     assert backward.flops == BATCH * 5 * 2 * 4 * 6 * 6 * 8
 
 
@@ -187,19 +187,19 @@ def test_attention_of_processors_has_its_two_products() -> None:
 def test_operators_are_counted_by_formulas_or_what_they_consist_of(
     function: Callable[[Tensor, Tensor], Tensor], shape: tuple[int, ...], counted: int
 ) -> None:
-    found = traced(lambda: Forward(function, *shape), 3)
-    assert (flops(found), found.unknown_flops) == (counted, {})
+    forward = traced(lambda: Forward(function, *shape), 3)
+    assert (flops(forward), forward.unknown_flops) == (counted, {})
 
 
 def test_unknown_work_is_named_with_the_most_that_it_may_be() -> None:
-    found = traced(lambda: Forward(lambda x, w: torch.linalg.inv(x * w), 6, 6), 6, 6)
+    forward = traced(lambda: Forward(lambda x, w: torch.linalg.inv(x * w), 6, 6), 6, 6)
     # A matrix is read, its inverse and what went wrong are written, for each of two images.
-    (name,) = found.unknown_flops
+    (name,) = forward.unknown_flops
     assert name == "aten::linalg_inv_ex"
-    assert found.unknown_flops[name] == 8 * 6 * (2 * (36 + 36) + 2) / BATCH
+    assert forward.unknown_flops[name] == 8 * 6 * (2 * (36 + 36) + 2) / BATCH
 
 
 def test_products_of_parameters_alone_are_no_work_of_an_image() -> None:
-    found = traced(lambda: Forward(lambda x, w: x @ (w @ w.t()), 6, 4), 6)
-    assert flops(found) == 2 * 6 * 6
-    assert found.unknown_flops == {"aten::mm of parameters alone": 2 * 6 * 6 * 4 / BATCH}
+    forward = traced(lambda: Forward(lambda x, w: x @ (w @ w.t()), 6, 4), 6)
+    assert flops(forward) == 2 * 6 * 6
+    assert forward.unknown_flops == {"aten::mm of parameters alone": 2 * 6 * 6 * 4 / BATCH}

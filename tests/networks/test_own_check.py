@@ -39,9 +39,9 @@ def traced(module: nn.Module, example: Tensor | None = None) -> dict[str, Any]:
 def refusal(module: nn.Module, example: Tensor | None = None) -> str:
     with pytest.raises(ValueError) as refused:
         traced(module, example)
-    told = str(refused.value)
-    assert told.startswith("mine:build: ") and "\n" not in told
-    return told
+    message = str(refused.value)
+    assert message.startswith("mine:build: ") and "\n" not in message
+    return message
 
 
 @pytest.fixture(autouse=True)

@@ -63,7 +63,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 def test_a_config_becomes_a_model_and_a_batch_of_its_words(write: Write, tmp_path: Path) -> None:
     model, batch = from_config(write(TINY), 6, str(tmp_path))
     assert sum(parameter.numel() for parameter in model.parameters()) == PARAMETERS
-    assert {name: one.shape for name, one in batch.items()} == {"input_ids": (6, POSITIONS)}
+    assert {name: tensor.shape for name, tensor in batch.items()} == {"input_ids": (6, POSITIONS)}
     assert 0 <= batch["input_ids"].min() and batch["input_ids"].max() < WORDS
     _, shorter = from_config(with_length("hf:.", 7), 2, str(tmp_path))
     assert shorter["input_ids"].shape == (2, 7)
@@ -74,11 +74,11 @@ def test_a_config_becomes_a_model_and_a_batch_of_its_words(write: Write, tmp_pat
 
 def test_it_is_traced_and_trained_like_any_model(write: Write, tmp_path: Path) -> None:
     target = with_length(write(CLASSIFIER), 5)
-    found = own_model(target, (2,), tmp_path)
-    assert found.graph is not None
-    assert found.parameter_count == PARAMETERS + (HIDDEN + 1) * LABELS
-    assert found.graph.histogram["layer_norm"] == 1 + 2 * LAYERS
-    assert not isinstance(found.steps[2], str)
+    model = own_model(target, (2,), tmp_path)
+    assert model.graph is not None
+    assert model.parameter_count == PARAMETERS + (HIDDEN + 1) * LABELS
+    assert model.graph.histogram["layer_norm"] == 1 + 2 * LAYERS
+    assert not isinstance(model.steps[2], str)
     network = own_network(target, str(tmp_path))
     out = network(network.draw(3))
     assert out.shape == (3, LABELS)

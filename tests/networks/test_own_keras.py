@@ -141,14 +141,14 @@ def test_gradients_of_an_imported_step_are_those_of_the_model(
     variables = tf1.trainable_variables()
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
-        given, values, found = session.run((words, variables, [slope for slope, _ in slopes]))
+        given, values, gradients = session.run((words, variables, [slope for slope, _ in slopes]))
     assert given.shape == (BATCH, LENGTH) and given.min() >= 0 and given.max() <= 9
     embeddings, weights = values
     seen = embeddings[given].mean(axis=1)
     logits = seen @ weights
     chances = numpy.exp(logits) / numpy.exp(logits).sum(axis=1, keepdims=True)
     wrong = (chances - numpy.eye(CLASSES)[numpy.arange(BATCH) % CLASSES]) / BATCH
-    by_name = dict(zip([variable.name for _, variable in slopes], found, strict=True))
+    by_name = dict(zip([variable.name for _, variable in slopes], gradients, strict=True))
     of_words, of_weights = (by_name[variable.name] for variable in variables)
     numpy.testing.assert_allclose(of_weights, seen.T @ wrong, atol=1e-6)
     expected = numpy.zeros_like(embeddings)
@@ -187,11 +187,11 @@ def test_operations_of_a_known_model_are_extracted(
     monkeypatch.setattr(catalogue, "_OWN", {})
     monkeypatch.setattr(extraction, "_STEPS", {})
     extraction.register_own_model(model)
-    found = extraction.extract_graph(model.dnn, BATCH, 0)
-    assert (found.dnn, found.parameter_count) == (model.dnn, model.parameter_count)
-    types = Counter(operation.type for operation in found.operations)
+    extracted = extraction.extract_graph(model.dnn, BATCH, 0)
+    assert (extracted.dnn, extracted.parameter_count) == (model.dnn, model.parameter_count)
+    types = Counter(operation.type for operation in extracted.operations)
     # The product, and the two of its gradients.
-    assert types["MatMul"] == 3 and found.unknown == ()
+    assert types["MatMul"] == 3 and extracted.unknown == ()
     assert types["ResourceApplyGradientDescent"] == types["ResourceScatterAdd"] == 1
     assert extraction.step_file(model.dnn, BATCH) == str(model.steps[BATCH])
     with pytest.raises(catalogue.UnknownNetwork, match="it has no step of 5 samples"):
@@ -211,27 +211,27 @@ def test_what_becomes_of_other_models(tmp_path: Path) -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    told = json.loads(ran.stdout.splitlines()[-1])
-    fine = told["fine"]
+    outcomes = json.loads(ran.stdout.splitlines()[-1])
+    fine = outcomes["fine"]
     assert fine["image_size"] == 16
     assert fine["parameter_count"] == (3 * 9 * 8 + 8) + 2 * 8 + (8 * 4 + 4)
     # Means and variances that move, and the state of what drops out.
     assert (fine["error"], len(fine["updates"])) == (None, 3)
-    assert [one["dtype"] for one in fine["inputs"]] == ["float32"]
-    assert fine["name"] == told["same"]["name"] != told["other"]["name"]
+    assert [tensor["dtype"] for tensor in fine["inputs"]] == ["float32"]
+    assert fine["name"] == outcomes["same"]["name"] != outcomes["other"]["name"]
     # What is frozen is in the name, and has no gradients in the step.
-    assert told["frozen"]["name"] != fine["name"] and told["frozen"]["error"] is None
-    assert told["frozen"]["parameter_count"] == fine["parameter_count"] - (3 * 9 * 8 + 8)
-    assert "layer half computes as mixed_bfloat16, expected float32" in told["mixed"]
-    assert "layer long computes as float64, expected float32" in told["double"]
-    assert "found the model alone; return both" in told["alone"]
-    assert "found str" in told["text"] and "text is turned into numbers" in told["text"]
-    assert "leave batch_size out of keras.Input" in told["fixed"]
-    assert "its forward pass failed" in told["wide"]
-    assert "it has a loop (" in told["loop"] and "unroll=True" in told["loop"]
-    assert "its forward pass failed" in told["decides"]
-    assert "depends on its variables" in told["constant"]["error"]
-    assert not any("\n" in one for one in told.values() if isinstance(one, str))
+    assert outcomes["frozen"]["name"] != fine["name"] and outcomes["frozen"]["error"] is None
+    assert outcomes["frozen"]["parameter_count"] == fine["parameter_count"] - (3 * 9 * 8 + 8)
+    assert "layer half computes as mixed_bfloat16, expected float32" in outcomes["mixed"]
+    assert "layer long computes as float64, expected float32" in outcomes["double"]
+    assert "found the model alone; return both" in outcomes["alone"]
+    assert "found str" in outcomes["text"] and "text is turned into numbers" in outcomes["text"]
+    assert "leave batch_size out of keras.Input" in outcomes["fixed"]
+    assert "its forward pass failed" in outcomes["wide"]
+    assert "it has a loop (" in outcomes["loop"] and "unroll=True" in outcomes["loop"]
+    assert "its forward pass failed" in outcomes["decides"]
+    assert "depends on its variables" in outcomes["constant"]["error"]
+    assert not any("\n" in outcome for outcome in outcomes.values() if isinstance(outcome, str))
 
 
 def test_keras_on_another_backend_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,20 +96,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_packages_of_the_names_of_ours_are_the_users_in_a_child_process(folder: Path) -> None:
     model = own_model("mine:build_model", (4, 6), folder)
-    found = model.graph
-    assert found is not None and model.framework == "pytorch"
-    assert [node.type for node in found.nodes] == ["input", "conv", "global_pool", "linear", "bias"]
-    assert [node.parameters for node in found.nodes] == [0, 8 * 3 * 9, 0, 8 * 4, 4]
-    assert found.nodes[1].flops == 2 * 8 * 3 * 9 * 18 * 18
-    assert (found.image_size, found.parameter_count) == (20, 252)
-    assert found.dnn == model.dnn and found.dnn.startswith(catalogue.OWN) and len(found.dnn) == 12
+    graph = model.graph
+    assert graph is not None and model.framework == "pytorch"
+    assert [node.type for node in graph.nodes] == ["input", "conv", "global_pool", "linear", "bias"]
+    assert [node.parameters for node in graph.nodes] == [0, 8 * 3 * 9, 0, 8 * 4, 4]
+    assert graph.nodes[1].flops == 2 * 8 * 3 * 9 * 18 * 18
+    assert (graph.image_size, graph.parameter_count) == (20, 252)
+    assert graph.dnn == model.dnn and graph.dnn.startswith(catalogue.OWN) and len(graph.dnn) == 12
     for size in (4, 6):
         step = model.steps[size]
         assert isinstance(step, OperationGraph)
         convolved = [
             operation for operation in step.operations if operation.type == "aten::convolution"
         ]
-        assert [one.flops for one in convolved] == [size * 2 * 8 * 3 * 9 * 18 * 18]
+        assert [operation.flops for operation in convolved] == [size * 2 * 8 * 3 * 9 * 18 * 18]
         assert json.loads(convolved[0].inputs)[0] == [size, 3, 20, 20]
         updates = [operation for operation in step.operations if operation.type == "aten::add_"]
         assert sum(math.prod(json.loads(update.inputs)[0]) for update in updates) == 252
@@ -167,13 +167,13 @@ def test_what_gives_no_graph_is_told_in_a_line(
 
 
 def test_a_trace_that_nobody_waits_for_ends_with_its_block(folder: Path) -> None:
-    said = folder / "process"
-    said.unlink(missing_ok=True)
+    pid_file = folder / "process"
+    pid_file.unlink(missing_ok=True)
     with tracing("mine:waits", (4,), folder):
         until_s = time.monotonic() + 60
-        while not (said.exists() and said.read_text()) and time.monotonic() < until_s:
+        while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < until_s:
             time.sleep(0.05)
-    assert not Path(f"/proc/{said.read_text()}").exists()
+    assert not Path(f"/proc/{pid_file.read_text()}").exists()
 
 
 @pytest.fixture
@@ -246,8 +246,8 @@ def test_a_module_that_decides_by_values_is_refused_with_the_operator_that_asked
 
     with FakeTensorMode(), pytest.raises(CannotTrace) as refused:
         fields_of(Asks(), (torch.zeros(2, 5),), "mine", 0, 2)
-    told = "its forward pass asks for values of its tensors (aten::_local_scalar_dense"
-    assert told in str(refused.value)
+    reason = "its forward pass asks for values of its tensors (aten::_local_scalar_dense"
+    assert reason in str(refused.value)
 
 
 def test_a_module_that_fails_on_its_own_batch_says_where() -> None:
@@ -293,8 +293,8 @@ def test_beside_our_packages_a_users_of_the_same_names_are_imported(folder: Path
     assert network(network.draw(3)).shape == (3, 4)
     assert sys.modules["networks"] is networks
     assert (sys.path, sys.meta_path) == before[1:]
-    ours = {name for name in before[0] if name.startswith(("networks", "models", "assets"))}
-    assert all(sys.modules[name] is before[0][name] for name in ours)
+    names = {name for name in before[0] if name.startswith(("networks", "models", "assets"))}
+    assert all(sys.modules[name] is before[0][name] for name in names)
     assert "networks.layers" not in sys.modules
 
 
@@ -317,8 +317,8 @@ def test_a_known_model_is_a_network_of_this_process_alone(monkeypatch: pytest.Mo
     assert catalogue.source("resnet18") is None
     assert "own-1234abcd" not in networks.names("pytorch")
     assert extraction.extract_graph("own-1234abcd", 8, 24, "pytorch") is step
-    for size, told in ((16, "it fails"), (32, "its training step was not traced")):
-        with pytest.raises(ValueError, match=told):
+    for size, reason in ((16, "it fails"), (32, "its training step was not traced")):
+        with pytest.raises(ValueError, match=reason):
             extraction.extract_graph("own-1234abcd", size, 24, "pytorch")
     with pytest.raises(networks.UnknownNetwork, match="of which only its name is kept"):
         networks.check("own-1234abcd", 24, "tensorflow")

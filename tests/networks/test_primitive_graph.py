@@ -163,7 +163,7 @@ def test_a_network_s_nodes_have_the_operations_of_a_step_s_forward_pass(dnn: str
         for operation in step.operations
         if operation.type in ("aten::convolution", "aten::addmm")
     ]
-    assert graph.flops * BATCH == sum(one.flops or 0 for one in forward)
+    assert graph.flops * BATCH == sum(operation.flops or 0 for operation in forward)
 
 
 def test_a_network_that_looks_at_values_names_the_operator() -> None:
@@ -187,7 +187,7 @@ NODES = st.builds(
 @settings(max_examples=30)
 @given(nodes=st.lists(NODES, min_size=1, max_size=6), draw=st.data())
 def test_a_graph_is_what_its_json_says(nodes: list[Primitive], draw: st.DataObject) -> None:
-    pairs = [(one, two) for two in range(len(nodes)) for one in range(two)]
+    pairs = [(source, target) for target in range(len(nodes)) for source in range(target)]
     edges = tuple(draw.draw(st.lists(st.sampled_from(pairs)))) if pairs else ()
     graph = PrimitiveGraph("x", 32, tuple(nodes), edges, 7)
     assert PrimitiveGraph.of(json_of(graph)) == graph
@@ -196,8 +196,8 @@ def test_a_graph_is_what_its_json_says(nodes: list[Primitive], draw: st.DataObje
 def json_of(graph: PrimitiveGraph) -> dict[str, object]:
     import json
 
-    found: dict[str, object] = json.loads(graph.to_json())
-    return found
+    fields: dict[str, object] = json.loads(graph.to_json())
+    return fields
 
 
 @pytest.mark.parametrize(

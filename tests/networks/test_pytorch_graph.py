@@ -33,13 +33,13 @@ def operators(module: nn.Module, side: int = 8) -> tuple[GraphOperation, ...]:
     return step_operators(module, torch.rand(2, 3, side, side), torch.tensor([0, 1]))
 
 
-def of_type(found: tuple[GraphOperation, ...], operation_type: str) -> list[GraphOperation]:
-    return [one for one in found if one.type == operation_type]
+def of_type(operations: tuple[GraphOperation, ...], operation_type: str) -> list[GraphOperation]:
+    return [op for op in operations if op.type == operation_type]
 
 
 def test_a_convolution_and_its_gradient() -> None:
-    found = operators(Tiny())
-    (forward,) = of_type(found, "aten::convolution")
+    operations = operators(Tiny())
+    (forward,) = of_type(operations, "aten::convolution")
     assert json.loads(forward.inputs)[:2] == [[2, 3, 8, 8], [4, 3, 3, 3]]
     assert json.loads(forward.outputs) == [[2, 4, 4, 4]]
     assert json.loads(forward.attributes)["values"][3:5] == ["[2, 2]", "[1, 1]"]
@@ -47,7 +47,7 @@ def test_a_convolution_and_its_gradient() -> None:
     assert forward.output_bytes == 4 * 2 * 4 * 4 * 4
     # 27 products for each of 2 · 4 · 4 · 4 values, and as many additions.
     assert forward.flops == 2 * 27 * 128
-    (backward,) = of_type(found, "aten::convolution_backward")
+    (backward,) = of_type(operations, "aten::convolution_backward")
     assert json.loads(backward.inputs)[:3] == [[2, 4, 4, 4], [2, 3, 8, 8], [4, 3, 3, 3]]
     # The image needs no gradient: only the filter's is computed.
     assert json.loads(backward.attributes)["values"][-1] == "[False, True, False]"
@@ -56,24 +56,24 @@ def test_a_convolution_and_its_gradient() -> None:
 
 def test_each_group_of_a_convolution_meets_its_own_channels() -> None:
     layers = (nn.Conv2d(3, 3, 3, groups=groups, bias=False) for groups in (1, 3))
-    found = operators(nn.Sequential(*layers, nn.Flatten()), 6)
-    dense, apart = (one.flops for one in of_type(found, "aten::convolution"))
+    operations = operators(nn.Sequential(*layers, nn.Flatten()), 6)
+    dense, apart = (op.flops for op in of_type(operations, "aten::convolution"))
     assert (dense, apart) == (2 * 27 * 2 * 3 * 16, 2 * 9 * 2 * 3 * 4)
     # Backwards the last comes first, and needs gradients of its input and of its filter.
-    apart, dense = (one.flops for one in of_type(found, "aten::convolution_backward"))
+    apart, dense = (op.flops for op in of_type(operations, "aten::convolution_backward"))
     assert (apart, dense) == (2 * 2 * 9 * 2 * 3 * 4, 2 * 27 * 2 * 3 * 16)
 
 
 def test_dense_layers_and_the_update_of_every_parameter() -> None:
-    found = operators(Tiny())
-    (dense,) = of_type(found, "aten::addmm")
+    operations = operators(Tiny())
+    (dense,) = of_type(operations, "aten::addmm")
     assert json.loads(dense.inputs)[:3] == [[2], [2, 4], [4, 2]]
     assert dense.flops == 2 * 2 * 4 * 2
     # What the dense layer was given, and its weights, each have a gradient.
-    assert [one.flops for one in of_type(found, "aten::mm")] == [2 * 2 * 2 * 4, 2 * 2 * 2 * 4]
-    updates = [one for one in of_type(found, "aten::add_") if "-0.01" in one.attributes]
+    assert [op.flops for op in of_type(operations, "aten::mm")] == [2 * 2 * 2 * 4, 2 * 2 * 2 * 4]
+    updates = [op for op in of_type(operations, "aten::add_") if "-0.01" in op.attributes]
     assert [json.loads(update.inputs)[0] for update in updates] == [[4, 3, 3, 3], [2, 4], [2]]
-    assert len({one.name for one in found}) == len(found)
+    assert len({op.name for op in operations}) == len(operations)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_work_agrees_with_pytorch_s_own_count(dnn: str) -> None:
 
 
 def test_the_batch_scales_convolutions_and_not_updates() -> None:
-    one, two = (pytorch_graph("resnet18", batch, 64) for batch in (4, 8))
-    assert Counter(op.type for op in one.operations) == Counter(op.type for op in two.operations)
-    for small, large in zip(one.operations, two.operations, strict=True):
+    half, whole = (pytorch_graph("resnet18", batch, 64) for batch in (4, 8))
+    assert Counter(op.type for op in half.operations) == Counter(op.type for op in whole.operations)
+    for small, large in zip(half.operations, whole.operations, strict=True):
         if small.type == "aten::convolution":
             assert large.flops == 2 * (small.flops or 0)
         if small.type == "aten::add_" and "-0.01" in small.attributes:
@@ -113,10 +113,10 @@ def test_operators_that_run_are_timed_each_by_itself() -> None:
     images, labels = torch.rand(2, 3, 8, 8), torch.tensor([0, 1])
     module = Tiny()
     started_ns = time.perf_counter_ns()
-    found, times_us = timed_operators(module, images, labels)
+    operations, times_us = timed_operators(module, images, labels)
     took_us = (time.perf_counter_ns() - started_ns) / 1e3
-    assert len(times_us) == len(found)
+    assert len(times_us) == len(operations)
     assert min(times_us) > 0
     assert sum(times_us) < took_us
-    assert timed_operators(module, images, labels)[0] == found
+    assert timed_operators(module, images, labels)[0] == operations
     assert all(parameter.grad is None for parameter in module.parameters())

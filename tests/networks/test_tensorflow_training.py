@@ -75,8 +75,8 @@ def test_a_recurrent_network_reads_the_first_row_too(graph: Any) -> None:
     (heeded,) = tf1.gradients(logits, images)
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
-        found = session.run(heeded, {images: numpy.full((1, 8, 8, 3), 0.5)})
-    assert (abs(found).max(axis=(0, 2, 3)) > 0).all()
+        gradient = session.run(heeded, {images: numpy.full((1, 8, 8, 3), 0.5)})
+    assert (abs(gradient).max(axis=(0, 2, 3)) > 0).all()
 
 
 @pytest.mark.parametrize("name", ["small_cnn", "stacked_lstm", *exhaustive(*PLAIN[1:-1])])

@@ -32,7 +32,7 @@ def test_the_papers_partition_of_vgg_11() -> None:
         sizes_bytes += [4 * taps * inputs * outputs, 4 * outputs]
     placed = place(sizes_bytes, 2, "greedy")
     held = held_bytes(sizes_bytes, 2, "greedy")
-    assert [round(one / 2**20) for one in held] == [407, 100]
+    assert [round(size_bytes / 2**20) for size_bytes in held] == [407, 100]
     first = [name for name, server in zip(names, placed, strict=True) if server == 0]
     assert first == [
         "conv0/weights",
