@@ -45,20 +45,20 @@ def watched(of: Member, began: datetime, repeat: int = 1, **changes: object) -> 
 
 
 def _runs(
-    found: Visits,
+    planned: Visits,
     began: datetime,
     repeat: int,
     probes: tuple[str, ...],
     each_s: float,
     changes: dict[str, object],
 ) -> Iterator[Run]:
-    for need in found.round_.needs:
+    for need in planned.round_.needs:
         if need.probe not in probes:
             continue
         ended = began + timedelta(seconds=each_s)
         fields: dict[str, object] = {
-            "run_id": f"{need.probe}-{of_study(found)}-{began:%m%dT%H%M%S}",
-            "study": of_study(found),
+            "run_id": f"{need.probe}-{of_study(planned)}-{began:%m%dT%H%M%S}",
+            "study": of_study(planned),
             "backend": "loopback",
             "host_id": host_id("loopback"),
             "started_at": began,
@@ -68,6 +68,6 @@ def _runs(
         began = ended
 
 
-def of_study(found: Visits) -> str:
+def of_study(planned: Visits) -> str:
     """Return the name of the study whose rounds are visits."""
-    return found.round_.study.name
+    return planned.round_.study.name

@@ -90,11 +90,11 @@ class Told(Progress):
 
 
 def night(
-    warehouse: Warehouse, of: Member, told: Progress | None = None
+    warehouse: Warehouse, of: Member, progress: Progress | None = None
 ) -> list[dict[str, object]]:
     """Watch a member once; return the rows of its judgement."""
-    found = watches(of, landed_runs(warehouse.landing))
-    return watch([found], warehouse, told or Progress()).to_dicts()
+    planned = watches(of, landed_runs(warehouse.landing))
+    return watch([planned], warehouse, progress or Progress()).to_dicts()
 
 
 def alarms(rows: Iterable[Mapping[str, object]]) -> dict[str, object]:

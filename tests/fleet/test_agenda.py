@@ -29,8 +29,8 @@ def made(
     return items(members, history, at)
 
 
-def told(found: Sequence[AgendaItem]) -> list[tuple[str, bool, bool, str]]:
-    return [(one.member.node_type, one.watches, one.due.now, one.due.why) for one in found]
+def told(items: Sequence[AgendaItem]) -> list[tuple[str, bool, bool, str]]:
+    return [(item.member.node_type, item.watches, item.due.now, item.due.why) for item in items]
 
 
 def test_watches_come_before_visits() -> None:
@@ -48,16 +48,16 @@ def test_a_member_that_cannot_be_measured_takes_no_other_with_it(
     strange = member("emu.gone", watched=False)
     away = member("lab.small", backend="ssh", watched=False)
     unknown = member(OTHER, networks=("no_such",), watched=False)
-    found = made(strange, away, unknown, member(watched=False))
-    assert [(one.visits is None, one.due.now) for one in found] == [
+    items = made(strange, away, unknown, member(watched=False))
+    assert [(item.visits is None, item.due.now) for item in items] == [
         (True, False),
         (True, False),
         (True, False),
         (False, True),
     ]
-    assert "unknown node type 'emu.gone'" in found[0].due.why
-    assert "unknown DNN 'no_such'" in found[2].due.why
-    assert {one.due.next for one in found[:3]} == {SUNDAY + 7 * DAY}, "as by the calendar"
+    assert "unknown node type 'emu.gone'" in items[0].due.why
+    assert "unknown DNN 'no_such'" in items[2].due.why
+    assert {item.due.next for item in items[:3]} == {SUNDAY + 7 * DAY}, "as by the calendar"
 
 
 def test_a_change_makes_visits_due_and_no_watch() -> None:
@@ -116,4 +116,4 @@ def test_a_home_without_members_or_history_has_an_agenda(home: Path) -> None:
     (home / FLEET_MEMBERS).write_text(
         f"{NODE_TYPE}: {{probes: [links], backend: loopback, added_at: 2030-01-01T00:00:00Z}}"
     )
-    assert [one.due.why for one in agenda(home, NOW)] == ["never done", "never done"]
+    assert [item.due.why for item in agenda(home, NOW)] == ["never done", "never done"]

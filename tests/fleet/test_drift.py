@@ -33,7 +33,7 @@ def judged(
     """Judge a probe by earlier ones, all of start "a" of the host unless told otherwise."""
     history = readings(windows(earlier, boots or ["a"] * len(earlier)))
     new = readings(windows([fresh], [boot], first=len(earlier)))
-    return {one.metric: one for one in judge(history, new, thresholds)}
+    return {judgement.metric: judgement for judgement in judge(history, new, thresholds)}
 
 
 def of_links(*values: float) -> list[Figures]:
@@ -47,33 +47,33 @@ def test_z_is_the_distance_in_standard_deviations() -> None:
     The scatter that is expected, 0.003, counts as that of five probes more.
     """
     logs = [-0.02, -0.01, 0.0, 0.01, 0.02]
-    one = judged(of_links(*map(exp, logs)), of_links(exp(-0.1))[0])[watch.TO_SERVER]
+    judgement = judged(of_links(*map(exp, logs)), of_links(exp(-0.1))[0])[watch.TO_SERVER]
     scale = sqrt((5 * 0.003**2 + 5 * (1.4826 * 0.01) ** 2) / (5 + 4))
-    assert one.z == pytest.approx(0.1 / (scale * sqrt(1 + pi / 2 / 5)))
-    assert one.expected == pytest.approx(1)
-    assert one.change == pytest.approx(exp(-0.1) - 1)
-    assert (one.probes, one.verdict, one.alarm) == (5, "slower", True)
+    assert judgement.z == pytest.approx(0.1 / (scale * sqrt(1 + pi / 2 / 5)))
+    assert judgement.expected == pytest.approx(1)
+    assert judgement.change == pytest.approx(exp(-0.1) - 1)
+    assert (judgement.probes, judgement.verdict, judgement.alarm) == (5, "slower", True)
 
 
 def test_noise_within_probes_is_the_least_scale() -> None:
     noisy: Figures = {watch.TO_SERVER: [1.0, exp(0.2)]}
     slow: Figures = {watch.TO_SERVER: [exp(-0.3), exp(-0.1)]}
-    one = judged([noisy] * 8, slow)[watch.TO_SERVER]
-    assert one.z == pytest.approx(0.3 / (0.1 * sqrt(1 + pi / 2 / 8)))
-    assert one.verdict == "same"
+    judgement = judged([noisy] * 8, slow)[watch.TO_SERVER]
+    assert judgement.z == pytest.approx(0.3 / (0.1 * sqrt(1 + pi / 2 / 8)))
+    assert judgement.verdict == "same"
 
 
 def test_a_tiny_difference_matters_to_nobody() -> None:
-    one = judged(of_links(*[1.0] * 9), of_links(0.97)[0])[watch.TO_SERVER]
-    assert one.z is not None
-    assert one.z > PLAIN.z
-    assert one.verdict == "same"
+    judgement = judged(of_links(*[1.0] * 9), of_links(0.97)[0])[watch.TO_SERVER]
+    assert judgement.z is not None
+    assert judgement.z > PLAIN.z
+    assert judgement.verdict == "same"
 
 
 def test_faster_is_noted_and_no_alarm_unless_asked_for() -> None:
     earlier, fresh = of_links(*[1.0] * 9), of_links(1.2)[0]
-    one = judged(earlier, fresh)[watch.TO_SERVER]
-    assert (one.verdict, one.alarm) == ("faster", False)
+    judgement = judged(earlier, fresh)[watch.TO_SERVER]
+    assert (judgement.verdict, judgement.alarm) == ("faster", False)
     both = replace(PLAIN, speed_ups=True)
     assert judged(earlier, fresh, thresholds=both)[watch.TO_SERVER].alarm
 
@@ -83,29 +83,29 @@ def test_alarmed_probes_are_no_baseline() -> None:
     fresh = readings(windows(of_links(0.8), ["a"], first=26))
     marked = history.with_columns(alarmed=pl.col("value") < 0.9)
     assert not judge(history, fresh, PLAIN)[0].alarm
-    (one,) = judge(marked, fresh, PLAIN)
-    assert (one.alarm, one.probes) == (True, 6)
+    (judgement,) = judge(marked, fresh, PLAIN)
+    assert (judgement.alarm, judgement.probes) == (True, 6)
 
 
 def test_a_slow_host_is_no_slow_node() -> None:
     chance = np.random.default_rng(0)
     host = exp(0.2) ** chance.standard_normal(20)
-    earlier = [{watch.STEP_CPU: [0.02 * one], watch.GAUGE_US: [90 * one]} for one in host]
+    earlier = [{watch.STEP_CPU: [0.02 * factor], watch.GAUGE_US: [90 * factor]} for factor in host]
     slow_host: Figures = {watch.STEP_CPU: [0.03], watch.GAUGE_US: [135.0]}
     assert judged(earlier, slow_host)[watch.STEP_CPU].verdict == "same"
     slow_node: Figures = {watch.STEP_CPU: [0.03], watch.GAUGE_US: [90.0]}
-    one = judged(earlier, slow_node)[watch.STEP_CPU]
-    assert one.verdict == "slower"
-    assert one.change == pytest.approx(0.5, abs=0.02)
+    judgement = judged(earlier, slow_node)[watch.STEP_CPU]
+    assert judgement.verdict == "slower"
+    assert judgement.change == pytest.approx(0.5, abs=0.02)
 
 
 def test_history_decides_how_much_of_the_host_a_metric_has() -> None:
     """Steps of a type that ours follow by half only, although all of it is expected."""
     chance = np.random.default_rng(0)
     host = exp(0.2) ** chance.standard_normal(40)
-    earlier = [{watch.STEP_CPU: [one**0.5], watch.GAUGE_US: [one]} for one in host]
-    one = judged(earlier, {watch.STEP_CPU: [sqrt(2)], watch.GAUGE_US: [2.0]})[watch.STEP_CPU]
-    assert one.expected == pytest.approx(sqrt(2), rel=0.01)
+    earlier = [{watch.STEP_CPU: [factor**0.5], watch.GAUGE_US: [factor]} for factor in host]
+    judgement = judged(earlier, {watch.STEP_CPU: [sqrt(2)], watch.GAUGE_US: [2.0]})[watch.STEP_CPU]
+    assert judgement.expected == pytest.approx(sqrt(2), rel=0.01)
 
 
 def test_a_new_start_of_the_host_is_judged_with_the_scatter_between_starts() -> None:
@@ -126,8 +126,8 @@ def test_a_new_start_of_the_host_is_judged_with_the_scatter_between_starts() -> 
 
 def test_nothing_compares_with_probes_of_unknown_hosts() -> None:
     earlier = [{watch.STEP_CPU: [1.0]} for _ in range(9)]
-    one = judged(earlier, {watch.STEP_CPU: [2.0], watch.GAUGE_US: [90.0]})[watch.STEP_CPU]
-    assert (one.verdict, one.probes) == ("too_few", 0)
+    judgement = judged(earlier, {watch.STEP_CPU: [2.0], watch.GAUGE_US: [90.0]})[watch.STEP_CPU]
+    assert (judgement.verdict, judgement.probes) == ("too_few", 0)
 
 
 @settings(max_examples=40)
@@ -147,18 +147,18 @@ def test_the_scale_of_a_start_of_the_host_changes_no_judgement(
         probes = [{metric: [a * value], gauge_of: [b * gauge]} for a, b in values]
         return judged(probes[:-1], probes[-1])[metric]
 
-    one, other = found(1.0, 1.0), found(of_value, of_gauge)
-    assert other.z == pytest.approx(one.z, rel=1e-5, abs=1e-6)
-    assert other.change == pytest.approx(one.change, rel=1e-5, abs=1e-6)
+    plain, scaled = found(1.0, 1.0), found(of_value, of_gauge)
+    assert scaled.z == pytest.approx(plain.z, rel=1e-5, abs=1e-6)
+    assert scaled.change == pytest.approx(plain.change, rel=1e-5, abs=1e-6)
 
 
 @given(st.lists(figures, min_size=6, max_size=12), st.floats(0.05, 0.5))
 def test_slower_is_never_judged_faster(values: list[float], by: float) -> None:
     earlier = of_links(*values)
-    one, slower = (judged(earlier, of_links(f)[0])[watch.TO_SERVER] for f in (1.0, 1.0 - by))
-    assert one.z is not None
+    same, slower = (judged(earlier, of_links(f)[0])[watch.TO_SERVER] for f in (1.0, 1.0 - by))
+    assert same.z is not None
     assert slower.z is not None
-    assert slower.z > one.z
+    assert slower.z > same.z
 
 
 def said(metric: str, z: float | None, change: float | None, *, alarm: bool = False) -> Judgement:
@@ -206,19 +206,19 @@ def test_a_spread_between_machines_is_a_part_of_its_own() -> None:
     """Five machines whose slowness differs by 0.2 in all: the prior weighs as much as three."""
     logs = np.array([0.0, 0.1, -0.1, 0.1, -0.1])
     history = readings_of(logs)
-    (found,) = judge(history, readings_of(np.array([0.25]), 5), PLAIN)
+    (judgement,) = judge(history, readings_of(np.array([0.25]), 5), PLAIN)
     prior = METRICS[watch.STEP_TIME].between_machines
     whole = (3 * (prior**2 + 0.03**2) + 0.04) / (3 + 4)
-    assert found.spread == pytest.approx(sqrt(whole - 0.03**2))
-    assert found.z == pytest.approx(0.25 / sqrt(whole * (1 + 1 / 5)))
-    assert (found.machines, found.verdict) == (1, "same")
+    assert judgement.spread == pytest.approx(sqrt(whole - 0.03**2))
+    assert judgement.z == pytest.approx(0.25 / sqrt(whole * (1 + 1 / 5)))
+    assert (judgement.machines, judgement.verdict) == (1, "same")
 
 
 @pytest.mark.parametrize("are_one", [True, False])
 def test_a_machine_that_is_28_percent_slower_than_five_others(are_one: bool) -> None:
     history = readings_of(np.zeros(5), are_one=are_one)
-    (found,) = judge(history, readings_of(np.array([log(1.28)]), 5, are_one=are_one), Thresholds())
-    assert found.alarm is are_one
+    (slow,) = judge(history, readings_of(np.array([log(1.28)]), 5, are_one=are_one), Thresholds())
+    assert slow.alarm is are_one
     few = judge(history[:2], history[2:3], Thresholds(least_probes=2))
     assert few[0].verdict == "same"
 
@@ -273,7 +273,7 @@ def test_the_end_of_a_change_brings_back_what_was_before() -> None:
 
 
 def test_an_end_without_a_beginning_begins_a_regime() -> None:
-    assert [one.change for one in found({"probe-3": ENDED})] == [None, ENDED]
+    assert [regime.change for regime in found({"probe-3": ENDED})] == [None, ENDED]
 
 
 @given(
@@ -284,13 +284,13 @@ def test_no_probe_is_in_two_regimes_and_an_odd_one_in_none(
     changes: list[Change | None], odd: set[int]
 ) -> None:
     names = probes(*range(len(changes)))
-    known = {name: one for name, one in zip(names, changes, strict=True) if one}
-    ours = regimes(names, known, set(probes(*odd)))
-    listed = [name for one in ours for name in one.probes]
+    known = {name: change for name, change in zip(names, changes, strict=True) if change}
+    kept = regimes(names, known, set(probes(*odd)))
+    listed = [name for regime in kept for name in regime.probes]
     assert listed == sorted(set(listed), key=names.index)
     assert not set(listed) & set(probes(*odd))
-    assert ours[0].change is None
-    assert all(one.change for one in ours[1:])
+    assert kept[0].change is None
+    assert all(regime.change for regime in kept[1:])
 
 
 def told(values: Sequence[float], going_on: Sequence[Regime]) -> dict[str, MetricFinding]:
@@ -304,8 +304,8 @@ def told(values: Sequence[float], going_on: Sequence[Regime]) -> dict[str, Metri
     }
 
 
-def outcome(one: MetricFinding) -> tuple[str, bool, int]:
-    return one.outcome, one.alarm, one.judgement.probes
+def outcome(finding: MetricFinding) -> tuple[str, bool, int]:
+    return finding.outcome, finding.alarm, finding.judgement.probes
 
 
 USUAL = [0.0, 0.004, -0.004, 0.002, -0.002, 0.0]
@@ -332,7 +332,7 @@ def test_a_young_regime_is_compared_with_the_one_before(
 
 
 def test_a_regime_with_probes_enough_judges_by_itself() -> None:
-    slow = [SLOW + one for one in USUAL]
+    slow = [SLOW + value for value in USUAL]
     grown = Regime(BEGAN, probes(6, 7, 8, 9, 10, 11))
     still = told([*USUAL, *slow, SLOW], [FIRST, grown])[watch.TO_SERVER]
     assert outcome(still) == ("same", False, 6)

@@ -23,14 +23,14 @@ RIGHT = "emu.x: {probes: [links], added_at: 2030-01-01T00:00:00Z}"
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    one = member(every="night", at="23:59", month_minutes=30, link_mbps=100, image_size=48)
-    two = member(OTHER, paused=True, watched=False, networks=("alexnet", "vgg11"))
+    first = member(every="night", at="23:59", month_minutes=30, link_mbps=100, image_size=48)
+    second = member(OTHER, paused=True, watched=False, networks=("alexnet", "vgg11"))
     home = tmp_path / "new"
     assert read_members(home) == {}
-    assert add(home, one)
-    assert add(home, two)
-    assert read_members(home) == {one.node_type: one, OTHER: two}
-    assert list(read_members(home)) == [one.node_type, OTHER], "as they were added"
+    assert add(home, first)
+    assert add(home, second)
+    assert read_members(home) == {first.node_type: first, OTHER: second}
+    assert list(read_members(home)) == [first.node_type, OTHER], "as they were added"
     assert [path.name for path in home.iterdir()] == [FLEET_MEMBERS]
 
 
@@ -43,9 +43,9 @@ def test_adding_again_changes_and_keeps_the_place(tmp_path: Path) -> None:
 
 
 def test_a_member_is_paused_and_removed(tmp_path: Path) -> None:
-    write_members(tmp_path, {one.node_type: one for one in (member(), member(OTHER))})
+    write_members(tmp_path, {entry.node_type: entry for entry in (member(), member(OTHER))})
     assert change(tmp_path, OTHER, paused=True).paused
-    assert [one.paused for one in read_members(tmp_path).values()] == [False, True]
+    assert [entry.paused for entry in read_members(tmp_path).values()] == [False, True]
     remove_member(tmp_path, member().node_type)
     assert list(read_members(tmp_path)) == [OTHER]
 

@@ -61,23 +61,23 @@ def shown(home: Path, monkeypatch: pytest.MonkeyPatch, at: datetime) -> FleetPag
 
 
 def test_a_new_home_has_nothing_to_show(home: Path) -> None:
-    found = read_fleet_page(home)
-    assert (found.names, found.changed, found.visits_due, found.watches_due) == ((), 0, 0, 0)
-    assert found.metrics == tuple(WORDS.values())
-    for frame in (found.status, found.probes, found.alarms, found.profiled, found.stale):
+    page = read_fleet_page(home)
+    assert (page.names, page.changed, page.visits_due, page.watches_due) == ((), 0, 0, 0)
+    assert page.metrics == tuple(WORDS.values())
+    for frame in (page.status, page.probes, page.alarms, page.profiled, page.stale):
         assert frame.is_empty()
 
 
 def test_what_is_due_is_counted_and_visits_are_dated(
     warehouse: Warehouse, paper: PaperWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = shown(warehouse.home, monkeypatch, paper.now)
-    assert (found.names, found.changed) == ((NODE_TYPE,), 0)
-    assert (found.visits_due, found.watches_due) == (0, 0)
-    assert found.profiled.rows() == [(NODE_TYPE, PROFILED, len(OF.probes))]
-    assert set(found.probes["what"]) == set(WORDS.values())
-    assert found.alarms.is_empty()
-    assert found.stale.is_empty()
+    page = shown(warehouse.home, monkeypatch, paper.now)
+    assert (page.names, page.changed) == ((NODE_TYPE,), 0)
+    assert (page.visits_due, page.watches_due) == (0, 0)
+    assert page.profiled.rows() == [(NODE_TYPE, PROFILED, len(OF.probes))]
+    assert set(page.probes["what"]) == set(WORDS.values())
+    assert page.alarms.is_empty()
+    assert page.stale.is_empty()
     later = shown(warehouse.home, monkeypatch, paper.now + 7 * DAY)
     assert (later.visits_due, later.watches_due) == (1, 1)
 
@@ -87,15 +87,15 @@ def test_a_change_is_shown_until_the_type_is_profiled_anew(
 ) -> None:
     paper.ahead = [SLOW, SLOW]
     night(warehouse, OF)
-    found = shown(warehouse.home, monkeypatch, paper.now)
-    assert (found.changed, found.visits_due) == (1, 1)
-    told = found.alarms.select("name", "what", "outcome", "confirmed").rows()
-    assert sorted(told) == [(NODE_TYPE, one, "slower", True) for one in sorted((STEP, STEP_CPU))]
-    (stale,) = found.stale.to_dicts()
+    page = shown(warehouse.home, monkeypatch, paper.now)
+    assert (page.changed, page.visits_due) == (1, 1)
+    rows = page.alarms.select("name", "what", "outcome", "confirmed").rows()
+    assert sorted(rows) == [(NODE_TYPE, name, "slower", True) for name in sorted((STEP, STEP_CPU))]
+    (stale,) = page.stale.to_dicts()
     assert (stale["runs"], stale["fits"]) == (len(OF.probes), 0)
     assert stale["change_percent"] == pytest.approx(50)
     assert stale["mends"] == f"stepcast fleet run {NODE_TYPE}"
-    assert set(found.stale_runs["study"]) == {f"fleet.{NODE_TYPE}"}
+    assert set(page.stale_runs["study"]) == {f"fleet.{NODE_TYPE}"}
 
     anew = paper.now + HOUR
     land_visit(warehouse.home, visited(OF, anew, 2))
@@ -111,10 +111,10 @@ def test_alarms_stay_when_pictures_have_moved_on(
 ) -> None:
     paper.ahead = [SLOW]
     night(warehouse, OF)
-    found = shown(warehouse.home, monkeypatch, paper.now + (DAYS + 1) * DAY)
-    assert found.probes.is_empty()
-    assert found.profiled.is_empty()
-    assert found.alarms["confirmed"].to_list() == [False, False]
+    page = shown(warehouse.home, monkeypatch, paper.now + (DAYS + 1) * DAY)
+    assert page.probes.is_empty()
+    assert page.profiled.is_empty()
+    assert page.alarms["confirmed"].to_list() == [False, False]
 
 
 def test_what_was_a_member_is_shown_after_members(
@@ -125,9 +125,9 @@ def test_what_was_a_member_is_shown_after_members(
     other = member("emu.native.c15")
     write_members(warehouse.home, {other.node_type: other, NODE_TYPE: OF})
     remove_member(warehouse.home, NODE_TYPE)
-    found = shown(warehouse.home, monkeypatch, paper.now)
-    assert found.names == (other.node_type, NODE_TYPE)
-    assert found.stale["mends"].to_list() == [f"stepcast fleet add {NODE_TYPE}"]
+    page = shown(warehouse.home, monkeypatch, paper.now)
+    assert page.names == (other.node_type, NODE_TYPE)
+    assert page.stale["mends"].to_list() == [f"stepcast fleet add {NODE_TYPE}"]
 
 
 def test_a_type_on_two_hosts_is_named_with_each(
@@ -150,12 +150,12 @@ def test_a_type_on_two_hosts_is_named_with_each(
     land(landing, moved[0], None, {"judgement": judged.with_columns(**strange)})
     land(landing, moved[1], None, {})
     warehouse.load()
-    found = shown(warehouse.home, monkeypatch, paper.now)
-    assert found.names == (here, elsewhere)
-    assert found.profiled["name"].to_list() == [here]
-    there = found.probes.filter(name=elsewhere)
-    assert set(there["watched"]) == {moved[1].run_id}
-    assert there["change_percent"].null_count() == there.height, "what is no number is not drawn"
+    page = shown(warehouse.home, monkeypatch, paper.now)
+    assert page.names == (here, elsewhere)
+    assert page.profiled["name"].to_list() == [here]
+    probes = page.probes.filter(name=elsewhere)
+    assert set(probes["watched"]) == {moved[1].run_id}
+    assert probes["change_percent"].null_count() == probes.height, "what is no number is not drawn"
 
 
 def shown_of_status(

@@ -12,9 +12,9 @@ from warehouse.records import BadInput
 
 def test_a_reading_is_the_geometric_mean_of_its_windows() -> None:
     probe: Figures = {watch.STEP_TIME: [1, 4], watch.TO_SERVER: [10, 40], watch.GAUGE_US: [50, 200]}
-    found = {row["metric"]: row for row in readings(windows([probe], ["a"])).iter_rows(named=True)}
-    assert found.keys() == {watch.STEP_TIME, watch.TO_SERVER}
-    step, link = found[watch.STEP_TIME], found[watch.TO_SERVER]
+    rows = {row["metric"]: row for row in readings(windows([probe], ["a"])).iter_rows(named=True)}
+    assert rows.keys() == {watch.STEP_TIME, watch.TO_SERVER}
+    step, link = rows[watch.STEP_TIME], rows[watch.TO_SERVER]
     assert (step["value"], link["value"]) == (pytest.approx(2), pytest.approx(20))
     assert step["slowness"] == pytest.approx(log(2))
     assert link["slowness"] == pytest.approx(-log(20))
@@ -53,9 +53,9 @@ def test_memory_is_beside_the_memory_of_the_host() -> None:
 
 
 def test_a_single_window_has_no_noise_and_no_gauge_is_no_host() -> None:
-    found = readings(windows([{metric: [2.0] for metric in METRICS}], ["a"]))
-    assert found["noise"].to_list() == [0.0] * len(METRICS)
-    assert found["host"].null_count() == len(METRICS)
+    rows = readings(windows([{metric: [2.0] for metric in METRICS}], ["a"]))
+    assert rows["noise"].to_list() == [0.0] * len(METRICS)
+    assert rows["host"].null_count() == len(METRICS)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])

@@ -142,17 +142,17 @@ def test_a_visit_waits_when_the_minutes_of_the_month_are_spent(seconds: float, w
 
 def test_a_watch_is_due_each_night_whatever_the_visits_are() -> None:
     of = member(every="month")
-    found = watches(of, [*visited(of, SUNDAY), *watched(of, TONIGHT - DAY)])
-    assert found.due(NOW).why == "last done 2030-01-15 02:01"
+    yesterday = watches(of, [*visited(of, SUNDAY), *watched(of, TONIGHT - DAY)])
+    assert yesterday.due(NOW).why == "last done 2030-01-15 02:01"
     done = watches(of, watched(of, TONIGHT))
     assert (done.due(NOW).now, done.due(NOW).next) == (False, TONIGHT + DAY)
 
 
 def test_a_visit_goes_on_where_it_stopped_and_the_next_begins_anew() -> None:
     first = visited(WEEKLY, SUNDAY, 1, "links", "contention")
-    found = visits(WEEKLY, first)
-    assert (found.round_.repeat, [need.probe for need in found.round_.missing]) == (1, ["tf_trace"])
-    assert (found.done, found.last_began, found.last_ended) == ((), None, None)
+    begun = visits(WEEKLY, first)
+    assert (begun.round_.repeat, [need.probe for need in begun.round_.missing]) == (1, ["tf_trace"])
+    assert (begun.done, begun.last_began, begun.last_ended) == ((), None, None)
     whole = visits(WEEKLY, visited(WEEKLY, SUNDAY))
     assert (whole.round_.repeat, whole.round_.runs) == (2, ())
     assert len(whole.round_.missing) == 3
@@ -162,18 +162,18 @@ def test_a_visit_goes_on_where_it_stopped_and_the_next_begins_anew() -> None:
 def test_the_latest_visit_is_the_last_complete_one() -> None:
     both = [*visited(WEEKLY, BEFORE), *visited(WEEKLY, SUNDAY, 2)]
     under_way = visited(WEEKLY, MONDAY, 3, "links")
-    found = visits(WEEKLY, [*under_way, *both])
-    assert found.runs == (*both, *under_way), "in order of their starts"
-    assert found.latest.runs == tuple(both[3:])
-    assert found.latest_runs == (*both[3:], *under_way)
+    history = visits(WEEKLY, [*under_way, *both])
+    assert history.runs == (*both, *under_way), "in order of their starts"
+    assert history.latest.runs == tuple(both[3:])
+    assert history.latest_runs == (*both[3:], *under_way)
 
 
 def test_what_a_visit_takes_is_what_the_last_one_took() -> None:
     planned = visits(WEEKLY, [])
     assert planned.expected_s == sum(task.expected_s for task in tasks(planned.round_)) > 0
-    found = visits(WEEKLY, [*visited(WEEKLY, BEFORE), *visited(WEEKLY, SUNDAY, 2, each_s=100)])
-    assert found.expected_s == 300
-    assert found.month_s == pytest.approx(300 * VISITS_A_MONTH["week"])
+    twice = visits(WEEKLY, [*visited(WEEKLY, BEFORE), *visited(WEEKLY, SUNDAY, 2, each_s=100)])
+    assert twice.expected_s == 300
+    assert twice.month_s == pytest.approx(300 * VISITS_A_MONTH["week"])
     half = visits(WEEKLY, [*visited(WEEKLY, BEFORE), *visited(WEEKLY, SUNDAY, 2, "links")])
     assert half.expected_s == 180, "not what a visit took that was interrupted"
 
@@ -208,13 +208,13 @@ def test_the_last_probe_is_the_last_that_went_well() -> None:
 
 @pytest.mark.parametrize("made", [visits, watches])
 def test_no_runs_are_no_visits(made: Callable[..., object]) -> None:
-    found = made(WEEKLY, [])
-    assert (found.runs, found.latest_runs, found.latest.repeat) == ((), (), 1)  # type: ignore[attr-defined]
+    empty = made(WEEKLY, [])
+    assert (empty.runs, empty.latest_runs, empty.latest.repeat) == ((), (), 1)  # type: ignore[attr-defined]
 
 
 CADENCES: tuple[Every, ...] = get_args(Every)
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2060, 1, 1), timezones=st.just(UTC))
-times_of_day = st.times().map(lambda one: f"{one:%H:%M}")
+times_of_day = st.times().map(lambda moment: f"{moment:%H:%M}")
 cadences = st.sampled_from(CADENCES)
 
 

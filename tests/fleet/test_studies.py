@@ -46,9 +46,9 @@ def trained(*probes: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("probe", PROFILED)
 def test_each_probe_has_the_training_that_it_needs_and_no_other(probe: str) -> None:
     assert set(trained(probe)) == TRAININGS[probe]
-    found = visits(member(probes=(probe,)), []).round_.needs
-    assert {need.probe for need in found} == {probe}
-    assert all(need.profiles for need in found)
+    needs = visits(member(probes=(probe,)), []).round_.needs
+    assert {need.probe for need in needs} == {probe}
+    assert all(need.profiles for need in needs)
 
 
 @pytest.mark.parametrize("probe", [name for name in PROFILED if name != "torch_memory"])

@@ -101,34 +101,34 @@ def test_a_first_probe_is_landed_and_says_nothing(home: Path, paper: PaperWatch)
 def test_a_quiet_night_is_judged_and_raises_no_alarm(
     warehouse: Warehouse, paper: PaperWatch
 ) -> None:
-    told = Told()
-    rows = night(warehouse, OF, told)
+    progress = Told()
+    rows = night(warehouse, OF, progress)
     assert {row["outcome"] for row in rows} == {"same"}
     assert {(row["earlier_n"], row["confirmed_by"]) for row in rows} == {(QUIET, None)}
-    assert (paper.asked, told.warnings) == (1, [])
+    assert (paper.asked, progress.warnings) == (1, [])
     warehouse.load()
     judges = [run for run in landed_runs(warehouse.landing) if run.probe == "drift"]
     assert [run.study for run in judges] == [f"watch.{NODE_TYPE}"] * 2
     assert judged_probes(warehouse.home) == {run.run_id for run in landed(warehouse)[-2:]}
     assert drifted_at(warehouse.home) == {}
-    (said,) = last_judgements(warehouse.home).values()
-    assert said.startswith("none: ")
+    (judgement,) = last_judgements(warehouse.home).values()
+    assert judgement.startswith("none: ")
 
 
 def test_slow_once_is_an_alarm_that_is_not_confirmed_and_no_history(
     warehouse: Warehouse, paper: PaperWatch
 ) -> None:
-    paper.ahead, told = [SLOW], Told()
-    rows = night(warehouse, OF, told)
+    paper.ahead, progress = [SLOW], Told()
+    rows = night(warehouse, OF, progress)
     assert alarms(rows) == dict.fromkeys(STEPS, False)
     assert paper.asked == 2
     *_, first, second = landed(warehouse)
     assert {(row["watched"], row["confirmed_by"]) for row in rows} == {
         (first.run_id, second.run_id)
     }
-    assert len(told.warnings) == 1
-    assert "seems to have changed" in told.warnings[0]
-    assert f"{probe.STEP_CPU} +50 % worse" in told.warnings[0]
+    assert len(progress.warnings) == 1
+    assert "seems to have changed" in progress.warnings[0]
+    assert f"{probe.STEP_CPU} +50 % worse" in progress.warnings[0]
     assert drifted_at(warehouse.home) == {}
     assert odd(warehouse) == {first.run_id, second.run_id}
     assert {row["earlier_n"] for row in night(warehouse, OF)} == {QUIET}, "both are left out"
@@ -140,8 +140,8 @@ def test_slow_twice_is_confirmed_and_marks_the_type(
     warehouse: Warehouse, paper: PaperWatch
 ) -> None:
     add(warehouse.home, OF)
-    paper.ahead, told = [SLOW, SLOW], Told()
-    rows = night(warehouse, OF, told)
+    paper.ahead, progress = [SLOW, SLOW], Told()
+    rows = night(warehouse, OF, progress)
     assert alarms(rows) == dict.fromkeys(STEPS, True)
     assert all(row["change_percent"] == pytest.approx(50) for row in rows if row["alarm"])
     others = {row["metric"]: row["outcome"] for row in rows if row["metric"] not in STEPS}
@@ -150,13 +150,13 @@ def test_slow_twice_is_confirmed_and_marks_the_type(
     assert drifted_at(warehouse.home) == {
         watches(OF, []).whose: first.started_at,
     }
-    assert (len(told.warnings), "its profiles are stale" in told.warnings[1]) == (2, True)
+    assert (len(progress.warnings), "its profiles are stale" in progress.warnings[1]) == (2, True)
     assert change_of(warehouse, first)["metrics"] == sorted(STEPS)
     assert judged_probes(warehouse.home) >= {first.run_id, second.run_id}
-    (said,) = last_judgements(warehouse.home).values()
-    assert said.startswith("confirmed: ")
-    assert "+50.0 %" in said
-    assert {one.drifted_at for one in agenda(warehouse.home, paper.now)} == {first.started_at}
+    (judgement,) = last_judgements(warehouse.home).values()
+    assert judgement.startswith("confirmed: ")
+    assert "+50.0 %" in judgement
+    assert {item.drifted_at for item in agenda(warehouse.home, paper.now)} == {first.started_at}
 
 
 def test_history_begins_anew_after_a_change(warehouse: Warehouse, paper: PaperWatch) -> None:
@@ -165,8 +165,8 @@ def test_history_begins_anew_after_a_change(warehouse: Warehouse, paper: PaperWa
     _land_probes(warehouse.home, 3, paper.now + timedelta(minutes=1), SLOW)
     paper.now += timedelta(hours=4)
     assert alarms(night(warehouse, OF)) == {}, "slow as it became, of which little is known yet"
-    (said,) = last_judgements(warehouse.home).values()
-    assert said.startswith("still slower: ")
+    (judgement,) = last_judgements(warehouse.home).values()
+    assert judgement.startswith("still slower: ")
     assert paper.asked == 2
     rows = night(warehouse, OF)
     assert {row["earlier_n"] for row in rows} == {5}, "the probes since the change"
@@ -175,12 +175,12 @@ def test_history_begins_anew_after_a_change(warehouse: Warehouse, paper: PaperWa
 
 
 def test_the_end_of_a_change_is_news_too(warehouse: Warehouse, paper: PaperWatch) -> None:
-    paper.ahead, told = [SLOW] * 2, Told()
+    paper.ahead, progress = [SLOW] * 2, Told()
     night(warehouse, OF)
-    rows = night(warehouse, OF, told)
+    rows = night(warehouse, OF, progress)
     assert {row["outcome"] for row in rows if row["alarm"]} == {"ended"}
     assert alarms(rows) == dict.fromkeys(STEPS, True)
-    assert "as it was before its change" in told.warnings[0]
+    assert "as it was before its change" in progress.warnings[0]
     *_, first, _ = landed(warehouse)
     assert set(drifted_at(warehouse.home).values()) == {first.started_at}
     assert change_of(warehouse, first)["ended"]
@@ -211,14 +211,14 @@ def test_a_webhook_hears_once_of_a_change_and_of_its_end(
         server.status = 500
         assert len(look(server)) == 1
         server.status = 204
-        (told,) = look(server)
-        assert told["title"] == f"Stepcast: {NODE_TYPE} has changed"
-        assert (told["node_type"], told["state"]) == (NODE_TYPE, "changed")
-        assert "50.0 % worse" in told["changes"]
+        (message,) = look(server)
+        assert message["title"] == f"Stepcast: {NODE_TYPE} has changed"
+        assert (message["node_type"], message["state"]) == (NODE_TYPE, "changed")
+        assert "50.0 % worse" in message["changes"]
         assert look(server) == [], "told once, though it lasts"
         night(warehouse, OF)
-        (told,) = look(server)
-        assert told["title"] == f"Stepcast: {NODE_TYPE} is as it was before its change"
+        (message,) = look(server)
+        assert message["title"] == f"Stepcast: {NODE_TYPE} is as it was before its change"
         assert look(server) == []
         cursor = None
         assert look(server) == [], "a sensor that begins now tells no old news"
@@ -281,11 +281,11 @@ def test_a_rented_machine_that_is_slower_is_none_but_all_machines_are(
     monkeypatch.setattr(fleet_watch, "RENTED", ("loopback",))
     paper.ahead = [1.28]
     assert alarms(night(warehouse, OF)) == {}
-    (said,) = last_judgements(warehouse.home).values()
-    assert ", machines ±" in said
-    paper.ahead, told = [2.0, 2.0, 1.0], Told()
-    assert alarms(night(warehouse, OF, told)) == dict.fromkeys(STEPS, True)
-    assert "(the mean of 2 machines; machines of the type differ by " in told.warnings[0]
+    (judgement,) = last_judgements(warehouse.home).values()
+    assert ", machines ±" in judgement
+    paper.ahead, progress = [2.0, 2.0, 1.0], Told()
+    assert alarms(night(warehouse, OF, progress)) == dict.fromkeys(STEPS, True)
+    assert "(the mean of 2 machines; machines of the type differ by " in progress.warnings[0]
     assert alarms(night(warehouse, OF)) == {}, "one machine as they were is no end of it"
 
 
@@ -391,6 +391,6 @@ def test_links_that_are_not_as_shaped_are_told(
         "retransmits": [0],
     }
     land(tmp_path, run, None, {"link": pl.DataFrame(link)})
-    found = list(profile_findings(visits(of, [run]), tmp_path, NOW, None))
+    findings = list(profile_findings(visits(of, [run]), tmp_path, NOW, None))
     line = f"uplink, 1 flow(s), trial 1: {mbps} Mb/s on a link shaped to 200 Mb/s"
-    assert found == ([line] if is_odd else [])
+    assert findings == ([line] if is_odd else [])
