@@ -26,10 +26,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.exhaustive
 def test_the_history_has_as_many_operations_as_asked(filled: Path) -> None:
     warehouse = Warehouse(filled)
-    found = warehouse.query("ceer_operations")
-    assert found["runs"].unique().to_list() == [2]
-    assert (found["count"] * found["runs"]).sum() == SMALL
-    assert found["type"].n_unique() == len(operations.TYPES) >= 20
+    observed = warehouse.query("ceer_operations")
+    assert observed["runs"].unique().to_list() == [2]
+    assert (observed["count"] * observed["runs"]).sum() == SMALL
+    assert observed["type"].n_unique() == len(operations.TYPES) >= 20
 
 
 def test_sql_and_frames_observe_the_same(filled: Path) -> None:
@@ -60,8 +60,8 @@ def test_sql_and_frames_observe_the_same(filled: Path) -> None:
     key = ["type", "inputs", "outputs", "attributes"]
     assert same.select(key).sort(key).equals(by_frames.select(key).sort(key))
     for name in ("count", "mean_us", "median_us", "sd_us"):
-        ours, theirs = (frame.sort(key)[name].to_list() for frame in (same, by_frames))
-        assert ours == pytest.approx(theirs)
+        sql_values, frame_values = (frame.sort(key)[name].to_list() for frame in (same, by_frames))
+        assert sql_values == pytest.approx(frame_values)
 
 
 def test_the_fit_is_that_of_what_was_made_up(filled: Path) -> None:
@@ -82,11 +82,11 @@ def test_the_fit_is_that_of_what_was_made_up(filled: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_every_figure_is_measured() -> None:
-    said: list[str] = []
-    found = ceer.measure(SMALL, said.append)
-    assert found.fit_rows == SMALL
-    assert all(figure > 0 for figure in found.to_dict().values())
-    assert said == [f"a history of {SMALL:,} operations", "fit", "predict"]
+    lines: list[str] = []
+    figures = ceer.measure(SMALL, lines.append)
+    assert figures.fit_rows == SMALL
+    assert all(figure > 0 for figure in figures.to_dict().values())
+    assert lines == [f"a history of {SMALL:,} operations", "fit", "predict"]
 
 
 def test_too_few_rows_are_refused() -> None:

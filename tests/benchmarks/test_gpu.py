@@ -14,23 +14,23 @@ from warehouse.records import BadInput
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Measurements:
-    found = read_measurements(public_tables())
-    monkeypatch.setattr(gpu, "read_public", lambda _: found)
-    return found
+    measurements = read_measurements(public_tables())
+    monkeypatch.setattr(gpu, "read_public", lambda _: measurements)
+    return measurements
 
 
 def test_every_figure_says_how_many_and_how_wrong(few: Measurements) -> None:
-    said: list[str] = []
-    found = gpu.measure(PUBLIC, said.append)
-    assert (found.answered, found.asked) == (len(few.steps), len(few.steps))
-    assert len(said) == 2
-    by_name = {one.judged: one for one in found.figures}
+    lines: list[str] = []
+    report = gpu.measure(PUBLIC, lines.append)
+    assert (report.answered, report.asked) == (len(few.steps), len(few.steps))
+    assert len(lines) == 2
+    by_name = {figure.judged: figure for figure in report.figures}
     steps = by_name["gpu_h100, families left out: step"]
     assert steps.n == len(few.steps)
     assert 0 < steps.median <= steps.largest < 200
     # What a repeated measurement differs by is told beside.
     assert steps.floor == pytest.approx(
-        sum(abs(100 * (one.synchronised_us / one.step_us - 1)) for one in few.steps)
+        sum(abs(100 * (step.synchronised_us / step.step_us - 1)) for step in few.steps)
         / len(few.steps)
     )
     assert "larger of both" in steps.beside
@@ -40,12 +40,12 @@ def test_every_figure_says_how_many_and_how_wrong(few: Measurements) -> None:
     assert published.n == 25 and "NeuSight's own" in published.beside
     assert re.search(r"\(n = 25; ours is nearer in \d+ rows\)", published.beside)
     assert by_name["pycls, V100 left out: passes of RegNets, float32"].n == 1
-    assert found.to_dict()["answered"] == len(few.steps)
+    assert report.to_dict()["answered"] == len(few.steps)
 
 
 def test_a_device_is_left_out_with_all_boards_of_its_chip(few: Measurements) -> None:
     kept = without_device(few.timings, "a100-pcie-40gb")
-    names = {one.device.name for one in kept}
+    names = {timing.device.name for timing in kept}
     assert names and not any(name.startswith("a100") for name in names)
 
 

@@ -19,15 +19,15 @@ def ask(home: Path, sql: str) -> list[tuple]:
 
 @pytest.mark.exhaustive
 def test_every_figure_is_measured() -> None:
-    said: list[str] = []
-    figures = ingest.measure(20 * STEP_OPERATIONS, said.append).to_dict()
+    lines: list[str] = []
+    figures = ingest.measure(20 * STEP_OPERATIONS, lines.append).to_dict()
     assert {"runmetadata_ops_per_s", "load_rows_per_s", "query_100m_s", "peak_mb"} < set(figures)
     assert all(value > 0 for value in figures.values())
     assert figures["runmetadata_operations"] == figures["load_rows"] == RUN_ROWS
     assert figures["query_rows"] == 20 * STEP_OPERATIONS
     parts = ("runmetadata_peak_mb", "load_peak_mb", "query_peak_mb")
     assert figures["peak_mb"] == max(figures[part] for part in parts)
-    assert len(said) == 3
+    assert len(lines) == 3
 
 
 def test_the_filled_history_agrees_with_itself(tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def allocate(megabytes: int) -> float:
 
 
 def test_memory_is_the_childs_own() -> None:
-    ours = bytearray(400_000_000)
+    ballast = bytearray(400_000_000)
     small, large = (child.run(allocate, megabytes).peak_mb for megabytes in (1, 200))
-    assert len(ours) > 0
+    assert len(ballast) > 0
     assert small < 300
     assert 150 < large - small < 250

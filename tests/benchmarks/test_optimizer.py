@@ -29,9 +29,9 @@ from warehouse.records import StepcastError
 def test_the_paper_s_choices(number: int, chosen: str, cap: str, tap: str) -> None:
     """Section 5.2; in case 1 it prints batches half as large, which do not add up to 1024."""
     study = case(number)
-    found = optimizer.confirm_answer(study)
-    assert found.choice is not None
-    assert found.choice.configuration.label == chosen
+    answer = optimizer.confirm_answer(study)
+    assert answer.choice is not None
+    assert answer.choice.configuration.label == chosen
     policies: tuple[tuple[Policy, str], ...] = (("CAP", cap), ("TAP", tap))
     for which, label in policies:
         offered = choose_by_policy(which, study.performance, study.offers, study.job.global_batch)
@@ -52,18 +52,18 @@ def test_the_paper_s_prices_of_its_configurations() -> None:
 
 
 def test_every_figure_is_measured() -> None:
-    said: list[str] = []
-    found = optimizer.measure(types=3, capacity=4, progress=said.append)
-    assert list(found.to_dict()) == [
+    lines: list[str] = []
+    figures = optimizer.measure(types=3, capacity=4, progress=lines.append)
+    assert list(figures.to_dict()) == [
         "case1_s",
         "case2_s",
         "case3_s",
         "catalogue_s",
         "catalogue_configurations",
     ]
-    assert all(figure > 0 for figure in found.to_dict().values())
-    assert len(found.choices) == 4
-    assert said == ["case 1", "case 2", "case 3", "3 types of 4 nodes"]
+    assert all(figure > 0 for figure in figures.to_dict().values())
+    assert len(figures.choices) == 4
+    assert lines == ["case 1", "case 2", "case 3", "3 types of 4 nodes"]
 
 
 def test_a_choice_that_the_event_simulator_denies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +71,8 @@ def test_a_choice_that_the_event_simulator_denies(monkeypatch: pytest.MonkeyPatc
     real = iteration.simulate
 
     def slower(performance: Performance, configuration: Configuration) -> iteration.Iteration:
-        found = real(performance, configuration)
-        return replace(found, forward_s=found.forward_s * 1.001)
+        exact = real(performance, configuration)
+        return replace(exact, forward_s=exact.forward_s * 1.001)
 
     monkeypatch.setattr(iteration, "simulate", slower)
     with pytest.raises(StepcastError, match="this is a defect of the search"):

@@ -17,10 +17,10 @@ from profilers.probes import PROBES
 @pytest.mark.exhaustive
 def test_it_measures_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predictddl_fit, "REGRESSORS", {"none": REGRESSORS["none"]})
-    told: list[str] = []
+    lines: list[str] = []
     networks = ("small_cnn", "squeezenet"), ("squeezenet_v1_1", "resnet10")
-    found = predictddl.measure(*networks, told.append).to_dict()
-    assert list(found) == [
+    figures = predictddl.measure(*networks, lines.append).to_dict()
+    assert list(figures) == [
         "embed_ms",
         "trace_ms",
         "batch100_s",
@@ -28,10 +28,10 @@ def test_it_measures_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
         "ratio_without_probes",
         "ratio_with_training_runs",
     ]
-    assert all(value > 0 for value in found.values())
-    assert found["ratio_to_ernest"] > found["ratio_without_probes"]
-    assert found["ratio_to_ernest"] > found["ratio_with_training_runs"]
-    assert told[1] == "2 workloads by PredictDDL and by Ernest"
+    assert all(value > 0 for value in figures.values())
+    assert figures["ratio_to_ernest"] > figures["ratio_without_probes"]
+    assert figures["ratio_to_ernest"] > figures["ratio_with_training_runs"]
+    assert lines[1] == "2 workloads by PredictDDL and by Ernest"
 
 
 @pytest.mark.exhaustive
@@ -45,7 +45,11 @@ def test_graphs_of_a_batch_differ_and_none_is_embedded_before(
         predictddl.synthetic_training_set([dnn for dnn, _ in graphs], graphs)
     )
     made = predictddl.variants(list(graphs.values()), 20)
-    assert len({(one.nodes, one.edges) for one in made}) == len({one.dnn for one in made}) == 20
+    assert (
+        len({(graph.nodes, graph.edges) for graph in made})
+        == len({graph.dnn for graph in made})
+        == 20
+    )
     embedded: list[str] = []
     embedding = Embedder.embedding
 
@@ -55,16 +59,16 @@ def test_graphs_of_a_batch_differ_and_none_is_embedded_before(
 
     monkeypatch.setattr(Embedder, "embedding", noting)
     predictddl.batch_s(fit, made)
-    assert Counter(embedded) == dict.fromkeys((one.dnn for one in made), 5)
+    assert Counter(embedded) == dict.fromkeys((graph.dnn for graph in made), 5)
 
 
 def test_runs_that_share_a_start_pay_for_it_once() -> None:
     """Both batches of a network are measured on one start of its programs."""
     probe = PROBES["torch_throughput"]
     runs = tuple(predictddl.training(["small_cnn"])[:2])
-    one, other = probe.needs(RequestedScenarios(own=runs), probe.settings())
-    assert one.start == other.start
-    together = one.start_s + one.expected_s + other.expected_s
+    first, second = probe.needs(RequestedScenarios(own=runs), probe.settings())
+    assert first.start == second.start
+    together = first.start_s + first.expected_s + second.expected_s
     assert predictddl.planned_s(RequestedScenarios(own=runs)) == pytest.approx(together)
 
 

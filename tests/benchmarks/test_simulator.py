@@ -26,13 +26,13 @@ SMALL = simulator.Size(
 
 
 def test_every_figure_is_measured() -> None:
-    said: list[str] = []
-    found = simulator.measure(SMALL, said.append)
-    assert all(figure > 0 for figure in found.to_dict().values())
-    assert found.ratio_to_simpy == pytest.approx(found.events_per_s / found.simpy_events_per_s)
-    assert found.ratio_to_heap == pytest.approx(found.events_per_s / found.heap_events_per_s)
-    assert len(said) == 5
-    assert said[0].startswith(f"{len(inception(4)[0].names)} operations a step, 3 workers")
+    lines: list[str] = []
+    speeds = simulator.measure(SMALL, lines.append)
+    assert all(figure > 0 for figure in speeds.to_dict().values())
+    assert speeds.ratio_to_simpy == pytest.approx(speeds.events_per_s / speeds.simpy_events_per_s)
+    assert speeds.ratio_to_heap == pytest.approx(speeds.events_per_s / speeds.heap_events_per_s)
+    assert len(lines) == 5
+    assert lines[0].startswith(f"{len(inception(4)[0].names)} operations a step, 3 workers")
 
 
 @given(
@@ -64,10 +64,10 @@ def test_simpy_simulates_the_same(
         client_gap_s=(0.0, 3.5),
         seed=seed % 7,
     )
-    ours = simulate(graph, [profiled], chosen)
+    simulated = simulate(graph, [profiled], chosen)
     ends_s, chunks = simpy_model.simulate(graph, [profiled], chosen)
-    np.testing.assert_allclose(ends_s, ours.step_ends_s, rtol=1e-9)
-    assert chunks == ours.events
+    np.testing.assert_allclose(ends_s, simulated.step_ends_s, rtol=1e-9)
+    assert chunks == simulated.events
 
 
 def test_the_job_has_inception_s_size() -> None:

@@ -30,21 +30,21 @@ def main() -> int:
     parser.add_argument(
         "--tolerance", type=float, default=1e-9, help="by which figures may differ, as a share"
     )
-    asked = parser.parse_args()
-    if asked.what == "needs":
-        found = needs()
-        if asked.write:
-            NEEDS.write_text(json.dumps(found, indent=1) + "\n")
+    arguments = parser.parse_args()
+    if arguments.what == "needs":
+        actual = needs()
+        if arguments.write:
+            NEEDS.write_text(json.dumps(actual, indent=1) + "\n")
         lines = [
             f"{name}: {how} {start}"
-            for name, before, now in _by_name(json.loads(NEEDS.read_text()), found)
+            for name, before, now in _by_name(json.loads(NEEDS.read_text()), actual)
             for how, starts in (("gone", before - now), ("new", now - before))
             for start in sorted(starts)
         ]
-        compared = f"{sum(map(len, found.values()))} starts of {len(found)} rounds"
-    elif asked.what == "accuracy":
+        compared = f"{sum(map(len, actual.values()))} starts of {len(actual)} rounds"
+    elif arguments.what == "accuracy":
         text = (home() / accuracy_page.FILE).read_text()
-        if asked.write:
+        if arguments.write:
             ACCURACY.write_text(text)
         then, now = map(accuracy_page.rows_of, (ACCURACY.read_text(), text))
         lines = [
@@ -55,11 +55,11 @@ def main() -> int:
         compared = f"{len(now)} rows of {home() / accuracy_page.FILE}"
     else:
         rows = predictions.predictions(home())
-        if asked.write:
+        if arguments.write:
             predictions.write(rows, PREDICTIONS)
-        there = pl.col("study").is_in(rows["study"].unique().to_list())
-        before = predictions.read(PREDICTIONS).filter(there)
-        lines = list(predictions.differences(before, rows, asked.tolerance))
+        in_home = pl.col("study").is_in(rows["study"].unique().to_list())
+        before = predictions.read(PREDICTIONS).filter(in_home)
+        lines = list(predictions.differences(before, rows, arguments.tolerance))
         compared = f"{rows.height} forecasts of {rows['study'].n_unique()} studies in {home()}"
     sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.write(f"{compared}: {len(lines) or 'no'} differences\n")
@@ -75,13 +75,13 @@ def _alike(then: list[str], now: list[str]) -> bool:
         [part for cell in cells for part in _FIGURE.split(cell)] for cells in (then, now)
     )
     return len(before) == len(after) and all(
-        one == other
+        old == new
         or (
-            _FIGURE.fullmatch(one) is not None
-            and _FIGURE.fullmatch(other) is not None
-            and abs(float(one) - float(other)) < max(0.15, 0.02 * float(one))
+            _FIGURE.fullmatch(old) is not None
+            and _FIGURE.fullmatch(new) is not None
+            and abs(float(old) - float(new)) < max(0.15, 0.02 * float(old))
         )
-        for one, other in zip(before, after, strict=True)
+        for old, new in zip(before, after, strict=True)
     )
 
 

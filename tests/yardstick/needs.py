@@ -25,24 +25,24 @@ def needs() -> dict[str, list[str]]:
     Later rounds are alike, so the second stands for them. What it repeats does not depend on the
     backend.
     """
-    found: dict[str, list[str]] = {}
+    starts: dict[str, list[str]] = {}
     for file in sorted(STUDIES.glob("*.yaml")):
         study = read_study(file)
         for backend in BACKENDS:
-            found[f"{study.name}, {backend}"] = sorted(_starts(study, backend))
+            starts[f"{study.name}, {backend}"] = sorted(_starts(study, backend))
         again = study.in_round(2)
         if again != study:
-            found[f"{study.name}, emulated, again"] = sorted(_starts(again, "emulated"))
-    return found
+            starts[f"{study.name}, emulated, again"] = sorted(_starts(again, "emulated"))
+    return starts
 
 
 def _starts(study: Study, backend: Backend) -> Iterator[str]:
     for start in group_by_start(needs_of(study, backend, inputs_of_study(study))):
-        one = start[0]
+        first = start[0]
         on = " + ".join(_group(group) for group in nodes_of(start))
-        asked = {name: _plain(value) for name, value in sorted(one.settings.items())}
+        settings = {name: _plain(value) for name, value in sorted(first.settings.items())}
         runs = "; ".join(sorted(map(_run, start)))
-        yield f"{one.probe}, {one.purpose}, on {on}, asked {asked}: {runs}"
+        yield f"{first.probe}, {first.purpose}, on {on}, asked {settings}: {runs}"
 
 
 def _group(group: NodeGroup) -> str:

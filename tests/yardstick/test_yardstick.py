@@ -12,10 +12,10 @@ from tests.yardstick.predictions import KEY, differences
 def test_needs_are_those_of_the_yardstick() -> None:
     expected = json.loads(NEEDS.read_text())
 
-    found = needs()
+    actual = needs()
 
-    assert found.keys() == expected.keys()
-    for name, starts in found.items():
+    assert actual.keys() == expected.keys()
+    for name, starts in actual.items():
         assert starts == expected[name], f"{name}; see python -m tests.yardstick needs"
 
 
@@ -41,8 +41,8 @@ def test_figures_are_compared_as_shares_and_missing_ones_are_no_figures() -> Non
 
 @pytest.mark.parametrize(("how", "turned"), [("gone", False), ("new", True)])
 def test_a_forecast_on_one_side_only_is_told(how: str, turned: bool) -> None:
-    there, none = _rows(1.0, "a"), _rows(1.0, "a").clear()
+    some, none = _rows(1.0, "a"), _rows(1.0, "a").clear()
 
-    (line,) = differences(*((none, there) if turned else (there, none)), 1e-9)
+    (line,) = differences(*((none, some) if turned else (some, none)), 1e-9)
 
     assert line.startswith(f"{how}: study, 1, ")
