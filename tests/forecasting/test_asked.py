@@ -97,7 +97,7 @@ def of_study(warehouse: Warehouse, study: str) -> dict[tuple[str, str], tuple[An
     """Return the same of a study's forecasts; splits as its board has them."""
     columns = ["system", "scenario_id", "predicted", "low", "high", "fit_id", "split"]
     rows = warehouse.accuracy().filter(study=study).select(columns).iter_rows()
-    return {(system, scenario): tuple(found) for system, scenario, *found in rows}
+    return {(system, scenario): tuple(values) for system, scenario, *values in rows}
 
 
 @pytest.mark.parametrize("study", [PYTORCH, TENSORFLOW])
@@ -117,8 +117,8 @@ def test_forecasts_are_those_of_a_study_of_the_same_runs(warehouse: Warehouse, s
     assert warehouse.leaderboard().equals(board)
     past = {(forecast.system.name, forecast.split): forecast.past for forecast in answer.forecasts}
     for row in board.filter(pl.col("system").is_in([name for name, _ in past])).to_dicts():
-        if found := past.get((row["system"], row["split"])):
-            assert (found.n, found.mape) == (row["n"], row["mape"])
+        if errors := past.get((row["system"], row["split"])):
+            assert (errors.n, errors.mape) == (row["n"], row["mape"])
 
 
 def test_a_fit_that_is_kept_is_loaded_and_a_known_forecast_read(
@@ -235,18 +235,19 @@ def test_a_dry_run_writes_nothing(warehouse: Warehouse) -> None:
 def test_refusals_name_what_to_measure(warehouse: Warehouse) -> None:
     answer = asked(warehouse, torch_curves(dnn="resnet18", image_size=64, workers=[2, 4])[1:])
     assert answer.forecasts == ()
-    reasons = {one.system.name: one for one in answer.refused if not one.foreign}
+    reasons = {refusal.system.name: refusal for refusal in answer.refused if not refusal.foreign}
     of_train = {"ceer_pytorch", "ceer_pytorch_paper", "ernest_pooled", "log_linear", "predictddl"}
     assert set(reasons) == {"ideal_scaling", "srift", "srift_paper", *of_train}
     wanted = "no torch_compute of resnet18 64px on emu.avx512.s15"
     assert reasons["srift"].reason == reasons["ideal_scaling"].reason == wanted
-    (one,) = reasons["srift"].lacking
-    assert one.minutes is not None
-    assert one.minutes > 0
+    (missing,) = reasons["srift"].lacking
+    assert missing.minutes is not None
+    assert missing.minutes > 0
     assert all(needed.of_train for name in of_train for needed in reasons[name].lacking)
-    assert {one.system.name for one in answer.refused if one.foreign} >= {"async_sgd", "ceer"}
+    foreign = {refusal.system.name for refusal in answer.refused if refusal.foreign}
+    assert foreign >= {"async_sgd", "ceer"}
     slower = asked(warehouse, torch_curves(link_mbps=100)[1:], "srift")
-    assert [one.reason for one in slower.refused] == [
+    assert [refusal.reason for refusal in slower.refused] == [
         "no links of 100 Mb/s, no allreduce of emu.avx512.s15 on 100 Mb/s links"
     ]
 
@@ -258,7 +259,7 @@ def test_what_cannot_be_fitted_is_a_refusal_with_its_reason(warehouse: Warehouse
     (linear,) = systems_named(["linear"])
     other = replace(linear, fit=fails, version="other")  # no fit of it is kept
     answer = predict_curves(warehouse, [async_curve(workers=[8])], [other])
-    assert [one.reason for one in answer.refused] == ["too few rows"]
+    assert [refusal.reason for refusal in answer.refused] == ["too few rows"]
     assert answer.written == 0
 
 
@@ -309,11 +310,11 @@ def test_the_newest_round_that_has_everything_counts() -> None:
         run("tf_trace", scenario, 1),
         run("contention", None, 1, {"worker": "emu.native.s25"}),
     ]
-    found = select_runs(needed, RunIndex(runs))
-    assert {one.run_id for one in found.runs} == {"links-2-0", "tf_trace-2-0"}
-    assert found.rounds == {("study", 2)}
+    selected = select_runs(needed, RunIndex(runs))
+    assert {chosen.run_id for chosen in selected.runs} == {"links-2-0", "tf_trace-2-0"}
+    assert selected.rounds == {("study", 2)}
     mixed = select_runs(needed, RunIndex([runs[0], *runs[4:]]))
-    assert [one.run_id for one in mixed.runs] == ["links-3-0", "tf_trace-1-0"]
+    assert [chosen.run_id for chosen in mixed.runs] == ["links-3-0", "tf_trace-1-0"]
     assert select_runs(needed, RunIndex(runs[:2])).lacking == (needed[0],)
 
 
@@ -337,9 +338,9 @@ def test_of_all_that_trains_the_newest_of_each_counts() -> None:
         run("tf_sync", others[1], 1),
         run("tf_sync", others[0], 1),
     ]
-    found = select_runs([Input("tf_sync", "train", scenario)], RunIndex(runs))
-    assert found.runs == tuple(runs[:2])
-    assert found.rounds == {("study", 1), ("study", 2)}
+    selected = select_runs([Input("tf_sync", "train", scenario)], RunIndex(runs))
+    assert selected.runs == tuple(runs[:2])
+    assert selected.rounds == {("study", 1), ("study", 2)}
 
 
 @pytest.mark.parametrize("probe", sorted(PROBES))
@@ -347,6 +348,6 @@ def test_what_is_lacking_has_words_and_minutes(probe: str) -> None:
     trained = async_curve() if "tf_t" in probe or probe == "contention" else torch_curves()[0]
     scenario = trained.scenario(2, "emulated")
     for whose in ("own", "train", "cluster"):
-        (one,) = find_missing_runs([Input(probe, whose, scenario)])
-        assert one.text.startswith(f"{probe} of ")
-        assert total_minutes([one, one]) == one.minutes
+        (missing,) = find_missing_runs([Input(probe, whose, scenario)])
+        assert missing.text.startswith(f"{probe} of ")
+        assert total_minutes([missing, missing]) == missing.minutes

@@ -55,9 +55,9 @@ def test_corrections(forecast_s: float, anchor_s: float, measured_s: float) -> N
 
 
 def test_a_step_tells_of_the_same_passes_with_as_many_workers_or_more() -> None:
-    one = scenario(2)
-    assert step_covers(one, scenario(2))
-    assert step_covers(one, scenario(8, link_mbps=100))
+    measured = scenario(2)
+    assert step_covers(measured, scenario(2))
+    assert step_covers(measured, scenario(8, link_mbps=100))
     others = (
         scenario(1),
         scenario(4, dnn="resnet50"),
@@ -66,7 +66,7 @@ def test_a_step_tells_of_the_same_passes_with_as_many_workers_or_more() -> None:
         scenario(4, worker="emu.avx512.s15"),
         asynchronous(),
     )
-    assert not any(step_covers(one, other) for other in others)
+    assert not any(step_covers(measured, other) for other in others)
 
 
 def test_one_measured_step_corrects_all_forecasts_of_its_curve(warehouse: Warehouse) -> None:
@@ -78,18 +78,18 @@ def test_one_measured_step_corrects_all_forecasts_of_its_curve(warehouse: Wareho
     assert len(of) == 2 * 4 + 2 * 2
     for name in ("srift", "ideal_scaling"):
         two, four = curves[0].scenarios("emulated")
-        anchor, base, found = of[name, two], of[name, four], of[f"{name}_calibrated", four]
-        assert anchor.value and base.value and found.value
+        anchor, base, corrected = of[name, two], of[name, four], of[f"{name}_calibrated", four]
+        assert anchor.value and base.value and corrected.value
         assert of[f"{name}_calibrated", two].value == pytest.approx(0.5)
-        assert found.value == pytest.approx(base.value + 0.5 - anchor.value)
-        assert found.corrected_by is not None
-        assert found.corrected_by.startswith(f"{two.label}: 0.5 s measured, ")
+        assert corrected.value == pytest.approx(base.value + 0.5 - anchor.value)
+        assert corrected.corrected_by is not None
+        assert corrected.corrected_by.startswith(f"{two.label}: 0.5 s measured, ")
         # Of the other type nobody measured a step.
         assert (f"{name}_calibrated", curves[1].scenarios("emulated")[0]) not in of
-    base, found = of["srift", four], of["srift_calibrated", four]
-    assert base.value and base.low and found.value and found.low and found.high
+    base, corrected = of["srift", four], of["srift_calibrated", four]
+    assert base.value and base.low and corrected.value and corrected.low and corrected.high
     # Intervals stay as wide, as part of the forecast.
-    assert found.low / found.value == pytest.approx(base.low / base.value)
+    assert corrected.low / corrected.value == pytest.approx(base.low / base.value)
     assert answer.written == len(of)
     again = predict_corrected(warehouse, curves, systems, steps)
     assert again.written == 0
@@ -104,14 +104,14 @@ def test_a_measured_scenario_need_not_be_asked_about(warehouse: Warehouse) -> No
     alone = async_curve(workers=[1])
     systems = systems_named(["linear"])
     plain = predict_corrected(warehouse, [curve, alone], systems, MeasuredSteps(), dry_run=True)
-    four, one = (found.value for found in plain.forecasts)
-    assert four and one
-    steps = MeasuredSteps({alone: 2 / one}, {})
+    four, single = (forecast.value for forecast in plain.forecasts)
+    assert four and single
+    steps = MeasuredSteps({alone: 2 / single}, {})
     answer = predict_corrected(warehouse, [curve], systems, steps, dry_run=True)
-    names = [found.system.name for found in answer.forecasts]
+    names = [forecast.system.name for forecast in answer.forecasts]
     assert names == ["linear", "linear_calibrated"]
     # Four workers do four times the steps of one; each now takes a step of one longer.
-    assert answer.forecasts[1].value == pytest.approx(4 / (4 / four + 1 / one))
+    assert answer.forecasts[1].value == pytest.approx(4 / (4 / four + 1 / single))
     assert answer.written == 0
 
 
@@ -144,7 +144,7 @@ def land_one_that_corrects(warehouse: Warehouse) -> Curve:
     """Land a run of one node, as `--calibrate one-node` does, and return what it is of."""
     newest = visible_runs(warehouse)[0]
     curve: Curve = torch_curves(workers=[1])[0]
-    one = curve.scenarios("emulated")[0]
+    scenario = curve.scenarios("emulated")[0]
     table = warehouse.visible_tables(["run"])["run"].filter(run_id=newest.run_id)
     (row,) = table.select("started_at", "ended_at").to_dicts()
     run = Run(
@@ -153,7 +153,7 @@ def land_one_that_corrects(warehouse: Warehouse) -> Curve:
         purpose="profile",
         study="calibrate.1",
         repeat=1,
-        scenario_id=one.scenario_id,
+        scenario_id=scenario.scenario_id,
         backend="emulated",
         status="ok",
         host_id=newest.host_id,
@@ -164,7 +164,7 @@ def land_one_that_corrects(warehouse: Warehouse) -> Curve:
     )
     sample = {"metric": ["step_time_s"], "unit": ["s"], "window": [None], "value": [0.25]}
     frame = pl.DataFrame(sample).with_columns(pl.col("window").cast(pl.Int16))
-    land(warehouse.landing, run, one, {"sample": frame})
+    land(warehouse.landing, run, scenario, {"sample": frame})
     warehouse.load()
     return curve
 
@@ -190,7 +190,7 @@ def test_no_recommendation_rests_on_runs_that_correct(warehouse: Warehouse) -> N
     job = JobQuestion(dnn=curve.dnn, image_size=curve.image_size, global_batch=8, samples=800)
     capacity, systems = {curve.worker[0]: 2}, systems_named(["srift"])
     made = answer(warehouse, job, capacity, "on_demand", systems).recommendation_id
-    (found,) = warehouse.query("recommendations").filter(recommendation_id=made).to_dicts()
-    fits = warehouse.query("fits", system="srift").filter(pl.col("fit_id").is_in(found["fit_ids"]))
+    (row,) = warehouse.query("recommendations").filter(recommendation_id=made).to_dicts()
+    fits = warehouse.query("fits", system="srift").filter(pl.col("fit_id").is_in(row["fit_ids"]))
     assert fits.height
     assert all(runs and "corrects" not in runs for runs in fits["run_ids"].to_list())

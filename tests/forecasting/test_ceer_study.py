@@ -16,12 +16,12 @@ def reference() -> Round:
 
 
 def test_the_model_is_fitted_to_what_predictors_saw(reference: Round) -> None:
-    found, model = read_measurements(reference, REFERENCE), fitted_model(reference, REFERENCE)
-    assert found is not None and model is not None
-    operations, steps = found.fitted
+    data, model = read_measurements(reference, REFERENCE), fitted_model(reference, REFERENCE)
+    assert data is not None and model is not None
+    operations, steps = data.fitted
     assert model.parameters == predictor.fit(operations=operations, steps=steps).parameters
-    assert set(found.unseen) & set(model.parameters.dnns) == set()
-    assert set(found.whole_forecasts["dnn"]) == set(found.unseen)
+    assert set(data.unseen) & set(model.parameters.dnns) == set()
+    assert set(data.whole_forecasts["dnn"]) == set(data.unseen)
 
 
 def test_a_round_without_profiles_measured_nothing(reference: Round) -> None:

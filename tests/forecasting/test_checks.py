@@ -180,5 +180,5 @@ def test_what_ran_elsewhere_is_shown_on_a_processor_that_could_not_run_it(
     )
     with pytest.raises(BadInput, match=r"looked_at.yaml: .* needs AVX512_CORE"):
         load_study(file, None)
-    found = load_unchecked(file, None)
-    assert (found.study.name, found.backend) == ("looked_at", "emulated")
+    loaded = load_unchecked(file, None)
+    assert (loaded.study.name, loaded.backend) == ("looked_at", "emulated")

@@ -14,7 +14,7 @@ from models.predictddl.systems import LOG_LINEAR, PREDICTDDL
 from models.srift.system import SRIFT
 from warehouse.home import CHECKOUT
 
-SYSTEMS = {one.name: one for one in (CEER, LINEAR, PREDICTDDL, SRIFT)}
+SYSTEMS = {system.name: system for system in (CEER, LINEAR, PREDICTDDL, SRIFT)}
 
 
 @pytest.fixture

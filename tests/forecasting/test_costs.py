@@ -57,10 +57,10 @@ def test_all_nodes_are_paid_for_in_the_cheapest_region_that_has_all() -> None:
         ("fast", "west", 1.0),
         ("small", "north", 0.1),
     )
-    found = cost_of(servers(), known)
-    assert found is not None
-    assert found.usd_per_hour == pytest.approx(2 * 3.0 + 0.5)
-    assert {price.region for price in found.prices} == {"east"}
+    cost = cost_of(servers(), known)
+    assert cost is not None
+    assert cost.usd_per_hour == pytest.approx(2 * 3.0 + 0.5)
+    assert {price.region for price in cost.prices} == {"east"}
     assert cost_of(servers(), prices(("fast", "east", 3.0))) is None
 
 

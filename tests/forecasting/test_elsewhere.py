@@ -80,7 +80,7 @@ def asked(home: Path) -> ForecastAnswer:
 
 
 def reasons(answer: ForecastAnswer) -> dict[str, str]:
-    return {one.system.name: one.reason for one in answer.refused}
+    return {refusal.system.name: refusal.reason for refusal in answer.refused}
 
 
 def test_inventories_do_for_a_forecast_of_this_host(home: Path) -> None:
@@ -113,8 +113,8 @@ def test_nodes_there_without_an_inventory_do_not_do(home: Path) -> None:
 
 def test_nodes_here_need_an_inventory_too(home: Path) -> None:
     take_inventories_there(home)
-    here = of_host("torch_compute", "compute-here", {"worker": WORKER}, None)
-    land(home / "landing", here, None, {})
+    run = of_host("torch_compute", "compute-here", {"worker": WORKER}, None)
+    land(home / "landing", run, None, {})
     Warehouse(home).load()
     answer = asked(home)
     assert answer.place.is_here
@@ -162,9 +162,9 @@ def test_a_fit_about_one_host_is_not_loaded_for_the_other(
     run_ids = [run.run_id for run in now.fit.runs]
     tables = warehouse.visible_tables(now.system.tables, run_ids)
     of_both = mark_foreign_hosts(tables, here)
-    found = newest_kept_fit(now.system, run_ids, of_both, warehouse)
-    assert found is not None
-    assert found["fit_id"] == now.fit.fit_id
+    kept = newest_kept_fit(now.system, run_ids, of_both, warehouse)
+    assert kept is not None
+    assert kept["fit_id"] == now.fit.fit_id
     assert (
         newest_kept_fit(now.system, run_ids, mark_foreign_hosts(tables, THERE), warehouse) is None
     )
@@ -173,8 +173,8 @@ def test_a_fit_about_one_host_is_not_loaded_for_the_other(
 def test_inventories_of_all_nodes_with_steps_count_on_one_host_too(home: Path) -> None:
     take_inventories_there(home)
     (only,) = asked(home).forecasts
-    found = {run.run_id for run in only.fit.runs if run.subject.probe == "inventory"}
-    assert found == {f"inventory-made_up-{THERE}-{name}" for name in (WORKER, OTHER)}
+    run_ids = {run.run_id for run in only.fit.runs if run.subject.probe == "inventory"}
+    assert run_ids == {f"inventory-made_up-{THERE}-{name}" for name in (WORKER, OTHER)}
 
 
 def opened(home: Path, folder: Path) -> Round:
@@ -198,10 +198,10 @@ def test_a_study_learns_from_another(home: Path, tmp_path: Path) -> None:
     (system,) = systems_of(round_.study)
     fits = fit_curves(system, round_, warehouse, Progress())
     warehouse.record_fit(*(fit.record for fit in fits))
-    found = predict_missing(system, round_, warehouse, Progress(), fits)
-    assert found["host_id"].to_list() == [host_id("loopback")]
+    rows = predict_missing(system, round_, warehouse, Progress(), fits)
+    assert rows["host_id"].to_list() == [host_id("loopback")]
     (same,) = asked(home).forecasts
-    assert found["value"].to_list() == [pytest.approx(same.value)]
+    assert rows["value"].to_list() == [pytest.approx(same.value)]
 
 
 def test_what_a_study_learns_from_has_inventories(home: Path, tmp_path: Path) -> None:

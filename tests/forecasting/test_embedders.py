@@ -23,11 +23,11 @@ def test_a_second_type_is_trained_and_goes_on(home: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(training, "IMAGES", 4)
     monkeypatch.setattr(training, "META_BATCH", 1)
     monkeypatch.setattr(training, "judge", partial(training.judge, images=8))
-    told: list[str] = []
-    first = embedders.train("pairs", minutes=0.005, networks=2, say=told.append)
+    lines: list[str] = []
+    first = embedders.train("pairs", minutes=0.005, networks=2, say=lines.append)
     assert first.iterations >= 1
     assert first.networks == 2 and first.low <= first.random - first.predicted <= first.high
-    assert told[-1] == "pairs: judged on 2 networks that training did not draw"
+    assert lines[-1] == "pairs: judged on 2 networks that training did not draw"
     second = embedders.train("pairs", minutes=first.seconds / 60 + 0.005, networks=2)
     assert second.iterations > first.iterations
     assert second.seconds > first.seconds
@@ -52,9 +52,9 @@ def test_equal_iterations_make_equal_embedders(home: Path, monkeypatch: pytest.M
     for seed, folder in ((0, home), (1, home), (0, home / "another")):
         monkeypatch.setenv("STEPCAST_HOME", str(folder))
         embedders.train("digits", minutes=0.005, networks=2)
-        found = embedders.train("digits", minutes=5, iterations=3, seed=seed, networks=2)
-        assert found.iterations == 3
-        made.append(found.path.read_bytes())
+        trained = embedders.train("digits", minutes=5, iterations=3, seed=seed, networks=2)
+        assert trained.iterations == 3
+        made.append(trained.path.read_bytes())
     assert made[0] == made[2] != made[1]
 
 
@@ -66,7 +66,7 @@ def test_trainings_by_the_clock_go_on_each_with_its_own_seed(
     monkeypatch.setattr(training, "judge", partial(training.judge, images=8))
     for seed in (0, 1):
         embedders.train("digits", minutes=0.005, seed=seed, networks=2)
-    states = [one.read_bytes() for one in (home / embedders.FOLDER).glob("*.training")]
+    states = [path.read_bytes() for path in (home / embedders.FOLDER).glob("*.training")]
     assert len(set(states)) == 2
 
 
@@ -75,8 +75,8 @@ def test_iterations_that_time_does_not_suffice_for_are_refused_and_go_on(
 ) -> None:
     monkeypatch.setattr(training, "IMAGES", 4)
     monkeypatch.setattr(training, "META_BATCH", 1)
-    said = "1 of 2 iterations were done in 1e-06 minutes; the same command with more --minutes"
-    with pytest.raises(BadInput, match=said):
+    message = "1 of 2 iterations were done in 1e-06 minutes; the same command with more --minutes"
+    with pytest.raises(BadInput, match=message):
         embedders.train("pairs", minutes=1e-6, iterations=2, networks=2)
     assert not (home / "embedders/pairs.safetensors").exists()
     assert embedders.train("pairs", minutes=5, iterations=2, networks=2).iterations == 2
@@ -88,8 +88,8 @@ def test_the_shipped_one_embeds_and_is_small() -> None:
     shipped = embedders.embedder("digits")
     assert set(shipped.parameters) == set(SHAPES)
     graph = PrimitiveGraph("x", 8, (Primitive("input"), Primitive("conv")), ((0, 1),), 0)
-    found = shipped.embedding(graph)
-    assert found.shape == (32,) and np.isfinite(found).all()
+    vector = shipped.embedding(graph)
+    assert vector.shape == (32,) and np.isfinite(vector).all()
 
 
 def test_what_cannot_be_trained_is_refused() -> None:

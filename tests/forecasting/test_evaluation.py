@@ -35,30 +35,30 @@ def test_a_round_has_its_scenarios_whether_or_not_they_were_judged(
 ) -> None:
     round_, warehouse = landed_round(STUDY), Warehouse(home)
     warehouse.load()
-    found = evaluate(round_, warehouse)
-    assert (found.about.study, found.about.repeat) == ("paper", 1)
-    assert found.rows.height == 4
-    assert found.summary.n == found.systems.height == 0
-    assert found.largest_errors is not None and found.largest_errors.is_empty()
+    evaluated = evaluate(round_, warehouse)
+    assert (evaluated.about.study, evaluated.about.repeat) == ("paper", 1)
+    assert evaluated.rows.height == 4
+    assert evaluated.summary.n == evaluated.systems.height == 0
+    assert evaluated.largest_errors is not None and evaluated.largest_errors.is_empty()
 
 
 def test_a_round_of_traces_is_about_traces(evaluation: Callable[[str], PaperEvaluation]) -> None:
-    found = evaluation(STUDY)
-    assert (found.about.study, found.about.repeat) == ("paper", 1)
-    assert [steps.dnn for steps in found.async_sgd.traced_steps] == [
+    evaluated = evaluation(STUDY)
+    assert (evaluated.about.study, evaluated.about.repeat) == ("paper", 1)
+    assert [steps.dnn for steps in evaluated.async_sgd.traced_steps] == [
         "small_cnn",
         "alexnet",
     ]
-    assert found.async_sgd.convergence is not None
-    assert found.links is not None
-    assert {server.dnn for server in found.async_sgd.servers} == {"small_cnn", "alexnet"}
-    assert found.srift == SriftFindings(None, None, None)
-    assert found.ceer is None
-    assert found.errors is None, "nothing was judged"
-    assert found.predictddl is None
-    assert found.async_sgd.http2 is None
-    assert not found.async_sgd.overheads
-    assert not found.async_sgd.windows
+    assert evaluated.async_sgd.convergence is not None
+    assert evaluated.links is not None
+    assert {server.dnn for server in evaluated.async_sgd.servers} == {"small_cnn", "alexnet"}
+    assert evaluated.srift == SriftFindings(None, None, None)
+    assert evaluated.ceer is None
+    assert evaluated.errors is None, "nothing was judged"
+    assert evaluated.predictddl is None
+    assert evaluated.async_sgd.http2 is None
+    assert not evaluated.async_sgd.overheads
+    assert not evaluated.async_sgd.windows
 
 
 def test_a_round_of_all_reduces_is_about_all_reduces(home: Path) -> None:
@@ -66,11 +66,11 @@ def test_a_round_of_all_reduces_is_about_all_reduces(home: Path) -> None:
     bare = replace(round_, runs=tuple(run for run in round_.runs if run.probe != "allreduce"))
     copy_kept_runs(REFERENCE, warehouse.landing, [run.run_id for run in bare.runs])
     assert evaluate(bare, warehouse).largest_errors is None
-    found = evaluate_papers(bare, warehouse)
-    assert found.srift.data_parallel is not None and found.srift.components is not None
-    assert not found.srift.data_parallel.allreduces
-    assert found.srift.components.allreduces is None
-    assert found.srift.step_times is None and found.ceer is None
-    traced = found.async_sgd
+    evaluated = evaluate_papers(bare, warehouse)
+    assert evaluated.srift.data_parallel is not None and evaluated.srift.components is not None
+    assert not evaluated.srift.data_parallel.allreduces
+    assert evaluated.srift.components.allreduces is None
+    assert evaluated.srift.step_times is None and evaluated.ceer is None
+    traced = evaluated.async_sgd
     assert traced.convergence is None
     assert not any((traced.comparisons, traced.traced_steps, traced.servers))

@@ -38,9 +38,9 @@ LOADED = replace(ASYNC_SGD, fit=refuse)
 def warehouse(landed_round: Callable[[str], Round], home: Path) -> Warehouse:
     """Return a history of a round."""
     landed_round(STUDY)
-    found = Warehouse(home)
-    found.load()
-    return found
+    history = Warehouse(home)
+    history.load()
+    return history
 
 
 @pytest.fixture

@@ -43,10 +43,10 @@ def opened(study_file: Path, landing: Path) -> Round:
 def round_(study_file: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
     """Return a round whose profiles are in the warehouse."""
     landing = warehouse.landing
-    found = opened(study_file, landing)
-    found = profiled(found, landing)
+    study_round = opened(study_file, landing)
+    study_round = profiled(study_round, landing)
     warehouse.load()
-    return found
+    return study_round
 
 
 def record_fits(round_: Round, warehouse: Warehouse, *systems: System) -> None:
@@ -113,11 +113,11 @@ def test_what_is_known_needs_no_fit(
     record_fits(round_, warehouse, LINEAR)
     first = predict_missing(LINEAR, round_, warehouse, Progress())
     unfit = replace(LINEAR, fit=lambda tables: pytest.fail("fitted again"))
-    told: list[str] = []
+    finished: list[str] = []
     listener = Progress()
-    monkeypatch.setattr(listener, "finished", told.append)
+    monkeypatch.setattr(listener, "finished", finished.append)
     assert predict_missing(unfit, round_, warehouse, listener).equals(first)
-    assert told == [prediction_name("linear")]
+    assert finished == [prediction_name("linear")]
 
 
 def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
@@ -125,7 +125,7 @@ def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
         scenario for curve in round_.study.curves for scenario in curve.scenarios("loopback")
     ]
     by_id = {scenario.scenario_id: scenario.strategy.workers for scenario in scenarios}
-    return [by_id[one] for one in rows["subject_id"]]
+    return [by_id[scenario_id] for scenario_id in rows["subject_id"]]
 
 
 def test_nothing_is_measured_before_it_is_predicted(round_: Round, warehouse: Warehouse) -> None:
@@ -182,14 +182,14 @@ def unfit(tables: Tables) -> FittedSystem:
 def test_a_system_that_cannot_be_fitted_is_left_out(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    texts: list[str] = []
     listener = Progress()
-    monkeypatch.setattr(listener, "warn", told.append)
+    monkeypatch.setattr(listener, "warn", texts.append)
     system = replace(LIN, fit=unfit)
     assert fit_curves(system, round_, warehouse, listener) == []
     assert predict_missing(system, round_, warehouse, listener).is_empty()
-    assert len(told) == 4
-    assert all("lin is left out for" in one and "its packets were lost" in one for one in told)
+    assert len(texts) == 4
+    assert all("lin is left out for" in text and "its packets were lost" in text for text in texts)
 
 
 def test_a_system_is_left_out_only_of_the_curves_that_it_cannot_be_fitted_to(
@@ -200,7 +200,7 @@ def test_a_system_is_left_out_only_of_the_curves_that_it_cannot_be_fitted_to(
 
     def fit(tables: Tables) -> FittedSystem:
         if alexnet.profiled("loopback").scenario_id in {
-            ids[one] for one in tables["run"]["run_id"]
+            ids[run_id] for run_id in tables["run"]["run_id"]
         }:
             raise BadInput("its packets were lost")
         return LINEAR.fit(tables)
@@ -229,12 +229,12 @@ def test_what_a_system_refuses_is_told_and_not_waited_for(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shy = replace(LINEAR, inputs=up_to_two)
-    told: list[str] = []
-    monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
+    warnings: list[str] = []
+    monkeypatch.setattr(Progress, "warn", lambda self, text: warnings.append(text))
     record_fits(round_, warehouse, shy)
     rows = predict_missing(shy, round_, warehouse, Progress())
     assert sorted(_workers(rows, round_)) == [1, 1, 2]
-    assert told == [
+    assert warnings == [
         "linear does not predict alexnet 64px b4, unshaped, W=3: it cannot count to three"
     ]
     with pytest.raises(BadInput, match=r"W=3: the ledger has no prediction of it"):
@@ -270,12 +270,12 @@ def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
     vague = replace(
         LINEAR, fit=lambda tables: OnlyAnInterval(), load=lambda text, tables: OnlyAnInterval()
     )
-    told: list[str] = []
-    monkeypatch.setattr(Progress, "warn", lambda self, text: told.append(text))
+    warnings: list[str] = []
+    monkeypatch.setattr(Progress, "warn", lambda self, text: warnings.append(text))
     record_fits(round_, warehouse, vague)
     rows = predict_missing(vague, round_, warehouse, Progress())
     assert rows.select("value", "low", "high").unique().rows() == [(None, 1.5, 2.5)]
-    assert told[0] == (
+    assert warnings[0] == (
         "linear only knows that small_cnn 16px b4, unshaped, W=1 takes 1.5 to 2.5 step/s: "
         "no one has seen a Gizmo; profile one"
     )
@@ -299,9 +299,9 @@ def test_curves_of_which_nothing_is_predicted_need_no_fit(
 
 def landed_study(text: str, folder: Path, warehouse: Warehouse) -> Round:
     """Return a round of the study with this text, with its profiles."""
-    found = profiled(opened(write_study(folder, text), warehouse.landing), warehouse.landing)
+    study_round = profiled(opened(write_study(folder, text), warehouse.landing), warehouse.landing)
     warehouse.load()
-    return found
+    return study_round
 
 
 @pytest.fixture
@@ -348,12 +348,12 @@ def test_workers_of_two_types_are_predicted_from_a_profile_of_each(
         curve.model_copy(update={"worker": (name,)}).profiled("loopback").scenario_id
         for name in curve.worker
     ]
-    one, two = (scenario.scenario_id for scenario in curve.scenarios("loopback"))
+    of_one, of_two = (scenario.scenario_id for scenario in curve.scenarios("loopback"))
     for system, shown, forecast in (
-        (ASYNC_SGD, 2, {one, two}),
-        (LINEAR, 2, {one, two}),
-        (LIN, 1, {one}),
-        (LINE_RATE, 1, {one, two}),
+        (ASYNC_SGD, 2, {of_one, of_two}),
+        (LINEAR, 2, {of_one, of_two}),
+        (LIN, 1, {of_one}),
+        (LINE_RATE, 1, {of_one, of_two}),
     ):
         fit = next(
             fit for fit in fit_curves(system, mixed, warehouse, Progress()) if fit.curve == curve
@@ -361,4 +361,4 @@ def test_workers_of_two_types_are_predicted_from_a_profile_of_each(
         seen = {scenario_of[run_id] for run_id in fit.record.run_ids} - {None}
         assert seen == set(profiles[:shown])
         rows = predict_missing(system, mixed, warehouse, Progress())
-        assert set(rows["subject_id"]) & {one, two} == forecast
+        assert set(rows["subject_id"]) & {of_one, of_two} == forecast

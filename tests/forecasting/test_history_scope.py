@@ -49,8 +49,8 @@ GPUS = runs(("loopback", "b", "gpu.h100", None), ("loopback", "a", "gpu.h200", N
 
 
 def test_the_newest_host_with_such_nodes_answers() -> None:
-    found = select_host(GPUS, [curve("gpu.h200")], None)
-    assert (found.backend, found.host_id, found.is_here, found.elsewhere) == (
+    place = select_host(GPUS, [curve("gpu.h200")], None)
+    assert (place.backend, place.host_id, place.is_here, place.elsewhere) == (
         "loopback",
         "a",
         False,
@@ -62,31 +62,31 @@ def test_the_newest_host_with_such_nodes_answers() -> None:
 
 
 def test_types_of_several_hosts_are_told() -> None:
-    found = select_host(GPUS, [curve("gpu.h200"), curve("gpu.h100")], None)
-    assert (found.host_id, found.elsewhere) == ("b", (("gpu.h200", ("loopback", "a")),))
+    place = select_host(GPUS, [curve("gpu.h200"), curve("gpu.h100")], None)
+    assert (place.host_id, place.elsewhere) == ("b", (("gpu.h200", ("loopback", "a")),))
     of_a, of_b = (curve(name).scenario(1, "loopback") for name in ("gpu.h200", "gpu.h100"))
-    assert found.lacks(of_a) == "gpu.h200 was profiled on another host; --backend loopback --host a"
-    assert found.lacks(of_b) is None
+    assert place.lacks(of_a) == "gpu.h200 was profiled on another host; --backend loopback --host a"
+    assert place.lacks(of_b) is None
     # Whoever names a host wants its runs.
     assert select_host(GPUS, [curve("gpu.h200")], None, "b").elsewhere == ()
 
 
 def test_this_host_answers_of_nodes_that_it_has() -> None:
-    found = runs(
+    history = runs(
         ("emulated", "a", "emu.avx2.s15", 500.0),
         ("loopback", host_id(), "emu.avx512.s15", None),
     )
-    assert select_host(found, [curve("emu.avx2.s15")], None).host_id == "a"
-    assert select_host(found, [curve("emu.avx512.s15")], None).is_here
-    assert select_host(found, [curve("emu.native.s15")], None).is_here
+    assert select_host(history, [curve("emu.avx2.s15")], None).host_id == "a"
+    assert select_host(history, [curve("emu.avx512.s15")], None).is_here
+    assert select_host(history, [curve("emu.native.s15")], None).is_here
 
 
 def test_links_decide_between_hosts_with_such_nodes() -> None:
-    found = runs(
+    history = runs(
         ("emulated", "slow", "emu.avx2.s15", 100.0), ("emulated", "fast", "emu.avx2.s15", 1000.0)
     )
-    assert select_host(found, [curve("emu.avx2.s15", 1000)], None).host_id == "fast"
-    assert select_host(found, [curve("emu.avx2.s15", 500)], None).host_id == "slow"
+    assert select_host(history, [curve("emu.avx2.s15", 1000)], None).host_id == "fast"
+    assert select_host(history, [curve("emu.avx2.s15", 500)], None).host_id == "slow"
 
 
 def test_a_host_can_be_named() -> None:
@@ -99,8 +99,8 @@ def test_a_host_can_be_named() -> None:
 
 def test_optional_runs_of_another_host_refuse_nothing() -> None:
     """A step of a GPU rests on what others measured, and does without an inventory of its node."""
-    told = {"dnn": "small_cnn", "framework": "pytorch", "strategy": "single", "image_size": 32}
-    alone = Curve.model_validate({**told, "batch_size": 8, "worker": "gpu.h200"})
+    fields = {"dnn": "small_cnn", "framework": "pytorch", "strategy": "single", "image_size": 32}
+    alone = Curve.model_validate({**fields, "batch_size": 8, "worker": "gpu.h200"})
     (scenario,) = alone.scenarios("loopback")
     place = select_host(GPUS, [curve("gpu.h200"), curve("gpu.h100")], None)
     assert place.lacks(scenario)
@@ -108,6 +108,6 @@ def test_optional_runs_of_another_host_refuse_nothing() -> None:
     public = public._replace(subject=Subject("csv", None, None))
     of_node = GPUS[0]._replace(subject=replace(GPUS[0].subject, probe="inventory"))
     for measured in ([public], [public, of_node]):
-        found = question._rests(GPU_STEP, alone, scenario, RunIndex(measured), RunIndex([]), place)  # noqa: SLF001
-        assert isinstance(found, SelectedRuns)
-        assert {run.run_id for run in found.runs} == {run.run_id for run in measured}
+        rests = question._rests(GPU_STEP, alone, scenario, RunIndex(measured), RunIndex([]), place)  # noqa: SLF001
+        assert isinstance(rests, SelectedRuns)
+        assert {run.run_id for run in rests.runs} == {run.run_id for run in measured}

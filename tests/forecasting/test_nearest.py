@@ -54,11 +54,11 @@ def asynchronous(servers: int = 1, cross_traffic: float | None = None) -> Scenar
     )
 
 
-def apart(one: Scenario, other: Scenario) -> float:
+def apart(first: Scenario, second: Scenario) -> float:
     """Return the distance, which is the same both ways."""
-    found = coordinates(one).distance(coordinates(other))
-    assert found == pytest.approx(coordinates(other).distance(coordinates(one)))
-    return found
+    distance = coordinates(first).distance(coordinates(second))
+    assert distance == pytest.approx(coordinates(second).distance(coordinates(first)))
+    return distance
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_networks_are_apart_by_their_sizes() -> None:
     assert apart(scenario(), scenario(dnn="resnet50")) == pytest.approx(expected)
     assert apart(scenario(), scenario(dnn="cuda_convnet")) == pytest.approx(1 + 2 * UNKNOWN)
     # Of one network of unknown size, operations grow with the pixels.
-    one, other = scenario(dnn="cuda_convnet"), scenario(dnn="cuda_convnet", image_size=128)
-    assert apart(one, other) == pytest.approx(2)
+    narrow, wide = scenario(dnn="cuda_convnet"), scenario(dnn="cuda_convnet", image_size=128)
+    assert apart(narrow, wide) == pytest.approx(2)
 
 
 SIZES = st.sampled_from([1, 2, 3, 4, 8])
@@ -119,25 +119,25 @@ def test_distances_are_the_same_both_ways_and_zero_of_itself(
 
 def judged(errors: Mapping[Scenario, float]) -> JudgedScenarios:
     """Return forecasts of srift that were off by so many percent."""
-    ours = [
+    neighbours = [
         Neighbour(
-            label=one.label,
-            scenario_id=one.scenario_id,
-            at=coordinates(one),
+            label=scenario.label,
+            scenario_id=scenario.scenario_id,
+            at=coordinates(scenario),
             error=error,
             size=abs(error),
             inside=int(abs(error) < 5),
             intervals=1,
         )
-        for one, error in errors.items()
+        for scenario, error in errors.items()
     ]
-    return JudgedScenarios({("srift", "step_time_s"): ours})
+    return JudgedScenarios({("srift", "step_time_s"): neighbours})
 
 
 def test_the_nearest_tell_how_wrong_forecasts_were() -> None:
     errors = {scenario(workers): float(-workers) for workers in (1, 2, 3, 4, 5, 6, 8)}
     case = find_nearest_cases(judged(errors), "srift", "step_time_s", scenario(16))
-    workers = [one.neighbour.error for one in case.nearest]
+    workers = [near.neighbour.error for near in case.nearest]
     assert workers == [-8, -6, -5, -4, -3]
     assert len(case.nearest) == NEAREST
     assert case.error == pytest.approx((8 + 6 + 5 + 4 + 3) / 5)
@@ -147,22 +147,22 @@ def test_the_nearest_tell_how_wrong_forecasts_were() -> None:
 
 def test_the_same_split_comes_first() -> None:
     known = judged({scenario(workers): float(workers) for workers in (1, 2, 3, 4, 5, 6, 8)})
-    ours = [
-        replace(one, split="seen" if one.error < 4 else "held_out_world_size")
-        for one in known.of["srift", "step_time_s"]
+    neighbours = [
+        replace(neighbour, split="seen" if neighbour.error < 4 else "held_out_world_size")
+        for neighbour in known.of["srift", "step_time_s"]
     ]
-    known = JudgedScenarios({("srift", "step_time_s"): ours})
+    known = JudgedScenarios({("srift", "step_time_s"): neighbours})
     case = find_nearest_cases(known, "srift", "step_time_s", scenario(1), "held_out_world_size")
-    assert [one.neighbour.error for one in case.nearest] == [4, 5, 6, 8, 1]
+    assert [near.neighbour.error for near in case.nearest] == [4, 5, 6, 8, 1]
 
 
 def test_a_scenario_that_was_judged_in_two_splits_is_there_once() -> None:
     (other,) = judged({scenario(2): 9.0}).of["srift", "step_time_s"]
-    ours = [replace(other, split="held_out_dnn", size=3.0), replace(other, split="seen")]
-    known = JudgedScenarios({("srift", "step_time_s"): ours})
+    neighbours = [replace(other, split="held_out_dnn", size=3.0), replace(other, split="seen")]
+    known = JudgedScenarios({("srift", "step_time_s"): neighbours})
     for split, size in (("held_out_dnn", 3.0), ("seen", 9.0)):
         case = find_nearest_cases(known, "srift", "step_time_s", scenario(1), split)
-        assert [one.neighbour.size for one in case.nearest] == [size]
+        assert [near.neighbour.size for near in case.nearest] == [size]
 
 
 def test_far_out_says_what_to_measure_first() -> None:

@@ -61,12 +61,12 @@ def load_public(home: Path) -> None:
     tables = public_tables()
     for name in sorted({file.parts[-3] for file in PUBLIC.glob("*/*/run.parquet")}):
         for run in kept_runs(PUBLIC / name):
-            ours = {
+            of_run = {
                 table: tables[table].filter(run_id=run.run_id).drop("run_id")
                 for table in ("source", "external")
             }
-            if ours["external"].height:
-                land(home / "landing", run, None, ours)
+            if of_run["external"].height:
+                land(home / "landing", run, None, of_run)
     Warehouse(home).load()
 
 
@@ -114,9 +114,9 @@ def test_a_study_forecasts_single_gpus_and_judges_that(tmp_path: Path) -> None:
     assert {(need.probe, need.purpose) for need in round_.missing} == {
         ("torch_throughput", "measurement")
     }
-    told = Told()
-    ledger = forecast(home, round_, told)
-    assert told.warnings == []
+    progress = Told()
+    ledger = forecast(home, round_, progress)
+    assert progress.warnings == []
     assert ledger.height == 3 and (ledger["low"] < ledger["value"]).all()
     check_predicted(round_, ledger)
     warehouse = Warehouse(home)
@@ -148,11 +148,11 @@ def test_a_study_forecasts_single_gpus_and_judges_that(tmp_path: Path) -> None:
 def test_without_public_measurements_nothing_is_measured(tmp_path: Path) -> None:
     home = tmp_path / "home"
     round_ = opened(home, tmp_path)
-    told = Told()
+    progress = Told()
     Warehouse(home).load()
-    ledger = forecast(home, round_, told)
+    ledger = forecast(home, round_, progress)
     assert ledger.is_empty()
-    (warning,) = told.warnings
+    (warning,) = progress.warnings
     assert "gpu_step is left out" in warning and "`stepcast load data/public`" in warning
     with pytest.raises(BadInput, match="no prediction of it for round 1 of gpus"):
         check_predicted(round_, ledger)
@@ -170,7 +170,7 @@ def test_lineage_shows_fits_that_rest_on_nothing_of_the_study(tmp_path: Path) ->
     file = tmp_path / "gpus.yaml"
     file.write_text(STUDY)
     of = read_lineage(file, "loopback")
-    assert [one.name for one in of.systems] == ["gpu_step"]
+    assert [system.name for system in of.systems] == ["gpu_step"]
     assert (of.profiling, of.measuring) == ((), ("torch_throughput",))
 
 
@@ -191,10 +191,10 @@ def test_a_fit_to_public_measurements_needs_no_exchange_of_ours(tmp_path: Path) 
             "link_mbps": 1000,
         }
     )
-    (asked,) = curve.scenarios("loopback")
+    (scenario,) = curve.scenarios("loopback")
     alone = curve.model_copy(update={"strategy": "single"}).scenario(1, "loopback")
     inputs = GPU_STEP.inputs(alone)
     able = replace(GPU_STEP, inputs=lambda _: inputs)
     public = public_runs(warehouse)
-    rests = _rests(able, curve, asked, RunIndex(public), RunIndex([]), host_here())
+    rests = _rests(able, curve, scenario, RunIndex(public), RunIndex([]), host_here())
     assert isinstance(rests, SelectedRuns) and len(rests.runs) == len(public)

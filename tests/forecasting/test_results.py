@@ -70,11 +70,11 @@ def judged(round_: Round, errors: dict[int, float], **changes: object) -> pl.Dat
 
 def test_what_predictors_may_see_whole_is_not_judged(tmp_path: Path) -> None:
     study = read_study(write_study(tmp_path, SYNCHRONOUS))
-    found = opened(study, "emulated", HOST, [])
-    judged_ones = judged(found, {2: 3.0}, metric="step_time_s", system="ceer")
-    rows = outcome(found, judged_ones.unique("scenario_id"))
+    study_round = opened(study, "emulated", HOST, [])
+    judged_ones = judged(study_round, {2: 3.0}, metric="step_time_s", system="ceer")
+    rows = outcome(study_round, judged_ones.unique("scenario_id"))
     assert rows["dnn"].to_list() == ["small_cnn"]
-    assert unjudged_labels(found, judged_ones) == []
+    assert unjudged_labels(study_round, judged_ones) == []
 
 
 def test_every_scenario_has_a_row_in_the_order_of_the_study(round_: Round) -> None:
@@ -130,9 +130,9 @@ def test_a_busy_host_s_scenarios_are_left_out_of_the_summary(round_: Round) -> N
     several = judged(round_, {1: -4.0, 3: 8.0})
     first = several["scenario_id"][0]
     busy = several.with_columns(host_busy=pl.col("scenario_id") == first)
-    found = summary(outcome(round_, busy))
-    assert (found.n, found.busy_n, found.error) == (1, 1, 8.0)
-    assert headline(found, "linear scaling").endswith(" Not counted, the host being busy: 1.")
+    figures = summary(outcome(round_, busy))
+    assert (figures.n, figures.busy_n, figures.error) == (1, 1, 8.0)
+    assert headline(figures, "linear scaling").endswith(" Not counted, the host being busy: 1.")
 
 
 def test_systems_stand_beside_each_other_by_network(round_: Round) -> None:
@@ -181,17 +181,17 @@ def test_jobs_that_differ_in_nodes_alone_are_told_apart_by_them(tmp_path: Path) 
 def test_where_every_scenario_has_one_worker_all_count(round_: Round) -> None:
     rows = outcome(round_, judged(round_, {0: 50.0, 1: -4.0, 3: 8.0}))
     alone = rows.filter(pl.col("workers") == 1)
-    found = summary(alone)
-    assert (found.several, found.n, found.error) == (False, 1, 50.0)
+    figures = summary(alone)
+    assert (figures.several, figures.n, figures.error) == (False, 1, 50.0)
     assert rows.filter(headline_filter(rows))["workers"].min() == 2
-    assert headline(found, "linear scaling").startswith("Mean absolute error: 50.0 % (n = 1);")
+    assert headline(figures, "linear scaling").startswith("Mean absolute error: 50.0 % (n = 1);")
 
 
 def test_one_number_of_workers_is_no_scaling(round_: Round) -> None:
     rows = outcome(round_, judged(round_, {0: 50.0, 1: -4.0, 3: 8.0}))
-    assert [one["workers"].to_list() for one in scaling(rows)] == [[1, 2], [1, 3]]
+    assert [curve["workers"].to_list() for curve in scaling(rows)] == [[1, 2], [1, 3]]
     alone = rows.filter(pl.col("workers") != 2)
-    assert [one["workers"].to_list() for one in scaling(alone)] == [[1, 3]]
+    assert [curve["workers"].to_list() for curve in scaling(alone)] == [[1, 3]]
 
 
 def test_what_stands_beside_a_system_does_not_stand_in_for_it(study_file: Path) -> None:

@@ -66,7 +66,7 @@ def test_what_is_farther_out_than_any_judged_forecast_is_no_candidate(
     warehouse: Warehouse,
 ) -> None:
     """Four workers were judged at most, and eight are one doubling further."""
-    found = answer(
+    decided = answer(
         warehouse,
         QUESTION,
         {"emu.native.s25": 64},
@@ -74,8 +74,8 @@ def test_what_is_farther_out_than_any_judged_forecast_is_no_candidate(
         systems_named(["linear"]),
         as_of=WHEN,
     )
-    assert sorted(candidate.workers for candidate in found.candidates) == [1, 2, 4, 8]
-    far = [one.reason for one in found.answer.refused if not one.foreign]
+    assert sorted(candidate.workers for candidate in decided.candidates) == [1, 2, 4, 8]
+    far = [refusal.reason for refusal in decided.answer.refused if not refusal.foreign]
     assert len(far) == 3
     assert far[-1].startswith("far out: 64 workers, where forecasts were judged from 1 to 4;")
 

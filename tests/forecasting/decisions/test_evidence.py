@@ -85,7 +85,7 @@ def test_of_a_host_without_steps_only_errors_of_such_forecasts_tell() -> None:
 
 
 def test_one_that_errs_less_is_trusted_more_and_one_that_was_judged_most() -> None:
-    good = [1 + (one - 1) / 2 for one in NINE]
+    good = [1 + (ratio - 1) / 2 for ratio in NINE]
     evidence = Evidence(pl.concat([rows(NINE), rows(good, system="ceer")]), 0.1)
     order = sorted(
         ("srift", "ceer", "linear"),

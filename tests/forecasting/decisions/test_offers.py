@@ -34,9 +34,9 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     hours: list[tuple[str, float, float]] = [(WORKER, usd, hour) for hour, usd in enumerate(SPOT)]
     hours += [(SERVER, 0.03, hour) for hour in (0, 4)]
     land_prices(home / "landing", hours)
-    found = Warehouse(home)
-    found.load()
-    return found
+    history = Warehouse(home)
+    history.load()
+    return history
 
 
 def land_prices(
@@ -91,12 +91,12 @@ def test_all_nodes_are_paid_for_at_the_newest_price(warehouse: Warehouse) -> Non
         }
     )
     scenario = curve.scenario(3, "emulated")
-    found = on(warehouse)
-    assert found.markets == ("spot",)
-    assert found.usd_per_hour(scenario, "spot") == pytest.approx(3 * 0.02 + 2 * 0.03)
-    assert found.usd_per_hour(scenario, "on_demand") is None
-    assert found.preemptions_per_hour(scenario, "on_demand") == 0
-    rate = found.preemptions_per_hour(scenario, "spot")
+    offers = on(warehouse)
+    assert offers.markets == ("spot",)
+    assert offers.usd_per_hour(scenario, "spot") == pytest.approx(3 * 0.02 + 2 * 0.03)
+    assert offers.usd_per_hour(scenario, "on_demand") is None
+    assert offers.preemptions_per_hour(scenario, "on_demand") == 0
+    rate = offers.preemptions_per_hour(scenario, "spot")
     assert rate == pytest.approx(3 * 0.5 + 2 * DEFAULT_PER_NODE_HOUR)
     rented = expected_duration(QUESTION.overheads, rate)
     assert rented.checkpoint_every_s == pytest.approx(young_s(10, rate / 3600))
@@ -104,17 +104,17 @@ def test_all_nodes_are_paid_for_at_the_newest_price(warehouse: Warehouse) -> Non
 
 
 def test_two_rises_above_the_price_on_demand_in_four_hours(warehouse: Warehouse) -> None:
-    found = on(warehouse).preemptions
-    assert found[WORKER] == (0.5, "2 rises above the price on demand in 4 h")
-    assert found[SERVER][0] == DEFAULT_PER_NODE_HOUR
+    preemptions = on(warehouse).preemptions
+    assert preemptions[WORKER] == (0.5, "2 rises above the price on demand in 4 h")
+    assert preemptions[SERVER][0] == DEFAULT_PER_NODE_HOUR
 
 
 def test_prices_of_later_do_not_count(warehouse: Warehouse) -> None:
     """After two hours there was one rise in two hours."""
-    found = on(warehouse, hours=2.5)
-    assert found.preemptions[WORKER][0] == 0.5
-    assert found.preemptions[WORKER][1].startswith("1 rises")
-    (price,) = [price for price in found.prices if price.node_type == WORKER]
+    offers = on(warehouse, hours=2.5)
+    assert offers.preemptions[WORKER][0] == 0.5
+    assert offers.preemptions[WORKER][1].startswith("1 rises")
+    (price,) = [price for price in offers.prices if price.node_type == WORKER]
     assert price.usd_per_hour == 0.01
 
 
@@ -135,7 +135,7 @@ def test_a_price_without_a_region_goes_with_those_of_any(warehouse: Warehouse) -
     offered = read_offers(warehouse, question, capacity, "spot", START + timedelta(hours=9))
     regions = {price.node_type: price.region for price in offered.prices}
     assert regions == {WORKER: "east", "p3.8xlarge": None}
-    zones = {name: [prices.zone for prices in found] for name, found in offered.zones.items()}
+    zones = {name: [prices.zone for prices in listed] for name, listed in offered.zones.items()}
     assert zones == {WORKER: ["east-a"], "p3.8xlarge": []}
 
 
@@ -147,14 +147,14 @@ def test_a_rate_that_is_given_counts(warehouse: Warehouse) -> None:
 def test_each_rise_counts_once() -> None:
     """Above at the start is no rise; two later ones in 40 hours are one every 20 hours."""
     above = [True, False, True, True, False, True]
-    found, basis = rises_per_hour(above, 40)
-    assert found == pytest.approx(0.05)
+    rate, basis = rises_per_hour(above, 40)
+    assert rate == pytest.approx(0.05)
     assert basis == "2 rises above the price on demand in 40 h"
 
 
 def test_a_calm_price_leaves_the_default() -> None:
     """A fifth of all nodes is lost within a month of 730 hours."""
-    found, basis = rises_per_hour([False] * 10, 200)
-    assert found == DEFAULT_PER_NODE_HOUR
+    rate, basis = rises_per_hour([False] * 10, 200)
+    assert rate == DEFAULT_PER_NODE_HOUR
     assert (1 - DEFAULT_PER_NODE_HOUR / 100) ** 73_000 == pytest.approx(0.8, rel=1e-3)
     assert "0 rises above the price on demand in 200 h; at least" in basis

@@ -113,8 +113,10 @@ def test_what_was_asked_before_there_were_recipes_is_the_same() -> None:
 def test_one_gpu_is_asked_about_alone_and_as_the_only_replica() -> None:
     question = JobQuestion(dnn="small_cnn", samples=1, global_batch=8)
     only = ProfileFacts(32, 200.0, ("pytorch",))
-    found = curves_of(question, only, {"gpu.h100": 2, TYPE: 1})
-    assert [(one.strategy, one.worker, one.workers, one.batch_size) for one in found] == [
+    curves = curves_of(question, only, {"gpu.h100": 2, TYPE: 1})
+    assert [
+        (curve.strategy, curve.worker, curve.workers, curve.batch_size) for curve in curves
+    ] == [
         ("all_reduce", ("gpu.h100",), (1,), 8),
         ("all_reduce", ("gpu.h100",), (2,), 4),
         ("single", ("gpu.h100",), (1,), 8),
@@ -123,9 +125,9 @@ def test_one_gpu_is_asked_about_alone_and_as_the_only_replica() -> None:
 
 
 def test_servers_are_counted_too() -> None:
-    found = asked(batch_size=8, server="emu.server", servers=2, capacity=2)
+    jobs = asked(batch_size=8, server="emu.server", servers=2, capacity=2)
     synchronous = {(name, 0, 8, n) for name in ("pytorch", "tensorflow") for n in (1, 2)}
-    assert found == synchronous | {("tensorflow", m, 8, n) for m in (1, 2) for n in (1, 2)}
+    assert jobs == synchronous | {("tensorflow", m, 8, n) for m in (1, 2) for n in (1, 2)}
 
 
 def test_many_nodes_are_asked_about_in_powers_of_two() -> None:

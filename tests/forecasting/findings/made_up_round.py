@@ -88,7 +88,7 @@ def judged(round_: Round, factors: Mapping[str, float]) -> pl.DataFrame:
 
 
 def _land(folder: Path, place: int, need: PlannedRun) -> Run:
-    one = need.scenario
+    scenario = need.scenario
     began = datetime(2030, 1, 1, tzinfo=UTC) + timedelta(minutes=place)
     run = Run(
         run_id=f"steps-{place}",
@@ -96,7 +96,7 @@ def _land(folder: Path, place: int, need: PlannedRun) -> Run:
         purpose=need.purpose,
         study="reused",
         repeat=1,
-        scenario_id=one.scenario_id,
+        scenario_id=scenario.scenario_id,
         backend="loopback",
         status="ok",
         started_at=began,
@@ -106,8 +106,8 @@ def _land(folder: Path, place: int, need: PlannedRun) -> Run:
         software={"torch": "2"},
         config={"settings": json.dumps(need.settings)},
     )
-    seconds = step_s(one.workload.dnn, one.workload.batch_size, one.strategy.workers)
+    seconds = step_s(scenario.workload.dnn, scenario.workload.batch_size, scenario.strategy.workers)
     rows = [("step_time_s", "s", 0, seconds)]
     sample = pl.DataFrame(rows, ["metric", "unit", "window", "value"], orient="row")
-    land(folder, run, one, {"sample": sample})
+    land(folder, run, scenario, {"sample": sample})
     return run

@@ -50,8 +50,8 @@ def test_curves_are_examples_per_second(study: Study) -> None:
         schema=["curve", "workers", "predicted", "measured"],
         orient="row",
     )
-    found = curves(study, rows, [0, 1], "batch_size")
-    assert {label: one.rows() for label, one in found.items()} == {
+    by_label = curves(study, rows, [0, 1], "batch_size")
+    assert {label: curve.rows() for label, curve in by_label.items()} == {
         "batch of 4": [(1, 8.0, None), (2, 12.0, 10.0)],
         "batch of 8": [(2, 16.0, 16.0)],
     }
@@ -69,16 +69,16 @@ def test_labels_say_what_varies_and_titles_what_does_not(study: Study) -> None:
 def test_things_that_differ_come_one_after_the_other(study: Study) -> None:
     figures = {"predicted": pl.Float64, "measured": pl.Float64}
     rows = pl.DataFrame(schema={"curve": pl.Int32, "workers": pl.Int32, **figures})
-    found = comparisons(study, rows)
-    assert [one.varied for one in found] == [
+    compared = comparisons(study, rows)
+    assert [comparison.varied for comparison in compared] == [
         "batch_size",
         "link_mbps",
         "order",
         "servers",
         "placement",
     ]
-    assert found[0].shared == "alexnet 64px, 200 Mb/s"
-    assert list(found[0].curves) == ["batch of 4", "batch of 8"]
+    assert compared[0].shared == "alexnet 64px, 200 Mb/s"
+    assert list(compared[0].curves) == ["batch of 4", "batch of 8"]
 
 
 def test_only_throughputs_are_compared(tmp_path: Path) -> None:

@@ -32,19 +32,19 @@ from warehouse.records import BadInput, Scenario
 
 @given(count=st.integers(1, 300), parts=st.integers(2, 8))
 def test_random_parts_are_as_large_as_can_be_alike(count: int, parts: int) -> None:
-    found = cross_validation.random_parts(count, parts)
-    sizes = Counter(found).values()
-    assert len(found) == count
+    assigned = cross_validation.random_parts(count, parts)
+    sizes = Counter(assigned).values()
+    assert len(assigned) == count
     assert max(sizes) - min(sizes) <= 1
-    assert found == cross_validation.random_parts(count, parts)
+    assert assigned == cross_validation.random_parts(count, parts)
 
 
 def test_figures_of_a_group_are_those_by_hand() -> None:
     rows = [("a", RANDOM, "ant", 4, 3.0, 2.0), ("a", RANDOM, "ant", 2, 1.0, 2.0)]
     rows += [("b", RANDOM, "ant", 2, 2.0, 2.0)]
-    found = score_forecasts(pl.DataFrame(rows, schema=ROWS, orient="row"))
+    scores = score_forecasts(pl.DataFrame(rows, schema=ROWS, orient="row"))
     # 1.5 and 0.5 times what was measured, each 1 s off.
-    assert found.rows() == [("a", RANDOM, 2, 1.0, 50.0, 1.0), ("b", RANDOM, 1, 1.0, 0.0, 0.0)]
+    assert scores.rows() == [("a", RANDOM, 2, 1.0, 50.0, 1.0), ("b", RANDOM, 1, 1.0, 0.0, 0.0)]
     workers = score_forecasts(pl.DataFrame(rows, schema=ROWS, orient="row"), "workers")
     assert workers["workers"].to_list() == [2, 2, 4]
 
@@ -69,7 +69,7 @@ def test_too_fast_and_too_slow_do_not_cancel_across_networks() -> None:
 
 def test_what_is_judged_are_epochs() -> None:
     known = study.known()
-    found = cross_validation.forecasts(
+    forecasts = cross_validation.forecasts(
         known,
         "a second more",
         lambda _: (
@@ -82,9 +82,9 @@ def test_what_is_judged_are_epochs() -> None:
         run.step_s * 50_000 / run.scenario.workload.batch_size / run.scenario.strategy.workers
         for run in known.runs
     ]
-    assert sorted(found["measured_s"]) == pytest.approx(sorted(measured))
+    assert sorted(forecasts["measured_s"]) == pytest.approx(sorted(measured))
     # Fewer images a step are more steps of an epoch, each a second too slow.
-    late = {round(s, 3) for s in found["predicted_s"] - found["measured_s"]}
+    late = {round(s, 3) for s in forecasts["predicted_s"] - forecasts["measured_s"]}
     assert late == {round(50_000 / each / w, 3) for each, w in product((4, 12), (1, 2, 4))}
 
 
@@ -95,10 +95,10 @@ def test_ours_forecasts_seconds_and_not_their_logarithms() -> None:
         "ours": cross_validation.fit_logarithms(model.fit_with("none")),
         "log-linear": cross_validation.fit_logarithms(work.fit_log_linear),
     }
-    found = score_forecasts(contest(known, fittings).filter(split=RANDOM))
-    ours, other = found.filter(of="ours"), found.filter(of="log-linear")
-    assert ours["n"].item() == other["n"].item() == len(known.runs)
-    assert ours["ratio"].item() == pytest.approx(1, abs=0.1)
+    scores = score_forecasts(contest(known, fittings).filter(split=RANDOM))
+    own, other = scores.filter(of="ours"), scores.filter(of="log-linear")
+    assert own["n"].item() == other["n"].item() == len(known.runs)
+    assert own["ratio"].item() == pytest.approx(1, abs=0.1)
     assert other["ratio"].item() == pytest.approx(1, abs=0.3)
 
 
@@ -116,8 +116,8 @@ def test_each_run_is_forecast_once_by_a_fit_that_did_not_see_it() -> None:
 
         return forecast
 
-    found = contest(known, {"noting": noting})
-    counts = dict(found.group_by("split").len().iter_rows())
+    forecasts = contest(known, {"noting": noting})
+    counts = dict(forecasts.group_by("split").len().iter_rows())
     assert counts == {RANDOM: len(known.runs), FAMILIES: len(known.runs)}
     assert len(seen) == 5 + len(study.NETWORKS)
 
@@ -128,10 +128,10 @@ def test_sizes_add_nothing_to_names_of_networks_in_the_fit() -> None:
         "black": regression(as_published.no_features, "linear", named=True),
         "gray": regression(as_published.size_features, "linear", named=True),
     }
-    found = contest(study.known(), boxes)
-    black, gray = (found.filter(of=name, split=RANDOM)["predicted_s"].to_list() for name in boxes)
+    rows = contest(study.known(), boxes)
+    black, gray = (rows.filter(of=name, split=RANDOM)["predicted_s"].to_list() for name in boxes)
     assert gray == pytest.approx(black, rel=1e-6)
-    black, gray = (found.filter(of=name, split=FAMILIES)["predicted_s"].to_list() for name in boxes)
+    black, gray = (rows.filter(of=name, split=FAMILIES)["predicted_s"].to_list() for name in boxes)
     assert gray != pytest.approx(black, rel=1e-2)
 
 
@@ -143,8 +143,8 @@ def test_ernest_forecasts_what_is_of_its_terms() -> None:
         for run in known.runs
         for load in (run.scenario.workload,)
     ]
-    found = contest(replace(known, runs=runs), {"ernest": cross_validation.fit_ernest})
-    assert (found["predicted_s"] / found["measured_s"]).to_list() == pytest.approx([1] * 120)
+    rows = contest(replace(known, runs=runs), {"ernest": cross_validation.fit_ernest})
+    assert (rows["predicted_s"] / rows["measured_s"]).to_list() == pytest.approx([1] * 120)
 
 
 def test_settings_for_a_family_are_chosen_without_its_quarter(
@@ -152,26 +152,26 @@ def test_settings_for_a_family_are_chosen_without_its_quarter(
 ) -> None:
     known = study.known()
     families = sorted({family(run.scenario.workload.dnn) for run in known.runs})
-    asked: list[set[str]] = []
+    seen: list[set[str]] = []
     fit = as_published.PublishedRegressors.fit
 
     def noting(rest: TrainingSet, *args: Any, **kwargs: Any) -> as_published.PublishedRegressors:
-        asked.append({family(run.scenario.workload.dnn) for run in rest.runs})
+        seen.append({family(run.scenario.workload.dnn) for run in rest.runs})
         return fit(rest, *args, **kwargs)
 
     monkeypatch.setattr(as_published.PublishedRegressors, "fit", noting)
     parts = cross_validation.family_parts(known)
     fitting = cross_validation.fit_best_by_quarters(known, "linear")
-    found = cross_validation.forecasts(known, "linear", fitting, parts, FAMILIES)
-    assert found.height == len(known.runs)
-    assert len(asked) == 4
-    left = [set(families) - one for one in asked]
-    assert sorted(name for one in left for name in one) == families
+    forecasts = cross_validation.forecasts(known, "linear", fitting, parts, FAMILIES)
+    assert forecasts.height == len(known.runs)
+    assert len(seen) == 4
+    left = [set(families) - kept for kept in seen]
+    assert sorted(name for quarter in left for name in quarter) == families
     # As a fit that sees the other runs and chooses anew: nothing is to be chosen here.
     anew = cross_validation.forecasts(
         known, "linear", regression(cross_validation.embedding, "linear"), parts, FAMILIES
     )
-    assert found["predicted_s"].to_list() == pytest.approx(anew["predicted_s"].to_list())
+    assert forecasts["predicted_s"].to_list() == pytest.approx(anew["predicted_s"].to_list())
 
 
 def test_what_cannot_be_fitted_is_left_out() -> None:
@@ -179,7 +179,7 @@ def test_what_cannot_be_fitted_is_left_out() -> None:
         raise BadInput("too few")
 
     assert contest(study.known(), {"none": refusing}).is_empty()
-    one = study.known(names=("ant",))
-    assert contest(one, {"ernest": cross_validation.fit_ernest})["split"].unique().to_list() == [
+    alone = study.known(names=("ant",))
+    assert contest(alone, {"ernest": cross_validation.fit_ernest})["split"].unique().to_list() == [
         RANDOM
     ]

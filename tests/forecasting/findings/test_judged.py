@@ -57,11 +57,11 @@ def test_the_newest_forecast_of_this_round_counts(round_: Round) -> None:
         {**newer, "system": "elsewhere", "host_id": "another"},
         {**newer, "system": "later", "repeat": round_.repeat + 1},
     ]
-    found = judged_forecasts(round_, pl.DataFrame([newer, row, *others], infer_schema_length=None))
-    assert found.schema == pl.Schema(SCHEMA)
+    table = judged_forecasts(round_, pl.DataFrame([newer, row, *others], infer_schema_length=None))
+    assert table.schema == pl.Schema(SCHEMA)
     workload, workers = scenario.workload, scenario.strategy.workers
-    told = ("ours", scenario.scenario_id, workload.dnn, workers, 1.5, 1.0, 50.0, None, "fit-1")
-    assert found.rows() == [told]
+    expected = ("ours", scenario.scenario_id, workload.dnn, workers, 1.5, 1.0, 50.0, None, "fit-1")
+    assert table.rows() == [expected]
 
 
 def test_systems_of_other_studies_count_where_they_forecast_the_same(round_: Round) -> None:
@@ -72,8 +72,8 @@ def test_systems_of_other_studies_count_where_they_forecast_the_same(round_: Rou
         {**row, "system": "elsewhere", "host_id": "another"},
         {**row, "system": "asked for", "study": None},
     ]
-    found = judged_forecasts(round_, pl.DataFrame([row, *others], infer_schema_length=None))
-    assert found["system"].to_list() == ["theirs"]
+    table = judged_forecasts(round_, pl.DataFrame([row, *others], infer_schema_length=None))
+    assert table["system"].to_list() == ["theirs"]
 
 
 def rows(*given_rows: tuple[int, float | None, bool, str | None]) -> pl.DataFrame:
@@ -99,7 +99,7 @@ def rows(*given_rows: tuple[int, float | None, bool, str | None]) -> pl.DataFram
 
 
 def test_one_worker_and_busy_hosts_do_not_count() -> None:
-    found = opening_figures(
+    figures = opening_figures(
         rows(
             (1, 90.0, False, "sealed"),
             (2, -4.0, False, "sealed"),
@@ -108,28 +108,28 @@ def test_one_worker_and_busy_hosts_do_not_count() -> None:
             (8, None, False, None),
         )
     )
-    assert (found.sealed, found.before, found.after) == (1, 1, 0)
-    assert found.nine_of_ten == pytest.approx(4 + 0.9 * 2)
-    assert (found.inside, found.inside_n) == (50.0, 2)
-    assert found.systems == ("srift",)
-    assert found.points["workers"].to_list() == [1, 2, 2, 4]
+    assert (figures.sealed, figures.before, figures.after) == (1, 1, 0)
+    assert figures.nine_of_ten == pytest.approx(4 + 0.9 * 2)
+    assert (figures.inside, figures.inside_n) == (50.0, 2)
+    assert figures.systems == ("srift",)
+    assert figures.points["workers"].to_list() == [1, 2, 2, 4]
 
 
 def test_a_round_of_one_worker_counts_whole() -> None:
-    found = opening_figures(
+    figures = opening_figures(
         rows((1, 9.0, False, "sealed"), (1, -5.0, False, "before"), (1, 70.0, True, None))
     )
-    assert (found.sealed, found.before, found.systems) == (1, 1, ("srift",))
-    assert found.nine_of_ten == pytest.approx(5 + 0.9 * 4)
+    assert (figures.sealed, figures.before, figures.systems) == (1, 1, ("srift",))
+    assert figures.nine_of_ten == pytest.approx(5 + 0.9 * 4)
 
 
 @given(st.lists(st.floats(-99, 500), min_size=1, max_size=30))
 def test_nine_of_ten_are_within_it(errors: list[float]) -> None:
-    found = opening_figures(rows(*((2, error, False, "after") for error in errors)))
-    assert found.nine_of_ten is not None
-    beyond = sum(abs(error) > found.nine_of_ten + 1e-9 for error in errors)
+    figures = opening_figures(rows(*((2, error, False, "after") for error in errors)))
+    assert figures.nine_of_ten is not None
+    beyond = sum(abs(error) > figures.nine_of_ten + 1e-9 for error in errors)
     assert beyond <= len(errors) / 10 + 1
-    assert found.after == len(errors)
+    assert figures.after == len(errors)
 
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -177,8 +177,8 @@ def test_the_newest_forecast_stands_but_none_of_a_later_round(second: Round) -> 
             (1, 1, "linear", 9.0),
         ),
     )
-    found = {row["predicted"]: row["forecast_round"] for row in rows.to_dicts()}
-    assert found == {6.0: 2, 8.0: 1}
+    rounds = {row["predicted"]: row["forecast_round"] for row in rows.to_dicts()}
+    assert rounds == {6.0: 2, 8.0: 1}
     assert rows["linear"].drop_nulls().to_list() == [9.0]
 
 
@@ -235,19 +235,19 @@ def outcomes(round_: Round, predicted: float | None, measured: float | None) -> 
         for scenario in curve.scenarios(round_.backend)
     ]
     schema = {"scenario_id": pl.String, "predicted": pl.Float64, "measured": pl.Float64}
-    return pl.DataFrame([(one, predicted, measured) for one in ids], schema, orient="row")
+    return pl.DataFrame([(key, predicted, measured) for key in ids], schema, orient="row")
 
 
 def test_asynchronous_steps_are_of_one_worker(tmp_path: Path) -> None:
     """4 images a step; a quarter core costs 0.06 an hour, the server 0.08."""
     round_ = opened(read_study(write_study(tmp_path, STUDY)))
-    found = per_dollar(round_, outcomes(round_, 2.0, None))
-    assert found is not None
-    assert found["usd_per_hour"].to_list() == pytest.approx([0.14, 0.20, 0.14, 0.26])
-    assert found["predicted"].to_list() == pytest.approx(
+    per_usd = per_dollar(round_, outcomes(round_, 2.0, None))
+    assert per_usd is not None
+    assert per_usd["usd_per_hour"].to_list() == pytest.approx([0.14, 0.20, 0.14, 0.26])
+    assert per_usd["predicted"].to_list() == pytest.approx(
         [3600 * 2 * 4 / usd for usd in (0.14, 0.20, 0.14, 0.26)]
     )
-    assert found["measured"].null_count() == 4
+    assert per_usd["measured"].null_count() == 4
 
 
 def test_synchronous_steps_are_of_all_workers(tmp_path: Path) -> None:
@@ -256,9 +256,9 @@ def test_synchronous_steps_are_of_all_workers(tmp_path: Path) -> None:
         scenario for curve in round_.study.curves for scenario in curve.scenarios("emulated")
     ]
     assert [examples_per_step(scenario) for scenario in scenarios] == [8, 12, 24]
-    found = per_dollar(round_, outcomes(round_, 0.5, 0.25))
-    assert found is not None
-    for row, scenario in zip(found.to_dicts(), scenarios, strict=True):
+    per_usd = per_dollar(round_, outcomes(round_, 0.5, 0.25))
+    assert per_usd is not None
+    for row, scenario in zip(per_usd.to_dicts(), scenarios, strict=True):
         usd = declared_usd_per_hour(scenario.nodes)
         assert usd is not None
         assert row["predicted"] == pytest.approx(3600 * examples_per_step(scenario) / 0.5 / usd)
@@ -270,7 +270,7 @@ def test_what_the_run_cost_counts_before_what_types_declare(tmp_path: Path) -> N
     runs = [landed(need) for need in needs(study)]
     dear = [run.model_copy(update={"config": {**run.config, "usd_per_hour": 36.0}}) for run in runs]
     round_ = replace(opened(study), runs=tuple(dear))
-    found = per_dollar(round_, outcomes(round_, 1.0, 1.0))
-    assert found is not None
-    assert found["usd_per_hour"].to_list() == [36.0] * 3
-    assert found["predicted"].to_list() == [800.0, 1200.0, 2400.0]
+    per_usd = per_dollar(round_, outcomes(round_, 1.0, 1.0))
+    assert per_usd is not None
+    assert per_usd["usd_per_hour"].to_list() == [36.0] * 3
+    assert per_usd["predicted"].to_list() == [800.0, 1200.0, 2400.0]

@@ -42,8 +42,8 @@ def landing(home: Path) -> Path:
 @pytest.fixture
 def round_(study_file: Path, landing: Path, probes: PaperProbes) -> Round:
     """Return a round whose profiles have landed."""
-    found = opened(read_study(study_file), "loopback", host_id(), landed_runs(landing))
-    return profiled(found, landing)
+    study_round = opened(read_study(study_file), "loopback", host_id(), landed_runs(landing))
+    return profiled(study_round, landing)
 
 
 def judged(round_: Round) -> pl.DataFrame:
@@ -91,8 +91,8 @@ def test_paper_profiles_replay_exactly_so_all_is_queueing(round_: Round, landing
 
 def test_without_judged_scenarios_there_are_none(round_: Round, landing: Path) -> None:
     nothing = judged(round_).with_columns(error_percent=pl.lit(None, pl.Float64))
-    found = shown(round_, nothing, landing)
-    assert found is not None and found.is_empty()
+    errors = shown(round_, nothing, landing)
+    assert errors is not None and errors.is_empty()
 
 
 def test_without_profiles_errors_cannot_be_told_apart(round_: Round, landing: Path) -> None:
@@ -105,10 +105,10 @@ def test_mixed_workers_have_no_part_in_it(
 ) -> None:
     study = read_study(write_study(tmp_path, MIXED))
     round_ = profiled(opened(study, "loopback", host_id(), []), landing)
-    found = shown(round_, judged(round_), landing)
-    assert found is not None
-    assert "alexnet 64px b4, unshaped, W=3" in found["label"]
-    assert not [label for label in found["label"] if "small_cnn" in label]
+    errors = shown(round_, judged(round_), landing)
+    assert errors is not None
+    assert "alexnet 64px b4, unshaped, W=3" in errors["label"]
+    assert not [label for label in errors["label"] if "small_cnn" in label]
 
 
 PROBE = "torch_throughput"
@@ -136,9 +136,9 @@ def visits(values: dict[str, list[float]]) -> pl.DataFrame:
 
 
 def test_the_mean_of_two_is_off_by_half_of_what_they_differ_by() -> None:
-    found = floors(visits({"x": [0.9, 1.1]}))
-    assert found.schema == pl.Schema(FLOORS)
-    (of,) = found.to_dicts()
+    table = floors(visits({"x": [0.9, 1.1]}))
+    assert table.schema == pl.Schema(FLOORS)
+    (of,) = table.to_dicts()
     assert of["floor_percent"] == pytest.approx(10)
     assert (of["visits"], of["pairs"]) == (2, 1)
 
@@ -151,8 +151,8 @@ def test_three_visits_are_three_pairs() -> None:
 
 @pytest.mark.parametrize(("rounds", "part"), [(1, sqrt(2)), (2, 1.0), (4, sqrt(0.5)), (8, 0.5)])
 def test_more_rounds_have_a_lower_floor(rounds: int, part: float) -> None:
-    found = floors(visits({"x": [0.9, 1.1]}), rounds)
-    assert found["floor_percent"].item() == pytest.approx(10 * part)
+    table = floors(visits({"x": [0.9, 1.1]}), rounds)
+    assert table["floor_percent"].item() == pytest.approx(10 * part)
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 4])
@@ -160,10 +160,10 @@ def test_of_normal_noise_it_is_how_far_means_really_are_from_the_truth(rounds: i
     """The oracle is drawn anew: means of k values, and how far they are from what they are of."""
     chance, sd = Random(7), 0.04
     drawn = [1 + chance.gauss(0, sd) for _ in range(400)]
-    found = floors(visits({"x": drawn}), rounds)["floor_percent"].item()
+    floor_percent = floors(visits({"x": drawn}), rounds)["floor_percent"].item()
     off = [abs(sum(chance.gauss(0, sd) for _ in range(rounds)) / rounds) for _ in range(20_000)]
-    assert found == pytest.approx(100 * sum(off) / len(off), rel=0.1)
-    assert found == pytest.approx(100 * sd * sqrt(2 / (pi * rounds)), rel=0.1)
+    assert floor_percent == pytest.approx(100 * sum(off) / len(off), rel=0.1)
+    assert floor_percent == pytest.approx(100 * sd * sqrt(2 / (pi * rounds)), rel=0.1)
 
 
 def test_what_was_measured_once_has_no_floor() -> None:
@@ -184,10 +184,10 @@ def test_what_is_no_duration_is_refused(wrong: float) -> None:
 def test_it_is_the_same_in_any_unit_and_order(
     values: list[float], unit: float, rounds: int
 ) -> None:
-    found = floors(visits({"x": values}), rounds)["floor_percent"].item()
+    floor_percent = floors(visits({"x": values}), rounds)["floor_percent"].item()
     scaled = visits({"x": [unit * value for value in reversed(values)]})
-    assert found == pytest.approx(floors(scaled, rounds)["floor_percent"].item())
-    assert found >= 0
+    assert floor_percent == pytest.approx(floors(scaled, rounds)["floor_percent"].item())
+    assert floor_percent >= 0
 
 
 def test_a_run_that_a_later_round_goes_on_with_is_no_second_measurement(
@@ -195,10 +195,10 @@ def test_a_run_that_a_later_round_goes_on_with_is_no_second_measurement(
 ) -> None:
     def measured(repeat: int, **of: int) -> Round:
         runs = {Measured(label): SimpleNamespace(repeat=first) for label, first in of.items()}
-        found = SimpleNamespace(repeat=repeat, runs_of=lambda name: runs if name == PROBE else {})
-        return cast("Round", found)
+        made_up = SimpleNamespace(repeat=repeat, runs_of=lambda name: runs if name == PROBE else {})
+        return cast("Round", made_up)
 
     steps = pl.DataFrame({"metric": ["step_time_s"] * 2, "value": [1.0, 3.0]})
     monkeypatch.setattr(run_tables, "table", lambda *_: steps)
-    found = visits_of([measured(1, train=1, test=1), measured(2, train=1, test=2)], Path())
-    assert found.rows() == [(1, "train", 2.0), (1, "test", 2.0), (2, "test", 2.0)]
+    rows = visits_of([measured(1, train=1, test=1), measured(2, train=1, test=2)], Path())
+    assert rows.rows() == [(1, "train", 2.0), (1, "test", 2.0), (2, "test", 2.0)]

@@ -173,22 +173,23 @@ def test_a_type_without_steps_stands_apart(
     forecasts = judged(round_, {"predictddl": 1.1})
     data = RoundSteps(round_, folder)
 
-    def elsewhere(one: Scenario) -> Scenario:
-        nodes = tuple(group.model_copy(update={"node_type": "new"}) for group in one.nodes)
-        return one.model_copy(update={"nodes": nodes})
+    def elsewhere(scenario: Scenario) -> Scenario:
+        nodes = tuple(group.model_copy(update={"node_type": "new"}) for group in scenario.nodes)
+        return scenario.model_copy(update={"nodes": nodes})
 
     def counts() -> dict[str, int]:
         rows = rows_of(forecasts, data)
         return dict(rows.group_by("split").len().iter_rows())
 
-    here = data.scenarios
+    scenarios = data.scenarios
     assert counts() == {SEEN: 1, OTHERS: 4}
     some = {
-        name: elsewhere(one) if one.strategy.workers == 2 else one for name, one in here.items()
+        name: elsewhere(scenario) if scenario.strategy.workers == 2 else scenario
+        for name, scenario in scenarios.items()
     }
     vars(data).update(scenarios=some)
     assert counts() == {SEEN: 1, OTHERS: 2, NEW_TYPE: 2}
-    vars(data).update(scenarios={name: elsewhere(one) for name, one in here.items()})
+    vars(data).update(scenarios={name: elsewhere(scenario) for name, scenario in scenarios.items()})
     assert counts() == {SEEN: 1, OTHERS: 4}
 
 
@@ -196,7 +197,7 @@ def test_runs_that_serve_several_workloads_count_once(made: tuple[Round, Path]) 
     round_, _ = made
     forecasts = judged(round_, FACTORS)
     rows = collection_times(round_, workloads_of(round_, forecasts), forecasts, round_.runs)
-    of = {name: one for (name,), one in rows.group_by("system")}
+    of = {name: frame for (name,), frame in rows.group_by("system")}
     train = 8 * RUN_S
     for name in FACTORS:
         assert of[name]["measuring_s"].to_list() == [train] * 3
@@ -216,17 +217,17 @@ def test_what_ernest_forecast_in_another_study_is_the_workload_of_all(
     """It was judged on one scenario of each other network, and measured the runs of the first."""
     round_, _ = made
     forecasts = judged(round_, FACTORS)
-    theirs = judged(round_, {"ernest": 1.3}).filter(
+    of_ernest = judged(round_, {"ernest": 1.3}).filter(
         pl.col("workers") == 3, pl.col("dnn") != "resnet18"
     )
-    both = pl.concat([forecasts, theirs])
+    both = pl.concat([forecasts, of_ernest])
     workloads = workloads_of(round_, both)
     assert list(workloads) == ["squeezenet", "mobilenet"]
-    first, second = (one for of in workloads.values() for _, some in of for one in some)
+    first, second = (scenario for of in workloads.values() for _, some in of for scenario in some)
     runs = [*round_.runs, *_own_runs(round_, first)]
     rows = collection_times(round_, workloads, both, runs)
-    ours, ernest = (rows.filter(system=name) for name in ("predictddl", "ernest"))
-    assert ours["n"].to_list() == ernest["n"].to_list() == [1, 2]
+    reuse, ernest = (rows.filter(system=name) for name in ("predictddl", "ernest"))
+    assert reuse["n"].to_list() == ernest["n"].to_list() == [1, 2]
     assert ernest["error_percent"].to_list() == pytest.approx([30, 30])
     assert ernest["expected"].to_list() == [False, True]
     measured_s = 25 * len(_own_runs(round_, first))
@@ -244,9 +245,9 @@ def test_times_of_ernest_over_ours_are_those_by_hand() -> None:
     rows = [("predictddl", n, 80.0, False, n, 10.0) for n in (1, 2)]
     rows += [("ernest", n, 100.0 * n, False, n, 10.0) for n in (1, 2)]
     waited = pl.DataFrame(rows, schema=COLUMNS, orient="row")
-    found = collection_time.compare_with_ernest(waited, [4.0, 5.0])
-    assert found.schema == pl.Schema(collection_time.ERNEST_COLUMNS)
-    assert found.rows() == [
+    compared = collection_time.compare_with_ernest(waited, [4.0, 5.0])
+    assert compared.schema == pl.Schema(collection_time.ERNEST_COLUMNS)
+    assert compared.rows() == [
         (1, 100.0, 4.0, 80.0, 25.0, pytest.approx(100 / 84)),
         (2, 200.0, 5.0, 80.0, 40.0, pytest.approx(200 / 85)),
     ]
@@ -279,8 +280,8 @@ def test_sections_say_what_was_found(found: Reuse) -> None:
     rows = cells(html)
     paper = ["predictddl_paper", "other networks", "the ledger, before it was measured", "4"]
     assert [*paper, "3.00", "200.0 %"] in rows
-    ours = next(row for row in rows if row[0] == "predictddl" and row[1] == "80 s")
-    assert ours == ["predictddl", "80 s", "80 s", "10.0 %", "5"]
+    texts = next(row for row in rows if row[0] == "predictddl" and row[1] == "80 s")
+    assert texts == ["predictddl", "80 s", "80 s", "10.0 %", "5"]
     assert any(row[0] == "ernest *" and row[-2:] == ["—", "0"] for row in rows)
 
 
