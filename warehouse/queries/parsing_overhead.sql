@@ -25,9 +25,9 @@ timed AS (  -- operations that transfer nothing, most of them, are left out befo
     WHERE run_id IN (SELECT run_id FROM captured_run)
 ),
 stream AS (
-    SELECT run_id, step, operation, last_us FROM raw.stream
+    SELECT run_id, step, operation, arg_min(last_us, first_us) AS last_us FROM raw.stream
     WHERE operation IS NOT NULL AND run_id IN (SELECT run_id FROM captured_run)
-    QUALIFY row_number() OVER (PARTITION BY run_id, step, operation ORDER BY first_us) = 1
+    GROUP BY run_id, step, operation
 ),
 traced AS (
     SELECT run_id, step, start_us FROM raw.step
