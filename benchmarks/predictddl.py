@@ -224,8 +224,8 @@ def ernest_s(
     return probes_s, answers_s
 
 
-def planned_s(asked: RequestedScenarios) -> float:
+def planned_s(requested: RequestedScenarios) -> float:
     """Return how long a plan expects runs of throughput to take, one after another."""
     probe = PROBES["torch_throughput"]
-    needs = list(probe.needs(asked, probe.settings()))
+    needs = list(probe.needs(requested, probe.settings()))
     return sum(expected_s(start) for start in group_by_start(needs))

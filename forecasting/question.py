@@ -140,7 +140,7 @@ class ForecastAnswer:
     @property
     def without_room(self) -> list[ScenarioForecast]:
         """Forecasts of nodes that lack the memory for a step."""
-        return [one for one in self.forecasts if not one.has_room]
+        return [forecast for forecast in self.forecasts if not forecast.has_room]
 
     def with_more(self, other: "ForecastAnswer") -> "ForecastAnswer":
         """Return an answer with that to another question about the same place."""
@@ -191,24 +191,33 @@ def predict_curves(
             is_chosen = bool(runs or host or not public)
             place = select_host(runs, curves, backend, host) if is_chosen else host_here()
         on_backend = [run for run in runs if run.backend == place.backend]
-        ours = [run for run in on_backend if run.host_id == place.host_id]
-        here = RunIndex([*ours, *public])
+        host_runs = [run for run in on_backend if run.host_id == place.host_id]
+        on_host = RunIndex([*host_runs, *public])
         elsewhere = RunIndex(run for run in on_backend if run.host_id != place.host_id)
         wanted = {
-            (system, curve, scenario): _rests(system, curve, scenario, here, elsewhere, place)
+            (system, curve, scenario): _rests(system, curve, scenario, on_host, elsewhere, place)
             for curve in curves
             for scenario in curve.scenarios(place.backend)
             for system in systems
         }
         groups = group_by_fit(
-            {key: one for key, one in wanted.items() if isinstance(one, SelectedRuns)}
+            {
+                key: selected
+                for key, selected in wanted.items()
+                if isinstance(selected, SelectedRuns)
+            }
         )
         history = read_history(warehouse, groups, place, known_by)
     fits = {group: fit_or_load_group(group, history, place, say) for group in groups}
-    group_of = {(group.system, *asked): group for group in groups for asked in group.of}
+    group_of = {
+        (group.system, *curve_and_scenario): group
+        for group in groups
+        for curve_and_scenario in group.of
+    }
     _prepare(wanted, group_of, fits, history)
     answers = [
-        _answer(key, one, group_of.get(key), fits, history, far_out) for key, one in wanted.items()
+        _answer(key, selected, group_of.get(key), fits, history, far_out)
+        for key, selected in wanted.items()
     ]
     forecasts = tuple(answer for answer in answers if isinstance(answer, ScenarioForecast))
     refused = tuple(answer for answer in answers if isinstance(answer, ForecastRefusal))
@@ -242,10 +251,10 @@ def fit_for_scenario(
     scenario = curve.scenarios(place.backend)[0]
     with warehouse.reading():
         runs = [run for run in visible_runs(warehouse, known_by) if run.backend == place.backend]
-        ours = [run for run in runs if run.host_id == place.host_id]
+        host_runs = [run for run in runs if run.host_id == place.host_id]
         elsewhere = RunIndex(run for run in runs if run.host_id != place.host_id)
-        here = RunIndex([*ours, *public_runs(warehouse, known_by)])
-        rests = _rests(system, curve, scenario, here, elsewhere, place)
+        on_host = RunIndex([*host_runs, *public_runs(warehouse, known_by)])
+        rests = _rests(system, curve, scenario, on_host, elsewhere, place)
         if isinstance(rests, ForecastRefusal):
             return None
         (group,) = group_by_fit({(system, curve, scenario): rests})
@@ -287,23 +296,23 @@ def _rests(
     if isinstance(asks, Refusal):
         return ForecastRefusal(scenario, system, asks.reason, asks.foreign)
     on_links = [resolve_input(ask, curve, place.backend) for ask in asks]
-    for ask, ours in zip(asks, on_links, strict=True):
-        if ask.on_its_link and (reason := refusal(ours[0].scenario, ask.scenario)):
+    for ask, resolved in zip(asks, on_links, strict=True):
+        if ask.on_its_link and (reason := refusal(resolved[0].scenario, ask.scenario)):
             return ForecastRefusal(scenario, system, reason)
     resolved_asks = list(chain(*on_links))
-    found = select_runs(resolved_asks, runs)
+    selected = select_runs(resolved_asks, runs)
     if system.travels:
-        found = select_by_inventory(resolved_asks, found, runs, elsewhere)
-    if not found.lacking:
+        selected = select_by_inventory(resolved_asks, selected, runs, elsewhere)
+    if not selected.lacking:
         several = scenario.strategy.workers * scenario.strategy.devices_per_node > 1
         learns = any(ask.whose == "train" and not ask.optional for ask in asks)
-        if several and learns and not any(run.exchanges for run in found.runs):
+        if several and learns and not any(run.exchanges for run in selected.runs):
             return ForecastRefusal(
                 scenario, system, "no steps of several devices, so no exchange is known"
             )
-        return found
-    needed = find_missing_runs(found.lacking)
-    reason = f"no {', no '.join(one.text for one in needed)}"
+        return selected
+    needed = find_missing_runs(selected.lacking)
+    reason = f"no {', no '.join(missing_run.text for missing_run in needed)}"
     return ForecastRefusal(scenario, system, reason, lacking=needed)
 
 
@@ -315,8 +324,8 @@ def _prepare(
 ) -> None:
     """Let systems read at once what the forecasts need that the ledger does not have."""
     new: dict[System, list[Scenario]] = {}
-    for key, one in wanted.items():
-        if isinstance(one, ForecastRefusal):
+    for key, selected in wanted.items():
+        if isinstance(selected, ForecastRefusal):
             continue
         fit = fits[group_of[key]]
         if isinstance(fit, GroupFit) and _known(fit, key, history) is None:
@@ -383,11 +392,11 @@ def _answer(
 
 def _made(fits: Mapping[FitGroup, GroupFit | BadInput]) -> dict[System, list[FitRecord]]:
     """Return the records of the fits that were made now, by system."""
-    found: dict[System, list[FitRecord]] = {}
+    records: dict[System, list[FitRecord]] = {}
     for group, fit in fits.items():
         if isinstance(fit, GroupFit) and fit.record is not None:
-            found.setdefault(group.system, []).append(fit.record)
-    return found
+            records.setdefault(group.system, []).append(fit.record)
+    return records
 
 
 def _unwritten(
@@ -431,44 +440,48 @@ def write_forecasts(
         refused: fits that were made, by system, whose forecasts may all be refused: they need not
             be made again when somebody asks the next time.
     """
-    fits = [(one.system, one.fit.record) for one in new if one.fit.record is not None]
+    fits = [
+        (forecast.system, forecast.fit.record)
+        for forecast in new
+        if forecast.fit.record is not None
+    ]
     fits += [(system, record) for system, records in (refused or {}).items() for record in records]
     if not new and not fits:
         return 0
     return warehouse.record_asked(
-        tuple(_systems([*(one.system for one in new), *(system for system, _ in fits)])),
+        tuple(_systems([*(forecast.system for forecast in new), *(system for system, _ in fits)])),
         [record for _, record in fits],
-        [one.scenario for one in new],
-        [_prediction(one, place) for one in new],
-        {one.cost.prices for one in new if one.cost is not None},
+        [forecast.scenario for forecast in new],
+        [_prediction(forecast, place) for forecast in new],
+        {forecast.cost.prices for forecast in new if forecast.cost is not None},
     )
 
 
-def snapshot_of(one: "ScenarioForecast") -> str | None:
+def snapshot_of(forecast: "ScenarioForecast") -> str | None:
     """Return the id of the prices that a forecast names."""
-    return None if one.cost is None else one.cost.snapshot
+    return None if forecast.cost is None else forecast.cost.snapshot
 
 
 def _systems(systems: Iterable[System]) -> Iterator[registered.RegisteredSystem]:
     yield from map(registered_of, dict.fromkeys(systems))
 
 
-def _prediction(one: "ScenarioForecast", place: HostSelection) -> Prediction:
+def _prediction(forecast: "ScenarioForecast", place: HostSelection) -> Prediction:
     return Prediction(
-        system=one.system.name,
-        model_version=one.system.version,
-        fit_id=one.fit.fit_id,
-        subject_id=one.scenario.scenario_id,
+        system=forecast.system.name,
+        model_version=forecast.system.version,
+        fit_id=forecast.fit.fit_id,
+        subject_id=forecast.scenario.scenario_id,
         backend=place.backend,
         host_id=place.host_id,
         study=None,
         repeat=None,
-        metric=one.metric.name,
-        unit=one.metric.unit,
-        value=one.value,
-        low=one.low,
-        high=one.high,
-        price_snapshot=snapshot_of(one),
+        metric=forecast.metric.name,
+        unit=forecast.metric.unit,
+        value=forecast.value,
+        low=forecast.low,
+        high=forecast.high,
+        price_snapshot=snapshot_of(forecast),
         code_version=code_version(),
         made_at=datetime.now(UTC),
     )

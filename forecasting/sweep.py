@@ -7,7 +7,6 @@ ledger.
 """
 
 import json
-import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +14,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time
 from functools import cached_property
 from hashlib import sha256
-from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import polars as pl
-from pydantic import Field, PastDate, ValidationError
+from pydantic import ValidationError
 from threadpoolctl import threadpool_limits
 
 from forecasting.code import code_digest
@@ -41,27 +39,21 @@ from forecasting.question import (
     fit_for_scenario,
     predict_curves,
 )
+from forecasting.sweep_file import Grid, Part, SweepFile, is_own_model, parts_of
 from models.choice.offers import preferred_prices
 from models.system import System
 from networks import check
 from networks.extraction import register_own_model
 from networks.own_model import OwnModel, model_of
-from profilers.record_file import fault, read_record
+from profilers.record_file import fault
 from studies.curve import Curve
-from warehouse import durable_files, limits
+from warehouse import durable_files
 from warehouse.durable_files import temporary, write_text
 from warehouse.history import PublishedHistory
 from warehouse.home import HISTORY, code_version
-from warehouse.records import BadInput, Price, Record, Scenario
+from warehouse.records import Price, Scenario
 from warehouse.warehouse import Warehouse
 
-PART_SCENARIOS = 2_000
-"""Of a part: about two seconds of forecasting, and what is lost by a kill."""
-_OUTERMOST = (
-    *("dnn", "framework", "image_size", "sequence_length", "batch_size", "precision"),
-    *("memory_format", "optimizer", "accumulate"),
-)
-"""Axes that say what a step has to do: a part has few of these, and many node types."""
 _MANIFEST = "sweep.json"
 SCHEMA: Mapping[str, Any] = {
     "scenario": pl.Int64,
@@ -101,190 +93,6 @@ SCHEMA: Mapping[str, Any] = {
 prices; one that no system forecasts has one row, with `refusal`. `nodes` are workers."""
 
 
-class SweepFile(Record):
-    """What a sweep file says.
-
-    Attributes:
-        systems: that forecast; none: all that need no naming.
-        prices_on: days at whose end prices were known; none: as they are known now.
-        scenarios: templates as under `test:` of a study, of which any field may be a list.
-    """
-
-    systems: tuple[str, ...] = Field(default=(), max_length=limits.LISTED)
-    prices_on: tuple[PastDate, ...] = Field(default=(), max_length=limits.LISTED)
-    scenarios: tuple[Mapping[str, Any], ...] = Field(min_length=1, max_length=limits.LISTED)
-
-
-def read_sweep(path: Path) -> SweepFile:
-    """Read a sweep file, and check each value of each list once.
-
-    A model of the user's own has a template by itself for each length of its words.
-
-    Raises:
-        BadInput: naming the file and the field.
-    """
-    sweep = read_record(path, SweepFile, "sweep")
-    systems_named(sweep.systems)
-    templates: list[Mapping[str, Any]] = []
-    for number, template in enumerate(sweep.scenarios):
-        try:
-            divided = list(_divide(template))
-            for one_model in divided:
-                Grid(one_model).check()
-        except (ValueError, BadInput) as error:
-            told = fault(error, Curve) if isinstance(error, ValidationError) else error
-            raise BadInput(f"{path}: scenarios[{number}]: {told}") from None
-        templates += divided
-    if len(templates) > limits.LISTED:
-        raise BadInput(f"{path}: {len(templates)} templates and models; {limits.LISTED} at most")
-    return sweep.model_copy(update={"scenarios": tuple(templates)})
-
-
-def _divide(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a template for each model of the user's own; one of the catalogue stays as it is.
-
-    Raises:
-        ValueError: it has both.
-    """
-    lists = Grid(template).axes
-    networks = lists.get("dnn", [template.get("dnn")])
-    targets = [dnn for dnn in networks if is_own_model(dnn)]
-    if not targets:
-        yield template
-        return
-    if len(targets) < len(networks):
-        raise ValueError(
-            f"dnn: {targets[0]} is a model of your own; give networks of the catalogue a template "
-            "of their own"
-        )
-    lengths = lists.get("sequence_length", [template.get("sequence_length")])
-    for dnn, length in product(networks, lengths):
-        yield {**template, "dnn": dnn, "sequence_length": length}
-
-
-def is_own_model(dnn: object) -> bool:
-    """Tell whether a network is a model of the user's own: hf:CONFIG, or module:function."""
-    return isinstance(dnn, str) and ":" in dnn
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The curves of a template, numbered; none of them is made before it is asked for.
-
-    `model`: that of the user's own which the template is about, once it is traced.
-    """
-
-    template: Mapping[str, Any]
-    model: OwnModel | None = None
-
-    @cached_property
-    def axes(self) -> Mapping[str, Sequence[Any]]:
-        """Fields that are lists, what says the work of a step first.
-
-        Raises:
-            ValueError: a list is empty, or has a value twice.
-        """
-        lists = {
-            name: value
-            for name, value in self.template.items()
-            if isinstance(value, list) and name != "workers"
-        }
-        for name, values in lists.items():
-            if not values:
-                raise ValueError(f"{name}: expected a value or a list of some, found an empty list")
-            if twice := next((one for one in values if values.count(one) > 1), None):
-                raise ValueError(f"{name}: {twice!r} is there twice")
-        ranked = [*(name for name in _OUTERMOST if name in lists), *lists]
-        return {name: lists[name] for name in dict.fromkeys(ranked)}
-
-    def __len__(self) -> int:
-        return math.prod(map(len, self.axes.values()))
-
-    @property
-    def workers(self) -> Sequence[int]:
-        """Numbers of workers of each curve."""
-        told = self.template.get("workers", 1)
-        return told if isinstance(told, list) else [told]
-
-    def fields(self, number: int) -> Mapping[str, Any]:
-        """Return the fields of a curve."""
-        chosen = {}
-        for name, values in reversed(list(self.axes.items())):
-            number, place = divmod(number, len(values))
-            chosen[name] = values[place]
-        return {**self.template, **chosen, **self._fields_of_model()}
-
-    def _fields_of_model(self) -> Mapping[str, Any]:
-        """Return what a model of the user's own says itself; of images nothing, until traced."""
-        if not is_own_model(self.template.get("dnn")):
-            return {}
-        if self.model is None:
-            return {"framework": "pytorch", "image_size": 0}
-        named = ("dnn", "framework", "image_size", "sequence_length")
-        return {name: getattr(self.model, name) for name in named}
-
-    def curves_of_values(self) -> list[Curve]:
-        """Return a curve with each value of each list, and the first of all others.
-
-        Raises:
-            ValueError: a curve cannot be.
-        """
-        first = self.fields(0)
-        return [
-            Curve.model_validate({**first, name: value} if name in first else first)
-            for name, values in [*self.axes.items(), ("workers", [self.workers])]
-            for value in values
-        ]
-
-    def check(self) -> None:
-        """Make a curve with each value of each list.
-
-        Raises:
-            ValueError: a curve cannot be, or there is no such network.
-        """
-        if "is_judged" in self.template or "mix" in self.template:
-            raise ValueError("is_judged, mix: not of a sweep; leave them out")
-        for curve in self.curves_of_values():
-            if not is_own_model(curve.dnn):
-                check(curve.dnn, framework=curve.framework)
-
-
-@dataclass(frozen=True)
-class Part:
-    """Curves of one template: those from `start` to `stop`."""
-
-    number: int
-    template: int
-    start: int
-    stop: int
-    first_scenario: int
-
-    @property
-    def file(self) -> str:
-        """The name of its file."""
-        return f"part-{self.number:05}.parquet"
-
-
-def parts_of(sweep: SweepFile) -> tuple[Part, ...]:
-    """Return the parts of a sweep, each of about `PART_SCENARIOS` scenarios."""
-    found: list[Part] = []
-    scenarios = 0
-    for place, template in enumerate(sweep.scenarios):
-        grid = Grid(template)
-        of_part = max(PART_SCENARIOS // len(grid.workers), 1)
-        for start in range(0, len(grid), of_part):
-            stop = min(start + of_part, len(grid))
-            found.append(Part(len(found), place, start, stop, scenarios))
-            scenarios += (stop - start) * len(grid.workers)
-    return tuple(found)
-
-
-def count_scenarios(sweep: SweepFile) -> int:
-    """Return how many scenarios a sweep has."""
-    grids = map(Grid, sweep.scenarios)
-    return sum(len(grid) * len(grid.workers) for grid in grids)
-
-
 # The folder of a sweep: what it asks, the history that it asks, and the parts that are there.
 
 
@@ -312,8 +120,8 @@ class SweepFolder:
     @property
     def missing(self) -> tuple[Part, ...]:
         """Parts that are not there yet."""
-        there = {path.name for path in self.path.glob("part-*.parquet")}
-        return tuple(part for part in self.parts if part.file not in there)
+        present = {path.name for path in self.path.glob("part-*.parquet")}
+        return tuple(part for part in self.parts if part.file not in present)
 
     @property
     def rows(self) -> pl.LazyFrame:
@@ -352,8 +160,8 @@ def folder_of(sweep: SweepFile, path: Path, home: Path, models: Models = NO_MODE
     """Return the folder of a sweep: its name tells the question and the code that answers it."""
     codes = [code_digest(system) for system in systems_named(sweep.systems)]
     traced = [_text(model) for model in models.values()]
-    asked = "\n".join([sweep.model_dump_json(), code_version(), *codes, *traced])
-    return SweepFolder(home / "sweeps" / f"{path.stem}-{sha256(asked.encode()).hexdigest()[:8]}")
+    identity = "\n".join([sweep.model_dump_json(), code_version(), *codes, *traced])
+    return SweepFolder(home / "sweeps" / f"{path.stem}-{sha256(identity.encode()).hexdigest()[:8]}")
 
 
 def _text(model: OwnModel) -> str:
@@ -377,7 +185,7 @@ def begin(
     if (folder.path / _MANIFEST).exists():
         durable_files.sweep(folder.path)  # what killed steps left of parts
         return
-    grids = [Grid(one, models.get(number)) for number, one in enumerate(sweep.scenarios)]
+    grids = [Grid(template, models.get(number)) for number, template in enumerate(sweep.scenarios)]
     place = _select_host(grids, warehouse)
     for system in systems_named(sweep.systems):
         for grid in grids:
@@ -466,19 +274,21 @@ def part_rows(folder: SweepFolder, part: Part) -> pl.DataFrame:
         for moment in folder.manifest["prices_as_of"]
     ]
     rows = _Rows(answer, systems, priced)
-    found: list[Mapping[str, Any]] = []
+    all_rows: list[Mapping[str, Any]] = []
     for offset, curve in enumerate(curves):
         first = part.first_scenario + offset * len(grid.workers)
         if isinstance(curve, str):
             fields = grid.fields(part.start + offset)
-            found += [
+            all_rows += [
                 {**_raw(fields), **named, "scenario": first + at, "nodes": count, "refusal": curve}
                 for at, count in enumerate(sorted(grid.workers))
             ]
             continue
         for at, scenario in enumerate(curve.scenarios(place.backend)):
-            found += [{**row, **named, "scenario": first + at} for row in rows.of(curve, scenario)]
-    return pl.DataFrame(found, schema=dict(SCHEMA), orient="row")
+            all_rows += [
+                {**row, **named, "scenario": first + at} for row in rows.of(curve, scenario)
+            ]
+    return pl.DataFrame(all_rows, schema=dict(SCHEMA), orient="row")
 
 
 def _curve(fields: Mapping[str, Any]) -> Curve | str:
@@ -495,8 +305,8 @@ def _curve(fields: Mapping[str, Any]) -> Curve | str:
 
 def _raw(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return what rows have of a curve that cannot be."""
-    told = {name: fields[name] for name in fields if name in SCHEMA}
-    return {**told, "node_type": fields["worker"]}
+    row = {name: fields[name] for name in fields if name in SCHEMA}
+    return {**row, "node_type": fields["worker"]}
 
 
 class _Rows:
@@ -509,7 +319,9 @@ class _Rows:
         priced: Sequence[tuple[datetime, Sequence[Price]]],
     ) -> None:
         self._systems, self._priced = systems, priced
-        self._forecasts = {(one.scenario, one.system.name): one for one in answer.forecasts}
+        self._forecasts = {
+            (forecast.scenario, forecast.system.name): forecast for forecast in answer.forecasts
+        }
         self._refusals: dict[Scenario, list[ForecastRefusal]] = {}
         for refusal in answer.refused:
             self._refusals.setdefault(refusal.scenario, []).append(refusal)
@@ -526,20 +338,20 @@ class _Rows:
             "devices_per_node": scenario.strategy.devices_per_node,
             "link_mbps": scenario.link_mbps,
         }
-        of_systems = [self._forecasts.get((scenario, one.name)) for one in self._systems]
+        of_systems = [self._forecasts.get((scenario, system.name)) for system in self._systems]
         if not any(of_systems):
             yield {**about, "refusal": self._refusal(scenario)}
         for forecast in of_systems:
             if forecast is not None:
-                told = about | _told(forecast)
+                row = about | _forecast_fields(forecast)
                 for day, (moment, _) in enumerate(self._priced):
-                    yield told | self._cost(forecast, day) | {"priced_on": moment.date()}
+                    yield row | self._cost(forecast, day) | {"priced_on": moment.date()}
 
     def _refusal(self, scenario: Scenario) -> str:
         """Say why nobody forecasts it: what concerns it, else that it concerns nobody."""
         refusals = self._refusals.get(scenario, [])
-        ours = [refusal for refusal in refusals if not refusal.foreign] or refusals
-        return "; ".join(refusal.in_words for refusal in ours)
+        shown = [refusal for refusal in refusals if not refusal.foreign] or refusals
+        return "; ".join(refusal.in_words for refusal in shown)
 
     def _cost(self, forecast: ScenarioForecast, day: int) -> dict[str, float | None]:
         scenario = forecast.scenario
@@ -556,7 +368,7 @@ class _Rows:
         }
 
 
-def _told(forecast: ScenarioForecast) -> dict[str, Any]:
+def _forecast_fields(forecast: ScenarioForecast) -> dict[str, Any]:
     """Return what a forecast says, and how wrong such ones were."""
     detail, past, value = forecast.detail or {}, forecast.past, forecast.value
     needed_bytes = detail.get("needed_bytes")

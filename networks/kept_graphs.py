@@ -82,12 +82,12 @@ def keep(name: str, text: str) -> None:
 @cache
 def digest() -> str:
     """Return what names the files of this package and the releases of the frameworks."""
-    found = sha256()
+    content = sha256()
     for path in sorted(Path(__file__).parent.glob("*.*")):
-        found.update(f"{path.name}\n".encode() + path.read_bytes())
+        content.update(f"{path.name}\n".encode() + path.read_bytes())
     for line in _releases():
-        found.update(line.encode())
-    return found.hexdigest()[:16]
+        content.update(line.encode())
+    return content.hexdigest()[:16]
 
 
 def _releases() -> Iterator[str]:

@@ -50,8 +50,8 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
     try:
         model = _class(library, config).from_config(config)
     except (ValueError, KeyError, ImportError) as error:
-        told = str(error).strip().splitlines() or [type(error).__name__]
-        raise ValueError(f"{PREFIX}{name}: its config makes no model: {told[0]:.200}") from None
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise ValueError(f"{PREFIX}{name}: its config makes no model: {lines[0]:.200}") from None
     return model, _batch(model, config, batch_size, int(length) if length else None, name)
 
 
@@ -80,9 +80,9 @@ def _config(library: Any, name: str, folder: Path) -> Any:
     try:
         return library.AutoConfig.from_pretrained(name, local_files_only=True)
     except (OSError, ValueError):
-        start = [one for one in types if name.startswith(f"{one}-")]
+        start = [model_type for model_type in types if name.startswith(f"{model_type}-")]
         near = [max(start, key=len)] if start else get_close_matches(name, types, n=3)
-        hint = ", ".join(f"{PREFIX}{one}" for one in near or ["bert"])
+        hint = ", ".join(f"{PREFIX}{model_type}" for model_type in near or ["bert"])
         raise ValueError(
             f"{PREFIX}{name}: its config is not on this machine, and nothing is downloaded; name "
             f"its config.json, or a type of model with its defaults: {hint}"
@@ -93,18 +93,18 @@ def _read(library: Any, path: Path, name: str) -> Any:
     try:
         return library.AutoConfig.from_pretrained(path)
     except (OSError, ValueError, KeyError) as error:
-        told = str(error).strip().splitlines() or [type(error).__name__]
+        lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(
             f"{PREFIX}{name}: expected a config.json of transformers {library.__version__}, with "
-            f"a known model_type: {told[0]:.160}"
+            f"a known model_type: {lines[0]:.160}"
         ) from None
 
 
 def _class(library: Any, config: Any) -> Any:
     """Return what builds the model that a config names, with its head; else the model alone."""
     named = next(iter(config.architectures or ()), "")
-    found = getattr(library, named, None)
-    return _LibraryClass(found) if hasattr(found, "_from_config") else library.AutoModel
+    model_class = getattr(library, named, None)
+    return _LibraryClass(model_class) if hasattr(model_class, "_from_config") else library.AutoModel
 
 
 class _LibraryClass:

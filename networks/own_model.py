@@ -118,21 +118,25 @@ def tracing(
         timeout_s: after which what waits gives up, counted from when it begins to wait.
         gpu_precisions: of autocast, at which its step is traced as a GPU is asked for it.
     """
-    asked = {
+    request = {
         "target": target,
         "batch_sizes": list(batch_sizes),
         "folders": [str(folder)],
         "hidden": hidden_packages(),
         "gpu_precisions": list(gpu_precisions),
     }
-    name = OWN + sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
-    here = surroundings()
+    name = OWN + sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
+    surroundings_now = surroundings()
     before = kept(name)
-    if before is not None and before["surroundings"] == here and are_unchanged(before["reads"]):
+    if (
+        before is not None
+        and before["surroundings"] == surroundings_now
+        and are_unchanged(before["reads"])
+    ):
         yield lambda: model_of(target, before)
         return
-    asked["out"] = _folder()
-    command = [sys.executable, "-P", str(_PROGRAM), json.dumps(asked)]
+    request["out"] = _folder()
+    command = [sys.executable, "-P", str(_PROGRAM), json.dumps(request)]
     with (
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as errors,
@@ -140,31 +144,31 @@ def tracing(
     ):
 
         def model() -> OwnModel:
-            told = _told(target, child, out, errors, timeout_s)
-            if "graph" in told and told["reads"] is not None:
-                keep(name, json.dumps({**told, "surroundings": here}))
-            return model_of(target, told)
+            traced = _read_output(target, child, out, errors, timeout_s)
+            if "graph" in traced and traced["reads"] is not None:
+                keep(name, json.dumps({**traced, "surroundings": surroundings_now}))
+            return model_of(target, traced)
 
         yield model
 
 
-def model_of(target: str, told: Mapping[str, Any]) -> OwnModel:
+def model_of(target: str, traced: Mapping[str, Any]) -> OwnModel:
     """Return the model of what the child process wrote.
 
     Raises:
         NoGraph: there is none; the message says why.
     """
-    if "error" in told:
-        raise NoGraph(told["error"])
-    if "keras" in told:
-        return _of_keras(told)
+    if "error" in traced:
+        raise NoGraph(traced["error"])
+    if "keras" in traced:
+        return _of_keras(traced)
     try:
-        graph = PrimitiveGraph.of(told["graph"])
+        graph = PrimitiveGraph.of(traced["graph"])
     except ValueError as error:
         raise NoGraph(f"{target}: its graph is none that systems read: {error}") from None
     graph = replace(graph, dnn=_name(graph))
-    unknown = _unknown_work(graph, told["unknown_flops"])
-    steps = {int(size): _step(graph, int(size), one) for size, one in told["steps"].items()}
+    unknown = _unknown_work(graph, traced["unknown_flops"])
+    steps = {int(size): _step(graph, int(size), step) for size, step in traced["steps"].items()}
     return OwnModel(
         graph.dnn,
         "pytorch",
@@ -172,12 +176,12 @@ def model_of(target: str, told: Mapping[str, Any]) -> OwnModel:
         graph.parameter_count,
         graph,
         steps,
-        example=tuple(told["example"][1:]),
-        sequence_length=told["sequence_length"],
+        example=tuple(traced["example"][1:]),
+        sequence_length=traced["sequence_length"],
         unknown_work=unknown,
-        unmeasured=tuple(told["unmeasured"]),
-        gpu_steps=told["gpu_steps"],
-        traced={name: told[name] for name in told.keys() - {"reads", "surroundings"}},
+        unmeasured=tuple(traced["unmeasured"]),
+        gpu_steps=traced["gpu_steps"],
+        traced={name: traced[name] for name in traced.keys() - {"reads", "surroundings"}},
     )
 
 
@@ -187,7 +191,7 @@ def _unknown_work(graph: PrimitiveGraph, flops: Mapping[str, float]) -> Mapping[
     Elements of results count as an operation each: models without products have work, too.
     """
     everything = graph.flops + graph.activations + sum(flops.values())
-    return {name: one / everything for name, one in sorted(flops.items())}
+    return {name: operator_flops / everything for name, operator_flops in sorted(flops.items())}
 
 
 def _name(graph: PrimitiveGraph) -> str:
@@ -196,25 +200,27 @@ def _name(graph: PrimitiveGraph) -> str:
     return OWN + sha256(text.encode()).hexdigest()[:8]
 
 
-def _of_keras(told: Mapping[str, Any]) -> OwnModel:
+def _of_keras(traced: Mapping[str, Any]) -> OwnModel:
     steps = {
-        int(size): Path(one["file"]) if "file" in one else str(one["error"])
-        for size, one in told["steps"].items()
+        int(size): Path(step["file"]) if "file" in step else str(step["error"])
+        for size, step in traced["steps"].items()
     }
-    about = (told["image_size"], told["parameter_count"])
-    return OwnModel(OWN + told["keras"], "tensorflow", *about, None, steps)
+    about = (traced["image_size"], traced["parameter_count"])
+    return OwnModel(OWN + traced["keras"], "tensorflow", *about, None, steps)
 
 
-def _step(graph: PrimitiveGraph, batch_size: int, told: Mapping[str, Any]) -> OperationGraph | str:
-    if "error" in told:
-        return str(told["error"])
-    operations = tuple(GraphOperation(**one) for one in told["operations"])
+def _step(
+    graph: PrimitiveGraph, batch_size: int, fields: Mapping[str, Any]
+) -> OperationGraph | str:
+    if "error" in fields:
+        return str(fields["error"])
+    operations = tuple(GraphOperation(**operation) for operation in fields["operations"])
     return OperationGraph(
         graph.dnn, batch_size, graph.image_size, graph.parameter_count, operations
     )
 
 
-def _told(
+def _read_output(
     target: str,
     child: subprocess.Popen[bytes],
     out: IO[bytes],
@@ -234,14 +240,14 @@ def _told(
             "return, without loading data or training"
         ) from None
     lines = _end_of(out, _MOST_BYTES).splitlines()
-    said = _end_of(errors, _SAID_BYTES).decode(errors="replace").split("\n")
+    error_lines = _end_of(errors, _SAID_BYTES).decode(errors="replace").split("\n")
     try:
-        told = json.loads(lines[-1])
-        if isinstance(told, dict) and told.keys() & {"graph", "keras", "error"}:
-            return told
+        traced = json.loads(lines[-1])
+        if isinstance(traced, dict) and traced.keys() & {"graph", "keras", "error"}:
+            return traced
     except (IndexError, ValueError):
         pass
-    last = next((line.strip() for line in reversed(said) if line.strip()), "it said nothing")
+    last = next((line.strip() for line in reversed(error_lines) if line.strip()), "it said nothing")
     raise NoGraph(
         f"{target}: its process ended with exit code {code} before it returned: {last:.300}"
     )

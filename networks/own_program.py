@@ -41,52 +41,52 @@ def _ours(name: str | None) -> Iterator[None]:
         yield
         return
     known = f"networks.{name}"
-    theirs = sys.modules.get(known)
+    users_module = sys.modules.get(known)
     sys.modules[known] = _beside(name)
     try:
         yield
     finally:
         del sys.modules[known]
-        if theirs is not None:
-            sys.modules[known] = theirs
+        if users_module is not None:
+            sys.modules[known] = users_module
 
 
-def _traced(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _traced(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the graph of what a target makes, and its training steps at batches.
 
     Raises:
         ValueError: it makes nothing that has one.
     """
-    target, batch_sizes = asked["target"], asked["batch_sizes"]
-    precisions = asked["gpu_precisions"]
+    target, batch_sizes = request["target"], request["batch_sizes"]
+    precisions = request["gpu_precisions"]
     if target.startswith(_beside("own_huggingface").PREFIX):
-        return _of_huggingface(target, batch_sizes, asked["folders"][0], precisions)
+        return _of_huggingface(target, batch_sizes, request["folders"][0], precisions)
     function = _beside("own_function")
-    made = function.call_function(target, batch_sizes[0], asked["folders"], asked["hidden"])
+    made = function.call_function(target, batch_sizes[0], request["folders"], request["hidden"])
     model = made[0] if isinstance(made, tuple) and made else made
     keras = _beside("own_keras")
     if keras.is_model(model):
-        return _of_keras(keras.trace_model(made, target, batch_sizes), target, Path(asked["out"]))
+        return _of_keras(keras.trace_model(made, target, batch_sizes), target, Path(request["out"]))
     return of_torch(made, target, batch_sizes, fake_tensors(), precisions)
 
 
-def _of_keras(found: Mapping[str, Any], target: str, out: Path) -> dict[str, Any]:
+def _of_keras(traced: Mapping[str, Any], target: str, out: Path) -> dict[str, Any]:
     """Return the name of a Keras model, and the files of its steps.
 
     Raises:
         ValueError: no step could be traced.
     """
     graphs, steps = _beside("own_graph_def"), {}
-    for size, step in found["steps"].items():
+    for size, step in traced["steps"].items():
         try:
             steps[size] = step if "error" in step else {"file": graphs.write_step(step, out / size)}
         except ValueError as error:
             steps[size] = {"error": str(error)}
-    errors = [one["error"] for one in steps.values() if "error" in one]
+    errors = [step["error"] for step in steps.values() if "error" in step]
     if len(errors) == len(steps):
         raise ValueError(f"{target}: its training step cannot be traced: {errors[0]}")
-    name = graphs.digest(found["named"], found["shapes"])
-    about = {"image_size": found["image_size"], "parameter_count": found["parameter_count"]}
+    name = graphs.digest(traced["named"], traced["shapes"])
+    about = {"image_size": traced["image_size"], "parameter_count": traced["parameter_count"]}
     return {"keras": name, **about, "steps": steps}
 
 
@@ -94,14 +94,14 @@ def _of_huggingface(
     target: str, batch_sizes: list[int], folder: str, precisions: list[str]
 ) -> dict[str, Any]:
     """Return the same of a config; its model is built without values, however large it is."""
-    library, asked = _beside("own_huggingface"), (target, batch_sizes[0], folder)
+    library, arguments = _beside("own_huggingface"), (target, batch_sizes[0], folder)
     mode = fake_tensors()
     try:
         with mode:
-            made = library.from_config(*asked)
+            made = library.from_config(*arguments)
     except RuntimeError:
         # Some ask for values while they are built.
-        made = library.from_config(*asked)
+        made = library.from_config(*arguments)
     return of_torch(made, target, batch_sizes, mode, precisions)
 
 
@@ -127,8 +127,8 @@ def of_torch(
     has_words = len(shape) == 2 and not (first.is_floating_point() or first.is_complex())
     side = int(shape[-1]) if len(shape) == 4 else 0
     with mode:
-        fakes = tuple(torch_.without_values(one, mode) for one in batch)
-        named = {name: torch_.without_values(one, mode) for name, one in by_name.items()}
+        fakes = tuple(torch_.without_values(tensor, mode) for tensor in batch)
+        named = {name: torch_.without_values(tensor, mode) for name, tensor in by_name.items()}
         given = (fakes, target, side, int(shape[0]), named)
         traced = _beside("traced").fields_of(module.train(), *given)
         torch_.forget_values(module, mode)
@@ -161,12 +161,12 @@ def _gpu_step(network: Any, batch_size: int, precision: str) -> dict[str, Any]:
 
     batch = network.draw(batch_size), torch.zeros(batch_size, dtype=torch.int64)
     try:
-        found: dict[str, Any] = _beside("gpu_trace").trace_step(
+        step: dict[str, Any] = _beside("gpu_trace").trace_step(
             network, *batch, precision, _MOST_OPERATORS
         )
     except Exception as error:
         return {"error": _reason(error)}
-    return found
+    return step
 
 
 def _step(network: Any, batch_size: int) -> dict[str, Any]:
@@ -183,9 +183,9 @@ def _step(network: Any, batch_size: int) -> dict[str, Any]:
 
 def _reason(error: Exception) -> str:
     """Return why a step cannot be traced; what tracing says itself needs no name of an error."""
-    told = str(error)
-    ours = isinstance(error, ValueError) and told.startswith("its training step")
-    return told if ours else str(_beside("own_function").first_line(error))
+    reason = str(error)
+    is_ours = isinstance(error, ValueError) and reason.startswith("its training step")
+    return reason if is_ours else str(_beside("own_function").first_line(error))
 
 
 def main() -> None:
@@ -194,11 +194,11 @@ def main() -> None:
     os.dup2(2, 1)
     reads = _beside("own_reads").Reads()
     try:
-        told = _traced(json.loads(sys.argv[1]))
-        told["reads"] = reads.stamps
+        traced = _traced(json.loads(sys.argv[1]))
+        traced["reads"] = reads.stamps
     except ValueError as error:
-        told = {"error": str(error)}
-    out.write(json.dumps(told) + "\n")
+        traced = {"error": str(error)}
+    out.write(json.dumps(traced) + "\n")
     out.flush()
 
 

@@ -66,7 +66,7 @@ def step_samples(held_s: float, free_s: float, traced_s: float, stolen: float) -
 
 def plan_operation_runs(
     probe: str,
-    asked: RequestedScenarios,
+    requested: RequestedScenarios,
     settings: Settings,
     expected_s: Callable[[Scenario], float],
     *,
@@ -78,12 +78,12 @@ def plan_operation_runs(
     """
     shown = dict.fromkeys(
         single_worker_scenario
-        for scenario in asked.train
+        for scenario in requested.train
         for single_worker_scenario in single_worker_scenarios(scenario)
     )
     hidden = dict.fromkeys(
         single_worker_scenario
-        for scenario in asked.test
+        for scenario in requested.test
         for single_worker_scenario in single_worker_scenarios(scenario)
     )
     purposes: dict[Scenario, Purpose] = dict.fromkeys(hidden if test else (), "measurement")

@@ -289,7 +289,7 @@ def one_by_one(
 
 def plan_scenario_runs(
     probe: str,
-    asked: RequestedScenarios,
+    requested: RequestedScenarios,
     settings: Settings,
     expected_s: Callable[[Scenario], float],
     start: Callable[[Scenario], Hashable],
@@ -299,20 +299,20 @@ def plan_scenario_runs(
 
     Args:
         probe: its name.
-        asked: what a study asks of it.
+        requested: what a study asks of it.
         settings: of each run.
         expected_s: of a run of a scenario, beside the start of programs.
         start: what scenarios share that one start of programs can measure.
         nodes: those that measure a scenario.
     """
     parts: tuple[tuple[tuple[Scenario, ...], Purpose, bool], ...] = (
-        (asked.train, "profile", True),
+        (requested.train, "profile", True),
         (
-            tuple(scenario for scenario in asked.own if scenario not in asked.train),
+            tuple(scenario for scenario in requested.own if scenario not in requested.train),
             "profile",
             False,
         ),
-        (asked.test, "measurement", False),
+        (requested.test, "measurement", False),
     )
     for scenarios, purpose, of_train in parts:
         for scenario in dict.fromkeys(scenarios):

@@ -34,19 +34,19 @@ class Aim:
     limits: Limits
     late: float | None = None
 
-    def admits(self, one: Candidate) -> bool:
+    def admits(self, candidate: Candidate) -> bool:
         """Tell whether a candidate keeps the limits, as expected and surely enough."""
-        if not keeps_limits(self.limits, one):
+        if not keeps_limits(self.limits, candidate):
             return False
-        return self.late is None or self.risk(one) <= self.late + 1e-12
+        return self.late is None or self.risk(candidate) <= self.late + 1e-12
 
-    def risk(self, one: Candidate) -> float:
+    def risk(self, candidate: Candidate) -> float:
         """Return the larger probability of a candidate's to exceed deadline or budget, 0 to 1."""
-        return max(one.chance_of_exceeding(self.limits, limit) for limit in LIMITS)
+        return max(candidate.chance_of_exceeding(self.limits, limit) for limit in LIMITS)
 
-    def excess(self, one: Candidate) -> float:
+    def excess(self, candidate: Candidate) -> float:
         """Return how many times a limit what a candidate needs is, of the limit it exceeds most."""
-        needs = zip(LIMITS, one.outcome, strict=True)
+        needs = zip(LIMITS, candidate.outcome, strict=True)
         limits = ((self.limits.of(limit), needed) for limit, needed in needs)
         return max((needed / most for most, needed in limits if most), default=0.0)
 
@@ -54,9 +54,11 @@ class Aim:
         """Return what is minimised, seconds or US dollars."""
         return outcome.time_s if self.minimize == "time" else outcome.cost_usd
 
-    def order(self, one: Candidate) -> tuple[float, float, str]:
+    def order(self, candidate: Candidate) -> tuple[float, float, str]:
         """Return what is compared, the least is best; of equals the first by name."""
-        return *objective_key(self.minimize, one.outcome.time_s, one.outcome.cost_usd), one.key
+        return *objective_key(
+            self.minimize, candidate.outcome.time_s, candidate.outcome.cost_usd
+        ), candidate.key
 
 
 @dataclass(frozen=True)

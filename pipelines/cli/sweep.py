@@ -20,7 +20,8 @@ from warehouse.records import BadInput
 if TYPE_CHECKING:
     import polars as pl
 
-    from forecasting.sweep import Models, SweepFile, SweepFolder
+    from forecasting.sweep import Models, SweepFolder
+    from forecasting.sweep_file import SweepFile
     from networks.own_model import OwnModel
 
 _RAY_ADDRESS = "RAY_API_SERVER_ADDRESS"
@@ -61,7 +62,8 @@ def sweep(
     Example: stepcast sweep studies/sweeps/aws_gpus.yaml --engine ray --ray-address
     http://127.0.0.1:8265
     """
-    from forecasting.sweep import begin, count_scenarios, folder_of, read_sweep
+    from forecasting.sweep import begin, folder_of
+    from forecasting.sweep_file import count_scenarios, read_sweep
     from networks.kept_graphs import keep_beside
     from pipelines import dagster_history
     from pipelines.cli.errors import Interrupted
@@ -70,26 +72,26 @@ def sweep(
 
     if engine == "ray" and ray_address is None:
         raise BadInput(f"--engine ray: give --ray-address http://HOST:8265, or set {_RAY_ADDRESS}")
-    asked = read_sweep(file)
+    sweep_file = read_sweep(file)
     warehouse = warehouse_here()
     keep_beside(home())
-    models = _trace_models(asked, file)
-    folder = folder_of(asked, file, home(), models)
+    models = _trace_models(sweep_file, file)
+    folder = folder_of(sweep_file, file, home(), models)
     folder.path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         if anew:
             shutil.rmtree(folder.path, ignore_errors=True)
         if engine == "processes" and not folder.path.exists():
             start_step_server()  # imports while the sweep is begun
-        begin(folder, asked, warehouse, models)
-        there, total = len(folder.parts) - len(folder.missing), len(folder.parts)
+        begin(folder, sweep_file, warehouse, models)
+        done, total = len(folder.parts) - len(folder.missing), len(folder.parts)
         print_text(
-            f"{count_scenarios(asked):,} scenarios in {total:,} parts"
-            + (f", of which {there:,} are there" if there else "")
+            f"{count_scenarios(sweep_file):,} scenarios in {total:,} parts"
+            + (f", of which {done:,} are there" if done else "")
             + f": {folder.path}",
             err=True,
         )
-        if there < total:
+        if done < total:
             with (
                 dagster_history.instance(home(), of_steps=True) as instance,
                 _progress(folder),
@@ -112,19 +114,27 @@ def sweep(
     _show(folder)
 
 
-def _trace_models(asked: "SweepFile", file: Path) -> "Models":
+def _trace_models(sweep_file: "SweepFile", file: Path) -> "Models":
     """Return the models of the user's own, traced as `stepcast predict` does.
 
     Raises:
         BadInput: naming the file and the model; there is none, or it is none of PyTorch.
     """
-    from forecasting.sweep import is_own_model
+    from forecasting.sweep_file import is_own_model
     from pipelines.cli.workload import check_options
 
-    own = {place: one for place, one in enumerate(asked.scenarios) if is_own_model(one["dnn"])}
+    own = {
+        place: template
+        for place, template in enumerate(sweep_file.scenarios)
+        if is_own_model(template["dnn"])
+    }
     try:
-        for one in own.values():
-            check_options(one["dnn"], {"image_size": one.get("image_size")}, one["sequence_length"])
+        for template in own.values():
+            check_options(
+                template["dnn"],
+                {"image_size": template.get("image_size")},
+                template["sequence_length"],
+            )
         return {place: _trace_model(template) for place, template in own.items()}
     except BadInput as error:
         in_fields = _OPTION.sub(lambda option: option[1].replace("-", "_"), str(error))
@@ -132,7 +142,7 @@ def _trace_models(asked: "SweepFile", file: Path) -> "Models":
 
 
 def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
-    from forecasting.sweep import Grid
+    from forecasting.sweep_file import Grid
     from models.gpu_step.device import device_of_node
     from models.gpu_step.step import autocast_of
     from pipelines.cli.workload import build_own_model, in_words
@@ -195,14 +205,14 @@ def _progress(folder: "SweepFolder") -> Iterator[None]:
 
     def follow(display: Progress) -> None:
         task = display.add_task("parts", total=total, completed=total - len(folder.missing))
-        told = monotonic()
+        printed_at_s = monotonic()
         while True:
             ended = over.wait(_LOOKS_S)
             done = total - len(folder.missing)
             display.update(task, completed=done)
-            if not console.is_terminal and (ended or monotonic() - told >= _LINE_S):
+            if not console.is_terminal and (ended or monotonic() - printed_at_s >= _LINE_S):
                 print_text(f"{done:,} of {total:,} parts", err=True)
-                told = monotonic()
+                printed_at_s = monotonic()
             if ended:
                 return
 

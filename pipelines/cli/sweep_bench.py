@@ -10,14 +10,8 @@ from typing import Any
 
 import yaml
 
-from forecasting.sweep import (
-    SweepFolder,
-    begin,
-    count_scenarios,
-    folder_of,
-    forecast_part,
-    read_sweep,
-)
+from forecasting.sweep import SweepFolder, begin, folder_of, forecast_part
+from forecasting.sweep_file import count_scenarios, read_sweep
 from networks.kept_graphs import keep_beside
 from pipelines import dagster_history
 from pipelines.sweep import execute_sweep, start_step_server
@@ -71,10 +65,10 @@ def measure(network_count: int, data: Path, progress: Callable[[str], None]) -> 
         warehouse = Warehouse(place)
         warehouse.load()
         keep_beside(place)
-        asked = read_sweep(file)
-        swept = folder_of(asked, file, place)
+        sweep = read_sweep(file)
+        swept = folder_of(sweep, file, place)
         progress("fit")
-        begin(swept, asked, warehouse)
+        begin(swept, sweep, warehouse)
         progress("trace networks")
         traced_s = _loop(swept)[0]
         progress("a plain loop")
@@ -83,14 +77,14 @@ def measure(network_count: int, data: Path, progress: Callable[[str], None]) -> 
         processes_s, are_equal = [], _bytes(swept) == _bytes(looped)
         for workers in (1, 2):
             progress(f"Dagster, {workers} at a time")
-            ours = _copy(swept, f"processes-{workers}")
+            copied = _copy(swept, f"processes-{workers}")
             started = time.perf_counter()
             with dagster_history.instance(place, of_steps=True) as instance:
-                execute_sweep(instance, ours, workers=workers)
+                execute_sweep(instance, copied, workers=workers)
             processes_s.append(time.perf_counter() - started)
-            are_equal &= _bytes(ours) == _bytes(swept)
+            are_equal &= _bytes(copied) == _bytes(swept)
         return SweepReport(
-            scenarios=count_scenarios(asked),
+            scenarios=count_scenarios(sweep),
             parts=len(swept.parts),
             traced_s=traced_s,
             loop_s=loop_s,

@@ -221,7 +221,7 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
         )
 
 
-def check_flows(asked: RequestedScenarios, needs: Sequence[PlannedRun]) -> None:
+def check_flows(requested: RequestedScenarios, needs: Sequence[PlannedRun]) -> None:
     """Refuse more flows on links of a speed than any scenario on them has workers.
 
     Raises:
@@ -229,7 +229,7 @@ def check_flows(asked: RequestedScenarios, needs: Sequence[PlannedRun]) -> None:
     """
     for need in needs:
         speed, flows = need.subject.link_mbps, max(need.settings["flows"])
-        most = largest(candidate for candidate in asked.cluster if candidate.link_mbps == speed)
+        most = largest(candidate for candidate in requested.cluster if candidate.link_mbps == speed)
         if flows > most.strategy.workers:
             raise BadInput(
                 f"flows: {flows} simultaneous flows, but {most.workload.dnn} on links of "

@@ -6,20 +6,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from forecasting import sweep as sweeps
+from forecasting import sweep_file
 from forecasting.inputs import systems_named
 from forecasting.question import predict_curves
-from forecasting.sweep import (
-    SCHEMA,
-    Grid,
-    SweepFolder,
-    begin,
-    count_scenarios,
-    folder_of,
-    forecast_part,
-    parts_of,
-    read_sweep,
-)
+from forecasting.sweep import SCHEMA, SweepFolder, begin, folder_of, forecast_part
+from forecasting.sweep_file import Grid, count_scenarios, parts_of, read_sweep
 from models.gpu_step import system
 from studies.curve import Curve
 from tests.forecasting.test_public_fits import load_public
@@ -54,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
     file.write_text(TEXT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(system, "gpu_steps", made_up_steps)
-        patch.setattr(sweeps, "PART_SCENARIOS", 10)
+        patch.setattr(sweep_file, "PART_SCENARIOS", 10)
         load_public(home)
         prices = PUBLIC / "aws_on_demand"
         copy_kept_runs(prices, home / "landing", [run.run_id for run in kept_runs(prices)])
@@ -137,7 +128,7 @@ def test_parts_are_the_same_bytes_in_any_order_whatever_was_published_since(
     folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(system, "gpu_steps", made_up_steps)
-    monkeypatch.setattr(sweeps, "PART_SCENARIOS", 10)
+    monkeypatch.setattr(sweep_file, "PART_SCENARIOS", 10)
     before = {part.file: (folder.path / part.file).read_bytes() for part in folder.parts}
     published = folder.path.parents[1] / HISTORY
     fresh = published.with_name("fresh")
@@ -153,7 +144,7 @@ def test_parts_are_the_same_bytes_in_any_order_whatever_was_published_since(
 
 
 def test_parts_are_of_one_template(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sweeps, "PART_SCENARIOS", 10)
+    monkeypatch.setattr(sweep_file, "PART_SCENARIOS", 10)
     (tmp_path / "gpus.yaml").write_text(TEXT)
     parts = parts_of(read_sweep(tmp_path / "gpus.yaml"))
     assert [(part.template, part.stop - part.start) for part in parts] == [

@@ -17,7 +17,8 @@ import polars as pl
 import pytest
 from dagster import AssetKey
 
-from forecasting.sweep import begin, folder_of, forecast_part, read_sweep
+from forecasting.sweep import begin, folder_of, forecast_part
+from forecasting.sweep_file import read_sweep
 from pipelines import dagster_history
 from tests.forecasting.test_public_fits import load_public
 from tests.models.gpu_step.public import PUBLIC
