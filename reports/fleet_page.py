@@ -184,6 +184,8 @@ def changes(
     """
     figure, axes = blank()
     figure.set_size_inches(6.0, 2.8)
+    figure.set_layout_engine(None)  # laying out takes as long as drawing
+    figure.subplots_adjust(left=0.11, right=0.99, bottom=0.12, top=0.98)
     axes.axhline(0, color=INK, alpha=0.35, linewidth=0.8)
     for metric, colour in colours(metrics).items():
         rows = probes.filter(pl.col("what") == metric).drop_nulls("change_percent")
