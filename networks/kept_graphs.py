@@ -118,7 +118,7 @@ class GraphCache(Generic[Key, Graph]):
             at_hand: how many are, those that were asked for last.
             at_once: how many one child process extracts: it loads its framework once for them.
         """
-        self.kind, self._parse = kind, parse
+        self._kind, self._parse = kind, parse
         self._at_hand, self._at_once = at_hand, at_once
         self._latest: OrderedDict[Key, Graph] = OrderedDict()
         self._lasting: dict[Key, Graph] = {}
@@ -147,7 +147,7 @@ class GraphCache(Generic[Key, Graph]):
         for start in range(0, len(missing), self._at_once):
             batch = missing[start : start + self._at_once]
             words = [":".join(map(str, key)) for key in batch]
-            lines = extract(f"the graph of {batch[0][0]}", [self.kind, *words])
+            lines = extract(f"the graph of {batch[0][0]}", [self._kind, *words])
             for key, text in zip(batch, lines[-len(batch) :], strict=True):
                 graphs[key] = self._parse(json.loads(text))
                 keep(self._name(key), text)
@@ -161,7 +161,7 @@ class GraphCache(Generic[Key, Graph]):
         return {key: graphs[key] for key in keys}
 
     def _name(self, key: Key) -> str:
-        return "-".join(map(str, (self.kind, *key)))
+        return "-".join(map(str, (self._kind, *key)))
 
     def _kept(self, key: Key) -> Graph | None:
         """Return a graph that was kept, None if it was not, or what is there is none."""

@@ -82,10 +82,8 @@ def plain_loop(file: Path, home: Path) -> None:
         forecast_part(folder, part.number)
 
 
-def test_a_sweep_that_was_killed_goes_on_and_has_what_a_plain_loop_has(
-    file: Path, home: Path, tmp_path: Path, stepcast: Stepcast
-) -> None:
-    copytree(home, tmp_path / "other")
+def kill_after_a_part(file: Path, home: Path) -> None:
+    """Begin a sweep of two parts, and kill it when one of them is there."""
     killed = started(file, home)
     while not list(home.glob("sweeps/*/part-*.parquet")):
         assert killed.poll() is None
@@ -98,6 +96,13 @@ def test_a_sweep_that_was_killed_goes_on_and_has_what_a_plain_loop_has(
         time.sleep(0.05)
     for last in home.glob("sweeps/*/part-00001.parquet"):
         last.unlink()  # it was quicker than the kill; something has to be left to do
+
+
+def test_a_sweep_that_was_killed_goes_on_and_has_what_a_plain_loop_has(
+    file: Path, home: Path, tmp_path: Path, stepcast: Stepcast
+) -> None:
+    copytree(home, tmp_path / "other")
+    kill_after_a_part(file, home)
     answer = stepcast("sweep", str(file))
     assert answer.code == 0, answer.err
     assert "12 of 12 scenarios are forecast, in 12 rows" in answer.out
@@ -195,18 +200,7 @@ def check_rows(rows: pl.DataFrame, answers: Mapping[str, list[dict[str, Any]]]) 
 def test_models_of_ones_own_are_forecast_as_predict_does_also_after_a_kill(
     models: Path, home: Path, stepcast: Stepcast
 ) -> None:
-    killed = started(models, home)
-    while not list(home.glob("sweeps/*/part-*.parquet")):
-        assert killed.poll() is None
-        time.sleep(0.02)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
-    deadline = time.monotonic() + 20
-    while steps_of(home):
-        assert time.monotonic() < deadline, "a step outlives its command"
-        time.sleep(0.05)
-    for last in home.glob("sweeps/models-*/part-00001.parquet"):
-        last.unlink()  # it was quicker than the kill; something has to be left to do
+    kill_after_a_part(models, home)
     answer = stepcast("sweep", str(models))
     assert answer.code == 0, answer.err
     assert re.search(r"hf:config.json, 8 words, is own-[0-9a-f]{8}: [\d,]+ parameters", answer.err)
