@@ -4,7 +4,6 @@
 #   STUDY=studies/mine.yaml      what `make demo` runs
 #   RUN="--max-usd 5"            further options of `stepcast run`, for `make demo`
 #   ACCURACY="demo"               studies that `make accuracy` rebuilds; all unless given
-#   DATA=folder                  public measurements, for `make accuracy-external`
 #   VERSION=1.2.3                what `make release` makes; DRY_RUN=yes: without commit and tag
 #   PYTEST="-k links"            what `make test` passes to pytest, instead of running its tests
 
@@ -23,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TWO_CORES := --numprocesses 2 --dist worksteal --max-worker-restart 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all ui accuracy accuracy-external lint lock audit release clean
+.PHONY: help setup demo test test-all ui accuracy lint lock audit release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,11 +55,6 @@ accuracy: setup ## rebuild every accuracy figure from data/reference alone
 		$(addprefix --study ,$(ACCURACY))
 	@echo "GPUs, from data/public alone (docs/gpus.md):"
 	$(BIN)/stepcast bench gpu data/public --page $(or $(STEPCAST_HOME),.stepcast/accuracy)/accuracy.md
-
-accuracy-external: $(if $(DATA),setup) ## forecast and judge public measurements: DATA=folder
-	$(if $(DATA),,$(error say where the public measurements are: make accuracy-external DATA=folder))
-	$(if $(STEPCAST_HOME),,rm -rf .stepcast/accuracy-external)
-	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy-external) $(BIN)/stepcast reproduce-external "$(DATA)"
 
 lint: setup ## ruff, mypy and Dagster's own check, as continuous integration runs them
 	$(BIN)/ruff check .

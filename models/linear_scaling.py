@@ -114,7 +114,7 @@ LINEAR = System(
 # Linear scaling: each worker is as fast as it is alone, whatever others do.
 #
 # Where workers do not wait for each other, their rates add up; where they do, the slowest decides.
-# The arithmetic of `linear`, of `ideal_scaling` and of linear scaling of what others measured.
+# The arithmetic of `linear` and of `ideal_scaling`.
 
 
 def steps_per_s(workers: Iterable[tuple[int, float]]) -> float:
@@ -133,13 +133,3 @@ def step_time_s(alone_s: Iterable[float]) -> float:
         alone_s: seconds that a step of each kind of worker takes; at least one.
     """
     return max(alone_s)
-
-
-def rate_of_one(rate: pl.Expr, workers: pl.Expr) -> pl.Expr:
-    """Return the rate of one of so many workers, of which only the rate together is known."""
-    return rate / workers
-
-
-def rate_of_all(rate: pl.Expr, workers: pl.Expr) -> pl.Expr:
-    """Return the rate of so many workers, of which that of one is known."""
-    return rate * workers

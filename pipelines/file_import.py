@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,14 +47,6 @@ class Staging:
     landing: Path
 
 
-@dataclass(frozen=True)
-class Part:
-    """Rows of a file's `external` that make a run of their own, in a study of their own."""
-
-    study: str
-    rows: pl.Expr
-
-
 @contextmanager
 def land_staged(landing: Path) -> Iterator[Staging]:
     """Land what is staged inside if all goes well, and nothing if not."""
@@ -79,12 +71,10 @@ def import_file(
     given: Provenance,
     purpose: Purpose,
     staging: Staging,
-    part: Part | None = None,
 ) -> str:
     """Stage the runs of one file, unless they have landed before; return a line about it.
 
-    A run's id is the format and the hash of the file's content, and study and purpose of a `part`:
-    fits may see some rows of a file, others judge them.
+    A run's id is the format and the hash of the file's content.
 
     Raises:
         BadInput: the file cannot be read, has no source, or landed with other options.
@@ -95,7 +85,7 @@ def import_file(
     provenance = _completed(path, format_name, options, given)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    stem = f"imported-{format_name}-{sha256[:16]}" + (f"-{part.study}-{purpose}" if part else "")
+    stem = f"imported-{format_name}-{sha256[:16]}"
     settings = _asked(path, format_name, options, purpose)
     for folder in (staging.landing, staging.folder):
         if (folder / f"{stem}-1").exists():
@@ -105,16 +95,13 @@ def import_file(
     runs = 0
     notes: list[str] = []
     left_out: Counter[str] = Counter()
-    read = _read(path, format_name, options)
-    for runs, imported in enumerate(_parts(read, part), start=1):
-        run = _run(f"{stem}-{runs}", format_name, purpose, imported, settings, part)
+    for runs, imported in enumerate(_read(path, format_name, options), start=1):
+        run = _run(f"{stem}-{runs}", format_name, purpose, imported, settings)
         origin = _origin(format_name, path, sha256, provenance)
         land(staging.folder, run, None, {**imported.tables, "source": origin})
         notes += imported.notes
         left_out.update(imported.left_out)
         rows.update({name: frame.height for name, frame in imported.tables.items()})
-    if not runs:
-        return f"{path.name}: none of its rows are for a {purpose}; imported nothing"
     counted = ", ".join(f"{count:,} rows of {name}" for name, count in rows.items())
     return (
         f"{path.name}: imported {counted} in {runs} run{'s' if runs > 1 else ''} "
@@ -147,14 +134,6 @@ def _read(path: Path, format_name: str, options: ReaderOptions) -> Iterator[Impo
         yield from find_format(format_name, options).read(path, options)
     except BadInput as error:
         raise BadInput(f"{error}{suggest_format(path, format_name)}") from error
-
-
-def _parts(read: Iterator[ImportedRun], part: Part | None) -> Iterator[ImportedRun]:
-    for imported in read:
-        if part is None:
-            yield imported
-        elif not (rows := imported.tables["external"].filter(part.rows)).is_empty():
-            yield replace(imported, tables={**imported.tables, "external": rows})
 
 
 def _number(run: Path) -> int:
@@ -214,14 +193,13 @@ def _run(
     purpose: Purpose,
     imported: ImportedRun,
     settings: dict[str, Setting],
-    part: Part | None,
 ) -> Run:
     now = datetime.now(UTC)
     return Run(
         run_id=run_id,
         probe=format_name,
         purpose=purpose,
-        study=part.study if part else STUDY,
+        study=STUDY,
         repeat=1,
         scenario_id=None,
         backend="imported",

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from pipelines.cli.removed import replacement
 from warehouse.home import version
 
 OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -95,12 +96,6 @@ COMMANDS: Mapping[str, Command] = {
         "reproduce",
         "Rebuild every fit, prediction and accuracy figure from runs that are kept, in a fresh "
         "home.",
-    ),
-    "reproduce-external": Command(
-        "reference",
-        "reproduce_external",
-        "Forecast and judge what others measured, in a fresh home, apart from our own "
-        "measurements.",
     ),
     "report": Command(
         "run", "report", "Write the HTML report of a study again, and print where it is."
@@ -261,7 +256,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "ui",
     ),
     "Keep histories, and share them": (
-        *("load", "push", "export", "seal", "reproduce", "reproduce-external", "warehouse"),
+        *("load", "push", "export", "seal", "reproduce", "warehouse"),
     ),
     "See what this machine can do, and what has a name": (
         *("doctor", "reap", "node", "networks", "node-types", "embedder", "docs"),
@@ -355,8 +350,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # garbage takes a tenth of a command's time.
     gc.set_threshold(100_000)
     given = GlobalOptions()
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if line := replacement(words):
+        typer.echo(f"stepcast: {line}", err=True)
+        raise SystemExit(2)
     try:
-        app(sys.argv[1:] if arguments is None else list(arguments), obj=given)
+        app(words, obj=given)
     except Exception as error:
         if given.debug:
             raise

@@ -1,7 +1,4 @@
-"""`stepcast export`, `seal` and `reproduce`: runs kept apart, and everything anew from them.
-
-`reproduce-external` does so from measurements of others.
-"""
+"""`stepcast export`, `seal` and `reproduce`: runs kept apart, and everything anew from them."""
 
 import json
 from pathlib import Path
@@ -107,33 +104,11 @@ def reproduce(
         rounds = reproduction.reproduce(folder, place, progress, study or ())
     tell_dagster(place)
     print_text(f"{len(rounds)} rounds of {len({round_.study.name for round_ in rounds})} studies")
-    print_leaderboard(place, "leaderboard.json")
+    _print_leaderboard(place)
     board = print_board(place)
     sealed = print_sealed(place)
     (place / accuracy_page.FILE).write_text(accuracy_page.page(sealed, board))
     print_text(f"page   {place / accuracy_page.FILE}")
-
-
-def reproduce_external(
-    data: Annotated[Path, typer.Argument(help="A folder of public measurements.")],
-) -> None:
-    """Forecast and judge what others measured, in a fresh home, apart from our own measurements.
-
-    Of each file with a mapping (docs/import.md), systems are fitted to the rows they may see and
-    forecast the others, which are loaded only then. Prints the leaderboard and writes it to
-    external.json in the home. Files that are not there are left out.
-
-    The home must be a new one, such as STEPCAST_HOME=.stepcast/accuracy-external.
-
-    Example: stepcast reproduce-external ~/public-measurements
-    """
-    from pipelines import reproduction
-    from warehouse.warehouse import Warehouse
-
-    place = home()
-    for line in reproduction.judge_public_files(data, Warehouse(place)):
-        print_text(line)
-    print_leaderboard(place, "external.json")
 
 
 def print_board(place: Path) -> "pl.DataFrame":
@@ -168,13 +143,13 @@ def print_sealed(place: Path) -> "pl.DataFrame":
     return sealed
 
 
-def print_leaderboard(place: Path, name: str) -> None:
+def _print_leaderboard(place: Path) -> None:
     """Print the leaderboard of a home and write it there."""
     from pipelines.cli.query import LEADERBOARD
     from pipelines.cli.tables import print_table
     from warehouse.warehouse import Warehouse
 
     board = Warehouse(place).leaderboard().select(LEADERBOARD)
-    (place / name).write_text(json.dumps(board.to_dicts(), indent=1) + "\n")
+    (place / "leaderboard.json").write_text(json.dumps(board.to_dicts(), indent=1) + "\n")
     print_table(board)
-    print_text(f"leaderboard  {place / name}")
+    print_text(f"leaderboard  {place / 'leaderboard.json'}")

@@ -1,6 +1,5 @@
 """Linear scaling: closed forms, and its two trainings against each other."""
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,8 +7,6 @@ from hypothesis import strategies as st
 from models.linear_scaling import (
     LinearScaling,
     fit,
-    rate_of_all,
-    rate_of_one,
     step_time_s,
     steps_per_s,
 )
@@ -32,13 +29,6 @@ def test_the_slowest_decides_where_all_wait() -> None:
 @given(st.integers(1, 100), SECONDS)
 def test_like_workers_do_as_much_whether_they_wait_or_not(workers: int, alone_s: float) -> None:
     assert steps_per_s([(workers, alone_s)]) == pytest.approx(workers / step_time_s([alone_s]))
-
-
-def test_rates_of_rows() -> None:
-    rows = pl.DataFrame({"rate": [6.0, 8.0], "workers": [2, 4]})
-    rate, workers = pl.col("rate"), pl.col("workers")
-    assert rows.select(rate_of_one(rate, workers))["rate"].to_list() == [3, 2]
-    assert rows.select(rate_of_all(rate, workers))["rate"].to_list() == [12, 32]
 
 
 def fitted(*step_times_s: float | None) -> LinearScaling:

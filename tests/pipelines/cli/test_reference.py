@@ -127,36 +127,5 @@ def test_there_must_be_something_to_reproduce(
     assert (answer.code, "no run of study 'nothing'" in answer.err) == (2, True)
 
 
-def test_the_command_prints_and_writes_the_leaderboard(
-    stepcast: Stepcast, home: Path, tmp_path: Path
-) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    figures = {("res", 1): 10, ("res", 2): 16, ("vgg", 1): 4, ("vgg", 4): 8}
-    lines = [f"p,K80,1,{dnn},{n},9,1,1,1,{value}" for (dnn, n), value in figures.items()]
-    header = "path,gpu,n_ps,model,n_workers,n_points,median_global_steps_s,mean_after_warm,"
-    header += "std_after_warm,wall_steps_s_after_warm"
-    (data / "async_ps_cmdare.csv").write_text("\n".join([header, *lines]) + "\n")
-    answer = stepcast("reproduce-external", str(data))
-    assert (answer.code, answer.err) == (0, "")
-    assert f"ddp_step_time_sia.csv: not in {data}, left out" in answer.out.splitlines()
-    (row,) = json.loads((home / "external.json").read_text())
-    assert row == json.loads(stepcast("accuracy", "--json").out)[0]
-    assert (row["system"], row["backend"], row["n"]) == ("linear", "imported", 2)
-    assert (row["mape"], row["median_ape"], row["max_ape"]) == pytest.approx((62.5, 62.5, 100))
-    again = stepcast("reproduce-external", str(data))
-    assert (again.code, "holds runs already" in again.err) == (2, True)
-
-
-def test_a_folder_without_measurements_is_refused(
-    stepcast: Stepcast, home: Path, tmp_path: Path
-) -> None:
-    answer = stepcast("reproduce-external", str(tmp_path / "none"))
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "none is not a folder; expected public measurements" in answer.err
-    answer = stepcast("reproduce-external", str(tmp_path))
-    assert (answer.code, "holds none of allreduce_nccl_tests.csv" in answer.err) == (2, True)
-
-
 def _sorted(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(COMPARED).sort(COMPARED)

@@ -70,7 +70,7 @@ BENCHES = {
     "bench sweep": sweep_bench,
 }
 """Commands that print what a program measures, which is not run here."""
-RESULTS = ("run", "demo", "reproduce", "reproduce-external", "sweep")
+RESULTS = ("run", "demo", "reproduce", "sweep")
 """Commands that measure, rebuild or forecast for long, then print tables of a home."""
 LINES: dict[str, tuple[str, ...]] = {
     "load": (),

@@ -1,0 +1,18 @@
+"""Commands that are no longer there, and what to use instead: until version 0.3."""
+
+from collections.abc import Mapping, Sequence
+
+REMOVED: Mapping[str, str] = {
+    "reproduce-external": "`stepcast import csv FILE` and `stepcast compare`; lab/public-files.md "
+    "has how wrong forecasts of public files were",
+}
+"""By the words after `stepcast`: a command, or a group and its command."""
+
+
+def replacement(arguments: Sequence[str]) -> str | None:
+    """Return one line about a command that is no longer there; None if it is another."""
+    words = [word for word in arguments if not word.startswith("-")]
+    for name in (" ".join(words[:2]), *words[:1]):
+        if name in REMOVED:
+            return f"there is no `stepcast {name}` any more; use {REMOVED[name]}"
+    return None
