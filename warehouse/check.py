@@ -10,10 +10,17 @@ from types import MappingProxyType
 import duckdb
 import pyarrow as pa
 
-from warehouse import chain, journal, ledger
-from warehouse.connection import PATIENCE_S, confine, first_line, is_damage, writer_of
+from warehouse import chain, journal, ledger, limits
+from warehouse.connection import (
+    PATIENCE_S,
+    confine,
+    first_line,
+    is_damage,
+    is_of_machine,
+    writer_of,
+)
 from warehouse.home import HISTORY, JOURNAL, MAIN
-from warehouse.landed_files import verify
+from warehouse.landed_files import read_plain, verify
 from warehouse.landing import QUARANTINE, REASON, run_folders
 from warehouse.loader import OPERATION_TIME, signature_of
 from warehouse.publication import is_current, lag, open_published, versions
@@ -260,7 +267,7 @@ def _run(
             for text in differences(connection, files, held):
                 yield f": {text}"
     except (BadInput, duckdb.Error, pa.ArrowException, OSError) as error:
-        if is_damage(error):
+        if is_damage(error) or (is_of_machine(error) and str(folder) not in str(error)):
             raise
         yield f" is damaged in {folder.parent}: {first_line(error)}"
 
@@ -325,8 +332,9 @@ def _groups(worker: str | None, canonical: str | None) -> list[NodeGroup]:
 def _quarantined(landing: Path) -> Iterator[Finding]:
     for folder in run_folders(landing / QUARANTINE):
         try:
-            reason = (folder / REASON).read_text().strip()
-        except OSError:
+            text = read_plain(folder / REASON, limits.DOCUMENT_BYTES)
+            reason = " ".join(text.decode(errors="replace").split())
+        except (BadInput, OSError):
             reason = "no reason was written"
         yield Finding(f"run {folder.name} is set aside in {folder.parent}: {reason}", broken=False)
 

@@ -13,14 +13,15 @@ from pathlib import Path
 import duckdb
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
+from warehouse import durable_files
 from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.records import BadInput, DamagedFile, StepcastError, WarehouseBusy
 
 PATIENCE_S = 10.0
 _FLOCK = "hhqqi4x"
 """Linux's `struct flock`: kind, whence, start, length, process."""
-_MACHINE = (duckdb.IOException, duckdb.FatalException, duckdb.OutOfMemoryException)
-"""Errors that the machine is to blame for: its disk, its memory."""
+_DATA = re.compile("constraint", re.IGNORECASE)
+"""Said where a commit fails for what is written, not for where it is written to."""
 _DAMAGE = re.compile(
     r"Corrupt (database|WAL) file|does not match stored checksum|not a valid DuckDB database|"
     r'Could not read \w+ bytes from file "[^"]*\.duckdb(\.wal)?"|Failed to (load|read) metadata'
@@ -51,9 +52,7 @@ def connect(
     except Exception as error:
         if is_damage(error):
             raise _damaged(path, error) from error
-        if not isinstance(error, duckdb.Error):
-            raise
-        if not isinstance(error, _MACHINE) and "Could not write" not in str(error):
+        if not isinstance(error, duckdb.Error) or not is_of_machine(error):
             raise
         raise StepcastError(
             f"{path} could not be written: {first_line(error)}; free disk space and try again: "
@@ -137,6 +136,18 @@ def is_damage(error: Exception) -> bool:
     if isinstance(error, StepcastError):
         return False
     return isinstance(error, duckdb.SerializationException) or bool(_DAMAGE.search(str(error)))
+
+
+def is_of_machine(error: BaseException) -> bool:
+    """Tell whether this machine is to blame for an error: its disk, its memory, a lock.
+
+    Such an error says nothing of what was read or asked.
+    """
+    if isinstance(error, duckdb.FatalException | duckdb.OperationalError):
+        return not _DATA.search(str(error))
+    if isinstance(error, duckdb.Error):
+        return "No space left" in str(error) or "Could not write" in str(error)
+    return durable_files.is_of_machine(error)
 
 
 def first_line(error: Exception) -> str:

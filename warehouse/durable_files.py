@@ -76,6 +76,14 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def is_of_machine(error: BaseException) -> bool:
+    """Tell whether this machine is to blame for an error: its disk, its memory, permissions.
+
+    What pyarrow makes of wrong bytes is an OSError without a number.
+    """
+    return isinstance(error, MemoryError) or getattr(error, "errno", None) is not None
+
+
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

@@ -6,12 +6,13 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 import pyarrow as pa
 
 from warehouse import limits
-from warehouse.durable_files import sync
+from warehouse.durable_files import is_of_machine, sync
 from warehouse.records import BadInput
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
@@ -30,6 +31,46 @@ def check_name(name: str, what: str) -> None:
         )
 
 
+# Without O_NONBLOCK, opening a pipe would wait for whoever writes to it.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def open_plain(path: str | Path, *, folder: int | None = None) -> BufferedReader:
+    """Open a file of somebody else for reading: no symbolic link, no pipe, no device.
+
+    Args:
+        path: of the file; below `folder` if that is given.
+        folder: the descriptor of a folder.
+
+    Raises:
+        BadInput: it is none of these.
+        OSError: the machine cannot.
+    """
+    name = os.path.basename(path)
+    check_file(name, os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode)
+    file = open(os.open(path, _READ, dir_fd=folder), "rb")
+    try:
+        check_file(name, os.fstat(file.fileno()).st_mode)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_plain(path: Path, most_bytes: int) -> bytes:
+    """Return what a file of somebody else holds.
+
+    Raises:
+        BadInput: as `open_plain`, or it is longer than that.
+        OSError: the machine cannot read it.
+    """
+    with open_plain(path) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise BadInput(f"{path.name} is longer than {most_bytes:,} bytes")
+    return content
+
+
 @contextmanager
 def explain_damage(file: Path) -> Iterator[None]:
     """Tell what a reader makes of a damaged file of a set as the user's matter.
@@ -40,8 +81,7 @@ def explain_damage(file: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, KeyError, ValueError, RecursionError) as error:
-        # What the disk says has a number; what pyarrow makes of wrong bytes has none.
-        if isinstance(error, OSError) and error.errno is not None:
+        if is_of_machine(error):
             raise
         message = " ".join(str(error).split())
         raise BadInput(f"set {file.parent}: {file.name} is damaged: {message}") from error
@@ -129,12 +169,9 @@ def verify(folder: Path) -> str:
 
 def _expected(folder: Path) -> dict[str, str] | None:
     try:
-        with (folder / SUMS).open("rb") as file:
-            text = file.read(limits.DOCUMENT_BYTES + 1)
+        text = read_plain(folder / SUMS, limits.DOCUMENT_BYTES)
     except FileNotFoundError:
         return None
-    if len(text) > limits.DOCUMENT_BYTES:
-        raise BadInput(f"{SUMS} is longer than {limits.DOCUMENT_BYTES:,} bytes")
     lines = text.decode(errors="replace").split("\n")
     return dict(line.split("  ", 1)[::-1] for line in lines if "  " in line)
 
@@ -148,5 +185,5 @@ def _listed(sums: Mapping[str, str]) -> str:
 
 
 def _sum(file: Path) -> str:
-    with file.open("rb") as opened:
+    with open_plain(file) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

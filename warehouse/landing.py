@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse import limits
-from warehouse.durable_files import remove, sync, temporary
+from warehouse.durable_files import remove, sync, temporary, write_text
 from warehouse.landed_files import check_name, check_plain, seal, verify
 from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash
 from warehouse.tables import CHUNK_ROWS, JSON_COLUMNS, SCHEMAS, conform, one_line, stream
@@ -421,5 +421,5 @@ def set_aside(folder: Path, run_id: str, reason: str) -> QuarantinedRun:
     except OSError as failure:
         return QuarantinedRun(run_id, f"{reason}; not moved: {failure}", folder)
     with suppress(OSError):  # the disk may be full; the report has the reason too
-        (target / REASON).write_text(reason + "\n")
+        write_text(target / REASON, reason + "\n")  # anew: a link there may lead anywhere
     return QuarantinedRun(run_id, reason, target)

@@ -4,7 +4,10 @@ A run is checked in chunks of `tables.CHUNK_ROWS` rows, then DuckDB reads its Pa
 memory is bounded by `MEMORY`, not by the size of a run.
 """
 
+import os
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from glob import escape
@@ -14,19 +17,32 @@ import duckdb
 import pyarrow.parquet as pq
 
 from warehouse import chain, journal
-from warehouse.connection import first_line, is_damage
+from warehouse.connection import first_line, is_damage, is_of_machine
 from warehouse.durable_files import sweep
 from warehouse.journal import NOT_LOADED, JournalTransaction
-from warehouse.landed_files import check_plain, verify
-from warehouse.landing import SCHEMAS, QuarantinedRun, checked_files, run_folders, set_aside
+from warehouse.landed_files import check_plain, read_plain, verify
+from warehouse.landing import (
+    QUARANTINE,
+    REASON,
+    SCHEMAS,
+    QuarantinedRun,
+    checked_files,
+    landed_run,
+    run_folders,
+    set_aside,
+)
 from warehouse.publication import point_at_files
 from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.tables import columns_of, one_line
 
 MEMORY = "1GB"
 """What DuckDB may hold while it loads; past that it writes to disk."""
-_OF_THE_MACHINE = (duckdb.IOException, duckdb.FatalException, duckdb.InterruptException)
-"""Errors that end a load: the disk of the warehouse, a database that DuckDB gave up, the user."""
+_MISTAKEN = re.compile(
+    r"^(TransactionContext|Out of Memory|IO|FATAL) Error|No space left|Could not write|"
+    r"needs more memory|^$"
+)
+"""Reasons for which earlier editions set runs aside, and that were the machine's."""
+_REASON_BYTES = 1 << 16
 LARGE_ROWS = 10_000_000
 """A run with so many timings or more keeps them in the file that landed; the database points to it.
 What most questions ask of them is in operation_time."""
@@ -41,41 +57,67 @@ class _LoadedFiles:
     landed_sha256: str | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class LoadReport:
-    """What one load did: run ids loaded, how many were already there, what was set aside."""
+    """What a load has done: run ids loaded, how many were already there, what was not loaded."""
 
-    loaded: tuple[str, ...]
-    unchanged: int
-    quarantined: tuple[QuarantinedRun, ...]
+    loaded: tuple[str, ...] = ()
+    unchanged: int = 0
+    quarantined: tuple[QuarantinedRun, ...] = ()
+
+    @property
+    def not_loaded(self) -> list[str]:
+        """Lines that say which runs were not loaded, why, and how they are tried again."""
+        aside = [run for run in self.quarantined if run.folder.parent.name == QUARANTINE]
+        lines = [f"{run.run_id} was set aside: {run.reason}" for run in aside]
+        if aside:
+            lines[-1] += f"; see {aside[-1].folder.parent}"
+            lines.append(
+                "to try one again, move its folder back to landing/ and run `stepcast load`"
+            )
+        return lines + [
+            f"{run.run_id} was not loaded and stays in {run.folder.parent}, where the next "
+            f"`stepcast load` tries it again: {run.reason}"
+            for run in self.quarantined
+            if run not in aside
+        ]
 
 
 def load(
-    landing: Path, connection: duckdb.DuckDBPyConnection, *, recheck: bool = True
+    landing: Path,
+    connection: duckdb.DuckDBPyConnection,
+    *,
+    recheck: bool = True,
+    report: LoadReport | None = None,
 ) -> LoadReport:
     """Load each landed run that is new or has changed, in one transaction per run.
 
-    Without `recheck`, files of runs that were loaded are not looked at.
+    Without `recheck`, files of runs that were loaded are not looked at. A `report` that is given
+    has what was done also where the load ends with an error.
 
-    A run that cannot be loaded, whatever the reason, moves to `landing/quarantine/` with a
-    `reason.txt`; the others still load. One that the machine cannot read stays where it is.
+    A run that cannot be loaded moves to `landing/quarantine/` with a `reason.txt`; the others still
+    load. One that the machine cannot read, or has no memory for, stays where it is.
 
     Raises:
         StepcastError: the warehouse itself is damaged.
+        duckdb.Error, OSError: the machine cannot write the warehouse. No run is to blame for that,
+            and all stay where they are.
     """
+    report = report or LoadReport()
     sweep(landing)
+    _bring_back(landing)
     connection.execute(f"SET memory_limit = '{MEMORY}'")
     landed = [folder.name for folder in run_folders(landing)]
     names = landed if recheck else _not_loaded(connection, landed)
     known = _known(connection, names) if names else {}
-    loaded, unchanged, quarantined = [], len(landed) - len(names), []
+    report.unchanged = len(landed) - len(names)
     for name in names:
         folder = landing / name
         try:
             signature = signature_of(folder)
             before = known.get(folder.name)
             if before is not None and _is_same(connection, folder, signature, before):
-                unchanged += 1
+                report.unchanged += 1
                 continue
             _load(connection, folder, signature, before)
         except Exception as error:
@@ -83,11 +125,30 @@ def load(
                 continue  # renamed meanwhile: the next load finds it under its new name
             if not _of_the_run(error, folder):
                 raise
-            quarantined.append(_set_aside(folder, error))
+            report.quarantined += (_set_aside(folder, error),)
         else:
-            loaded.append(folder.name)
+            report.loaded += (folder.name,)
     _update_timing_files(landing, connection)
-    return LoadReport(tuple(loaded), unchanged, tuple(quarantined))
+    return report
+
+
+def _bring_back(landing: Path) -> None:
+    """Move back runs that were set aside for an error that says nothing of them."""
+    for folder in run_folders(landing / QUARANTINE):
+        with suppress(BadInput, OSError):
+            is_mistaken = _MISTAKEN.search(_reason_of(folder))
+            if is_mistaken and not (landing / folder.name).exists():
+                landed_run(folder)  # else it is none, or has another name
+                os.rename(folder, landing / folder.name)
+                (landing / folder.name / REASON).unlink(missing_ok=True)
+
+
+def _reason_of(folder: Path) -> str:
+    """Return why a run was set aside; nothing where the disk was too full for that."""
+    try:
+        return read_plain(folder / REASON, _REASON_BYTES).decode(errors="replace").strip()
+    except FileNotFoundError:
+        return ""
 
 
 def _update_timing_files(landing: Path, connection: duckdb.DuckDBPyConnection) -> None:
@@ -158,12 +219,17 @@ def _load(
 
 
 def _of_the_run(error: Exception, folder: Path) -> bool:
-    """Tell whether an error says something of one run, so that the others may still load."""
+    """Tell whether an error is about one run, so that the others may still load."""
     if isinstance(error, StepcastError):
         return isinstance(error, BadInput)
-    if is_damage(error):
+    if is_damage(error) or isinstance(error, duckdb.InterruptException):
         return False
-    return not isinstance(error, _OF_THE_MACHINE) or str(folder) in str(error)
+    return not is_of_machine(error) or _stays(error) or str(folder) in str(error)
+
+
+def _stays(error: Exception) -> bool:
+    """Tell whether an error is that the machine lacks the memory for a run."""
+    return isinstance(error, MemoryError | duckdb.OutOfMemoryException)
 
 
 def _has_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> bool:
@@ -239,7 +305,7 @@ def signature_of(folder: Path) -> str:
 
 def _set_aside(folder: Path, error: Exception) -> QuarantinedRun:
     reason = _reason(error)
-    if isinstance(error, OSError | duckdb.IOException):
+    if is_of_machine(error):
         return QuarantinedRun(folder.name, reason, folder)
     return set_aside(folder, folder.name, reason)
 

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from warehouse import limits
 from warehouse.durable_files import remove, sweep, sync, temporary
-from warehouse.landed_files import check_name, verify
+from warehouse.landed_files import check_name, read_plain, verify
 from warehouse.landing import QUARANTINE, QuarantinedRun, landed_run, run_folders, set_aside
 from warehouse.records import (
     BadInput,
@@ -329,9 +329,9 @@ def _here(landing: Path) -> tuple[set[str], dict[str, set[str]]]:
 
 def _receipt(folder: Path) -> Receipt | None:
     try:
-        with (folder / RECEIVED).open("rb") as file:
-            return Receipt.model_validate_json(file.read(limits.DOCUMENT_BYTES))
-    except (OSError, ValidationError):
+        text = read_plain(folder / RECEIVED, limits.DOCUMENT_BYTES)
+        return Receipt.model_validate_json(text)
+    except (BadInput, OSError, ValidationError):
         return None
 
 

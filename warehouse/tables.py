@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from warehouse import limits
+from warehouse.durable_files import is_of_machine
 from warehouse.records import BadInput
 
 JSON_COLUMNS = ("host", "software", "config")
@@ -167,6 +168,8 @@ def conform(name: str, table: pa.Table, where: str) -> pa.Table:
         table = table.append_column(field, pa.nulls(table.num_rows, field.type))
     try:
         return table.select(schema.names).cast(schema)
+    except MemoryError:
+        raise
     except (pa.ArrowException, ValueError, KeyError) as error:
         raise BadInput(f"{where}: {one_line(error)}") from error
 
@@ -219,8 +222,7 @@ def stream(file: Path, run_ids: Collection[str] | None = None) -> Iterator[pa.Ta
     except FileNotFoundError as error:
         raise BadInput(f"{file.name} is missing") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # An errno is the machine's trouble (no permission, a failing disk), not the file's.
-        if isinstance(error, OSError) and error.errno is not None:
+        if is_of_machine(error):  # no permission, a failing disk, no memory
             raise
         raise BadInput(f"{file.name} is not readable Parquet: {one_line(error)}") from error
 

@@ -6,15 +6,13 @@ from pathlib import Path
 
 from warehouse import limits
 from warehouse.durable_files import remove, sync, temporary
-from warehouse.landed_files import check_file, check_folder, check_name
+from warehouse.landed_files import check_folder, check_name, open_plain
 from warehouse.landing import ARTEFACTS
 from warehouse.records import BadInput, StepcastError
 
 RECEIVED = "received.json"
 """What a warehouse writes into a run that it received (`warehouse.sites`); it is not copied on."""
 
-# Without O_NONBLOCK, opening a pipe would wait for whoever writes to it.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _CHUNK_BYTES = 1 << 20
 
 
@@ -124,10 +122,8 @@ class Bounds:
 
 def _copy_file(folder: int, name: str, target: Path, bounds: Bounds) -> None:
     """Copy the file `name` of the folder with this descriptor, and its time of change."""
-    check_file(name, os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    with open(os.open(name, _READ, dir_fd=folder), "rb") as reading, target.open("xb") as writing:
+    with open_plain(name, folder=folder) as reading, target.open("xb") as writing:
         status = os.fstat(reading.fileno())
-        check_file(name, status.st_mode)
         while chunk := reading.read(_CHUNK_BYTES):
             bounds.add(len(chunk))
             writing.write(chunk)

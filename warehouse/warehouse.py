@@ -61,9 +61,21 @@ class Warehouse:
 
         With `verify` a published copy that was damaged since is published again. Without `recheck`
         runs that were loaded are taken to be as they were: of them only names are read.
+
+        Raises:
+            StepcastError: the machine cannot write; notes of the error have what was done before.
         """
-        with self._changing(files=True, verify=verify) as connection:
-            return loader.load(self.landing, connection, recheck=recheck)
+        report = LoadReport()
+        try:
+            with self._changing(files=True, verify=verify) as connection:
+                loader.load(self.landing, connection, recheck=recheck, report=report)
+        except BaseException as error:
+            if report.loaded:
+                error.add_note(f"{len(report.loaded)} runs were loaded before")
+            for line in report.not_loaded:
+                error.add_note(line)
+            raise
+        return report
 
     def visible(self, table: str, run_ids: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows of a raw table that predictors may see, of all or some runs, sorted."""

@@ -24,10 +24,16 @@ class Interrupted(StepcastError):
 
 
 def explain(error: BaseException) -> tuple[int, str]:
-    """Return the exit code of an error and its one line.
+    """Return the exit code of an error and its one line, with what was noted beside it.
 
     The error that counts may be wrapped in one of Dagster's.
     """
+    code, line = _without_notes(error)
+    notes = [note for cause in _chain(error) for note in getattr(cause, "__notes__", ())]
+    return code, "; ".join([line, *map(_line, notes)])
+
+
+def _without_notes(error: BaseException) -> tuple[int, str]:
     for cause in _chain(error):
         if isinstance(cause, StepcastError):
             return cause.exit_code, _line(str(cause))

@@ -59,7 +59,6 @@ def collect(
         days,
         say=lambda text: print_text(text, err=True),
     )
-    check_all_loaded(received.report)
     for place, imported in received.seen.items():
         types = imported.tables["instance_type"]["device_count"]
         print_text(
@@ -69,6 +68,7 @@ def collect(
         )
     for difference in received.differences:
         print_text(difference, err=True)
+    check_all_loaded(received.report)
     if received.failed:
         first = next(iter(received.failed.values()))
         raise type(first)("; ".join(f"{place}: {why}" for place, why in received.failed.items()))

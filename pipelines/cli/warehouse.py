@@ -149,9 +149,14 @@ def load(
         wrong = not_copied(received)
     report = warehouse.load(verify=True)
     print_text(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
-    if sealed := sum(warehouse.load_sealed(folder / FOLDER) for folder in sets):
-        print_text(f"loaded {sealed:,} published forecasts")
-    tell_dagster(warehouse.home)
+    try:
+        if sealed := sum(warehouse.load_sealed(folder / FOLDER) for folder in sets):
+            print_text(f"loaded {sealed:,} published forecasts")
+        tell_dagster(warehouse.home)
+    except Exception as error:
+        for line in (*wrong, *report.not_loaded):
+            error.add_note(line)
+        raise
     check_all_loaded(report, wrong)
 
 
@@ -197,18 +202,12 @@ def not_copied(received: ReceiveReport) -> list[str]:
 
 
 def check_all_loaded(report: LoadReport, refused: Sequence[str] = ()) -> None:
-    """Say what was not copied, in the lines of `refused`, and what was set aside.
+    """Say what was not copied, in the lines of `refused`, and what was not loaded.
 
     Raises:
         BadInput: a run could not be copied or loaded; the others are.
     """
-    lines = list(refused)
-    if report.quarantined:
-        lines += [f"{run.run_id} was set aside: {run.reason}" for run in report.quarantined]
-        where = sorted({str(run.folder.parent) for run in report.quarantined})
-        lines[-1] += f"; see {' and '.join(where)}"
-        lines.append("to try one again, move its folder back to landing/ and run `stepcast load`")
-    if lines:
+    if lines := [*refused, *report.not_loaded]:
         raise BadInput("; ".join(lines))
 
 
@@ -255,6 +254,6 @@ def import_(
     with land_staged(warehouse.landing) as staging:
         given = Provenance(source=source, licence=licence, url=url)
         lines = [import_file(path, format_name, options, given, purpose, staging) for path in paths]
-    check_all_loaded(warehouse.load())
     for line in lines:
         print_text(line)
+    check_all_loaded(warehouse.load())

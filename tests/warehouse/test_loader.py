@@ -1,3 +1,5 @@
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -203,7 +205,7 @@ def test_a_bad_run_is_set_aside_and_the_others_load(
     assert make.warehouse.load().quarantined == ()
 
 
-def test_a_run_that_needs_too_much_memory_is_set_aside_and_can_be_tried_again(
+def test_a_run_that_needs_too_much_memory_stays_and_is_tried_again(
     make: "Maker", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = pl.select(step=pl.int_range(3_000_000, dtype=pl.Int32)).with_columns(
@@ -218,22 +220,42 @@ def test_a_run_that_needs_too_much_memory_is_set_aside_and_can_be_tried_again(
     (aside,) = report.quarantined
     assert aside.reason.startswith("Out of Memory Error: ")
     assert "\n" not in aside.reason
-    aside.folder.rename(make.home / "landing" / "big")
+    assert aside.folder == make.home / "landing" / "big"
     assert make.warehouse.load().loaded == ("big",)
     assert read_only(make.home, "FROM raw.timing").height == 3_000_000
 
 
-def test_a_run_that_the_machine_cannot_read_stays_and_the_others_load(make: "Maker") -> None:
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.EIO, "the machine cannot read it: [Errno 5] Input/output error: "),
+        (errno.EACCES, "the machine cannot read it: [Errno 13] Permission denied: "),
+        (None, "it needs more memory than this machine has"),
+    ],
+)
+def test_a_run_that_the_machine_cannot_read_stays_and_the_others_load(
+    make: "Maker", monkeypatch: pytest.MonkeyPatch, number: int | None, reason: str
+) -> None:
     folder = make.land(make.run("bad", None, "profile"), None)
-    (folder / "SHA256SUMS").unlink()
-    (folder / "SHA256SUMS").mkdir()
     make.land(make.run("good", None, "profile"), None, {"edge": EDGES})
-    report = make.warehouse.load()
+    whole = loader.checked_files
+
+    def failing(path: Path) -> object:
+        if path != folder:
+            return whole(path)
+        if number is None:
+            raise pa.ArrowMemoryError("malloc of size 64 failed")
+        raise OSError(number, os.strerror(number), str(path / "run.parquet"))
+
+    with monkeypatch.context() as ill:
+        ill.setattr(loader, "checked_files", failing)
+        report = make.warehouse.load()
     assert report.loaded == ("good",)
     (aside,) = report.quarantined
     assert (aside.run_id, aside.folder) == ("bad", folder)
-    assert aside.reason.startswith("the machine cannot read it: [Errno 21] Is a directory")
-    (folder / "SHA256SUMS").rmdir()
+    assert aside.reason.startswith(reason)
+    (line,) = report.not_loaded
+    assert line.startswith(f"bad was not loaded and stays in {folder.parent}, where the next")
     assert make.warehouse.load().loaded == ("bad",)
 
 

@@ -6,6 +6,7 @@ of five, and `STEPCAST_SEED=2` others.
 
 import os
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -17,10 +18,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from pipelines.cli.errors import explain
 from warehouse import loader
 from warehouse.check import check
 from warehouse.landed_files import SUMS, seal
-from warehouse.landing import read_tables
+from warehouse.landing import REASON, read_tables, set_aside
 from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import read_only
 
@@ -191,6 +193,72 @@ def test_a_full_disk(make: "Maker", beyond_bytes: int) -> None:
     assert report.quarantined == ()
     assert read_only(make.home, "FROM raw.timing").height == 60_000 + ROWS
     assert check(make.home).findings == ()
+
+
+def test_a_full_disk_is_no_fault_of_a_run(make: "Maker") -> None:
+    """A commit fails that does not fit into the log; what was noted before it is not lost."""
+    chance = random.Random(SEED)
+    make.profile("r0", make.scenario())
+    make.warehouse.load()
+    (make.profile("broken", make.scenario()) / "run.parquet").unlink()
+    for number in range(40):
+        values = [chance.randrange(1 << 30) for _ in range(20_000)]
+        edge = pl.DataFrame({"source": values, "target": values[::-1]})
+        make.land(make.run(f"r{number:02}", None, "profile"), None, {"edge": edge})
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, usual[1]))
+    try:
+        with pytest.raises(StepcastError, match=r"Failed to commit.*free disk space") as caught:
+            make.warehouse.load()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    code, line = explain(caught.value)
+    assert code == 1
+    assert "\n" not in line
+    assert re.search(r"; \d+ runs were loaded before; broken was set aside: run.parquet is ", line)
+    assert [path.name for path in (make.home / "landing" / "quarantine").iterdir()] == ["broken"]
+    assert len(make.warehouse.load().loaded) > 0
+    assert read_only(make.home, "FROM raw.run").height == 41
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "TransactionContext Error: Failed to commit: Could not write file: No space left on device",
+        "Out of Memory Error: could not allocate block of size 256.0 KiB",
+        "it needs more memory than this machine has",
+        None,
+    ],
+)
+def test_a_run_that_was_set_aside_by_mistake_returns(make: "Maker", reason: str | None) -> None:
+    """Earlier editions blamed runs for the machine; on a full disk, no reason could be written."""
+    folder = make.profile("r1", make.scenario())
+    other = make.profile("r2", make.scenario())
+    for away, why in ((folder, reason), (other, "edge.parquet: missing columns target")):
+        aside = set_aside(away, away.name, why or "").folder
+        if why is None:
+            (aside / REASON).unlink()
+    assert make.warehouse.load().loaded == ("r1",)
+    assert not (folder / REASON).exists()
+    assert [path.name for path in (make.home / "landing" / "quarantine").iterdir()] == ["r2"]
+
+
+def test_a_run_that_landed_again_stays_beside_the_one_set_aside(make: "Maker") -> None:
+    set_aside(make.profile("r1", make.scenario()), "r1", "IO Error: No space left on device")
+    make.profile("r1", make.scenario())
+    assert make.warehouse.load().loaded == ("r1",)
+    assert (make.home / "landing" / "quarantine" / "r1" / REASON).exists()
+
+
+def test_a_reason_is_written_over_a_link_and_not_through_it(make: "Maker", tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    folder = make.profile("r1", make.scenario())
+    (folder / REASON).symlink_to(precious)
+    (aside,) = make.warehouse.load().quarantined
+    assert aside.reason == "reason.txt is a symbolic link; put the file itself in its place"
+    assert precious.read_text() == "mine"
+    assert (aside.folder / REASON).read_text() == aside.reason + "\n"
 
 
 def test_a_landing_that_does_not_fit_leaves_nothing(make: "Maker") -> None:
