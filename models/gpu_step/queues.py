@@ -29,11 +29,20 @@ differ by 11.3 % in the mean, which is 1.13 of it between two draws of a normal 
 
 @dataclass(frozen=True)
 class Step:
-    """Microseconds of a step in a loop, and how long each resource works in it."""
+    """Microseconds of a step in a loop, how long each resource works in it, and what is lost.
+
+    `varied_us` is lost to a host that is not always alike fast.
+    """
 
     step_us: float
     host_us: float
     gpu_us: float
+    varied_us: float = 0.0
+
+    @property
+    def waits_us(self) -> float:
+        """What is lost where the host waits for values: it issues nothing, then the GPU idles."""
+        return max(self.step_us - self.varied_us - max(self.host_us, self.gpu_us), 0.0)
 
     @property
     def binds(self) -> str:

@@ -25,6 +25,8 @@ _HOSTS = {
 }
 _SAMPLES = 1_000_000
 """Of which the cost is shown where no epoch is told."""
+_TOLD = 0.005
+"""Share of a step above which what is lost is told."""
 _UNCHECKED = "Quota and availability are not checked."
 
 
@@ -158,7 +160,7 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
         forecast.scenario, forecast.metric.name, forecast.value
     )
     words = [f"{_number(per_s * length)} tokens/s"] if length and per_s else []
-    words.append(f"GPU {_time(detail['gpu_s'])}, host {_time(detail['host_s'])}")
+    words.append(", ".join(_parts(forecast.scenario.workload.precision, detail)))
     if detail["binds"] == "host" and detail["fits"] and (free := detail["free_batch_size"]):
         words.append(f"batches are free at least until {free}")
     yield "; ".join(words)
@@ -174,6 +176,18 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
         yield f"scaling {100 * detail['alone_s'] / detail['step_s']:.0f} %; {past}"
         if detail["gpus"] > detail["most_gpus_judged"]:
             yield f"more GPUs than scaling was judged of: {detail['most_gpus_judged']}"
+
+
+def _parts(precision: str, detail: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a GPU's step consists of: the larger of two, and what is lost beside."""
+    yield f"GPU {_time(detail['gpu_s'])}"
+    yield f"host {_time(detail['host_s'])}"
+    for name, words in (
+        ("waits_s", f"waits for {'loss scaling' if precision == 'float16' else 'values'}"),
+        ("varied_s", "uneven launching"),
+    ):
+        if detail[name] > _TOLD * detail["alone_s"]:
+            yield f"{words} {_time(detail[name])}"
 
 
 def _hosts(forecasts: Sequence[ScenarioForecast]) -> Iterator[str]:

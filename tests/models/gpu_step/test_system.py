@@ -4,14 +4,18 @@ import json
 import random
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from math import log
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from models.gpu_step import system
+from models.gpu_step.host_time import HostTime
 from models.gpu_step.measurements import Measurements, read_measurements
+from models.gpu_step.step import step_work
 from models.gpu_step.system import (
     GPU_STEP,
     GpuStepModel,
@@ -22,7 +26,7 @@ from models.gpu_step.system import (
 )
 from models.system import FittedWithDetail
 from models.systems import SYSTEMS
-from networks.gpu_steps import StepKey
+from networks.gpu_steps import GpuStep, Operator, StepKey, Tensor
 from tests.models.gpu_step.public import (
     inventory_tables,
     made_up_steps,
@@ -81,6 +85,38 @@ def test_a_forecast_says_what_it_consists_of() -> None:
     assert (detail["rests_on"], detail["device"]) == ("public", "h100")
     assert detail["costliest"][0]["operator"] == "mm" and detail["costliest"][0]["calls"] == 3
     json.dumps(detail)
+
+
+@pytest.mark.parametrize("node_type", ["gpu.h100", "gpu.v100", "gpu.l4", "p4de.24xlarge"])
+def test_a_step_is_the_sum_of_its_parts(node_type: str) -> None:
+    """Whatever the precision, batch and optimizer; only float16 waits, for its scaling."""
+    waited = []
+    for batch_size, precision, optimizer, accumulate in product(
+        (1, 16, 256, 4096), ("float32", "tf32", "bfloat16", "float16"), ("sgd", "adamw"), (1, 3)
+    ):
+        load = {"precision": precision, "optimizer": optimizer, "accumulate": accumulate}
+        case = scenario(node_type, batch_size=batch_size, **load)
+        if isinstance(GPU_STEP.rests_on(case), Refusal):
+            continue
+        detail = model().detail(case)
+        longer_s = max(detail["gpu_s"], detail["host_s"])
+        parts_s = longer_s + detail["waits_s"] + detail["varied_s"]
+        assert model().predict([case])["value"][0] == pytest.approx(parts_s, rel=1e-9)
+        # At most all that the host issues is not hidden behind the GPU, and the other way round.
+        assert detail["waits_s"] <= min(detail["gpu_s"], detail["host_s"]) * 1.001
+        assert precision == "float16" or detail["waits_s"] == pytest.approx(0, abs=1e-12)
+        waited.append(detail["waits_s"] > 0.001 * longer_s)
+    assert any(waited)
+
+
+def test_what_a_step_costs_once_is_hidden_where_the_host_waits_for_loss_scaling() -> None:
+    """After the check it issues two of 43 calls, the optimizer's and the next step's first."""
+    relu = Operator("relu", (Tensor((1024,), "float32"),), (Tensor((1024,), "float32"),))
+    work = step_work(GpuStep((relu,), (0,) * 40, (1024,), 1), "sgd", "float16")
+    us = np.where(work.on_gpu, 30_000 / 42, 0.0)
+    step = system.simulated(work, us, HostTime(1.0, 20_000.0))
+    assert step.gpu_us == pytest.approx(30_000, rel=0.01)
+    assert 0 < step.waits_us < 3 * (20_000 / 43 + 1)
 
 
 def test_the_gpu_binds_where_batches_are_large() -> None:

@@ -27,6 +27,8 @@ DETAIL: dict[str, Any] = {
     "scaling_n": None,
     "gpu_s": 0.02,
     "host_s": 0.05,
+    "waits_s": 0.0,
+    "varied_s": 0.0,
     "host_rests_on": "public",
     "idle_share": 0.6,
     "free_batch_size": 5,
@@ -106,6 +108,15 @@ def test_details_name_the_costliest_operators(capsys: pytest.CaptureFixture[str]
     assert any(
         "25.0 % of the GPU's time is of operators that nobody timed" in line for line in shown
     )
+
+
+def test_what_a_step_loses_beside_gpu_and_host_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = forecast(gpu_s=0.04, host_s=0.03, waits_s=0.008, varied_s=0.002)
+    words = "GPU 40 ms, host 30 ms, waits for values 8 ms, uneven launching 2 ms"
+    assert any(words in line for line in lines(lost, capsys))
+    load = lost.scenario.workload.model_copy(update={"precision": "float16"})
+    half = replace(lost, scenario=lost.scenario.model_copy(update={"workload": load}))
+    assert any("waits for loss scaling 8 ms" in line for line in lines(half, capsys))
 
 
 def test_it_says_whose_host_issues_steps(capsys: pytest.CaptureFixture[str]) -> None:
