@@ -342,8 +342,7 @@ def _speedups(speedups: Sequence[Speedup], times: GpuTime) -> Iterator[Figure]:
 def _memory(steps: Sequence[MeasuredStep]) -> Figure:
     errors = []
     for step in steps:
-        sizes = [4 * size for size in step.trace.parameters]
-        most = peak_memory(sizes, step.trace.peak_bytes, step.optimizer).allocated_bytes
+        most = peak_memory(step.trace, step.optimizer).allocated_bytes
         errors.append(most / step.peak_bytes - 1)
     return _figure("gpu_h100: peak memory", errors, "10 %, largest 25 %")
 

@@ -69,12 +69,20 @@ class GpuStep:
         parameters: elements of each parameter that is trained.
         peak_bytes: most bytes alive: parameters, buffers, batch, gradients and activations, not the
             optimizer's.
+        without_gradients_bytes: the most of all but gradients of parameters.
+        activation_bytes: the most of all but trained parameters, their gradients, and copies of
+            both in half precision.
+        units: elements of the parameters of each unit that shards gather at once; first of those
+            that are in no unit.
     """
 
     operators: tuple[Operator, ...]
     order: tuple[int, ...]
     parameters: tuple[int, ...]
     peak_bytes: int
+    without_gradients_bytes: int
+    activation_bytes: int
+    units: tuple[int, ...]
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -92,6 +100,9 @@ class GpuStep:
                 tuple(fields["order"]),
                 tuple(fields["parameters"]),
                 int(fields["peak_bytes"]),
+                int(fields["without_gradients_bytes"]),
+                int(fields["activation_bytes"]),
+                tuple(fields["units"]),
             )
         except (TypeError, KeyError) as error:
             raise ValueError(f"no step of a GPU: {error!r:.80}") from None

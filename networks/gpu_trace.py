@@ -11,14 +11,17 @@ Where the two devices differ, the GPU's behaviour is put in place:
 * a value that is asked for (`.item()`) is made up: true, 1 or 0.5.
 
 Memory is that of storages alive at once: parameters, gradients and activations that backward keeps.
+What shards divide is told apart: trained parameters, their gradients, and copies of both in half
+precision.
 
 `networks/own_program.py` loads this file where no package of ours may be imported, so it imports
 none.
 """
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import accumulate
 from typing import Any, Literal
 
 import torch
@@ -79,9 +82,14 @@ def trace_step(
         ValueError: there are more.
     """
     recorder = _Recorder(most)
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     for standing in (*module.parameters(), *module.buffers(), images, labels):
         recorder.hold(standing)
     with ExitStack() as stack:
+        for parameter in trained:
+            recorder.parameters.add(recorder.hold(parameter))
+            hooked: Any = parameter
+            stack.callback(hooked.register_post_accumulate_grad_hook(recorder.note_gradient).remove)
         stack.enter_context(_cuda_lists())
         stack.enter_context(recorder)
         stack.enter_context(_AsOnGpu(recorder))
@@ -92,15 +100,43 @@ def trace_step(
         ):  # fmt: skip
             loss = torch.nn.functional.cross_entropy(module(images), labels)
         torch.autograd.backward([loss])
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     for parameter in trained:
         parameter.grad = None
     return {
         "operators": list(recorder.operators),
         "order": recorder.order,
         "parameters": [parameter.numel() for parameter in trained],
-        "peak_bytes": recorder.most_bytes,
+        "peak_bytes": recorder.most_alive(()),
+        "without_gradients_bytes": recorder.most_alive(recorder.gradients),
+        "activation_bytes": recorder.most_alive(recorder.divided()),
+        "units": _units(module),
     }
+
+
+def _units(module: torch.nn.Module) -> list[int]:
+    """Return trained elements of each unit that shards gather at once; first of what is in none.
+
+    Units are layers of the outermost lists of modules, as wrapping policies of
+    FullyShardedDataParallel choose them; of a network without lists, the parts that it has.
+    """
+    units, parts = list(_layers(module)), list(module.children())
+    while not units and len(parts) == 1:
+        parts = list(parts[0].children())
+    known, sizes = set[torch.nn.Parameter](), list[int]()
+    for unit in (*(units or parts), module):
+        new = {each for each in unit.parameters() if each.requires_grad} - known
+        known |= new
+        sizes.append(sum(each.numel() for each in new))
+    return [sizes.pop(), *filter(None, sizes)]
+
+
+def _layers(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    lists = (torch.nn.ModuleList, torch.nn.Sequential)
+    for child in module.children():
+        if isinstance(module, lists) and not isinstance(child, lists):
+            yield child
+        else:
+            yield from _layers(child)
 
 
 @contextmanager
@@ -271,7 +307,7 @@ def _in_parts(
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes operators, each kind of call once, their order, and bytes of storages alive."""
+    """Notes operators, each kind of call once, their order, and which storages are alive when."""
 
     def __init__(self, most: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -279,9 +315,12 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operators: dict[_Call, None] = {}
         self.order: list[int] = []
         self._numbers: dict[_Call, int] = {}
-        self.most_bytes = 0
-        self._live_bytes = 0
-        self._alive: set[int] = set()
+        self._sizes: list[int] = []
+        self._changes: list[tuple[int, int]] = []
+        self._alive: dict[int, int] = {}
+        self.parameters: set[int] = set()
+        self.gradients: set[int] = set()
+        self._copies: list[tuple[int, int]] = []
         self._is_aside = False
 
     @contextmanager
@@ -301,21 +340,37 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.hold(tensor)
         self._note((name, tuple(_described(inputs)), tuple(_described(outputs)), False))
 
-    def hold(self, tensor: torch.Tensor) -> None:
-        """Count a tensor's storage until nothing refers to it."""
+    def hold(self, tensor: torch.Tensor) -> int:
+        """Count a tensor's storage until nothing refers to it; return its number."""
         storage = tensor.untyped_storage()
         key = storage._cdata  # noqa: SLF001
-        if key in self._alive:
-            return
-        size = -(-storage.nbytes() // _BLOCK_BYTES) * _BLOCK_BYTES
-        self._alive.add(key)
-        self._live_bytes += size
-        self.most_bytes = max(self.most_bytes, self._live_bytes)
-        weakref.finalize(storage, self._free, key, size)
+        if key not in self._alive:
+            number = self._alive[key] = len(self._sizes)
+            self._sizes.append(-(-storage.nbytes() // _BLOCK_BYTES) * _BLOCK_BYTES)
+            self._changes.append((number, 1))
+            weakref.finalize(storage, self._free, key)
+        return self._alive[key]
 
-    def _free(self, key: int, size: int) -> None:
-        self._alive.discard(key)
-        self._live_bytes -= size
+    def _free(self, key: int) -> None:
+        self._changes.append((self._alive.pop(key), -1))
+
+    def note_gradient(self, parameter: torch.Tensor) -> None:
+        """Note the storage of a parameter's gradient, which is there now."""
+        if parameter.grad is not None and not parameter.grad.is_sparse:
+            self.gradients.add(self.hold(parameter.grad))
+
+    def divided(self) -> set[int]:
+        """Return storages of parameters and gradients, and those that they were copied to or of."""
+        cast = {copy for source, copy in self._copies if source in self.parameters}
+        of_cast = {source for source, copy in self._copies if copy in self.gradients}
+        return self.parameters | self.gradients | cast | of_cast
+
+    def most_alive(self, others: Collection[int]) -> int:
+        """Return the most bytes that were alive at once, without those of some storages."""
+        alive = accumulate(
+            change * self._sizes[number] for number, change in self._changes if number not in others
+        )
+        return max(alive, default=0)
 
     def _note(self, call: "_Call") -> None:
         if len(self.order) == self._most:
@@ -347,6 +402,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for value in written:
             if isinstance(value, torch.Tensor):
                 self.hold(value)
+        if name == "aten::_to_copy":
+            self._copies.append((self.hold(args[0]), self.hold(result)))
         self._note(
             (
                 name.removeprefix("aten::"),

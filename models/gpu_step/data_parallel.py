@@ -22,8 +22,9 @@ from math import log2
 import numpy as np
 
 from models.gpu_step.collectives import Collectives, Topology
-from models.gpu_step.memory import UNITS
 
+_UNITS = 32
+"""Of a sharded network at most: about the blocks of a transformer."""
 FIRST_BUCKET_BYTES = 2**20
 BUCKET_BYTES = 25 * 2**20
 BACKWARD_SHARE = 2 / 3
@@ -138,7 +139,7 @@ def sharded_s(passes: Passes, exchange: Exchange, interference: Interference) ->
 
 def _units(sizes_bytes: Sequence[float]) -> list[float]:
     """Return bytes of units of consecutive parameters, about equally many in each."""
-    count = min(UNITS, len(sizes_bytes))
+    count = min(_UNITS, len(sizes_bytes))
     bounds = [round(unit * len(sizes_bytes) / count) for unit in range(count + 1)]
     return [sum(sizes_bytes[a:b]) for a, b in pairwise(bounds)]
 

@@ -3,24 +3,32 @@
 Parameters, gradients and the optimizer's state are there all the time (float32 under autocast).
 Activations live from the operator that makes them until nothing refers to them, which for what
 backward keeps is in backward; `networks.gpu_trace` counts them. PyTorch's allocator hands out
-blocks of 512 bytes; what is reserved beyond what is allocated is fragmentation. The CUDA context
-and loaded kernels come on top.
+blocks of 512 bytes; what it reserves beyond them (fragments, and blocks that it caches), the CUDA
+context and loaded kernels come on top: `nvidia-smi` shows all of it.
 
-Sources: PyTorch's CUDACachingAllocator (block size 512 bytes); context: ours.
+Sources: PyTorch's CUDACachingAllocator (block size 512 bytes); what comes on top is fitted to what
+nvidia-smi showed of milabench's steps on an H100 (mila-iqia/milabench, config/scaling/H100.yaml).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from models.gpu_step.device import Device
-from warehouse.records import Optimizer
+from models.gpu_step.operators import HALF
+from networks.gpu_steps import GpuStep
+from warehouse.records import Optimizer, Precision
 
 _BLOCK_BYTES = 512
 _CONTEXT_BYTES = 500 * 2**20
 _FRAGMENTATION = 0.04
+_CACHED = 0.08
+"""Of activations: blocks come and go, and those that fit no other stay reserved."""
 _SPARE = 0.05
-UNITS = 32
-"""Of a sharded network at most: about the blocks of a transformer."""
+_UNIT_COPIES = 4
+"""Of the largest unit of a sharded network: its parameters and gradients, the parameters of the
+next one, which are gathered beside it, and the gradients of the last one, which are scattered."""
+_ROOT_COPIES = 2
+"""Of what is in no unit, and stays gathered all the time: parameters and gradients."""
 STATE_COPIES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
 """Copies of the parameters that an optimizer keeps."""
 TEMPORARY_COPIES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 0, "adam": 1, "adamw": 1}
@@ -29,53 +37,77 @@ TEMPORARY_COPIES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 0, "adam": 1,
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes at most that PyTorch allocates, and what they need of a device."""
+    """Bytes at most that PyTorch allocates, and what they need of a device.
 
-    allocated_bytes: int
+    Attributes:
+        standing_bytes: in forward and backward, whatever the batch.
+        activation_bytes: beside them, which grow with the batch.
+        optimizer_bytes: in the optimizer's step, when activations are gone.
+    """
+
+    standing_bytes: int
+    activation_bytes: int
+    optimizer_bytes: int
+
+    @property
+    def allocated_bytes(self) -> int:
+        """The most of the whole step."""
+        return max(self.standing_bytes + self.activation_bytes, self.optimizer_bytes)
 
     @property
     def needed_bytes(self) -> int:
-        """Allocated, fragmentation and the CUDA context."""
-        return int(self.allocated_bytes * (1 + _FRAGMENTATION)) + _CONTEXT_BYTES
+        """What nvidia-smi would show: allocated, reserved beyond that, and the CUDA context."""
+        passes = self.standing_bytes * (1 + _FRAGMENTATION) + self.activation_bytes * (1 + _CACHED)
+        return int(max(passes, self.optimizer_bytes * (1 + _FRAGMENTATION))) + _CONTEXT_BYTES
 
     def fits(self, device: Device) -> bool:
         """Whether a twentieth of the device's memory would be spare."""
         return self.needed_bytes <= device.memory_bytes * (1 - _SPARE)
 
-    def room(self, device: Device) -> float:
-        """Return the bytes that PyTorch could allocate beside, so that it still fits."""
-        most = (device.memory_bytes * (1 - _SPARE) - _CONTEXT_BYTES) / (1 + _FRAGMENTATION)
-        return most - self.allocated_bytes
+    def largest_batch_size(self, device: Device, batch_size: int) -> int:
+        """Return about the largest batch that fits a device; this memory is of `batch_size`."""
+        most = device.memory_bytes * (1 - _SPARE) - _CONTEXT_BYTES
+        room = most - self.standing_bytes * (1 + _FRAGMENTATION)
+        if room < 0 or self.optimizer_bytes * (1 + _FRAGMENTATION) > most:
+            return 0
+        return int(batch_size * room / max(self.activation_bytes * (1 + _CACHED), 1))
 
 
 def peak_memory(
-    parameters_bytes: Sequence[int],
-    traced_bytes: int,
+    step: GpuStep,
     optimizer: Optimizer,
+    precision: Precision = "float32",
     *,
+    accumulate: int = 1,
     distributed: bool = False,
     shards: int = 1,
 ) -> Memory:
     """Return the most memory of a step.
 
     Args:
-        parameters_bytes: of each parameter.
-        traced_bytes: most bytes alive in forward and backward: parameters, buffers, inputs,
-            gradients and activations (`networks.gpu_steps.GpuStep.peak_bytes`).
+        step: traced; its bytes are those of one pass.
         optimizer: which keeps state, and makes temporary copies in its step.
+        precision: in which shards are gathered; gradients and state stay float32.
+        accumulate: passes; from the second on all gradients are there from the start.
         distributed: DistributedDataParallel has buckets beside the gradients, as large as they are.
-        shards: of FullyShardedDataParallel, one on each GPU; two units of layers are whole besides.
-            What is alive beyond the parameters counts as activations, so it is at most that much.
+        shards: of FullyShardedDataParallel, one on each GPU; units of layers are whole besides.
     """
-    parameters = sum(map(rounded, parameters_bytes))
-    # In the optimizer's step activations are gone, gradients and temporary copies are there.
-    step = parameters * (2 + TEMPORARY_COPIES[optimizer])
+    parameters = sum(rounded(4 * size) for size in step.parameters)
+    copies = STATE_COPIES[optimizer] + distributed
+    of_optimizer = parameters * (2 + TEMPORARY_COPIES[optimizer] + copies)
+    activations = step.activation_bytes
     if shards > 1:
-        copies = 2 + TEMPORARY_COPIES[optimizer] + STATE_COPIES[optimizer]
-        whole = 2 * parameters // min(UNITS, len(parameters_bytes))
-        return Memory(copies * parameters // shards + whole + max(traced_bytes - parameters, 0))
-    state = (STATE_COPIES[optimizer] + distributed) * parameters
-    return Memory(max(traced_bytes, step) + state)
+        root, *units = step.units
+        whole = _ROOT_COPIES * root + _UNIT_COPIES * max(units, default=0)
+        # Gradients come as activations go.
+        gradients = max(parameters // shards - activations, 0)
+        standing = parameters * (1 + copies) // shards + gradients
+        standing += whole * (2 if precision in HALF else 4)
+        return Memory(standing, activations, of_optimizer // shards)
+    passes = step.peak_bytes
+    if accumulate > 1:
+        passes = step.without_gradients_bytes + parameters
+    return Memory(passes - activations + copies * parameters, activations, of_optimizer)
 
 
 def rounded(size_bytes: int) -> int:

@@ -286,7 +286,7 @@ class GpuStepModel:
         forecast = self._step(scenario)
         step = forecast.alone
         device, load = _device(scenario), scenario.workload
-        memory, largest = _memory(scenario, device)
+        memory = _memory(scenario)
         free = _free_batch_size(forecast, load.batch_size)
         past, where = self._past_of(scenario), _where(scenario)
         of_scaling = None if where is None else self._parallel.past[where]
@@ -312,7 +312,7 @@ class GpuStepModel:
             "needed_bytes": memory.needed_bytes,
             "memory_bytes": int(device.memory_bytes),
             "fits": memory.fits(device),
-            "largest_batch_size": largest,
+            "largest_batch_size": memory.largest_batch_size(device, load.batch_size),
             "unknown_share": forecast.unknown_share,
             "rests_on": "public" if self._is_timed(device, load.precision) else "data sheet",
             "past_error_percent": past.percent,
@@ -515,23 +515,17 @@ def _work(scenario: Scenario) -> StepWork:
     return step_work(_trace(scenario), load.optimizer, load.precision, load.accumulate)
 
 
-def _memory(scenario: Scenario, device: Device) -> tuple[Memory, int]:
-    """Return the most memory of a step, and about the largest batch that fits.
-
-    What grows with the batch is all that is neither parameters, copies of them nor gradients.
-    """
-    load, trace = scenario.workload, _trace(scenario)
-    sizes = [4 * size for size in trace.parameters]
-    kind = scenario.strategy.kind
-    distributed, shards = kind == "all_reduce", _ranks(scenario) if kind == "sharded" else 1
-    # Autocast keeps a copy of what it casts, whatever the batch.
-    cast_bytes = 2 * sum(trace.parameters) if load.precision in HALF else 0
-    memory, empty = (
-        peak_memory(sizes, alive, load.optimizer, distributed=distributed, shards=shards)
-        for alive in (trace.peak_bytes, min(cast_bytes, trace.peak_bytes))
+def _memory(scenario: Scenario) -> Memory:
+    """Return the most memory of a step."""
+    load, kind = scenario.workload, scenario.strategy.kind
+    return peak_memory(
+        _trace(scenario),
+        load.optimizer,
+        load.precision,
+        accumulate=load.accumulate,
+        distributed=kind == "all_reduce",
+        shards=_ranks(scenario) if kind == "sharded" else 1,
     )
-    each = max(memory.allocated_bytes - empty.allocated_bytes, 1) / load.batch_size
-    return memory, max(int(empty.room(device) / each), 0)
 
 
 # What it is fitted to.

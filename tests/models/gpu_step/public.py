@@ -82,5 +82,13 @@ def _made_up(key: StepKey) -> GpuStep:
         Operator("add", (left, left), (left,)),
         Operator("t", (right,), (right,), view=True),
     )
-    peak_bytes = 4 * 1024**2 * 2 + 10 * left.bytes
-    return GpuStep(operators, (0, 1, 2) * 3, (1024**2,), peak_bytes)
+    parameters_bytes, activation_bytes = 4 * 1024**2, 10 * left.bytes
+    return GpuStep(
+        operators,
+        (0, 1, 2) * 3,
+        (1024**2,),
+        peak_bytes=2 * parameters_bytes + activation_bytes,
+        without_gradients_bytes=parameters_bytes + activation_bytes,
+        activation_bytes=activation_bytes,
+        units=(0, *[1024**2 // 4] * 4),
+    )

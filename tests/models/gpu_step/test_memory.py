@@ -1,15 +1,38 @@
-"""Peak memory, worked out by hand in blocks of 512 bytes."""
+"""Peak memory, worked out by hand in blocks of 512 bytes, and as PyTorch itself tracks it."""
+
+from collections.abc import Iterator
+from typing import Literal
 
 import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from models.gpu_step.device import device_of
 from models.gpu_step.memory import Memory, peak_memory
+from networks.gpu_steps import GpuStep
+from networks.gpu_trace import trace_step
 from warehouse.records import Optimizer
 
 
+def step(activation_bytes: int, *units: int) -> GpuStep:
+    """Return a step of units of so many parameters each, all of which are alive at the peak."""
+    parameters_bytes = 4 * sum(units)
+    return GpuStep(
+        operators=(),
+        order=(),
+        parameters=units,
+        peak_bytes=2 * parameters_bytes + activation_bytes,
+        without_gradients_bytes=parameters_bytes + activation_bytes,
+        activation_bytes=activation_bytes,
+        units=(0, *units),
+    )
+
+
 def test_activations_of_a_large_batch_exceed_the_optimizers_step() -> None:
-    assert peak_memory([512], 10_240, "sgd").allocated_bytes == 10_240
-    assert peak_memory([512], 10_240, "adamw").allocated_bytes == 10_240 + 2 * 512
+    large = step(10_240, 128)
+    assert peak_memory(large, "sgd").allocated_bytes == 2 * 512 + 10_240
+    assert peak_memory(large, "adamw").allocated_bytes == 4 * 512 + 10_240
 
 
 @pytest.mark.parametrize(
@@ -17,21 +40,101 @@ def test_activations_of_a_large_batch_exceed_the_optimizers_step() -> None:
 )
 def test_optimizers_keep_state(optimizer: Optimizer, copies: int) -> None:
     """Parameters and gradients; a moment; two moments, and the square root of the second."""
-    assert peak_memory([51_200], 0, optimizer).allocated_bytes == copies * 51_200
+    assert peak_memory(step(0, 12_800), optimizer).allocated_bytes == copies * 51_200
 
 
 def test_fits_with_a_twentieth_to_spare() -> None:
     l4 = device_of("l4")
-    assert Memory(19 * 2**30).fits(l4)
-    assert not Memory(20 * 2**30).fits(l4)
+    assert Memory(0, 18 * 2**30, 0).fits(l4)
+    assert not Memory(0, 19 * 2**30, 0).fits(l4)
+
+
+def test_the_largest_batch_fits_and_one_more_does_not() -> None:
+    l4 = device_of("l4")
+    of_eight = Memory(2**30, 2**30, 0)
+    largest = of_eight.largest_batch_size(l4, 8)
+    assert Memory(2**30, 2**27 * largest, 0).fits(l4)
+    assert not Memory(2**30, 2**27 * (largest + 1), 0).fits(l4)
+    # No batch helps where the optimizer alone needs more.
+    assert Memory(2**30, 2**30, 23 * 2**30).largest_batch_size(l4, 8) == 0
+
+
+def test_the_second_pass_has_all_gradients_beside_its_activations() -> None:
+    """Gradients of one pass come as activations go, so that they are not there at the peak."""
+    one_pass = GpuStep((), (), (25_600,), 300_000, 300_000, 300_000 - 102_400, (0, 25_600))
+    assert peak_memory(one_pass, "sgd").allocated_bytes == 300_000
+    assert peak_memory(one_pass, "sgd", accumulate=8).allocated_bytes == 300_000 + 102_400
 
 
 def test_replicas_have_buckets_and_shards_their_part() -> None:
-    sizes = [51_200] * 64
-    parameters = 64 * 51_200
-    whole = peak_memory(sizes, 3 * parameters, "adamw").allocated_bytes
-    buckets = peak_memory(sizes, 3 * parameters, "adamw", distributed=True).allocated_bytes
-    assert buckets == whole + parameters
-    # A quarter of parameters, gradients, state and temporaries; two of 32 units; activations.
-    quarter = peak_memory(sizes, 3 * parameters, "adamw", shards=4).allocated_bytes
-    assert quarter == 5 * parameters // 4 + 2 * parameters // 32 + 2 * parameters
+    parameters_bytes = 64 * 51_200
+    network = step(2 * parameters_bytes, *[12_800] * 64)
+    whole = peak_memory(network, "adamw").allocated_bytes
+    buckets = peak_memory(network, "adamw", distributed=True).allocated_bytes
+    assert buckets == whole + parameters_bytes
+    # A quarter of parameters and state, four copies of a unit; gradients come as activations go.
+    quarter = peak_memory(network, "adamw", shards=4).allocated_bytes
+    assert quarter == 3 * parameters_bytes // 4 + 4 * 51_200 + 2 * parameters_bytes
+    half = peak_memory(network, "adamw", "bfloat16", shards=4).allocated_bytes
+    assert half == quarter - 2 * 51_200
+
+
+class _Layer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = torch.nn.Linear(512, 2048), torch.nn.Linear(2048, 512)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return given + torch.as_tensor(self.outer(torch.relu(self.inner(given))))
+
+
+class _Network(torch.nn.Module):
+    """Half of the parameters of a unit are in none: of an embedding, and of what reads it."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(1024, 512)
+        self.layers = torch.nn.ModuleList(_Layer() for _ in range(layers))
+        self.head = torch.nn.Linear(512, 1024, bias=False)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        hidden = self.embedding(words)
+        for layer in self.layers:
+            hidden = layer(hidden)
+        return torch.as_tensor(self.head(hidden)).flatten(0, 1)
+
+
+@pytest.fixture
+def world_of_64() -> Iterator[DeviceMesh]:
+    """A group whose other 63 processes are not there: what they send is not waited for."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.distributed.init_process_group("fake", rank=0, world_size=64, store=FakeStore())
+    yield init_device_mesh("cpu", (64,))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("words", [16, 2048])
+def test_shards_need_what_pytorch_itself_tracks(
+    world_of_64: DeviceMesh, words: int, precision: Literal["float32", "bfloat16"]
+) -> None:
+    """Forward and backward of 12 layers on one of 64 devices, tracked while PyTorch shards them."""
+    from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    labels = torch.zeros(words, dtype=torch.int64)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        given = torch.zeros(1, words, dtype=torch.int64)
+        traced = GpuStep.of(trace_step(_Network(12), given, labels, precision))
+        network = _Network(12)
+        cast = MixedPrecisionPolicy(None if precision == "float32" else torch.bfloat16)
+        for part in (*network.layers, network):
+            fully_shard(part, mesh=world_of_64, mp_policy=cast)
+        tracker = FSDPMemTracker(network)
+        with tracker:
+            loss = torch.nn.functional.cross_entropy(network(given).float(), labels)
+            loss.backward()
+        tracked = next(iter(tracker.get_tracker_snapshot("peak").values()))
+    needed = peak_memory(traced, "sgd", precision, shards=64)
+    assert needed.allocated_bytes == pytest.approx(tracked["Total"], rel=0.1)
