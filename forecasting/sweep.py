@@ -48,7 +48,7 @@ from networks.own_model import OwnModel, model_of
 from profilers.record_file import fault
 from studies.curve import Curve
 from warehouse import durable_files
-from warehouse.durable_files import temporary, write_text
+from warehouse.durable_files import scratch, write_text
 from warehouse.history import PublishedHistory
 from warehouse.home import HISTORY, code_version
 from warehouse.records import Price, Scenario
@@ -239,9 +239,9 @@ def forecast_part(folder: SweepFolder, number: int) -> int:
     """
     with threadpool_limits(1):
         frame = part_rows(folder, folder.parts[number])
-    fresh = temporary(folder.path)
-    frame.write_parquet(fresh, compression="zstd", statistics=False)
-    os.replace(fresh, folder.path / folder.parts[number].file)
+    with scratch(folder.path) as fresh:
+        frame.write_parquet(fresh, compression="zstd", statistics=False)
+        os.replace(fresh, folder.path / folder.parts[number].file)
     return len(frame)
 
 

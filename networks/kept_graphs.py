@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
+import zlib
 from collections import ChainMap, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -22,6 +22,9 @@ from importlib import metadata
 from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
+
+from warehouse.child_process import bound, most_memory_bytes
+from warehouse.durable_files import write_bytes
 
 _LIBRARIES = ("torch", "pytorchcv", "tensorflow", "tf_keras")
 _MOST_BYTES = 256 << 20
@@ -58,7 +61,7 @@ def kept(name: str) -> Any:
         with gzip.open(_file(_Place.folder, name)) as file:
             text = file.read(_MOST_BYTES + 1)
         return json.loads(text) if len(text) <= _MOST_BYTES else None
-    except (OSError, EOFError, ValueError):
+    except (OSError, EOFError, ValueError, zlib.error):
         return None
 
 
@@ -72,11 +75,8 @@ def keep(name: str, text: str) -> None:
             for other in _Place.folder.glob("*"):
                 shutil.rmtree(other, ignore_errors=True)
             file.parent.mkdir(parents=True, exist_ok=True)
-        if len(os.listdir(file.parent)) >= _MOST_GRAPHS:
-            return
-        with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as part:
-            part.write(gzip.compress(text.encode(), 1))
-        os.replace(part.name, file)
+        if len(os.listdir(file.parent)) < _MOST_GRAPHS:
+            write_bytes(file, gzip.compress(text.encode(), 1))
 
 
 @cache
@@ -184,12 +184,11 @@ def extract(what: str, arguments: list[str]) -> list[str]:
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_USE_LEGACY_KERAS": "1",
     }
-    # It ends with this process, whoever ends that.
-    bound = ["setpriv", "--pdeathsig", "KILL"]
-    command = [*bound, sys.executable, "-m", "networks.extraction", *arguments]
+    command = [sys.executable, "-m", "networks.extraction", *arguments]
+    cpu_s = (1 + round(_TIMEOUT_S)) * (os.cpu_count() or 1)
     try:
         child = subprocess.run(
-            command,
+            bound(command, memory_bytes=most_memory_bytes(), cpu_s=cpu_s),
             env=environment,
             capture_output=True,
             text=True,
@@ -201,7 +200,8 @@ def extract(what: str, arguments: list[str]) -> list[str]:
     if child.returncode < 0:
         ended = signal.Signals(-child.returncode).name
         raise RuntimeError(
-            f"{what} could not be extracted: {ended} ended the process, as where memory runs out"
+            f"{what} could not be extracted: {ended} ended the process, as where memory or "
+            "processor time runs out"
         )
     if child.returncode:
         *_, last = child.stderr.strip().splitlines() or ["it wrote nothing"]

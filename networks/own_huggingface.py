@@ -7,6 +7,8 @@ imported, so it imports none.
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from typing import Any
 PREFIX = "hf:"
 SEQUENCE_LENGTH = 128
 """Words of a sample where nobody says; fewer where the config's positions end before."""
+_MOST_MODULES = 50_000
+"""Of a model: no graph that systems read has so many nodes (`networks.primitives.MOST_NODES`)."""
 _LENGTH = "?sequence_length="
 _EXTRA = "stepcast[huggingface]"
 
@@ -48,11 +52,34 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
     library.logging.set_verbosity_error()
     config = _config(library, name, Path(folder))
     try:
-        model = _class(library, config).from_config(config)
+        with _few_modules():
+            model = _class(library, config).from_config(config)
     except (ValueError, KeyError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"{PREFIX}{name}: its config makes no model: {lines[0]:.200}") from None
     return model, _batch(model, config, batch_size, int(length) if length else None, name)
+
+
+@contextmanager
+def _few_modules() -> Iterator[None]:
+    """Build no more modules than `_MOST_MODULES`: a config may ask for any number of layers.
+
+    Raises:
+        ValueError: there are more.
+    """
+    from torch.nn.modules.module import register_module_module_registration_hook
+
+    left = iter(range(_MOST_MODULES))
+
+    def count(*_: object) -> None:
+        if next(left, None) is None:
+            raise ValueError(f"it has more than {_MOST_MODULES:,} modules")
+
+    counting = register_module_module_registration_hook(count)
+    try:
+        yield
+    finally:
+        counting.remove()
 
 
 def config_file(target: str, folder: Path) -> Path | None:

@@ -20,6 +20,9 @@ from networks.kept_graphs import keep, kept
 from networks.operation_graph import GraphOperation, OperationGraph
 from networks.own_reads import are_unchanged, surroundings
 from networks.primitives import PrimitiveGraph
+from warehouse.child_process import bound, most_memory_bytes
+from warehouse.durable_files import temporary
+from warehouse.home import home
 
 _PROGRAM = Path(__file__).with_name("own_program.py")
 _TIMEOUT_S = 300.0
@@ -136,7 +139,12 @@ def tracing(
         yield lambda: model_of(target, before)
         return
     request["out"] = _folder()
-    command = [sys.executable, "-P", str(_PROGRAM), json.dumps(request)]
+    command = bound(
+        [sys.executable, "-P", str(_PROGRAM), json.dumps(request)],
+        memory_bytes=most_memory_bytes(),
+        cpu_s=(1 + round(timeout_s)) * (os.cpu_count() or 1),
+        with_descendants=True,
+    )
     with (
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as errors,
@@ -254,12 +262,19 @@ def _read_output(
 
 
 def _folder() -> str:
-    """Return a new folder for traced steps, which lives as long as this process."""
-    folder = tempfile.mkdtemp(prefix="stepcast-own-")
+    """Return a new folder of the home for traced steps, which lives as long as this process.
+
+    Where the home cannot be written, it is beside the temporary files of others.
+    """
+    folder = temporary(home())
+    try:
+        folder.mkdir(parents=True)
+    except OSError:
+        folder = Path(tempfile.mkdtemp(prefix="stepcast-own-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     # Nodes of this machine read it under accounts of their own.
-    os.chmod(folder, 0o755)
-    return folder
+    folder.chmod(0o755)
+    return str(folder)
 
 
 @contextmanager

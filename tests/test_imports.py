@@ -49,10 +49,11 @@ _RESULTS = (
 _FLEET = (*_FORECASTING, "forecasting")
 _ASSETS = (*_FLEET, "fleet", "reports")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "networks": (),
+    "networks": ("warehouse.child_process", "warehouse.durable_files", "warehouse.home"),
     "warehouse": (),
     "profilers": (
         "networks",
+        "warehouse.child_process",
         "warehouse.durable_files",
         "warehouse.inputs",
         "warehouse.home",

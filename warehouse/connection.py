@@ -4,7 +4,6 @@ import fcntl
 import os
 import re
 import struct
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -14,7 +13,7 @@ import duckdb
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from warehouse import durable_files
-from warehouse.home import HISTORY, JOURNAL, MAIN
+from warehouse.home import HISTORY, JOURNAL, MAIN, home
 from warehouse.records import BadInput, DamagedFile, StepcastError, WarehouseBusy
 
 PATIENCE_S = 10.0
@@ -189,8 +188,8 @@ def _open(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
     try:
         config = _CONFIG
         if read_only:
-            # What does not fit into memory would else be spilled beside the file.
-            spilled = Path(tempfile.gettempdir(), f"stepcast-spilled-{os.getpid()}")
+            # Else killed readers would leave what they spilled under a name that says no owner.
+            spilled = durable_files.temporary(home()) if os.access(home(), os.W_OK) else ""
             config = _CONFIG | {"temp_directory": str(spilled)}
         connection = duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.Error as error:

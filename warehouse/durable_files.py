@@ -1,24 +1,34 @@
 """Files that outlast a kill: whole or not at all, and appended to, record by record."""
 
+import hashlib
 import json
 import os
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Self, TypeVar
 
 # Files that are there whole or not at all, whatever kills the process that writes them.
 
 
-_TEMPORARY = re.compile(r"\.tmp-(?P<pid>\d+)-")
+_TEMPORARY = re.compile(r"\.tmp-(?P<pid>\d+)-((?P<machine>[0-9a-f]{8})-(?P<began>\d+)-)?")
+_ABANDONED_S = 86_400
+"""After so long without a change, a file is nobody's whose owner cannot be looked up here."""
 
 
 def temporary(folder: Path) -> Path:
-    """Return a new path in `folder` whose name says that this process owns it."""
-    return folder / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
+    """Return a new path in `folder` whose name says that this process owns it.
+
+    Another process may get the same id later, or have it in another container: the name also has
+    when the process began, and on which machine.
+    """
+    pid = os.getpid()
+    return folder / f".tmp-{pid}-{_machine()}-{_began(pid)}-{uuid.uuid4().hex}"
 
 
 @contextmanager
@@ -32,14 +42,23 @@ def scratch(folder: Path) -> Iterator[Path]:
         remove(path.with_name(path.name + ".wal"))
 
 
-def sweep(folder: Path) -> None:
-    """Remove the temporary files and folders in `folder` whose owner is dead."""
+def sweep(folder: Path) -> list[Path]:
+    """Remove the temporary files and folders in `folder` whose owner is dead; return them."""
     if not folder.is_dir():
-        return
-    for name in os.listdir(folder):
-        match = _TEMPORARY.match(name)
-        if match and not _alive(int(match["pid"])):
-            remove(folder / name)
+        return []
+    matches = [match for name in os.listdir(folder) if (match := _TEMPORARY.match(name))]
+    left = [path for match in matches if _is_left(path := folder / match.string, match)]
+    for path in left:
+        remove(path)
+    return left
+
+
+def sweep_home(home: Path) -> list[Path]:
+    """Remove the temporary files and folders of a home whose owner is dead; return them."""
+    folders = [home, *home.glob("*/"), *home.glob("graphs/*/")]
+    with suppress(OSError):
+        return [path for folder in folders for path in sweep(folder)]
+    return []  # of a home that only others may write
 
 
 def remove(path: Path) -> None:
@@ -84,14 +103,40 @@ def is_of_machine(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or getattr(error, "errno", None) is not None
 
 
-def _alive(pid: int) -> bool:
+def _is_left(path: Path, name: re.Match[str]) -> bool:
+    """Tell whether the owner of a temporary file is dead."""
+    if name["machine"] not in (None, _machine()):
+        try:
+            return time.time() - path.lstat().st_mtime > _ABANDONED_S
+        except FileNotFoundError:
+            return False
+    pid = int(name["pid"])
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return False
-    except PermissionError:
         return True
-    return True
+    except PermissionError:
+        pass
+    began = _began(pid)
+    return None not in (name["began"], began) and name["began"] != began
+
+
+def _began(pid: int) -> str | None:
+    """Return when a process began, ticks since the machine did (proc_pid_stat(5), field 22).
+
+    None: it has just ended, or is hidden as another user's.
+    """
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return None
+
+
+@cache
+def _machine() -> str:
+    """Return what tells process ids apart: those of this start of the machine and container."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+    container = os.stat("/proc/self/ns/pid").st_ino
+    return hashlib.sha256(f"{boot}{container}".encode()).hexdigest()[:8]
 
 
 # Files that records are appended to, and of which only whole records are read.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import duckdb
 
+from warehouse.child_process import bound
 from warehouse.connection import connect, first_line, transaction, writer_of
 from warehouse.durable_files import remove, sync, temporary
 from warehouse.home import CHECKOUT
@@ -165,7 +166,7 @@ def copy(source: Path, target: Path, failure: str) -> None:
         # Opened here: were this process killed, the other one would still make a file by its name.
         with target.open("xb") as file:
             subprocess.run(
-                ["cat", "--", source],
+                bound(["cat", "--", str(source)]),
                 check=True,
                 stdout=file,
                 stderr=subprocess.PIPE,

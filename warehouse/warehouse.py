@@ -1,8 +1,11 @@
 """The warehouse as other rooms see it: load, what predictors may see, ledger, reports."""
 
+import gzip
 import hashlib
+import io
 import json
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -23,7 +26,7 @@ from warehouse.connection import (
     presence,
     with_place,
 )
-from warehouse.durable_files import remove, sweep, temporary
+from warehouse.durable_files import remove, sweep, write_bytes
 from warehouse.home import HISTORY, MAIN
 from warehouse.landing import SCHEMAS
 from warehouse.ledger import FitRecord, RegisteredSystem
@@ -230,9 +233,10 @@ class Warehouse:
         with self._open() as connection:
             key = hashlib.sha256(f"{text}\n{_state_of_runs(connection)}".encode()).hexdigest()
             folder = self.home / ANSWERS
-            file = folder / f"{name}-{key[:16]}.parquet"
-            with suppress(OSError, pl.exceptions.PolarsError):
-                return pl.read_parquet(file)
+            file = folder / f"{name}-{key[:16]}.arrow.gz"
+            # One that is damaged is made anew: gzip has a checksum, Parquet has none.
+            with suppress(OSError, EOFError, zlib.error, pl.exceptions.PolarsError):
+                return pl.read_ipc(gzip.decompress(file.read_bytes()))
             frame = run_query(connection, name, params)
         self._keep(frame, file)
         return frame
@@ -241,11 +245,10 @@ class Warehouse:
         """Keep an answer in place of earlier ones; where nothing can be written, it is not kept."""
         with suppress(OSError):
             file.parent.mkdir(exist_ok=True)
-            sweep(file.parent)
-            fresh = temporary(file.parent)
-            frame.write_parquet(fresh)
-            os.replace(fresh, file)
-            newest = sorted(file.parent.glob("*.parquet"), key=os.path.getmtime)
+            content = io.BytesIO()
+            frame.write_ipc(content)
+            write_bytes(file, gzip.compress(content.getbuffer(), 1))
+            newest = sorted(file.parent.glob("[!.]*"), key=os.path.getmtime)
             for old in newest[:-_KEPT_ANSWERS]:
                 remove(old)
 

@@ -1,6 +1,7 @@
 """Errors as the user sees them: one line and an exit code."""
 
 import errno
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,17 +40,21 @@ def _without_notes(error: BaseException) -> tuple[int, str]:
             return cause.exit_code, _line(str(cause))
         if isinstance(cause, UnknownNetwork | ValidationError):
             return 2, _line(str(cause))
-        if isinstance(cause, OSError) and (code_and_line := _of_the_place(cause)) is not None:
+        if (code_and_line := _of_the_place(cause)) is not None:
             return code_and_line
     what = f"{type(error).__name__}: {error}"
     return 1, _line(f"unexpected {what}") + "; `stepcast --debug …` shows where it happened"
 
 
-def _of_the_place(error: OSError) -> tuple[int, str] | None:
+def _of_the_place(error: BaseException) -> tuple[int, str] | None:
     """Return the exit code and line of an error of the disk or of the home; None if it is neither.
 
     A home that cannot be made or written is the user's to choose; a full disk is nobody's mistake.
     """
+    if not isinstance(error, OSError):
+        # Libraries in Rust, as Polars, have errors of their own that end in the system's number.
+        match = re.search(r"\(os error (\d+)\)", str(error))
+        error = OSError(int(match[1]), "") if match else OSError()
     place = home()
     if error.errno in _FULL:
         where = Path(str(error.filename)) if error.filename else place

@@ -35,10 +35,12 @@ def reap() -> None:
     from pipelines import dagster_history
     from profilers import clusters
     from studies.renting import reap_rented
+    from warehouse.durable_files import sweep_home
     from warehouse.home import home
     from warehouse.records import StepcastError
 
-    removed = [f"removed {name}" for name in clusters.reap()]
+    removed = [f"removed {path.relative_to(home())}" for path in sweep_home(home())]
+    removed += [f"removed {name}" for name in clusters.reap()]
     if (home() / "dagster.yaml").exists():
         with dagster_history.instance(home()) as instance:
             removed += [f"marked run {run_id} as failed" for run_id in free_dead_runs(instance)]

@@ -16,7 +16,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pipelines.cli.removed import replacement
-from warehouse.home import version
+from warehouse.durable_files import sweep_home
+from warehouse.home import home, version
 
 OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "--model": ("--dnn",),
@@ -336,8 +337,10 @@ def options(
         typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Take the options that hold for every command."""
+    """Take the options that hold for every command; remove what killed commands left of files."""
     context.obj.debug = debug
+    if context.invoked_subcommand != "reap":  # which says what it removes
+        sweep_home(home())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -21,7 +21,7 @@ from typing import IO, Literal
 from forecasting import embedders
 from models.predictddl.datasets import IN_FOLDERS, SHIPPED
 from pipelines.service.contracts import Retraining, Workload
-from profilers.clusters.base import UNLESS_ORPHANED
+from warehouse.child_process import bound
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
 
@@ -147,12 +147,11 @@ class Checker:
         self._starter.shutdown()
 
     def _started(self, dataset: str) -> _Training:
-        bound = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", UNLESS_ORPHANED, str(os.getpid())]
         source = self._source(dataset)
         given = [dataset, str(self._minutes), *([] if source is None else [str(source)])]
         errors = tempfile.TemporaryFile()
         process = subprocess.Popen(
-            [*bound, *self._program, *given],
+            bound([*self._program, *given]),
             env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -3,7 +3,6 @@
 The simplest backend is here too: plain processes on 127.0.0.1, without shaping or shares.
 """
 
-import os
 import signal
 import socket
 import subprocess
@@ -21,12 +20,11 @@ from profilers import clock, commands
 from profilers.clusters.node_types import check_host, gpus
 from profilers.steady import host
 from profilers.steady.host import CpuTimes
+from warehouse.child_process import bound
 from warehouse.records import Backend, NodeGroup, Role
 
 SOURCE = Path(__file__).parents[2]
 """Where this project's packages are."""
-UNLESS_ORPHANED = 'test "$PPID" = "$0" && exec "$@"'
-"""Shell: what asks to die with its maker, whose pid is $0, must not outlive one dead already."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +137,9 @@ class Cluster(ABC):
         """
         hides = self.here and not gpus(node.group.node_type)
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if hides else {}
-        bound = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", UNLESS_ORPHANED, str(os.getpid())]
         with stderr.open("w") if stderr else open("/dev/null", "w") as errors:
             process = subprocess.Popen(
-                [*bound, *self._argv(node, argv, {**self.clock, **hidden, **(env or {})})],
+                bound(self._argv(node, argv, {**self.clock, **hidden, **(env or {})})),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -1,4 +1,8 @@
 import gzip
+import json
+import resource
+import secrets
+import signal
 import subprocess
 import sys
 from collections import OrderedDict
@@ -205,6 +209,35 @@ def test_a_damaged_graph_is_none(folder: Path) -> None:
     for damaged in (file.read_bytes()[:12], b"", b"no gzip", gzip.compress(b"[1")):
         file.write_bytes(damaged)
         assert kept("graph") is None
+
+
+def test_a_graph_with_any_flipped_bit_is_none_or_as_it_was(folder: Path) -> None:
+    fields = {"nodes": [[name, 3 * number] for number, name in enumerate("abcdefghij" * 3)]}
+    keep("graph", json.dumps(fields))
+    (file,) = (folder / digest()).iterdir()
+    whole = file.read_bytes()
+    read = []
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(damaged)
+        read.append(kept("graph"))
+    assert all(graph in (None, fields) for graph in read)
+    assert read.count(None) > len(read) / 2
+    keep("graph", json.dumps(fields))
+    assert kept("graph") == fields
+
+
+def test_a_graph_that_a_full_disk_cuts_leaves_nothing(folder: Path) -> None:
+    keep("other", "{}")
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, usual[1]))
+    try:
+        keep("graph", json.dumps(secrets.token_hex(1000)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert [file.name for file in (folder / digest()).iterdir()] == ["other.json.gz"]
 
 
 def test_a_graph_that_says_something_else_is_extracted_again(

@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +24,8 @@ from networks.own_model import MOST_UNKNOWN, NoGraph, OwnModel, own_model, traci
 from networks.own_torch import OwnNetwork, split_module_and_batch
 from networks.own_training import own_network
 from tests.pipelines.service.made_up import at_hand
+from tests.warehouse.test_child_process import ends
+from warehouse.durable_files import sweep_home
 
 PACKAGE = {
     "models/__init__.py": """
@@ -45,6 +50,7 @@ PACKAGE = {
     "assets/__init__.py": "MINE = True",
     "mine.py": """
         import os
+        import subprocess
         import time
         import torch
         from assets import MINE
@@ -55,6 +61,16 @@ PACKAGE = {
             print("Loading … {garbage}", flush=True)
             os.write(1, b"more of it")
             return Net(), torch.zeros(batch_size, 3, 20, 20)
+
+        def waits_with_another(batch_size):
+            other = subprocess.Popen(["sleep", "600"])
+            with open("processes.new", "w") as file:
+                file.write(f"{os.getpid()} {other.pid}")
+            os.rename("processes.new", "processes")
+            other.wait()
+
+        def takes_memory(batch_size):
+            return nn.Linear(1 << 15, 1 << 15), torch.zeros(batch_size, 1 << 15)
 
         def reads(batch_size):
             return nn.LSTM(12, 16, batch_first=True), torch.zeros(batch_size, 5, 12)
@@ -173,7 +189,60 @@ def test_a_trace_that_nobody_waits_for_ends_with_its_block(folder: Path) -> None
         until_s = time.monotonic() + 60
         while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < until_s:
             time.sleep(0.05)
-    assert not Path(f"/proc/{pid_file.read_text()}").exists()
+    assert ends([int(pid_file.read_text())])
+
+
+KILLED = """
+import sys
+import time
+from pathlib import Path
+from networks.own_model import tracing
+with tracing("mine:waits_with_another", (4,), Path.cwd()) as traced:
+    print("begun", flush=True)
+    traced()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("moment", ["begun", "built"])
+def test_a_trace_ends_with_who_asked_for_it(
+    folder: Path, home: Path, number: signal.Signals, moment: str
+) -> None:
+    """With all that the model started; its folder is in the home, and the next command's to sweep.
+
+    Killed as soon as the process is begun, its kernel may not know of the parent yet.
+    """
+    pids = folder / "processes"
+    pids.unlink(missing_ok=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(networks.__file__).parents[1])}
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED], cwd=folder, env=environment, stdout=subprocess.PIPE
+    ) as asking:
+        assert asking.stdout is not None
+        assert asking.stdout.readline() == b"begun\n"
+        until_s = time.monotonic() + 60
+        while moment == "built" and not pids.exists() and time.monotonic() < until_s:
+            time.sleep(0.05)
+        asking.send_signal(number)
+    assert moment == "begun" or len(pids.read_text().split()) == 2
+    time.sleep(0.5)  # nothing of it begins now
+    assert ends([int(pid) for pid in pids.read_text().split()] if pids.exists() else [])
+    (left,) = home.iterdir()
+    assert sweep_home(home) == [left]
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "told"), [("takes_memory", "memory"), ("waits", "came of it in 2 s")]
+)
+def test_a_model_that_takes_too_much_is_told_in_a_line(
+    folder: Path, function: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("networks.own_model.most_memory_bytes", lambda: 2 << 30)
+    with pytest.raises(NoGraph) as refused:
+        own_model(f"mine:{function}", (4,), folder, 2.0 if function == "waits" else 60.0)
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from warehouse.connection import connect, transaction
+from warehouse.durable_files import sweep_home
 from warehouse.records import BadInput, DamagedFile, WarehouseBusy
 from warehouse.warehouse import read_only
 
@@ -212,6 +213,38 @@ def test_views_of_a_database_reach_no_other_file(make: "Maker", secret: Path) ->
         connection.execute(f"CREATE OR REPLACE VIEW visible.edge AS {view}")
     with pytest.raises(duckdb.PermissionException):
         make.warehouse.visible("edge")
+
+
+SPILL = """
+import os
+from warehouse.connection import connect
+from warehouse.home import HISTORY, home
+with connect(home() / HISTORY, read_only=True) as connection:
+    connection.execute("SET memory_limit = '50MB'; SET enable_progress_bar = false")
+    rows = connection.execute("SELECT md5(r::TEXT) AS m FROM range(2000000) AS t(r) ORDER BY m")
+    rows.fetchone()
+    print("spilled", flush=True)
+    os.read(0, 1)
+"""
+
+
+def test_what_a_killed_reader_spilled_is_in_the_home_and_swept(
+    make: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPCAST_HOME", str(make.home))
+    make.warehouse.load()
+    before = set(make.home.iterdir())
+    with subprocess.Popen(
+        [sys.executable, "-c", SPILL], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"spilled\n"
+        (spilled,) = set(make.home.iterdir()) - before
+        assert list(spilled.iterdir())
+        assert sweep_home(make.home) == []
+        reader.kill()
+    assert sweep_home(make.home) == [spilled]
+    assert set(make.home.iterdir()) == before
 
 
 def test_sql_has_memory_and_disk_of_its_own(make: "Maker") -> None:

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -560,6 +561,13 @@ def test_what_is_from_before_a_change_is_stale(told: "Maker") -> None:
     assert told.warehouse.query("stale_fits", node_type="emu.server").is_empty()
 
 
+def flipped(content: bytes, bit: int) -> bytes:
+    """Return bytes of which a bit is another."""
+    damaged = bytearray(content)
+    damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)
+
+
 def test_an_answer_is_kept_until_runs_are_loaded(
     make: "Maker", monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -581,7 +589,13 @@ def test_an_answer_is_kept_until_runs_are_loaded(
     warehouse.load()
     warehouse.kept_query("leaderboard")
     assert names == ["leaderboard", "judged_scenarios", "leaderboard"]
-    for file in (make.home / "answers").iterdir():
-        file.write_bytes(b"PAR1 damaged")
-    assert warehouse.kept_query("leaderboard").equals(first)
+    file = max((make.home / "answers").glob("leaderboard-*"), key=os.path.getmtime)
+    whole = file.read_bytes()
+    for damaged in (
+        b"",
+        whole[:-9],
+        *(flipped(whole, bit) for bit in range(0, 8 * len(whole), 97)),
+    ):
+        file.write_bytes(damaged)
+        assert warehouse.kept_query("leaderboard").equals(first)
     assert PublishedHistory(make.home).kept_query("leaderboard").equals(first)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from networks import UnknownNetwork
@@ -72,6 +73,8 @@ def test_a_full_disk_is_said_in_one_line(number: int, tmp_path: Path) -> None:
     assert "MB are free there); free disk space and run the command again" in line
     assert "\n" not in line
     assert "unexpected" not in explain(OSError(number, os.strerror(number)))[1]
+    of_polars = pl.exceptions.ComputeError(f"{os.strerror(number)} (os error {number})")
+    assert explain(of_polars)[1].startswith("the disk is full, or a quota is used up")
 
 
 def raised_by(work: Callable[[], object]) -> OSError:
