@@ -112,7 +112,7 @@ def test_a_step_is_the_sum_of_its_parts(node_type: str) -> None:
 def test_what_a_step_costs_once_is_hidden_where_the_host_waits_for_loss_scaling() -> None:
     """After the check it issues two of 43 calls, the optimizer's and the next step's first."""
     relu = Operator("relu", (Tensor((1024,), "float32"),), (Tensor((1024,), "float32"),))
-    work = step_work(GpuStep((relu,), (0,) * 40, (1024,), 1), "sgd", "float16")
+    work = step_work(GpuStep((relu,), (0,) * 40, (1024,), 1, 1, 1, (1024,)), "sgd", "float16")
     us = np.where(work.on_gpu, 30_000 / 42, 0.0)
     step = system.simulated(work, us, HostTime(1.0, 20_000.0))
     assert step.gpu_us == pytest.approx(30_000, rel=0.01)
