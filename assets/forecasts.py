@@ -26,9 +26,9 @@ from forecasting.decisions.answer import answer
 from forecasting.decisions.question import JobQuestion
 from forecasting.evaluation import evaluate
 from forecasting.findings.study import with_pending
-from forecasting.fits import fit_curves, predict_missing
 from forecasting.inputs import baseline_in_words, round_input_runs_by_scenario
 from forecasting.results import by_system, curves, forecasts, outcome, scaling
+from forecasting.round_forecasts import fit_round, predict_missing
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.systems import ASYNC_SGD
 from models.ceer.systems import CEER, CEER_PYTORCH
@@ -64,13 +64,12 @@ def fit_asset(of: StudyLineage, system: System) -> AssetsDefinition:
         rounds: RoundsResource, warehouse: WarehouseResource, progress: ResourceParam[Progress]
     ) -> MaterializeResult:
         round_, house = rounds.to_forecast(of.path), warehouse.open()
-        fitted = fit_curves(system, round_, house, progress)
-        house.record_fit(*(fit.record for fit in fitted))
+        fits_of = fit_round(system, round_, house, progress)
         progress.finished(fit_name(system.name))
         rows = pl.DataFrame(
             [
-                (fit.curve.dnn, fit.record.fit_id, fit.record.row_count, list(fit.record.run_ids))
-                for fit in fitted
+                (curve.dnn, fit.fit_id, fit.row_count, list(fit.group.run_ids))
+                for curve, fit in fits_of.items()
             ],
             schema=["dnn", "fit_id", "row_count", "run_ids"],
             orient="row",

@@ -22,7 +22,7 @@ from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.sites import send
 from assets.study_lineage import StudyLineage
-from forecasting.fits import check_predicted
+from forecasting.round_forecasts import check_predicted
 from profilers.probes import PROBES
 from reports import srift, study_sections
 from studies import run_tables

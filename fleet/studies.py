@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 import networks
 from fleet.members import WATCH, Member
+from forecasting.forecast import ScenarioForecast, predict_curves
 from forecasting.inputs import systems_named
-from forecasting.question import ScenarioForecast, predict_curves
 from profilers.clusters.node_types import GPU, fleet_types, node_types
 from profilers.probes import PROBES
 from profilers.record_file import fault

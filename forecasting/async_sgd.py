@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 
 from forecasting.fits import fit_or_load, landed_tables
+from forecasting.forecast import ForecastAnswer
 from forecasting.inputs import round_input_runs
-from forecasting.question import ForecastAnswer
 from models.async_sgd import http2, overhead, streams, timeline
 from models.async_sgd.http2 import kept_order
 from models.async_sgd.overhead import Overhead, transfers

@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from forecasting.history_scope import HostSelection
-from forecasting.question import (
+from forecasting.forecast import (
     ForecastAnswer,
-    ForecastRefusal,
     Say,
     ScenarioForecast,
     predict_curves,
     write_forecasts,
 )
+from forecasting.history_scope import HostSelection
+from forecasting.scope import ForecastRefusal
 from models.system import System
 from profilers.probe import THROUGHPUT
 from studies.curve import Curve

@@ -1,4 +1,4 @@
-"""Which runs answer a question: backend and host, groups of scenarios, selected runs."""
+"""Which runs answer a question: those of a backend and host that meet what a forecast asks."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from models.predictddl.training_set import are_enough
-from models.system import System
 from profilers.clusters import host_id
 from profilers.clusters.fleet import BACKENDS, has_fleet
 from profilers.clusters.node_types import fleet_types, node_group
@@ -403,46 +402,3 @@ def is_here(place: Where) -> bool:
 def _here(backend: Backend) -> str | None:
     """Return what this host's runs are told apart by, None of a fleet that is not here."""
     return host_id(backend) if backend not in BACKENDS or has_fleet() else None
-
-
-# Which scenarios one fit forecasts, and which runs it sees.
-
-
-@dataclass(frozen=True, eq=False)
-class FitGroup:
-    """Scenarios that one fit of a system forecasts, and the runs that it sees, the newest first.
-
-    A group is itself alone: to compare thousands of scenarios at each look would take the longest.
-    """
-
-    system: System
-    of: tuple[tuple[Curve, Scenario], ...]
-    runs: tuple[VisibleRun, ...]
-
-    @property
-    def run_ids(self) -> tuple[str, ...]:
-        """The runs by their names, the oldest first."""
-        return tuple(run.run_id for run in reversed(self.runs))
-
-
-def group_by_fit(
-    wanted: Mapping[tuple[System, Curve, Scenario], SelectedRuns],
-) -> tuple[FitGroup, ...]:
-    """Return what is fitted once.
-
-    A pooled system sees, as in a study, what all scenarios rest on whose runs are of the same
-    rounds; any other one the runs of one forecast.
-    """
-    groups: dict[object, list[tuple[tuple[System, Curve, Scenario], SelectedRuns]]] = {}
-    for key, rests in wanted.items():
-        system = key[0]
-        fitted_to = rests.rounds if system.pooled else frozenset(run.run_id for run in rests.runs)
-        groups.setdefault((system.name, fitted_to), []).append((key, rests))
-    return tuple(
-        FitGroup(
-            members[0][0][0],
-            tuple((curve, scenario) for (_, curve, scenario), _ in members),
-            newest_of_each(run for _, rests in members for run in rests.runs),
-        )
-        for members in groups.values()
-    )

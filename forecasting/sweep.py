@@ -24,6 +24,12 @@ from threadpoolctl import threadpool_limits
 
 from forecasting.code import code_digest
 from forecasting.costs import cost_of, nodes_by_type, samples_per_s, usd_per_million_samples
+from forecasting.forecast import (
+    ForecastAnswer,
+    ScenarioForecast,
+    fit_for_scenario,
+    predict_curves,
+)
 from forecasting.history_scope import (
     HostSelection,
     host_here,
@@ -32,13 +38,7 @@ from forecasting.history_scope import (
     visible_runs,
 )
 from forecasting.inputs import systems_named
-from forecasting.question import (
-    ForecastAnswer,
-    ForecastRefusal,
-    ScenarioForecast,
-    fit_for_scenario,
-    predict_curves,
-)
+from forecasting.scope import ForecastRefusal
 from forecasting.sweep_file import Grid, Part, SweepFile, is_own_model, parts_of
 from models.choice.offers import preferred_prices
 from models.system import System

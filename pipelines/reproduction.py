@@ -8,8 +8,8 @@ made.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from forecasting.fits import fit_curves, predict_missing
 from forecasting.inputs import inputs_of_study, profiled_curves, rests_on_public, systems_of
+from forecasting.round_forecasts import predict_missing
 from studies.messages import Progress
 from studies.rounds import Round, rounds_of
 from studies.study import Study, read_study
@@ -60,9 +60,7 @@ def reproduce(
         progress.say(f"predict {round_.study.name}, round {round_.repeat} ({number}/{len(rounds)})")
         _load(reference, (*round_.runs, *round_.learned), "profile", warehouse)
         for system in systems_of(round_.study):
-            fits = fit_curves(system, round_, warehouse, progress)
-            warehouse.record_fit(*(fit.record for fit in fits))
-            predict_missing(system, round_, warehouse, progress, fits)
+            predict_missing(system, round_, warehouse, progress)
         _load(reference, round_.runs, "measurement", warehouse)
     _load(reference, runs, "profile", warehouse)
     _load(reference, runs, "measurement", warehouse)

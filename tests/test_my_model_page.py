@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from forecasting.forecast import ForecastAnswer
 from forecasting.history_scope import HostSelection
 from forecasting.inputs import MissingRuns
-from forecasting.question import ForecastAnswer, ForecastRefusal
+from forecasting.scope import ForecastRefusal
 from models.async_sgd.systems import ASYNC_SGD
 from networks.own_model import OwnModel, tracing
 from networks.primitives import Primitive, PrimitiveGraph

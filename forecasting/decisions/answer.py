@@ -24,8 +24,8 @@ from forecasting.decisions.question import (
     sharded_curves,
 )
 from forecasting.fits import registered_of
+from forecasting.forecast import ForecastAnswer, ScenarioForecast, predict_curves
 from forecasting.history_scope import public_runs, visible_runs
-from forecasting.question import ForecastAnswer, ScenarioForecast, predict_curves
 from models.choice.candidates import Candidate
 from models.choice.choice import (
     Aim,

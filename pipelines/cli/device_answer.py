@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from forecasting.costs import examples_per_step, samples_per_s
-from forecasting.question import ScenarioForecast
+from forecasting.forecast import ScenarioForecast
 from pipelines.cli.tables import TableColumn, columns_of_terminal, print_text, table_lines
 from profilers.clusters.node_types import gpus
 from profilers.probe import STEP_TIME

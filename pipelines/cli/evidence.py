@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fleet.readings import in_words
+from forecasting.forecast import ForecastAnswer, ScenarioForecast
 from forecasting.nearest import NeighbourDistance
-from forecasting.question import ForecastAnswer, ForecastRefusal, ScenarioForecast
+from forecasting.scope import ForecastRefusal
 from studies.messages import count, name_some
 
 _NAMED = 3

@@ -187,9 +187,9 @@ def _main() -> None:
     os.chdir(copy)
     watch = Stopwatch()
     with watch.stage("imports_s"):
-        from forecasting import calibration, question
+        from forecasting import calibration, forecast
+        from forecasting.fits import Fit, load_or_fit
         from forecasting.inputs import systems_named
-        from forecasting.question_history import GroupFit, fit_or_load_group
         from pipelines.cli import predict_output, workload
         from warehouse.history import PublishedHistory
         from warehouse.warehouse import Warehouse
@@ -201,9 +201,9 @@ def _main() -> None:
     with watch.stage("open_s"), warehouse.reading():
         pass
 
-    def loaded(*arguments: object) -> GroupFit | BadInput:
-        fit = fit_or_load_group(*arguments)  # type: ignore[arg-type]
-        if not isinstance(fit, GroupFit):
+    def loaded(*arguments: object, **options: object) -> Fit | BadInput:
+        fit = load_or_fit(*arguments, **options)  # type: ignore[arg-type]
+        if not isinstance(fit, Fit):
             return fit
         fitted = fit.fitted()  # else it were loaded by the first forecast
         return replace(fit, fitted=lambda: fitted)
@@ -211,7 +211,7 @@ def _main() -> None:
     with (
         patch.object(Warehouse, "visible_tables", watch.timing("rows_s", Warehouse.visible_tables)),
         patch.object(Warehouse, "query", watch.timing("views_s", Warehouse.query)),
-        patch.object(question, "fit_or_load_group", watch.timing("fits_s", loaded)),
+        patch.object(forecast, "load_or_fit", watch.timing("fits_s", loaded)),
         watch.stage("forecast_s"),
     ):
         answer = calibration.predict_corrected(

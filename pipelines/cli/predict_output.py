@@ -10,8 +10,9 @@ import typer
 import yaml
 
 from forecasting.costs import samples_per_s
+from forecasting.forecast import ForecastAnswer, ScenarioForecast
 from forecasting.inputs import total_minutes
-from forecasting.question import ForecastAnswer, ForecastRefusal, ScenarioForecast
+from forecasting.scope import ForecastRefusal
 from pipelines.cli import evidence
 from pipelines.cli.device_answer import print_devices
 from pipelines.cli.evidence import label

@@ -17,7 +17,7 @@ from forecasting.decisions.answer import (
     count_refusals,
 )
 from forecasting.decisions.offers import ZonePrices
-from forecasting.question import ScenarioForecast
+from forecasting.forecast import ScenarioForecast
 from models.choice.candidates import Candidate
 from models.choice.limits import LIMITS, Limit, Limits
 from models.choice.offers import Span

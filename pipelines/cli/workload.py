@@ -23,7 +23,7 @@ from warehouse.documents import read_document
 from warehouse.records import BadInput, Record
 
 if TYPE_CHECKING:
-    from forecasting.question import ForecastAnswer
+    from forecasting.forecast import ForecastAnswer
 
 LEARNING = (
     "What learns from other networks needs a study that lists some under train:, such as "

@@ -6,9 +6,10 @@ import polars as pl
 import pytest
 
 from forecasting import fits
-from forecasting.fits import fit_curves, mark_foreign_hosts, newest_kept_fit, predict_missing
+from forecasting.fits import mark_foreign_hosts, newest_kept_fit
+from forecasting.forecast import ForecastAnswer, predict_curves, write_forecasts
 from forecasting.inputs import inputs_of_study, systems_named, systems_of
-from forecasting.question import ForecastAnswer, predict_curves, write_forecasts
+from forecasting.round_forecasts import fit_round, predict_missing
 from forecasting.study_checks import check_forecasts
 from models.predictddl import training_set
 from profilers.clusters import host_id
@@ -196,9 +197,7 @@ def test_a_study_learns_from_another(home: Path, tmp_path: Path) -> None:
     ]
     warehouse = Warehouse(home)
     (system,) = systems_of(round_.study)
-    fits = fit_curves(system, round_, warehouse, Progress())
-    warehouse.record_fit(*(fit.record for fit in fits))
-    rows = predict_missing(system, round_, warehouse, Progress(), fits)
+    rows = predict_missing(system, round_, warehouse, Progress())
     assert rows["host_id"].to_list() == [host_id("loopback")]
     (same,) = asked(home).forecasts
     assert rows["value"].to_list() == [pytest.approx(same.value)]
@@ -209,7 +208,7 @@ def test_what_a_study_learns_from_has_inventories(home: Path, tmp_path: Path) ->
     round_ = opened(home, tmp_path)
     (system,) = systems_of(round_.study)
     with pytest.raises(BadInput, match="made_up have no profile runs of inventory"):
-        fit_curves(system, round_, Warehouse(home), Progress())
+        fit_round(system, round_, Warehouse(home), Progress())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 
 from forecasting import async_sgd, fits
 from forecasting.async_sgd import FittedModels
-from forecasting.fits import CurveFit, fit_curves, fit_or_load, landed_tables
+from forecasting.fits import Fit, fit_or_load, landed_tables
+from forecasting.round_forecasts import fit_round
 from models.async_sgd.systems import ASYNC_SGD
 from models.system import System, Tables
 from studies.messages import Progress
@@ -54,14 +55,12 @@ def by(version: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fits, "code_version", lambda: version)
 
 
-def kept(
-    round_: Round, warehouse: Warehouse
-) -> tuple[CurveFit, list[Run], dict[str, pl.DataFrame]]:
+def kept(round_: Round, warehouse: Warehouse) -> tuple[Fit, list[Run], dict[str, pl.DataFrame]]:
     """Fit the first curve, keep that, and return it with its runs and their landed rows."""
-    fit = fit_curves(ASYNC_SGD, round_, warehouse, Progress())[0]
-    assert fit.curve == round_.study.curves[0]
-    warehouse.record_fit(fit.record)
-    runs = [run for run in round_.runs if run.run_id in fit.record.run_ids]
+    first, *_ = round_.study.curves
+    of_first = replace(round_, study=round_.study.with_curves([first]))
+    fit = fit_round(ASYNC_SGD, of_first, warehouse, Progress())[first]
+    runs = [run for run in round_.runs if run.run_id in fit.group.run_ids]
     return fit, runs, landed_tables(ASYNC_SGD, runs, warehouse.landing)
 
 
@@ -72,9 +71,9 @@ def test_a_fit_that_is_kept_is_loaded(
     fit, runs, tables = kept(round_, warehouse)
     run_ids = [run.run_id for run in reversed(runs)]
     loaded = fit_or_load(LOADED, run_ids, tables, warehouse)
-    assert loaded.parameters_json() == fit.fitted.parameters_json()
+    assert loaded.parameters_json() == fit.fitted().parameters_json()
     scenarios = round_.study.curves[0].scenarios("loopback")
-    assert loaded.predict(scenarios).equals(fit.fitted.predict(scenarios))
+    assert loaded.predict(scenarios).equals(fit.fitted().predict(scenarios))
 
 
 @pytest.mark.parametrize("version", ["v2-4-g0123456", f"{MADE_BY}-dirty"])
@@ -85,7 +84,7 @@ def test_an_unrelated_change_of_the_code_fits_nothing_anew(
     fit, runs, tables = kept(round_, warehouse)
     by(version, monkeypatch)
     loaded = fit_or_load(LOADED, [run.run_id for run in runs], tables, warehouse)
-    assert loaded.parameters_json() == fit.fitted.parameters_json()
+    assert loaded.parameters_json() == fit.fitted().parameters_json()
     assert warehouse.query("fits")["code_version"].to_list() == [MADE_BY]
 
 

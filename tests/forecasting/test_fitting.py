@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from assets.resources import WarehouseResource
-from forecasting.fits import check_predicted, fit_curves, predict_missing
 from forecasting.inputs import inputs_of_study
+from forecasting.round_forecasts import check_predicted, fit_round, predict_missing
 from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
 from models.lin import LIN
 from models.line_rate import LINE_RATE
@@ -50,8 +50,8 @@ def round_(study_file: Path, warehouse: Warehouse, probes: PaperProbes) -> Round
 
 
 def record_fits(round_: Round, warehouse: Warehouse, *systems: System) -> None:
-    fits = [fit for system in systems for fit in fit_curves(system, round_, warehouse, Progress())]
-    warehouse.record_fit(*(fit.record for fit in fits))
+    for system in systems:
+        fit_round(system, round_, warehouse, Progress())
 
 
 def ledger(warehouse: Warehouse) -> pl.DataFrame:
@@ -61,16 +61,16 @@ def ledger(warehouse: Warehouse) -> pl.DataFrame:
 def test_a_fit_names_the_runs_and_rows_it_saw(round_: Round, warehouse: Warehouse) -> None:
     probes_of = {run.run_id: run.probe for run in round_.runs}
     for system, probes in ((ASYNC_SGD, ["links", "tf_trace"]), (LINEAR, ["tf_trace"])):
-        for fit in fit_curves(system, round_, warehouse, Progress()):
-            assert [probes_of[run_id] for run_id in fit.record.run_ids] == probes
-            assert fit.record.row_count > len(probes)
-            assert fit.record.host_id == host_id()
+        for fit in fit_round(system, round_, warehouse, Progress()).values():
+            assert [probes_of[run_id] for run_id in fit.group.run_ids] == probes
+            assert fit.row_count > len(probes)
+    assert set(warehouse.query("fits")["host_id"]) == {host_id()}
 
 
 def test_without_a_profile_there_is_no_fit(study_file: Path, warehouse: Warehouse) -> None:
     empty = opened(study_file, warehouse.landing)
     with pytest.raises(BadInput, match="round 1 of paper has no links and tf_trace run of it"):
-        fit_curves(ASYNC_SGD, empty, warehouse, Progress())
+        fit_round(ASYNC_SGD, empty, warehouse, Progress())
 
 
 def test_predictions_are_made_once(round_: Round, warehouse: Warehouse) -> None:
@@ -186,7 +186,7 @@ def test_a_system_that_cannot_be_fitted_is_left_out(
     listener = Progress()
     monkeypatch.setattr(listener, "warn", texts.append)
     system = replace(LIN, fit=unfit)
-    assert fit_curves(system, round_, warehouse, listener) == []
+    assert fit_round(system, round_, warehouse, listener) == {}
     assert predict_missing(system, round_, warehouse, listener).is_empty()
     assert len(texts) == 4
     assert all("lin is left out for" in text and "its packets were lost" in text for text in texts)
@@ -293,7 +293,7 @@ def test_curves_of_which_nothing_is_predicted_need_no_fit(
 ) -> None:
     empty = opened(study_file, warehouse.landing)
     silent = replace(LINEAR, inputs=never)
-    assert fit_curves(silent, empty, warehouse, Progress()) == []
+    assert fit_round(silent, empty, warehouse, Progress()) == {}
     assert predict_missing(silent, empty, warehouse, Progress()).is_empty()
 
 
@@ -321,8 +321,8 @@ def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
         (ASYNC_SGD, curve),
         (ONE_SERVER, curve.model_copy(update={"servers": 1})),
     ):
-        fit = fit_curves(system, two_servers, warehouse, Progress())[0]
-        seen = {profiles[run_id] for run_id in fit.record.run_ids} - {None}
+        fit = fit_round(system, two_servers, warehouse, Progress())[curve]
+        seen = {profiles[run_id] for run_id in fit.group.run_ids} - {None}
         assert seen == {shown.profiled("loopback").scenario_id}
         predict_missing(system, two_servers, warehouse, Progress())
     rows = ledger(warehouse)
@@ -355,10 +355,8 @@ def test_workers_of_two_types_are_predicted_from_a_profile_of_each(
         (LIN, 1, {of_one}),
         (LINE_RATE, 1, {of_one, of_two}),
     ):
-        fit = next(
-            fit for fit in fit_curves(system, mixed, warehouse, Progress()) if fit.curve == curve
-        )
-        seen = {scenario_of[run_id] for run_id in fit.record.run_ids} - {None}
+        fit = fit_round(system, mixed, warehouse, Progress())[curve]
+        seen = {scenario_of[run_id] for run_id in fit.group.run_ids} - {None}
         assert seen == set(profiles[:shown])
         rows = predict_missing(system, mixed, warehouse, Progress())
         assert set(rows["subject_id"]) & {of_one, of_two} == forecast

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from forecasting import question
 from forecasting.history_scope import RunIndex, SelectedRuns, VisibleRun, select_host
+from forecasting.scope import HistoryScope
 from models.gpu_step.system import GPU_STEP
 from profilers.steady.host import host_id
 from studies.curve import Curve
@@ -108,6 +108,7 @@ def test_optional_runs_of_another_host_refuse_nothing() -> None:
     public = public._replace(subject=Subject("csv", None, None))
     of_node = GPUS[0]._replace(subject=replace(GPUS[0].subject, probe="inventory"))
     for measured in ([public], [public, of_node]):
-        rests = question._rests(GPU_STEP, alone, scenario, RunIndex(measured), RunIndex([]), place)  # noqa: SLF001
+        scope = HistoryScope(place, RunIndex(measured), RunIndex([]))
+        rests = scope.select_of(GPU_STEP, alone, scenario)
         assert isinstance(rests, SelectedRuns)
         assert {run.run_id for run in rests.runs} == {run.run_id for run in measured}

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from assets.study_lineage import read_lineage
-from forecasting.fits import check_predicted, fit_curves, predict_missing
 from forecasting.history_scope import RunIndex, SelectedRuns, host_here, public_runs
 from forecasting.inputs import inputs_of_study, systems_of
-from forecasting.question import _rests
+from forecasting.round_forecasts import check_predicted, predict_missing
+from forecasting.scope import HistoryScope
 from forecasting.study_checks import check_forecasts
 from models.gpu_step import system
 from models.gpu_step.system import GPU_STEP
@@ -101,9 +101,7 @@ def measure(home: Path, round_: Round, slower: float = 1.25) -> None:
 def forecast(home: Path, round_: Round, progress: Progress) -> pl.DataFrame:
     (gpu_step,) = systems_of(round_.study)
     warehouse = Warehouse(home)
-    fits = fit_curves(gpu_step, round_, warehouse, progress)
-    warehouse.record_fit(*(fit.record for fit in fits))
-    return predict_missing(gpu_step, round_, warehouse, progress, fits)
+    return predict_missing(gpu_step, round_, warehouse, progress)
 
 
 def test_a_study_forecasts_single_gpus_and_judges_that(tmp_path: Path) -> None:
@@ -196,5 +194,6 @@ def test_a_fit_to_public_measurements_needs_no_exchange_of_ours(tmp_path: Path) 
     inputs = GPU_STEP.inputs(alone)
     able = replace(GPU_STEP, inputs=lambda _: inputs)
     public = public_runs(warehouse)
-    rests = _rests(able, curve, scenario, RunIndex(public), RunIndex([]), host_here())
+    scope = HistoryScope(host_here(), RunIndex(public), RunIndex([]))
+    rests = scope.select_of(able, curve, scenario)
     assert isinstance(rests, SelectedRuns) and len(rests.runs) == len(public)

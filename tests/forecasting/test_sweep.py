@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from forecasting import sweep_file
+from forecasting.forecast import predict_curves
 from forecasting.inputs import systems_named
-from forecasting.question import predict_curves
 from forecasting.sweep import SCHEMA, SweepFolder, begin, folder_of, forecast_part
 from forecasting.sweep_file import Grid, count_scenarios, parts_of, read_sweep
 from models.gpu_step import system

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from forecasting.costs import Cost
+from forecasting.forecast import ScenarioForecast
 from forecasting.nearest import NearestCases
-from forecasting.question import ScenarioForecast
 from models.gpu_step.system import GPU_STEP
 from pipelines.cli.device_answer import bounded_by_loader, print_devices
 from profilers.probe import STEP_TIME

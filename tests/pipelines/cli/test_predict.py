@@ -441,5 +441,5 @@ def test_it_loads_neither_dagster_nor_a_framework(history: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     loaded = set(ran.stderr.split())
-    assert "forecasting.question" in loaded
+    assert "forecasting.forecast" in loaded
     assert not loaded & {"dagster", "tensorflow", "torch", "matplotlib", "boto3", "scipy.stats"}

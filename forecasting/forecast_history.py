@@ -1,22 +1,19 @@
-"""What the history tells forecasts that are asked for: runs and errors, and fits, kept or made."""
+"""What the history tells of forecasts that are asked for: past errors, prices, known forecasts."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, partial
 from typing import Any
 
 import polars as pl
 
-from forecasting.fits import mark_foreign_hosts, newest_kept_fit, record_of
-from forecasting.history_scope import FitGroup, HostSelection, VisibleRun
+from forecasting.fits import FitGroup
+from forecasting.history_scope import HostSelection
 from forecasting.nearest import JudgedScenarios
 from models.choice.offers import preferred_prices
-from models.system import FittedSystem, Tables
 from warehouse.home import code_version
-from warehouse.ledger import FitRecord
-from warehouse.records import Backend, BadInput, Price, Scenario
+from warehouse.records import Backend, Price, Scenario
 from warehouse.warehouse import Warehouse
 
 Figures = tuple[float | None, float | None, float | None, str | None]
@@ -54,22 +51,7 @@ class NodeTypeChange:
 
 
 @dataclass(frozen=True)
-class FitHistory:
-    """What fits need.
-
-    Attributes:
-        tables: the rows that each group's fit sees.
-        kept: the fit of a group, where it is kept.
-        fits: the runs of each fit of a system that is kept, by whatever code.
-    """
-
-    tables: Mapping[FitGroup, Tables]
-    kept: Mapping[FitGroup, Mapping[str, Any]]
-    fits: Mapping[str, Sequence[Sequence[str]]]
-
-
-@dataclass(frozen=True)
-class ForecastHistory(FitHistory):
+class ForecastHistory:
     """What forecasts need beside fits.
 
     Attributes:
@@ -111,33 +93,6 @@ class ForecastHistory(FitHistory):
         return any(row["merely_asked"] and row["price_snapshot"] == snapshot for row in rows)
 
 
-def read_fits(warehouse: Warehouse, groups: Sequence[FitGroup], place: HostSelection) -> FitHistory:
-    """Read what fits of some groups need."""
-    rows: dict[tuple[tuple[str, ...], tuple[str, ...]], Tables] = {}
-    for group in groups:
-        of = group.system.tables, group.run_ids
-        if of not in rows:  # systems that rest on the same read them once
-            rows[of] = warehouse.visible_tables(*of)
-    tables = {
-        group: mark_foreign_hosts(rows[group.system.tables, group.run_ids], place.host_id)
-        for group in groups
-    }
-    kept = {
-        group: fit
-        for group in groups
-        if (fit := newest_kept_fit(group.system, group.run_ids, tables[group], warehouse))
-        is not None
-    }
-    known = warehouse.query("fits").select("system", "model_version", "run_ids")
-    fits = {
-        group.system.name: known.filter(
-            system=group.system.name, model_version=group.system.version
-        )["run_ids"].to_list()
-        for group in groups
-    }
-    return FitHistory(tables, kept, fits)
-
-
 def read_history(
     warehouse: Warehouse,
     groups: Sequence[FitGroup],
@@ -145,7 +100,6 @@ def read_history(
     known_by: datetime | None = None,
 ) -> ForecastHistory:
     """Read what forecasts of some groups need; what was judged after `known_by` is left out."""
-    of = read_fits(warehouse, groups, place)
     splits = _splits(warehouse, groups, place) if groups else {}
     scenario_ids = {scenario.scenario_id for group in groups for _, scenario in group.of}
     ledger = (
@@ -160,9 +114,7 @@ def read_history(
     judged = JudgedScenarios({})
     if is_judged:
         judged = JudgedScenarios.read(warehouse, place.backend, known_by)
-    return ForecastHistory(
-        of.tables, of.kept, of.fits, splits, groups, past, ledger, changed, prices, judged
-    )
+    return ForecastHistory(splits, groups, past, ledger, changed, prices, judged)
 
 
 def _changed(warehouse: Warehouse) -> dict[str, list[NodeTypeChange]]:
@@ -202,51 +154,3 @@ def _past(warehouse: Warehouse, backend: Backend) -> dict[tuple[str, str, str], 
         )
         for row in board.to_dicts()
     }
-
-
-# The fits that forecasts rest on which somebody merely asks for: kept ones, or made now.
-
-
-@dataclass(frozen=True)
-class GroupFit:
-    """A fitted system.
-
-    Attributes:
-        fit_id: as the ledger names it.
-        fitted: returns what can be asked for forecasts; a kept fit is read when it is asked.
-        fitted_at: when it was fitted.
-        runs: that it saw, the newest first.
-        record: what the ledger is to keep of it; None: it does already.
-    """
-
-    fit_id: str
-    fitted: Callable[[], FittedSystem]
-    fitted_at: datetime
-    runs: tuple[VisibleRun, ...]
-    record: FitRecord | None = field(default=None)
-
-
-def fit_or_load_group(
-    group: FitGroup, history: FitHistory, place: HostSelection, say: Callable[[str], None]
-) -> GroupFit | BadInput:
-    """Return the fit that the history keeps for a group, else fit it; or why that fails."""
-    system, tables = group.system, history.tables[group]
-    if (kept := history.kept.get(group)) is not None:
-        loaded = cache(partial(system.load, str(kept["parameters"]), tables))
-        return GroupFit(str(kept["fit_id"]), loaded, kept["created_at"], group.runs)
-    try:
-        say(f"fit {system.name} to {len(group.runs)} runs")
-        fitted = system.fit(tables)
-    except BadInput as error:
-        return error
-    run_ids = _in_known_order(group.run_ids, history.fits[system.name])
-    record = record_of(
-        system, fitted, run_ids, tables, backend=place.backend, host_id=place.host_id
-    )
-    return GroupFit(record.fit_id, lambda: fitted, record.created_at, group.runs, record)
-
-
-def _in_known_order(run_ids: Sequence[str], known: Sequence[Sequence[str]]) -> Sequence[str]:
-    """Return runs in the order of a fit that saw them: the same fit again is then the same fit."""
-    wanted = set(run_ids)
-    return next((ids for ids in known if set(ids) == wanted), run_ids)

@@ -1,58 +1,159 @@
-"""Forecasts that somebody asks for of scenarios that nobody measured; the ledger keeps them.
+"""The one way from the history to a forecast: match runs, fit, predict; the ledger keeps it.
 
-A study's forecasts rest on its own runs. These rest on all profile runs of a backend and host;
-those of systems that know nodes by what they can do, where it has few steps, on other hosts' too.
+Studies ask it about the runs of a round (`forecasting.round_forecasts`); whoever asks about
+scenarios that nobody measured, about all visible runs of a backend and host, and of systems that
+know nodes by what they can do, where it has few steps, about other hosts' too.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Any
 
 from forecasting.costs import Cost, cost_of, usd_per_million_samples
-from forecasting.fits import registered_of
-from forecasting.history_scope import (
-    FitGroup,
-    HostSelection,
-    RunIndex,
-    SelectedRuns,
-    group_by_fit,
-    host_here,
-    public_runs,
-    select_by_inventory,
-    select_host,
-    select_runs,
-    visible_runs,
-)
-from forecasting.inputs import MissingRuns, find_missing_runs
-from forecasting.nearest import NearestCases, find_nearest_cases
-from forecasting.question_history import (
+from forecasting.fits import Fit, FitGroup, FitInputs, load_or_fit, read_fit_inputs, registered_of
+from forecasting.forecast_history import (
     Figures,
     ForecastHistory,
-    GroupFit,
     NodeTypeChange,
     PastErrors,
-    fit_or_load_group,
-    read_fits,
     read_history,
 )
-from models.profiled_run import refusal
+from forecasting.history_scope import HostSelection, SelectedRuns
+from forecasting.nearest import NearestCases, find_nearest_cases
+from forecasting.scope import ForecastRefusal, HistoryScope, Matched, Scope
 from models.system import FittedSystem, FittedWithDetail, FittedWithFallback, System
 from networks import check
 from profilers.probe import Metric
 from profilers.probes import measuring_probe
 from studies.curve import Curve
-from studies.planned_runs import resolve_input
 from warehouse import ledger as registered
 from warehouse.home import code_version
-from warehouse.inputs import Refusal
 from warehouse.ledger import FitRecord
 from warehouse.records import Backend, BadInput, Prediction, Scenario
 from warehouse.warehouse import Warehouse
 
+Key = tuple[System, Curve, Scenario]
 Say = Callable[[str], None]
 _SHOWN = "`stepcast predict --far-out` shows the number"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What forecasts rest on, and which of them share a fit.
+
+    Attributes:
+        scope: whose runs count.
+        matched: of each system and scenario, its runs, or why there is no forecast.
+        groups: what is fitted once.
+    """
+
+    scope: Scope
+    matched: Mapping[Key, Matched]
+    groups: tuple[FitGroup, ...]
+
+    def group_of(self) -> dict[Key, FitGroup]:
+        """Return the group of each forecast."""
+        return {(group.system, *of): group for group in self.groups for of in group.of}
+
+
+def match(curves: Sequence[Curve], systems: Sequence[System], scope: Scope) -> Plan:
+    """Return which runs forecasts of curves by systems rest on.
+
+    Raises:
+        BadInput: runs that a round needs have not landed in it.
+    """
+    matched = {
+        (system, curve, scenario): runs
+        for curve in curves
+        for system in systems
+        for scenario, runs in scope.select(system, curve).items()
+    }
+    members: dict[Hashable, list[tuple[Key, SelectedRuns]]] = {}
+    for key, selected in matched.items():
+        if isinstance(selected, SelectedRuns):
+            fit_key = key[0].name, scope.fit_key(key[0], selected)
+            members.setdefault(fit_key, []).append((key, selected))
+    groups = tuple(
+        FitGroup(
+            of_group[0][0][0],
+            tuple((curve, scenario) for (_, curve, scenario), _ in of_group),
+            scope.merge(selected for _, selected in of_group),
+        )
+        for of_group in members.values()
+    )
+    return Plan(scope, matched, groups)
+
+
+def fit_groups(
+    inputs: Mapping[FitGroup, FitInputs], scope: Scope, say: Say
+) -> dict[FitGroup, Fit | BadInput]:
+    """Return the fit of each group, kept or made, or why there is none.
+
+    Args:
+        inputs: as `read_fit_inputs` returns them.
+        scope: whose runs these are.
+        say: told what takes long.
+    """
+    return {
+        group: load_or_fit(group, of, backend=scope.backend, host_id=scope.host_id, say=say)
+        for group, of in inputs.items()
+    }
+
+
+def figures_of(fit: Fit, scenario: Scenario) -> Figures:
+    """Return what a fit forecasts of a scenario.
+
+    Raises:
+        BadInput: it says nothing of it.
+    """
+    (row,) = fit.fitted().predict([scenario]).to_dicts()
+    return row["value"], row["low"], row["high"], row.get("unknown")
+
+
+def metric_of(scenario: Scenario) -> Metric:
+    """Return what is forecast of a scenario: what its probe measures."""
+    metric = measuring_probe(scenario).metric
+    assert metric is not None
+    return metric
+
+
+def prediction_of(
+    system: System,
+    fit_id: str,
+    scenario: Scenario,
+    figures: Figures,
+    *,
+    backend: Backend,
+    host_id: str,
+    study: str | None = None,
+    repeat: int | None = None,
+    price_snapshot: str | None = None,
+) -> Prediction:
+    """Return a forecast as the ledger keeps it; without a study it was merely asked for."""
+    metric = metric_of(scenario)
+    value, low, high, _ = figures
+    return Prediction(
+        system=system.name,
+        model_version=system.version,
+        fit_id=fit_id,
+        subject_id=scenario.scenario_id,
+        backend=backend,
+        host_id=host_id,
+        study=study,
+        repeat=repeat,
+        metric=metric.name,
+        unit=metric.unit,
+        value=value,
+        low=low,
+        high=high,
+        price_snapshot=price_snapshot,
+        code_version=code_version(),
+        made_at=datetime.now(UTC),
+    )
+
+
+# Forecasts that somebody asks for.
 
 
 @dataclass(frozen=True)
@@ -76,7 +177,7 @@ class ScenarioForecast:
     low: float | None
     high: float | None
     unknown: str | None
-    fit: GroupFit
+    fit: Fit
     split: str
     past: PastErrors | None
     case: NearestCases
@@ -107,25 +208,6 @@ class ScenarioForecast:
             return None
         usd = self.cost.usd_per_hour
         return usd_per_million_samples(self.scenario, self.metric.name, self.value, usd)
-
-
-@dataclass(frozen=True)
-class ForecastRefusal:
-    """Why a system forecasts nothing of a scenario, and what could be measured to mend it.
-
-    `foreign`: the system is about other training.
-    """
-
-    scenario: Scenario
-    system: System
-    reason: str
-    foreign: bool = False
-    lacking: tuple[MissingRuns, ...] = field(default=())
-
-    @property
-    def in_words(self) -> str:
-        """The system and its reason."""
-        return f"{self.system.name}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -185,46 +267,26 @@ def predict_curves(
     for curve in curves:
         _check_network(curve)
     with warehouse.reading():
-        runs = visible_runs(warehouse, known_by)
-        public = public_runs(warehouse, known_by)
-        if place is None:
-            is_chosen = bool(runs or host or not public)
-            place = select_host(runs, curves, backend, host) if is_chosen else host_here()
-        on_backend = [run for run in runs if run.backend == place.backend]
-        host_runs = [run for run in on_backend if run.host_id == place.host_id]
-        on_host = RunIndex([*host_runs, *public])
-        elsewhere = RunIndex(run for run in on_backend if run.host_id != place.host_id)
-        wanted = {
-            (system, curve, scenario): _rests(system, curve, scenario, on_host, elsewhere, place)
-            for curve in curves
-            for scenario in curve.scenarios(place.backend)
-            for system in systems
-        }
-        groups = group_by_fit(
-            {
-                key: selected
-                for key, selected in wanted.items()
-                if isinstance(selected, SelectedRuns)
-            }
+        scope = HistoryScope.read(
+            warehouse, curves, backend=backend, host=host, place=place, known_by=known_by
         )
-        history = read_history(warehouse, groups, place, known_by)
-    fits = {group: fit_or_load_group(group, history, place, say) for group in groups}
-    group_of = {
-        (group.system, *curve_and_scenario): group
-        for group in groups
-        for curve_and_scenario in group.of
-    }
-    _prepare(wanted, group_of, fits, history)
+        plan = match(curves, systems, scope)
+        inputs = read_fit_inputs(plan.groups, scope.host_id, warehouse)
+        history = read_history(warehouse, plan.groups, scope.place, known_by)
+    fits = fit_groups(inputs, scope, say)
+    group_of = plan.group_of()
+    _prepare(plan, group_of, fits, history)
     answers = [
-        _answer(key, selected, group_of.get(key), fits, history, far_out)
-        for key, selected in wanted.items()
+        _answer(key, matched, group_of.get(key), fits, history, far_out)
+        for key, matched in plan.matched.items()
     ]
     forecasts = tuple(answer for answer in answers if isinstance(answer, ScenarioForecast))
     refused = tuple(answer for answer in answers if isinstance(answer, ForecastRefusal))
     written = 0
     if not dry_run:
-        written = write_forecasts(_unwritten(forecasts, history), place, warehouse, _made(fits))
-    return ForecastAnswer(place, forecasts, refused, written)
+        unwritten = _unwritten(forecasts, history)
+        written = write_forecasts(unwritten, scope.place, warehouse, _made(fits))
+    return ForecastAnswer(scope.place, forecasts, refused, written)
 
 
 def fit_for_scenario(
@@ -248,26 +310,15 @@ def fit_for_scenario(
         known_by: runs that started later do not count; None: all do.
         say: told what takes long.
     """
-    scenario = curve.scenarios(place.backend)[0]
+    first = curve.model_copy(update={"workers": curve.workers[:1]})
     with warehouse.reading():
-        runs = [run for run in visible_runs(warehouse, known_by) if run.backend == place.backend]
-        host_runs = [run for run in runs if run.host_id == place.host_id]
-        elsewhere = RunIndex(run for run in runs if run.host_id != place.host_id)
-        on_host = RunIndex([*host_runs, *public_runs(warehouse, known_by)])
-        rests = _rests(system, curve, scenario, on_host, elsewhere, place)
-        if isinstance(rests, ForecastRefusal):
-            return None
-        (group,) = group_by_fit({(system, curve, scenario): rests})
-        history = read_fits(warehouse, (group,), place)
-    fit = fit_or_load_group(group, history, place, say)
-    if isinstance(fit, BadInput):
-        return None
-    if fit.record is not None:
-        write_forecasts((), place, warehouse, {system: [fit.record]})
-    return fit.fitted()
-
-
-Key = tuple[System, Curve, Scenario]
+        scope = HistoryScope.read(warehouse, [first], place=place, known_by=known_by)
+        plan = match([first], [system], scope)
+        inputs = read_fit_inputs(plan.groups, place.host_id, warehouse)
+    fits = fit_groups(inputs, scope, say)
+    write_forecasts((), place, warehouse, _made(fits))
+    fit = next(iter(fits.values()), None)
+    return fit.fitted() if isinstance(fit, Fit) else None
 
 
 def _check_network(curve: Curve) -> None:
@@ -277,86 +328,46 @@ def _check_network(curve: Curve) -> None:
         raise BadInput(str(error)) from None
 
 
-def _rests(
-    system: System,
-    curve: Curve,
-    scenario: Scenario,
-    runs: RunIndex,
-    elsewhere: RunIndex,
-    place: HostSelection,
-) -> SelectedRuns | ForecastRefusal:
-    """Return the runs that a forecast rests on; a refusal if some are not there."""
-    asks = system.rests_on(scenario)
-    # What others measured is of no host, and a forecast does without what is optional.
-    of_hosts = isinstance(asks, Refusal) or any(
-        ask.whose != "public" and not ask.optional for ask in asks
-    )
-    if of_hosts and (reason := place.lacks(scenario)):
-        return ForecastRefusal(scenario, system, reason)
-    if isinstance(asks, Refusal):
-        return ForecastRefusal(scenario, system, asks.reason, asks.foreign)
-    on_links = [resolve_input(ask, curve, place.backend) for ask in asks]
-    for ask, resolved in zip(asks, on_links, strict=True):
-        if ask.on_its_link and (reason := refusal(resolved[0].scenario, ask.scenario)):
-            return ForecastRefusal(scenario, system, reason)
-    resolved_asks = list(chain(*on_links))
-    selected = select_runs(resolved_asks, runs)
-    if system.travels:
-        selected = select_by_inventory(resolved_asks, selected, runs, elsewhere)
-    if not selected.lacking:
-        several = scenario.strategy.workers * scenario.strategy.devices_per_node > 1
-        learns = any(ask.whose == "train" and not ask.optional for ask in asks)
-        if several and learns and not any(run.exchanges for run in selected.runs):
-            return ForecastRefusal(
-                scenario, system, "no steps of several devices, so no exchange is known"
-            )
-        return selected
-    needed = find_missing_runs(selected.lacking)
-    reason = f"no {', no '.join(missing_run.text for missing_run in needed)}"
-    return ForecastRefusal(scenario, system, reason, lacking=needed)
-
-
 def _prepare(
-    wanted: Mapping[Key, SelectedRuns | ForecastRefusal],
+    plan: Plan,
     group_of: Mapping[Key, FitGroup],
-    fits: Mapping[FitGroup, GroupFit | BadInput],
+    fits: Mapping[FitGroup, Fit | BadInput],
     history: ForecastHistory,
 ) -> None:
     """Let systems read at once what the forecasts need that the ledger does not have."""
     new: dict[System, list[Scenario]] = {}
-    for key, selected in wanted.items():
-        if isinstance(selected, ForecastRefusal):
+    for key, matched in plan.matched.items():
+        if isinstance(matched, ForecastRefusal):
             continue
         fit = fits[group_of[key]]
-        if isinstance(fit, GroupFit) and _known(fit, key, history) is None:
+        if isinstance(fit, Fit) and _known(fit, key, history) is None:
             new.setdefault(key[0], []).append(key[2])
     for system, scenarios in new.items():
         system.prepare(scenarios)
 
 
-def _known(fit: GroupFit, key: Key, history: ForecastHistory) -> Figures | None:
+def _known(fit: Fit, key: Key, history: ForecastHistory) -> Figures | None:
     """Return what the ledger has of this fit."""
     return None if fit.record else history.forecast(fit.fit_id, key[2])
 
 
 def _answer(
     key: Key,
-    rests: SelectedRuns | ForecastRefusal,
+    matched: Matched,
     group: FitGroup | None,
-    fits: dict[FitGroup, GroupFit | BadInput],
+    fits: dict[FitGroup, Fit | BadInput],
     history: ForecastHistory,
     far_out: bool,
 ) -> ScenarioForecast | ForecastRefusal:
-    if isinstance(rests, ForecastRefusal):
-        return rests
+    if isinstance(matched, ForecastRefusal):
+        return matched
     assert group is not None
     system, _, scenario = key
     split, fit = history.split_of(group, scenario), fits[group]
-    fitted = fit.fitted() if system.tells and isinstance(fit, GroupFit) else None
+    fitted = fit.fitted() if system.tells and isinstance(fit, Fit) else None
     if isinstance(fitted, FittedWithDetail):
         split = fitted.split(scenario) or split
-    metric = measuring_probe(scenario).metric
-    assert metric is not None
+    metric = metric_of(scenario)
     case = find_nearest_cases(history.judged, system.name, metric.name, scenario, split)
     if case.far is not None and not far_out:
         return ForecastRefusal(scenario, system, f"far out: {case.far}; {_SHOWN}")
@@ -364,7 +375,7 @@ def _answer(
         return ForecastRefusal(scenario, system, str(fit))
     try:
         known = _known(fit, key, history)
-        value, low, high, unknown = known or _figures(fit, scenario)
+        value, low, high, unknown = known or figures_of(fit, scenario)
         answered_by = _answered_by(fit, scenario) if system.falls_back else None
         detail = fitted.detail(scenario) if isinstance(fitted, FittedWithDetail) else None
     except BadInput as error:
@@ -390,11 +401,11 @@ def _answer(
     )
 
 
-def _made(fits: Mapping[FitGroup, GroupFit | BadInput]) -> dict[System, list[FitRecord]]:
+def _made(fits: Mapping[FitGroup, Fit | BadInput]) -> dict[System, list[FitRecord]]:
     """Return the records of the fits that were made now, by system."""
     records: dict[System, list[FitRecord]] = {}
     for group, fit in fits.items():
-        if isinstance(fit, GroupFit) and fit.record is not None:
+        if isinstance(fit, Fit) and fit.record is not None:
             records.setdefault(group.system, []).append(fit.record)
     return records
 
@@ -411,15 +422,10 @@ def _unwritten(
     ]
 
 
-def _answered_by(fit: GroupFit, scenario: Scenario) -> str:
+def _answered_by(fit: Fit, scenario: Scenario) -> str:
     fitted = fit.fitted()
     assert isinstance(fitted, FittedWithFallback)
     return fitted.answered_by(scenario)
-
-
-def _figures(fit: GroupFit, scenario: Scenario) -> Figures:
-    (row,) = fit.fitted().predict([scenario]).to_dicts()
-    return row["value"], row["low"], row["high"], row.get("unknown")
 
 
 # Forecasts that were merely asked for, as the ledger keeps them.
@@ -467,21 +473,13 @@ def _systems(systems: Iterable[System]) -> Iterator[registered.RegisteredSystem]
 
 
 def _prediction(forecast: "ScenarioForecast", place: HostSelection) -> Prediction:
-    return Prediction(
-        system=forecast.system.name,
-        model_version=forecast.system.version,
-        fit_id=forecast.fit.fit_id,
-        subject_id=forecast.scenario.scenario_id,
+    figures = forecast.value, forecast.low, forecast.high, forecast.unknown
+    return prediction_of(
+        forecast.system,
+        forecast.fit.fit_id,
+        forecast.scenario,
+        figures,
         backend=place.backend,
         host_id=place.host_id,
-        study=None,
-        repeat=None,
-        metric=forecast.metric.name,
-        unit=forecast.metric.unit,
-        value=forecast.value,
-        low=forecast.low,
-        high=forecast.high,
         price_snapshot=snapshot_of(forecast),
-        code_version=code_version(),
-        made_at=datetime.now(UTC),
     )

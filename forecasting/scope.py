@@ -1,0 +1,275 @@
+"""Which runs forecasts may rest on: those that a host has, or those of a round of a study."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from itertools import chain
+from typing import Protocol
+
+from forecasting.history_scope import (
+    HostSelection,
+    RunIndex,
+    SelectedRuns,
+    VisibleRun,
+    host_here,
+    newest_of_each,
+    public_runs,
+    select_by_inventory,
+    select_host,
+    select_runs,
+    visible_runs,
+)
+from forecasting.inputs import (
+    MissingRuns,
+    find_missing_runs,
+    foreign_input_runs,
+    input_probes,
+    rests_on_public,
+    round_input_runs,
+    round_input_runs_by_scenario,
+)
+from models.profiled_run import refusal
+from models.system import System
+from studies.curve import Curve
+from studies.planned_runs import resolve_input
+from studies.rounds import Round
+from warehouse.inputs import Refusal
+from warehouse.records import Backend, BadInput, Scenario
+from warehouse.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class ForecastRefusal:
+    """Why a system forecasts nothing of a scenario, and what could be measured to mend it.
+
+    `foreign`: the system is about other training.
+    """
+
+    scenario: Scenario
+    system: System
+    reason: str
+    foreign: bool = False
+    lacking: tuple[MissingRuns, ...] = field(default=())
+
+    @property
+    def in_words(self) -> str:
+        """The system and its reason."""
+        return f"{self.system.name}: {self.reason}"
+
+
+Matched = SelectedRuns | ForecastRefusal
+"""The runs that a forecast rests on, or why there is no forecast."""
+
+
+class Scope(Protocol):
+    """Which runs forecasts may rest on, and which forecasts share a fit."""
+
+    @property
+    def backend(self) -> Backend:
+        """The backend that forecasts are about."""
+
+    @property
+    def host_id(self) -> str:
+        """The host that forecasts are about."""
+
+    def select(self, system: System, curve: Curve) -> Mapping[Scenario, Matched]:
+        """Return what a system's forecast of each scenario of a curve rests on."""
+
+    def fit_key(self, system: System, selected: SelectedRuns) -> Hashable:
+        """Return what is equal of forecasts of a system that share a fit."""
+
+    def merge(self, several: Iterable[SelectedRuns]) -> tuple[VisibleRun, ...]:
+        """Return the runs that one fit to several selections sees, the newest first."""
+
+
+@dataclass(frozen=True)
+class HistoryScope:
+    """All visible runs of a host, and public measurements.
+
+    Attributes:
+        place: the backend and host.
+        on_host: its runs, and public ones.
+        elsewhere: runs of the backend's other hosts.
+    """
+
+    place: HostSelection
+    on_host: RunIndex
+    elsewhere: RunIndex
+
+    @classmethod
+    def read(
+        cls,
+        warehouse: Warehouse,
+        curves: Sequence[Curve],
+        *,
+        backend: Backend | None = None,
+        host: str | None = None,
+        place: HostSelection | None = None,
+        known_by: datetime | None = None,
+    ) -> "HistoryScope":
+        """Return the scope of a question.
+
+        Args:
+            warehouse: the history.
+            curves: what is asked about.
+            backend: whose runs count; None: as `select_host` chooses.
+            host: the same, of hosts.
+            place: whose runs count, where that was chosen before.
+            known_by: runs that started later do not count; None: all do.
+
+        Raises:
+            BadInput: nothing has been profiled, or there is no such node type or host.
+        """
+        runs, public = visible_runs(warehouse, known_by), public_runs(warehouse, known_by)
+        if place is None:
+            is_chosen = bool(runs or host or not public)
+            place = select_host(runs, curves, backend, host) if is_chosen else host_here()
+        on_backend = [run for run in runs if run.backend == place.backend]
+        host_runs = [run for run in on_backend if run.host_id == place.host_id]
+        return cls(
+            place,
+            RunIndex([*host_runs, *public]),
+            RunIndex(run for run in on_backend if run.host_id != place.host_id),
+        )
+
+    @property
+    def backend(self) -> Backend:
+        """The backend that forecasts are about."""
+        return self.place.backend
+
+    @property
+    def host_id(self) -> str:
+        """The host that forecasts are about."""
+        return self.place.host_id
+
+    def select(self, system: System, curve: Curve) -> Mapping[Scenario, Matched]:
+        """Return what a system's forecast of each scenario of a curve rests on."""
+        return {
+            scenario: self.select_of(system, curve, scenario)
+            for scenario in curve.scenarios(self.backend)
+        }
+
+    def select_of(self, system: System, curve: Curve, scenario: Scenario) -> Matched:
+        """Return the runs that a forecast of one scenario rests on; a refusal if some lack."""
+        asks = system.rests_on(scenario)
+        # What others measured is of no host, and a forecast does without what is optional.
+        of_hosts = isinstance(asks, Refusal) or any(
+            ask.whose != "public" and not ask.optional for ask in asks
+        )
+        if of_hosts and (reason := self.place.lacks(scenario)):
+            return ForecastRefusal(scenario, system, reason)
+        if isinstance(asks, Refusal):
+            return ForecastRefusal(scenario, system, asks.reason, asks.foreign)
+        on_links = [resolve_input(ask, curve, self.backend) for ask in asks]
+        for ask, resolved in zip(asks, on_links, strict=True):
+            if ask.on_its_link and (reason := refusal(resolved[0].scenario, ask.scenario)):
+                return ForecastRefusal(scenario, system, reason)
+        resolved_asks = list(chain(*on_links))
+        selected = select_runs(resolved_asks, self.on_host)
+        if system.travels:
+            selected = select_by_inventory(resolved_asks, selected, self.on_host, self.elsewhere)
+        if selected.lacking:
+            needed = find_missing_runs(selected.lacking)
+            reason = f"no {', no '.join(missing_run.text for missing_run in needed)}"
+            return ForecastRefusal(scenario, system, reason, lacking=needed)
+        several = scenario.strategy.workers * scenario.strategy.devices_per_node > 1
+        learns = any(ask.whose == "train" and not ask.optional for ask in asks)
+        if several and learns and not any(run.exchanges for run in selected.runs):
+            reason = "no steps of several devices, so no exchange is known"
+            return ForecastRefusal(scenario, system, reason)
+        return selected
+
+    def fit_key(self, system: System, selected: SelectedRuns) -> Hashable:
+        """A pooled system sees, as in a study, all runs of the same rounds; others their own."""
+        if system.pooled:
+            return selected.rounds
+        return frozenset(run.run_id for run in selected.runs)
+
+    def merge(self, several: Iterable[SelectedRuns]) -> tuple[VisibleRun, ...]:
+        """Return the newest run about each thing, the newest first."""
+        return newest_of_each(run for selected in several for run in selected.runs)
+
+
+@dataclass(frozen=True)
+class RoundScope:
+    """The runs of a round of a study, those of studies that it learns from, and public ones.
+
+    All scenarios of a curve rest on the same runs.
+    """
+
+    round: Round
+    warehouse: Warehouse
+
+    @property
+    def backend(self) -> Backend:
+        """The backend that forecasts are about."""
+        return self.round.backend
+
+    @property
+    def host_id(self) -> str:
+        """The host that forecasts are about."""
+        return self.round.host_id
+
+    @cached_property
+    def _visible(self) -> Mapping[str, VisibleRun]:
+        return {run.run_id: run for run in visible_runs(self.warehouse)}
+
+    @cached_property
+    def _public(self) -> tuple[VisibleRun, ...]:
+        return public_runs(self.warehouse)
+
+    def select(self, system: System, curve: Curve) -> Mapping[Scenario, Matched]:
+        """Return what a system's forecast of each scenario of a curve rests on.
+
+        Raises:
+            BadInput: one of these runs has not landed in this round, or there is none.
+        """
+        by_scenario = round_input_runs_by_scenario(self.round, system, curve)
+        matched: dict[Scenario, Matched] = {}
+        selected: SelectedRuns | None = None
+        for scenario, rests in by_scenario.items():
+            if isinstance(rests, Refusal):
+                matched[scenario] = ForecastRefusal(scenario, system, rests.reason, rests.foreign)
+                continue
+            selected = selected or SelectedRuns(self._runs_of(system, curve), ())
+            matched[scenario] = selected
+        return matched
+
+    def fit_key(self, system: System, selected: SelectedRuns) -> Hashable:
+        """A pooled system is fitted once; any other to the runs of each curve."""
+        return None if system.pooled else tuple(run.run_id for run in selected.runs)
+
+    def merge(self, several: Iterable[SelectedRuns]) -> tuple[VisibleRun, ...]:
+        """Return each run once, in the order that is the reverse of the study's."""
+        in_order = (run for selected in several for run in reversed(selected.runs))
+        return tuple(reversed(dict.fromkeys(in_order)))
+
+    def _runs_of(self, system: System, curve: Curve) -> tuple[VisibleRun, ...]:
+        needed = round_input_runs(self.round, system, curve)
+        runs = [run for need in needed if (run := self.round.run_of(need))]
+        learned = foreign_input_runs(system, self.round, curve)
+        if system.travels and self.round.study.learns_from:
+            self._check_learned(system, curve, {run.probe for run in learned})
+        is_public = rests_on_public(system, curve, self.backend)
+        if not (needed or learned or is_public) or len(runs) < len(needed):
+            probes = " and ".join(dict.fromkeys(need.probe for need in needed)) or "profile"
+            raise BadInput(
+                f"{system.name} cannot be fitted to {curve.profiled(self.backend).label}: round "
+                f"{self.round.repeat} of {self.round.study.name} has no {probes} run of it; "
+                "profile it first"
+            )
+        own = [self._loaded(run.run_id) for run in (*runs, *learned)]
+        return tuple(reversed([*own, *(self._public if is_public else ())]))
+
+    def _loaded(self, run_id: str) -> VisibleRun:
+        if run_id not in self._visible:
+            raise BadInput(f"run {run_id} has landed, but is not loaded; `stepcast load` says why")
+        return self._visible[run_id]
+
+    def _check_learned(self, system: System, curve: Curve, probes: set[str]) -> None:
+        if absent := sorted(input_probes(system, curve, self.backend) - probes):
+            raise BadInput(
+                f"{system.name}: learns_from: {', '.join(self.round.study.learns_from)} have no "
+                f"profile runs of {' and '.join(absent)}; name studies that have"
+            )
