@@ -151,8 +151,8 @@ def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
     if missing:
         hint = _other_delimiter(header, mapping) or "another file, or another --mapping?"
         raise BadInput(
-            f"{path}: no column {_one_line(', '.join(missing)):.200}, which {file.name} maps; "
-            f"found {_one_line(', '.join(names)):.400}; {hint}"
+            f"{path}: no column {_quoted(missing):.200}, which {file.name} maps; found "
+            f"{_quoted(names):.400}; {hint}"
         )
     _check_unambiguous(path, names, mapping, file)
     return cells
@@ -249,7 +249,7 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     if source.words is not None:
         expected = f"one of {', '.join(source.words)}"
     raise BadInput(
-        f"{path} {place}, column {_one_line(str(source.column))}: expected {expected}, found "
+        f"{path} {place}, column {_quoted([str(source.column)])}: expected {expected}, found "
         f"{cell!r:.80}; {_mended(cell, source, mapping)}"
     )
 
@@ -408,6 +408,11 @@ def _completed(table: str, rows: pl.DataFrame) -> pl.DataFrame:
         added["trial"] = pl.int_range(pl.len()).over(settings)
     new = [expr.alias(name) for name, expr in added.items() if name not in names]
     return rows.with_columns(new).drop(_LINE)
+
+
+def _quoted(names: Sequence[str]) -> str:
+    """Return names of columns so that blanks around them are seen."""
+    return ", ".join(map(repr, names))
 
 
 def _one_line(text: str) -> str:

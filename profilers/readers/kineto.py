@@ -111,6 +111,8 @@ class Events:
         self.name, self.shape = array("i"), array("i")
         self.start, self.end = array("d"), array("d")
         self.correlation, self.bytes = array("q"), array("q")
+        self.processes: dict[int | str, None] = {}
+        """Those of the host that have steps or operators."""
         self.left_out = OmissionCounter()
         self._kept = MemoryCounter(path)
         self._names: dict[str, int] = {}
@@ -198,6 +200,7 @@ class Events:
         if len(number) > _MOST_STEP_DIGITS:
             raise BadInput(f"{where}: {event.name[:40]!r} has more digits than numbers of steps")
         self._kept.event()
+        self.processes[event.pid] = None
         self._steps.setdefault(int(number), (event.ts, event.ts + event.dur))
 
     def _keep(self, kind: int, event: _Event, where: object) -> None:
@@ -205,6 +208,8 @@ class Events:
             raise BadInput(f"{where}: {event.name[:40]!r} takes longer than 2,147 s")
         self._kept.event()
         args = event.args or _Arguments()
+        if kind == _HOST:
+            self.processes[event.pid] = None
         self.kind.append(kind)
         self.thread.append(self._number(self._threads, (event.pid, event.tid)))
         self.name.append(self._number(self._names, event.name))
@@ -330,7 +335,14 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     if operations.is_empty():
         raise BadInput(
             f"{path}: neither cpu_op nor kernel among its events; expected a trace that "
-            "torch.profiler exported (execution traces have the format execution-trace)"
+            "torch.profiler exported (those of TensorFlow and JAX are not read)"
+        )
+    if len(events.processes) > 1:
+        named = ", ".join(f"{str(pid)!r:.40}" for pid in [*events.processes][:4])
+        raise BadInput(
+            f"{path}: steps or operators of {len(events.processes):,} processes ({named}): traces "
+            "of several ranks in one file, whose kernels nothing tells apart; import each rank's "
+            "own trace"
         )
     job = about.distributedInfo or _Job()
     steps = events.steps() or [(0, *events.span())]

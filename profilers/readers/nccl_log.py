@@ -38,6 +38,7 @@ _ROW_WITHIN = re.compile(
     r"fp8\w{0,9}|f8\w{0,9})\s+\w{1,20}\s+[-0-9]"
 )
 """What a row begins with, wherever it stands in a line."""
+_LABEL = re.compile(r"\s*[\[(<].*[\])>]:?\s*\Z")
 _UNITS_S = {"(us)": 1e-6, "(ms)": 1e-3, "(s)": 1.0}
 
 
@@ -50,12 +51,14 @@ class _Log:
     places: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     prefix: str = ""
+    label: str = ""
+    """A prefix in brackets, which launchers also put where a line went on after a pause."""
     unit_s: float | None = None
     rows: int = 0
     unread_rank: str = ""
 
-    def header(self, where: str, before: str, line: str) -> None:
-        """Take a line from its # on, and what stands before that.
+    def header(self, where: str, label: str, before: str, line: str) -> None:
+        """Take a line from its # on, and what stands before that, with and without known prefixes.
 
         Raises:
             BadInput: two columns of one name.
@@ -74,6 +77,7 @@ class _Log:
         elif words and words[0] in ("size", "bytes") and {"time", "cputime"} & set(words):
             _check_columns(where, words)
             self.columns, self.unit_s, self.prefix = words, None, before
+            self.label = label.strip() if _LABEL.match(label) else ""
         elif self.columns and (unit := next((_UNITS_S[w] for w in words if w in _UNITS_S), None)):
             self.unit_s = unit
 
@@ -116,7 +120,7 @@ def read(path: Path, world_size: int | None) -> NcclResults:
     log, results = _Log(MemoryCounter(path)), NcclResults()
     unread = ""
     for number, raw in lines(path):
-        line = unprefixed(raw)
+        line = unprefixed(raw.replace(log.label, "") if log.label else raw)
         where = f"{path} line {number}"
         if match := _TESTS_VERSION.search(line):
             results.software["nccl-tests"] = match[1]
@@ -126,7 +130,7 @@ def read(path: Path, world_size: int | None) -> NcclResults:
         if mark and (collective := _COLLECTIVE.match(mark + rest)):
             check_collective(where, collective[1])
         if mark:
-            log.header(where, before, mark + rest)
+            log.header(where, raw.partition("#")[0], before, mark + rest)
         line = line.removeprefix(log.prefix).lstrip()
         if log.columns and _is_row(line, log.columns):
             results.devices |= set(log.ranks.values()) if log.rows == 0 else set()

@@ -177,17 +177,24 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("model,n,xla,ms\n", "no line below the header"),
-        ("model,n,ms\nvgg,1,1\n", r"no column xla, which mine\.yaml maps; found model, n, ms"),
+        (
+            "model,n, xla, ms\nvgg,1,0,1\n",
+            r"no column 'ms', 'xla', .* found 'model', 'n', ' xla', ' ms'",
+        ),
+        (
+            "model,n,ms\nvgg,1,1\n",
+            r"no column 'xla', which mine\.yaml maps; found 'model', 'n', 'ms'",
+        ),
         (
             "model,n,xla,ms\nvgg,1,0,1\nvgg,1.5,0,1\n",
-            "line 3, column n: expected integer, found '1.5'",
+            "line 3, column 'n': expected integer, found '1.5'",
         ),
         (
             "model,n,xla,ms\nvgg,4503599627370497.1,0,1\n",
-            "line 2, column n: expected integer, found '4503599627370497.1'",
+            "line 2, column 'n': expected integer, found '4503599627370497.1'",
         ),
-        ("model,n,xla,ms\nvgg,1,maybe,1\n", "line 2, column xla: expected flag, found 'maybe'"),
-        ("model,n,xla,ms\nvgg,1,0,inf\n", "line 2, column ms: expected real, found 'inf'"),
+        ("model,n,xla,ms\nvgg,1,maybe,1\n", "line 2, column 'xla': expected flag, found 'maybe'"),
+        ("model,n,xla,ms\nvgg,1,0,inf\n", "line 2, column 'ms': expected real, found 'inf'"),
         ("model,n,xla,ms\nvgg,1,0,1,2,3\n", "not a whole CSV file"),
         ("model,n,xla,ms\nvgg,1,0,n/a\n", "every value is missing"),
         ("\x00line,model,n,xla,ms\n1,vgg,1,0,1\n", "not a CSV file"),
@@ -222,7 +229,7 @@ def test_what_to_do_about_a_number_written_otherwise(
     csv: Path, mapping: ReaderOptions, cell: str, says: str
 ) -> None:
     csv.write_text(f'model,n,xla,ms\nvgg,1,0,"{cell}"\n')
-    with pytest.raises(BadInput, match=f"line 2, column ms: expected real, found .*; {says}"):
+    with pytest.raises(BadInput, match=f"line 2, column 'ms': expected real, found .*; {says}"):
         imported("csv", csv, mapping)
 
 
@@ -251,7 +258,7 @@ def test_marks_where_none_belong_are_refused(
     csv: Path, mapping: ReaderOptions, marks: str, cell: str
 ) -> None:
     csv.write_text(f'model,n,xla,ms\nvgg,1,0,"{cell}"\n')
-    with pytest.raises(BadInput, match="line 2, column ms: expected real, found"):
+    with pytest.raises(BadInput, match="line 2, column 'ms': expected real, found"):
         imported("csv", csv, with_marks(mapping, marks))
 
 
@@ -275,7 +282,7 @@ def test_two_columns_of_one_name_are_refused_with_positions(
         chosen = edited(mapping, "column: n,", f"column: 'n[{position}]',")
         rows = only("csv", csv, chosen).tables["external"]
         assert json.loads(rows["subject"][0])["workers"] == workers
-    with pytest.raises(BadInput, match=r"no column n\[3\]"):
+    with pytest.raises(BadInput, match=r"no column 'n\[3\]'"):
         imported("csv", csv, edited(mapping, "column: n,", "column: 'n[3]',"))
 
 
@@ -283,7 +290,7 @@ def test_lines_are_counted_through_names_and_cells_of_several(
     csv: Path, mapping: ReaderOptions
 ) -> None:
     csv.write_text('model,n,xla,ms,"a\nb"\n"v\ngg",1,0,1,\nvgg,x,0,1,\n')
-    with pytest.raises(BadInput, match="line 5, column n: expected integer, found 'x'"):
+    with pytest.raises(BadInput, match="line 5, column 'n': expected integer, found 'x'"):
         imported("csv", csv, mapping)
 
 
@@ -398,7 +405,7 @@ def test_only_some_lines_are_kept_and_words_are_ours(csv: Path, mapping: ReaderO
     assert run.tables["external"]["value"].to_list() == [0.001, 0.004, 0.007]
     assert run.config["hardware"] == "T4"
     csv.write_text("model,n,xla,ms\nother,1,0,1\n")
-    with pytest.raises(BadInput, match="line 2, column model: expected one of vgg, alex, found"):
+    with pytest.raises(BadInput, match="line 2, column 'model': expected one of vgg, alex, found"):
         imported("csv", csv, options)
     csv.write_text("model,n,xla,ms\nvgg,1,0,-\n")
     with pytest.raises(BadInput, match="no line below the header that its mapping means"):

@@ -208,6 +208,14 @@ def test_what_is_refused(file: Path, events: list[Any], says: str) -> None:
     refused("kineto", file, {"schemaVersion": 1, "traceEvents": events}, says)
 
 
+@pytest.mark.parametrize("pid", [200, "[TP01] 200"])
+@pytest.mark.parametrize("kept", ["user_annotation", "cpu_op"])
+def test_ranks_merged_in_one_file_are_refused(file: Path, pid: int | str, kept: str) -> None:
+    """Their launches have the same correlations, so kernels would be of any of them."""
+    other = [{**event, "pid": pid} for event in step(7, 103, 21) if event["cat"] == kept]
+    refused("kineto", file, {"traceEvents": [*step(7, 100, 20), *other]}, "of 2 processes ('100', ")
+
+
 def test_a_refusal_names_the_line(file: Path) -> None:
     bad = json.dumps({**OPERATOR, "args": []})
     refused("kineto", file, b'{"traceEvents": [\n{},\n' + bad.encode() + b"]}", f"{file} line 3: ")

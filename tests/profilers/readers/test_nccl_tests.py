@@ -96,6 +96,21 @@ def test_what_stands_before_every_line(log: Path, prefix: str) -> None:
     assert (run.host, run.software, run.left_out) == (bare.host, bare.software, bare.left_out)
 
 
+@pytest.mark.parametrize("label", ["[0]", "[1,0]<stdout>:", "[rank0]:"])
+def test_a_label_also_stands_where_a_row_went_on_after_a_pause(log: Path, label: str) -> None:
+    log.write_text(NEW)
+    bare = only("nccl-tests", log)
+    labelled = [
+        " ".join([label, *(word + label * (place in (4, 8)) for place, word in enumerate(words))])
+        if not line.startswith("#") and len(words := line.split()) > 8
+        else f"{label} {line}"
+        for line in NEW.splitlines()
+    ]
+    assert any(line.count(label) == 3 for line in labelled)
+    log.write_text("\n".join(labelled))
+    assert only("nccl-tests", log).tables["allreduce"].equals(bare.tables["allreduce"])
+
+
 def test_rows_behind_what_nobody_knows_are_named(log: Path) -> None:
     header, mark, rows = NEW.partition("     1024")
     log.write_text(header + "".join(f"[STAT]:{row}\n" for row in (mark + rows).splitlines()))
