@@ -32,7 +32,6 @@ from pydantic import PrivateAttr
 from assets.measurements import POOL, load, profile_figures, table_of
 from assets.metadata import OWNERS, comments, of_frame, of_rows, of_table
 from assets.resources import PRIORITY_TAG, WarehouseResource, own_turn
-from assets.sites import send
 from fleet.history import drifted_at, runs
 from fleet.members import WATCH, Member, member_of, now, read_members
 from fleet.page import read_fleet_page
@@ -173,7 +172,6 @@ def condition(
     visits = fleet.watches(context.partition_key)
     with fleet.renting(visits, progress):
         rows = watch([visits], warehouse.open(), progress)
-    send(warehouse, progress)
     changed = drifted_at(warehouse.open().home).get(visits.whose)
     version = "as first profiled" if changed is None else f"since {changed.isoformat()}"
     shown = of_rows(rows, comments(warehouse, "raw.judgement")) | draw_page(warehouse, progress)

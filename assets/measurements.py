@@ -20,7 +20,6 @@ from matplotlib.figure import Figure
 
 from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
-from assets.sites import send
 from assets.study_lineage import StudyLineage
 from forecasting.round_forecasts import check_predicted
 from profilers.probes import PROBES
@@ -100,14 +99,10 @@ def measured_asset(of: StudyLineage, probe: str, predicted: Sequence[AssetKey]) 
 
 
 def load(warehouse: WarehouseResource, progress: Progress) -> dict[str, MetadataValue]:
-    """Load whatever has landed; return how much that was. A run set aside is told of.
-
-    It goes to the prefix too, if there is one: nothing is being measured now.
-    """
+    """Load whatever has landed; return how much that was. A run set aside is told of."""
     report = warehouse.open().load()
     for run in report.quarantined:
         progress.warn(f"landed run {run.run_id} was set aside in {run.folder}: {run.reason}")
-    send(warehouse, progress)
     return {
         "newly_loaded": MetadataValue.int(len(report.loaded)),
         "set_aside": MetadataValue.int(len(report.quarantined)),

@@ -39,7 +39,7 @@ from warehouse.durable_files import scratch
 from warehouse.home import CHECKOUT, HISTORY, home
 from warehouse.landing import run_folders
 from warehouse.records import MissingTool, StepcastError
-from warehouse.sites import FolderPrefix
+from warehouse.transfer import copy_run
 from warehouse.warehouse import QUERIES, Warehouse
 
 WAYS = {
@@ -491,7 +491,7 @@ def _see_files(connection: Any, site: Site) -> None:
 def _append(site: Site, connection: Any, run: Path, *, is_new: bool) -> None:
     """Give a landed run to the history; unless it is new, only if it is not there yet."""
     if site.way in ("copies", "parquet"):
-        FolderPrefix(site.path / "landing").put(run)
+        copy_run(run.parent, site.path / "landing", run.name)
         return
     into = "served.raw" if site.way == "quack-attached" else "raw"
     known = f"SELECT count(*) FROM raw.run WHERE run_id = '{run.name}'"

@@ -3,102 +3,24 @@
 import logging
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 
 from dagster import (
-    AssetSelection,
-    DagsterInstance,
     DefaultScheduleStatus,
-    DefaultSensorStatus,
     Definitions,
-    RunRequest,
-    RunsFilter,
     ScheduleDefinition,
-    SensorDefinition,
-    SensorEvaluationContext,
-    SkipReason,
-    define_asset_job,
     in_process_executor,
-    sensor,
 )
 
 from assets import fleet as fleet_assets
 from assets.aws import price_definitions, reaping_definitions
 from assets.definitions import definitions_of
 from assets.embedders import embedder_definitions
-from assets.resources import UNFINISHED
-from assets.sites import RECEIVED, received_asset
 from pipelines import fleet, notification
-from profilers.steady import hostlock
 from studies.study import read_study
 from warehouse.history import studies_of
-from warehouse.home import CHECKOUT, home
-from warehouse.records import Backend, BadInput, StepcastError, content_hash
-from warehouse.sites import PREFIX, configured_prefix, waiting_runs
-
-JOB = "receive"
-NEW = "stepcast/new"
-"""The tag of a run that says what was new when it was asked for."""
-_EVERY_S = 60
-_LONGEST_WAIT = timedelta(hours=1)
-_LOOKED_AT = 1_000
-
-
-def receiving_definitions() -> Definitions:
-    """Return the asset, job and sensor that load what other sites have landed."""
-    job = define_asset_job(
-        JOB,
-        selection=AssetSelection.assets(list(RECEIVED)),
-        executor_def=in_process_executor,
-        description=f"Load the runs that other sites left at {PREFIX}.",
-    )
-    return Definitions(assets=[received_asset()], jobs=[job], sensors=[_sensor()])
-
-
-def _sensor() -> SensorDefinition:
-    @sensor(
-        name="new_runs_of_other_sites",
-        job_name=JOB,
-        minimum_interval_seconds=_EVERY_S,
-        default_status=DefaultSensorStatus.STOPPED,
-        description=f"Looks for runs at {PREFIX} that this history lacks. Off until you switch it "
-        "on.",
-    )
-    def new_runs(context: SensorEvaluationContext) -> RunRequest | SkipReason:
-        prefix = configured_prefix()
-        if prefix is None:
-            return SkipReason(f"{PREFIX} is not set; a folder or s3://bucket/name")
-        instance = context.instance
-        if instance.get_runs_count(RunsFilter(job_name=JOB, statuses=UNFINISHED)):
-            return SkipReason("a run is loading what was new")
-        # Loading keeps a core busy, which would spoil what is measured.
-        if measuring := hostlock.holder():
-            return SkipReason(f"{measuring} is measuring on this host")
-        new = list(islice(waiting_runs(prefix, home() / "landing"), _LOOKED_AT))
-        if not new:
-            return SkipReason(f"nothing new in {prefix.name}")
-        return _request(instance, content_hash("\n".join(new)), len(new))
-
-    return new_runs
-
-
-def _request(instance: DagsterInstance, what: str, count: int) -> RunRequest | SkipReason:
-    """Ask for a run; the more runs have left the same things undone, the later."""
-    before = instance.get_run_records(RunsFilter(job_name=JOB, tags={NEW: what}))
-    if before:
-        wait = min(timedelta(minutes=2 ** min(len(before), 10)), _LONGEST_WAIT)
-        if (since := datetime.now(UTC) - before[0].create_timestamp) < wait:
-            return SkipReason(
-                f"run {before[0].dagster_run.run_id} left these {count} runs; the next try is in "
-                f"{(wait - since).total_seconds() / 60:.0f} minutes"
-            )
-    return RunRequest(run_key=f"{what}-{len(before)}", tags={NEW: what})
-
-
-# When what measures runs by itself.
-
+from warehouse.home import CHECKOUT
+from warehouse.records import Backend, BadInput, StepcastError
 
 _SCHEDULES = (
     (
@@ -180,10 +102,10 @@ def _name(file: Path) -> str | None:
 
 
 def all_definitions(with_resources: Mapping[str, object], *files: Path) -> Definitions:
-    """Return everything: definitions of studies, prices, the fleet, and of other sites' runs."""
+    """Return everything: definitions of studies, prices, and the fleet."""
     sensors = Definitions(sensors=[fleet.sensor(), *notification.sensors()])
     own = price_definitions(), embedder_definitions(), fleet_assets.definitions()
-    beside = *own, reaping_definitions(), receiving_definitions(), sensors
+    beside = *own, reaping_definitions(), sensors
     return study_definitions(with_resources, *files, beside=beside)
 
 

@@ -49,11 +49,9 @@ SENT_BYTES = 1 << 31
 SENT_S = 3600.0
 """How long a node may take to send its files."""
 RUN_BYTES = 1 << 36
-"""Of all files of a run that another site landed: 64 GiB, which go to disk piece by piece."""
+"""Of all files of a run that another machine landed: 64 GiB, which go to disk piece by piece."""
 RUN_FILES = 10_000
 """Of files and folders of such a run."""
-MANIFEST_BYTES = 1 << 23
-"""Of the manifest of such a run in S3: 8 MiB, some 800 bytes a file."""
 LISTED = 1_000
 """Of values in one list of a study or job: batch sizes, numbers of workers, interruptions."""
 NODES = 10_000

@@ -60,10 +60,6 @@ class WarehouseBusy(StepcastError):
     exit_code = 2
 
 
-class PrefixUnreachable(StepcastError):
-    """The folder or bucket of a site does not answer: going on with other runs is of no use."""
-
-
 class DamagedFile(BadInput):
     """A file of the home is not what was written; the message names what is lost and the way on."""
 

@@ -5,15 +5,46 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from warehouse import limits
-from warehouse.durable_files import remove, sync, temporary
-from warehouse.landed_files import check_folder, check_name, open_plain
-from warehouse.landing import ARTEFACTS
+from warehouse.durable_files import remove, sweep, sync, temporary
+from warehouse.landed_files import check_folder, check_name, open_plain, verify
+from warehouse.landing import ARTEFACTS, QUARANTINE, run_folders
 from warehouse.records import BadInput, StepcastError
+from warehouse.tables import one_line
 
 RECEIVED = "received.json"
-"""What a warehouse writes into a run that it received (`warehouse.sites`); it is not copied on."""
+"""What releases before 0.2 wrote into a run that they received; it is not copied on."""
 
 _CHUNK_BYTES = 1 << 20
+
+
+def copy_landed(source: Path, landing: Path) -> tuple[int, list[str]]:
+    """Copy the runs of another landing folder that `landing` lacks, each whole or not at all.
+
+    A run that is not as it landed is not copied, nor one that was set aside here before.
+
+    Returns:
+        How many were copied, and a line about each run that was not and should have been.
+
+    Raises:
+        BadInput: the source is no folder.
+    """
+    if not source.is_dir():
+        raise BadInput(f"{source} is not a folder; expected one folder per landed run in it")
+    sweep(landing)
+    copied, lines = 0, []
+    for folder in run_folders(source):
+        aside = landing / QUARANTINE / folder.name
+        if (landing / folder.name).exists():
+            continue
+        if aside.exists():
+            lines.append(f"run {folder.name} was set aside before: remove {aside} to try it again")
+            continue
+        try:
+            verify(folder)
+            copied += copy_run(source, landing, folder.name)
+        except (StepcastError, OSError) as error:
+            lines.append(f"run {folder.name!r:.220} was left in {source}: {one_line(error)}")
+    return copied, lines
 
 
 def copy_runs(

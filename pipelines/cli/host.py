@@ -95,7 +95,7 @@ def ui(
 
     Example: stepcast ui --only daemon
     """
-    from assets.sites import report_landed
+    from assets.landed import report_landed
     from pipelines import dagster_history
     from warehouse.home import CHECKOUT, home
     from warehouse.records import BadInput

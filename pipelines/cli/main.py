@@ -76,11 +76,6 @@ COMMANDS: Mapping[str, Command] = {
         "Show how a run was made: command, configuration, environment, host, price, artefacts.",
     ),
     "load": Command("warehouse", "load", "Load landed runs; loading a run twice changes nothing."),
-    "push": Command(
-        "warehouse",
-        "push",
-        "Put landed runs where the warehouse of several sites takes them: a folder, or S3.",
-    ),
     "export": Command(
         "reference",
         "export",
@@ -257,7 +252,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "ui",
     ),
     "Keep histories, and share them": (
-        *("load", "push", "export", "seal", "reproduce", "warehouse"),
+        *("load", "export", "seal", "reproduce", "warehouse"),
     ),
     "See what this machine can do, and what has a name": (
         *("doctor", "reap", "node", "networks", "node-types", "embedder", "docs"),

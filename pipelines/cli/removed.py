@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 REMOVED: Mapping[str, str] = {
+    "push": "`aws s3 sync` of the landing folder, and `stepcast load FOLDER` (docs/readers.md)",
     "reproduce-external": "`stepcast import csv FILE` and `stepcast compare`; lab/public-files.md "
     "has how wrong forecasts of public files were",
 }

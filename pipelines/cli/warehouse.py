@@ -1,4 +1,4 @@
-"""`stepcast warehouse …`, `load`, `push`, `import`: upkeep of the history, and what comes in."""
+"""`stepcast warehouse …`, `load`, `import`: upkeep of the history, and what comes in."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +13,7 @@ from warehouse.records import BadInput, Purpose
 from warehouse.recovery import recover
 from warehouse.seal import FOLDER
 from warehouse.sets import copy_kept_runs, kept_runs, sets_below
-from warehouse.sites import PREFIX, ReceiveReport, configured_prefix, prefix_of, receive
-from warehouse.sites import push as push_runs
+from warehouse.transfer import copy_landed
 from warehouse.warehouse import Warehouse
 
 app = typer.Typer(
@@ -108,7 +107,7 @@ def _megabytes(size_bytes: int) -> str:
 def load(
     place: Annotated[
         str | None,
-        typer.Argument(help="Runs to be copied first: a folder of runs or sets, or s3://…"),
+        typer.Argument(help="Runs to be copied first: a folder of runs or sets."),
     ] = None,
 ) -> None:
     """Load landed runs; loading a run twice changes nothing.
@@ -127,8 +126,6 @@ def load(
     Example: stepcast load data/reference
 
     Example: stepcast load data/public
-
-    Example: stepcast load s3://lab/runs
     """
     for line in recover(home()):
         print_text(line)
@@ -142,11 +139,8 @@ def load(
         )
         print_text(f"copied {copied} runs from {place}")
     elif place:
-        received = receive(prefix_of(place), warehouse.landing)
-        print_text(f"copied {len(received.copied)} runs from {place}")
-        if known := received.known_bad:
-            print_text(f"set aside before and not changed since: {len(known)}, first {known[0]}")
-        wrong = not_copied(received)
+        copied, wrong = copy_landed(Path(place), warehouse.landing)
+        print_text(f"copied {copied} runs from {place}")
     report = warehouse.load(verify=True)
     print_text(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
     try:
@@ -163,42 +157,11 @@ def load(
 def tell_dagster(place: Path) -> None:
     """Tell Dagster what came into a home, if it was used there before; else `stepcast ui` does."""
     if (place / "dagster.yaml").exists():
-        from assets.sites import report_landed
+        from assets.landed import report_landed
         from pipelines import dagster_history
 
         with dagster_history.instance(place) as instance:
             report_landed(instance, place)
-
-
-def push(
-    place: Annotated[
-        str | None, typer.Argument(help=f"A folder or s3://bucket/name; {PREFIX} if none.")
-    ] = None,
-) -> None:
-    """Put landed runs where the warehouse of several sites takes them: a folder, or S3.
-
-    A run is there whole or not at all. What does not go, because the place does not answer or
-    this command is stopped, goes with the next push; pushing a run twice changes nothing.
-
-    Example: stepcast push s3://lab/runs
-    """
-    prefix = prefix_of(place) if place else configured_prefix()
-    if prefix is None:
-        raise BadInput(f"no place to push to; name a folder or s3://bucket/name, or set {PREFIX}")
-    report = push_runs(home() / "landing", prefix)
-    print_text(
-        f"pushed {len(report.pushed)} runs to {prefix.name}, {report.unchanged} were there already"
-    )
-    if report.refused:
-        raise BadInput("; ".join(report.refused))
-
-
-def not_copied(received: ReceiveReport) -> list[str]:
-    """Return a line for each run that was not copied."""
-    return [
-        *(f"run {run.run_id} was not copied: {run.reason}" for run in received.refused),
-        *received.left,
-    ]
 
 
 def check_all_loaded(report: LoadReport, refused: Sequence[str] = ()) -> None:

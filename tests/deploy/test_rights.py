@@ -28,29 +28,17 @@ from tests.profilers.renting.cloud import REGION, Cloud
 from tests.profilers.renting.managed import PROFILE, moto
 from tests.profilers.renting.test_aws import INTENT
 from tests.profilers.renting.test_ssm import COMMAND, REACH, URLS
-from tests.warehouse.conftest import Maker
 from warehouse.home import CHECKOUT
-from warehouse.sites import prefix_of, push, receive
 
 cloud, served = standing_in.cloud, standing_in.served
 UNRECORDED = {
-    "s3:AbortMultipartUpload": "boto3 asks for it where a part of a large file cannot be sent",
     "logs:CreateLogGroup": "Lambda writes what the reaper prints",
     "logs:CreateLogStream": "the same",
     "logs:PutLogEvents": "the same",
 }
 """Actions that policies allow although none of our calls needs them, and why."""
-_S3 = {
-    "ListObjectsV2": "ListBucket",
-    "HeadObject": "GetObject",
-    "CreateMultipartUpload": "PutObject",
-    "UploadPart": "PutObject",
-    "CompleteMultipartUpload": "PutObject",
-}
-"""Operations of S3 that need a right of another name (Service Authorization Reference)."""
 RENTING = ("profilers/renting/aws.py", "profilers/prices/aws.py", "profilers/prices/offers.py")
 COMMANDS = ("profilers/renting/ssm.py",)
-SITES = ("warehouse/bucket.py",)
 REAPER = ("deploy/reaper.py",)
 _CLIENT = r"\b(boto3\.|create_)?client\(\"?[a-z]"
 PLACES = ("assets", "fleet", "pipelines", "profilers", "studies", "warehouse", "deploy")
@@ -66,7 +54,7 @@ class Calls(list[tuple[str, str, Mapping[str, Any]]]):
 
 
 def _needed(service: str, operation: str, parameters: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{service}:{_S3.get(operation, operation) if service == 's3' else operation}"
+    yield f"{service}:{operation}"
     if parameters.get("TagSpecifications"):
         yield "ec2:CreateTags"
     if parameters.get("IamInstanceProfile"):
@@ -141,7 +129,7 @@ def test_no_other_module_asks_aws() -> None:
         for path in (CHECKOUT / place).rglob("*.py")
     }
     asking = {name for name, text in sources.items() if re.search(_CLIENT, text)}
-    assert asking == {*RENTING, *COMMANDS, *SITES, *REAPER}
+    assert asking == {*RENTING, *COMMANDS, *REAPER}
 
 
 # What is recorded.
@@ -199,24 +187,6 @@ def commands(cloud: Cloud) -> None:
 def test_commands_without_a_port_need_what_their_policy_allows(cloud: Cloud, calls: Calls) -> None:
     commands(cloud)
     check(calls, allowed(statements("Commands")), *COMMANDS)
-
-
-def test_sites_need_what_their_policies_allow(s3: str, tmp_path: Path, calls: Calls) -> None:
-    site = Maker(tmp_path / "site")
-    artefacts = site.profile("r1", site.scenario()) / "artefacts"
-    artefacts.mkdir()
-    (artefacts / "large").write_bytes(bytes(9 * 2**20))
-    prefix, warehouse = prefix_of(f"s3://{s3}/lab"), tmp_path / "here"
-    warehouse.mkdir()
-    assert push(site.home / "landing", prefix).pushed == ("r1",)
-    sent = Calls(calls)
-    calls.clear()
-    assert receive(prefix, warehouse).copied == ("r1",)
-    assert "UploadPart" in {operation for _, operation, _ in sent}
-    send, load = statements("Send"), statements("Receive")
-    check(sent, allowed(send))
-    check(calls, allowed(load))
-    check(Calls([*sent, *calls]), allowed([*send, *load]), *SITES)
 
 
 def test_the_reaper_needs_what_its_role_allows(

@@ -439,20 +439,3 @@ interruptions:
   - {after_iterations: 100, node_type: emu.native.c25, how: kill}
 """,
 )
-MANIFEST_RUN = "r1"
-MANIFEST = (
-    _json(
-        {
-            "run_id": MANIFEST_RUN,
-            "pushed_at": "2030-01-01T00:00:00Z",
-            "files": [
-                {"name": name, "size_bytes": 7 + number, "sha256": f"{number:064x}"}
-                for number, name in enumerate(
-                    ("run.parquet", "SHA256SUMS", "artefacts/trace.pb", "artefacts/a/b.c")
-                )
-            ],
-        }
-    ),
-    _json({"run_id": MANIFEST_RUN, "pushed_at": "2030-01-01T00:00:00+01:00", "files": []}),
-)
-"""Of runs in S3 (`warehouse/bucket.py`)."""

@@ -31,7 +31,6 @@ from studies.study import read_study
 from tests import aws
 from tests.fuzz import landed, packed_sets, packets, run_metadata, seeds
 from tests.fuzz.mutation import YAML_VALUES, Mutator
-from warehouse.bucket import read_manifest
 from warehouse.records import BadInput, ProbeFailed
 from warehouse.tables import SCHEMAS, conform
 
@@ -185,11 +184,6 @@ TARGETS: Mapping[str, Target] = {
     ),
     "job": _document("job.yaml", seeds.JOB, read_job, quick=600),
     "mapping": _document("mapping.yaml", (*seeds.MAPPING, seeds.PRICES), _mapping, quick=400),
-    "manifest": Target(
-        "manifest.json",
-        Mutator(seeds.MANIFEST),
-        lambda path: read_manifest(path.read_bytes(), seeds.MANIFEST_RUN),
-    ),
     "landing": Target(
         "landing.zip",
         landed.mutated,

@@ -242,18 +242,6 @@ def test_schedules_are_of_jobs_that_are_there_and_off_until_somebody_wants_them(
         assert schedule.description
 
 
-def test_the_sensor_is_off_until_somebody_wants_it() -> None:
-    sensor = committed().resolve_sensor_def("new_runs_of_other_sites")
-    assert (sensor.default_status.value, sensor.minimum_interval_seconds) == ("STOPPED", 60)
-    job = committed().resolve_job_def("receive")
-    assert job.asset_layer.executable_asset_keys == {AssetKey(["landing", "received"])}
-    assert job.description
-    (spec,) = (spec for spec in listed() if spec.key.path[0] == "landing")
-    assert spec.description
-    assert (spec.owners, spec.group_name) == (["team:stepcast"], "landing")
-    assert committed().resolve_assets_def(spec.key).op.pool == "warehouse"
-
-
 @pytest.fixture
 def warnings() -> Iterator[list[str]]:
     """Return what is warned of, also where Dagster has told its logger to keep to itself."""
@@ -300,7 +288,7 @@ def test_a_study_that_is_wrong_takes_no_other_with_it(
     assert "\n" not in warning
 
 
-@pytest.mark.parametrize("name", [WATCHES, "receive", "prices"])
+@pytest.mark.parametrize("name", [WATCHES, "reap", "prices"])
 def test_a_study_with_the_name_of_another_job_is_warned_of(
     name: str, tmp_path: Path, warnings: list[str]
 ) -> None:

@@ -8,7 +8,7 @@ from dagster import AssetKey, DagsterInstance
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.loader import LoadingContextForTest
 
-from assets.sites import report_landed
+from assets.landed import report_landed
 from pipelines import dagster_history
 from pipelines.cli.warehouse import tell_dagster
 from pipelines.execution import resources

@@ -30,7 +30,6 @@ from warehouse.sets import (
     kept_tables,
     pack,
 )
-from warehouse.sites import prefix_of
 from warehouse.tables import CHUNK_ROWS, stream
 
 if TYPE_CHECKING:
@@ -207,7 +206,7 @@ def test_sets_that_change_are_read_again(make: "Maker", sets: Path) -> None:
     assert len(kept_runs(sets)) == 5
 
 
-def test_sets_are_loaded_but_are_no_place_of_sites(sets: Path, second: Path) -> None:
+def test_sets_are_loaded(sets: Path, second: Path) -> None:
     answer = stepcast("load", str(sets))
     assert answer.code == 0, answer.err
     assert answer.out.splitlines() == [
@@ -216,8 +215,6 @@ def test_sets_are_loaded_but_are_no_place_of_sites(sets: Path, second: Path) -> 
     ]
     again = stepcast("load", str(sets)).out.splitlines()
     assert again == [f"copied 0 runs from {sets}", "loaded 0 runs, 4 were there already"]
-    with pytest.raises(BadInput, match="holds sets, no place to push to"):
-        prefix_of(str(sets))
 
 
 def test_a_day_is_that_of_utc(make: "Maker", tmp_path: Path) -> None:

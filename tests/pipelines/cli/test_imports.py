@@ -12,6 +12,7 @@ from profilers.steady.host import host_id
 from studies.study import read_study
 from tests.profilers.readers.wire import packet, write
 from tests.synthetic import PaperProbes, opened, profiled
+from warehouse.landed_files import seal
 from warehouse.warehouse import read_only
 
 CSV = "model,gpu,n_workers,n_ps,n_points,path,wall_steps_s_after_warm,median_global_steps_s,"
@@ -216,6 +217,7 @@ def test_a_broken_run_is_set_aside_and_the_others_load(
 
     (broken,) = landing.glob("*-links-*")
     pl.read_parquet(broken / "link.parquet").drop("bytes").write_parquet(broken / "link.parquet")
+    seal(broken)
     answer = stepcast("load", str(landing))
     assert answer.code == 2
     (line,) = answer.err.splitlines()
@@ -227,40 +229,6 @@ def test_a_broken_run_is_set_aside_and_the_others_load(
         "and run `stepcast load`"
     )
     assert loaded(home) == 2
-
-
-def test_runs_meet_at_a_prefix(
-    stepcast: Callable[..., Any],
-    home: Path,
-    landing: Path,
-    place: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    site = tmp_path / "site"
-    site.mkdir()
-    landing.rename(site / "landing")
-    with monkeypatch.context() as patch:
-        patch.setenv("STEPCAST_HOME", str(site))
-        assert stepcast("push", place).out == f"pushed 3 runs to {place}, 0 were there already\n"
-        patch.setenv("STEPCAST_PREFIX", place)
-        assert stepcast("push").out == f"pushed 0 runs to {place}, 3 were there already\n"
-    answer = stepcast("load", place)
-    assert (answer.code, answer.out) == (
-        0,
-        f"copied 3 runs from {place}\nloaded 3 runs, 0 were there already\n",
-    )
-    assert loaded(home) == 3
-
-
-def test_push_needs_a_place(
-    stepcast: Callable[..., Any], home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("STEPCAST_PREFIX", raising=False)
-    answer = stepcast("push")
-    assert answer.code == 2
-    assert "no place to push to; name a folder or s3://bucket/name, or set STEPCAST" in answer.err
-    assert stepcast("push", "ftp://x").code == 2
 
 
 def test_public_measurements_load_with_their_sources(

@@ -91,7 +91,7 @@ WITHOUT_TABLES = {
         "fleet on",
     ),
     *("fleet page", "fleet pause", "fleet remove", "fleet resume", "fleet run", "import"),
-    *("node join", "papers", "prices collect", "profile", "push", "reap", "report", "seal"),
+    *("node join", "papers", "prices collect", "profile", "reap", "report", "seal"),
     "serve",
     *("train", "ui", "warehouse backup", "warehouse compact", "warehouse migrate"),
 }

@@ -1,0 +1,48 @@
+"""What came into a home without a Dagster run, told to Dagster: its pages show what is there."""
+
+from pathlib import Path
+
+from dagster import AssetKey, AssetMaterialization, DagsterInstance, MetadataValue
+
+from assets.metadata import errors
+from warehouse.warehouse import read_only
+
+_LANDED, _ERRORS = (Path(__file__).with_name(name) for name in ("landed.sql", "errors.sql"))
+_COUNTED = {
+    "profiles": "runs",
+    "measured": "runs",
+    "fits": "fits",
+    "predictions": "forecasts",
+    "accuracy": "judged forecasts",
+}
+
+
+def report_landed(instance: DagsterInstance, home: Path) -> int:
+    """Tell Dagster of assets that it has not heard of since they changed; return how many.
+
+    What others rest on is told first: Dagster calls an asset unsynced that is older.
+
+    Raises:
+        BadInput: nothing is published in the home.
+    """
+    reported, judged = 0, read_only(home, _ERRORS.read_text())
+    for study, kind, noun, count, came_at in read_only(home, _LANDED.read_text()).rows():
+        key = AssetKey([study, kind, noun])
+        last = instance.get_latest_materialization_event(key)
+        if last is not None and last.timestamp >= came_at.timestamp():
+            continue
+        figures = errors(judged.filter(study=study)) if kind == "accuracy" else {}
+        instance.report_runless_asset_event(
+            AssetMaterialization(
+                key,
+                description=f"{count:,} {_COUNTED[kind]} that were loaded, or made by a command.",
+                metadata={
+                    "dagster/row_count": MetadataValue.int(count),
+                    "counts": MetadataValue.text(_COUNTED[kind]),
+                    "newest": MetadataValue.timestamp(came_at),
+                    **figures,
+                },
+            )
+        )
+        reported += 1
+    return reported
