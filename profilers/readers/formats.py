@@ -12,12 +12,10 @@ import pyarrow as pa
 
 from profilers.readers import (
     csv_table,
-    execution_trace,
     iperf3,
     kineto,
     nccl_tests,
     pcap,
-    tensorflow_files,
 )
 from profilers.readers.contract import ImportedRun, ReaderOptions, open_unpacked
 from warehouse.records import BadInput
@@ -66,14 +64,11 @@ class Format:
 
 
 FORMATS: Mapping[str, Format] = {
-    "chrome-timeline": Format(tensorflow_files.read_timeline),
     "csv": Format(csv_table.read, ("mapping",)),
-    "execution-trace": Format(execution_trace.read),
     "iperf3": Format(iperf3.read),
     "kineto": Format(kineto.read),
     "nccl-tests": Format(nccl_tests.read, ("world_size",)),
     "pcap": Format(pcap.read),
-    "runmetadata": Format(tensorflow_files.read_run_metadata),
 }
 
 
@@ -108,10 +103,7 @@ _FORMATS = (
         rb'# nccl-tests version |# nThread \d|algbw {1,9}busbw|"nccl_version":|"algBw":',
     ),
     ("iperf3", rb'"test_start":|"connecting_to":|"accepted_connection":'),
-    ("execution-trace", rb'"schema" ?: ?"1\.|\[pytorch\|profiler\|execution_'),
     ("kineto", rb'"schemaVersion"|"deviceProperties"|"cpu_op"|"ProfilerStep#'),
-    ("chrome-timeline", rb'"traceEvents"'),
-    ("runmetadata", rb"\A\x0a[\x00-\xff]{0,99}/(?:job|device):"),
 )
 """What is in the first bytes of each format, the particular before the general."""
 _OTHERS = (

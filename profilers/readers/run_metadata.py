@@ -9,6 +9,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -23,13 +24,15 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from profilers.readers.contract import product, read_bytes
-from profilers.readers.node_events import job_and_task
 from warehouse import limits
 from warehouse.records import BadInput
 
 _TIMING = pa.schema(
     [(name, pa.int64()) for name in ("step", "operation", "start_us", "duration_us")]
 )
+_JOB = re.compile(r"job:(\w+)")
+_TASK = re.compile(r"/task:(\d+)")
+_MOST_TASK = 2**15 - 1
 _SLOT = re.compile(r"\d{0,9}")
 _TRANSFER = re.compile(r"\] (?P<edge>edge_\S+) from ")
 
@@ -172,11 +175,19 @@ def _resource(node: Any) -> tuple[str, int | None]:
     return ("ps", task) if job == "ps" else ("worker", None)
 
 
+@lru_cache(maxsize=1024)
 def _device(name: str) -> tuple[str, int]:
-    job_task = job_and_task(name)
-    if job_task is None:
+    """Return job and task of a device: `/job:ps/replica:0/task:1/device:CPU:0`.
+
+    Two searches: one pattern for both needs the third power of the name's length to find nothing.
+    """
+    job = _JOB.search(name)
+    task = _TASK.search(name, job.end()) if job else None
+    if job is None or task is None:
         raise BadInput(f"device {name[:80]!r} of the trace names neither job nor task")
-    return job_task
+    if len(task[1]) > 5 or int(task[1]) > _MOST_TASK:
+        raise BadInput(f"device {name[:80]!r} is of a task beyond {_MOST_TASK}")
+    return job[1], int(task[1])
 
 
 def _attribute(node: Any, key: str) -> str:

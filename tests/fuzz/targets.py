@@ -29,7 +29,7 @@ from profilers.readers.formats import FORMATS
 from profilers.record_file import read_record
 from studies.study import read_study
 from tests import aws
-from tests.fuzz import landed, packed_sets, packets, run_metadata, seeds
+from tests.fuzz import landed, packed_sets, packets, seeds
 from tests.fuzz.mutation import YAML_VALUES, Mutator
 from warehouse.records import BadInput, ProbeFailed
 from warehouse.tables import SCHEMAS, conform
@@ -146,16 +146,7 @@ def _pcap(*files: bytes) -> Mutator:
 
 
 TARGETS: Mapping[str, Target] = {
-    "chrome-timeline": Target(
-        "timeline.json",
-        Mutator(seeds.CHROME_TIMELINE),
-        partial(_import, "chrome-timeline"),
-        quick=1500,
-    ),
     "csv": Target("file.csv", Mutator(seeds.CSV), _csv, quick=200),
-    "execution-trace": Target(
-        "trace.json", Mutator(seeds.EXECUTION_TRACE), partial(_import, "execution-trace")
-    ),
     "iperf3": Target("iperf3.json", Mutator(seeds.IPERF3), partial(_import, "iperf3")),
     "kineto": Target("trace.json", Mutator(seeds.KINETO), partial(_import, "kineto"), quick=600),
     "nccl-tests": Target(
@@ -165,12 +156,6 @@ TARGETS: Mapping[str, Target] = {
         quick=800,
     ),
     "pcap": Target("a.pcap", _pcap(*packets.SEEDS), partial(_import, "pcap"), quick=400),
-    "runmetadata": Target(
-        "step.pb",
-        Mutator(run_metadata.SEEDS, values=(), of_format=(run_metadata.field,)),
-        partial(_import, "runmetadata"),
-        quick=1000,
-    ),
     "aws-types": _answers("DescribeInstanceTypes", "InstanceTypes", InstanceTypeInfo),
     "aws-spot": _answers("DescribeSpotPriceHistory", "SpotPriceHistory", SpotPrice),
     "aws-products": _answers("GetProducts", "PriceList", PriceListEntry),

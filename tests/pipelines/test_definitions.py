@@ -33,7 +33,7 @@ GROUPS = {
     "accuracy",
 }
 MEASURING = {"profiles", "measured"}
-OTHERS = {"embedders", "fleet", "landing", "prices", "rented"}
+OTHERS = {"embedders", "fleet", "prices", "rented"}
 """First parts of the keys of assets that are of no study."""
 STUDIED = [read_study(file) for file in COMMITTED]
 every_study = pytest.mark.parametrize("study", STUDIED, ids=lambda study: study.name)

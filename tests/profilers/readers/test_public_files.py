@@ -3,13 +3,11 @@
 Of `public/`: nccl-ranks-cut, nccl-no-type-columns and nccl-one-rank-listed-busbw-3x are from public
 threads and guides, nccl-reduce-scatter-no-header-name from nccl-tests' issue 128,
 iperf3-receiver-seconds is a public result of iperf 3.9 with `-n`, kineto-unknown-device-category an
-excerpt of facebookresearch/HolisticTraceAnalysis, execution-trace-triton one of
-facebookresearch/param (`pt2_et.json`), tf-timeline-gpu-lanes-twice of a timeline of TensorFlow 1.
+excerpt of facebookresearch/HolisticTraceAnalysis.
 """
 
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from profilers.readers.contract import ReaderOptions
@@ -69,26 +67,3 @@ def test_events_of_a_device_that_is_no_gpu_are_counted() -> None:
         "events of category 'mtia_runtime'": 2,
     }
     assert run.notes == ("no ProfilerStep in it: taken as one step",)
-
-
-def test_kernels_of_triton_are_operations() -> None:
-    tables = only("execution-trace", PUBLIC / "execution-trace-triton.json").tables
-    kernel = "triton_poi_fused_add_cos_neg_sin_0"
-    assert tables["operation"]["type"].to_list() == ["aten::mm", kernel] * 2
-    assert tables["edge"].rows() == [(0, 1), (2, 3)]
-
-
-def test_what_a_gpu_did_counts_once_though_two_lanes_list_it() -> None:
-    run = only("chrome-timeline", PUBLIC / "tf-timeline-gpu-lanes-twice.json")
-    rows = run.tables["operation"].join(run.tables["timing"], on="operation")
-    assert rows.height == 10
-    times_us = rows.group_by("type").agg(pl.col("duration_us").sort()).rows()
-    # Kernels take 97 us, copies 3; beside them stands what the host did.
-    assert dict(times_us) == {
-        "Prod": [4, 125],
-        "Cast": [3, 36],
-        "Div": [4, 25],
-        "MatMul": [86, 112_787],
-        "MEMCPYHtoD": [1, 2],
-    }
-    assert run.left_out == {"executions listed in a second lane of their GPU": 6}
