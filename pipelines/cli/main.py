@@ -251,9 +251,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("accuracy", "report", "papers", "query", "sql", "history", "show", "compare", "noise"),
         "ui",
     ),
-    "Keep histories, and share them": (
-        *("load", "export", "seal", "reproduce", "warehouse"),
-    ),
+    "Keep histories, and share them": (*("load", "export", "seal", "reproduce", "warehouse"),),
     "See what this machine can do, and what has a name": (
         *("doctor", "reap", "node", "networks", "node-types", "embedder", "docs"),
     ),

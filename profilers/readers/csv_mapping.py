@@ -122,9 +122,7 @@ class CsvMapping(Record):
 
     Each line gives a row for every entry of `rows` (one, if there are none), with `columns` and
     that entry's. Lines that differ in `runs` or in `host` belong to different runs: the former go
-    into the run's config, the latter say which machine it was. `missing` are texts of values that
-    are not there, besides the empty one. `delimiter` stands between columns, `decimal` before the
-    fraction of a number and `thousands`, if anything does, between groups of three of its digits.
+    into the run's config, the latter say which machine it was.
     `commit` of the source, `hardware` and `step` (what was timed) are words for readers. Of a file
     that is too large to be kept whole, `sample` says which lines are; and `only` which patterns
     columns have in the lines that are meant.
@@ -139,20 +137,10 @@ class CsvMapping(Record):
     step: str | None = None
     sample: Sample | None = None
     only: Mapping[str, Annotated[str, AfterValidator(_is_pattern)]] = Field(default_factory=dict)
-    missing: tuple[str, ...] = ()
-    delimiter: Literal[",", ";", "\t", "|"] = ","
-    decimal: Literal[".", ","] = "."
-    thousands: Literal[",", ".", "'", "\u2019", " ", "\u00a0", "\u202f", "_"] | None = None
     runs: tuple[str, ...] = ()
     host: Mapping[str, str] = Field(default_factory=dict)
     columns: Mapping[str, Source]
     rows: tuple[Mapping[str, Source], ...] = ({},)
-
-    @model_validator(mode="after")
-    def _marks_differ(self) -> Self:
-        if self.thousands == self.decimal:
-            raise ValueError(f"thousands and decimal are both {self.decimal!r}")
-        return self
 
     def canonical_json(self) -> str:
         """Return JSON as `Record` does, without what is as in most files.
@@ -165,7 +153,7 @@ class CsvMapping(Record):
             for name in _UNSAID
             if getattr(self, name) == fields[name].get_default(call_default_factory=True)
         }
-        kept = self.model_dump(mode="json", exclude=unsaid)
+        kept = {"missing": [], **self.model_dump(mode="json", exclude=unsaid)}
         return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
     def sources(self) -> Iterator[ColumnSource]:
@@ -187,10 +175,7 @@ class CsvMapping(Record):
         return {name: text for name, text in texts.items() if text is not None}
 
 
-_UNSAID = (
-    *("delimiter", "decimal", "thousands"),
-    *("commit", "hardware", "step", "sample", "only"),
-)
+_UNSAID = ("commit", "hardware", "step", "sample", "only")
 
 
 def find(path: Path, given: Path | None) -> Path:

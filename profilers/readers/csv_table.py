@@ -4,12 +4,10 @@ Everything is read as text and converted where the mapping says so, so that a va
 is named by its line, not guessed at.
 """
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
 
 import polars as pl
 
@@ -31,11 +29,6 @@ _OTHER_PACKERS = (b"\x78\x01", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd")
 """How zlib's and zstd's bytes begin, which polars would unpack without a limit."""
 _DUPLICATE = re.compile(r"_duplicated_[0-9]+$")
 _AT = re.compile(r"(.+)\[([0-9]{1,6})\]", re.DOTALL)
-_GROUPED = re.compile(
-    "[-+]?[0-9]{1,3}([,.'\u2019 \u00a0\u202f_])[0-9]{3}(?:\\1[0-9]{3})*(?:([.,])[0-9]*)?"
-)
-_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
-_BEGINS_AS_NUMBER = re.compile(r"[-+]?[0-9]")
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 _DIGITS = 15
 """Significant digits kept of a value times a factor: what doubles hold."""
@@ -63,7 +56,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
             *(pl.col(name).alias(f"\x00{name}") for name in keys),
             pl.col(_LINE),
             *(
-                _expression(column, mapping).alias(name)
+                _expression(column).alias(name)
                 for name, column in {**mapping.columns, **row}.items()
             ),
         )
@@ -141,18 +134,16 @@ def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
             infer_schema=False,
             row_index_name=_LINE,
             row_index_offset=2,
-            separator=mapping.delimiter,
-            null_values=["", *mapping.missing],
+            null_values=[""],
         )
         names = cells.collect_schema().names()[1:]
         chosen = _chosen(names, mapping)
         cells = cells.rename(chosen)
     missing = sorted(mapping.source_names() - {*names, *chosen.values()})
     if missing:
-        hint = _other_delimiter(header, mapping) or "another file, or another --mapping?"
         raise BadInput(
             f"{path}: no column {_quoted(missing):.200}, which {file.name} maps; found "
-            f"{_quoted(names):.400}; {hint}"
+            f"{_quoted(names):.400}; another file, or another --mapping?"
         )
     _check_unambiguous(path, names, mapping, file)
     return cells
@@ -190,18 +181,6 @@ def _check_unambiguous(path: Path, names: Sequence[str], mapping: CsvMapping, fi
             )
 
 
-def _other_delimiter(header: str, mapping: CsvMapping) -> str:
-    """Say which other mark stands between the columns of a header, if one does."""
-    for mark in get_args(CsvMapping.model_fields["delimiter"].annotation):
-        names = {name.strip(' "') for name in header.split(mark)}
-        if mark != mapping.delimiter and mapping.source_names() & names:
-            return (
-                f"its columns are separated by {mark!r}: say `delimiter: {json.dumps(mark)}` in "
-                "the mapping"
-            )
-    return ""
-
-
 def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     """Refuse a file without lines, with more than can be kept, or with a value of another kind."""
     converted = {
@@ -218,7 +197,7 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
         _check_all_reduces(path, cells, mapping)
     first_wrong = {
         f"{i}": pl.col(_LINE)
-        .filter(pl.col(str(source.column)).is_not_null() & _converted(source, mapping).is_null())
+        .filter(pl.col(str(source.column)).is_not_null() & _converted(source).is_null())
         .min()
         for i, source in enumerate(converted.values())
     }
@@ -250,7 +229,7 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
         expected = f"one of {', '.join(source.words)}"
     raise BadInput(
         f"{path} {place}, column {_quoted([str(source.column)])}: expected {expected}, found "
-        f"{cell!r:.80}; {_mended(cell, source, mapping)}"
+        f"{cell!r:.80}; mend the file, or let a `pattern` in the mapping take the value out of it"
     )
 
 
@@ -260,24 +239,6 @@ def _place(cells: pl.LazyFrame, record: int) -> str:
     above = cells.filter(pl.col(_LINE) < record).drop(_LINE)
     counted = above.select(pl.all().str.count_matches("\n", literal=True).sum())
     return f"line {record + header + sum(counted.collect(engine='streaming').row(0))}"
-
-
-def _mended(cell: str, column: ColumnSource, mapping: CsvMapping) -> str:
-    """Say what to do about a value of another kind."""
-    if column.kind in ("integer", "real") and column.pattern is None:
-        if (grouped := _GROUPED.fullmatch(cell.strip())) and grouped[1] != mapping.thousands:
-            mark = json.dumps(grouped[1], ensure_ascii=False)
-            hint = f"say `thousands: {mark}` in the mapping if {mark} separates thousands"
-            if grouped[2] == "," and grouped[1] != ",":
-                return f'{hint}, and `decimal: ","`'
-            return f'{hint}, or `decimal: ","`' if grouped[1] == "," and not grouped[2] else hint
-        if _DECIMAL_COMMA.fullmatch(cell.strip()) and mapping.decimal != ",":
-            return 'say `decimal: ","` in the mapping if the comma begins a fraction'
-        if _BEGINS_AS_NUMBER.match(cell.strip()):
-            return (
-                "mend the file, or let a `pattern` in the mapping take the number out of the text"
-            )
-    return "mend the file, or, if it says that there is no value, list it under `missing`"
 
 
 def _check_all_reduces(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
@@ -304,7 +265,7 @@ def _check_all_reduces(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> 
     if kind is not None and size is not None and size.column and "count" in text:
         element_bytes = kind.replace_strict(ELEMENT_BYTES, default=None, return_dtype=pl.Int64)
         count = text["count"].cast(pl.Float64, strict=False)
-        foreign["count"] = count * element_bytes != _converted(size, mapping)
+        foreign["count"] = count * element_bytes != _converted(size)
     if not foreign:
         return
     lines_of = {name: pl.col(_LINE).filter(wrong).min() for name, wrong in foreign.items()}
@@ -322,13 +283,11 @@ def _check_all_reduces(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> 
     )
 
 
-def _converted(column: ColumnSource, mapping: CsvMapping) -> pl.Expr:
+def _converted(column: ColumnSource) -> pl.Expr:
     """Return a source column as its kind; NULL where a value is none."""
     text = pl.col(str(column.column))
     if column.pattern is not None:
         text = text.str.extract(column.pattern, 1)
-    if column.kind in ("integer", "real"):
-        text = _plain(text, mapping)
     if column.kind == "flag":
         return text.str.to_lowercase().replace_strict(_FLAGS, default=None, return_dtype=pl.Boolean)
     if column.kind == "time":
@@ -348,25 +307,6 @@ def _converted(column: ColumnSource, mapping: CsvMapping) -> pl.Expr:
     return pl.coalesce(digits.cast(pl.Int64, strict=False), _integer(pl.when(is_whole).then(real)))
 
 
-def _plain(text: pl.Expr, mapping: CsvMapping) -> pl.Expr:
-    """Return numbers without marks between thousands, and with a point before the fraction.
-
-    Marks anywhere else make a text no number: 1,5 is not 15.
-    """
-    if mapping.thousands is not None:
-        mark, point = re.escape(mapping.thousands), re.escape(mapping.decimal)
-        is_grouped = text.str.contains(
-            rf"^[-+]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?:{point}[0-9]*)?$"
-        )
-        ungrouped = text.str.replace_all(mapping.thousands, "", literal=True)
-        text = pl.when(is_grouped).then(ungrouped).otherwise(text)
-    if mapping.decimal == ".":
-        return text
-    # What has a point has none of ours.
-    has_point = text.str.contains(".", literal=True)
-    return pl.when(~has_point).then(text.str.replace(mapping.decimal, ".", literal=True))
-
-
 def _finite(number: pl.Expr) -> pl.Expr:
     return pl.when(number.is_finite()).then(number)
 
@@ -380,16 +320,13 @@ def _integer(number: pl.Expr) -> pl.Expr:
     return number.round().cast(pl.Int64, strict=False)
 
 
-def _expression(column: ColumnSource, mapping: CsvMapping) -> pl.Expr:
+def _expression(column: ColumnSource) -> pl.Expr:
     if column.subject is not None:
-        parts = [
-            _expression(column.subject[name], mapping).alias(name)
-            for name in sorted(column.subject)
-        ]
+        parts = [_expression(column.subject[name]).alias(name) for name in sorted(column.subject)]
         return pl.struct(parts).struct.json_encode()
     if column.column is None:
         return pl.lit(column.constant)
-    return _converted(column, mapping)
+    return _converted(column)
 
 
 def _completed(table: str, rows: pl.DataFrame) -> pl.DataFrame:

@@ -177,15 +177,13 @@ NCCL_TESTS: Sequence[bytes] = (
 )
 
 CSV = (
-    b"model,n,xla,ms,at,host\nvgg,2.0,True,1.1,2024-01-01T00:00:00Z,a1\nalex,1,,n/a,2024-01-02T00:00:00Z,b2\n",
-    b'model,n,xla,ms,at,host\nvgg,"1,024",True,"1,028.5",2024-01-01T00:00:00Z,a1\n',
+    b"model,n,xla,ms,at,host\nvgg,2.0,True,1.1,2024-01-01T00:00:00Z,a1\nalex,1,,,2024-01-02T00:00:00Z,b2\n",
+    b"model,n,xla,ms,at,host\nvgg,1024,True,1028.5,2024-01-01T00:00:00Z,a1\n",
 )
 MAPPING = (
     b"""\
 table: external
 source: somebody
-missing: [n/a]
-thousands: ","
 runs: [host]
 host: {machine: host}
 columns:
@@ -210,7 +208,6 @@ columns:
   observed_at: {column: at, type: time}
   zone: {constant: null}
   source: {constant: x}
-missing: [n/a]
 """
 
 STUDY = (

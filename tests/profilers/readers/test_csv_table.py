@@ -21,7 +21,6 @@ from warehouse.tables import SCHEMAS
 EXTERNAL = """\
 table: external
 source: somebody
-missing: [n/a]
 columns:
   subject:
     subject:
@@ -79,7 +78,7 @@ def test_more_than_can_be_kept_is_refused(
 
 
 def test_external_rows(csv: Path, mapping: ReaderOptions) -> None:
-    csv.write_text("model,n,xla,ms,other\nvgg,2.0,True,1.1,\nvgg,2,1,1.3,x\nalex,1,,n/a,y\n")
+    csv.write_text("model,n,xla,ms,other\nvgg,2.0,True,1.1,\nvgg,2,1,1.3,x\nalex,1,,,y\n")
     rows = only("csv", csv, mapping).tables["external"]
     assert [json.loads(text) for text in rows["subject"]] == [
         {"dnn": "vgg", "workers": 2, "xla": True},
@@ -196,7 +195,12 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
         ("model,n,xla,ms\nvgg,1,maybe,1\n", "line 2, column 'xla': expected flag, found 'maybe'"),
         ("model,n,xla,ms\nvgg,1,0,inf\n", "line 2, column 'ms': expected real, found 'inf'"),
         ("model,n,xla,ms\nvgg,1,0,1,2,3\n", "not a whole CSV file"),
-        ("model,n,xla,ms\nvgg,1,0,n/a\n", "every value is missing"),
+        ("model;n;xla;ms\nvgg;1;0;1\n", "no column 'model', .*; found 'model;n;xla;ms'"),
+        (
+            'model,n,xla,ms\nvgg,1,0,"1,5"\n',
+            "line 2, column 'ms': expected real, found '1,5'; mend the file, or let a `pattern`",
+        ),
+        ("model,n,xla,ms\nvgg,1,0,\n", "every value is missing"),
         ("\x00line,model,n,xla,ms\n1,vgg,1,0,1\n", "not a CSV file"),
         ("a" * (1 << 21), "line 1: longer than 1,048,576 characters"),
         ('model,n,xla,ms\n"vgg,1,0,1\n', "CSV file|expected"),
@@ -206,70 +210,6 @@ def test_bad_files_are_refused(csv: Path, mapping: ReaderOptions, text: str, mes
     csv.write_text(text)
     with pytest.raises(BadInput, match=message):
         imported("csv", csv, mapping)
-
-
-def with_marks(options: ReaderOptions, marks: str) -> ReaderOptions:
-    return edited(options, "source: somebody", f"source: somebody\n{marks}")
-
-
-@pytest.mark.parametrize(
-    ("cell", "says"),
-    [
-        ("1,028.5", 'say `thousands: ","` in the mapping if "," separates thousands$'),
-        ("1,028", 'say `thousands: ","` in .*, or `decimal: ","`$'),
-        ("12,5", 'say `decimal: ","` in the mapping if the comma begins a fraction$'),
-        (
-            "95.9 %",
-            "mend the file, or let a `pattern` in the mapping take the number out of the text$",
-        ),
-        ("n.a.", "mend the file, or, if it says that there is no value, list it under `missing`$"),
-    ],
-)
-def test_what_to_do_about_a_number_written_otherwise(
-    csv: Path, mapping: ReaderOptions, cell: str, says: str
-) -> None:
-    csv.write_text(f'model,n,xla,ms\nvgg,1,0,"{cell}"\n')
-    with pytest.raises(BadInput, match=f"line 2, column 'ms': expected real, found .*; {says}"):
-        imported("csv", csv, mapping)
-
-
-@pytest.mark.parametrize(
-    ("marks", "cells", "seconds"),
-    [
-        ('thousands: ","', ["1,028.5", "12.5", "-1,000,000", "+7"], [1.0285, 0.0125, -1e3, 7e-3]),
-        ('thousands: "."\ndecimal: ","', ["1.028,5", "12,5", "7"], [1.0285, 0.0125, 7e-3]),
-        ('decimal: ","', ["1028,5", "1e-3"], [1.0285, 1e-6]),
-        ('thousands: "\'"', ["1'028.5"], [1.0285]),
-    ],
-)
-def test_marks_in_numbers(
-    csv: Path, mapping: ReaderOptions, marks: str, cells: list[str], seconds: list[float]
-) -> None:
-    csv.write_text("model,n,xla,ms\n" + "".join(f'vgg,1,0,"{cell}"\n' for cell in cells))
-    values = only("csv", csv, with_marks(mapping, marks)).tables["external"]["value"]
-    assert values.to_list() == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize(
-    ("marks", "cell"),
-    [('thousands: ","', "1,5"), ('decimal: ","', "1028.5")],
-)
-def test_marks_where_none_belong_are_refused(
-    csv: Path, mapping: ReaderOptions, marks: str, cell: str
-) -> None:
-    csv.write_text(f'model,n,xla,ms\nvgg,1,0,"{cell}"\n')
-    with pytest.raises(BadInput, match="line 2, column 'ms': expected real, found"):
-        imported("csv", csv, with_marks(mapping, marks))
-
-
-@pytest.mark.parametrize("mark", [";", "\t", "|"])
-def test_another_delimiter_is_named(csv: Path, mapping: ReaderOptions, mark: str) -> None:
-    csv.write_text("model,n,xla,ms\nvgg,1,0,12\n".replace(",", mark))
-    option = f"delimiter: {json.dumps(mark)}"
-    with pytest.raises(BadInput, match=r"no column .*; its columns are separated by ") as error:
-        imported("csv", csv, mapping)
-    assert f"say `{option}` in the mapping" in str(error.value)
-    assert only("csv", csv, with_marks(mapping, option)).tables["external"]["value"][0] == 0.012
 
 
 def test_two_columns_of_one_name_are_refused_with_positions(
@@ -330,7 +270,7 @@ def test_lines_of_other_collectives_are_refused(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("missing:", "mising:", r"mising: no such key; did you mean missing\?"),
+        ("columns:", "colums:", r"colums: no such key; did you mean columns\?"),
         (
             "{column: ms, factor: 0.001}",
             "{factor: 0.001}",
@@ -344,8 +284,7 @@ def test_lines_of_other_collectives_are_refused(
         ("source: somebody\n", "", "source: missing"),
         ("table: external", "table: allreduce", "does not fit mine.yaml"),
         ("{dnn: model,", "{dnn: {column: model, pattern: '('},", "pattern"),
-        ("missing: [n/a]", 'thousands: "."', "thousands and decimal are both '.'"),
-        ("missing: [n/a]", "missing: [n/a", r"mine\.yaml line \d+: not valid YAML: "),
+        ("source: somebody", "source: [a", r"mine\.yaml line \d+: not valid YAML: "),
     ],
 )
 def test_bad_mappings_name_the_key(
