@@ -23,7 +23,7 @@ from warehouse.home import HISTORY, MAIN, home
 from warehouse.landing import land
 from warehouse.ledger import FitRecord
 from warehouse.loader import LARGE_ROWS
-from warehouse.publication import PREVIOUS, publish
+from warehouse.publication import publish
 from warehouse.records import BadInput, Prediction
 from warehouse.tables import SCHEMAS
 from warehouse.warehouse import QUERIES, Interrupted, Warehouse, run_query
@@ -120,7 +120,6 @@ def measure(
 
 
 def _whole_publication_s(place: Path) -> float:
-    (place / PREVIOUS).unlink(missing_ok=True)
     with connect(place / MAIN) as connection:
         connection.execute("CREATE OR REPLACE TABLE meta.again AS SELECT random()")
         return seconds(lambda: publish(connection, place / MAIN, place / HISTORY))

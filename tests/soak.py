@@ -130,7 +130,7 @@ class Home:
         assert check(home).findings == ()
         names = {path.name for path in home.iterdir()} - {"answers", "graphs"}
         assert names <= {
-            *("warehouse.duckdb", "history.duckdb", "history.previous.duckdb"),
+            *("warehouse.duckdb", "history.duckdb"),
             *("landing", "journal"),
         }, names
         return damaged

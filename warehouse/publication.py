@@ -4,7 +4,6 @@ import hashlib
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from glob import escape
@@ -15,17 +14,12 @@ import duckdb
 from warehouse.child_process import bound
 from warehouse.connection import connect, first_line, transaction, writer_of
 from warehouse.durable_files import remove, sync, temporary
-from warehouse.home import CHECKOUT
 from warehouse.landing import run_folders
 from warehouse.records import BadInput, StepcastError
 
 _COPY_TIMEOUT_S = 600
-PREVIOUS = "history.previous.duckdb"
-"""Of a large history: what was published the time before. The next publication writes into it what
-has changed, and it takes the name of the history."""
-_BLOCK_COPY = "warehouse.block_copy"
-DIFFERENCE_BYTES = 1 << 26
-"""Of a history that is large: a smaller one is copied within a tenth of a second."""
+_PREVIOUS = "history.previous.duckdb"
+"""What editions before 0.2 kept beside a large history."""
 
 
 def ensure_warehouse(main: Path) -> None:
@@ -69,39 +63,16 @@ def publish(
     if history.exists() and _mark(history.stat()) == _mark(state):
         if not verify or _same_bytes(main, history):
             return False
-    fresh, previous = temporary(main.parent), history.with_name(PREVIOUS)
+    fresh = temporary(main.parent)
     try:
-        if verify or not _bring_up_to_date(main, previous, fresh):
-            copy(main, fresh, "history.duckdb was not published")
+        copy(main, fresh, "history.duckdb was not published")
         os.utime(fresh, ns=(state.st_atime_ns, state.st_mtime_ns))
         sync(fresh)
-        remove(previous)
-        if history.exists() and state.st_size >= DIFFERENCE_BYTES:
-            os.link(history, previous)
         os.replace(fresh, history)
     finally:
         remove(fresh)
+    remove(history.with_name(_PREVIOUS))
     sync(main.parent)
-    return True
-
-
-def _bring_up_to_date(main: Path, previous: Path, fresh: Path) -> bool:
-    """Make `fresh` a copy of `main` of what was published the time before last, if that is there.
-
-    Only blocks that differ are written. Whoever still reads that old file, or has linked it, keeps
-    it as it is.
-    """
-    if not previous.exists() or previous.stat().st_nlink > 1:
-        return False
-    os.replace(previous, fresh)  # were this process killed, nobody would take it for whole
-    command = [sys.executable, "-m", _BLOCK_COPY, str(main), str(fresh)]
-    try:
-        subprocess.run(
-            command, check=True, capture_output=True, timeout=_COPY_TIMEOUT_S, cwd=CHECKOUT
-        )
-    except (subprocess.SubprocessError, OSError):
-        remove(fresh)
-        return False
     return True
 
 

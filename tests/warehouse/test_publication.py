@@ -1,6 +1,7 @@
-import contextlib
+"""Publishing is a copy and one rename: readers keep what they read, whatever fails meanwhile."""
+
+import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,102 +93,35 @@ def test_a_warehouse_made_meanwhile_is_kept(
     assert fresh.warehouse.visible("run")["run_id"].to_list() == ["r1"]
 
 
-@pytest.fixture
-def grown(make: "Maker", monkeypatch: pytest.MonkeyPatch) -> "Maker":
-    """Return a home whose histories count as large, published twice."""
-    monkeypatch.setattr(publication, "DIFFERENCE_BYTES", 0)
-    for number in range(2):
-        make.profile(f"r{number}", make.scenario())
-        make.warehouse.load()
-    assert (make.home / publication.PREVIOUS).exists()
-    return make
+@pytest.mark.cluster  # it mounts
+def test_a_full_disk_keeps_what_was_published(make: "Maker") -> None:
+    """There is room for a load, and not for a second copy of what it made."""
+    home = make.home / "small"
+    home.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", str(home)], check=True)
+    try:
+        small = type(make)(home)
+        small.profile("r1", small.scenario())
+        small.warehouse.load()
+        small.profile("r2", small.scenario(), repeat=2)
+        room_bytes = (home / "history.duckdb").stat().st_size // 2
+        free_bytes = shutil.disk_usage(home).free
+        (home / "others").write_bytes(bytes(free_bytes - room_bytes))
+        with pytest.raises(StepcastError, match=r"not published: .*No space left on device; it n"):
+            small.warehouse.load()
+        assert read_only(home, COUNTS).row(0) == (1, 2)
+        assert not list(home.glob(".tmp*"))
+        (home / "others").unlink()
+        assert small.warehouse.load().unchanged == 2
+        assert read_only(home, COUNTS).row(0) == (2, 4)
+        assert (home / "warehouse.duckdb").read_bytes() == (home / "history.duckdb").read_bytes()
+    finally:
+        subprocess.run(["umount", str(home)], check=True)
 
 
-def whole_copies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the files that are copied whole from here on."""
-    copied: list[str] = []
-    copy = publication.copy
-
-    def noted(source: Path, target: Path, failure: str) -> None:
-        copied.append(source.name)
-        copy(source, target, failure)
-
-    monkeypatch.setattr(publication, "copy", noted)
-    return copied
-
-
-def test_a_large_history_is_published_by_the_blocks_that_differ(
-    grown: "Maker", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copied = whole_copies(monkeypatch)
-    for number in range(2, 6):
-        grown.profile(f"r{number}", grown.scenario())
-        grown.warehouse.load()
-        main, history = (grown.home / f"{name}.duckdb" for name in ("warehouse", "history"))
-        assert main.read_bytes() == history.read_bytes()
-    assert copied == []
-    assert read_only(grown.home, COUNTS).row(0) == (6, 12)
-
-
-def test_a_copy_that_takes_long_is_of_one_moment(
-    grown: "Maker", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file server holds no lock of DuckDB, and may still send what was published long ago."""
-    copied = whole_copies(monkeypatch)
-    with (grown.home / "history.duckdb").open("rb") as served:
-        before = served.read()
-        for number in range(2, 5):
-            grown.profile(f"r{number}", grown.scenario())
-            grown.warehouse.load()
-        served.seek(0)
-        assert served.read() == before
-    assert copied == ["warehouse.duckdb"]
-
-
-@pytest.mark.parametrize("hold", ["reads", "links"])
-def test_whoever_has_the_history_before_last_keeps_it(
-    hold: str, grown: "Maker", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    previous, kept = grown.home / publication.PREVIOUS, grown.home / "kept.duckdb"
-    before = previous.read_bytes()
-    copied = whole_copies(monkeypatch)
-    with contextlib.ExitStack() as stack:
-        if hold == "reads":
-            reader = subprocess.Popen(
-                [sys.executable, "-c", READER, previous], stdin=subprocess.PIPE, stdout=-1
-            )
-            stack.callback(reader.communicate)
-            assert reader.stdout is not None and reader.stdout.readline() == b"1\n"
-        if hold == "links":
-            kept.hardlink_to(previous)
-        grown.profile("r2", grown.scenario())
-        grown.warehouse.load()
-        if hold == "reads":
-            assert reader.stdin is not None and reader.stdout is not None
-            reader.stdin.write(b"again\n")
-            reader.stdin.flush()
-            assert reader.stdout.readline() == b"1\n"
-    assert copied == ["warehouse.duckdb"]
-    assert hold == "reads" or kept.read_bytes() == before
-    assert read_only(grown.home, COUNTS).row(0) == (3, 6)
-
-
-READER = """
-import sys, duckdb
-connection = duckdb.connect(sys.argv[1], read_only=True)
-while True:
-    print(connection.sql("SELECT count(*) FROM raw.run").fetchone()[0], flush=True)
-    if not sys.stdin.readline():
-        break
-"""
-
-
-def test_a_difference_that_was_not_written_whole_is_copied(
-    grown: "Maker", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copied = whole_copies(monkeypatch)
-    monkeypatch.setattr(publication, "_BLOCK_COPY", "no.such.module")
-    grown.profile("r2", grown.scenario())
-    grown.warehouse.load()
-    assert copied == ["warehouse.duckdb"]
-    assert read_only(grown.home, COUNTS).row(0) == (3, 6)
+def test_what_an_earlier_edition_kept_beside_a_large_history_goes(make: "Maker") -> None:
+    make.warehouse.load()
+    (make.home / "history.previous.duckdb").write_bytes(b"as it was before")
+    make.profile("r1", make.scenario())
+    make.warehouse.load()
+    assert not (make.home / "history.previous.duckdb").exists()
