@@ -54,7 +54,7 @@ accuracy: setup ## rebuild every accuracy figure from data/reference alone
 	STEPCAST_HOME=$(or $(STEPCAST_HOME),.stepcast/accuracy) $(BIN)/stepcast reproduce data/reference \
 		$(addprefix --study ,$(ACCURACY))
 	@echo "GPUs, from data/public alone (docs/gpus.md):"
-	$(BIN)/stepcast bench gpu data/public --page $(or $(STEPCAST_HOME),.stepcast/accuracy)/accuracy.md
+	$(BIN)/stepcast bench gpu --page $(or $(STEPCAST_HOME),.stepcast/accuracy)/accuracy.md
 
 lint: setup ## ruff, mypy and Dagster's own check, as continuous integration runs them
 	$(BIN)/ruff check .

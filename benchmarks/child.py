@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 from warehouse.records import StepcastError
 
@@ -44,11 +43,6 @@ def run(part: Callable[..., float], *arguments: str | int) -> PartResult:
 def best_of(times: int, work: Callable[[], object]) -> float:
     """Return the shortest of several times that `work` takes, seconds."""
     return min(seconds(work) for _ in range(times))
-
-
-def median_of(times: int, work: Callable[[], object]) -> float:
-    """Return the median of several times that `work` takes, seconds."""
-    return median(seconds(work) for _ in range(times))
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -5,12 +5,13 @@ which happens once per machine, is not timed.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
 from benchmarks.child import best_of, run, seconds
+from benchmarks.contract import Benchmark, Figure, Outcome, Say, tabulated
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.kernel import heaps
 from models.async_sgd.kernel.state import Floats, NextEventFields, Records
@@ -21,33 +22,6 @@ THREADS = 4
 LAYERS = 95
 _DRAWN = 4096
 """How many times are drawn for the events of a bare heap, over and over."""
-
-
-@dataclass(frozen=True)
-class SimulatorReport:
-    """Figures of one benchmark.
-
-    `inception_w2_10_s` is for W = 2 to 10, one after the other, of merged chains; `peak_mb` is the
-    memory of a process that simulates a thousand workers. `heap_` are of a loop that only takes the
-    first event from a heap and puts a later one into it: of 16, 256 and 4,096 events, and of
-    `pending` ones, the median when an event of the job happens.
-    """
-
-    events_per_s: float
-    simpy_events_per_s: float
-    ratio_to_simpy: float
-    inception_w2_10_s: float
-    peak_mb: float
-    pending: float
-    heap_events_per_s: float
-    heap_16_events_per_s: float
-    heap_256_events_per_s: float
-    heap_4096_events_per_s: float
-    ratio_to_heap: float
-
-    def to_dict(self) -> dict[str, float]:
-        """Return the figures by key."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -64,11 +38,9 @@ class Size:
     heap_events: int = 3_000_000
 
 
-def measure(
-    size: Size | None = None, progress: Callable[[str], None] = lambda _: None
-) -> SimulatorReport:
+def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
     """Measure a job of Inception-v3's size, or of another one."""
-    size = size or Size()
+    size = Size(**sizes)
     events = len(inception(size.layers, 1)[0].names) * size.workers
     progress(f"{events / size.workers:,.0f} operations a step, {size.workers} workers: compiled")
     fast = run(compiled, size.layers, size.workers, size.compiled_steps)
@@ -80,23 +52,28 @@ def measure(
     many = run(many_workers, size.layers, size.many_workers, size.many_workers_steps)
     pending = median_pending(size.layers, size.workers)
     progress(f"heaps of 16 to 4,096 events, and of {pending}")
-    heaps_per_s = [
+    heap_per_s, *others_per_s = (
         size.heap_events / run(bare_heap, count, size.heap_events).seconds
         for count in (pending, 16, 256, 4096)
-    ]
-    events_per_s = events * size.compiled_steps / fast.seconds
-    return SimulatorReport(
-        events_per_s=events_per_s,
-        simpy_events_per_s=events * size.python_steps / peer.seconds,
-        ratio_to_simpy=peer.seconds / fast.seconds * size.compiled_steps / size.python_steps,
-        inception_w2_10_s=all_sizes.seconds,
-        peak_mb=many.peak_mb,
-        pending=pending,
-        heap_events_per_s=heaps_per_s[0],
-        heap_16_events_per_s=heaps_per_s[1],
-        heap_256_events_per_s=heaps_per_s[2],
-        heap_4096_events_per_s=heaps_per_s[3],
-        ratio_to_heap=events_per_s / heaps_per_s[0],
+    )
+    per_s = events * size.compiled_steps / fast.seconds
+    simpy_per_s = events * size.python_steps / peer.seconds
+    return tabulated(
+        Figure("compiled", per_s, "events/s", per_s / simpy_per_s, "SimPy"),
+        Figure("SimPy", simpy_per_s, "events/s"),
+        Figure(
+            f"a heap of {pending} alone, as many as are pending",
+            heap_per_s,
+            "events/s",
+            heap_per_s / per_s,
+            "compiled",
+        ),
+        *(
+            Figure(f"a heap of {count:,} alone", heap_s, "events/s", heap_s / per_s, "compiled")
+            for count, heap_s in zip((16, 256, 4096), others_per_s, strict=True)
+        ),
+        Figure(f"2 to {size.workers} workers, {size.steps:,} steps each", all_sizes.seconds, "s"),
+        Figure(f"peak memory, {size.many_workers:,} workers", many.peak_mb, "MB"),
     )
 
 
@@ -273,3 +250,11 @@ def _computed(made: _Made, source: random.Random, count: int, *after: int) -> in
 def _step(seconds: list[float], source: random.Random) -> ProfiledStep:
     varied = tuple(step_s * source.uniform(0.9, 1.1) for step_s in seconds)
     return ProfiledStep(varied, tuple(range(len(varied))), (0.0,) * len(varied))
+
+
+BENCHMARK = Benchmark(
+    "How fast asynchronous SGD is simulated, beside the same model in SimPy and a bare heap.",
+    "The job has Inception-v3's size; less than a minute, more where it has to be compiled.",
+    measure,
+    asdict(Size()),
+)

@@ -37,7 +37,7 @@ scenarios that all systems of the study forecast; *own* are all that the system 
 _GPUS = """
 ## GPUs, by public measurements, after the fact
 
-`stepcast bench gpu data/public` prints these rows. What is judged is left out of its own fit:
+`stepcast bench gpu` prints these rows. What is judged is left out of its own fit:
 operators' times, the host's times and widths of intervals; a device with all boards of its chip.
 The form of the model was chosen while looking at these figures. *Goal* is what was aimed at.
 

@@ -395,7 +395,7 @@ _WAITING = (
 _COMPARED = (
     "<p>Ernest measures each workload; PredictDDL learns once, from runs of other networks. Its "
     "fit, embeddings and forecasts are seconds of one core, measured once for these runs. Graphs "
-    "were at hand: <code>stepcast bench predictddl</code> counts their tracing too. The embedder's "
+    "were at hand. The embedder's "
     "training, once for a type of dataset, is not in it. The paper counts training and inference, "
     "and does not say whether the runs that PredictDDL learns from are in it.</p>"
 )

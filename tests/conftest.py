@@ -65,8 +65,8 @@ def _no_sshd() -> str | None:
 
 
 def _no_services() -> str | None:
-    from benchmarks.postgres import programs
     from tests.pipelines.proxy import NGINX
+    from tests.postgres import programs
 
     missing = {"postgresql": programs(), "nginx-light": NGINX, "openssl": shutil.which("openssl")}
     packages = " ".join(package for package, program in missing.items() if program is None)

@@ -164,7 +164,9 @@ COMMANDS: Mapping[str, Command] = {
     "import": Command(
         "warehouse", "import_", "Bring measurements of others into the history, with their source."
     ),
-    "bench": Command("bench", "bench", "Measure how fast Stepcast itself is, beside a peer."),
+    "bench": Command(
+        "bench", "bench", "Measure how fast Stepcast itself is, beside a peer in the same run."
+    ),
     "fleet": Command(
         "fleet", "app", "Profile node types on a schedule, and notice when they change."
     ),

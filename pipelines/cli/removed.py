@@ -2,8 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
+_BENCHES = {
+    "ceer": "docs/ceer.md",
+    "ingest": "lab/ingest.md",
+    "optimizer": "docs/srift.md",
+    "predictddl": "lab/predictddl-accuracy.md",
+    "readers": "docs/readers.md",
+}
 REMOVED: Mapping[str, str] = {
     "push": "`aws s3 sync` of the landing folder, and `stepcast load FOLDER` (docs/readers.md)",
+    **{
+        f"bench {name}": f"`stepcast bench` for what is still timed; {page} has what was found"
+        for name, page in _BENCHES.items()
+    },
     "reproduce-external": "`stepcast import csv FILE` and `stepcast compare`; lab/public-files.md "
     "has how wrong forecasts of public files were",
 }

@@ -40,7 +40,6 @@ def test_every_figure_says_how_many_and_how_wrong(few: Measurements) -> None:
     assert published.n == 25 and "NeuSight's own" in published.beside
     assert re.search(r"\(n = 25; ours is nearer in \d+ rows\)", published.beside)
     assert by_name["pycls, V100 left out: passes of RegNets, float32"].n == 1
-    assert report.to_dict()["answered"] == len(few.steps)
 
 
 def test_a_device_is_left_out_with_all_boards_of_its_chip(few: Measurements) -> None:

@@ -13,24 +13,27 @@ from models.async_sgd.graph import Resource
 from models.async_sgd.simulator import simulate
 from tests.models.async_sgd.graphs import job, options, random_ops
 
-SMALL = simulator.Size(
-    layers=4,
-    steps=2,
-    compiled_steps=2,
-    python_steps=1,
-    workers=3,
-    many_workers=20,
-    many_workers_steps=1,
-    heap_events=1000,
-)
+SMALL = {
+    "layers": 4,
+    "steps": 2,
+    "compiled_steps": 2,
+    "python_steps": 1,
+    "workers": 3,
+    "many_workers": 20,
+    "many_workers_steps": 1,
+    "heap_events": 1000,
+}
 
 
 def test_every_figure_is_measured() -> None:
     lines: list[str] = []
-    speeds = simulator.measure(SMALL, lines.append)
-    assert all(figure > 0 for figure in speeds.to_dict().values())
-    assert speeds.ratio_to_simpy == pytest.approx(speeds.events_per_s / speeds.simpy_events_per_s)
-    assert speeds.ratio_to_heap == pytest.approx(speeds.events_per_s / speeds.heap_events_per_s)
+    table = simulator.BENCHMARK.run(SMALL, lines.append).table
+    assert (table["value"] > 0).all()
+    values = dict(table.select("what", "value").rows())
+    ratios = dict(table.select("what", "ratio").rows())
+    assert ratios["compiled"] == pytest.approx(values["compiled"] / values["SimPy"], rel=0.02)
+    heap = "a heap of 256 alone"
+    assert ratios[heap] == pytest.approx(values[heap] / values["compiled"], rel=0.02)
     assert len(lines) == 5
     assert lines[0].startswith(f"{len(inception(4)[0].names)} operations a step, 3 workers")
 

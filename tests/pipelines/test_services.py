@@ -29,9 +29,9 @@ from gql.transport.requests import RequestsHTTPTransport
 from requests.auth import HTTPBasicAuth
 from websockets.sync.client import connect
 
-from benchmarks import postgres
 from pipelines import dagster_history
 from pipelines.definitions import defs
+from tests import postgres
 from tests.pipelines.proxy import PASSWORD, USER, Proxy, proxy, wait_for_port
 from tests.pipelines.queue_jobs import FOLDER
 from tests.ports import free_port

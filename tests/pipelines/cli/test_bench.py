@@ -1,82 +1,91 @@
+"""`stepcast bench`: benchmarks by name, their sizes, tables and pages."""
+
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from benchmarks import ingest
-from pipelines.cli import predict_bench
-from warehouse.home import HISTORY
-from warehouse.records import BadInput
-from warehouse.warehouse import Warehouse
+from benchmarks import gpu, history
+from benchmarks.contract import (
+    NAMES,
+    Benchmark,
+    Figure,
+    Outcome,
+    Say,
+    read_benchmark,
+    tabulated,
+)
+from tests.pipelines.ran import Stepcast
+from warehouse.home import CHECKOUT
 
 
-def test_the_command_prints_a_table_or_json(
-    stepcast: Callable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows: list[int] = []
+def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
+    progress(f"working on {sizes['runs']}")
+    return tabulated(
+        Figure("load a run", 12.3456, "ms", 1.2345, "a plain copy"),
+        Figure("runs", sizes["runs"], ""),
+        notes=("All of them.",),
+    )
 
-    def measure(count: int, progress: Callable[[str], None]) -> ingest.IngestReport:
-        rows.append(count)
-        progress("working")
-        return ingest.IngestReport(
-            runmetadata_ops_per_s=200_000.0,
-            runmetadata_vs_tensorflow=1.5,
-            runmetadata_operations=1000,
-            runmetadata_peak_mb=100.0,
-            load_rows_per_s=2e6,
-            load_vs_pyarrow=1.25,
-            load_rows=4000,
-            load_peak_mb=300.0,
-            query_100m_s=0.1,
-            query_vs_all_timings=30.0,
-            query_rows=100_000,
-            query_peak_mb=200.0,
-            peak_mb=300.0,
-        )
 
-    monkeypatch.setattr(ingest, "measure", measure)
-    table = stepcast("bench", "ingest")
-    assert table.code == 0
-    for text in ("200,000 operations/s", "1.50 x TensorFlow's classes", "2,000,000 rows/s"):
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = Benchmark("What.", "Needs.", measure, {"runs": 6, "large": 0})
+    monkeypatch.setattr(history, "BENCHMARK", benchmark)
+
+
+def test_the_command_prints_a_table_or_json(stepcast: Stepcast, small: None) -> None:
+    table = stepcast("bench", "history")
+    assert (table.code, table.err) == (0, "working on 6\n")
+    for text in ("load a run", "12.3", "ms", "1.23", "a plain copy", "All of them."):
         assert text in table.out
-    assert table.err == "working\n"
-    report = json.loads(stepcast("bench", "ingest", "--rows", "50000", "--json").out)
-    assert report["query_100m_s"] == 0.1
-    assert rows == [100_000_000, 50_000]
+    given = stepcast("bench", "history", "--set", "runs=123456", "--set", "large=0", "--json")
+    answer = json.loads(given.out)
+    assert answer["figures"][1]["value"] == 123_000
+    assert answer["notes"] == ["All of them."]
 
 
-def test_a_stage_within_another_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s = 100.0
-
-    def work(seconds: float) -> None:
-        nonlocal now_s
-        now_s += seconds
-
-    monkeypatch.setattr("pipelines.cli.predict_bench.time.perf_counter", lambda: now_s)
-    watch = predict_bench.Stopwatch()
-    read = watch.timing("views_s", work)
-    with watch.stage("forecast_s"):
-        read(3.0)
-        work(2.0)
-        read(4.0)
-    assert watch.taken_s == {"views_s": 7.0, "forecast_s": 2.0}
-
-
-def test_a_home_without_a_history_is_told_what_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nothing"], f"no benchmark 'nothing'; there are {', '.join(NAMES)}"),
+        (["history", "--set", "rows=3"], "no size 'rows'; this benchmark has runs, large"),
+        (["history", "--set", "runs=0"], "runs is 0; expected 1 or more"),
+        (["history", "--set", "runs"], "--set runs: expected SIZE=NUMBER"),
+        (["history", "--set", "runs=-2"], "--set runs=-2: expected SIZE=NUMBER"),
+        (["history", "--page", "README.md"], "--page: history has no page; only gpu has"),
+        (["gpu", "--page", "nowhere.md"], "--page: there is no page nowhere.md"),
+    ],
+)
+def test_bad_input_is_one_line(
+    stepcast: Stepcast, small: None, arguments: list[str], says: str
 ) -> None:
-    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
-    with pytest.raises(BadInput, match="run `stepcast reproduce data/reference"):
-        predict_bench.measure()
+    answer = stepcast("bench", *arguments)
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert says in answer.err
 
 
-def test_a_home_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was measured in it: no system answers, which is told, and the home stays as it is."""
-    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
-    Warehouse(tmp_path).load()
-    before = {path: path.read_bytes() for path in tmp_path.glob("*.duckdb")}
-    assert tmp_path / HISTORY in before
-    with pytest.raises(BadInput, match="no system forecasts the model"):
-        predict_bench.measure()
-    assert {path: path.read_bytes() for path in tmp_path.glob("*.duckdb")} == before
+def test_each_benchmark_says_what_it_measures_and_needs(stepcast: Stepcast) -> None:
+    answer = stepcast("bench")
+    assert answer.code == 0
+    for name in NAMES:
+        benchmark = read_benchmark(name)
+        assert benchmark.what.endswith((".", ";")) and benchmark.needs.endswith(".")
+        assert f"{name}: {benchmark.what} {benchmark.needs}" in answer.out
+    files = {file.stem for file in (CHECKOUT / "benchmarks").glob("*.py")}
+    assert {*NAMES} <= files
+    assert "--set factor=6 large_runs=0" in answer.out
+
+
+def test_gpus_figures_go_into_the_page(
+    stepcast: Stepcast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    figures = (gpu.Figure("steps", 7, 12.34, 10.0, 20.0, "15 %"),)
+    report = gpu.GpuReport(figures, 7, 7, 3.0)
+    monkeypatch.setattr(gpu, "measure", lambda *_: report)
+    page = tmp_path / "accuracy.md"
+    page.write_text((CHECKOUT / "docs" / "accuracy.md").read_text())
+    answer = stepcast("bench", "gpu", "--page", str(page))
+    assert answer.code == 0, answer.err
+    assert "| steps | 7 | 12.3 %" in page.read_text()

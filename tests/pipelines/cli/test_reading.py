@@ -30,8 +30,7 @@ READS = (
 """Commands that answer from the history, from what has landed, or from neither."""
 WRITES = (
     "run demo load export seal reproduce profile recommend decisions serve",
-    "train reap ui import bench:ingest bench:ceer bench:simulator bench:optimizer bench:predict",
-    "bench:predictddl bench:gpu bench:history bench:fleet bench:readers bench:sweep sweep",
+    "train reap ui import bench sweep",
     "fleet:add fleet:page fleet:pause fleet:resume fleet:remove fleet:run fleet:on fleet:off",
     "warehouse:backup warehouse:compact warehouse:migrate prices:collect node:join embedder:train",
 )

@@ -1,6 +1,5 @@
 """Every command that prints a table, at 80 and 120 columns, and in a pipe."""
 
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,19 +9,9 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from benchmarks import (
-    ceer,
-    gpu,
-    ingest,
-    large_history,
-    optimizer,
-    predictddl,
-    remote_readers,
-    simulator,
-)
-from pipelines.cli import fleet_bench, predict_bench, sweep_bench, tables
+from pipelines.cli import tables
 from scripts.reference_pages import commands
-from tests.pipelines.ran import Stepcast, stepcast
+from tests.pipelines.ran import stepcast
 from tests.small_history import PYTORCH
 from warehouse.home import CHECKOUT
 
@@ -56,21 +45,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "sql": ("SELECT * FROM report.accuracy LIMIT 3",),
 }
 """Commands that print a table of the small history, and what they are asked."""
-BENCHES = {
-    "bench ceer": ceer,
-    "bench fleet": fleet_bench,
-    "bench gpu": gpu,
-    "bench history": large_history,
-    "bench ingest": ingest,
-    "bench optimizer": optimizer,
-    "bench predict": predict_bench,
-    "bench predictddl": predictddl,
-    "bench readers": remote_readers,
-    "bench simulator": simulator,
-    "bench sweep": sweep_bench,
-}
-"""Commands that print what a program measures, which is not run here."""
-RESULTS = ("run", "demo", "reproduce", "sweep")
+RESULTS = ("run", "demo", "reproduce", "sweep", "bench")
 """Commands that measure, rebuild or forecast for long, then print tables of a home."""
 LINES: dict[str, tuple[str, ...]] = {
     "load": (),
@@ -166,7 +141,7 @@ def check(seen: Sequence[Table], out: str, err: str) -> None:
 
 
 def test_every_command_prints_tables_or_none() -> None:
-    groups = [{*TABLES}, {*BENCHES}, {*RESULTS}, WITHOUT_TABLES]
+    groups = [{*TABLES}, {*RESULTS}, WITHOUT_TABLES]
     names = [name for group in groups for name in group]
     assert sorted(names) == sorted(name.removeprefix("stepcast ") for name, _ in commands())
 
@@ -186,33 +161,3 @@ def test_lines_fit(home: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> No
     answer = stepcast(*name.split(), *LINES[name])
     check_lines(answer.out, 80)
     assert words_of([whole.out, whole.err]) == words_of([answer.out, answer.err])
-
-
-@pytest.mark.parametrize("name", BENCHES)
-def test_figures_of_programs_fit(
-    stepcast: Stepcast, printed: list[Table], monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    program: Any = BENCHES[name]
-    (report,) = (
-        value for attribute, value in vars(program).items() if attribute.endswith("Report")
-    )
-    figures: dict[str, object] = {field.name: 12_345_678.9 for field in dataclasses.fields(report)}
-    if program is optimizer:
-        figures["choices"] = ("4 emu.avx512.s15, 2 emu.sse41.s15",) * 4
-    if program is large_history:
-        figures["queries_s"] = {"operations_of_a_kind": 12_345.6, "drift": float("inf")}
-        figures["load_large_s"] = (1234.5, 1234.5)
-    if program is fleet_bench:
-        figures |= {key: {"confirmed_alarms": 12_345.6} for key in ("pages_s", "queries_s")}
-    if program is remote_readers:
-        seen = (123_456, 12.34, 123.45, 1234, 1234, 12.0, 123.4, 1234, 12.34, 123.45, 1234)
-        way = remote_readers.WayFigures("quack-attached", *seen, {"loader": 12}, 12, 12, 12)
-        figures["ways"] = (way,)
-    if program is gpu:
-        judged = "gpu_h100, families left out: step, the host binds (as forecast)"
-        numbers = (12, 12.34, 12.34, 123.45, "10 %", 12.3, "larger of both 12.3 %")
-        figures["figures"] = (gpu.Figure(judged, *numbers),)
-    monkeypatch.setattr(program, "measure", lambda *_, **__: report(**figures))
-    answer = stepcast(*name.split())
-    assert answer.code == 0, answer.err
-    check(printed, answer.out, answer.err)

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.cli import fleet_bench
-from pipelines.cli.fleet_bench import (
+from benchmarks import fleet
+from benchmarks.fleet import (
     BEGAN,
     Replay,
     declare,
@@ -51,7 +51,7 @@ def confirmed_of(home: Path) -> list[tuple[str, int]]:
 def replayed(home: Path, nights: int) -> Replay:
     """Declare a fleet in a home that is this process's, and replay its first nights."""
     declare(home, NAMES)
-    replay = Replay(fleet_bench.recorded(), NAMES, NIGHTS)
+    replay = Replay(fleet.recorded(), NAMES, NIGHTS)
     for night in range(nights):
         replay_night(home, replay, night)
     return replay
@@ -74,7 +74,7 @@ def copied(quiet: Path, tmp_path: Path) -> Path:
 
 def test_each_member_is_watched_each_night_and_profiled_each_sunday(copied: Path) -> None:
     with living_in(copied):
-        replay = Replay(fleet_bench.recorded(), NAMES, NIGHTS)
+        replay = Replay(fleet.recorded(), NAMES, NIGHTS)
         for night in range(CHANGES_ON, NIGHTS):
             replay_night(copied, replay, night)
     runs = runs_of(copied)
@@ -117,7 +117,7 @@ def test_a_night_that_died_goes_on_and_does_nothing_twice(
     """
     later = BEGAN + timedelta(days=CHANGES_ON, hours=1)
     with living_in(copied):
-        recorded = fleet_bench.recorded()
+        recorded = fleet.recorded()
         with pytest.raises(KeyboardInterrupt):
             replay_night(copied, DyingReplay(recorded, NAMES, NIGHTS, left=landed), CHANGES_ON)
         replay = Replay(recorded, NAMES, NIGHTS, now=later)
@@ -136,7 +136,7 @@ def test_a_night_that_died_goes_on_and_does_nothing_twice(
 def test_copied_nights_are_history_to_those_that_follow(copied: Path) -> None:
     with living_in(copied):
         grow(copied, CHANGES_ON, 2)
-        replay_night(copied, Replay(fleet_bench.recorded(), NAMES, 30), 3 * CHANGES_ON)
+        replay_night(copied, Replay(fleet.recorded(), NAMES, 30), 3 * CHANGES_ON)
         runs = runs_of(copied)
         earlier = read_only(
             copied, "SELECT earlier_n FROM raw.judgement ORDER BY run_id DESC LIMIT 1"
@@ -149,8 +149,10 @@ def test_copied_nights_are_history_to_those_that_follow(copied: Path) -> None:
 
 def test_a_report_tells_what_a_fleet_takes(tmp_path: Path) -> None:
     with living_in(tmp_path):
-        report = measure_in(tmp_path, 2, 6, 2, lambda _: None)
-    assert (report.members, report.days, report.nights) == (2, 6, 4)
-    assert report.runs == 2 * 6 * 2 + 2 * 3, "watches and judges each night, visits with each copy"
-    assert {"fleet list", "fleet status", "fleet page"} == report.pages_s.keys()
+        outcome = measure_in(tmp_path, {"members": 2, "days": 6, "replayed": 2}, lambda _: None)
+    runs = 2 * 6 * 2 + 2 * 3
+    start = f"2 members, 6 days; 4 nights were replayed. {runs} runs, "
+    assert outcome.notes[0].startswith(start), "watches and judges each night, visits each copy"
+    assert {"fleet list", "fleet status", "fleet page"} <= {*outcome.table["what"]}
+    assert (outcome.table["value"] > 0).all()
     assert (tmp_path / "fleet.html").exists()

@@ -13,11 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from unittest.mock import patch
 
+from benchmarks.contract import Benchmark, Figure, Outcome, Say, tabulated
 from warehouse.home import CHECKOUT, HISTORY, MAIN, home
 from warehouse.records import BadInput, StepcastError
 
@@ -46,42 +47,19 @@ NEEDED = (
 _COMMAND = "import os, sys; from pipelines.cli.main import main; os.chdir(sys.argv[1]); "
 
 
-@dataclass(frozen=True)
-class PredictReport:
-    """Medians of one benchmark, seconds of wall time; stages are timed one after another.
-
-    Attributes:
-        imports_s: modules of the command.
-        trace_s: the model, traced by a child process.
-        open_s: opening the history.
-        rows_s: reading the rows that fits rest on.
-        views_s: reading past errors, fits, prices and judged scenarios: all named queries.
-        fits_s: loading the kept fits.
-        forecast_s: the rest: choosing runs, and forecasts.
-        command_s: `stepcast predict --dry-run` as users call it; stages overlap there.
-        ratio_to_trace: the command's time over that of tracing alone.
-    """
-
-    imports_s: float
-    trace_s: float
-    open_s: float
-    rows_s: float
-    views_s: float
-    fits_s: float
-    forecast_s: float
-    command_s: float
-    ratio_to_trace: float
-
-    def to_dict(self) -> dict[str, float]:
-        """Return the figures by key."""
-        return asdict(self)
+_STAGES = {
+    "imports_s": "imports",
+    "trace_s": "tracing the model",
+    "open_s": "opening the history",
+    "rows_s": "rows that fits rest on",
+    "views_s": "views",
+    "fits_s": "loading kept fits",
+    "forecast_s": "forecasting",
+}
 
 
-def measure(progress: Callable[[str], None] = lambda _: None) -> PredictReport:
-    """Time the stages and the whole command, each several times.
-
-    Args:
-        progress: told what is timed now.
+def measure(_: Mapping[str, int], progress: Say) -> Outcome:
+    """Time the stages one after another, and the whole command, where they overlap: medians.
 
     Raises:
         BadInput: this home has nothing that the question can be answered from.
@@ -97,11 +75,12 @@ def measure(progress: Callable[[str], None] = lambda _: None) -> PredictReport:
             progress(f"stages and command, {number} of {TIMES}")
             stages.append(_asked(copy))
             commands_s.append(_command_s(copy))
-        medians = {name: median(stage[name] for stage in stages) for name in stages[0]}
-        del medians["forecasts"]
+        medians_s = {name: median(stage[name] for stage in stages) for name in _STAGES}
         command_s = median(commands_s)
-        return PredictReport(
-            **medians, command_s=command_s, ratio_to_trace=command_s / medians["trace_s"]
+        ratio = command_s / medians_s["trace_s"]
+        return tabulated(
+            *(Figure(what, medians_s[name], "s") for name, what in _STAGES.items()),
+            Figure("the command", command_s, "s", ratio, "tracing the model"),
         )
 
 
@@ -224,6 +203,14 @@ def _main() -> None:
     values = [forecast.value for forecast in answer.forecasts if forecast.value is not None]
     sys.stdout.write(json.dumps({**watch.taken_s, "forecasts": len(values)}) + "\n")
 
+
+BENCHMARK = Benchmark(
+    "The answer about a user's own model, stage by stage, beside tracing it alone; medians of "
+    f"{TIMES}.",
+    "Asks a copy of the history of this home, which needs steps of other networks on "
+    "emu.avx512.s15: `stepcast reproduce data/reference --study reference_grid`.",
+    measure,
+)
 
 if __name__ == "__main__":
     try:

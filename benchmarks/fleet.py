@@ -8,9 +8,9 @@ alone: replaying a year of a thousand members takes hours.
 import io
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from ipaddress import IPv4Address
@@ -23,6 +23,7 @@ import polars as pl
 import pyarrow as pa
 
 from benchmarks.child import memory_mb, seconds
+from benchmarks.contract import Benchmark, Figure, Outcome, Say, tabulated
 from fleet.members import WATCH, Member, write_members
 from fleet.page import read_fleet_page
 from fleet.schedule import agenda
@@ -282,63 +283,21 @@ def grow(place: Path, days: int, copies: int) -> None:
         publish(connection, place / MAIN, place / HISTORY)
 
 
-@dataclass(frozen=True)
-class FleetReport:
-    """What a fleet takes; seconds unless a name says otherwise.
-
-    Attributes:
-        members, days, nights: members, days that are simulated, nights that were replayed.
-        runs, megabytes: of the history at the end.
-        alarms, changed: alarms there were, and members whose last confirmed change they tell.
-        first_night_s, last_night_s: of a night in the first and the last week, without machines.
-        first_load_ms, last_load_ms: of loading one run in such a week, publication included.
-        first_mb, last_mb, peak_mb: memory of this process after the first night, after the last
-            one, and at most.
-        pages_s: what shows the fleet.
-        queries_s: what is asked about it.
-    """
-
-    members: int
-    days: int
-    nights: int
-    runs: int
-    megabytes: float
-    alarms: int
-    changed: int
-    first_night_s: float
-    last_night_s: float
-    first_load_ms: float
-    last_load_ms: float
-    first_mb: float
-    last_mb: float
-    peak_mb: float
-    pages_s: dict[str, float]
-    queries_s: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures by name."""
-        return asdict(self)
-
-
-def measure(members: int, days: int, replayed: int, progress: Callable[[str], None]) -> FleetReport:
-    """Measure a fleet in a scratch home within this one, given back at the end.
-
-    Args:
-        members: node types.
-        days: from the first night to the last one.
-        replayed: nights at either end that are replayed; those between are copies of the first.
-        progress: told which night it is.
-    """
+def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
+    """Measure a fleet in a scratch home within this one, given back at the end."""
     home().mkdir(parents=True, exist_ok=True)
     with scratch(home()) as place, living_in(place):
         place.mkdir()
-        return measure_in(place, members, days, replayed, progress)
+        return measure_in(place, sizes, progress)
 
 
-def measure_in(
-    place: Path, members: int, days: int, replayed: int, progress: Callable[[str], None]
-) -> FleetReport:
-    """Measure a fleet in an empty home, which is that of this process."""
+def measure_in(place: Path, sizes: Mapping[str, int], progress: Say) -> Outcome:
+    """Measure a fleet in an empty home, which is that of this process.
+
+    `sizes` are members, days, and replayed: how many nights at either end are; those between are
+    copies of the first.
+    """
+    members, days, replayed = sizes["members"], sizes["days"], sizes["replayed"]
     names = [f"lab.{number:04}" for number in range(members)]
     declare(place, names)
     copies = max((days - 2 * replayed) // replayed, 0)
@@ -357,28 +316,26 @@ def measure_in(
     last_mb = memory_mb("VmRSS")
     some = max(min(7, len(nights) // 2), 1)
     first, last = nights[:some], nights[-some:]
+    first_s, last_s = (fmean(night.seconds for night in week) for week in (first, last))
+    first_ms, last_ms = _load_ms(first), _load_ms(last)
     with connect(place / HISTORY, read_only=True) as connection:
         (runs, alarms, changed) = connection.execute(
             "SELECT (SELECT count(*) FROM raw.run), count(DISTINCT watched), "
             "count(DISTINCT node_type) FILTER (confirmed) FROM raw.judgement WHERE alarm"
         ).fetchone() or (0, 0, 0)
-    return FleetReport(
-        members=members,
-        days=days,
-        nights=len(nights),
-        runs=runs,
-        megabytes=(place / HISTORY).stat().st_size / 1e6,
-        alarms=alarms,
-        changed=changed,
-        first_night_s=fmean(night.seconds for night in first),
-        last_night_s=fmean(night.seconds for night in last),
-        first_load_ms=_load_ms(first),
-        last_load_ms=_load_ms(last),
-        first_mb=first_mb,
-        last_mb=last_mb,
-        pages_s=_pages_s(place, replay.now),
-        queries_s=_queries_s(place, names[0]),
-        peak_mb=memory_mb("VmHWM"),
+    of_first = "the first week"
+    return tabulated(
+        Figure("a night of the last week", last_s, "s", last_s / first_s, of_first),
+        Figure("to load and publish a run then", last_ms, "ms", last_ms / first_ms, of_first),
+        Figure("memory then", last_mb, "MB", last_mb / first_mb, "the first night"),
+        Figure("memory at most", memory_mb("VmHWM"), "MB"),
+        *(Figure(what, time_s, "s") for what, time_s in _pages_s(place, replay.now).items()),
+        *(Figure(f"query {what}", s, "s") for what, s in _queries_s(place, names[0]).items()),
+        notes=(
+            f"{members:,} members, {days} days; {len(nights)} nights were replayed. {runs:,} runs, "
+            f"{(place / HISTORY).stat().st_size / 1e6:,.0f} MB. {alarms} alarms; {changed} members "
+            "changed.",
+        ),
     )
 
 
@@ -402,3 +359,13 @@ def _queries_s(place: Path, node_type: str) -> dict[str, float]:
         name: seconds(partial(warehouse.query, name, **dict.fromkeys(given, node_type)))
         for name, given in _QUERIES.items()
     }
+
+
+BENCHMARK = Benchmark(
+    "A fleet that is watched each night and profiled each week of a simulated year, by recorded "
+    "probes: they land, are loaded, judged and published, and alarms are probed again.",
+    "A checkout; a minute or two and 1 GB of the home. Nights between those replayed at either end "
+    "are copies of the first.",
+    measure,
+    {"members": 100, "days": 364, "replayed": 7},
+)
