@@ -62,7 +62,7 @@ def embedder(name: str) -> Embedder:
     if name not in files:
         raise BadInput(
             f"no embedder for datasets of type {name!r}: there are {', '.join(files) or 'none'}; "
-            f"train one with `stepcast embedder train {name}`"
+            "`stepcast serve --datasets FOLDER` trains one for each folder in it"
         )
     return Embedder.read(files[name])
 

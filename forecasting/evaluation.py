@@ -40,7 +40,6 @@ class Evaluation:
         opening: what the first screen says beside them.
         per_dollar: what a dollar trains: see `forecasting.findings.study`.
         published: how wrong forecasts were that had been published: see query `sealed`.
-        decisions: what would have been rented by forecasts: see query `decisions`.
         board: all systems of the study where all forecast (query `board`); None: not asked.
         largest_errors: what they are due to: see `forecasting.findings.errors`.
     """
@@ -52,7 +51,6 @@ class Evaluation:
     opening: OpeningFigures
     per_dollar: pl.DataFrame | None
     published: pl.DataFrame | None
-    decisions: pl.DataFrame | None
     board: pl.DataFrame | None
     largest_errors: pl.DataFrame | None
 
@@ -110,7 +108,6 @@ def evaluate_rows(
         opening=opening_figures(rows),
         per_dollar=per_dollar(round_, rows),
         published=warehouse.query("sealed", study=study) if warehouse else None,
-        decisions=warehouse.query("decisions", study=study) if warehouse else None,
         board=None if warehouse is None else board(round_, warehouse),
         largest_errors=largest_errors(
             round_, rows, landing, FittedModels(round_, landing, warehouse)

@@ -98,7 +98,7 @@ def alarms(rows: pl.DataFrame) -> str:
         return _NOTHING.format("None has been raised.")
     return (
         "<p>Change: how much worse than expected. z: the same in standard deviations. "
-        "<code>stepcast show RUN</code> shows a probe: its command, settings, host and price.</p>"
+        "<code>stepcast history RUN</code> shows how a probe was made.</p>"
         f"{table(_ALARMS, rows.head(MOST_ROWS))}{_rest(rows.height, 'alarm', 'alarms')}"
     )
 

@@ -63,7 +63,6 @@ def _groups(evaluation: Evaluation) -> Mapping[str, Iterable[str]]:
         "Which part of a forecast is wrong?": [
             study_sections.largest_errors_section(evaluation.largest_errors)
         ],
-        "What should be rented?": [study_sections.DECISIONS.html(evaluation.decisions)],
         "Where do the figures come from?": [
             f"<h2>How the figures were judged</h2>{_judged(evaluation.summary)}",
             f"<h2>Hosts, nodes and runs</h2>{study_sections.provenance_section(evaluation.about)}",

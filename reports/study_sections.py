@@ -1,4 +1,4 @@
-"""Sections of any study's report, and figures: board, scenarios, errors, decisions, origin."""
+"""Sections of any study's report, and figures: board, scenarios, errors, origin."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from reports.plots import (
     legend_below,
     styled,
 )
-from reports.wording import DASH, formatted, interval, number, percent, share, signed, spaced
+from reports.wording import DASH, formatted, interval, number, percent, signed, spaced
 
 NamedCurves = Sequence[tuple[str, pl.DataFrame]]
 """Rows of curves with their names, which need not differ."""
@@ -306,32 +306,6 @@ def largest_errors_section(rows: pl.DataFrame | None) -> str:
         none = "No scenario with two or more like workers has been judged."
         return f"<h2>{LARGEST_ERRORS.title}</h2><p>{LARGEST_ERRORS.said}</p><p>{none}</p>"
     return LARGEST_ERRORS.html(rows)
-
-
-# What systems and rules of thumb would have rented of what was measured, judged (`decisions`).
-
-
-DECISIONS = TableSection(
-    "Who decides best what to rent",
-    "Each question asks for the least cost by a deadline, or the least time on a budget, of a "
-    "million samples on what a round measured of one network; the limits are drawn from a seed "
-    "(<code>stepcast decisions</code>). <em>Surely</em>: the largest probability of breaking a "
-    "limit that was accepted; without one, forecasts count as they are. <em>Regret</em>: by how "
-    "much a choice that keeps the limits costs more, or takes longer, than the best.",
-    (
-        text_column("chooser"),
-        text_column("least", "minimize"),
-        Column("surely", "late", share),
-        Column("questions"),
-        Column("declined"),
-        Column("deadlines missed", "missed"),
-        Column("budgets exceeded", "blown"),
-        Column("best choices", "best"),
-        Column("mean regret", "mean_regret_percent", percent),
-        Column("nine tenths below", "p90_regret_percent", percent),
-    ),
-)
-"""Of rows of query `decisions`."""
 
 
 # How wrong forecasts were that had been published before anybody measured.

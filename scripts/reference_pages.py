@@ -15,7 +15,6 @@ import typer
 
 from models.gpu_step.device import boards, device_of_node
 from pipelines.cli.main import app, load_command
-from pipelines.cli.query import item, wrapped
 from profilers.clusters.node_types import GPU, shipped_node_types
 from warehouse.home import CHECKOUT
 
@@ -58,6 +57,29 @@ class ClickCommand(Protocol):
 
     help: str | None
     params: list[Parameter]
+
+
+WIDTH = 118
+
+
+def item(text: str) -> str:
+    """Return an item of a list in Markdown, in lines of `WIDTH`."""
+    return f"{_filled(f'* {text}', '  ')}\n"
+
+
+def wrapped(text: str) -> str:
+    """Return a paragraph in lines of `WIDTH`."""
+    return _filled(text, "")
+
+
+def _filled(text: str, indent: str) -> str:
+    return textwrap.fill(
+        " ".join(text.split()),
+        WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def commands(

@@ -45,7 +45,7 @@ def test_commands_print_what_the_page_says(
 def test_every_part_of_the_page_is_followed() -> None:
     assert "stepcast load data/reference" in _FIRST[0]
     commands = "".join(commands for commands, _ in _ASKED)
-    assert [name for name in ("compare", "query", "history", "show") if name not in commands] == []
+    assert [name for name in ("compare", "query", "history") if name not in commands] == []
     assert sum(bool(printed) for _, printed in _ASKED) == 3
 
 

@@ -163,11 +163,6 @@ class Warehouse:
         with self._changing() as connection:
             return ledger.record_recommendation(connection, recommendation)
 
-    def record_decisions(self, rows: pl.DataFrame) -> int:
-        """Keep what would have been rented; see `warehouse.warehouse`."""
-        with self._changing() as connection:
-            return record_decisions(connection, rows)
-
     def seal(
         self,
         study: str,
@@ -371,18 +366,3 @@ def record_scenarios(connection: duckdb.DuckDBPyConnection, scenarios: Sequence[
     ]
     with journal.entry(connection) as entry:
         entry.insert("pred.asked_scenario", pa.Table.from_pylist(rows))
-
-
-# What systems and rules of thumb would have rented: kept beside the ledger, to be judged.
-
-
-def record_decisions(connection: duckdb.DuckDBPyConnection, rows: pl.DataFrame) -> int:
-    """Keep decisions, in place of what was kept of the same questions; return how many.
-
-    Args:
-        connection: to the warehouse.
-        rows: with the columns of pred.decision.
-    """
-    with journal.entry(connection) as entry:
-        entry.insert("pred.decision", rows.to_arrow())
-    return rows.height

@@ -1,9 +1,7 @@
 """How wrong predictions are by network, batch and workers, why, and how far means are off."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
-from math import sqrt
 from pathlib import Path
 from statistics import fmean
 
@@ -12,12 +10,10 @@ import polars as pl
 from forecasting.async_sgd import FittedModels
 from forecasting.results import distinct_parts, headline_filter
 from models.async_sgd import residuals
-from profilers.probes import PROBES
 from studies import run_tables
 from studies.curve import Curve
 from studies.rounds import Round
 from studies.study import Study
-from warehouse.records import BadInput
 
 
 @dataclass(frozen=True)
@@ -146,79 +142,6 @@ def _alone(round_: Round, curve: Curve, landing: Path, models: FittedModels) -> 
         steps=profile["step"],
         streams=profile.get("stream"),
     )
-
-
-VISITS = {"visit": pl.Int64, "scenario": pl.String, "value": pl.Float64}
-"""What a scenario took in a visit, in any unit."""
-FLOORS = {
-    "scenario": pl.String,
-    "visits": pl.Int64,
-    "pairs": pl.Int64,
-    "floor_percent": pl.Float64,
-}
-"""The floor of a scenario."""
-Values = dict[int, float]
-"""What a scenario took, by visit."""
-
-
-def visits_of(rounds: Iterable[Round], landing: Path) -> pl.DataFrame:
-    """Return `VISITS` of all that rounds of a study measured anew of whole scenarios.
-
-    Args:
-        rounds: of one backend and host.
-        landing: where their runs landed.
-    """
-    rows = [
-        (round_.repeat, need.scenario.label, value)
-        for round_ in rounds
-        for name, probe in PROBES.items()
-        if probe.metric is not None
-        for need, run in round_.runs_of(name).items()
-        # A round may go on with a run of an earlier one.
-        if run.repeat == round_.repeat
-        and (value := _mean(run_tables.table(landing, run, "sample"), probe.metric.name))
-        is not None
-    ]
-    return pl.DataFrame(rows, schema=VISITS, orient="row")
-
-
-def floors(visits: pl.DataFrame, rounds: int = 2) -> pl.DataFrame:
-    """Return `FLOORS`: a row for each scenario that was measured in two visits or more.
-
-    Args:
-        visits: `VISITS`.
-        rounds: of how many the mean is a judge.
-
-    Raises:
-        BadInput: a value is not positive, or is the second of its visit.
-    """
-    rows = [
-        (name, len(values), len(_pairs(values)), _floor(values) * sqrt(2 / rounds))
-        for name, values in sorted(_checked(visits).items())
-        if len(values) > 1
-    ]
-    return pl.DataFrame(rows, schema=FLOORS, orient="row")
-
-
-def _floor(values: Values) -> float:
-    """Return half of what two visits differ by in the mean, as percent of their mean."""
-    return 50 * fmean(abs(value - other) / ((value + other) / 2) for value, other in _pairs(values))
-
-
-def _pairs(values: Values) -> list[tuple[float, float]]:
-    return list(combinations(values.values(), 2))
-
-
-def _checked(visits: pl.DataFrame) -> dict[str, Values]:
-    by_scenario: dict[str, Values] = {}
-    for visit, scenario, value in visits.select(*VISITS).iter_rows():
-        of = by_scenario.setdefault(scenario, {})
-        if visit in of:
-            raise BadInput(f"{scenario}: expected one value of visit {visit}, found two")
-        if not value > 0:
-            raise BadInput(f"{scenario}, visit {visit}: expected more than 0, found {value!r}")
-        of[visit] = value
-    return by_scenario
 
 
 def _mean(sample: pl.DataFrame, metric: str) -> float | None:

@@ -1,4 +1,4 @@
-"""`stepcast compare` and `noise`: what differs between two sides, and between equal runs.
+"""`stepcast compare`: what differs between two sides.
 
 A side is the runs that a selector such as `round:demo/1` means: KIND:VALUE, or several of them
 joined by commas, of which all have to hold.
@@ -9,19 +9,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from statistics import fmean
 from typing import Annotated, Any
 
 import polars as pl
 import typer
-from polars import selectors
 
 from pipelines.cli.query import Form, history_here
-from pipelines.cli.run import Study
 from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
 from reports.wording import percent
 from studies.messages import count
-from warehouse.home import home
 from warehouse.records import BadInput
 
 GRAMMAR = {
@@ -369,52 +365,3 @@ def closing_line(rows: pl.DataFrame, comparable: pl.DataFrame) -> str:
             f"without counterpart are {sum(alone)} ({alone[0]} of base, {alone[1]} of other)"
         )
     return "; ".join(clauses) + "."
-
-
-# `stepcast noise`: how much equal runs of a study differ.
-
-
-def noise(
-    study: Study,
-    rounds: Annotated[
-        int, typer.Option(min=1, help="Rounds in the mean that judges forecasts.")
-    ] = 2,
-    form: Form = "table",
-) -> None:
-    """Show how far means of a few rounds of a study are from the truth, in percent.
-
-    Each round that landed counts once. The floor of a mean of two is half of what two rounds differ
-    by; of others it follows, if rounds differ by chance.
-
-    Example: stepcast noise studies/grid_pilot.yaml
-    """
-    from forecasting.findings.errors import floors, visits_of
-    from forecasting.inputs import inputs_of_study
-    from reports.wording import percent
-    from studies.rounds import rounds_of
-    from studies.study import read_study
-    from warehouse.landing import landed_runs
-
-    of, landing = read_study(study), home() / "landing"
-    runs = [run for run in landed_runs(landing) if (run.study, run.status) == (of.name, "ok")]
-    if not runs:
-        raise BadInput(
-            f"nothing of study {of.name} has landed in {home()}; `stepcast run {study}` does"
-        )
-    newest = max(runs, key=lambda run: run.started_at)
-    where = newest.backend, newest.host_id
-    of_study = rounds_of(of, inputs_of_study(of), runs)
-    visits = visits_of(
-        (round_ for round_ in of_study if (round_.backend, round_.host_id) == where), landing
-    )
-    rows = floors(visits, rounds)
-    if form != "table":
-        print_frame(rows, form)
-        return
-    print_frame(
-        rows.with_columns(selectors.float().round(2)),
-        form,
-        keys=("visits", "pairs", "floor_percent"),
-    )
-    floor = percent(fmean(rows["floor_percent"]) if rows.height else None)
-    print_text(f"all, means of {rounds}: {floor} (n = {rows.height})")

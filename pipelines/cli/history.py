@@ -1,4 +1,4 @@
-"""`stepcast history` and `stepcast show`: figures over time, and the run behind each."""
+"""`stepcast history`: figures over time, and the run behind each."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ _LISTED = 12
 def history(
     configuration: Annotated[
         str | None,
-        typer.Argument(help="Words of its name: network, probe, study, point, or its id."),
+        typer.Argument(help="Words of its name: network, probe, study, point; its id; a run."),
     ] = None,
     metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
     node_type: Annotated[str | None, typer.Option("--type", help="Only this node type.")] = None,
@@ -43,15 +43,22 @@ def history(
 ) -> None:
     """Show what a configuration gave over time: run by run, beside its median.
 
-    All words have to be in its name: `small_cnn W=2`. Every row names its run; `stepcast show` says
-    how that was made. Runs are comparable if probe, scenario, settings, backend and host are equal.
+    All words have to be in its name: `small_cnn W=2`. Runs are comparable if probe, scenario,
+    settings, backend and host are equal. Every row names its run. Given a run (the end of its name
+    is enough): how it was made: command, configuration, environment, host, price, artefacts.
 
     Example: stepcast history "small_cnn W=2" --metric throughput_steps_per_s --picture w2.png
 
     Example: stepcast history links --type emu.avx2.s15
+
+    Example: stepcast history 20261121T140234-links-140f6f5a
     """
     check_picture(picture)
     warehouse = history_here()
+    if (run_id := _run_named(warehouse, configuration)) is not None:
+        for line in lines_of(warehouse, run_id):
+            print_text(line)
+        return
     rows = warehouse.query("figures", words=configuration, metric=metric, node_type=node_type)
     if rows.is_empty():
         raise BadInput(_nothing(warehouse, configuration, metric, node_type))
@@ -64,8 +71,16 @@ def history(
         print_text(f"{count(len(series), 'figure')} of {count(_runs(rows), 'run')}")
         if len(series) > most:
             print_text(f"{len(series) - most} more: --most {len(series)}, or more words")
-        print_text("stepcast show RUN: how a run was made")
+        print_text("stepcast history RUN: how a run was made")
     write_picture(picture, lambda: _drawn(series))
+
+
+def _run_named(warehouse: PublishedHistory, text: str | None) -> str | None:
+    """Return the run of that name, or the only one whose name ends so; None if there is none."""
+    if not text:
+        return None
+    runs = [run for run in warehouse.query("runs")["run_id"] if run.endswith(text)]
+    return text if text in runs else runs[0] if len(runs) == 1 else None
 
 
 def _runs(rows: pl.DataFrame) -> int:
@@ -148,34 +163,7 @@ def _drawn(series: list[pl.DataFrame]) -> "Figure":
     return history_plot([FigureHistory(_title(rows), rows["unit"][0], rows) for rows in series])
 
 
-def show(
-    run_id: Annotated[str, typer.Argument(help="A run, as tables name it; its end is enough.")],
-) -> None:
-    """Show how a run was made: command, configuration, environment, host, price, artefacts.
-
-    Example: stepcast show 20261121T140234-links-140f6f5a
-    """
-    warehouse = history_here()
-    runs = warehouse.query("runs")["run_id"]
-    matching = [run for run in runs if run == run_id] or [
-        run for run in runs if run.endswith(run_id)
-    ]
-    if len(matching) != 1:
-        what = "no run is" if not matching else f"{len(matching)} runs are"
-        near = list(_near(run_id, runs.to_list())) if not matching else matching
-        raise BadInput(f"{what} {run_id}; there is {_listed(near)}")
-    for line in lines_of(warehouse, matching[0]):
-        print_text(line)
-
-
-def _near(run_id: str, runs: list[str]) -> Iterator[str]:
-    """Yield runs whose id has a part in common with this one, or else the newest."""
-    parts = [part for part in run_id.split("-") if part]
-    alike = [run for run in runs if any(part in run for part in parts)]
-    yield from alike[-_LISTED:] or runs[-3:]
-
-
-# What `stepcast show` prints of a run.
+# How a run was made.
 
 
 _APART = (COMMAND, CODE_VERSION, KEY)

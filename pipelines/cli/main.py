@@ -65,16 +65,6 @@ COMMANDS: Mapping[str, Command] = {
         "history",
         "Show what a configuration gave over time: run by run, beside its median.",
     ),
-    "noise": Command(
-        "compare",
-        "noise",
-        "Show how far means of a few rounds of a study are from the truth, in percent.",
-    ),
-    "show": Command(
-        "history",
-        "show",
-        "Show how a run was made: command, configuration, environment, host, price, artefacts.",
-    ),
     "load": Command("warehouse", "load", "Load landed runs; loading a run twice changes nothing."),
     "export": Command(
         "reference",
@@ -122,12 +112,6 @@ COMMANDS: Mapping[str, Command] = {
         "recommend",
         "Recommend nodes for a job, and write the recommendation to the ledger.",
     ),
-    "decisions": Command(
-        "query",
-        "decisions",
-        "Let every system and rule of thumb decide what to rent of what was measured, and judge "
-        "them.",
-    ),
     "serve": Command(
         "serve",
         "serve",
@@ -173,14 +157,10 @@ COMMANDS: Mapping[str, Command] = {
     "warehouse": Command(
         "warehouse", "app", "Check, back up, compact and migrate the measurement history."
     ),
-    "docs": Command(
-        "query", "docs_app", "Print reference text: the tables and columns of the history."
-    ),
     "prices": Command(
         "prices", "app", "Collect prices of node types, and show what was known when."
     ),
     "node": Command("serve", "node", "This machine as a node of a service's cluster."),
-    "embedder": Command("serve", "embedder", "Embedders of DNNs' graphs."),
 }
 """In the order of help."""
 
@@ -243,19 +223,18 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "predict",
         "recommend",
         "sweep",
-        "decisions",
         "serve",
     ),
     "Measure here, on a cluster or on rented nodes": (
         *("demo", "run", "plan", "profile", "train", "fleet", "prices", "import", "bench"),
     ),
     "Look at what was measured, and how wrong forecasts were": (
-        *("accuracy", "report", "papers", "query", "sql", "history", "show", "compare", "noise"),
+        *("accuracy", "report", "papers", "query", "sql", "history", "compare"),
         "ui",
     ),
     "Keep histories, and share them": (*("load", "export", "seal", "reproduce", "warehouse"),),
     "See what this machine can do, and what has a name": (
-        *("doctor", "reap", "node", "networks", "node-types", "embedder", "docs"),
+        *("doctor", "reap", "node", "networks", "node-types"),
     ),
 }
 """What help lists under each heading; every command stands under one."""

@@ -1,16 +1,12 @@
-"""`stepcast sql`, `query`, `accuracy`, `decisions` and `docs`: the history, asked and described."""
+"""`stepcast sql`, `query` and `accuracy`: the history, asked."""
 
-import shutil
-import tempfile
-import textwrap
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pipelines.cli.tables import Format, print_frame, print_text
 from warehouse.history import PublishedHistory, describe_condition, explain_unwritable
-from warehouse.home import HISTORY, MAIN, home
+from warehouse.home import MAIN, home
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse, read_only
 
@@ -138,142 +134,3 @@ def _parameter(text: str) -> tuple[str, str | int | float]:
         except ValueError:
             continue
     return name, value
-
-
-# `stepcast decisions`: what systems and rules of thumb would have rented, judged.
-
-
-def decisions(
-    seed: Annotated[int, typer.Option(help="Seed of the random limits of questions.")] = 34,
-    questions: Annotated[
-        int, typer.Option(min=1, max=100, help="Questions of each kind about each menu.")
-    ] = 3,
-    form: Annotated[Format, typer.Option("--format", help="How rows are printed.")] = "table",
-) -> None:
-    """Let every system and rule of thumb decide what to rent of what was measured, and judge them.
-
-    A menu is what a round measured of one network: node types, numbers of workers and servers. For
-    each, limits are drawn between the best and the worst that was measured. Whoever chooses sees
-    forecasts from before the measurements, and errors from before all of them. `stepcast query
-    decisions` shows the board again, view report.decision each decision.
-
-    Where the home cannot be written, decisions are made of its published history and not kept.
-
-    Example: stepcast decisions --seed 7
-    """
-    from forecasting.decisions.board import decisions as decided
-
-    warehouse = warehouse_here()
-    rows = decided(warehouse, seed, questions)
-    if rows.is_empty():
-        raise BadInput(
-            "nothing to decide: no round has measured three scenarios of one network after their "
-            "forecasts, with prices; run a study or `stepcast reproduce data/reference`"
-        )
-    print_text(
-        f"{rows.height} decisions about {rows['question_id'].n_unique()} questions.", err=True
-    )
-    if not isinstance(warehouse, PublishedHistory):
-        warehouse.record_decisions(rows)
-        print_frame(warehouse.query("decisions", seed=seed), form)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        shutil.copyfile(warehouse.home / HISTORY, copy / MAIN)
-        judged = Warehouse(copy)
-        judged.record_decisions(rows)
-        print_frame(judged.query("decisions", seed=seed), form)
-
-
-docs_app = typer.Typer(
-    name="docs",
-    help="Print reference text: the tables and columns of the history.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-WIDTH = 118
-_INTRO = """# Which tables and columns does the history have?
-
-A column marked `?` may be NULL. Schema `visible` has the columns of `raw`, limited to runs that
-fits may see.
-"""
-_SCHEMAS = {
-    "report": "What to ask first: views that join, judge and summarise.",
-    "raw": "What probes landed, row by row; each row names its run.",
-    "fit": "Fitted models, and the runs that each fit saw.",
-    "pred": "The ledger of predictions and recommendations, and the systems that make them.",
-    "catalog": "What papers publish and what node types are.",
-    "meta": "How the history came to be: loads, versions, the chain of hashes.",
-}
-
-
-@docs_app.callback()
-def _group() -> None:
-    """Keep `data` a command of a group, though it is the only one."""
-
-
-@docs_app.command()
-def data() -> None:
-    """Print every table and column of the history, with type, meaning and unit, as Markdown.
-
-    It says what a new history has, by the comments in the database; no home is needed.
-
-    Example: stepcast docs data | less
-    """
-    print_text(dictionary().rstrip("\n"))
-
-
-def dictionary() -> str:
-    """Return the data dictionary of a history that is empty and new."""
-    import tempfile
-    from pathlib import Path
-
-    from warehouse.warehouse import Warehouse, read_only
-
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder) / "home"
-        Warehouse(home).load()
-        tables = read_only(
-            home,
-            "SELECT schema_name, table_name AS name, comment FROM duckdb_tables() UNION ALL "
-            "SELECT schema_name, view_name, comment FROM duckdb_views() WHERE NOT internal",
-        )
-        columns = read_only(
-            home,
-            "SELECT schema_name, table_name AS name, column_name, lower(data_type) AS type, "
-            "is_nullable, comment FROM duckdb_columns() WHERE NOT internal ORDER BY column_index",
-        )
-    parts = [_INTRO]
-    for schema, what in _SCHEMAS.items():
-        parts.append(f"\n## {schema}\n{wrapped(what)}\n")
-        for table in tables.filter(schema_name=schema).sort("name").iter_rows(named=True):
-            table_columns = columns.filter(schema_name=schema, name=table["name"])
-            parts.append(f"\n### {schema}.{table['name']}\n{wrapped(table['comment'] or '')}\n\n")
-            parts += [_column(row) for row in table_columns.iter_rows(named=True)]
-    return "".join(parts)
-
-
-def _column(row: dict[str, object]) -> str:
-    unknown = "?" if row["is_nullable"] else ""
-    comment = f": {row['comment']}" if row["comment"] else ""
-    return item(f"`{row['column_name']}` {row['type']}{unknown}{comment}")
-
-
-def item(text: str) -> str:
-    """Return an item of a list in Markdown, in lines of `WIDTH`."""
-    return f"{_filled(f'* {text}', '  ')}\n"
-
-
-def wrapped(text: str) -> str:
-    """Return a paragraph in lines of `WIDTH`."""
-    return _filled(text, "")
-
-
-def _filled(text: str, indent: str) -> str:
-    return textwrap.fill(
-        " ".join(text.split()),
-        WIDTH,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

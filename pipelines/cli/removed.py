@@ -15,8 +15,13 @@ REMOVED: Mapping[str, str] = {
         f"bench {name}": f"`stepcast bench` for what is still timed; {page} has what was found"
         for name, page in _BENCHES.items()
     },
+    "decisions": "`stepcast recommend`; lab/decisions.md has how good decisions were",
+    "docs": "`stepcast query columns`",
+    "embedder": "`stepcast serve --datasets FOLDER`, which trains for each folder in it",
+    "noise": "`stepcast accuracy`, whose noise_floor says how much equal runs differ",
     "reproduce-external": "`stepcast import csv FILE` and `stepcast compare`; lab/public-files.md "
     "has how wrong forecasts of public files were",
+    "show": "`stepcast history RUN`",
 }
 """By the words after `stepcast`: a command, or a group and its command."""
 

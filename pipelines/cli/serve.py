@@ -1,20 +1,15 @@
-"""`stepcast serve`, `stepcast node join` and `stepcast embedder`: forecasts as a service."""
+"""`stepcast serve` and `stepcast node join`: forecasts as a service."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipelines.cli.tables import print_text
-
 node = typer.Typer(
     name="node",
     help="This machine as a node of a service's cluster.",
     no_args_is_help=True,
     rich_markup_mode=None,
-)
-embedder = typer.Typer(
-    name="embedder", help="Embedders of DNNs' graphs.", no_args_is_help=True, rich_markup_mode=None
 )
 LOCAL = "127.0.0.1"
 TOKEN = "STEPCAST_TOKEN"
@@ -67,39 +62,3 @@ def join(
     from pipelines.cli import serve_job
 
     serve_job.join(url, node_type, name, link_mbps, token)
-
-
-@embedder.command()
-def train(
-    dataset: Annotated[str, typer.Argument(help="digits, pairs, cifar10 or tiny_imagenet.")],
-    minutes: Annotated[float, typer.Option(min=0.01, help="At most, of all calls together.")] = 60,
-    iterations: Annotated[
-        int | None, typer.Option(min=1, help="Train for so many; else for --minutes.")
-    ] = None,
-    source: Annotated[Path | None, typer.Option(help="Folder of a dataset not shipped.")] = None,
-    networks: Annotated[int, typer.Option(min=2, help="Held-out ones that judge it.")] = 128,
-    seed: Annotated[int, typer.Option(help="Of first parameters and networks.")] = 0,
-) -> None:
-    """Train a graph hypernetwork for a type of dataset; the same command goes on after Ctrl-C.
-
-    With --iterations, equal commands make equal embedders on processors of one kind; without, the
-    clock ends training, and each time makes another. Keeps the processors busy: never beside a
-    measurement.
-
-    Example: stepcast embedder train digits --iterations 1080 --minutes 120
-    """
-    from pipelines.cli import serve_job
-
-    serve_job.train(dataset, minutes, iterations, source, networks, seed)
-
-
-@embedder.command("list")
-def list_() -> None:
-    """List the types of datasets that have an embedder, and where it is.
-
-    Example: stepcast embedder list
-    """
-    from forecasting.embedders import available_embedders
-
-    for name, path in available_embedders().items():
-        print_text(f"{name}  {path}")

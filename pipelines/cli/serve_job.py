@@ -1,4 +1,4 @@
-"""What `stepcast serve`, `node join` and `embedder train` do."""
+"""What `stepcast serve` and `node join` do."""
 
 import atexit
 import os
@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-
-import typer
 
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.tables import print_text
@@ -168,44 +166,6 @@ def join(
             membership.stay(report)
     except KeyboardInterrupt:
         raise Interrupted(f"{own} has left {url}") from None
-
-
-def train(
-    dataset: str,
-    minutes: float,
-    iterations: int | None,
-    source: Path | None,
-    networks: int,
-    seed: int,
-) -> None:
-    """Train an embedder, and print what it came to.
-
-    Raises:
-        Interrupted: the user stopped it.
-    """
-    from forecasting import embedders
-    from profilers.steady.hostlock import host_lock
-
-    try:
-        with host_lock(_tell):
-            trained = embedders.train(
-                dataset,
-                minutes=minutes,
-                iterations=iterations,
-                source=source,
-                seed=seed,
-                networks=networks,
-                say=_tell,
-            )
-    except KeyboardInterrupt:
-        raise Interrupted("stopped; the same command goes on") from None
-    print_text(
-        f"{trained.iterations:,} iterations in {trained.seconds / 60:.0f} min; loss of "
-        f"{trained.networks} networks that were never drawn: {trained.predicted:.3f} with "
-        f"predicted weights, {trained.random:.3f} with random ones, less by {trained.low:.3f} to "
-        f"{trained.high:.3f} (95 %), for {trained.better:.0%} of them"
-    )
-    typer.echo(str(trained.path))
 
 
 def _tell(text: str) -> None:

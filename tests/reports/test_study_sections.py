@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from forecasting.findings.errors import CAUSES
 from forecasting.findings.study import describe_round
 from reports import async_sgd, srift, study_sections
-from reports.study_sections import DECISIONS, PUBLISHED, largest_errors_section, scenarios_section
+from reports.study_sections import PUBLISHED, largest_errors_section, scenarios_section
 from studies.rounds import Round
 from tests.reports.pages import cells, headings
 from tests.reports.test_report import results
@@ -38,31 +38,6 @@ def test_a_system_stands_beside_what_it_covers() -> None:
         ["ours", "2", "5.0 %", "4.0 %", "9.0 %", "4", "100.0 %", "8.0 %", "3.0 % (n = 4)"],
         ["theirs", "2", "40.0 %", "30.0 %", "70.0 %", "2", "50.0 %", "40.0 %", "— (n = 0)"],
     ]
-
-
-ROW = {
-    "chooser": "recommend",
-    "late": 0.1,
-    "minimize": "cost",
-    "questions": 9,
-    "declined": 2,
-    "missed": 1,
-    "blown": 0,
-    "best": 5,
-    "mean_regret_percent": 1.5,
-    "p90_regret_percent": 4.0,
-    "framework": "pytorch",
-    "strategy": "all_reduce",
-}
-
-
-def test_decisions_are_shown_as_they_were_judged() -> None:
-    html = DECISIONS.html(pl.DataFrame([ROW, ROW | {"late": None, "mean_regret_percent": None}]))
-    assert headings(html) == ["Who decides best what to rent"]
-    assert cells(html)[1] == [
-        "recommend", "cost", "10.0 %", "9", "2", "1", "0", "5", "1.5 %", "4.0 %",
-    ]  # fmt: skip
-    assert (cells(html)[2][2], cells(html)[2][8]) == ("—", "—")
 
 
 LARGEST = pl.DataFrame(

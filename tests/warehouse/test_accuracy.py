@@ -343,8 +343,6 @@ def test_what_a_busy_host_measured_is_shown_and_not_counted(profiled: "Maker") -
     assert shown == {2: False, 3: True}
     (board,) = profiled.warehouse.leaderboard().to_dicts()
     assert (board["n"], board["busy_n"], board["mape"]) == (1, 1, pytest.approx(10))
-    menu = profiled.warehouse.query("menus")
-    assert menu["scenario_id"].to_list() == [two.scenario_id]
 
 
 def judged_with_workers(make: "Maker") -> list[dict[str, object]]:

@@ -12,8 +12,8 @@ import duckdb
 import polars as pl
 import pytest
 
+from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
-from tests.warehouse.test_board import decided
 from warehouse import durable_files, journal, upkeep
 from warehouse.chain import head
 from warehouse.check import check
@@ -51,6 +51,17 @@ def keep_intervals(home: Path, fit_id: str, rows: pl.DataFrame) -> None:
         entry.insert("pred.synthetic_interval", named.to_arrow())
 
 
+def keep_decision(home: Path, chooser: str) -> None:
+    """Keep what was chosen for a question, as editions did that had a command for it."""
+    texts = ("question_id", "study", "backend", "host_id", "framework", "strategy", "dnn")
+    numbers = ("repeat", "image_size", "batch_size", "samples", "seed")
+    row: dict[str, object] = {**dict.fromkeys(texts, "x"), **dict.fromkeys(numbers, 1)}
+    row |= {"minimize": "cost", "options": ["a", "b"], "usd_per_hour": [1.0, 2.0]}
+    row |= {"chooser": chooser, "code_version": "v1", "made_at": at(20)}
+    with open_warehouse(home) as connection, journal.entry(connection) as entry:
+        entry.insert("pred.decision", pl.DataFrame([row]).to_arrow())
+
+
 def fill(make: "Maker") -> None:
     """Fill every table that the journal keeps."""
     tell(make)
@@ -62,8 +73,8 @@ def fill(make: "Maker") -> None:
     answer = answer.model_copy(update={"study": None, "repeat": None})
     make.warehouse.record_asked([], [fit], [make.scenario(3)], [answer])
     make.warehouse.record_fit(fit.model_copy(update={"code_version": "v2"}))
-    make.warehouse.record_decisions(decided(make, "cheapest", 1))
-    make.warehouse.record_decisions(decided(make, "fastest", 2))
+    keep_decision(make.home, "cheapest")
+    keep_decision(make.home, "fastest")
     other = make.home / "landing" / "m1" / "sample.parquet"
     pl.read_parquet(other).write_parquet(other, compression="gzip")
     seal(other.parent)

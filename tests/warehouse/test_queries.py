@@ -7,7 +7,6 @@ import pytest
 
 from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
-from tests.warehouse.test_board import decide, decided
 from warehouse.history import PublishedHistory
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.warehouse import QUERIES, Warehouse, run_query
@@ -61,7 +60,6 @@ def tell_all(make: "Maker") -> None:
         update={"study": None, "repeat": None}
     )
     make.warehouse.record_asked([], [], [make.scenario(4)], [answer])
-    decide(make, decided(make, "async_sgd", 2, max_hours=1.0))
     change(make)
 
 

@@ -1,5 +1,7 @@
--- Which columns does the history have, and what is in them?
-SELECT schema_name, table_name, column_name, data_type, comment
+-- Which tables and columns does the history have, and what do they mean?
+-- Schemas: raw (as landed), visible (of raw, what fits may see), fit, pred (the ledger), report (views), catalog, meta.
+SELECT
+    schema_name || '.' || table_name AS of_table, column_name, lower(data_type) AS type, is_nullable, comment
 FROM duckdb_columns()
-WHERE database_name = current_database() AND NOT internal
-ORDER BY schema_name, table_name, column_index;
+WHERE NOT internal AND ($table::VARCHAR IS NULL OR schema_name || '.' || table_name = $table)
+ORDER BY of_table, column_index;

@@ -4,9 +4,7 @@ import csv
 import io
 import json
 from datetime import UTC, datetime
-from itertools import combinations
 from pathlib import Path
-from statistics import fmean
 
 import polars as pl
 import pytest
@@ -15,9 +13,7 @@ from hypothesis import strategies as st
 
 from pipelines.cli.compare import RunSelection, difference, select_both, select_side
 from tests.pipelines.ran import Stepcast
-from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
-from warehouse.warehouse import Warehouse
 
 STEPS = ("--metric", "step_time_s")
 
@@ -97,38 +93,6 @@ def test_sides_without_a_common_figure_are_told_apart(
     columns: dict[str, str], expected: str
 ) -> None:
     assert difference([_side(), _side(**columns)]) == expected
-
-
-VARIANCE = str(CHECKOUT / "studies" / "variance.yaml")
-
-
-def test_floors_are_half_of_what_rounds_differ_by(ask: Stepcast, repeated: Path) -> None:
-    answer = ask("noise", VARIANCE, "--format", "json")
-    assert answer.code == 0, answer.err
-    floors = {row["scenario"]: row for row in json.loads(answer.out)}
-    figures = Warehouse(repeated).query("figures", metric="step_time_s").to_dicts()
-    steps: dict[str, list[float]] = {}
-    for row in figures:
-        if "torch_throughput-" in row["run_id"]:
-            steps.setdefault(row["label"], []).append(row["value"])
-    assert floors.keys() == steps.keys()
-    for label, values in steps.items():
-        pairs = [abs(value - other) / (value + other) for value, other in combinations(values, 2)]
-        assert floors[label]["floor_percent"] == pytest.approx(100 * fmean(pairs))
-        assert (floors[label]["visits"], floors[label]["pairs"]) == (10, 45)
-
-
-def test_the_mean_over_scenarios_is_told(ask: Stepcast) -> None:
-    rows = json.loads(ask("noise", VARIANCE, "--rounds", "1", "--format", "json").out)
-    floor = fmean(row["floor_percent"] for row in rows)
-    *_, whole = ask("noise", VARIANCE, "--rounds", "1").out.splitlines()
-    assert whole == f"all, means of 1: {floor:.1f} % (n = 2)"
-
-
-def test_what_cannot_be_asked_is_one_line(ask: Stepcast) -> None:
-    answer = ask("noise", str(CHECKOUT / "studies" / "grid_pilot.yaml"))
-    assert answer.code == 2
-    assert "nothing of study grid_pilot has landed in" in answer.err
 
 
 COLUMNS = ["run_id", "study", "repeat", "started_at", "node_type", "code_version", "software"]

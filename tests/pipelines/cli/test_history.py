@@ -1,4 +1,4 @@
-"""`stepcast history` and `show`, on ten equal rounds that were measured."""
+"""`stepcast history`, on ten equal rounds that were measured."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def test_every_point_names_its_run(ask: Stepcast, tmp_path: Path) -> None:
     assert [row[-2] for row in rows] == [f"variance/{number}" for number in range(1, 11)]
     assert "1 figure of 10 runs" in lines
     assert "(2 emu.avx512.s15), step_time_s</text>" in picture.read_text()
-    shown = ask("show", rows[0][-1])
+    shown = ask("history", rows[0][-1])
     assert shown.code == 0, shown.err
     assert f"run {rows[0][-1]} small_cnn 32px b12" in shown.out
 
@@ -34,8 +34,7 @@ def test_every_point_names_its_run(ask: Stepcast, tmp_path: Path) -> None:
         (["history", "--metric", "speed"], "no run has metric speed; there is"),
         (["history", "--picture", "a.gif"], "expected a name that ends in .png or .svg"),
         (["history", "--picture", "a.png"], "figures are too many"),
-        (["show", "nothing"], "no run is nothing; there is 20"),
-        (["show", "6"], "4 runs are 6; there is 20"),
+        (["history", "x-links-6"], "no figure has all words of 'x-links-6'"),
     ],
 )
 def test_what_is_not_there_is_one_line(ask: Stepcast, arguments: list[str], expected: str) -> None:
@@ -53,7 +52,7 @@ def test_a_run_leads_to_all_that_made_it(
         "SELECT run_id, host_id, host ->> '$.kernel' AS kernel FROM raw.run "
         "WHERE probe = 'tf_throughput' ORDER BY run_id",
     ).to_dicts()
-    answer = stepcast("show", rows[0]["run_id"])
+    answer = stepcast("history", rows[0]["run_id"].rpartition("-")[2])
     assert answer.code == 0, answer.err
     fields = {line.split()[0]: line.split() for line in answer.out.splitlines() if line[0] == " "}
     assert fields["study"][1:] == ["paper,", "round", "1"]

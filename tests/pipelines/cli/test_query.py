@@ -141,20 +141,10 @@ def test_an_error_of_sql_says_where(ask: Stepcast, statement: str, expected: str
     assert expected in answer.err
 
 
-@pytest.fixture(scope="module")
-def text() -> str:
-    from pipelines.cli.query import dictionary
-
-    return dictionary()
-
-
-def test_the_command_prints_the_dictionary(stepcast: Stepcast, text: str) -> None:
-    assert stepcast("docs", "data").out == text
-
-
-def test_every_column_of_what_probes_landed_is_explained(text: str) -> None:
-    _, _, raw = text.partition("\n## raw\n")
-    raw, _, _ = raw.partition("\n## fit\n")
-    rows = [line for line in raw.splitlines() if line.startswith("* `")]
-    assert len(rows) > 100
-    assert not [row for row in rows if ": " not in row]
+def test_every_column_of_what_probes_landed_is_explained(ask: Stepcast) -> None:
+    rows = json.loads(ask("query", "columns", "--format", "json").out)
+    raw = [row for row in rows if row["of_table"].startswith("raw.")]
+    assert len(raw) > 100
+    assert not [row for row in raw if not row["comment"]]
+    only = ask("query", "columns", "--param", "table=raw.sample", "--format", "json")
+    assert json.loads(only.out) == [row for row in rows if row["of_table"] == "raw.sample"] != []

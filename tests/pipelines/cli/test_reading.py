@@ -23,16 +23,15 @@ from warehouse.home import CHECKOUT, HISTORY, MAIN
 from warehouse.publication import versions
 
 READS = (
-    "sql query accuracy compare history noise show report papers predict plan",
-    "doctor networks node-types warehouse:check prices:show fleet:list fleet:status embedder:list",
-    "docs:data",
+    "sql query accuracy compare history report papers predict plan",
+    "doctor networks node-types warehouse:check prices:show fleet:list fleet:status",
 )
 """Commands that answer from the history, from what has landed, or from neither."""
 WRITES = (
-    "run demo load export seal reproduce profile recommend decisions serve",
+    "run demo load export seal reproduce profile recommend serve",
     "train reap ui import bench sweep",
     "fleet:add fleet:page fleet:pause fleet:resume fleet:remove fleet:run fleet:on fleet:off",
-    "warehouse:backup warehouse:compact warehouse:migrate prices:collect node:join embedder:train",
+    "warehouse:backup warehouse:compact warehouse:migrate prices:collect node:join",
 )
 """Those that measure, load, or are asked for a file or an entry of the ledger."""
 IN_ONE_PROCESS = """
@@ -64,9 +63,7 @@ def arguments_of(home: Path, study: Path, folder: Path) -> dict[str, list[str]]:
         "query": ["runs"],
         "accuracy": ["--json"],
         "compare": ["round:paper/1", "round:paper/1"],
-        "history": ["small_cnn"],
-        "noise": [str(study)],
-        "show": [run.name],
+        "history": [run.name],
         "report": [str(study), "--to", str(folder / "report.html")],
         "papers": [str(study), "--to", str(folder / "papers.html")],
         "predict": [

@@ -1,4 +1,4 @@
-"""`stepcast recommend` of a batch of each device, and `stepcast decisions`, on a few runs."""
+"""`stepcast recommend` of a batch of each device, on a few runs."""
 
 import json
 from pathlib import Path
@@ -159,38 +159,3 @@ def test_what_is_far_out_and_what_has_changed_is_said(stepcast: Stepcast, home: 
     assert max(candidate["workers"] for candidate in answer["candidates"]) == 8
     assert far in answer["refused"][-1]["reason"]
     assert [caution.split(":")[0] for caution in answer["cautions"]] == ["Stale"]
-
-
-def test_decisions_are_made_judged_and_kept(stepcast: Stepcast, home: Path) -> None:
-    answer = stepcast("decisions", "--questions", "1", "--format", "json")
-    assert answer.code == 0, answer.err
-    board = json.loads(answer.out)
-    assert {"recommend", "cheapest", "async_sgd"} <= {row["chooser"] for row in board}
-    kept = stepcast("query", "decisions", "--format", "json")
-    assert json.loads(kept.out) == board
-
-
-def test_decisions_are_judged_where_none_can_be_kept(
-    stepcast: Stepcast, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = ("decisions", "--questions", "1", "--format", "json")
-    before = {path: path.read_bytes() for path in home.glob("*.duckdb")}
-    with monkeypatch.context() as patch:
-        patch.setattr("pipelines.cli.query.explain_unwritable", lambda _: "the home is read-only")
-        answer = stepcast(*command)
-    assert answer.code == 0, answer.err
-    assert answer.err.startswith("the answer is not written to the ledger: the home is read-only")
-    assert {path: path.read_bytes() for path in home.glob("*.duckdb")} == before
-    assert json.loads(answer.out) == json.loads(stepcast(*command).out)
-
-
-def test_without_measurements_there_is_nothing_to_decide(
-    stepcast: Stepcast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from warehouse.warehouse import Warehouse
-
-    Warehouse(tmp_path).load()
-    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
-    answer = stepcast("decisions")
-    assert answer.code == 2
-    assert "nothing to decide" in answer.err

@@ -12,10 +12,8 @@ from rich.cells import cell_len
 from pipelines.cli import tables
 from scripts.reference_pages import commands
 from tests.pipelines.ran import stepcast
-from tests.small_history import PYTORCH
 from warehouse.home import CHECKOUT
 
-VARIANCE = str(CHECKOUT / "studies" / f"{PYTORCH}.yaml")
 WORKLOAD = (
     *("--framework", "pytorch", "--image-size", "32", "--batch-size", "12"),
     *("--link-mbps", "200"),
@@ -23,13 +21,11 @@ WORKLOAD = (
 TABLES: dict[str, tuple[str, ...]] = {
     "accuracy": (),
     "compare": ("type:emu.avx512.c15", "type:emu.avx512.s15"),
-    "decisions": ("--questions", "1"),
     "doctor": (),
     "fleet list": (),
     "fleet status": (),
     "history": ("small_cnn", "--most", "3"),
     "node-types": (),
-    "noise": (VARIANCE,),
     "plan": (str(CHECKOUT / "studies" / "reference_async_mixed.yaml"),),
     "predict": (
         *("--dnn", "small_cnn", *WORKLOAD, "--workers", "2,4,8", "--worker", "emu.avx512.s15"),
@@ -50,16 +46,12 @@ RESULTS = ("run", "demo", "reproduce", "sweep", "bench")
 LINES: dict[str, tuple[str, ...]] = {
     "load": (),
     "networks": (),
-    "show": ("links",),
     "warehouse check": (),
 }
 """Commands that print lines, some of them long."""
 WITHOUT_TABLES = {
     *LINES,
     *(
-        "docs data",
-        "embedder list",
-        "embedder train",
         "export",
         "fleet add",
         "fleet off",
