@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TWO_CORES := --numprocesses 2 --dist worksteal --max-worker-restart 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all ui accuracy lint lock audit release clean
+.PHONY: help setup demo test test-all ui accuracy lint lock release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,9 +64,6 @@ lint: setup ## ruff, mypy and Dagster's own check, as continuous integration run
 
 lock: setup ## write requirements.lock from what .venv holds
 	scripts/lock.sh
-
-audit: setup ## ask a database of advisories about every locked package
-	$(BIN)/python scripts/audit.py
 
 release: setup ## check, build, try, commit and tag: VERSION=1.2.3, DRY_RUN=yes; nothing is pushed
 	$(BIN)/python scripts/release.py $(VERSION) $(if $(DRY_RUN),--dry-run)

@@ -1,4 +1,4 @@
-"""What `make release` writes and refuses, and what `make audit` makes of a report."""
+"""What `make release` writes and refuses."""
 
 import importlib.util
 from datetime import date
@@ -17,7 +17,7 @@ def script(name: str) -> ModuleType:
     return module
 
 
-RELEASE, AUDIT = script("release"), script("audit")
+RELEASE = script("release")
 NEXT = "9.1.0"
 HERE = {name: (CHECKOUT / name).read_text() for name in RELEASE.FILES}
 
@@ -46,29 +46,3 @@ def test_a_release_changes_versions_and_one_heading() -> None:
 def test_what_is_no_next_version_is_refused(version: str) -> None:
     with pytest.raises(RELEASE.Refused, match=r"expected a version such as 1\.2\.3, above"):
         RELEASE.with_version(HERE, version, date(2027, 1, 2))
-
-
-@pytest.mark.parametrize(
-    ("packages", "status", "said"),
-    [
-        ([("A.b", [])], 2, "audit: not audited: c-d"),
-        ([("a-b", []), ("c_d", [])], 0, "audit: 2 packages audited, 0 advisories"),
-        (
-            [("a-b", []), ("c-d", [{"id": "CVE-1", "fix_versions": ["2"]}])],
-            1,
-            "audit: c-d 1: CVE-1, mended in 2\naudit: 2 packages audited, 1 advisories",
-        ),
-    ],
-)
-def test_an_audit_says_what_it_found_and_what_it_left_out(
-    packages: list[tuple[str, list[object]]],
-    status: int,
-    said: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A database that lacks a package leaves it out of its report with a reason."""
-    report = [{"name": name, "version": "1", "vulns": vulns} for name, vulns in packages]
-    left = {"name": "c_d", "skip_reason": "not found"}
-    names = AUDIT.locked("# lock\na-b==1\nC_d==1\n")
-    assert AUDIT.judge({"dependencies": [*report, left]}, names) == status
-    assert capsys.readouterr().out.strip() == said
