@@ -84,6 +84,14 @@ ANSWER_S = 60.0
 """How long one such answer may take to arrive."""
 ANSWER_PAGES = 200
 """Of answers to one question that a provider gives in parts."""
+REQUEST_HEAD_BYTES = 1 << 14
+"""Of the head of a request to the service, which comes before its token is known: 16 KiB."""
+REQUEST_HEAD_S = 10.0
+"""How long that may take to arrive, and a connection may be open without one."""
+REQUEST_CONNECTIONS = 1_000
+"""Of the service at once, nodes that wait included."""
+QUESTIONS = 32
+"""Of the service at once, those that wait for their turn included."""
 REQUEST_BYTES = 1 << 23
 """Of a request to the service: 8 MiB."""
 REQUEST_S = 30.0

@@ -9,7 +9,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.tables import print_text
@@ -19,7 +18,6 @@ from warehouse.home import home
 from warehouse.records import BadInput, MissingTool
 
 _TOKEN = re.compile(r"[!-~]{8,200}")
-_ENDING_S = 5
 
 
 def serve(
@@ -49,28 +47,21 @@ def _serve(
     listening: socket.socket, token: str | None, is_new: bool, datasets: Path | None, minutes: float
 ) -> None:
     try:
-        import uvicorn
-
         from pipelines.service.app import service
         from pipelines.service.checker import Checker
         from pipelines.service.collector import Collector
         from pipelines.service.engine import Engine, Slots
+        from pipelines.service.server import Server
     except ImportError as error:
         raise MissingTool(f"{error}; `make setup` installs what the service needs") from None
 
     collector, checker, slots = Collector(), Checker(datasets, minutes), Slots()
     app = service(Engine(PublishedHistory(home())), collector, checker, token, slots)
 
-    class Ending(uvicorn.Server):
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            """End; nodes that wait are told so, else the end would wait for them."""
-            collector.close()
-            super().handle_exit(sig, frame)
-
-    config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=_ENDING_S)
     _announce(listening, token if is_new else None)
     try:
-        Ending(config).run([listening])
+        # Nodes that wait are told of the end, else it would wait for them.
+        Server(app, collector.close).run([listening])
     except KeyboardInterrupt:
         pass
     finally:

@@ -6,8 +6,10 @@ waits for a forecast.
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from math import ceil
 from typing import Annotated, Protocol
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -46,7 +48,7 @@ WHY = {
     408: "The request took too long to arrive.",
     413: "The request is larger than the service takes.",
     422: "The request is not of the form that is described here.",
-    503: "The history is held by another process, or something else is missing here.",
+    503: "The history is held, something is missing here, too many wait, or the service ends.",
 }
 _LONGEST = 300
 _DESCRIPTION = """
@@ -126,9 +128,39 @@ def _explain(app: FastAPI) -> None:
         return problem(error.status_code, detail, error.headers)
 
 
+class _Admission:
+    """Lets as many questions in as can be answered soon; the others are told when to ask again."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots, self._asked, self._latest_s = slots, 0, 1.0
+
+    async def run(self, call: Callable[[], Answer]) -> Answer:
+        """Return what a call returns in one of the slots.
+
+        Raises:
+            HTTPException: 503: too many wait; again after as long as the latest answer took.
+        """
+        if self._asked >= limits.QUESTIONS:
+            again_s = ceil(self._latest_s)
+            raise HTTPException(
+                503,
+                f"{limits.QUESTIONS} questions are answered or wait; ask again in {again_s} s",
+                {"Retry-After": f"{again_s}"},
+            )
+        self._asked += 1
+        began_s = time.monotonic()
+        try:
+            return await self._slots.run(call)
+        finally:
+            self._asked -= 1
+            self._latest_s = time.monotonic() - began_s
+
+
 def _add_forecasts(
     app: FastAPI, engine: Forecaster, collector: Collector, checker: Checker, slots: Slots
 ) -> None:
+    admission = _Admission(slots)
+
     def answered(question: Question) -> Answer:
         place = (
             of_types(question.nodes, question.link_mbps)
@@ -162,7 +194,7 @@ def _add_forecasts(
         A workload whose dataset is of a new type has no forecast: training begins, and the answer
         says where to ask how far it is (status 202).
         """
-        answer = await slots.run(lambda: answered(question))
+        answer = await admission.run(lambda: answered(question))
         if any(forecast.status == "retraining" for forecast in answer.forecasts):
             response.status_code = 202
         return answer
@@ -221,6 +253,8 @@ OPEN = (
     *(f"{STATIC}/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")),
 )
 """What describes the service, to everybody."""
+RETURN_S = 30
+"""When a service that ends may be back: whoever ends it may start it again."""
 DISCARDED_BYTES = 2**26
 """How much of a body that is too large is read, so that its sender gets the answer."""
 
@@ -257,6 +291,23 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        has_begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, sending)
+        except asyncio.CancelledError:  # the server ends, and has waited as long as it does
+            if has_begun:
+                raise
+            detail = "the service ends before it could answer; ask it again when it is back"
+            headers = {"Connection": "close", "Retry-After": f"{RETURN_S}"}
+            await problem(503, detail, headers)(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not (scope["path"] in OPEN or self._is_permitted(scope["headers"])):
             detail = "send the service's token in a header: `Authorization: Bearer TOKEN`"
             refusal = problem(401, detail, {"WWW-Authenticate": "Bearer"})

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from models.predictddl.observations import Capabilities, results_Bps
 from networks.primitives import MOST_NODES
 from warehouse import limits
-from warehouse.fields import PATTERN, Eager, Optimizer, Passes, Precision, Words
+from warehouse.fields import PATTERN, Eager, Optimizer, Passes, Precision
 from warehouse.records import MemoryFormat, Record
 
 _MOST_FIELDS = 50
@@ -70,6 +70,12 @@ class Graph(Sent):
     parameter_count: int = Field(ge=0, le=10**12)
 
 
+def _no_words(value: object) -> object:
+    if value is not None:
+        raise ValueError("networks here see images, and no words; leave it out")
+    return value
+
+
 class Workload(Sent):
     """What is to be trained: a network by name, or as a graph; and how.
 
@@ -80,7 +86,7 @@ class Workload(Sent):
         precision: float32, tf32, bfloat16 or float16 (autocast), also fp32, bf16, fp16.
         accumulate: passes whose gradients a step adds up.
         compiled: by torch.compile; refused.
-        sequence_length: words of a sample of text.
+        sequence_length: words of a sample of text; refused, for networks here see images.
     """
 
     dnn: Name | None = None
@@ -94,7 +100,7 @@ class Workload(Sent):
     accumulate: Passes = 1
     memory_format: MemoryFormat = "contiguous"
     compiled: Eager = False
-    sequence_length: Words | None = None
+    sequence_length: Annotated[None, BeforeValidator(_no_words)] = None
 
     @model_validator(mode="after")
     def _is_one_network(self) -> Self:

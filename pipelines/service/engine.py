@@ -1,7 +1,7 @@
 """The Inference Engine: forecasts of workloads on nodes, its threads, and how far it answers."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
 from hashlib import sha256
@@ -322,6 +322,7 @@ class Slots:
 
 
 METRIC = "step_time_s"
+_LINKS = "Mb/s of links"
 _LEAST_REACH = 2.0
 """Of one value, up and down: a factor."""
 
@@ -347,22 +348,32 @@ def check_near(scenario: Scenario, judged: JudgedScenarios, measured: Sequence[S
         )
     case = find_nearest_cases(judged, PREDICTDDL.name, METRIC, scenario)
     far = case.far or ""
-    if not far and not (case.nearest and "flops" in coordinates(scenario).numbers):
-        far = "; ".join(_beyond(scenario, measured))
+    if not far:
+        is_known = bool(case.nearest) and "flops" in coordinates(scenario).numbers
+        like_these = judged.of.get((PREDICTDDL.name, METRIC), ())
+        links = {other.at.numbers.get("link_mbps") for other in like_these}
+        # Forecasts that were judged on links of one speed bound no other.
+        bounded = _BOUNDED if not is_known else [] if len(links) > 1 else [_LINKS]
+        far = "; ".join(_beyond(scenario, measured, bounded))
         far += "; list it under train of a study, and `stepcast run` it" if far else ""
     if far:
         raise BadInput(f"{scenario.label}: far out: {far}")
 
 
-def _beyond(scenario: Scenario, measured: Sequence[Scenario]) -> Iterator[str]:
-    for words, of in _BOUNDED.items():
+def _beyond(
+    scenario: Scenario, measured: Sequence[Scenario], bounded: Iterable[str]
+) -> Iterator[str]:
+    for words in bounded:
+        of = _BOUNDED[words]
         known = sorted({value for other in measured for value in of(other)})
+        if not known:  # no links were shaped
+            continue
         least, most = judged_range(known) or (known[0] / _LEAST_REACH, known[0] * _LEAST_REACH)
         for value in of(scenario):
             if not least <= value <= most:
                 yield (
-                    f"{value:,} {words}, where steps were measured from {known[0]:,} to "
-                    f"{known[-1]:,}; first measure a scenario of "
+                    f"{value:,.10g} {words}, where steps were measured from {known[0]:,.10g} to "
+                    f"{known[-1]:,.10g}; first measure a scenario of "
                     f"{format_amount(least if value < least else most)} {words}"
                 )
 
@@ -371,8 +382,13 @@ def _batches(scenario: Scenario) -> set[int]:
     return {batch_of(scenario, group) for group in scenario.worker_groups}
 
 
-_BOUNDED: Mapping[str, Callable[[Scenario], set[int]]] = {
+def _links(scenario: Scenario) -> set[float]:
+    return set() if scenario.link_mbps is None else {scenario.link_mbps}
+
+
+_BOUNDED: Mapping[str, Callable[[Scenario], Set[float]]] = {
     "workers": lambda scenario: {scenario.strategy.workers},
     "images a batch": _batches,
     "pixels a side": lambda scenario: {scenario.workload.image_size},
+    _LINKS: _links,
 }

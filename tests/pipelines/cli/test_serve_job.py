@@ -138,6 +138,53 @@ def test_a_forecast_that_is_made_holds_up_no_end(home: Path) -> None:
         service.process.wait()
 
 
+SLOW = """
+import time
+from pipelines.service.contracts import Forecast
+from pipelines.service.engine import Engine, WorkloadForecasts
+def slow(self, workloads, place):
+    print("it forecasts", file=__import__("sys").stderr, flush=True)
+    time.sleep(1)
+    return WorkloadForecasts([Forecast(status="forecast", step_time_s=1.0) for _ in workloads])
+Engine.forecasts = slow
+"""
+
+
+def test_what_is_asked_when_it_ends_is_answered_or_told_to_ask_again(home: Path) -> None:
+    service = Started(home, "serve", "--port", "0", first=SLOW)
+    try:
+        url = service.match(r"(http://127\.0\.0\.1:\d+)/docs")
+        port = int(url.rpartition(":")[2])
+        question = {
+            "workloads": [{"dnn": "vgg11"}],
+            "nodes": [{"node_type": "emu.avx2.s15", "count": 1}],
+        }
+
+        def ask(_: int) -> int:
+            answer = httpx.post(
+                f"{url}/v1/forecasts", json=question, headers=HEADERS, timeout=60, trust_env=False
+            )
+            assert answer.status_code != 503 or int(answer.headers["Retry-After"]) > 0
+            return answer.status_code
+
+        with ThreadPoolExecutor(30) as pool, socket.create_connection(("127.0.0.1", port)) as half:
+            half.sendall(
+                b"POST /v1/forecasts HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n"
+                b"Authorization: Bearer " + TOKEN.encode() + b"\r\n\r\n{"
+            )
+            asked = [pool.submit(ask, number) for number in range(30)]
+            service.match("(it forecasts)")
+            code, last = service.end(signal.SIGTERM)
+            codes = [answer.result() for answer in asked]
+            assert half.recv(100).startswith(b"HTTP/1.1 503 ")
+        assert (code, last) == (130, "stepcast: the service has ended")
+        assert {200, 503} == set(codes)
+        assert "Traceback" not in service.told
+    finally:
+        service.process.kill()
+        service.process.wait()
+
+
 @pytest.mark.parametrize("token", ["a-secret\rof-mine", "a-secret-ключ", "a-secret of-mine"])
 def test_a_token_that_nobody_can_send_is_refused_and_not_told(token: str) -> None:
     refused = stepcast("node", "join", "http://127.0.0.1:1", "--type", "a", "--token", token)

@@ -54,6 +54,13 @@ def test_a_report_that_cannot_be_is_refused(fields: dict[str, object]) -> None:
         report(**fields)
 
 
+def test_words_are_refused_for_networks_that_see_images() -> None:
+    with pytest.raises(
+        ValidationError, match="networks here see images, and no words"
+    ):
+        Workload.model_validate({"dnn": "vgg11", "sequence_length": 128})
+
+
 @pytest.mark.parametrize("fields", [{}, {"dnn": "vgg11", "graph": {}}, {"dnn": "a/b.py:net"}])
 def test_a_workload_is_one_network_by_name_or_graph(fields: dict[str, object]) -> None:
     with pytest.raises(ValidationError):

@@ -306,6 +306,26 @@ def test_what_is_farther_out_than_steps_is_refused(
         assert f"far out: {said}" in refusal
 
 
+@pytest.mark.parametrize("link_mbps", [1e-300, 240.0, 1010.0, 1e9])
+@pytest.mark.parametrize("judged_at", [None, LINK_MBPS])
+def test_links_are_refused_beyond_those_on_which_steps_were_measured(
+    link_mbps: float, judged_at: float | None
+) -> None:
+    """Also where forecasts were judged, if that was on links of the same speed."""
+    measured = [made_up.scenario("vgg11", 8, count) for count in (1, 2)]
+    neighbours = [
+        Neighbour(scenario.label, scenario.scenario_id, coordinates(scenario), 1.0, 1.0, 1, 1)
+        for scenario in measured
+        if judged_at
+    ]
+    judged = JudgedScenarios({("predictddl", "step_time_s"): neighbours})
+    asked = made_up.scenario("vgg11", 8, 2)
+    for within in (LINK_MBPS, LINK_MBPS / 2, 2 * LINK_MBPS):
+        check_near(asked.model_copy(update={"link_mbps": within}), judged, measured)
+    with pytest.raises(BadInput, match="Mb/s of links, where steps were measured from 500 to 500"):
+        check_near(asked.model_copy(update={"link_mbps": link_mbps}), judged, measured)
+
+
 def test_several_nodes_are_refused_where_no_exchange_was_measured() -> None:
     alone = [made_up.scenario(dnn, 8, 1) for dnn in made_up.LAYERS]
     with pytest.raises(BadInput, match="no steps of several devices, so no exchange is known"):
