@@ -55,9 +55,7 @@ def test_a_report_that_cannot_be_is_refused(fields: dict[str, object]) -> None:
 
 
 def test_words_are_refused_for_networks_that_see_images() -> None:
-    with pytest.raises(
-        ValidationError, match="networks here see images, and no words"
-    ):
+    with pytest.raises(ValidationError, match="networks here see images, and no words"):
         Workload.model_validate({"dnn": "vgg11", "sequence_length": 128})
 
 
