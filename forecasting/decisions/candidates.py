@@ -121,9 +121,10 @@ def errors_of_fit(forecast: ScenarioForecast) -> PastSystemErrors | None:
     percent, past_n = detail.get("past_error_percent"), detail.get("past_n")
     if percent is None or not forecast.value or forecast.high is None:
         return None
-    left_out = "GPUs" if detail["rests_on"] == "data sheet" else "networks"
     sigma = log(forecast.high / forecast.value) / NormalDist().inv_cdf((1 + COVERED) / 2)
-    basis = f"{left_out} left out of its fit, {percent:.0f} %, n = {past_n}"
+    devices = detail["past_devices"]
+    left_out, where = ("networks", f" on {', '.join(devices)}") if devices else ("GPUs", "")
+    basis = f"{left_out} left out of its fit, {percent:.0f} %, n = {past_n}{where}"
     if (scaling := detail.get("scaling_percent")) is not None:
         basis += f"; scaling {scaling:.0f} %, n = {detail['scaling_n']}"
     ratios = normal_ratios(sigma, basis)

@@ -9,7 +9,8 @@ of operators that nobody timed.
 
 Several GPUs exchange gradients beside their passes (`data_parallel`), over links and networks as
 the catalogue of node types rates them (`collectives`); intervals are wider by how wrong scaling was
-of sources that were left out (`scaling`).
+of sources that were left out (`scaling`). Errors of families count on boards whose steps were
+measured; on others, or where most operators were timed elsewhere (`timed_kinds`), those of devices.
 """
 
 import json
@@ -47,6 +48,7 @@ from models.gpu_step.memory import Memory, peak_memory
 from models.gpu_step.operators import HALF
 from models.gpu_step.queues import Step, simulate, varied_us
 from models.gpu_step.step import StepWork, autocast_of, step_work
+from models.gpu_step.timed_kinds import TimedKinds, TimedShare, kind_of, timed_kinds, timed_shares
 from models.system import NotCovered, System
 from networks.gpu_steps import GpuStep, StepKey, gpu_steps
 from profilers.clusters.node_types import node_types
@@ -58,6 +60,8 @@ COVERED = 0.9
 _UNKNOWN = log(3.0)
 """How far operators that nobody timed may be off."""
 _COSTLIEST = 10
+_MOSTLY = 0.5
+"""Share of the GPU's time of operators timed on it from which on a step rests on data of it."""
 _KEPT = 256
 """Works of steps that are kept, with their times on all boards: 0.2 MB each."""
 _FOLDS = 4
@@ -68,17 +72,19 @@ class PastErrors:
     """How wrong forecasts were of `n` that fits had not seen.
 
     `percent` is their mean; `half_width` of an interval of logarithms has room for the next one.
+    `devices` had them where networks were left out; empty: devices were.
     """
 
     half_width: float
     percent: float | None = None
     n: int = 0
+    devices: Sequence[str] = ()
 
     @classmethod
-    def of(cls, errors: Sequence[float]) -> Self:
+    def of(cls, errors: Sequence[float], devices: Iterable[str] = ()) -> Self:
         """Return those of errors as logarithms of forecast over measured."""
         percent = fmean(100 * abs(exp(error) - 1) for error in errors) if errors else None
-        return cls(half_width(errors), percent, len(errors))
+        return cls(half_width(errors), percent, len(errors), tuple(sorted(set(devices))))
 
 
 def half_width(errors: Iterable[float]) -> float:
@@ -187,6 +193,11 @@ class AloneStep:
     optimizer_us: float
     optimizer_s: float
     costliest: Sequence[Mapping[str, Any]]
+    timed_on: Sequence[TimedShare]
+
+    def timed_share(self, device: Device) -> float:
+        """Return the share of the GPU's time of operators whose kind was timed on a device."""
+        return sum(each.share for each in self.timed_on if each.device == device.name)
 
 
 @dataclass(frozen=True)
@@ -229,7 +240,7 @@ class GpuStepModel:
         times: GpuTime,
         host: HostTime,
         past: Mapping[str, PastErrors],
-        timed: Mapping[str, Sequence[str]],
+        timed: TimedKinds,
         hosts: Mapping[str, HostTime],
         parallel: Parallel,
     ) -> None:
@@ -238,8 +249,9 @@ class GpuStepModel:
         Args:
             times: of operators.
             host: of launches.
-            past: errors of `timed` devices, of those known by data sheet, and of `channels_last`.
-            timed: types in which operators were timed, by device.
+            past: errors of networks on `timed` devices, of devices known by data sheet, and of
+                `channels_last`.
+            timed: where operators of each kind were timed.
             hosts: those that were measured, by node type; `host` is that of others.
             parallel: of several GPUs.
         """
@@ -280,8 +292,12 @@ class GpuStepModel:
         `peak_bytes` that PyTorch allocates, `needed_bytes` with fragmentation and context,
         `memory_bytes` of the GPU,
         whether it `fits`, about the `largest_batch_size` that does, `unknown_share` of the GPU's
-        time, what it `rests_on`, how wrong forecasts were of families (else devices) that were left
-        out of the fit (`past_error_percent`, `past_n`), and the `costliest` operators.
+        time, what it `rests_on`: `public` data of this device for most of the GPU's time, else its
+        `data sheet`; `timed_on`: on which `device`, in which `dtypes`, operators like its were
+        timed, for which `share` of that time (device None: by nobody in that precision),
+        how wrong forecasts were of families on `past_devices` (else, where there are none, of
+        devices) that were left out of the fit (`past_error_percent`, `past_n`), and the `costliest`
+        operators.
         """
         forecast = self._step(scenario)
         step = forecast.alone
@@ -314,9 +330,11 @@ class GpuStepModel:
             "fits": memory.fits(device),
             "largest_batch_size": memory.largest_batch_size(device, load.batch_size),
             "unknown_share": forecast.unknown_share,
-            "rests_on": "public" if self._is_timed(device, load.precision) else "data sheet",
+            "rests_on": "public" if self._rests_on_itself(scenario) else "data sheet",
+            "timed_on": [asdict(each) for each in self._alone(scenario).timed_on],
             "past_error_percent": past.percent,
             "past_n": past.n,
+            "past_devices": list(past.devices),
             "data_sheet": device.source,
             "costliest": self._alone(scenario).costliest,
         }
@@ -332,7 +350,7 @@ class GpuStepModel:
             "times": self._times.fields(),
             "host": asdict(self._host),
             "past": {name: asdict(errors) for name, errors in self._past.items()},
-            "timed": {name: list(dtypes) for name, dtypes in self._timed.items()},
+            "timed": self._timed,
             "timed_nodes": self._timed_nodes(),
             "hosts": {name: asdict(host) for name, host in self._hosts.items()},
             "parallel": self._parallel.fields(),
@@ -366,14 +384,20 @@ class GpuStepModel:
         return sorted(timed_nodes)
 
     def _is_timed(self, device: Device, precision: str) -> bool:
-        dtypes = self._timed.get(device.name, ())
-        return any((dtype in HALF) == (precision in HALF) for dtype in dtypes)
+        return any(
+            device.name in by_device and kind.endswith(" half") == (precision in HALF)
+            for kind, by_device in self._timed.items()
+        )
+
+    def _rests_on_itself(self, scenario: Scenario) -> bool:
+        """Tell whether operators like a step's were timed on its GPU, for most of their time."""
+        return self._alone(scenario).timed_share(_device(scenario)) >= _MOSTLY
 
     def _past_of(self, scenario: Scenario) -> PastErrors:
         """Return past errors of forecasts like it, the widest of those that it is like."""
         load = scenario.workload
-        is_timed = self._is_timed(_device(scenario), load.precision)
-        alike = ["timed" if is_timed else "untimed"]
+        is_judged = _device(scenario).name in self._past["timed"].devices
+        alike = ["timed" if is_judged and self._rests_on_itself(scenario) else "untimed"]
         # Its operators are forecast as those of contiguous tensors.
         alike += ["channels_last"] if load.memory_format == "channels_last" else []
         return max((self._past[name] for name in alike), key=lambda errors: errors.half_width)
@@ -425,6 +449,11 @@ class GpuStepModel:
                 optimizer_us=optimizer_us,
                 optimizer_s=step.step_us * 1e-6 * optimizer_us / total if total else 0.0,
                 costliest=_costliest(timed.work, spent),
+                timed_on=timed_shares(
+                    self._timed,
+                    _device(scenario).name,
+                    zip(map(kind_of, timed.work.works), spent, strict=True),
+                ),
             )
         return timed.alone[name]
 
@@ -546,22 +575,17 @@ def fit_model(
     if not measured.timings or not measured.steps:
         raise BadInput("public measurements lack steps of a GPU; `stepcast load data/public`")
     times = gpu_time.fit(measured.timings)
-    timed: dict[str, set[str]] = defaultdict(set)
-    for timing in measured.timings:
-        timed[timing.device.name].add(timing.work.dtype)
     host = fit_host(measured.steps, times_of(measured.steps, times))
     families = judged_groups(measured)
-    laid_out = [
-        judged.error for judged in families if judged.measured.memory_format == "channels_last"
-    ]
-    errors = {
-        "timed": [judged.error for judged in families],
-        "untimed": device_errors(measured),
-        "channels_last": laid_out,
-    }
-    past = {name: PastErrors.of(group_errors) for name, group_errors in errors.items()}
-    dtypes = {name: tuple(sorted(types)) for name, types in timed.items()}
-    return GpuStepModel(times, host, past, dtypes, hosts, Parallel.fitted(measured))
+    laid_out = [judged for judged in families if judged.measured.memory_format == "channels_last"]
+    past = {"untimed": PastErrors.of(device_errors(measured))}
+    for name, judged_steps in (("timed", families), ("channels_last", laid_out)):
+        past[name] = PastErrors.of(
+            [judged.error for judged in judged_steps],
+            [judged.measured.device.name for judged in judged_steps],
+        )
+    timed = timed_kinds(measured.timings)
+    return GpuStepModel(times, host, past, timed, hosts, Parallel.fitted(measured))
 
 
 def judged_groups(measured: Measurements) -> list["JudgedStep"]:
@@ -710,7 +734,7 @@ def _prepare(scenarios: Sequence[Scenario]) -> None:
 
 GPU_STEP = System(
     name="gpu_step",
-    version="6",
+    version="7",
     what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "source", "external", "sample"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from forecasting.costs import examples_per_step, samples_per_s
 from forecasting.forecast import ScenarioForecast
+from models.gpu_step.operators import HALF
 from pipelines.cli.tables import TableColumn, columns_of_terminal, print_text, table_lines
 from profilers.clusters.node_types import gpus
 from profilers.probe import STEP_TIME
@@ -15,16 +16,15 @@ from studies.messages import count
 
 _UNITS = ((3600.0, "h"), (60.0, "min"), (0.0, "s"))
 _GIB = 2**30
-_RESTS_ON = {
-    "public": "public data of it",
-    "data sheet": "its data sheet and other GPUs' public data",
-}
+_RESTS_ON = {"public": "public data", "data sheet": "its data sheet and public data"}
 _HOSTS = {
     "measured": "of this node type, measured by probe inventory",
     "public": "the H100 machine of data/public; yours may be faster (probe inventory measures it)",
 }
 _SAMPLES = 1_000_000
 """Of which the cost is shown where no epoch is told."""
+_NAMED = 2
+"""GPUs that a row names of those on which like operators were timed."""
 _TOLD = 0.005
 """Share of a step above which what is lost is told."""
 _UNCHECKED = "Quota and availability are not checked."
@@ -137,10 +137,11 @@ def _cells(
 
 def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[str]:
     """Yield on what a row rests and how wrong that has been; what waits, and what does not fit."""
-    rests = _RESTS_ON.get(str(detail["rests_on"]), str(detail["rests_on"]))
-    percent, n = detail.get("past_error_percent"), detail.get("past_n")
-    past = "never judged" if percent is None else f"past error {percent:.0f} %, n = {n}"
-    yield f"rests on {rests}; {past}"
+    percent, n, on = (detail[f"past_{name}"] for name in ("error_percent", "n", "devices"))
+    unseen = f"networks, n = {n} on {', '.join(on)}" if on else f"GPUs, n = {n}"
+    where = _timed_on(forecast.scenario.workload.precision, detail)
+    yield f"rests on {_RESTS_ON[detail['rests_on']]} of {where}"
+    yield "never judged" if percent is None else f"past error {percent:.0f} % of unseen {unseen}"
     if forecast.scenario.workload.memory_format == "channels_last":
         yield "channels_last is forecast as contiguous, and past errors are of such forecasts"
     if not detail["fits"]:
@@ -164,6 +165,11 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
     if detail["binds"] == "host" and detail["fits"] and (free := detail["free_batch_size"]):
         words.append(f"batches are free at least until {free}")
     yield "; ".join(words)
+    if detail["binds"] == "host" and detail["host_rests_on"] == "public":
+        yield (
+            "the time is that of a slow host, see below; with a faster one a step takes down to "
+            f"{_time(detail['gpu_s'])}"
+        )
     if detail["exchange_s"]:
         percent, n = detail["scaling_percent"], detail["scaling_n"]
         past = "never judged" if percent is None else f"past error {percent:.0f} %, n = {n}"
@@ -176,6 +182,25 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
         yield f"scaling {100 * detail['alone_s'] / detail['step_s']:.0f} %; {past}"
         if detail["gpus"] > detail["most_gpus_judged"]:
             yield f"more GPUs than scaling was judged of: {detail['most_gpus_judged']}"
+
+
+def _timed_on(precision: str, detail: Mapping[str, Any]) -> str:
+    """Return on which GPUs operators were timed like those of a step, and for which part of it."""
+    told = [each for each in detail["timed_on"] if each["share"] >= _TOLD]
+    gpus = [_timed_part(each, precision, detail) for each in told if each["device"] is not None]
+    words = ", ".join(gpus[:_NAMED])
+    if len(gpus) > _NAMED:
+        words += f" and {len(gpus) - _NAMED} more"
+    nobody = [each["share"] for each in told if each["device"] is None]
+    return f"{words}, of nobody in that precision ({100 * nobody[0]:.0f} %)" if nobody else words
+
+
+def _timed_part(each: Mapping[str, Any], precision: str, detail: Mapping[str, Any]) -> str:
+    name = "it" if each["device"] == detail["device"] else each["device"]
+    half = [dtype for dtype in each["dtypes"] if dtype in HALF]
+    if half and precision not in half:
+        name += f" in {' and '.join(half)}"
+    return name if each["share"] > 1 - _TOLD else f"{name} ({100 * each['share']:.0f} %)"
 
 
 def _parts(precision: str, detail: Mapping[str, Any]) -> Iterator[str]:
@@ -206,9 +231,11 @@ def _explained(forecast: ScenarioForecast) -> Iterator[str]:
     detail = _detail(forecast)
     yield ""
     yield f"{forecast.scenario.label}:"
+    here = sum(each["share"] for each in detail["timed_on"] if each["device"] == detail["device"])
     yield (
         f"  {100 * detail['unknown_share']:.1f} % of the GPU's time is of operators that nobody "
-        f"timed; the {'GPU' if detail['binds'] == 'host' else 'host'} idles "
+        f"timed, {100 * here:.1f} % of kinds that were timed on it in that precision; "
+        f"the {'GPU' if detail['binds'] == 'host' else 'host'} idles "
         f"{100 * detail['idle_share']:.0f} % of a step; data sheet: {detail['data_sheet']}"
     )
     for operator in detail["costliest"]:

@@ -55,9 +55,10 @@ def node_types(
         return
     print_rows(_COLUMNS, [_cells(row) for row in rows])
     print_text(
-        f"{count(len(rows), 'node type')}. `runs` were measured here, `public` by others on that "
-        "GPU; `sheet`: forecasts rest on its data sheet; `-`: nothing is known. Prices are on "
-        "demand, the newest that was observed, else declared."
+        f"{count(len(rows), 'node type')}. `runs` were measured here; `public`: others timed "
+        "operators on that GPU, and a forecast says of which part of a step; `sheet`: forecasts "
+        "rest on its data sheet; `-`: nothing is known. Prices are on demand, the newest that was "
+        "observed, else declared."
     )
     if not any(name in prices for name in wanted):
         print_text(

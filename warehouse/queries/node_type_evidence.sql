@@ -1,4 +1,4 @@
--- What has been measured of each node type, and by others of each GPU: runs, and when the newest of them was?
+-- What has been measured of each node type, and by others of operators on each GPU: runs, and when the newest was?
 -- node_type is NULL where others measured; device is NULL where we did.
 WITH own AS (
     SELECT DISTINCT run.run_id, run.started_at, node ->> 'node_type' AS node_type
@@ -12,7 +12,7 @@ WITH own AS (
 others AS (
     SELECT run_id, subject ->> 'device' AS device
     FROM raw.external
-    WHERE subject ->> 'device' IS NOT NULL
+    WHERE (subject ->> 'device') IS NOT NULL AND (subject ->> 'operation') IS NOT NULL
     GROUP BY ALL
 )
 SELECT node_type, NULL::VARCHAR AS device, count(*) AS runs, max(started_at) AS newest

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -137,7 +138,7 @@ def test_half_precision_and_tf32_are_faster_and_accumulation_repeats_passes() ->
 
 def test_channels_last_is_as_uncertain_as_such_forecasts_were() -> None:
     fields = json.loads(model().parameters_json())
-    fields["past"]["timed"] = {"half_width": 0.1, "percent": 5.0, "n": 9}
+    fields["past"]["timed"] = {"half_width": 0.1, "percent": 5.0, "n": 9, "devices": ["h100"]}
     fields["past"]["channels_last"] = {"half_width": 0.5, "percent": 25.0, "n": 6}
     known = GpuStepModel.from_json(json.dumps(fields))
     plain, channels_last = (
@@ -166,6 +167,43 @@ def test_a_gpu_that_nobody_timed_rests_on_its_data_sheet() -> None:
     # T4's half precision was timed by nobody, its float32 was.
     assert model().detail(scenario("gpu.t4", precision="float16"))["rests_on"] == "data sheet"
     assert model().detail(scenario("gpu.t4"))["rests_on"] == "public"
+
+
+def test_a_row_tells_on_which_boards_its_kinds_were_timed_in_its_precision() -> None:
+    """p4de has the A100 whose operators were timed in float16, without copies or convolutions."""
+    half = model().detail(scenario("p4de.24xlarge", precision="float16", batch_size=4096))
+    own = half["timed_on"][0]
+    assert (own["device"], own["dtypes"]) == ("a100-sxm4-80gb", ("float16",))
+    assert half["rests_on"] == "public" and own["share"] > 0.9
+    # Nobody measured whole steps of it: their errors are no networks' on an H100.
+    assert half["past_devices"] == [] and half["past_n"] != len(measured().steps)
+    on_h100 = model().detail(scenario(precision="float16", batch_size=4096))
+    assert on_h100["timed_on"][0]["dtypes"] == ("bfloat16", "float32")
+    assert (on_h100["past_devices"], on_h100["past_n"]) == (["h100"], len(measured().steps))
+    # Products in TF32 were timed by nobody; float32's on a T4 were, its optimizer's step was not.
+    tf32 = model().detail(scenario(precision="tf32", batch_size=4096))["timed_on"]
+    assert next(each for each in tf32 if each["device"] is None)["share"] > 0.5
+    t4 = model().detail(scenario("gpu.t4", batch_size=4096))["timed_on"]
+    assert [each["device"] for each in t4] == ["t4", "h100"]
+
+
+def test_convolutions_in_half_precision_on_an_a100_rest_on_an_h100(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def convolutions(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
+        given = Tensor((64, 64, 56, 56), "float16")
+        weight = Tensor((64, 64, 3, 3), "float16")
+        operator = Operator("convolution", (given, weight), (given,))
+        (step,) = set(made_up_steps(wanted).values())
+        return {key: replace(step, operators=(operator,), order=(0,)) for key in wanted}
+
+    monkeypatch.setattr(system, "gpu_steps", convolutions)
+    fitted = fit_model(measured())
+    case = scenario("p4de.24xlarge", dnn="resnet50", precision="float16", batch_size=256)
+    detail = fitted.detail(case)
+    assert detail["rests_on"] == "data sheet" and detail["unknown_share"] == 0
+    largest = max(detail["timed_on"], key=lambda each: float(each["share"]))
+    assert (largest["device"], largest["dtypes"][0]) == ("h100", "bfloat16")
 
 
 def test_the_host_of_a_node_type_is_its_own_where_it_was_measured() -> None:

@@ -16,6 +16,7 @@ from warehouse.records import NodeGroup, Strategy
 
 GIB = 2**30
 DETAIL: dict[str, Any] = {
+    "device": "mine",
     "binds": "host",
     "gpus": 1,
     "step_s": 0.05,
@@ -41,6 +42,13 @@ DETAIL: dict[str, Any] = {
     "data_sheet": "a sheet",
     "past_error_percent": 12.3,
     "past_n": 7,
+    "past_devices": [],
+    "timed_on": [
+        {"share": 0.25, "device": "mine", "dtypes": ["bfloat16", "float32"]},
+        {"share": 0.5, "device": "a", "dtypes": ["float16", "float32"]},
+        {"share": 0.1, "device": "b", "dtypes": ["bfloat16"]},
+        {"share": 0.25, "device": None, "dtypes": []},
+    ],
     "costliest": [{"operator": "mm", "calls": 3, "gpu_s": 0.005}],
 }
 
@@ -78,17 +86,35 @@ def test_a_row_says_what_a_user_needs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two passes of two samples a step: 80 samples a second, 100,000 of them in 1,250 s."""
-    monkeypatch.setenv("COLUMNS", "80")
-    _, label, titles, _, row, rests, layout, waits, *_ = lines(forecast(), capsys, samples=100_000)
+    monkeypatch.setenv("COLUMNS", "90")
+    shown = lines(forecast(), capsys, samples=100_000)
+    _, label, titles, _, row, rests, nobody, past, layout, waits, host, *_ = shown
     assert label.startswith("small_cnn 16 words b2, bfloat16, adamw, 2 passes a step")
     assert titles.split() == "node type step 90 % in samples/s epoch $/epoch GiB binds".split()
     cells = ["gpu.mine", "50", "ms", "40–60", "80", "20.8", "min", "1.25", "10.0/24", "host"]
     assert row.split() == cells
-    assert rests == "  rests on its data sheet and other GPUs' public data; past error 12 %, n = 7"
+    assert rests == (
+        "  rests on its data sheet and public data of it (25 %), a in float16 (50 %) and 1 more, of"
+    )
+    assert nobody == "    nobody in that precision (25 %)"
+    assert past == "  past error 12 % of unseen GPUs, n = 7"
+    assert host.endswith("with a faster host a step takes down to 20 ms")
     assert layout.startswith("  channels_last is forecast as contiguous")
     assert waits.endswith(
         "1,280 tokens/s; GPU 20 ms, host 50 ms; batches are free at least until 5"
     )
+
+
+def test_a_row_names_the_precision_and_the_board_that_stand_in(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The step is in bfloat16: what was timed in float16 alone says so."""
+    timed_on = [{"share": 1.0, "device": "mine", "dtypes": ["float16", "float32"]}]
+    shown = lines(forecast(rests_on="public", timed_on=timed_on, past_devices=["h100"]), capsys)
+    assert "  rests on public data of it in float16" in shown
+    assert "  past error 12 % of unseen networks, n = 7 on h100" in shown
+    measured = lines(forecast(host_rests_on="measured", binds="gpu"), capsys)
+    assert not any("faster host" in line for line in measured)
 
 
 def test_what_does_not_fit_says_what_does(capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,7 +132,8 @@ def test_details_name_the_costliest_operators(capsys: pytest.CaptureFixture[str]
     shown = lines(forecast(), capsys, explain=True)
     assert "  mm: 3 calls, 5 ms, 25 %" in shown
     assert any(
-        "25.0 % of the GPU's time is of operators that nobody timed" in line for line in shown
+        "25.0 % of the GPU's time is of operators that nobody timed, 25.0 % of kinds" in line
+        for line in shown
     )
 
 
