@@ -98,7 +98,7 @@ def test_a_row_says_what_a_user_needs(
     )
     assert nobody == "    nobody in that precision (25 %)"
     assert past == "  past error 12 % of unseen GPUs, n = 7"
-    assert host.endswith("with a faster host a step takes down to 20 ms")
+    assert host.endswith("with a faster one a step takes down to 20 ms")
     assert layout.startswith("  channels_last is forecast as contiguous")
     assert waits.endswith(
         "1,280 tokens/s; GPU 20 ms, host 50 ms; batches are free at least until 5"
