@@ -375,7 +375,9 @@ def _answer(
         return ForecastRefusal(scenario, system, str(fit))
     try:
         known = _known(fit, key, history)
-        value, low, high, unknown = known or figures_of(fit, scenario)
+        # Beside its detail a forecast is that of the same step, whatever was kept under its name.
+        is_kept = known is not None and not isinstance(fitted, FittedWithDetail)
+        value, low, high, unknown = known if known and is_kept else figures_of(fit, scenario)
         answered_by = _answered_by(fit, scenario) if system.falls_back else None
         detail = fitted.detail(scenario) if isinstance(fitted, FittedWithDetail) else None
     except BadInput as error:

@@ -235,7 +235,7 @@ _PYTORCH_MINIMUM_IMAGE_SIZES: Mapping[str, int] = {
 }
 _SIZES = {"tensorflow": _MINIMUM_IMAGE_SIZES, "pytorch": _PYTORCH_MINIMUM_IMAGE_SIZES}
 OWN = "own-"
-"""How names of users' models begin; the rest is a hash of the graph."""
+"""How names of users' models begin; the rest is a hash of the training step."""
 _OWN: dict[str, tuple[int, tuple[str, str] | None, str]] = {}
 """Users' models that this process has traced: their images, what builds them, the framework."""
 

@@ -21,10 +21,12 @@ none.
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from hashlib import sha256
 from itertools import accumulate
 from typing import Any, Literal
 
 import torch
+from torch.nn.functional import cross_entropy
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -69,7 +71,7 @@ def trace_step(
 ) -> Fields:
     """Return the operators of forward and backward of a module of fake tensors.
 
-    The loss is the cross-entropy of what the module returns, as probes have it.
+    The loss is the module's `loss_of`, else the cross-entropy of what it returns.
 
     Args:
         module: made under a `FakeTensorMode`, which has to be entered.
@@ -83,7 +85,8 @@ def trace_step(
     """
     recorder = _Recorder(most)
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    for standing in (*module.parameters(), *module.buffers(), images, labels):
+    inputs = getattr(module, "inputs", ())[1:]
+    for standing in (*module.parameters(), *module.buffers(), images, *inputs, labels):
         recorder.hold(standing)
     with ExitStack() as stack:
         for parameter in trained:
@@ -98,7 +101,7 @@ def trace_step(
             "cpu", torch.bfloat16 if precision == "float32" else getattr(torch, precision),
             enabled=precision != "float32",
         ):  # fmt: skip
-            loss = torch.nn.functional.cross_entropy(module(images), labels)
+            loss = getattr(module, "loss_of", cross_entropy)(module(images), labels)
         torch.autograd.backward([loss])
     for parameter in trained:
         parameter.grad = None
@@ -110,6 +113,7 @@ def trace_step(
         "without_gradients_bytes": recorder.most_alive(recorder.gradients),
         "activation_bytes": recorder.most_alive(recorder.divided()),
         "units": _units(module),
+        "digest": recorder.digest.hexdigest(),
     }
 
 
@@ -222,14 +226,27 @@ def _attention(
         query, key, value = (tensor.to(half) for tensor in (query, key, value))
         if attn_mask is not None and attn_mask.is_floating_point():
             attn_mask = attn_mask.to(half)
+    if query.ndim != 4:
+        # Its kernels have dimensions for batch, heads, words and features.
+        shape = query.shape[:-1]
+        query, key, value = map(_of_four_dimensions, (query, key, value))
+        mask = None if attn_mask is None else _of_four_dimensions(attn_mask)
+        attended = _attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
+        return attended.reshape(*shape, value.shape[-1])
     grouped = enable_gqa and query.shape[1] != key.shape[1]
     if grouped and query.dtype == torch.float32:
         return _in_parts(query, key, value, attn_mask, is_causal, scale)
     fused = torch.ops.aten._scaled_dot_product_fused_attention_overrideable  # noqa: SLF001
-    attended: torch.Tensor = fused(
-        query, key, value, attn_mask, dropout_p, is_causal, False, scale=scale
-    )[0]
-    return attended
+    return torch.as_tensor(
+        fused(query, key, value, attn_mask, dropout_p, is_causal, False, scale=scale)[0]
+    )
+
+
+def _of_four_dimensions(tensor: torch.Tensor) -> torch.Tensor:
+    """Return [batch, heads, words, features] of what may lack dimensions in front, or have more."""
+    for _ in range(4 - tensor.ndim):
+        tensor = tensor.unsqueeze(-3 if tensor.ndim > 2 else 0)
+    return tensor.flatten(0, -4)
 
 
 def _recurrent(recorder: "_Recorder", given: torch.Tensor, *args: Any) -> Any:
@@ -314,6 +331,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._most = most
         self.operators: dict[_Call, None] = {}
         self.order: list[int] = []
+        self.digest = sha256()
         self._numbers: dict[_Call, int] = {}
         self._sizes: list[int] = []
         self._changes: list[tuple[int, int]] = []
@@ -338,7 +356,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Note an operator that was not asked for."""
         for tensor in outputs:
             self.hold(tensor)
-        self._note((name, tuple(_described(inputs)), tuple(_described(outputs)), False))
+        self._note((name, tuple(_described(inputs)), tuple(_described(outputs)), False), ())
 
     def hold(self, tensor: torch.Tensor) -> int:
         """Count a tensor's storage until nothing refers to it; return its number."""
@@ -372,12 +390,14 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         return max(alive, default=0)
 
-    def _note(self, call: "_Call") -> None:
+    def _note(self, call: "_Call", settings: Sequence[object]) -> None:
+        """Note a call, and in the digest what it is told beside tensors."""
         if len(self.order) == self._most:
             raise ValueError(
                 f"its training step has more than {self._most:,} operators; a loop over a sequence "
                 "makes some at each step: use torch.nn's LSTM, GRU or RNN, or a shorter sequence"
             )
+        self.digest.update(f"{call} {list(_settings(settings))}".encode())
         self.operators.setdefault(call)
         self.order.append(self._numbers.setdefault(call, len(self._numbers)))
 
@@ -390,11 +410,12 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         name = func.name().partition(".")[0]
-        if self._is_aside or not name.startswith("aten::"):
-            return func(*args, **kwargs)
         inputs = tuple(_described((*args, *kwargs.values())))
+        if self._is_aside or not name.startswith("aten::"):
+            self.digest.update(f"{name} {inputs}".encode())
+            return func(*args, **kwargs)
         if name == "aten::_local_scalar_dense":
-            self._note(("_local_scalar_dense", inputs, (), False))
+            self._note(("_local_scalar_dense", inputs, (), False), ())
             dtype = args[0].dtype
             return True if dtype == torch.bool else 0.5 if dtype.is_floating_point else 1
         result = func(*args, **kwargs)
@@ -410,7 +431,9 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 inputs,
                 tuple(_described(written)),
                 bool(func.is_view),
-            )
+            ),
+            # Views cost nothing, wherever in a tensor they begin.
+            () if func.is_view else (*args, *kwargs.values()),
         )
         return result
 
@@ -426,3 +449,17 @@ def _described(values: Sequence[Any]) -> Iterator[_Tensor]:
             yield tuple(value.shape), str(value.dtype).removeprefix("torch.")
         elif isinstance(value, tuple | list):
             yield from _described(value)
+
+
+def _settings(values: Sequence[object]) -> Iterator[str]:
+    """Yield what tells calls on the same tensors apart: strides, flags, types; of a factor if any.
+
+    Factors change no time, and some models draw them at random.
+    """
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield f"[{' '.join(_settings(value))}]"
+        elif isinstance(value, float):
+            yield str(value != 0)
+        elif isinstance(value, bool | int | str | torch.dtype | None):
+            yield str(value)

@@ -18,13 +18,17 @@ from torch.nn.modules import module as module_hooks
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
-from networks.operator_work import flops, tensors
+from networks.operator_work import flops, short_name, tensors
 
 _SINGLE = (torch.float32, torch.complex64)
 _WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule")
 _QUANTIZED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized")
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 _SLOPE_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+_OF_TABLES = frozenset(("add", "add_", "cat", "embedding", "gather", "index", "index_select"))
+_FROZEN = "has frozen parameters (requires_grad is False): let all be trained"
+"""The rule: frozen is refused wherever it stands, but for tables that are only looked up or added,
+as positions are: there, only the number of trained parameters tells."""
 _INSTEAD = "no forecast knows what that changes"
 
 
@@ -81,8 +85,8 @@ def _of_tensors(module: torch.nn.Module) -> Iterator[str]:
     ):
         for name, tensor in held:
             if is_lazy(tensor):
-                continue
-            if _is_other(tensor.dtype) or tensor.is_quantized:
+                yield f"{kind} {name} has no shape yet: call the model with the batch once before"
+            elif _is_other(tensor.dtype) or tensor.is_quantized:
                 yield (
                     f"{kind} {name} is {_plain(tensor.dtype)}, expected float32: return it as that"
                 )
@@ -171,6 +175,8 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._inside and not self.seen and func.name().startswith("aten::"):
             reason = self._told(func, args, kwargs, result)
             self.seen = f"{self._inside[-1]} {reason}" if reason else ""
+        elif not self.seen and any(_is_sparse(tensor) for tensor in tensors((result,))):
+            self.seen = "it has sparse gradients: leave sparse=True out of its embeddings"
         return result
 
     def _told(
@@ -179,14 +185,14 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Return what alters the step at an operator; nothing: nothing does."""
         given = [id(tensor) for tensor in tensors((*args, *kwargs.values()))]
         derived = any(tensor_id in self._derived for tensor_id in given)
-        frozen = any(tensor_id in self._frozen for tensor_id in given)
-        if derived or frozen:
-            known = self._derived if derived else self._frozen
-            known.update((id(tensor), tensor) for tensor in tensors((result,)))
+        if any(tensor_id in self._frozen for tensor_id in given):
+            if func.is_view:
+                self._frozen.update((id(tensor), tensor) for tensor in tensors((result,)))
+            elif short_name(func) not in _OF_TABLES:
+                return _FROZEN
+        if derived:
+            self._derived.update((id(tensor), tensor) for tensor in tensors((result,)))
         counts = derived and bool(flops(func, args, kwargs, result))
-        if counts and frozen:
-            # Frozen tables that are only looked up or added are told by the number of parameters.
-            return "has frozen parameters (requires_grad is False): let all be trained"
         return self._altered(result, derived=derived, counts=counts)
 
     def _altered(self, result: object, *, derived: bool, counts: bool) -> str:
@@ -214,6 +220,10 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if other and derived:
             return f"computes in {_plain(other[0])}: let it compute in float32"
         return ""
+
+
+def _is_sparse(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.sparse_coo
 
 
 def _is_called_from(file: str, function: str = "") -> bool:

@@ -18,23 +18,46 @@ class CannotBuild(ValueError):
     """A function does not make what it should; the message says what to do."""
 
 
-def call_function(
-    target: str, batch_size: int, folders: Sequence[str], hidden: Sequence[str]
-) -> object:
-    """Return what `module:function` returns.
+class UserFunction:
+    """The function that `module:function` names; called with a batch, it returns what that makes.
 
-    Args:
-        target: the function; it is told the batch if it takes an argument `batch_size`.
-        batch_size: of the example.
-        folders: where its packages are looked for first.
-        hidden: names of packages that are found in these folders, and nowhere else.
-
-    Raises:
-        CannotBuild: there is no such function, or it failed.
+    Attributes:
+        takes_batch: whether it is told the batch: it has an argument `batch_size`.
     """
-    sys.path[:0] = folders
-    sys.meta_path.insert(0, _UserPackageFinder(hidden, folders))
-    return _called(_function(target), target, batch_size)
+
+    def __init__(self, target: str, folders: Sequence[str], hidden: Sequence[str]) -> None:
+        """Import its module.
+
+        Args:
+            target: the function.
+            folders: where its packages are looked for first.
+            hidden: names of packages that are found in these folders, and nowhere else.
+
+        Raises:
+            CannotBuild: there is no such function.
+        """
+        sys.path[:0] = folders
+        sys.meta_path.insert(0, _UserPackageFinder(hidden, folders))
+        self._target, self._build = target, _function(target)
+        try:
+            self.takes_batch = "batch_size" in inspect.signature(self._build).parameters
+        except (TypeError, ValueError):  # some that are written in C have none
+            self.takes_batch = False
+
+    def __call__(self, batch_size: int) -> object:
+        """Return what it makes.
+
+        Raises:
+            CannotBuild: it failed.
+        """
+        try:
+            return self._build(batch_size=batch_size) if self.takes_batch else self._build()
+        except ModuleNotFoundError as error:
+            raise _lacking(self._target, error) from error
+        except BaseException as error:
+            message = first_line(error)
+            hint = "; leave the model on the processor" if "CUDA" in message else ""
+            raise CannotBuild(f"{self._target}: it failed: {message}{hint}") from error
 
 
 def first_line(error: BaseException) -> str:
@@ -50,18 +73,20 @@ def _function(target: str) -> Callable[..., object]:
         CannotBuild: there is none, or its module cannot be imported.
     """
     name, _, function = target.partition(":")
+    if not name or not function:
+        raise CannotBuild(f"{target}: expected package.module:function, such as models.mine:build")
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
-        missing = error.name or ""
-        if name == missing or name.startswith(f"{missing}."):
+        missing = error.name
+        if missing and (name == missing or name.startswith(f"{missing}.")):
             path = name.removesuffix(".py").replace("/", ".")
             hint = f"{path}:{function}" if path != name else "package.module:function"
             raise CannotBuild(
                 f"{target}: no module {missing!r} in {os.getcwd()}; call this from the folder that "
                 f"has it, and write {hint}"
             ) from None
-        raise _lacking(target, missing) from None
+        raise _lacking(target, error) from None
     except BaseException as error:
         raise CannotBuild(f"{target}: importing {name} failed: {first_line(error)}") from error
     build = getattr(module, function, None)
@@ -73,28 +98,13 @@ def _function(target: str) -> Callable[..., object]:
     return build  # type: ignore[no-any-return]
 
 
-def _lacking(target: str, package: str) -> CannotBuild:
+def _lacking(target: str, error: ModuleNotFoundError) -> CannotBuild:
+    if not error.name:  # raised by hand: it says itself what lacks
+        return CannotBuild(f"{target}: {first_line(error)}; install that beside stepcast")
     return CannotBuild(
-        f"{target}: it imports {package!r}, which is not there; install that beside stepcast: "
-        f"`{sys.executable} -m pip install {package.partition('.')[0]}`, or what provides it"
+        f"{target}: it imports {error.name!r}, which is not there; install that beside stepcast: "
+        f"`{sys.executable} -m pip install {error.name.partition('.')[0]}`, or what provides it"
     )
-
-
-def _called(build: Callable[..., object], target: str, batch_size: int) -> object:
-    """Return what a function makes, which is told the batch if it asks for it.
-
-    Raises:
-        CannotBuild: it failed.
-    """
-    try:
-        takes = "batch_size" in inspect.signature(build).parameters
-        return build(batch_size=batch_size) if takes else build()
-    except ModuleNotFoundError as error:
-        raise _lacking(target, error.name or "") from error
-    except BaseException as error:
-        message = first_line(error)
-        hint = "; leave the model on the processor" if "CUDA" in message else ""
-        raise CannotBuild(f"{target}: it failed: {message}{hint}") from error
 
 
 class _UserPackageFinder:

@@ -41,17 +41,18 @@ class NoGraph(ValueError):
 
 @dataclass(frozen=True)
 class OwnModel:
-    """What is known of a user's model; equal graphs have equal names.
+    """What is known of a user's model; equal steps have equal names.
 
     Attributes:
-        dnn: its name, a hash of the graph.
+        dnn: its name, a hash of the graph and of all that a training step asks a GPU for.
         framework: `pytorch` or `tensorflow`.
         image_size: side of its images, pixels; 0 if it takes none.
         parameter_count: all that are trained.
         graph: primitives of its forward pass, of PyTorch's models.
         steps: what a training step computes, by batch: its operators, the file of a traced step of
             Keras (`networks.own_step`), or why nobody knows.
-        example: shape of a sample: of the first tensor of its batch; empty of Keras's models.
+        sample: shape of a sample, of the first tensor of its batch; empty of Keras's models.
+        not_batched: inputs whose first dimension is not the batch, with their shapes.
         sequence_length: words of a sample; None: the first tensor of its batch holds none.
         unknown_work: by operator, the part of all work that those of unknown work have at most.
         unmeasured: operators counted by formulas that no network of ours has.
@@ -65,7 +66,8 @@ class OwnModel:
     parameter_count: int
     graph: PrimitiveGraph | None
     steps: Mapping[int, OperationGraph | Path | str]
-    example: tuple[int, ...] = ()
+    sample: tuple[int, ...] = ()
+    not_batched: tuple[str, ...] = ()
     sequence_length: int | None = None
     unknown_work: Mapping[str, float] = field(default_factory=dict)
     unmeasured: tuple[str, ...] = ()
@@ -174,7 +176,7 @@ def model_of(target: str, traced: Mapping[str, Any]) -> OwnModel:
         graph = PrimitiveGraph.of(traced["graph"])
     except ValueError as error:
         raise NoGraph(f"{target}: its graph is none that systems read: {error}") from None
-    graph = replace(graph, dnn=_name(graph))
+    graph = replace(graph, dnn=_name(graph, traced["step_digest"]))
     unknown = _unknown_work(graph, traced["unknown_flops"])
     steps = {int(size): _step(graph, int(size), step) for size, step in traced["steps"].items()}
     return OwnModel(
@@ -184,7 +186,8 @@ def model_of(target: str, traced: Mapping[str, Any]) -> OwnModel:
         graph.parameter_count,
         graph,
         steps,
-        example=tuple(traced["example"][1:]),
+        sample=tuple(traced["sample"]),
+        not_batched=tuple(traced["not_batched"]),
         sequence_length=traced["sequence_length"],
         unknown_work=unknown,
         unmeasured=tuple(traced["unmeasured"]),
@@ -202,8 +205,8 @@ def _unknown_work(graph: PrimitiveGraph, flops: Mapping[str, float]) -> Mapping[
     return {name: operator_flops / everything for name, operator_flops in sorted(flops.items())}
 
 
-def _name(graph: PrimitiveGraph) -> str:
-    fields = asdict(replace(graph, dnn=""))
+def _name(graph: PrimitiveGraph, step_digest: str) -> str:
+    fields = asdict(replace(graph, dnn="")), step_digest
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return OWN + sha256(text.encode()).hexdigest()[:8]
 

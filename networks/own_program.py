@@ -8,8 +8,9 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,8 +29,10 @@ def _beside(name: str) -> ModuleType:
     return sys.modules[known]
 
 
-_MOST_OPERATORS = 20_000
+_MOST = 20_000
 """Of a training step: cells in a loop over a sequence have ten thousands, which take minutes."""
+_NAMED_AT, _NAMED_IN = 2, ("float32", "bfloat16")
+"""Batch and precisions of the steps that tell a model from another."""
 _NEEDED = dict.fromkeys(("traced", "traced_step", "own_check"), "operator_work")
 """What files import of this folder, as `networks.…`."""
 
@@ -59,15 +62,22 @@ def _traced(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     target, batch_sizes = request["target"], request["batch_sizes"]
     precisions = request["gpu_precisions"]
+    folders, mode = request["folders"], fake_tensors()
     if target.startswith(_beside("own_huggingface").PREFIX):
-        return _of_huggingface(target, batch_sizes, request["folders"][0], precisions)
-    function = _beside("own_function")
-    made = function.call_function(target, batch_sizes[0], request["folders"], request["hidden"])
+
+        def of_config(size: int) -> Any:
+            return _beside("own_huggingface").from_config(target, size, folders[0])
+
+        made = without_values(of_config, batch_sizes[0], mode)
+        return of_torch(made, target, batch_sizes, mode, precisions, of_config)
+    function = _beside("own_function").UserFunction(target, folders, request["hidden"])
+    made = function(batch_sizes[0])
     model = made[0] if isinstance(made, tuple) and made else made
     keras = _beside("own_keras")
     if keras.is_model(model):
         return _of_keras(keras.trace_model(made, target, batch_sizes), target, Path(request["out"]))
-    return of_torch(made, target, batch_sizes, fake_tensors(), precisions)
+    again = function if function.takes_batch else None
+    return of_torch(made, target, batch_sizes, mode, precisions, again)
 
 
 def _of_keras(traced: Mapping[str, Any], target: str, out: Path) -> dict[str, Any]:
@@ -90,95 +100,137 @@ def _of_keras(traced: Mapping[str, Any], target: str, out: Path) -> dict[str, An
     return {"keras": name, **about, "steps": steps}
 
 
-def _of_huggingface(
-    target: str, batch_sizes: list[int], folder: str, precisions: list[str]
-) -> dict[str, Any]:
-    """Return the same of a config; its model is built without values, however large it is."""
-    library, arguments = _beside("own_huggingface"), (target, batch_sizes[0], folder)
-    mode = fake_tensors()
-    try:
-        with mode:
-            made = library.from_config(*arguments)
-    except RuntimeError:
-        # Some ask for values while they are built.
-        made = library.from_config(*arguments)
-    return of_torch(made, target, batch_sizes, mode, precisions)
-
-
 def fake_tensors() -> Any:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
+def without_values(make: Callable[[int], Any], batch_size: int, mode: Any) -> Any:
+    """Return what makes a model and its batch, without values however large it is, if it can be."""
+    try:
+        with mode:
+            return make(batch_size)
+    except Exception:
+        # Some ask for values while they are built.
+        return make(batch_size)
+
+
 def of_torch(
-    made: object, target: str, batch_sizes: list[int], mode: Any, precisions: Sequence[str] = ()
+    made: object,
+    target: str,
+    batch_sizes: list[int],
+    mode: Any,
+    precisions: Sequence[str] = (),
+    make: Callable[[int], object] | None = None,
 ) -> dict[str, Any]:
     """Return the graph of a module, and its training steps; as GPUs see them at `precisions`.
+
+    Args:
+        made: the module and its batch, as the user's function made them for the first size.
+        target: the function.
+        batch_sizes: of the steps.
+        mode: of tensors without values.
+        precisions: of autocast.
+        make: the function; None: it is not told the batch.
 
     Raises:
         ValueError: it has no graph, or trains in a way that no forecast knows.
     """
     torch_, check = _beside("own_torch"), _beside("own_check")
+    size, *others = dict.fromkeys(batch_sizes)
+
+    def split(batch_size: int) -> Any:
+        again = make or (lambda _: made)
+        return torch_.split_module_and_batch(without_values(again, batch_size, mode), target)
+
     module, batch, by_name = torch_.split_module_and_batch(made, target)
-    check.check_module(module, (*batch, *by_name.values()), target)
-    first = (*batch, *by_name.values())[0]
-    shape = first.shape
-    has_words = len(shape) == 2 and not (first.is_floating_point() or first.is_complex())
-    side = int(shape[-1]) if len(shape) == 4 else 0
+    inputs = [*batch, *by_name.values()]
+    check.check_module(module, inputs, target)
+    # A graph has its name of the step of so few samples, whatever batch is asked about.
+    named_at = _NAMED_AT if make is not None else size
+    another = None if make is None else split(named_at if named_at != size else size + 1)
+    at_another = [] if another is None else [*another[1], *another[2].values()]
+    place = torch_.batch_dimension(inputs, at_another, size, target)
+    for other in others if make is None else ():
+        torch_.batch_dimension(inputs, (), other, target)
+    shape = [length for at, length in enumerate(inputs[0].shape) if at != place]
+    has_words = len(shape) == 1 and not (inputs[0].is_floating_point() or inputs[0].is_complex())
+    side = int(shape[-1]) if len(shape) == 3 else 0
     with mode:
         fakes = tuple(torch_.without_values(tensor, mode) for tensor in batch)
         named = {name: torch_.without_values(tensor, mode) for name, tensor in by_name.items()}
-        given = (fakes, target, side, int(shape[0]), named)
-        traced = _beside("traced").fields_of(module.train(), *given)
-        torch_.forget_values(module, mode)
+        networks = {size: torch_.network_without_values(module, fakes, named, mode)}
+        traced = _beside("traced").fields_of(module, fakes, target, side, size, named)
         watch = check.StepWatch(module)
-        network = torch_.OwnNetwork(module, fakes, named)
-        least, *others = dict.fromkeys(batch_sizes)
-        with watch.watching():
-            steps = {str(least): _step(network, least)}
+        try:
+            with watch.watching():
+                steps = {str(size): _step(networks[size], size)}
+        except torch_.NothingTrained as error:
+            watch.check(target)
+            raise ValueError(f"{target}: {error}") from None
         watch.check(target)
-        steps.update({str(size): _step(network, size) for size in others})
+        if another is not None and named_at != size:
+            networks[named_at] = torch_.network_without_values(*another, mode)
+        for other in others:
+            if other not in networks:
+                networks[other] = torch_.network_without_values(*split(other), mode)
+            steps[str(other)] = _step(networks[other], other)
         gpu_steps = {
-            f"{size} {precision}": _gpu_step(network, size, precision)
+            f"{size} {precision}": _gpu_step(networks[size], size, precision)
             for size in dict.fromkeys(batch_sizes)
             for precision in precisions
         }
+        asked = [_gpu_step(networks[named_at], named_at, kind) for kind in _NAMED_IN]
+        if any("error" in step for step in asked):  # some take no batch of two
+            asked = [_gpu_step(networks[size], size, kind) for kind in _NAMED_IN]
     return {
         "graph": traced.graph,
+        "step_digest": _digest(steps[str(size)], asked),
         "unknown_flops": traced.unknown_flops,
         "unmeasured": traced.unmeasured,
-        "example": list(shape),
-        "sequence_length": int(shape[1]) if has_words else None,
+        "sample": shape,
+        "sequence_length": shape[0] if has_words else None,
+        "not_batched": torch_.not_batched(batch, by_name, size),
         "steps": steps,
         "gpu_steps": gpu_steps,
     }
 
 
+def _digest(step: Mapping[str, Any], gpu_steps: Sequence[Mapping[str, Any]]) -> str:
+    """Return a hash of the operators that processors and GPUs are asked for in a step."""
+    of_gpus = [gpu_step.get("digest") for gpu_step in gpu_steps]
+    of_processors = [operation["type"] for operation in step.get("operations", ())]
+    return sha256(json.dumps([of_gpus, of_processors]).encode()).hexdigest()
+
+
 def _gpu_step(network: Any, batch_size: int, precision: str) -> dict[str, Any]:
     """Return what a GPU is asked for in a training step, or why nobody knows."""
-    import torch
-
-    batch = network.draw(batch_size), torch.zeros(batch_size, dtype=torch.int64)
-    try:
-        step: dict[str, Any] = _beside("gpu_trace").trace_step(
-            network, *batch, precision, _MOST_OPERATORS
-        )
-    except Exception as error:
-        return {"error": _reason(error)}
-    return step
+    trace = _beside("gpu_trace").trace_step
+    return _traced_or_why(
+        lambda *batch: trace(network, *batch, precision, _MOST), network, batch_size
+    )
 
 
 def _step(network: Any, batch_size: int) -> dict[str, Any]:
     """Return the operators of a training step, or why there are none; graphs do without."""
+    record = _beside("traced_step").record_step
+    return _traced_or_why(
+        lambda *batch: {"operations": record(network, *batch, _MOST)[0]}, network, batch_size
+    )
+
+
+def _traced_or_why(
+    trace: Callable[..., dict[str, Any]], network: Any, batch_size: int
+) -> dict[str, Any]:
     import torch
 
-    batch = network.draw(batch_size), torch.zeros(batch_size, dtype=torch.int64)
     try:
-        operations, _ = _beside("traced_step").record_step(network, *batch, _MOST_OPERATORS)
+        return trace(network.draw(batch_size), torch.zeros(batch_size, dtype=torch.int64))
+    except _beside("own_torch").NothingTrained:
+        raise
     except Exception as error:
         return {"error": _reason(error)}
-    return {"operations": operations}
 
 
 def _reason(error: Exception) -> str:

@@ -4,7 +4,11 @@
 none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import reduce
+from itertools import chain
+from operator import add
 from typing import Any
 
 import torch
@@ -31,17 +35,25 @@ def split_module_and_batch(made: object, target: str) -> ModuleAndBatch:
     several = example if isinstance(example, list | tuple) else (example,)
     batch = () if by_name else tuple(several)
     tensors = (*batch, *by_name.values())
-    wrong = [
-        tensor for tensor in tensors if not (isinstance(tensor, torch.Tensor) and tensor.numel())
-    ]
+    wrong = [tensor for tensor in tensors if not _is_plain(tensor)]
     if wrong or not tensors or not tensors[0].ndim:
         kind = _kind_of((wrong or tensors or (example,))[0])
         raise ValueError(
             f"{target}: expected as an example batch a tensor, a tuple of tensors, or a dict of "
             f"tensors by argument, found {kind}; its first dimension is the batch: "
-            "`torch.zeros(8, 3, 64, 64)`"
+            "`torch.zeros(batch_size, 3, 64, 64)`"
         )
     return module, batch, by_name
+
+
+def _is_plain(tensor: object) -> bool:
+    """Tell whether something is a tensor of numbers side by side, neither sparse nor nested."""
+    return (
+        isinstance(tensor, torch.Tensor)
+        and not tensor.is_nested
+        and tensor.layout is torch.strided
+        and tensor.numel() > 0
+    )
 
 
 def without_values(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
@@ -62,10 +74,9 @@ def forget_values(module: torch.nn.Module, mode: Any) -> None:
 
 
 class OwnNetwork(torch.nn.Module):
-    """A model that is called with the first tensor of its batch, and returns logits.
+    """A model that is called with the first tensor of its batch, and has a loss.
 
-    What else it is called with is the example's, of as many samples. Its output, flattened, is
-    taken for logits: of several outputs the first that can be trained.
+    What else it is called with is what the user's function gave beside that tensor.
     """
 
     def __init__(
@@ -73,56 +84,168 @@ class OwnNetwork(torch.nn.Module):
         module: torch.nn.Module,
         batch: tuple[torch.Tensor, ...],
         by_name: dict[str, torch.Tensor],
+        made: Callable[[int], ModuleAndBatch] | None = None,
     ) -> None:
+        """Keep a model and its inputs.
+
+        Args:
+            module: the model.
+            batch: what it is called with in order, as the user's function gave it.
+            by_name: what it is called with by name.
+            made: what the function makes of another batch; None: it is not asked for another.
+        """
         super().__init__()
         self.module = module
         self._names = [None] * len(batch) + list(by_name)
-        self._example = [*batch, *by_name.values()]
-        self._sized: tuple[int, list[torch.Tensor]] = 0, []
+        self.inputs = [*batch, *by_name.values()]
+        self._made, self._drawn_size = made, 0
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return [batch, outputs]."""
-        others = self._others(images)
-        pairs = list(zip(self._names, [images, *others], strict=True))
+    def forward(self, first: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        """Return what `loss_of` takes: outputs of a row a sample, several as a tuple; or a loss.
+
+        Raises:
+            NothingTrained: no output depends on a parameter.
+        """
+        others = [tensor.to(first.device) for tensor in self.inputs[1:]]
+        pairs = list(zip(self._names, [first, *others], strict=True))
         by_place = [tensor for name, tensor in pairs if name is None]
-        out = self.module(*by_place, **{name: tensor for name, tensor in pairs if name is not None})
-        return _first_trained(out).flatten(1)
+        return _trained(
+            self.module(*by_place, **{name: tensor for name, tensor in pairs if name is not None})
+        )
+
+    @staticmethod
+    def loss_of(out: torch.Tensor | tuple[torch.Tensor, ...], labels: torch.Tensor) -> torch.Tensor:
+        """Return the sum of the cross-entropies of all outputs; a loss of the model's own as it is.
+
+        Rows that are not as many as the samples have labels of their own, all of the first class.
+        """
+        if isinstance(out, tuple):
+            return reduce(add, (OwnNetwork.loss_of(each, labels) for each in out))
+        if not out.ndim:
+            return out
+        labels = labels if len(out) == len(labels) else labels.new_zeros(len(out))
+        return torch.nn.functional.cross_entropy(out.float(), labels)
 
     def draw(self, batch_size: int) -> torch.Tensor:
-        """Return a batch like the example's first tensor; random, unless it has whole numbers."""
-        like = _sized(self._example[0], batch_size)
+        """Return the first tensor of a batch; random, unless it has whole numbers.
+
+        Raises:
+            ValueError: the user's function gives another batch, or another model with it.
+        """
+        if self._made is not None and batch_size != self._drawn_size:
+            module, batch, by_name = self._made(batch_size)
+            if _shapes(module) != _shapes(self.module):
+                raise ValueError("the model's parameters or buffers depend on batch_size")
+            self.inputs, self._drawn_size = [*batch, *by_name.values()], batch_size
+        like = self.inputs[0]
         return torch.rand_like(like) if like.is_floating_point() else like
 
-    def _others(self, images: torch.Tensor) -> list[torch.Tensor]:
-        size, others = self._sized
-        if size != len(images):
-            others = [_sized(tensor, len(images)).to(images.device) for tensor in self._example[1:]]
-            self._sized = len(images), others
-        return others
+
+def network_without_values(
+    module: torch.nn.Module,
+    batch: Sequence[torch.Tensor],
+    by_name: Mapping[str, torch.Tensor],
+    mode: Any,
+) -> OwnNetwork:
+    """Return a model that has shapes and no values, of weights and of its batch."""
+    fakes = tuple(without_values(tensor, mode) for tensor in batch)
+    named = {name: without_values(tensor, mode) for name, tensor in by_name.items()}
+    forget_values(module.train(), mode)
+    return OwnNetwork(module, fakes, named)
 
 
-def _sized(example: torch.Tensor, batch_size: int) -> torch.Tensor:
-    """Return a tensor of so many samples: the example's, again and again."""
-    if not example.ndim:
-        return example
-    return example[torch.arange(batch_size) % len(example)]
+def _shapes(module: torch.nn.Module) -> list[tuple[str, torch.Size]]:
+    return [(name, tensor.shape) for name, tensor in module.state_dict().items()]
 
 
-def _first_trained(out: Any) -> torch.Tensor:
-    """Return the first tensor of an output that depends on parameters.
+class NothingTrained(ValueError):
+    """A model returns nothing that its training could begin with."""
+
+
+def _trained(out: object) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    """Return what of a model's output goes backward: its losses, else all that can, flattened.
 
     Raises:
-        ValueError: there is none.
+        NothingTrained: nothing depends on a parameter.
     """
-    values = out.values() if hasattr(out, "values") and not isinstance(out, torch.Tensor) else out
-    several = [values] if isinstance(values, torch.Tensor) else list(values)
-    for value in several:
-        if isinstance(value, torch.Tensor) and value.requires_grad and value.ndim:
-            return value
-    raise ValueError("the model returns no tensor that depends on its parameters")
+    trained = [tensor for tensor in _tensors_of(out) if tensor.requires_grad]
+    if losses := [tensor for tensor in trained if not tensor.ndim]:
+        return reduce(add, losses)
+    real = (torch.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in trained)
+    rows = tuple(tensor.flatten(1) if tensor.ndim > 1 else tensor[:, None] for tensor in real)
+    if not rows:
+        raise NothingTrained(
+            f"its model returns {_kind_of(out)}, in which no tensor depends on its parameters; "
+            "return a tensor whose first dimension is the batch, or a list, tuple, dict or "
+            "dataclass of such, or a loss"
+        )
+    return rows[0] if len(rows) == 1 else rows
+
+
+def _tensors_of(out: object) -> Iterator[torch.Tensor]:
+    """Yield the tensors of an output, however deep lists, dicts and dataclasses are."""
+    if isinstance(out, torch.Tensor):
+        yield out
+    elif isinstance(out, Mapping):
+        yield from chain.from_iterable(map(_tensors_of, out.values()))
+    elif isinstance(out, list | tuple):
+        yield from chain.from_iterable(map(_tensors_of, out))
+    elif is_dataclass(out):
+        yield from (
+            tensor for part in fields(out) for tensor in _tensors_of(getattr(out, part.name))
+        )
+
+
+def batch_dimension(
+    tensors: Sequence[torch.Tensor], others: Sequence[torch.Tensor], batch_size: int, target: str
+) -> int:
+    """Return which dimension of the first input is the batch.
+
+    Args:
+        tensors: inputs as the user's function gave them for a batch.
+        others: those for another batch; none if the function is not told the batch.
+        batch_size: of the first ones.
+        target: the function.
+
+    Raises:
+        ValueError: the inputs are of another batch than was asked for.
+    """
+    first = tensors[0].shape
+    if first[0] == batch_size:
+        return 0
+    pairs = [(tensor.shape, other.shape) for tensor, other in zip(tensors, others, strict=False)]
+    if all(shape == other for shape, other in pairs):
+        why = (
+            "its example batch is the same whatever batch_size it is told"
+            if others
+            else "it takes no argument batch_size"
+        )
+        raise ValueError(
+            f"{target}: asked for a batch of {batch_size}, it gave {_kind_of(tensors[0])}: {why}; "
+            f"let its example follow batch_size, or give --batch-size {first[0]}"
+        )
+    sizes = zip(*pairs[0], strict=False)
+    return next((place for place, (size, other) in enumerate(sizes) if size != other), 0)
+
+
+def not_batched(
+    batch: Sequence[torch.Tensor], by_name: Mapping[str, torch.Tensor], batch_size: int
+) -> list[str]:
+    """Return which inputs have another first dimension than the batch, with their shapes."""
+    named = [*((f"input {place}", tensor) for place, tensor in enumerate(batch, 1))]
+    named += by_name.items()
+    return [
+        f"{name} {list(tensor.shape)}"
+        for name, tensor in named
+        if tensor.ndim and len(tensor) != batch_size
+    ]
 
 
 def _kind_of(value: object) -> str:
+    if isinstance(value, torch.Tensor) and value.is_nested:
+        return "a nested tensor"
+    if isinstance(value, torch.Tensor) and value.layout is not torch.strided:
+        return f"a tensor of layout {str(value.layout).removeprefix('torch.')}"
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {list(value.shape)}"
     return type(value).__name__

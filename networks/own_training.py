@@ -5,10 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from networks.own_function import call_function
+from networks.own_function import UserFunction
 from networks.own_huggingface import PREFIX, from_config
 from networks.own_model import hidden_packages
-from networks.own_torch import OwnNetwork, split_module_and_batch
+from networks.own_torch import (
+    ModuleAndBatch,
+    OwnNetwork,
+    batch_dimension,
+    split_module_and_batch,
+)
 
 _EXAMPLES = 2
 
@@ -20,13 +25,23 @@ def own_network(target: str, folder: str) -> OwnNetwork:
     Raises:
         ValueError: it makes none.
     """
-    if target.startswith(PREFIX):
-        made: object = from_config(target, _EXAMPLES, folder)
-    else:
+
+    def built(batch_size: int) -> tuple[ModuleAndBatch, bool]:
+        """Return what is made of a batch, and whether it was told the batch."""
+        if target.startswith(PREFIX):
+            return split_module_and_batch(from_config(target, batch_size, folder), target), True
         with _only_users():
-            made = call_function(target, _EXAMPLES, [folder], hidden_packages())
-    module, batch, by_name = split_module_and_batch(made, target)
-    return OwnNetwork(module.train(), batch, by_name)
+            function = UserFunction(target, [folder], hidden_packages())
+            return split_module_and_batch(function(batch_size), target), function.takes_batch
+
+    def made(batch_size: int) -> ModuleAndBatch:
+        (module, batch, by_name), is_told = built(batch_size)
+        if not is_told:
+            batch_dimension([*batch, *by_name.values()], (), batch_size, target)
+        return module, batch, by_name
+
+    (module, batch, by_name), _ = built(_EXAMPLES)
+    return OwnNetwork(module.train(), batch, by_name, made)
 
 
 @contextmanager

@@ -125,12 +125,22 @@ def _ended(error: Exception, operator: str) -> str:
             f"no graph, its forward pass asks for values of its tensors ({operator}: {message}); "
             "let it decide by shapes only"
         )
-    return (
-        f"its forward pass failed after {operator} ({message}); call the module with the example "
-        "batch yourself until that works"
-    )
+    shown = f"{operator} {message}"
+    hint = next((hint for words, hint in _HINTS.items() if words in shown), _HINT)
+    return f"its forward pass failed after {operator} ({message}); {hint}"
 
 
+_HINT = "call the module with the example batch yourself until that works"
+_HINTS = {
+    "_grouped_mm": "experts that take rows by values have no graph; give each a fixed number of "
+    "rows, in a function of your own",
+    "nested": "nested tensors have no graph; pad sequences to one length",
+    "shape_env": "nested tensors have no graph; pad sequences to one length",
+    "same device": "leave the model, and what its forward pass makes, on the processor of its "
+    "batch, as by device=x.device",
+    "CUDA": "leave the model, and what its forward pass makes, on the processor",
+}
+"""What to do, by words of an operator or of an error; they are not the user's mistakes alone."""
 _OF_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 
 

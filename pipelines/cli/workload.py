@@ -83,10 +83,15 @@ def _seen(model: OwnModel) -> str:
         return f"images of {model.image_size} px"
     if not model.image_size:
         return "no images"
-    return f"no images (samples of {' × '.join(map(str, model.example))})"
+    return f"no images (samples of {' × '.join(map(str, model.sample))})"
 
 
 def _doubts(model: OwnModel) -> Iterator[str]:
+    if model.not_batched:
+        yield (
+            f"The first dimension of {name_some(model.not_batched)} is not the batch: inputs are "
+            "taken as the function gives them for the batch that is asked about."
+        )
     if model.unmeasured:
         yield (
             f"{name_some(model.unmeasured)}: counted by the products that they consist of. "

@@ -82,6 +82,7 @@ class TrainingStep:
         if self._kind == "cuda":
             # PyTorch's default has TF32 in cuDNN alone.
             torch.backends.cuda.matmul.allow_tf32 = recipe.precision == "tf32"
+        self._loss_of: Any = getattr(network, "loss_of", _cross_entropy)
         lay_out(network, recipe)
         self.optimizer: Any = _optimizer(network, recipe.optimizer)
         self._scaler: Any = None
@@ -105,10 +106,9 @@ class TrainingStep:
         if self._autocast:
             with torch.autocast(self._kind, getattr(torch, self.recipe.precision)):
                 logits = called(images)
-            logits = logits.float()
         else:
             logits = called(images)
-        loss: torch.Tensor = torch.nn.functional.cross_entropy(logits, labels)
+        loss: torch.Tensor = self._loss_of(logits, labels)
         if self.recipe.accumulate > 1:
             loss = loss / self.recipe.accumulate
         return loss if self._scaler is None else self._scaler.scale(loss)
@@ -139,6 +139,12 @@ class TrainingStep:
                 loss: Any = self.forward(called, images, labels)
                 loss.backward()
         self.update()
+
+
+def _cross_entropy(logits: "torch.Tensor", labels: "torch.Tensor") -> "torch.Tensor":
+    import torch
+
+    return torch.nn.functional.cross_entropy(logits.float(), labels)
 
 
 def shard(network: "nn.Module", mesh: "DeviceMesh", precision: str) -> None:

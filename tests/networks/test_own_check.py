@@ -125,6 +125,7 @@ def offloaded(inner: nn.Module, x: Tensor) -> Tensor:
     ("make", "told"),
     [
         (lambda: frozen("inner.weight"), "submodule inner (Conv2d) has frozen parameters"),
+        (lambda: frozen("head.bias"), "submodule head (Linear) has frozen parameters"),
         (lambda: Net().requires_grad_(False), "submodule conv (Conv2d) has frozen parameters"),
         (lambda: under_autocast("cuda"), "the Net runs under autocast (cuda)"),
         (lambda: checkpointed(True), "submodule inner (Conv2d) is checkpointed"),

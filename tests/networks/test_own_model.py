@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -19,9 +19,14 @@ from torch import nn
 import networks
 from networks import catalogue, extraction
 from networks.operation_graph import OperationGraph
-from networks.own_function import call_function
+from networks.own_function import UserFunction
 from networks.own_model import MOST_UNKNOWN, NoGraph, OwnModel, own_model, tracing
-from networks.own_torch import OwnNetwork, split_module_and_batch
+from networks.own_torch import (
+    ModuleAndBatch,
+    NothingTrained,
+    OwnNetwork,
+    split_module_and_batch,
+)
 from networks.own_training import own_network
 from tests.pipelines.service.made_up import at_hand
 from tests.warehouse.test_child_process import ends
@@ -136,7 +141,7 @@ def test_recurrent_layers_are_counted_and_said_to_be_unmeasured(folder: Path) ->
     assert model.graph is not None
     assert model.graph.flops == 2 * 5 * 4 * 16 * (12 + 16)
     assert (model.unmeasured, model.unknown_work, model.too_unknown) == (("aten::lstm",), {}, "")
-    assert (model.image_size, model.example) == (0, (5, 12))
+    assert (model.image_size, model.sample) == (0, (5, 12))
     step = model.steps[4]
     # Its parameters are updated, too: matrices and biases.
     assert isinstance(step, OperationGraph)
@@ -262,7 +267,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], s
 
 def refusal(target: str) -> str:
     with pytest.raises(ValueError) as refused:
-        split_module_and_batch(call_function(target, 2, [], []), target)
+        split_module_and_batch(UserFunction(target, [], [])(2), target)
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -273,6 +278,15 @@ def refusal(target: str) -> str:
         ("return nn.Linear(3, 4)", "an example batch, found Linear; return both: `return model,"),
         ("return nn.Linear(3, 4), [[1.0]]", "a dict of tensors by argument, found list"),
         ("return nn.Linear(3, 4), torch.zeros(0, 3)", "found a tensor of shape [0, 3]"),
+        ("return nn.Linear(3, 4), torch.eye(3).to_sparse()", "found a tensor of layout sparse_coo"),
+        (
+            "return nn.Linear(3, 4), torch.nested.nested_tensor([torch.zeros(2, 3)])",
+            "found a nested tensor",
+        ),
+        (
+            "raise ModuleNotFoundError('flash attention is needed')",
+            ":build: ModuleNotFoundError: flash attention is needed; install that beside stepcast",
+        ),
         ("return nn.Linear(3, 4).to('cuda:7'), torch.zeros(2, 3)", "it failed: "),
         ("raise SystemExit('no data')", "it failed: SystemExit: no data"),
     ],
@@ -296,6 +310,9 @@ def test_functions_and_packages_that_are_not_there(module: Callable[[str], str])
     assert f"no module '{name}.py'" in refusal(f"{name}.py:build_model")
     assert refusal(f"{name}.py:build_model").endswith(f"write {name}:build_model")
     assert "no module 'nowhere'" in refusal("nowhere.at_all:build")
+    assert refusal(":build") == (
+        ":build: expected package.module:function, such as models.mine:build"
+    )
     broken = module("def build(:\n")
     assert "failed: SyntaxError: invalid syntax" in refusal(f"{broken}:build")
 
@@ -339,20 +356,79 @@ class Masked(nn.Module):
         return {"mask": mask, "out": self.words(words) * mask[..., None]}
 
 
-def test_batches_of_several_tensors_are_given_as_the_example_has_them() -> None:
-    words, mask = torch.arange(14).reshape(2, 7), torch.ones(2, 7)
+def test_batches_of_several_tensors_are_given_as_the_function_makes_them() -> None:
     model = Masked()
-    network = OwnNetwork(model, (words,), {"mask": mask})
+
+    def made(size: int) -> ModuleAndBatch:
+        return Masked(), (torch.arange(7 * size).reshape(size, 7) % 50,), {"mask": torch.ones(7)}
+
+    network = OwnNetwork(model, *made(2)[1:], made)
     drawn = network.draw(5)
-    assert torch.equal(drawn, words[[0, 1, 0, 1, 0]])
+    assert torch.equal(drawn, torch.arange(35).reshape(5, 7) % 50)
     out = network(drawn)
     assert out.shape == (5, 7 * 6)
-    out.sum().backward()
+    network.loss_of(out, torch.zeros(5, dtype=torch.int64)).backward()
     assert model.words.weight.grad is not None
-    images = OwnNetwork(nn.Flatten(), (torch.zeros(2, 3, 8, 8),), {}).draw(3)
-    assert images.shape == (3, 3, 8, 8) and images.std() > 0
-    with pytest.raises(ValueError, match="no tensor that depends on its parameters"):
-        OwnNetwork(nn.Flatten(), (words,), {})(words)
+    images = OwnNetwork(nn.Flatten(), (torch.zeros(2, 3, 8, 8),), {}).draw(2)
+    assert images.shape == (2, 3, 8, 8) and images.std() > 0
+    with pytest.raises(NothingTrained, match="in which no tensor depends on its para"):
+        OwnNetwork(nn.Flatten(), (torch.zeros(2, 7),), {})(torch.zeros(2, 7))
+    other = OwnNetwork(
+        nn.Linear(3, 4), (torch.zeros(2, 3),), {}, lambda size: (nn.Linear(size, 4), (drawn,), {})
+    )
+    with pytest.raises(ValueError, match="parameters or buffers depend on batch_size"):
+        other.draw(5)
+
+
+@dataclass
+class Found:
+    """What a detector returns."""
+
+    boxes: list[torch.Tensor]
+    scores: dict[str, torch.Tensor]
+    name: str = "of no tensor"
+
+
+class Returns(nn.Module):
+    """Returns whatever is made of a product."""
+
+    def __init__(self, make: Callable[[torch.Tensor], object]) -> None:
+        super().__init__()
+        self.into, self._make = nn.Linear(3, 4), make
+
+    def forward(self, given: torch.Tensor) -> object:
+        """Return it."""
+        return self._make(self.into(given))
+
+
+@pytest.mark.parametrize(
+    ("make", "outputs"),
+    [
+        (lambda made: made, 1),
+        (lambda made: made[:, 0], 1),
+        (lambda made: [made, made.detach()], 1),
+        (lambda made: [made, (made * 2, {"more": made.exp()})], 3),
+        (lambda made: Found([made, made * 2], {"cls": made.exp()}), 3),
+        (lambda made: {"loss": made.sum(), "logits": made}, 0),
+        (lambda made: {"boxes": made.sum(), "classes": [made.mean()]}, 0),
+        (lambda made: torch.view_as_complex(made.view(-1, 2, 2)), 1),
+    ],
+)
+def test_all_outputs_go_backward_and_a_loss_of_the_models_own_alone(
+    make: Callable[[torch.Tensor], object], outputs: int
+) -> None:
+    model = Returns(make)
+    network = OwnNetwork(model, (torch.ones(2, 3),), {})
+    out = network(network.draw(2))
+    several = out if isinstance(out, tuple) else (out,)
+    assert sum(tensor.ndim == 2 and len(tensor) == 2 for tensor in several) == outputs
+    loss = network.loss_of(out, torch.zeros(2, dtype=torch.int64))
+    loss.backward()
+    assert loss.ndim == 0 and model.into.weight.grad is not None
+    if outputs > 1:
+        entropy = nn.functional.cross_entropy
+        each = [entropy(tensor, torch.zeros(2, dtype=torch.int64)) for tensor in several]
+        assert torch.allclose(loss, sum(each[1:], each[0]))
 
 
 def test_beside_our_packages_a_users_of_the_same_names_are_imported(folder: Path) -> None:
