@@ -53,8 +53,18 @@ def fault(error: ValidationError, kind: type[Record], within: Sequence[str] = ()
     """
     details = error.errors(include_url=False)
     causes = [detail for detail in details if not _follows(detail, details)]
-    first, more = causes[0], len(causes) - 1
-    return _explained(first, kind, within) + (f" (and {more} more)" if more else "")
+    first, parents = causes[0], causes[0]["loc"][:-1]
+    missing = [
+        str(detail["loc"][-1])
+        for detail in causes
+        if first["type"] == detail["type"] == "missing" and detail["loc"][:-1] == parents
+    ]
+    if len(missing) > 1:  # one at a time would be a question for each
+        text = f"{_dotted((*within, *parents, ', '.join(missing)))}: missing, and have no default"
+    else:
+        text = _explained(first, kind, within)
+    more = len(causes) - max(len(missing), 1)
+    return text + (f" (and {more} more)" if more else "")
 
 
 def _follows(detail: ErrorDetails, others: Sequence[ErrorDetails]) -> bool:

@@ -249,8 +249,7 @@ class GpuStepModel:
         Args:
             times: of operators.
             host: of launches.
-            past: errors of networks on `timed` devices, of devices known by data sheet, and of
-                `channels_last`.
+            past: errors of networks on `timed` devices, and of devices known by data sheet.
             timed: where operators of each kind were timed.
             hosts: those that were measured, by node type; `host` is that of others.
             parallel: of several GPUs.
@@ -394,13 +393,9 @@ class GpuStepModel:
         return self._alone(scenario).timed_share(_device(scenario)) >= _MOSTLY
 
     def _past_of(self, scenario: Scenario) -> PastErrors:
-        """Return past errors of forecasts like it, the widest of those that it is like."""
-        load = scenario.workload
+        """Return past errors of forecasts like it."""
         is_judged = _device(scenario).name in self._past["timed"].devices
-        alike = ["timed" if is_judged and self._rests_on_itself(scenario) else "untimed"]
-        # Its operators are forecast as those of contiguous tensors.
-        alike += ["channels_last"] if load.memory_format == "channels_last" else []
-        return max((self._past[name] for name in alike), key=lambda errors: errors.half_width)
+        return self._past["timed" if is_judged and self._rests_on_itself(scenario) else "untimed"]
 
     def _step(self, scenario: Scenario) -> StepForecast:
         """Return the step of a scenario, and of a GPU of it alone.
@@ -577,13 +572,13 @@ def fit_model(
     times = gpu_time.fit(measured.timings)
     host = fit_host(measured.steps, times_of(measured.steps, times))
     families = judged_groups(measured)
-    laid_out = [judged for judged in families if judged.measured.memory_format == "channels_last"]
-    past = {"untimed": PastErrors.of(device_errors(measured))}
-    for name, judged_steps in (("timed", families), ("channels_last", laid_out)):
-        past[name] = PastErrors.of(
-            [judged.error for judged in judged_steps],
-            [judged.measured.device.name for judged in judged_steps],
-        )
+    past = {
+        "timed": PastErrors.of(
+            [judged.error for judged in families],
+            [judged.measured.device.name for judged in families],
+        ),
+        "untimed": PastErrors.of(device_errors(measured)),
+    }
     timed = timed_kinds(measured.timings)
     return GpuStepModel(times, host, past, timed, hosts, Parallel.fitted(measured))
 
@@ -713,6 +708,11 @@ def _inputs(scenario: Scenario) -> tuple[Input, ...] | Refusal:
         others = [precision for precision in device.peak if precision != "float32"]
         instead = f"; it has some for {' and '.join(others)}" if others else ""
         return Refusal(f"{device.name} has no matrix units for {load.precision}{instead}")
+    if load.memory_format != "contiguous":
+        return Refusal(
+            f"nobody timed operators in {load.memory_format}, which may take half or twice as "
+            "long; leave out --memory-format for contiguous tensors"
+        )
     return (
         Input("csv", "public", scenario),
         # What its host needs to issue a step; all that are known, so that one fit does for all.

@@ -142,8 +142,6 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
     where = _timed_on(forecast.scenario.workload.precision, detail)
     yield f"rests on {_RESTS_ON[detail['rests_on']]} of {where}"
     yield "never judged" if percent is None else f"past error {percent:.0f} % of unseen {unseen}"
-    if forecast.scenario.workload.memory_format == "channels_last":
-        yield "channels_last is forecast as contiguous, and past errors are of such forecasts"
     if not detail["fits"]:
         yield (
             f"does not fit: {detail['needed_bytes'] / _GIB:.1f} GiB of "

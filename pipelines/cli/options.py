@@ -24,8 +24,25 @@ Accumulate = Annotated[
     str | None, typer.Option(help="Passes of --batch-size whose gradients a step adds up; 1.")
 ]
 MemoryFormat = Annotated[str | None, typer.Option(help="contiguous or channels_last.")]
+
+
+def _length(text: str) -> int:
+    """Return a number of words.
+
+    Raises:
+        BadInput: it is none.
+    """
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    several = "; `stepcast sweep` takes a list of lengths (docs/sweep.md)" if "," in text else ""
+    raise BadInput(f"--sequence-length: expected a whole number above 0, found {text!r}{several}")
+
+
 SequenceLength = Annotated[
-    int | None, typer.Option(help="Words of a sample, of hf:CONFIG; 128 if not given.", min=1)
+    int | None,
+    typer.Option(
+        help="Words of a sample, of hf:CONFIG; 128 if not given.", parser=_length, metavar="INTEGER"
+    ),
 ]
 
 

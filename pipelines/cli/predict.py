@@ -121,7 +121,8 @@ def predict(
     Shows each forecast with its interval, the age of the runs that its fit saw, how far the
     scenario is from those (split), and how wrong the system has been at that distance and of the
     scenarios nearest to this one. Beneath: who refuses and why, and what to measure first.
-    Forecasts are written to the ledger, marked as merely asked for.
+    Forecasts are written to the ledger, marked as merely asked for. Where all systems refuse, the
+    exit code is 2.
 
     Example: stepcast predict --dnn resnet50 --framework pytorch --image-size 64 --batch-size 8
     --workers 1,2,4,8 --worker emu.avx512.s15 --link-mbps 500
@@ -232,6 +233,8 @@ def predict(
             dataset_samples=dataset_samples,
             explain=explain,
         )
+    if not answer.forecasts:
+        raise typer.Exit(2)
 
 
 def _check_devices(curves: Sequence["Curve"]) -> None:

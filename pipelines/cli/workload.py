@@ -458,10 +458,11 @@ def curves_of(listed: Sequence[Mapping[str, object]], path: Path | None) -> list
 
 
 def _option(text: str) -> str:
-    """Name the option that a field is."""
-    field, colon, rest = text.partition(":")
-    if colon and field.removesuffix("[0]") in Curve.model_fields:
-        return f"--{field.replace('_', '-')}:{rest}"
+    """Name the options that fields are."""
+    names, colon, rest = text.partition(":")
+    fields = names.split(", ")
+    if colon and all(field.removesuffix("[0]") in Curve.model_fields for field in fields):
+        return f"{', '.join(f'--{field}' for field in fields).replace('_', '-')}:{rest}"
     return text
 
 

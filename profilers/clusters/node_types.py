@@ -177,7 +177,7 @@ def node_group(role: Role, name: str, count: int) -> NodeGroup:
         return NodeGroup(role=role, node_type=name, count=count, **fields)
     known = node_types()
     if name not in known:
-        near = nearest_names(name, [*known, *others])
+        near = _with_gpu(name, known) or nearest_names(name, [*known, *others])
         hint = f"did you mean {', '.join(near)}?" if near else "none here has a name like it;"
         raise BadInput(
             f"unknown node type {name!r}; {hint} `stepcast node-types` lists all, and "
@@ -209,6 +209,21 @@ def declared_usd_per_hour(groups: Iterable[NodeGroup]) -> float | None:
             return None
         total += group.count * kind.usd_per_hour
     return round(total, 9) or None
+
+
+def _with_gpu(name: str, known: Mapping[str, NodeType]) -> list[str]:
+    """Return the first node type of each family that has the GPU which a name names."""
+
+    def plain(text: str) -> str:
+        return "".join(filter(str.isalnum, text.lower()))
+
+    named = {kind.gpu for kind in known.values() if kind.gpu and plain(kind.gpu) in plain(name)}
+    gpu = max(named, key=len, default=None)
+    families: dict[str, str] = {}
+    for other, kind in known.items():
+        if gpu is not None and kind.gpu == gpu:
+            families.setdefault(other.partition(".")[0], other)
+    return list(families.values())[:3]
 
 
 def gpus(name: str) -> int:

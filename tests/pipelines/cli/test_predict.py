@@ -402,6 +402,13 @@ def test_templates_may_be_in_a_file(stepcast: Stepcast, history: Path, tmp_path:
         ({"backend": "ec2"}, "no nodes of type"),
         ({"batch_size": "0"}, "--batch-size: input should be greater than or equal to 1, found 0"),
         ({"link_mbps": None}, "--link-mbps: missing, and it has no default"),
+        (
+            {"batch_size": None, "worker": None},
+            "--batch-size, --worker: missing, and have no default",
+        ),
+        ({"worker": "h100"}, "unknown node type 'h100'; did you mean gpu.h100, p5.4xlarge"),
+        ({"sequence_length": "128,512"}, "found '128,512'; `stepcast sweep` takes a list"),
+        ({"sequence_length": "0"}, "--sequence-length: expected a whole number above 0, found '0'"),
         ({"server": None}, "--server: missing; name the node type of the parameter servers"),
     ],
 )

@@ -47,6 +47,22 @@ def with_gpus(*models: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("h100", "gpu.h100, p5.4xlarge, p5.48xlarge"),
+        ("NVIDIA A100-80GB", "gpu.a100-80gb, p4de.24xlarge"),
+        ("a100-40gb", "gpu.a100, p4d.24xlarge"),
+        ("rtx-4090", "gpu.rtx4090"),
+        ("p5.4xlage", "p5.4xlarge"),
+    ],
+)
+def test_a_gpu_is_no_node_type_but_some_have_it(name: str, near: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        node_group("worker", name, 1)
+    assert f"did you mean {near.partition(', p5.48')[0]}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("name", "hardware", "differs"),
     [
         ("gpu.h100", PLAIN, "needs 1 GPU H100, but it has none"),
