@@ -136,28 +136,11 @@ def test_half_precision_and_tf32_are_faster_and_accumulation_repeats_passes() ->
     assert gpu_s(optimizer="adamw") > gpu_s()
 
 
-<<<<<<< HEAD
-def test_channels_last_is_as_uncertain_as_such_forecasts_were() -> None:
-    fields = json.loads(model().parameters_json())
-    fields["past"]["timed"] = {"half_width": 0.1, "percent": 5.0, "n": 9, "devices": ["h100"]}
-    fields["past"]["channels_last"] = {"half_width": 0.5, "percent": 25.0, "n": 6}
-    known = GpuStepModel.from_json(json.dumps(fields))
-    plain, channels_last = (
-        scenario(batch_size=64),
-        scenario(batch_size=64, memory_format="channels_last"),
-    )
-    contiguous, laid_out = known.predict([plain, channels_last]).to_dicts()
-    assert laid_out["value"] == contiguous["value"]
-    widths = [log(row["high"] / row["value"]) for row in (contiguous, laid_out)]
-    assert widths == [pytest.approx(0.1), pytest.approx(0.5)]
-    assert [known.detail(case)["past_n"] for case in (plain, channels_last)] == [9, 6]
-=======
 def test_a_layout_that_nobody_timed_is_refused() -> None:
     assert not isinstance(GPU_STEP.rests_on(scenario()), Refusal)
     refused = GPU_STEP.rests_on(scenario(memory_format="channels_last"))
     assert isinstance(refused, Refusal) and not refused.foreign
     assert refused.reason.startswith("nobody timed operators in channels_last")
->>>>>>> 772bc1a0 (Questions about models say what is taken; channels_last and frozen parameters have one rule)
 
 
 def test_memory_grows_with_the_optimizers_state() -> None:

@@ -86,29 +86,19 @@ def test_a_row_says_what_a_user_needs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two passes of two samples a step: 80 samples a second, 100,000 of them in 1,250 s."""
-<<<<<<< HEAD
     monkeypatch.setenv("COLUMNS", "90")
     shown = lines(forecast(), capsys, samples=100_000)
-    _, label, titles, _, row, rests, nobody, past, layout, waits, host, *_ = shown
-=======
-    monkeypatch.setenv("COLUMNS", "80")
-    _, label, titles, _, row, rests, waits, *_ = lines(forecast(), capsys, samples=100_000)
->>>>>>> 772bc1a0 (Questions about models say what is taken; channels_last and frozen parameters have one rule)
+    _, label, titles, _, row, rests, nobody, past, waits, host, *_ = shown
     assert label.startswith("small_cnn 16 words b2, bfloat16, adamw, 2 passes a step")
     assert titles.split() == "node type step 90 % in samples/s epoch $/epoch GiB binds".split()
     cells = ["gpu.mine", "50", "ms", "40–60", "80", "20.8", "min", "1.25", "10.0/24", "host"]
     assert row.split() == cells
-<<<<<<< HEAD
     assert rests == (
         "  rests on its data sheet and public data of it (25 %), a in float16 (50 %) and 1 more, of"
     )
     assert nobody == "    nobody in that precision (25 %)"
     assert past == "  past error 12 % of unseen GPUs, n = 7"
     assert host.endswith("with a faster one a step takes down to 20 ms")
-    assert layout.startswith("  channels_last is forecast as contiguous")
-=======
-    assert rests == "  rests on its data sheet and other GPUs' public data; past error 12 %, n = 7"
->>>>>>> 772bc1a0 (Questions about models say what is taken; channels_last and frozen parameters have one rule)
     assert waits.endswith(
         "1,280 tokens/s; GPU 20 ms, host 50 ms; batches are free at least until 5"
     )
