@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 
 from warehouse.child_process import bound
-from warehouse.connection import connect, first_line, transaction, writer_of
+from warehouse.connection import connect, first_line, is_of_machine, transaction, writer_of
 from warehouse.durable_files import remove, sync, temporary
 from warehouse.landing import run_folders
 from warehouse.records import BadInput, StepcastError
@@ -270,6 +270,8 @@ def _make_views(connection: duckdb.DuckDBPyConnection, views: Path) -> None:
             connection.execute("DELETE FROM meta.views")
             connection.execute("INSERT INTO meta.views VALUES (?)", [_edition(views)])
     except duckdb.Error as error:
+        if is_of_machine(error):  # of which `connect` says what to do
+            raise
         raise StepcastError(
             f"views of {views} could not be made: {first_line(error)}; they are as they were"
         ) from error

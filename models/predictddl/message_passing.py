@@ -1,23 +1,17 @@
 """Message passing of the graph hypernetwork, compiled: see `models.predictddl.ghn`."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from models.compiled import compiled
+
 Floats = NDArray[np.float32]
 Places = NDArray[np.int32]
-F = TypeVar("F", bound=Callable[..., object])
 
 
-def _compiled(function: F) -> F:
-    made: Any = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return cast(F, made)
-
-
-@_compiled
+@compiled
 def distances(first: Places, targets: Places, most: int) -> NDArray[np.int16]:
     """Return the length of the shortest path from each node to each other, 0 where there is none.
 
@@ -47,7 +41,7 @@ def distances(first: Places, targets: Places, most: int) -> NDArray[np.int16]:
     return lengths
 
 
-@_compiled
+@compiled
 def _perceptron(state: Any, weights: Any, biases: Any, out_weights: Any, out_biases: Any) -> Any:
     """Return a perceptron of one hidden layer of rectified units."""
     size = len(out_biases)
@@ -66,7 +60,7 @@ def _perceptron(state: Any, weights: Any, biases: Any, out_weights: Any, out_bia
     return outputs
 
 
-@_compiled
+@compiled
 def _gated(
     state: Any, message: Any, of_message: Any, of_state: Any, b_message: Any, b_state: Any
 ) -> Any:
@@ -94,7 +88,7 @@ def _gated(
     return next_state
 
 
-@_compiled
+@compiled
 def traverse(
     states: Floats,
     lengths: NDArray[np.int16],

@@ -13,6 +13,7 @@ import llvmlite.binding
 import numba
 import numpy as np
 
+from models import compiled as kept
 from models.async_sgd.kernel.state import NextEventFields, Records, SimulationState
 
 # How the kernel is compiled: once per machine, kept on disk, without Python's lock.
@@ -42,8 +43,7 @@ _numba.config.CACHE_DIR = str(_HERE / "__pycache__" / _digest())
 
 def compiled(function: F) -> F:
     """Compile a function that Python calls."""
-    made: F = _numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
-    return made
+    return kept.compiled(function, _nrt=False)
 
 
 def inlined(function: F) -> F:
