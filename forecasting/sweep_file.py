@@ -12,6 +12,7 @@ from pydantic import Field, PastDate, ValidationError
 
 from forecasting.inputs import systems_named
 from networks import check
+from networks.own_huggingface import PREFIX, with_head
 from networks.own_model import OwnModel
 from profilers.record_file import fault, read_record
 from studies.curve import Curve
@@ -44,7 +45,8 @@ class SweepFile(Record):
 def read_sweep(path: Path) -> SweepFile:
     """Read a sweep file, and check each value of each list once.
 
-    A model of the user's own has a template by itself for each length of its words.
+    A model of the user's own has a template by itself for each length of its words, and for each
+    `head` of a config of Hugging Face.
 
     Raises:
         BadInput: naming the file and the field.
@@ -75,6 +77,9 @@ def _divide(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     lists = Grid(template).axes
     networks = lists.get("dnn", [template.get("dnn")])
     targets = [dnn for dnn in networks if is_own_model(dnn)]
+    heads = lists.get("head", [template.get("head")])
+    if heads != [None] and not all(str(dnn).startswith(PREFIX) for dnn in networks):
+        raise ValueError("head: only models by a config, hf:CONFIG, have one to choose")
     if not targets:
         yield template
         return
@@ -84,8 +89,9 @@ def _divide(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             "of their own"
         )
     lengths = lists.get("sequence_length", [template.get("sequence_length")])
-    for dnn, length in product(networks, lengths):
-        yield {**template, "dnn": dnn, "sequence_length": length}
+    others = {name: value for name, value in template.items() if name != "head"}
+    for dnn, head, length in product(networks, heads, lengths):
+        yield {**others, "dnn": with_head(dnn, head), "sequence_length": length}
 
 
 def is_own_model(dnn: object) -> bool:

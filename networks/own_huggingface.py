@@ -1,4 +1,4 @@
-"""A model of Hugging Face by its config alone: random weights, and a batch of the config's words.
+"""A model of Hugging Face by its config alone: random weights, a head, a batch of its words.
 
 Nothing is asked of the network: a config is a file, a type of model with its defaults, or what the
 library's own cache has. `networks/own_program.py` loads this file where no package of ours may be
@@ -7,7 +7,8 @@ imported, so it imports none.
 
 import importlib
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,13 +19,37 @@ SEQUENCE_LENGTH = 128
 """Words of a sample where nobody says; fewer where the config's positions end before."""
 _MOST_MODULES = 50_000
 """Of a model: no graph that systems read has so many nodes (`networks.primitives.MOST_NODES`)."""
-_LENGTH = "?sequence_length="
+NO_HEAD = "none"
+_HEAD, _LENGTH = "?head=", "?sequence_length="
+_TARGET = re.compile(
+    rf"{PREFIX}(.*?)(?:{re.escape(_HEAD)}([^?]*))?(?:{re.escape(_LENGTH)}(\d+))?", re.DOTALL
+)
 _EXTRA = "stepcast[huggingface]"
+_AUTO = "AutoModelFor"
+_TRAINED = (
+    *("MaskedLM", "CausalLM", "ImageClassification", "ObjectDetection", "SemanticSegmentation"),
+    *("UniversalSegmentation", "DepthEstimation", "ImageTextToText", "SequenceClassification"),
+    *("TokenClassification", "PreTraining"),
+)
+"""Heads that a type is trained with, the first that it has; see `_heads_trained`."""
+
+
+def with_head(target: str, head: str | None) -> str:
+    """Return a target that also says which head the model has; see `from_config`."""
+    return target if head is None else f"{target}{_HEAD}{head}"
 
 
 def with_length(target: str, sequence_length: int | None) -> str:
-    """Return a target that also says how many words a sample has."""
+    """Return a target that also says how many words a sample has, behind its head."""
     return target if sequence_length is None else f"{target}{_LENGTH}{sequence_length}"
+
+
+def split_target(target: str) -> tuple[str, str | None, int | None]:
+    """Return the config that a target names, its head, and words of a sample."""
+    matched = _TARGET.fullmatch(target)
+    assert matched is not None, target
+    name, head, length = matched.groups()
+    return name, head, int(length) if length else None
 
 
 def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[str, Any]]:
@@ -32,16 +57,19 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
 
     Args:
         target: `hf:` and a config.json, its folder, or a type of model such as `bert`; perhaps with
-            the length of `with_length`.
+            a head (`with_head`): `none`, a task of the library's pipelines such as
+            `text-generation`, or an Auto class such as `causal-lm`; without, it is that of the
+            class which the config names, else what models of its type are trained with. Perhaps
+            with the length of `with_length`.
         batch_size: samples of the batch.
         folder: in which relative paths begin.
 
     Raises:
-        ValueError: there is no such config, or no batch is known for it; the message says what to
-            do.
+        ValueError: there is no such config or head, or no batch is known for it; the message says
+            what to do.
     """
     os.environ["HF_HUB_OFFLINE"] = "1"
-    name, _, length = target.removeprefix(PREFIX).partition(_LENGTH)
+    name, head, length = split_target(target)
     try:
         library: Any = importlib.import_module("transformers")
     except ModuleNotFoundError:
@@ -51,13 +79,14 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
         ) from None
     library.logging.set_verbosity_error()
     config = _config(library, name, Path(folder))
+    model_class = _class(library, config, head, name)
     try:
         with _few_modules():
-            model = _class(library, config).from_config(config)
+            model = model_class(config)
     except (ValueError, KeyError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"{PREFIX}{name}: its config makes no model: {lines[0]:.200}") from None
-    return model, _batch(model, config, batch_size, int(length) if length else None, name)
+    return model, _batch(model, config, batch_size, length, name)
 
 
 @contextmanager
@@ -82,12 +111,11 @@ def _few_modules() -> Iterator[None]:
         counting.remove()
 
 
-def config_file(target: str, folder: Path) -> Path | None:
-    """Return the file that a target names as its config; None: it names none."""
-    path = folder / target.removeprefix(PREFIX).partition(_LENGTH)[0]
-    if not path.exists():
-        return None
-    return path if path.is_file() else path / "config.json"
+def class_in_words(model: Any) -> str:
+    """Return the class of a model; of one without a head, that it has none."""
+    library: Any = importlib.import_module("transformers")
+    is_bare = type(model) in _classes(model.config, [library.AutoModel])
+    return f"{type(model).__name__}{' (no head)' if is_bare else ''}"
 
 
 def _config(library: Any, name: str, folder: Path) -> Any:
@@ -96,9 +124,9 @@ def _config(library: Any, name: str, folder: Path) -> Any:
     Raises:
         ValueError: there is none.
     """
-    path = config_file(name, folder)
-    if path is not None:
-        return _read(library, path, name)
+    path = folder / name
+    if path.exists():
+        return _read(library, path if path.is_file() else path / "config.json", name)
     types = sorted(library.CONFIG_MAPPING.keys())
     if name in types:
         return library.AutoConfig.for_model(name)
@@ -127,22 +155,65 @@ def _read(library: Any, path: Path, name: str) -> Any:
         ) from None
 
 
-def _class(library: Any, config: Any) -> Any:
-    """Return what builds the model that a config names, with its head; else the model alone."""
-    named = next(iter(config.architectures or ()), "")
-    model_class = getattr(library, named, None)
-    return _LibraryClass(model_class) if hasattr(model_class, "_from_config") else library.AutoModel
+def _class(library: Any, config: Any, head: str | None, name: str) -> Any:
+    """Return the class of a model: by its head, as its config names it, or by its type.
+
+    Raises:
+        ValueError: no such head, or no model, is known of its type.
+    """
+    if head not in (None, NO_HEAD):
+        for found in _classes(config, _asked(library, head)):
+            return found
+        autos = [
+            auto for auto in _auto_names(library) if any(_classes(config, [getattr(library, auto)]))
+        ]
+        names = ", ".join([*map(_task, autos), NO_HEAD])
+        raise ValueError(
+            f"{PREFIX}{name}: --head {head}: models of type {config.model_type} have {names}"
+        )
+    if head is None:
+        named = getattr(library, next(iter(config.architectures or ()), ""), None)
+        if hasattr(named, "_from_config"):
+            return named
+        trained = [getattr(library, f"{_AUTO}{each}") for each in _heads_trained(config)]
+        for found in _classes(config, trained):
+            return found
+    for found in _classes(config, [library.AutoModel]):
+        return found
+    raise ValueError(f"{PREFIX}{name}: no model of type {config.model_type} is without a head")
 
 
-class _LibraryClass:
-    """A class of the library, which builds as `AutoModel` does."""
+def _heads_trained(config: Any) -> Iterator[str]:
+    """Yield the heads that models of a config are trained with, the likeliest first."""
+    if config.is_encoder_decoder:
+        yield from ("Seq2SeqLM", "SpeechSeq2Seq")
+    yield from _TRAINED[1:] if getattr(config, "is_decoder", False) else _TRAINED
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
 
-    def from_config(self, config: Any) -> Any:
-        """Return the model with random weights."""
-        return self._model(config)
+def _classes(config: Any, autos: Sequence[Any]) -> Iterator[Any]:
+    """Yield the classes that Auto classes have for a config, of several the first."""
+    for auto in autos:
+        found = auto._model_mapping.get(type(config), None)  # noqa: SLF001
+        if found is not None:
+            yield found[0] if isinstance(found, list | tuple) else found
+
+
+def _asked(library: Any, head: str) -> list[Any]:
+    """Return the Auto classes of a head, by their name or by a task of the library's pipelines."""
+    named = [name for name in _auto_names(library) if _task(name) == head]
+    if named:
+        return [getattr(library, name) for name in named]
+    tasks = importlib.import_module("transformers.pipelines").SUPPORTED_TASKS
+    return list(tasks.get(head, {}).get("pt", ()))
+
+
+def _auto_names(library: Any) -> list[str]:
+    return [name for name in dir(library) if name.startswith(_AUTO)]
+
+
+def _task(auto_name: str) -> str:
+    """Return the head of an Auto class: `causal-lm` of AutoModelForCausalLM."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", auto_name.removeprefix(_AUTO)).lower()
 
 
 def _batch(
@@ -159,7 +230,7 @@ def _batch(
         case "input_ids":
             words = _words(config, length, name)
             ids = torch.ones(batch_size, words, dtype=torch.long)
-            ids %= int(config.get_text_config().vocab_size)
+            ids %= int(getattr(config.get_text_config(), "vocab_size", 2))
             both = {"decoder_input_ids": ids} if config.is_encoder_decoder else {}
             return {"input_ids": ids, **both}
         case "pixel_values" if length is None:

@@ -53,6 +53,7 @@ class OwnModel:
             Keras (`networks.own_step`), or why nobody knows.
         sample: shape of a sample, of the first tensor of its batch; empty of Keras's models.
         not_batched: inputs whose first dimension is not the batch, with their shapes.
+        trained_class: of a model of Hugging Face, perhaps `(no head)`; empty of others.
         sequence_length: words of a sample; None: the first tensor of its batch holds none.
         unknown_work: by operator, the part of all work that those of unknown work have at most.
         unmeasured: operators counted by formulas that no network of ours has.
@@ -68,6 +69,7 @@ class OwnModel:
     steps: Mapping[int, OperationGraph | Path | str]
     sample: tuple[int, ...] = ()
     not_batched: tuple[str, ...] = ()
+    trained_class: str = ""
     sequence_length: int | None = None
     unknown_work: Mapping[str, float] = field(default_factory=dict)
     unmeasured: tuple[str, ...] = ()
@@ -188,6 +190,7 @@ def model_of(target: str, traced: Mapping[str, Any]) -> OwnModel:
         steps,
         sample=tuple(traced["sample"]),
         not_batched=tuple(traced["not_batched"]),
+        trained_class=traced.get("class", ""),
         sequence_length=traced["sequence_length"],
         unknown_work=unknown,
         unmeasured=tuple(traced["unmeasured"]),

@@ -69,7 +69,8 @@ def _traced(request: Mapping[str, Any]) -> dict[str, Any]:
             return _beside("own_huggingface").from_config(target, size, folders[0])
 
         made = without_values(of_config, batch_sizes[0], mode)
-        return of_torch(made, target, batch_sizes, mode, precisions, of_config)
+        traced = of_torch(made, target, batch_sizes, mode, precisions, of_config)
+        return {**traced, "class": _beside("own_huggingface").class_in_words(made[0])}
     function = _beside("own_function").UserFunction(target, folders, request["hidden"])
     made = function(batch_sizes[0])
     model = made[0] if isinstance(made, tuple) and made else made

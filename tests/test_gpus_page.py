@@ -65,7 +65,7 @@ def test_the_page_is_followed(folder: Path) -> None:
             roles = [line.split("  ")[0] for line in shown if line.startswith(("choice", "fast"))]
             assert roles == ["choice", "fastest"]
             assert set(roles) <= {line.split("  ")[0] for line in lines}
-            assert "1 g5.xlarge" in (folder / "front.svg").read_text()
+            assert "1 g6e.xlarge" in (folder / "front.svg").read_text()
         if words[0] != "predict":
             continue
         fitted_to = re.fullmatch(r"fit gpu_step to (\d+) runs\n", answer.err)
@@ -73,7 +73,8 @@ def test_the_page_is_followed(folder: Path) -> None:
         assert int(fitted_to[1]) < int(measured.split()[0]), "lists of prices are no measurements"
         assert all(len(line) <= 80 for line in lines)
         assert firsts(lines) == firsts(shown)
-        assert "own-34267cb4 128 words b64, bfloat16, adamw" in lines
+        title = r"^own-[0-9a-f]{8} 128 words b64, bfloat16, adamw$"
+        assert re.search(title, answer.out, re.MULTILINE)
         titles = next(line for line in lines if line.startswith("node type"))
         assert titles.split() == "node type step 90 % in samples/s epoch $/epoch GiB binds".split()
         rests = [line for line in lines if line.startswith("  rests on ")]
@@ -118,7 +119,7 @@ def samples_per_s(forecast: Mapping[str, Any], each: int, gpus: int) -> float:
 
 def nano_gpt(answers: Answers) -> bool:
     (step,) = answers
-    return step["low"] < 0.56 < step["value"] and step["detail"]["exchange_s"] < 0.02
+    return 0.56 < step["low"] and step["detail"]["exchange_s"] < 0.02
 
 
 def second_machine(answers: Answers) -> bool:

@@ -274,13 +274,13 @@ def test_what_to_measure_is_a_command_with_all_that_was_given() -> None:
     )
     ring = {**CURVE, "framework": "pytorch", "strategy": "all_reduce", "workers": [1, 2]}
     of_config = OwnModel("own-1234abcd", "pytorch", 0, 100, None, {})
-    workload = OwnWorkload("hf:bert", of_config, curves_of([ring], None), 64)
+    workload = OwnWorkload("hf:bert?head=none", of_config, curves_of([ring], None), 64)
     assert hint(workload, "torch_compute") == (
-        "stepcast profile hf:bert --worker emu.avx512.s40 --batch-size 4 --workers 1,2 "
+        "stepcast profile hf:bert --head none --worker emu.avx512.s40 --batch-size 4 --workers 1,2 "
         "--sequence-length 64"
     )
     assert hint(workload, "allreduce") == (
-        "stepcast profile hf:bert --worker emu.avx512.s40 --batch-size 4 --workers 1,2 "
+        "stepcast profile hf:bert --head none --worker emu.avx512.s40 --batch-size 4 --workers 1,2 "
         "--link-mbps 500 --sequence-length 64"
     )
 

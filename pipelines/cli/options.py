@@ -44,6 +44,14 @@ SequenceLength = Annotated[
         help="Words of a sample, of hf:CONFIG; 128 if not given.", parser=_length, metavar="INTEGER"
     ),
 ]
+Head = Annotated[
+    str | None,
+    typer.Option(
+        help="What hf:CONFIG is trained as: a task such as text-generation, fill-mask, "
+        "text-classification, image-classification, causal-lm, seq2seq-lm; none: no head. If not "
+        "given, the class that the config names, else what its type is trained as."
+    ),
+]
 
 
 def check_picture(path: Path | None) -> None:

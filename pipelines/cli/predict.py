@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from pipelines.cli.options import Accumulate, MemoryFormat, Optimizer, Precision, SequenceLength
+from pipelines.cli.options import (
+    Accumulate,
+    Head,
+    MemoryFormat,
+    Optimizer,
+    Precision,
+    SequenceLength,
+)
 from pipelines.cli.tables import print_text
 from warehouse.home import MAIN, home
 from warehouse.records import Backend, BadInput
@@ -67,6 +74,7 @@ def predict(
         typer.Option(help="Speed of links, 10^6 bits/s; needed where several devices train."),
     ] = None,
     sequence_length: SequenceLength = None,
+    head: Head = None,
     dataset_samples: Annotated[
         int | None, typer.Option(help="Samples of an epoch: shows the time of an epoch, too.")
     ] = None,
@@ -147,6 +155,7 @@ def predict(
         is_target,
         of_file,
         of_options,
+        target_with_head,
         tracing_own_workload,
     )
 
@@ -168,6 +177,7 @@ def predict(
         "devices_per_node": devices_per_node,
         "link_mbps": link_mbps,
     }
+    asked = target_with_head(asked, head)
     own, listed = None, []
     with ExitStack() as stack:
         # While a child process traces the user's model, this one gets ready to forecast.

@@ -4,7 +4,14 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli.options import Accumulate, MemoryFormat, Optimizer, Precision, SequenceLength
+from pipelines.cli.options import (
+    Accumulate,
+    Head,
+    MemoryFormat,
+    Optimizer,
+    Precision,
+    SequenceLength,
+)
 from profilers.clusters import BackendChoice
 
 
@@ -30,6 +37,7 @@ def profile(
     ] = None,
     servers: Annotated[str | None, typer.Option(help="Number of parameter servers.")] = None,
     sequence_length: SequenceLength = None,
+    head: Head = None,
     precision: Precision = None,
     optimizer: Optimizer = None,
     accumulate: Accumulate = None,
@@ -55,6 +63,7 @@ def profile(
     --batch-size 8 --server emu.server --link-mbps 500
     """
     from pipelines.cli import profile_job
+    from pipelines.cli.workload import target_with_head
 
     options = {
         "batch_size": batch_size,
@@ -67,4 +76,5 @@ def profile(
         "accumulate": accumulate,
         "memory_format": memory_format,
     }
-    profile_job.profile(target, options, link_mbps, backend, sequence_length)
+    asked = target_with_head(target, head) or target
+    profile_job.profile(asked, options, link_mbps, backend, sequence_length)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pipelines.cli.options import MemoryFormat, Optimizer, SequenceLength
+from pipelines.cli.options import Head, MemoryFormat, Optimizer, SequenceLength
 from pipelines.cli.tables import print_text
 from warehouse import limits
 from warehouse.home import home
@@ -148,6 +148,7 @@ def recommend(
     ] = None,
     memory_format: MemoryFormat = None,
     sequence_length: SequenceLength = None,
+    head: Head = None,
     backend: Annotated[
         Backend | None, typer.Option(help="Use only profiles of this backend; as --host else.")
     ] = None,
@@ -193,6 +194,8 @@ def recommend(
     --iterations 10000 --max-hours 20 --minimize time --capacity emu.avx512.s15=2 --capacity
     emu.sse41.s15=8 --link-mbps 500 --front --picture front.svg
     """
+    from pipelines.cli.workload import target_with_head
+
     amounts: dict[str, float | None] = {
         "--global-batch": global_batch,
         "--batch-size": batch_size,
@@ -230,7 +233,7 @@ def recommend(
         "memory_format": memory_format,
     }
     options = {
-        "dnn": dnn,
+        "dnn": target_with_head(dnn, head),
         "image_size": image_size,
         "global_batch": global_batch,
         "minimize": minimize,
@@ -275,7 +278,7 @@ def _answer(
     from pipelines.cli.options import check_picture, write_picture
     from pipelines.cli.query import warehouse_here
     from pipelines.cli.recommend_output import print_decision, print_json
-    from pipelines.cli.workload import as_json, in_words
+    from pipelines.cli.workload import as_asked, as_json, in_words
 
     check_picture(shown.picture)
     if of_answers["--preemptions"] is not None and rented.market == "on_demand":
@@ -319,7 +322,7 @@ def _answer(
     def drawn() -> "Figure":
         from reports.recommendation_plot import of_all_systems
 
-        return of_all_systems(recommendation, target if model is not None else None)
+        return of_all_systems(recommendation, None if model is None else as_asked(target))
 
     write_picture(shown.picture, drawn, told=not shown.as_json)
 

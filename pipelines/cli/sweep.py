@@ -145,7 +145,7 @@ def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
     from forecasting.sweep_file import Grid
     from models.gpu_step.device import device_of_node
     from models.gpu_step.step import autocast_of
-    from pipelines.cli.workload import build_own_model, in_words
+    from pipelines.cli.workload import as_asked, build_own_model, in_words
 
     target, length, curves = (
         template["dnn"],
@@ -167,7 +167,7 @@ def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
             "forecasts it"
         )
     words = f", {model.sequence_length} words," if model.sequence_length else ""
-    print_text(in_words(f"{target}{words}", model), err=True)
+    print_text(in_words(f"{as_asked(target)}{words}", model), err=True)
     return model
 
 

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from models.gpu_step.device import device_of_node
 from models.gpu_step.step import autocast_of
 from networks.extraction import register_own_model
-from networks.own_huggingface import PREFIX, with_length
+from networks.own_huggingface import PREFIX, split_target, with_head, with_length
 from networks.own_model import NoGraph, OwnModel, tracing
 from profilers.clusters.node_types import fleet_types
 from profilers.record_file import fault
@@ -74,7 +74,9 @@ def in_words(target: str, model: OwnModel) -> str:
     else:
         parts = count(len(model.graph.nodes), "primitive operation")
     known = f"{model.dnn}: {model.parameter_count:,} parameters, {parts}, {_seen(model)}"
-    return "\n".join([f"{target} is {known}.", *_doubts(model)])
+    if model.trained_class:
+        known += f", trained as {model.trained_class}"
+    return "\n".join([f"{as_asked(target)} is {known}.", *_doubts(model)])
 
 
 def _seen(model: OwnModel) -> str:
@@ -109,6 +111,7 @@ def as_json(target: str, model: OwnModel) -> Mapping[str, object]:
         "target": target,
         "dnn": model.dnn,
         "framework": model.framework,
+        "trained_class": model.trained_class or None,
         "parameters": model.parameter_count,
         "primitives": None if model.graph is None else len(model.graph.nodes),
         "image_size": model.image_size,
@@ -283,6 +286,27 @@ def check_length(sequence_length: int | None) -> None:
         )
 
 
+def target_with_head(target: str | None, head: str | None) -> str | None:
+    """Return what is asked about, with the head that it has.
+
+    Raises:
+        BadInput: a head is given where no config of Hugging Face is asked about.
+    """
+    if head is None:
+        return target
+    if target is None or not target.startswith(PREFIX):
+        raise BadInput(f"--head {head}: only models by a config, hf:CONFIG, have one to choose")
+    return with_head(target, head)
+
+
+def as_asked(target: str) -> str:
+    """Return a target as it is written on the command line."""
+    if not target.startswith(PREFIX):
+        return target
+    name, head, _ = split_target(target)
+    return f"{PREFIX}{name}{_words({'head': head})}"
+
+
 def _curves(options: Options, framework: str) -> list[Curve]:
     """Return what is asked about a model, whatever it is; Keras's is replicated, or has servers."""
     completed = {**options, "dnn": "own", "image_size": "0", "framework": framework}
@@ -335,7 +359,7 @@ def profile_commands(answer: "ForecastAnswer", own: OwnWorkload) -> Iterator[str
                 "sequence_length": own.sequence_length,
                 **first.recipe,
             }
-            command = f"stepcast profile {own.target}{_words(given)}"
+            command = f"stepcast profile {as_asked(own.target)}{_words(given)}"
             yield f"To measure that on this machine, `{command}`."
     yield from advice(answer)
 
@@ -347,7 +371,7 @@ def profile_command(
     given = {"worker": node_type, "batch_size": batch_size, **recipe}
     if not target.startswith(PREFIX):
         given.pop("sequence_length", None)  # its example batch has the words
-    return f"stepcast profile {target}{_words(given)}"
+    return f"stepcast profile {as_asked(target)}{_words(given)}"
 
 
 def advice(answer: "ForecastAnswer") -> Iterator[str]:

@@ -12,7 +12,13 @@ import pytest
 import torch
 
 from networks.kept_graphs import keep_in
-from networks.own_huggingface import SEQUENCE_LENGTH, from_config, with_length
+from networks.own_huggingface import (
+    SEQUENCE_LENGTH,
+    class_in_words,
+    from_config,
+    with_head,
+    with_length,
+)
 from networks.own_model import own_model
 from networks.own_training import own_network
 
@@ -61,7 +67,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 
 def test_a_config_becomes_a_model_and_a_batch_of_its_words(write: Write, tmp_path: Path) -> None:
-    model, batch = from_config(write(TINY), 6, str(tmp_path))
+    model, batch = from_config(with_head(write(TINY), "none"), 6, str(tmp_path))
+    assert class_in_words(model) == "BertModel (no head)"
     assert sum(parameter.numel() for parameter in model.parameters()) == PARAMETERS
     assert {name: tensor.shape for name, tensor in batch.items()} == {"input_ids": (6, POSITIONS)}
     assert 0 <= batch["input_ids"].min() and batch["input_ids"].max() < WORDS
@@ -97,7 +104,59 @@ def test_images_and_two_sides(write: Write, tmp_path: Path) -> None:
     model, batch = from_config(write({**t5, "vocab_size": 30}), 2, str(tmp_path))
     assert batch.keys() == {"input_ids", "decoder_input_ids"}
     assert batch["input_ids"].shape == (2, SEQUENCE_LENGTH)
-    assert model(**batch).last_hidden_state.shape == (2, SEQUENCE_LENGTH, 8)
+    assert model(**batch).logits.shape == (2, SEQUENCE_LENGTH, 30)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "head", "trained"),
+    [
+        ("bert", None, "BertForMaskedLM"),
+        ("bert", "causal-lm", "BertLMHeadModel"),
+        ("roberta", "text-classification", "RobertaForSequenceClassification"),
+        ("gpt2", None, "GPT2LMHeadModel"),
+        ("gpt2", "text-generation", "GPT2LMHeadModel"),
+        ("gpt2", "none", "GPT2Model (no head)"),
+        ("llama", None, "LlamaForCausalLM"),
+        ("t5", None, "T5ForConditionalGeneration"),
+        ("t5", "none", "T5Model (no head)"),
+        ("resnet", None, "ResNetForImageClassification"),
+        ("deit", None, "DeiTForImageClassification"),
+        ("funnel", "none", "FunnelModel (no head)"),
+        ("dpr", None, "DPRQuestionEncoder (no head)"),
+    ],
+)
+def test_a_type_has_the_head_that_it_is_trained_with_or_that_is_asked_for(
+    model_type: str, head: str | None, trained: str, tmp_path: Path
+) -> None:
+    with torch.device("meta"):
+        model, _ = from_config(with_head(f"hf:{model_type}", head), 1, str(tmp_path))
+    assert class_in_words(model) == trained
+
+
+def test_a_config_decides_and_a_decoder_reads_from_the_left(write: Write, tmp_path: Path) -> None:
+    for config, trained in (
+        (CLASSIFIER, "BertForSequenceClassification"),
+        (CLASSIFIER | {"architectures": ["BertModel"]}, "BertModel (no head)"),
+        (CLASSIFIER | {"architectures": ["OfSomebodyElse"]}, "BertForMaskedLM"),
+        (TINY | {"is_decoder": True}, "BertLMHeadModel"),
+    ):
+        assert class_in_words(from_config(write(config), 1, str(tmp_path))[0]) == trained
+
+
+def test_the_head_of_a_language_model_is_a_product_of_its_step(
+    write: Write, tmp_path: Path
+) -> None:
+    words, hidden = 8, 16
+    target = write({"model_type": "gpt2", "n_layer": 1, "n_embd": hidden, "n_head": 2})
+    with_it, without = (
+        own_model(with_length(with_head(target, head), words), (2,), tmp_path)
+        for head in (None, "none")
+    )
+    assert with_it.trained_class == "GPT2LMHeadModel"
+    assert with_it.graph is not None and without.graph is not None
+    assert with_it.graph.flops - without.graph.flops == 2 * words * hidden * 50257
+    assert with_it.parameter_count == without.parameter_count  # it is the table of the words
+    assert with_it.dnn != without.dnn
 
 
 @pytest.mark.parametrize(
@@ -110,6 +169,8 @@ def test_images_and_two_sides(write: Write, tmp_path: Path) -> None:
         ("hf:broken", "expected a config.json of transformers "),
         ("hf:config.json?sequence_length=41", "--sequence-length: expected at most 40, the posit"),
         ("hf:sounds", "no batch is known for input_"),
+        ("hf:config.json?head=chat", "--head chat: models of type bert have causal-lm, masked-lm,"),
+        ("hf:encoder-decoder?head=none", "no model of type encoder-decoder is without a head"),
     ],
 )
 def test_what_is_no_config_is_told_in_a_line(
