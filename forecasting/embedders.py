@@ -3,11 +3,14 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from models.predictddl import ghn
 from models.predictddl.datasets import dataset
 from models.predictddl.ghn import Embedder
+from models.predictddl.systems import PREDICTDDL, with_embedder
+from models.system import System
 from warehouse.durable_files import scratch, write_bytes
 from warehouse.fields import checked_name
 from warehouse.home import home
@@ -65,6 +68,25 @@ def embedder(name: str) -> Embedder:
             "`stepcast serve --datasets FOLDER` trains one for each folder in it"
         )
     return Embedder.read(files[name])
+
+
+def system_of(dataset_type: str) -> System:
+    """Return predictddl with the embedder of a type of dataset.
+
+    Raises:
+        BadInput: none was trained for it.
+    """
+    path = available_embedders().get(dataset_type)
+    if path is not None and path.parent == SHIPPED:
+        return PREDICTDDL
+    changed_ns = 0 if path is None else path.stat().st_mtime_ns
+    return _system_of(dataset_type, changed_ns)
+
+
+@lru_cache(maxsize=16)
+def _system_of(dataset_type: str, changed_ns: int) -> System:
+    embedding = embedder(dataset_type)
+    return with_embedder(f"{dataset_type}-{changed_ns}", lambda: embedding)
 
 
 def train(

@@ -1,12 +1,13 @@
 """Fits: which forecasts share one, and how it is kept by the history, or made."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import polars as pl
@@ -14,10 +15,10 @@ import polars as pl
 from forecasting.code import code_digest
 from forecasting.history_scope import VisibleRun
 from forecasting.inputs import round_input_runs
+from forecasting.scope import Asked
 from models.system import FittedSystem, System, Tables
 from networks.kept_graphs import keep_beside
 from studies import run_tables
-from studies.curve import Curve
 from studies.rounds import Round
 from warehouse.home import code_version
 from warehouse.ledger import FitRecord, RegisteredSystem
@@ -33,7 +34,7 @@ class FitGroup:
     """
 
     system: System
-    of: tuple[tuple[Curve, Scenario], ...]
+    of: tuple[tuple[Asked, Scenario], ...]
     runs: tuple[VisibleRun, ...]
 
     @property
@@ -126,8 +127,40 @@ def load_or_fit(
 
     A fit is kept for a system and its version, the tables it reads, the runs and rows that it saw,
     and the code that made it: a digest of the modules that the system uses, so that other changes,
-    committed or not, fit nothing anew.
+    committed or not, fit nothing anew. The last fits of this process are at hand: a service is
+    asked again and again.
     """
+    rows = tuple(
+        (name, len(of), of.hash_rows().sum()) for name, of in sorted(inputs.tables.items())
+    )
+    key = group.system, code_digest(group.system), group.run_ids, backend, host_id, rows
+    with _LOCK:
+        fit = _at_hand.pop(key, None)
+        if fit is None:
+            made = _load_or_fit(group, inputs, backend, host_id, say)
+            if isinstance(made, BadInput):
+                return made
+            fit = made
+        _at_hand[key] = fit
+        while len(_at_hand) > _MOST_AT_HAND:
+            del _at_hand[next(iter(_at_hand))]
+    if fit.record is not None and inputs.kept is not None:  # the ledger has it meanwhile
+        fit = replace(fit, fit_id=str(inputs.kept["fit_id"]), record=None)
+    return replace(fit, group=group)
+
+
+_MOST_AT_HAND = 8
+_LOCK = Lock()
+_at_hand: dict[Hashable, Fit] = {}
+
+
+def _load_or_fit(
+    group: FitGroup,
+    inputs: FitInputs,
+    backend: Backend,
+    host_id: str,
+    say: Callable[[str], None],
+) -> Fit | BadInput:
     system, tables, kept = group.system, inputs.tables, inputs.kept
     if kept is not None:
         loaded = cache(partial(system.load, str(kept["parameters"]), tables))

@@ -6,8 +6,10 @@ know nodes by what they can do, where it has few steps, about other hosts' too.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache, partial
+from math import isfinite
 from typing import Any
 
 from forecasting.costs import Cost, cost_of, usd_per_million_samples
@@ -19,11 +21,18 @@ from forecasting.forecast_history import (
     PastErrors,
     read_history,
 )
-from forecasting.history_scope import HostSelection, SelectedRuns
-from forecasting.nearest import NearestCases, find_nearest_cases
-from forecasting.scope import ForecastRefusal, HistoryScope, Matched, Scope
-from models.system import FittedSystem, FittedWithDetail, FittedWithFallback, System
+from forecasting.history_scope import HostSelection, SelectedRuns, VisibleRun, visible_runs
+from forecasting.nearest import NearestCases, Neighbour, find_nearest_cases, judged_range
+from forecasting.scope import Asked, ForecastRefusal, HistoryScope, Matched, NamelessScenario, Scope
+from models.system import (
+    FittedSystem,
+    FittedWithDetail,
+    FittedWithFallback,
+    FittedWithObservations,
+    System,
+)
 from networks import check
+from networks.primitives import PrimitiveGraph
 from profilers.probe import Metric
 from profilers.probes import measuring_probe
 from studies.curve import Curve
@@ -33,8 +42,10 @@ from warehouse.ledger import FitRecord
 from warehouse.records import Backend, BadInput, Prediction, Scenario
 from warehouse.warehouse import Warehouse
 
-Key = tuple[System, Curve, Scenario]
+Key = tuple[System, Asked, Scenario]
 Say = Callable[[str], None]
+_LINKS_REACH = 2.0
+"""Of links of one speed, how many times as fast or slow ones are near."""
 _SHOWN = "`stepcast predict --far-out` shows the number"
 
 
@@ -57,17 +68,17 @@ class Plan:
         return {(group.system, *of): group for group in self.groups for of in group.of}
 
 
-def match(curves: Sequence[Curve], systems: Sequence[System], scope: Scope) -> Plan:
-    """Return which runs forecasts of curves by systems rest on.
+def match(questions: Sequence[Asked], systems: Sequence[System], scope: Scope) -> Plan:
+    """Return which runs forecasts by systems rest on.
 
     Raises:
         BadInput: runs that a round needs have not landed in it.
     """
     matched = {
-        (system, curve, scenario): runs
-        for curve in curves
+        (system, asked, scenario): runs
+        for asked in questions
         for system in systems
-        for scenario, runs in scope.select(system, curve).items()
+        for scenario, runs in scope.select(system, asked).items()
     }
     members: dict[Hashable, list[tuple[Key, SelectedRuns]]] = {}
     for key, selected in matched.items():
@@ -77,7 +88,7 @@ def match(curves: Sequence[Curve], systems: Sequence[System], scope: Scope) -> P
     groups = tuple(
         FitGroup(
             of_group[0][0][0],
-            tuple((curve, scenario) for (_, curve, scenario), _ in of_group),
+            tuple((asked, scenario) for (_, asked, scenario), _ in of_group),
             scope.merge(selected for _, selected in of_group),
         )
         for of_group in members.values()
@@ -108,7 +119,10 @@ def figures_of(fit: Fit, scenario: Scenario) -> Figures:
         BadInput: it says nothing of it.
     """
     (row,) = fit.fitted().predict([scenario]).to_dicts()
-    return row["value"], row["low"], row["high"], row.get("unknown")
+    figures = row["value"], row["low"], row["high"]
+    if not all(isfinite(figure) for figure in figures if figure is not None):
+        raise BadInput(f"{scenario.label}: the forecast is no number")
+    return *figures, row.get("unknown")
 
 
 def metric_of(scenario: Scenario) -> Metric:
@@ -270,10 +284,103 @@ def predict_curves(
         scope = HistoryScope.read(
             warehouse, curves, backend=backend, host=host, place=place, known_by=known_by
         )
-        plan = match(curves, systems, scope)
-        inputs = read_fit_inputs(plan.groups, scope.host_id, warehouse)
-        history = read_history(warehouse, plan.groups, scope.place, known_by)
-    fits = fit_groups(inputs, scope, say)
+        ready = _read(curves, systems, scope, warehouse, known_by)
+    return _forecast(ready, NOTHING, warehouse, dry_run=dry_run, far_out=far_out, say=say)
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What is known of a question that no landed run tells.
+
+    Attributes:
+        graphs: of networks without a name, by the name and size that they are asked about by.
+        measured: what nodes told that they can do: by node type and metric of probe `inventory`.
+    """
+
+    graphs: Mapping[tuple[str, int], PrimitiveGraph] = field(default_factory=dict)
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def add_to(self, fit: Fit | BadInput) -> Fit | BadInput:
+        """Return a fit that knows of these too, as far as its system can."""
+        if isinstance(fit, BadInput) or self == NOTHING:
+            return fit
+        return replace(fit, fitted=cache(partial(self._added, fit)))
+
+    def _added(self, fit: Fit) -> FittedSystem:
+        fitted = fit.fitted()
+        if isinstance(fitted, FittedWithObservations):
+            return fitted.with_graphs(self.graphs, self.measured)
+        return fitted
+
+
+NOTHING = Observations()
+
+
+def forecast_nameless(
+    warehouse: Warehouse,
+    scenarios: Sequence[Scenario],
+    systems: Sequence[System],
+    observations: Observations,
+    choose_scope: Callable[[Sequence[VisibleRun]], HistoryScope],
+    say: Say = lambda _: None,
+) -> ForecastAnswer:
+    """Forecast scenarios whose network or nodes have no name here; the ledger keeps nothing.
+
+    Args:
+        warehouse: the history.
+        scenarios: what is asked about.
+        systems: that are asked.
+        observations: what is known of these networks and nodes.
+        choose_scope: returns whose runs count, of all that are visible.
+        say: told what takes long.
+
+    Raises:
+        BadInput: nothing that counts has been profiled.
+    """
+    questions = [NamelessScenario(scenario) for scenario in scenarios]
+    with warehouse.reading():
+        scope = choose_scope(visible_runs(warehouse))
+        ready = _read(questions, systems, scope, warehouse, None)
+    return _forecast(ready, observations, warehouse, dry_run=True, far_out=False, say=say)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """All that forecasts need of the history."""
+
+    plan: Plan
+    place: HostSelection
+    inputs: Mapping[FitGroup, FitInputs]
+    history: ForecastHistory
+
+
+def _read(
+    questions: Sequence[Asked],
+    systems: Sequence[System],
+    scope: HistoryScope,
+    warehouse: Warehouse,
+    known_by: datetime | None,
+) -> _Ready:
+    plan = match(questions, systems, scope)
+    inputs = read_fit_inputs(plan.groups, scope.host_id, warehouse)
+    history = read_history(warehouse, plan.groups, scope.place, known_by)
+    return _Ready(plan, scope.place, inputs, history)
+
+
+def _forecast(
+    ready: _Ready,
+    observations: Observations,
+    warehouse: Warehouse,
+    *,
+    dry_run: bool,
+    far_out: bool,
+    say: Say,
+) -> ForecastAnswer:
+    plan, history = ready.plan, ready.history
+    fits = {
+        group: observations.add_to(fit)
+        for group, fit in fit_groups(ready.inputs, plan.scope, say).items()
+    }
     group_of = plan.group_of()
     _prepare(plan, group_of, fits, history)
     answers = [
@@ -285,8 +392,8 @@ def predict_curves(
     written = 0
     if not dry_run:
         unwritten = _unwritten(forecasts, history)
-        written = write_forecasts(unwritten, scope.place, warehouse, _made(fits))
-    return ForecastAnswer(scope.place, forecasts, refused, written)
+        written = write_forecasts(unwritten, ready.place, warehouse, _made(fits))
+    return ForecastAnswer(ready.place, forecasts, refused, written)
 
 
 def fit_for_scenario(
@@ -369,8 +476,10 @@ def _answer(
         split = fitted.split(scenario) or split
     metric = metric_of(scenario)
     case = find_nearest_cases(history.judged, system.name, metric.name, scenario, split)
-    if case.far is not None and not far_out:
-        return ForecastRefusal(scenario, system, f"far out: {case.far}; {_SHOWN}")
+    if not far_out:
+        judged = history.judged.of.get((system.name, metric.name), ())
+        if far := case.far or _far_links(scenario, group.runs, judged):
+            return ForecastRefusal(scenario, system, f"far out: {far}; {_SHOWN}")
     if isinstance(fit, BadInput):
         return ForecastRefusal(scenario, system, str(fit))
     try:
@@ -400,6 +509,26 @@ def _answer(
         cost=cost_of(scenario, history.prices),
         answered_by=None if answered_by == system.name else answered_by,
         detail=detail,
+    )
+
+
+def _far_links(
+    scenario: Scenario, runs: Sequence[VisibleRun], judged: Sequence[Neighbour]
+) -> str | None:
+    """Return how far links are from those of measured steps, where no judged forecast bounds it."""
+    asked = scenario.link_mbps
+    trained = (run.subject.scenario for run in runs if run.exchanges)
+    measured = {of.link_mbps for of in trained if of is not None and of.link_mbps is not None}
+    of_judged = {neighbour.at.numbers.get("link_mbps") for neighbour in judged}
+    if asked is None or not measured or len(of_judged) > 1:
+        return None
+    known = sorted(measured)
+    least, most = judged_range(known) or (known[0] / _LINKS_REACH, known[0] * _LINKS_REACH)
+    if least <= asked <= most:
+        return None
+    return (
+        f"{asked:,.10g} Mb/s of links, where steps were measured from {known[0]:,.10g} to "
+        f"{known[-1]:,.10g}"
     )
 
 

@@ -139,7 +139,8 @@ def _fit(
     fits = fit_groups(read_fit_inputs(groups, scope.host_id, warehouse), scope, lambda _: None)
     by_curve: dict[Curve, Fit] = {}
     for group, fit in fits.items():
-        curves = [curve for curve in dict(group.of) if curve in wanted]
+        of_group = dict(group.of)
+        curves = [curve for curve in wanted if curve in of_group]
         if isinstance(fit, Fit):
             by_curve |= dict.fromkeys(curves, fit)
             continue

@@ -62,6 +62,33 @@ Matched = SelectedRuns | ForecastRefusal
 """The runs that a forecast rests on, or why there is no forecast."""
 
 
+@dataclass(frozen=True)
+class NamelessScenario:
+    """A scenario that no study could list: its network or its nodes have no name here.
+
+    Attributes:
+        scenario: with its own links.
+    """
+
+    scenario: Scenario
+
+    def scenarios(self, backend: Backend) -> tuple[Scenario, ...]:
+        """Return the scenario, whatever the backend."""
+        return (self.scenario,)
+
+    def link_speeds(self, backend: Backend) -> tuple[float | None, ...]:
+        """Return the speed of its links."""
+        return (self.scenario.link_mbps,)
+
+    def on_profiled_link(self, scenario: Scenario, backend: Backend) -> Scenario:
+        """Return a scenario on the links that it has: nobody profiles it on others."""
+        return scenario
+
+
+Asked = Curve | NamelessScenario
+"""What forecasts are asked of."""
+
+
 class Scope(Protocol):
     """Which runs forecasts may rest on, and which forecasts share a fit."""
 
@@ -73,8 +100,8 @@ class Scope(Protocol):
     def host_id(self) -> str:
         """The host that forecasts are about."""
 
-    def select(self, system: System, curve: Curve) -> Mapping[Scenario, Matched]:
-        """Return what a system's forecast of each scenario of a curve rests on."""
+    def select(self, system: System, asked: Asked) -> Mapping[Scenario, Matched]:
+        """Return what a system's forecast of each scenario that is asked about rests on."""
 
     def fit_key(self, system: System, selected: SelectedRuns) -> Hashable:
         """Return what is equal of forecasts of a system that share a fit."""
@@ -143,14 +170,14 @@ class HistoryScope:
         """The host that forecasts are about."""
         return self.place.host_id
 
-    def select(self, system: System, curve: Curve) -> Mapping[Scenario, Matched]:
-        """Return what a system's forecast of each scenario of a curve rests on."""
+    def select(self, system: System, asked: Asked) -> Mapping[Scenario, Matched]:
+        """Return what a system's forecast of each scenario that is asked about rests on."""
         return {
-            scenario: self.select_of(system, curve, scenario)
-            for scenario in curve.scenarios(self.backend)
+            scenario: self.select_of(system, asked, scenario)
+            for scenario in asked.scenarios(self.backend)
         }
 
-    def select_of(self, system: System, curve: Curve, scenario: Scenario) -> Matched:
+    def select_of(self, system: System, asked: Asked, scenario: Scenario) -> Matched:
         """Return the runs that a forecast of one scenario rests on; a refusal if some lack."""
         asks = system.rests_on(scenario)
         # What others measured is of no host, and a forecast does without what is optional.
@@ -161,7 +188,7 @@ class HistoryScope:
             return ForecastRefusal(scenario, system, reason)
         if isinstance(asks, Refusal):
             return ForecastRefusal(scenario, system, asks.reason, asks.foreign)
-        on_links = [resolve_input(ask, curve, self.backend) for ask in asks]
+        on_links = [resolve_input(ask, asked, self.backend) for ask in asks]
         for ask, resolved in zip(asks, on_links, strict=True):
             if ask.on_its_link and (reason := refusal(resolved[0].scenario, ask.scenario)):
                 return ForecastRefusal(scenario, system, reason)
@@ -219,20 +246,21 @@ class RoundScope:
     def _public(self) -> tuple[VisibleRun, ...]:
         return public_runs(self.warehouse)
 
-    def select(self, system: System, curve: Curve) -> Mapping[Scenario, Matched]:
+    def select(self, system: System, asked: Asked) -> Mapping[Scenario, Matched]:
         """Return what a system's forecast of each scenario of a curve rests on.
 
         Raises:
             BadInput: one of these runs has not landed in this round, or there is none.
         """
-        by_scenario = round_input_runs_by_scenario(self.round, system, curve)
+        assert isinstance(asked, Curve)  # a study lists nothing else
+        by_scenario = round_input_runs_by_scenario(self.round, system, asked)
         matched: dict[Scenario, Matched] = {}
         selected: SelectedRuns | None = None
         for scenario, rests in by_scenario.items():
             if isinstance(rests, Refusal):
                 matched[scenario] = ForecastRefusal(scenario, system, rests.reason, rests.foreign)
                 continue
-            selected = selected or SelectedRuns(self._runs_of(system, curve), ())
+            selected = selected or SelectedRuns(self._runs_of(system, asked), ())
             matched[scenario] = selected
         return matched
 

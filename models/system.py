@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
+from networks.primitives import PrimitiveGraph
 from warehouse.inputs import Input, PlannedSubject, Refusal
 from warehouse.records import BadInput, Scenario, TrainingWorkload
 
@@ -49,6 +50,18 @@ class FittedWithFallback(FittedSystem, Protocol):
 
     def answered_by(self, scenario: Scenario) -> str:
         """Return whose forecast of a scenario `predict` gives."""
+
+
+@runtime_checkable
+class FittedWithObservations(FittedSystem, Protocol):
+    """A fitted system that takes networks and nodes that have no name here."""
+
+    def with_graphs(
+        self,
+        graphs: Mapping[tuple[str, int], PrimitiveGraph],
+        measured: Mapping[str, Mapping[str, float]],
+    ) -> FittedSystem:
+        """Return this, fitted as it is, knowing more graphs, and what more node types can do."""
 
 
 def _nothing(scenarios: Sequence[Scenario]) -> None:

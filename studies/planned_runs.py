@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Protocol
 
 from profilers.probe import PlannedRun, Probe, RequestedScenarios
 from profilers.probes import PROBES, measuring_probe
@@ -101,8 +102,18 @@ def nodes_of(start: Sequence[PlannedRun]) -> tuple[NodeGroup, ...]:
     return max((need.nodes for need in start), key=lambda nodes: sum(node.count for node in nodes))
 
 
-def resolve_input(ask: Input, curve: Curve, backend: Backend) -> tuple[Input, ...]:
-    """Return what an ask is in a study that profiles a curve on links of its own.
+class ProfiledLinks(Protocol):
+    """What is asked about, and the links that it is profiled on: a curve of a study, say."""
+
+    def link_speeds(self, backend: Backend) -> tuple[float | None, ...]:
+        """Return the speeds of the links it is profiled on and trains on, Mb/s."""
+
+    def on_profiled_link(self, scenario: Scenario, backend: Backend) -> Scenario:
+        """Return a scenario of one worker on the links that it is profiled on."""
+
+
+def resolve_input(ask: Input, curve: ProfiledLinks, backend: Backend) -> tuple[Input, ...]:
+    """Return what an ask is where a curve is profiled on links of its own.
 
     Own scenarios are on the links of the profile; of clusters both speeds are asked for.
     """

@@ -224,6 +224,30 @@ def loaded_by(modules: str) -> set[str]:
     return set(ran.stdout.split())
 
 
+FITS = ("fit_or_load", "load_kept", "load_or_fit", "read_fit_inputs")
+"""Functions of `forecasting.fits` that make fits, or load them."""
+FITTERS = {
+    "forecasting.forecast",
+    "forecasting.round_forecasts",
+    # What pages of papers draw is simulated by the fit of a round, of landed files.
+    "forecasting.async_sgd",
+    "forecasting.ceer_study",
+    "forecasting.findings.srift",
+}
+
+
+def test_one_way_leads_from_the_history_to_a_forecast() -> None:
+    """Whoever wants a forecast asks `forecasting.forecast` or `forecasting.round_forecasts`."""
+    fitters = {
+        name
+        for name, file in sources(CHECKOUT).items()
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module == "forecasting.fits"
+        if any(alias.name in FITS for alias in node.names)
+    }
+    assert fitters <= FITTERS
+
+
 def test_every_package_is_listed() -> None:
     listed = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {path.relative_to(CHECKOUT).parent for path in sources(CHECKOUT).values()}

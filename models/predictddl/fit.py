@@ -235,13 +235,13 @@ class PredictDDL:
         """Return the cosine distance to the nearest network that was measured, and its name."""
         return self.known.nearest(key_of(scenario))
 
-    def knowing(
+    def with_graphs(
         self,
         graphs: Mapping[Key, PrimitiveGraph],
         measured: Mapping[str, Mapping[str, float]],
     ) -> Self:
         """Return this, fitted as it is, with graphs that have no name and more node types."""
-        known = self.known.knowing(graphs, measured)
+        known = self.known.with_graphs(graphs, measured)
         names = {self.parameters.seen, self.parameters.unseen, "none"}
         models = {name: replace(self._model(name), known=known.source) for name in names}
         extended = type(self)(known, self.parameters, models)

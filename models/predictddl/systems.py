@@ -77,10 +77,8 @@ def fit(tables: Tables, embedding: Embedding) -> PredictDDL:
     return PredictDDL.fit(training_set_of(tables, embedding))
 
 
-def _load(text: str, tables: Tables) -> PredictDDL:
-    return PredictDDL(
-        training_set_of(tables, load_shipped_embedder), Parameters.model_validate_json(text)
-    )
+def _load(text: str, tables: Tables, embedding: Embedding = load_shipped_embedder) -> PredictDDL:
+    return PredictDDL(training_set_of(tables, embedding), Parameters.model_validate_json(text))
 
 
 def _fit_published(
@@ -169,6 +167,23 @@ PREDICTDDL = System(
     prepare=_prepare,
     falls_back=True,
 )
+
+
+def with_embedder(version: str, embedding: Embedding) -> System:
+    """Return the system with the embedder of another type of dataset.
+
+    Args:
+        version: what tells fits with this embedder from those with others.
+        embedding: returns the embedder.
+    """
+    return replace(
+        PREDICTDDL,
+        version=f"{PREDICTDDL.version}+{version}",
+        fit=lambda tables: fit(tables, embedding),
+        load=lambda text, tables: _load(text, tables, embedding),
+    )
+
+
 LOG_LINEAR = replace(
     PREDICTDDL,
     name="log_linear",

@@ -53,7 +53,7 @@ class TrainingSet:
         kept = [run for run in self.runs if not which(run)]
         return type(self)(kept, self.measured, self.graphs, self.embedder, self._embedded)
 
-    def knowing(
+    def with_graphs(
         self, graphs: Mapping[Key, PrimitiveGraph], measured: Mapping[str, Mapping[str, float]]
     ) -> Self:
         """Return this with more graphs and node types; what was measured stays as it is."""
@@ -73,7 +73,7 @@ class TrainingSet:
         # These rest on the runs alone, and take seconds.
         vars(more).update(networks=self.networks, embeddings=self.embeddings)
         if self.source is not self:
-            vars(more).update(source=self.source.knowing(graphs, measured))
+            vars(more).update(source=self.source.with_graphs(graphs, measured))
         return more
 
     @cached_property

@@ -236,7 +236,7 @@ def print_json(
                 "host_id": answer.place.host_id,
                 "this_host": answer.place.is_here,
                 "forecasts": [
-                    _forecast(forecast, dataset_samples) for forecast in answer.forecasts
+                    forecast_as_json(forecast, dataset_samples) for forecast in answer.forecasts
                 ],
                 "refused": [refusal_as_json(refusal) for refusal in answer.refused],
                 "written": answer.written,
@@ -246,7 +246,8 @@ def print_json(
     )
 
 
-def _forecast(forecast: ScenarioForecast, dataset_samples: int | None) -> dict[str, Any]:
+def forecast_as_json(forecast: ScenarioForecast, dataset_samples: int | None) -> dict[str, Any]:
+    """Return a forecast: its figures, what it rests on, and how wrong such ones have been."""
     oldest, newest = forecast.fit.runs[-1], forecast.fit.runs[0]
     judged = forecast.past
     epoch = None if dataset_samples is None else epoch_s(forecast, dataset_samples)

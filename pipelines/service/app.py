@@ -180,7 +180,6 @@ def _add_forecasts(
             devices_per_node=place.devices,
             backend=workload_forecasts.backend,
             host_id=workload_forecasts.host_id,
-            judged=workload_forecasts.judged,
         )
 
     @app.post(

@@ -1,7 +1,7 @@
 """What is asked of the service, and what it answers: checked where it enters."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
@@ -147,10 +147,9 @@ class Forecast(Record):
             were measured on one type of node, and this is another.
         high: its upper end.
         epoch_s: seconds of an epoch.
-        answered_by: whose forecast it is: predictddl's, or where that was not better with
-            confidence on families left out, log_linear's or that of counts of operations.
-        nearest: the most alike network that was measured.
-        distance: cosine distance to it.
+        answered_by: the system whose forecast it is: the first that has one.
+        systems: what each system forecasts, as `stepcast predict --json` has it.
+        refused: why others forecast nothing, as there.
         reason: why there is no forecast.
         retraining: where to ask how far it is.
     """
@@ -161,8 +160,8 @@ class Forecast(Record):
     high: float | None = None
     epoch_s: float | None = None
     answered_by: str | None = None
-    nearest: str | None = None
-    distance: float | None = None
+    systems: list[dict[str, Any]] = Field(default=[])
+    refused: list[dict[str, Any]] = Field(default=[])
     reason: str | None = None
     retraining: str | None = None
 
@@ -176,8 +175,6 @@ class Answer(Record):
         devices_per_node: how many devices of each train.
         backend: of the runs that the forecasts rest on; none: nothing was forecast.
         host_id: the same, of hosts.
-        judged: scenarios of that backend whose forecasts by predictddl were measured; with 0
-            nothing says how wrong these are. None: as backend.
     """
 
     forecasts: list[Forecast]
@@ -185,7 +182,6 @@ class Answer(Record):
     devices_per_node: int
     backend: str | None = None
     host_id: str | None = None
-    judged: int | None = None
 
 
 class Report(Sent):

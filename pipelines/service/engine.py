@@ -1,45 +1,41 @@
-"""The Inference Engine: forecasts of workloads on nodes, its threads, and how far it answers."""
+"""The Inference Engine: forecasts of workloads on nodes, by the way that all questions take."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from hashlib import sha256
-from math import isfinite
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 import networks
 from forecasting import embedders
-from forecasting.fits import fit_or_load, mark_foreign_hosts
-from forecasting.history_scope import visible_runs
-from forecasting.nearest import (
-    JudgedScenarios,
-    coordinates,
-    find_nearest_cases,
-    format_amount,
-    judged_range,
+from forecasting.forecast import (
+    ForecastAnswer,
+    Observations,
+    ScenarioForecast,
+    forecast_nameless,
+    predict_curves,
 )
-from models.predictddl.fit import PredictDDL
-from models.predictddl.observations import batch_of, images_per_step
-from models.predictddl.systems import PREDICTDDL, fit
-from models.predictddl.training_set import key_of
-from models.predictddl.work import ranks_of
+from forecasting.history_scope import RunIndex, VisibleRun, select_host_of_types
+from forecasting.inputs import systems_named
+from forecasting.scope import ForecastRefusal, HistoryScope
+from models.system import System
 from networks.primitives import Primitive, PrimitiveGraph
+from pipelines.cli.predict_output import epoch_s, forecast_as_json, refusal_as_json
 from pipelines.service.contracts import Forecast, Graph, Workload
-from pipelines.service.places import ForecastInputs, TrainingPlace, forecast_inputs
-from warehouse.inputs import Refusal
-from warehouse.records import Backend, BadInput, Scenario, Strategy
-from warehouse.records import TrainingWorkload as Trained
+from pipelines.service.places import TrainingPlace
+from profilers.clusters.node_types import GPU
+from profilers.record_file import fault
+from studies.curve import Curve
+from warehouse.records import Backend, BadInput, Scenario, Strategy, TrainingWorkload
 from warehouse.warehouse import Warehouse
 
 DEFAULT_DATASET = "digits"
 """The one whose fits the history keeps."""
-_REFUSALS = (BadInput, ValueError, ArithmeticError, RuntimeError)
-"""What networks, nodes and fits raise of what cannot be forecast; a busy history is no refusal."""
-_KEPT = 8
-"""Fits at hand: those that were asked last."""
 
 
 @dataclass(frozen=True)
@@ -50,83 +46,110 @@ class WorkloadForecasts:
         of: a forecast or a refusal of each.
         backend: whose runs they rest on; None: nothing was forecast.
         host_id: the same, of hosts.
-        judged: scenarios of that backend whose forecasts by predictddl were measured; None: as
-            backend.
     """
 
     of: list[Forecast]
     backend: Backend | None = None
     host_id: str | None = None
-    judged: int | None = None
 
 
 class Engine:
-    """Forecasts by predictddl, fitted to all visible steps of the place that answers a question.
+    """Forecasts as `stepcast predict` makes them, of all systems that need no naming.
 
-    It is fitted when it is first asked about a place, and again when the history has other runs.
+    Networks and nodes without a name here are forecast by predictddl alone: from their graphs, and
+    from what nodes tell that they can do.
     """
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        self._lock = Lock()
-        self._fitted: dict[object, PredictDDL] = {}
 
     def forecasts(self, workloads: Sequence[Workload], place: TrainingPlace) -> WorkloadForecasts:
         """Return a forecast or a refusal of each workload, whose dataset's type is known."""
-        scenarios, graphs = _scenarios(workloads, place)
-        some = next((scenario for scenario in scenarios if isinstance(scenario, Scenario)), None)
-        if some is None:
-            return WorkloadForecasts([_refused(str(reason)) for reason in scenarios])
-        try:
-            rests, judged = self._history(place, some)
-        except _REFUSALS as error:
-            return WorkloadForecasts([_refused(_reason(scenario, error)) for scenario in scenarios])
-        models: dict[str, PredictDDL | str] = {}
-        for name in dict.fromkeys(workload.dataset.type for workload in workloads):
+        made: dict[int, Forecast] = {}
+        answers: list[ForecastAnswer] = []
+        named = {
+            number
+            for number, workload in enumerate(workloads)
+            if workload.graph is None
+            and not place.measured
+            and workload.dataset.type == DEFAULT_DATASET
+        }
+        numbers = {
+            dataset: [
+                number
+                for number, workload in enumerate(workloads)
+                if number not in named and workload.dataset.type == dataset
+            ]
+            for dataset in dict.fromkeys(workload.dataset.type for workload in workloads)
+        }
+        for dataset, asked in [(None, sorted(named)), *numbers.items()]:
+            some = [workloads[number] for number in asked]
             try:
-                model = self._model(name, rests)
-                _check_known(place, model)
-                models[name] = model.knowing(graphs, place.measured)
-            except _REFUSALS as error:
-                models[name] = str(error)
-        pairs = [
-            _checked(scenario, models[workload.dataset.type], judged)
+                of, answer = (
+                    self._named(some, place)
+                    if dataset is None
+                    else (self._nameless(some, place, dataset))
+                )
+            except BadInput as error:
+                of, answer = [_refused(str(error)) for _ in some], None
+            made |= dict(zip(asked, of, strict=True))
+            answers += [answer] if answer is not None else []
+        of_all = [made[number] for number in range(len(workloads))]
+        if not answers:
+            return WorkloadForecasts(of_all)
+        return WorkloadForecasts(of_all, answers[0].place.backend, answers[0].place.host_id)
+
+    def _named(
+        self, workloads: Sequence[Workload], place: TrainingPlace
+    ) -> tuple[list[Forecast], ForecastAnswer | None]:
+        curves = [_curve(workload, place) for workload in workloads]
+        sound = [curve for curve in curves if isinstance(curve, Curve)]
+        if not sound:
+            return [_refused(str(reason)) for reason in curves], None
+        systems = systems_named([])
+        answer = predict_curves(
+            self._warehouse, list(dict.fromkeys(sound)), systems, dry_run=True, far_out=False
+        )
+        by_scenario = _by_scenario(answer)
+        return [
+            _refused(curve)
+            if isinstance(curve, str)
+            else _forecast(workload, by_scenario[curve.scenarios(answer.place.backend)[0]])
+            for workload, curve in zip(workloads, curves, strict=True)
+        ], answer
+
+    def _nameless(
+        self, workloads: Sequence[Workload], place: TrainingPlace, dataset: str
+    ) -> tuple[list[Forecast], ForecastAnswer | None]:
+        graphs = {}
+        scenarios: list[Scenario | str] = []
+        for workload in workloads:
+            try:
+                dnn = workload.dnn
+                if workload.graph is not None:
+                    graph = graph_of(workload.graph, workload.image_size)
+                    graphs[graph.dnn, workload.image_size], dnn = graph, graph.dnn
+                scenarios.append(_scenario(str(dnn), workload, place))
+            except ValueError as error:
+                scenarios.append(str(error))
+        sound = [scenario for scenario in scenarios if isinstance(scenario, Scenario)]
+        if not sound:
+            return [_refused(str(reason)) for reason in scenarios], None
+        system = embedders.system_of(dataset)
+        answer = forecast_nameless(
+            self._warehouse,
+            list(dict.fromkeys(sound)),
+            [system],
+            Observations(graphs, place.measured),
+            lambda runs: _scope(runs, place),
+        )
+        by_scenario = _by_scenario(answer)
+        return [
+            _refused(scenario)
+            if isinstance(scenario, str)
+            else _forecast(workload, by_scenario[scenario])
             for workload, scenario in zip(workloads, scenarios, strict=True)
-        ]
-        accepted = [pair[0] for pair in pairs if not isinstance(pair, str)]
-        PREDICTDDL.prepare([scenario for scenario in accepted if key_of(scenario) not in graphs])
-        made = [_forecast(workload, pair) for workload, pair in zip(workloads, pairs, strict=True)]
-        like_these = judged.of.get((PREDICTDDL.name, METRIC), ())
-        return WorkloadForecasts(made, rests.backend, rests.host_id, len(like_these))
-
-    def _history(
-        self, place: TrainingPlace, scenario: Scenario
-    ) -> tuple[ForecastInputs, JudgedScenarios]:
-        with self._lock, self._warehouse.reading():
-            rests = forecast_inputs(visible_runs(self._warehouse), place, scenario)
-            return rests, JudgedScenarios.read(self._warehouse, rests.backend)
-
-    def _model(self, dataset: str, rests: ForecastInputs) -> PredictDDL:
-        with self._lock:
-            path = embedders.available_embedders().get(dataset)
-            made_of = dataset, rests, path, path and path.stat().st_mtime_ns
-            fitted = self._fitted.pop(made_of, None) or self._fit(dataset, rests)
-            self._fitted[made_of] = fitted
-            while len(self._fitted) > _KEPT:
-                del self._fitted[next(iter(self._fitted))]
-            return fitted
-
-    def _fit(self, dataset: str, rests: ForecastInputs) -> PredictDDL:
-        rows = self._warehouse.visible_tables(PREDICTDDL.tables, list(rests.run_ids))
-        tables = mark_foreign_hosts(rows, rests.host_id)
-        if (
-            dataset != DEFAULT_DATASET
-            or embedders.available_embedders()[dataset].parent != embedders.SHIPPED
-        ):
-            return fit(tables, lambda: embedders.embedder(dataset))
-        fitted = fit_or_load(PREDICTDDL, rests.run_ids, tables, self._warehouse)
-        assert isinstance(fitted, PredictDDL)
-        return fitted
+        ], answer
 
 
 def graph_of(graph: Graph, image_size: int) -> PrimitiveGraph:
@@ -140,125 +163,163 @@ def graph_of(graph: Graph, image_size: int) -> PrimitiveGraph:
     return PrimitiveGraph(name, image_size, nodes, tuple(graph.edges), graph.parameter_count)
 
 
-def _scenarios(
-    workloads: Sequence[Workload], place: TrainingPlace
-) -> tuple[list[Scenario | str], dict[tuple[str, int], PrimitiveGraph]]:
-    """Return each workload's scenario, or why there is none, and the graphs that were sent."""
-    scenarios: list[Scenario | str] = []
-    graphs = {}
-    for workload in workloads:
-        try:
-            if workload.graph is not None:
-                graph = graph_of(workload.graph, workload.image_size)
-                graphs[graph.dnn, workload.image_size] = graph
-                scenarios.append(_asked(graph.dnn, workload, place))
-            elif workload.dnn is not None:
-                networks.check(workload.dnn, workload.image_size, "pytorch")
-                scenarios.append(_asked(workload.dnn, workload, place))
-        except _REFUSALS as error:
-            scenarios.append(str(error))
-    return scenarios, graphs
+def _recipe(workload: Workload) -> dict[str, Any]:
+    return {
+        "precision": workload.precision,
+        "optimizer": workload.optimizer,
+        "accumulate": workload.accumulate,
+        "memory_format": workload.memory_format,
+        "sequence_length": workload.sequence_length,
+    }
 
 
-def _asked(dnn: str, workload: Workload, place: TrainingPlace) -> Scenario | str:
-    """Return the scenario of a workload; why, where predictddl forecasts none of such training.
+def _curve(workload: Workload, place: TrainingPlace) -> Curve | str:
+    """Return a workload as a study would list it, or why none could."""
+    fields: dict[str, Any] = {
+        "dnn": workload.dnn,
+        "framework": "pytorch",
+        "strategy": workload.strategy,
+        "image_size": workload.image_size,
+        **_recipe(workload),
+    }
+    batch_size, workers = workload.batch_size, sum(group.count for group in place.groups)
+    if len(place.groups) > 1:
+        parts = (f"{group.count} {group.node_type}@{batch_size}" for group in place.groups)
+        fields |= {"mix": " + ".join(parts), "devices_per_node": place.devices}
+        fields |= {"link_mbps": place.link_mbps}
+    else:
+        fields |= {"batch_size": batch_size, "worker": place.groups[0].node_type}
+        if workload.strategy != "single" or workers * place.devices > 1:
+            fields |= {"workers": workers, "devices_per_node": place.devices}
+            fields |= {"link_mbps": place.link_mbps}
+    try:
+        curve = Curve.model_validate(fields)
+        networks.check(curve.dnn, curve.image_size, curve.framework)
+    except ValidationError as error:
+        return fault(error, Curve)
+    except ValueError as error:
+        return str(error)
+    return curve
+
+
+def _scenario(dnn: str, workload: Workload, place: TrainingPlace) -> Scenario:
+    """Return the scenario of a workload whose network or nodes have no name here.
 
     Raises:
-        BadInput: a single device is asked about on several.
+        ValueError: there is no such network, or a single device is asked about on several.
     """
-    load = Trained(
-        dnn=dnn,
-        framework="pytorch",
-        image_size=workload.image_size,
-        batch_size=workload.batch_size,
-        precision=workload.precision,
-        optimizer=workload.optimizer,
-        accumulate=workload.accumulate,
-        memory_format=workload.memory_format,
-        sequence_length=workload.sequence_length,
-    )
+    if workload.graph is None:
+        networks.check(dnn, workload.image_size, "pytorch")
     workers = sum(group.count for group in place.groups)
     is_single = workload.strategy == "single"
     if is_single and workers * place.devices > 1:
-        raise BadInput(
+        raise ValueError(
             f"strategy: single is one device, found {workers * place.devices}; several train by "
             "all_reduce"
         )
-    scenario = Scenario(
-        workload=load,
+    return Scenario(
+        workload=TrainingWorkload(
+            dnn=dnn,
+            framework="pytorch",
+            image_size=workload.image_size,
+            batch_size=workload.batch_size,
+            **_recipe(workload),
+        ),
         strategy=Strategy(kind=workload.strategy, workers=workers, devices_per_node=place.devices),
         nodes=place.groups,
         link_mbps=None if is_single else place.link_mbps,
     )
-    rests = PREDICTDDL.rests_on(scenario)
-    return f"{scenario.label}: {rests.reason}" if isinstance(rests, Refusal) else scenario
 
 
-def _checked(
-    scenario: Scenario | str, model: PredictDDL | str, judged: JudgedScenarios
-) -> tuple[Scenario, PredictDDL] | str:
-    """Return what is forecast and by what, or why nothing is."""
-    if isinstance(scenario, str) or isinstance(model, str):
-        return scenario if isinstance(scenario, str) else str(model)
-    try:
-        check_near(scenario, judged, [run.scenario for run in model.known.runs])
-    except BadInput as error:
-        return str(error)
-    return scenario, model
+def _scope(runs: Sequence[VisibleRun], place: TrainingPlace) -> HistoryScope:
+    """Return whose runs tell of nodes of a place.
 
+    Nodes of named types are forecast from the backend and host that `stepcast predict` chooses.
+    What registered nodes without GPUs can do they tell themselves, so any steps on processors
+    count: this host's, else the newest.
 
-def _forecast(workload: Workload, pair: tuple[Scenario, PredictDDL] | str) -> Forecast:
-    if isinstance(pair, str):
-        return _refused(pair)
-    scenario, model = pair
-    try:
-        (row,) = model.predict([scenario]).to_dicts()
-        distance, nearest = model.distance(scenario)
-    except _REFUSALS as error:
-        return _refused(str(error))
-    epoch_s = row["value"] * workload.dataset.images / images_per_step(scenario)
-    figures = row["value"], row["low"], row["high"], epoch_s, distance
-    if not all(isfinite(value) for value in figures if value is not None):
-        return _refused(f"{scenario.label}: the forecast is no number")
-    return Forecast(
-        status="forecast",
-        step_time_s=row["value"],
-        low=row["low"],
-        high=row["high"],
-        epoch_s=epoch_s,
-        answered_by=model.answered_by(scenario),
-        nearest=nearest,
-        distance=distance,
+    Raises:
+        BadInput: no steps have been measured.
+    """
+    names = {group.node_type for group in place.groups} - place.measured.keys()
+    relevant = [run for run in runs if names or not _on_gpus(run)]
+    steps = [run for run in relevant if run.subject.probe == "torch_throughput"]
+    if not steps:
+        raise BadInput(
+            "no steps of PyTorch have been measured yet; `stepcast run` a study that lists some "
+            "under train"
+        )
+    chosen = select_host_of_types(relevant if names else steps, names, {place.link_mbps})
+    on_backend = [run for run in relevant if run.backend == chosen.backend]
+    return HistoryScope(
+        chosen,
+        RunIndex(run for run in on_backend if run.host_id == chosen.host_id),
+        RunIndex(run for run in on_backend if run.host_id != chosen.host_id),
     )
 
 
-def _reason(scenario: Scenario | str, error: Exception) -> str:
-    return scenario if isinstance(scenario, str) else str(error)
+def _on_gpus(run: VisibleRun) -> bool:
+    return any(name.startswith(GPU) for name in run.subject.worker_types)
+
+
+SystemAnswer = ScenarioForecast | ForecastRefusal
+
+
+def _by_scenario(answer: ForecastAnswer) -> Mapping[Scenario, list[SystemAnswer]]:
+    by_scenario: dict[Scenario, list[SystemAnswer]] = {}
+    answers: list[SystemAnswer] = [*answer.forecasts, *answer.refused]
+    for each in answers:
+        by_scenario.setdefault(each.scenario, []).append(each)
+    return by_scenario
+
+
+def _forecast(workload: Workload, answers: Sequence[SystemAnswer]) -> Forecast:
+    """Return what all systems say of a workload, and the figures of the first that forecasts it.
+
+    What stands beside a system, such as a baseline, does not stand in for it.
+    """
+    order = sorted(answers, key=lambda answer: not _is_primary(answer.system))
+    forecasts = [answer for answer in order if isinstance(answer, ScenarioForecast)]
+    refusals = [answer for answer in order if isinstance(answer, ForecastRefusal)]
+    told = [refusal for refusal in refusals if not refusal.foreign]
+    samples = workload.dataset.images
+    rows = {
+        "systems": [forecast_as_json(forecast, samples) for forecast in forecasts],
+        "refused": [refusal_as_json(refusal) for refusal in told],
+    }
+    chosen = next(
+        (
+            forecast
+            for forecast in forecasts
+            if _is_primary(forecast.system) and forecast.has_room and forecast.value is not None
+        ),
+        None,
+    )
+    if chosen is None:
+        primary = [refusal for refusal in told if _is_primary(refusal.system)]
+        without_room = [forecast for forecast in forecasts if not forecast.has_room]
+        reasons = [f"out of memory: {forecast.fitting_batch}" for forecast in without_room]
+        reasons += [refusal.in_words for refusal in primary or told or refusals]
+        text = "; ".join(dict.fromkeys(reasons))
+        return _refused(f"{answers[0].scenario.label}: {text}").model_copy(update=rows)
+    epoch = epoch_s(chosen, samples)
+    return Forecast(
+        status="forecast",
+        step_time_s=chosen.value,
+        low=chosen.low,
+        high=chosen.high,
+        epoch_s=None if epoch is None else epoch[0],
+        answered_by=chosen.answered_by or chosen.system.name,
+        **rows,
+    )
+
+
+def _is_primary(system: System) -> bool:
+    return bool(system.beside) or system.tells
 
 
 def _refused(reason: str) -> Forecast:
     return Forecast(status="refused", reason=reason)
-
-
-def _check_known(place: TrainingPlace, model: PredictDDL) -> None:
-    """Refuse nodes of which nobody knows what they can do, alone or with several devices each.
-
-    Raises:
-        BadInput: naming the type, or the number of devices.
-    """
-    for group in place.groups:
-        name = group.node_type
-        if name not in place.measured and name not in model.known.measured:
-            raise BadInput(
-                f"nobody has measured what nodes of type {name} can do: `stepcast run` a study "
-                "that trains on them (probe inventory), or `stepcast node join` on one without GPUs"
-            )
-    each = place.devices
-    if each > max(run.scenario.strategy.devices_per_node for run in model.known.runs):
-        raise BadInput(
-            f"nobody has measured steps of {each} GPUs a node: `stepcast run` a study that lists "
-            f"some under train (devices_per_node: {each})"
-        )
 
 
 # Threads that forecast: few, beside those that take what nodes tell, and no end waits for them.
@@ -316,79 +377,3 @@ class Slots:
             job()
             with self._lock:
                 self._busy -= 1
-
-
-# How far forecasts reach: as far as some were judged, else as far as steps were measured.
-
-
-METRIC = "step_time_s"
-_LINKS = "Mb/s of links"
-_LEAST_REACH = 2.0
-"""Of one value, up and down: a factor."""
-
-
-def check_near(scenario: Scenario, judged: JudgedScenarios, measured: Sequence[Scenario]) -> None:
-    """Refuse a scenario that is farther out than any whose forecast was judged.
-
-    Where none was judged, or the size of the network is in no table, one is refused that is farther
-    out than any whose steps were measured.
-
-    Args:
-        scenario: that is asked about.
-        judged: what has been judged on the backend.
-        measured: whose steps the fit saw, one at least.
-
-    Raises:
-        BadInput: it is; the message says what to measure.
-    """
-    if ranks_of(scenario) > 1 and not any(ranks_of(other) > 1 for other in measured):
-        raise BadInput(
-            f"{scenario.label}: no steps of several devices, so no exchange is known; `stepcast "
-            "run` a study that lists some under train"
-        )
-    case = find_nearest_cases(judged, PREDICTDDL.name, METRIC, scenario)
-    far = case.far or ""
-    if not far:
-        is_known = bool(case.nearest) and "flops" in coordinates(scenario).numbers
-        like_these = judged.of.get((PREDICTDDL.name, METRIC), ())
-        links = {other.at.numbers.get("link_mbps") for other in like_these}
-        # Forecasts that were judged on links of one speed bound no other.
-        bounded = _BOUNDED if not is_known else [] if len(links) > 1 else [_LINKS]
-        far = "; ".join(_beyond(scenario, measured, bounded))
-        far += "; list it under train of a study, and `stepcast run` it" if far else ""
-    if far:
-        raise BadInput(f"{scenario.label}: far out: {far}")
-
-
-def _beyond(
-    scenario: Scenario, measured: Sequence[Scenario], bounded: Iterable[str]
-) -> Iterator[str]:
-    for words in bounded:
-        of = _BOUNDED[words]
-        known = sorted({value for other in measured for value in of(other)})
-        if not known:  # no links were shaped
-            continue
-        least, most = judged_range(known) or (known[0] / _LEAST_REACH, known[0] * _LEAST_REACH)
-        for value in of(scenario):
-            if not least <= value <= most:
-                yield (
-                    f"{value:,.10g} {words}, where steps were measured from {known[0]:,.10g} to "
-                    f"{known[-1]:,.10g}; first measure a scenario of "
-                    f"{format_amount(least if value < least else most)} {words}"
-                )
-
-
-def _batches(scenario: Scenario) -> set[int]:
-    return {batch_of(scenario, group) for group in scenario.worker_groups}
-
-
-def _links(scenario: Scenario) -> set[float]:
-    return set() if scenario.link_mbps is None else {scenario.link_mbps}
-
-
-_BOUNDED: Mapping[str, Callable[[Scenario], Set[float]]] = {
-    "workers": lambda scenario: {scenario.strategy.workers},
-    "images a batch": _batches,
-    "pixels a side": lambda scenario: {scenario.workload.image_size},
-    _LINKS: _links,
-}

@@ -1,24 +1,13 @@
-"""Where workloads train, and which runs of the history answer for nodes of a type."""
+"""Where workloads train: nodes that the catalogue names, or that have registered."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from forecasting.history_scope import HostSelection as Profiled
-from forecasting.history_scope import (
-    RunIndex,
-    VisibleRun,
-    newest_of_each,
-    select_by_inventory,
-    select_host_of_types,
-    select_runs,
-)
 from models.predictddl.observations import DENSE, DEPTHWISE, DISK, MEMORY, POINTWISE, Capabilities
-from models.predictddl.systems import PREDICTDDL
 from pipelines.service.contracts import Cluster, Nodes, Report
-from profilers.clusters.node_types import GPU, node_group
-from warehouse.inputs import Refusal
-from warehouse.records import Backend, BadInput, NodeGroup, Scenario
+from profilers.clusters.node_types import gpus, node_group
+from warehouse.records import BadInput, NodeGroup
 
 _NOW = "@cluster"
 """Ends the name of a registered node's type: what is free of it now is not what was profiled."""
@@ -113,7 +102,8 @@ def _check_link(groups: Sequence[NodeGroup], link_mbps: float | None) -> None:
         BadInput: saying where to tell it.
     """
     count = sum(group.count for group in groups)
-    if count > 1 and link_mbps is None:
+    # Networks of nodes with GPUs are those of the catalogue.
+    if count > 1 and link_mbps is None and not all(gpus(group.node_type) for group in groups):
         raise BadInput(
             f"{count:,} nodes exchange gradients, and nobody told how fast their links are: give "
             "link_mbps"
@@ -167,95 +157,4 @@ def _least(several: Sequence[Capabilities]) -> Capabilities:
     names = Capabilities.model_fields
     return Capabilities(
         **{name: min(getattr(capabilities, name) for capabilities in several) for name in names}
-    )
-
-
-# Which runs of the history answer a question: of which backend and host, and of what.
-
-
-_STEPS, _INVENTORY = "torch_throughput", "inventory"
-"""Probes: steps of PyTorch, and what nodes can do."""
-
-
-@dataclass(frozen=True)
-class ForecastInputs:
-    """What a forecast rests on.
-
-    Attributes:
-        backend: that the forecast is about.
-        host_id: the same, of hosts.
-        run_ids: steps and inventories, the newest first; those of other hosts are told apart.
-    """
-
-    backend: Backend
-    host_id: str
-    run_ids: tuple[str, ...]
-
-
-def forecast_inputs(
-    runs: Sequence[VisibleRun], place: TrainingPlace, scenario: Scenario
-) -> ForecastInputs:
-    """Return what forecasts rest on of nodes of a place.
-
-    Nodes of named types are forecast from the backend and host that `stepcast predict` chooses,
-    where a host with few steps is known by its inventory too, and steps of others count. What
-    registered nodes without GPUs can do they tell themselves, so any steps on processors count:
-    this host's, else the newest.
-
-    Args:
-        runs: that are visible, the newest first.
-        place: where workloads train.
-        scenario: one of them there.
-
-    Raises:
-        BadInput: no steps tell of such nodes, or those of some types are of other hosts.
-    """
-    names = {group.node_type for group in place.groups} - place.measured.keys()
-    relevant = [
-        run
-        for run in runs
-        if run.subject.probe in (_STEPS, _INVENTORY) and (names or not _on_gpus(run))
-    ]
-    steps = [run for run in relevant if run.subject.probe == _STEPS]
-    if not steps:
-        raise _lacking("")
-    # Of places alike otherwise, one with steps goes before one with a newer inventory alone.
-    inventories = [run for run in relevant if run.subject.probe == _INVENTORY] if names else []
-    at = select_host_of_types([*steps, *inventories], names, {place.link_mbps})
-    _check_together(at)
-    on_backend = [run for run in relevant if run.backend == at.backend]
-    on_host = [run for run in on_backend if run.host_id == at.host_id]
-    selected = newest_of_each(on_host)
-    if names:
-        asks = PREDICTDDL.rests_on(scenario)
-        assert not isinstance(asks, Refusal)
-        index = RunIndex(on_host)
-        elsewhere = RunIndex(run for run in on_backend if run.host_id != at.host_id)
-        selected = select_by_inventory(asks, select_runs(asks, index), index, elsewhere).runs
-    if not any(run.subject.probe == _STEPS for run in selected):
-        raise _lacking(f" that tell of {', '.join(sorted(names))}")
-    return ForecastInputs(at.backend, at.host_id, tuple(run.run_id for run in selected))
-
-
-def _on_gpus(run: VisibleRun) -> bool:
-    return any(name.startswith(GPU) for name in run.subject.worker_types)
-
-
-def _check_together(at: Profiled) -> None:
-    """Refuse node types of several hosts in one question.
-
-    Raises:
-        BadInput: naming one of them.
-    """
-    for name, (backend, host) in at.elsewhere:
-        raise BadInput(
-            f"{name} was measured on another host ({backend}, {host}) than the other node types "
-            f"({at.backend}, {at.host_id}): ask about nodes of one host at a time"
-        )
-
-
-def _lacking(which: str) -> BadInput:
-    return BadInput(
-        f"no steps of PyTorch have been measured yet{which}; `stepcast run` a study that lists "
-        "some under train"
     )

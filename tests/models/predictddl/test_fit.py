@@ -112,7 +112,7 @@ def test_beyond_families_left_out_intervals_widen_with_the_distance(answer: Pred
     pairs = []
     for share in range(12):
         graph = study.network("ant", attention=share)
-        extended = answer.knowing({("own", study.SIDE): graph}, {})
+        extended = answer.with_graphs({("own", study.SIDE): graph}, {})
         apart, _ = extended.distance(scenario)
         if apart <= far:
             row = extended.predict([scenario]).row(0, named=True)
@@ -126,7 +126,7 @@ def test_on_a_type_without_steps_intervals_are_those_of_types_left_out(
     answer: PredictDDL,
 ) -> None:
     measured = {**study.MEASURED, "other": study.MEASURED["slow"]}
-    extended = answer.knowing({}, measured)
+    extended = answer.with_graphs({}, measured)
     elsewhere = answer.parameters.elsewhere
     assert elsewhere is not None
     halves = {}
@@ -250,8 +250,8 @@ def test_a_more_complicated_regressor_has_to_be_clearly_better() -> None:
 def test_graphs_of_the_moment_do_not_stay(answer: PredictDDL) -> None:
     """Two users may send other networks by one name."""
     key = ("own", study.SIDE)
-    first = answer.knowing({key: study.network("bee")}, {})
-    second = answer.knowing({key: study.network(study.FAR)}, {})
+    first = answer.with_graphs({key: study.network("bee")}, {})
+    second = answer.with_graphs({key: study.network(study.FAR)}, {})
     scenario = study.scenario("own", 2, 4)
     assert first.distance(scenario)[0] < 1e-6
     assert second.distance(scenario)[0] > answer.parameters.far
@@ -352,7 +352,7 @@ def test_a_few_steps_correct_what_other_hosts_tell() -> None:
         assert times.keys() == set(TERMS)
         loaded = PredictDDL(known(*own), fitted.parameters).predict([scenario])
         assert loaded.row(0, named=True) == row
-        served = fitted.knowing({}, {}).predict([scenario])
+        served = fitted.with_graphs({}, {}).predict([scenario])
         assert served.row(0, named=True)["value"] == pytest.approx(row["value"])
     true_s = 1.5 * study.step_s(scenario)
     off = {count: abs(np.log(row["value"] / true_s)) for count, row in rows.items()}

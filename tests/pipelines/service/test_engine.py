@@ -6,19 +6,17 @@ import pytest
 from pydantic import ValidationError
 
 from forecasting import embedders
-from forecasting.nearest import JudgedScenarios, Neighbour, coordinates
 from models.predictddl import training
-from models.predictddl.ghn import cosine_distance
 from networks import kept_graphs
 from pipelines.service.contracts import Dataset, Forecast, Graph, Node, Nodes, Workload
-from pipelines.service.engine import Engine, check_near, graph_of
+from pipelines.service.engine import Engine
 from pipelines.service.places import TrainingPlace, of_cluster, of_types
 from profilers.clusters import host_id
 from tests.pipelines.service import made_up
 from tests.pipelines.service.made_up import LINK_MBPS, NODE_TYPE, convolutions
 from tests.pipelines.service.reports import report
 from tests.pipelines.service.test_places import cluster
-from warehouse.records import BadInput, NodeGroup, Scenario, Strategy
+from warehouse.records import NodeGroup, Scenario, Strategy
 from warehouse.warehouse import Warehouse
 
 TWO = of_types([Nodes(node_type=NODE_TYPE, count=2)], LINK_MBPS)
@@ -52,7 +50,8 @@ def test_a_measured_network_takes_what_it_took(engine: Engine) -> None:
         forecast.low is not None and forecast.high is not None and forecast.step_time_s is not None
     )
     assert forecast.low <= forecast.step_time_s <= forecast.high
-    assert (forecast.nearest, forecast.distance) == ("resnet18", 0.0)
+    assert forecast.answered_by == "predictddl"
+    assert {row["system"] for row in forecast.systems} >= {"predictddl", "log_linear"}
 
 
 def test_other_training_than_was_measured_is_refused_beside_others(engine: Engine) -> None:
@@ -64,9 +63,9 @@ def test_other_training_than_was_measured_is_refused_beside_others(engine: Engin
     assert other.reason is not None
     assert other.reason.endswith("it knows training in float32 by plain SGD, not bfloat16, adamw")
     alone = Workload(dnn="resnet18", batch_size=8, strategy="single")
-    assert "single is one device, found 2; several train" in reason(engine, alone)
+    assert "single is one device of one node type; several train" in reason(engine, alone)
     one_node = of_types([Nodes(node_type=NODE_TYPE, count=1)], None)
-    assert "all-reduces of pytorch, not single of pytorch" in reason(engine, alone, one_node)
+    assert "no torch_compute of resnet18" in reason(engine, alone, one_node)
     with pytest.raises(ValidationError, match=r"torch\.compile made is not known"):
         Workload.model_validate({"dnn": "resnet18", "compiled": True})
 
@@ -88,7 +87,8 @@ def test_a_graph_without_a_name_is_forecast_as_networks_like_it(engine: Engine) 
     assert forecast.status == "forecast", forecast.reason
     like = 30 / 18 * made_up.step_s("resnet18", 8, 2)
     assert forecast.step_time_s == pytest.approx(like, rel=0.1)
-    assert forecast.nearest in made_up.LAYERS
+    (row,) = forecast.systems
+    assert (row["system"], row["value"]) == ("predictddl", forecast.step_time_s)
 
 
 def test_a_hundred_workloads_have_answers_in_their_order(engine: Engine) -> None:
@@ -128,8 +128,8 @@ def test_the_largest_graph_with_the_largest_figures_has_an_answer(engine: Engine
 def test_nodes_without_an_inventory_are_refused(engine: Engine) -> None:
     place = of_types([Nodes(node_type="emu.avx512.s15", count=1)], None)
     refusal = reason(engine, Workload(dnn="vgg11"), place)
-    assert refusal.startswith("nobody has measured what nodes of type emu.avx512.s15 can do")
-    assert "probe inventory" in refusal and "stepcast node join" in refusal
+    assert "nobody has measured what nodes of type emu.avx512.s15 can do" in refusal
+    assert "probe inventory" in refusal
 
 
 def test_nodes_with_a_gpu_take_what_was_measured_on_their_type(engine: Engine) -> None:
@@ -139,13 +139,11 @@ def test_nodes_with_a_gpu_take_what_was_measured_on_their_type(engine: Engine) -
     assert ask(engine, load, place=of_cluster(cluster(node, node), LINK_MBPS)) == ask(engine, load)
 
 
-def test_several_gpus_a_node_are_refused_until_such_steps_were_measured(
-    engine: Engine, home: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_epoch_of_several_gpus_a_node_is_of_all_their_images(
+    home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = of_cluster(cluster(report(node_type=NODE_TYPE, gpus=2)), None)
     load = Workload(dnn="vgg11", batch_size=8, dataset=Dataset(images=16_000))
-    refusal = reason(engine, load, place)
-    assert refusal.startswith("nobody has measured steps of 2 GPUs a node: `stepcast run` a study")
     each = Strategy(kind="all_reduce", workers=1, devices_per_node=2)
     alone = made_up.scenario
 
@@ -173,15 +171,8 @@ def test_another_type_of_dataset_has_forecasts_by_its_own_embedder(
     loads = [Workload(graph=sent, dataset=Dataset(type=name)) for name in ("digits", "pairs")]
     forecasts = ask(Engine(Warehouse(home)), *loads)
     assert [forecast.status for forecast in forecasts] == ["forecast"] * 2
-    for forecast, load in zip(forecasts, loads, strict=True):
-        embedder = embedders.embedder(load.dataset.type)
-        embedding = embedder.embedding(graph_of(sent, load.image_size))
-        apart = min(
-            cosine_distance(embedding, embedder.embedding(measured))
-            for measured in made_up.graphs().values()
-        )
-        assert forecast.distance == pytest.approx(apart, rel=1e-6)
-    assert forecasts[0].distance != pytest.approx(forecasts[1].distance, rel=1e-3)
+    first, second = (forecast.systems[0]["fit_id"] for forecast in forecasts)
+    assert first != second
 
 
 def test_registered_nodes_that_are_half_busy_take_longer(engine: Engine) -> None:
@@ -195,14 +186,14 @@ def test_registered_nodes_that_are_half_busy_take_longer(engine: Engine) -> None
 
 def test_nothing_measured_is_refused_with_what_to_run(home: Path) -> None:
     refusal = reason(Engine(Warehouse(home)), Workload(dnn="vgg11"))
-    assert refusal.startswith("no steps of PyTorch have been measured yet; `stepcast run`")
+    assert refusal.startswith("nothing has been profiled yet; run a study first")
 
 
 def test_it_is_fitted_again_when_the_history_has_more_runs(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = Engine(Warehouse(home))
-    assert "no steps" in reason(engine, Workload(dnn="vgg11"))
+    assert "nothing has been profiled" in reason(engine, Workload(dnn="vgg11"))
     made_up.install(home, monkeypatch)
     (forecast,) = ask(engine, Workload(dnn="vgg11"))
     assert forecast.status == "forecast"
@@ -241,14 +232,12 @@ def test_a_newer_run_elsewhere_hides_no_node_type(
     answer = engine.forecasts([Workload(dnn="vgg11")], TWO)
     assert [forecast.status for forecast in answer.of] == ["forecast"]
     assert (answer.backend, answer.host_id) == ("emulated", "host-1")
-    assert answer.judged == 0
     gpus = [Nodes(node_type="gpu.h100", count=1)]
     answer = engine.forecasts([Workload(dnn="vgg11")], of_types(gpus, None))
     assert (answer.backend, answer.host_id) == ("loopback", "host-2")
     place = of_types([*gpus, Nodes(node_type=NODE_TYPE, count=2)], LINK_MBPS)
     refusal = reason(engine, Workload(dnn="vgg11"), place)
-    assert "was measured on another host (" in refusal
-    assert refusal.endswith("ask about nodes of one host at a time")
+    assert "gpu.h100 was profiled on another host; --backend loopback --host host-2" in refusal
 
 
 def test_newer_steps_on_gpus_tell_nothing_of_registered_processors(
@@ -275,73 +264,13 @@ def test_a_host_that_is_known_by_its_inventory_is_forecast_from_steps_of_another
     assert forecast.low < forecast.step_time_s < forecast.high  # type: ignore[operator]
 
 
-def test_an_inventory_of_a_foreign_host_does_not_take_the_place_of_steps(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("link_mbps", [1e-300, 120.0, 4000.0, 1e9])
+def test_links_far_from_those_of_measured_steps_are_refused(
+    engine: Engine, link_mbps: float
 ) -> None:
-    made_up.install(home, monkeypatch)
-    made_up.add(home, "inventory", None, "host-3")
-    place = of_types([Nodes(node_type=NODE_TYPE, count=1)], None)
-    answer = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], place)
-    assert ([forecast.status for forecast in answer.of], answer.host_id) == (["forecast"], "host-1")
-
-
-@pytest.mark.parametrize(
-    ("count", "fields", "said"),
-    [
-        (
-            64,
-            {},
-            "64 workers, where steps were measured from 1 to 4; first measure a scenario of 8 w",
-        ),
-        (2, {"batch_size": 1000}, "1,000 images a batch, where steps were measured from 4 to 12"),
-        (2, {"image_size": 256}, "256 pixels a side, where steps were measured from 64 to 64"),
-    ],
-)
-def test_what_is_farther_out_than_steps_is_refused(
-    engine: Engine, count: int, fields: dict[str, int], said: str
-) -> None:
-    place = of_types([Nodes(node_type=NODE_TYPE, count=count)], LINK_MBPS)
-    for load in ({"dnn": "vgg11"}, {"graph": graph(convolutions(30))}):
-        refusal = reason(engine, Workload.model_validate({**load, **fields}), place)
-        assert f"far out: {said}" in refusal
-
-
-@pytest.mark.parametrize("link_mbps", [1e-300, 240.0, 1010.0, 1e9])
-@pytest.mark.parametrize("judged_at", [None, LINK_MBPS])
-def test_links_are_refused_beyond_those_on_which_steps_were_measured(
-    link_mbps: float, judged_at: float | None
-) -> None:
-    """Also where forecasts were judged, if that was on links of the same speed."""
-    measured = [made_up.scenario("vgg11", 8, count) for count in (1, 2)]
-    neighbours = [
-        Neighbour(scenario.label, scenario.scenario_id, coordinates(scenario), 1.0, 1.0, 1, 1)
-        for scenario in measured
-        if judged_at
-    ]
-    judged = JudgedScenarios({("predictddl", "step_time_s"): neighbours})
-    asked = made_up.scenario("vgg11", 8, 2)
-    for within in (LINK_MBPS, LINK_MBPS / 2, 2 * LINK_MBPS):
-        check_near(asked.model_copy(update={"link_mbps": within}), judged, measured)
-    with pytest.raises(BadInput, match="Mb/s of links, where steps were measured from 500 to 500"):
-        check_near(asked.model_copy(update={"link_mbps": link_mbps}), judged, measured)
-
-
-def test_several_nodes_are_refused_where_no_exchange_was_measured() -> None:
-    alone = [made_up.scenario(dnn, 8, 1) for dnn in made_up.LAYERS]
-    with pytest.raises(BadInput, match="no steps of several devices, so no exchange is known"):
-        check_near(made_up.scenario("vgg11", 8, 2), JudgedScenarios({}), alone)
-
-
-def test_what_is_farther_out_than_what_was_judged_is_refused() -> None:
-    """As `stepcast predict` does; and what was judged reaches farther than steps."""
-    measured = [made_up.scenario("vgg11", 8, count) for count in (1, 2)]
-    neighbours = [
-        Neighbour(scenario.label, scenario.scenario_id, coordinates(scenario), 1.0, 1.0, 1, 1)
-        for scenario in (made_up.scenario("vgg11", 8, count) for count in (4, 16))
-    ]
-    judged = JudgedScenarios({("predictddl", "step_time_s"): neighbours})
-    check_near(made_up.scenario("vgg11", 8, 64), judged, measured)
-    with pytest.raises(BadInput, match="65 workers, where forecasts were judged from 4 to 16"):
-        check_near(made_up.scenario("vgg11", 8, 65), judged, measured)
-    with pytest.raises(BadInput, match="65 workers, where steps were measured from 1 to 2"):
-        check_near(made_up.scenario("vgg11", 8, 65), JudgedScenarios({}), measured)
+    nodes = [Nodes(node_type=NODE_TYPE, count=2)]
+    for near in (LINK_MBPS / 2, 2 * LINK_MBPS):
+        (forecast,) = ask(engine, Workload(dnn="vgg11"), place=of_types(nodes, near))
+        assert forecast.status == "forecast"
+    refusal = reason(engine, Workload(dnn="vgg11"), of_types(nodes, link_mbps))
+    assert "Mb/s of links, where steps were measured from 500 to 500" in refusal

@@ -1,0 +1,91 @@
+"""The same question on the command line, over HTTP and in a sweep has the same numbers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forecasting.sweep import begin, folder_of, forecast_part
+from forecasting.sweep_file import read_sweep
+from models.gpu_step import system
+from pipelines.service.app import service
+from pipelines.service.checker import Checker
+from pipelines.service.collector import Collector
+from pipelines.service.engine import Engine
+from tests.forecasting.test_public_fits import load_public
+from tests.models.gpu_step.public import PUBLIC, made_up_steps
+from tests.pipelines.ran import stepcast
+from warehouse.history import PublishedHistory
+from warehouse.sets import copy_kept_runs, kept_runs
+from warehouse.warehouse import Warehouse
+
+NODES = 4
+RECIPE: dict[str, Any] = {"batch_size": 64, "image_size": 64, "precision": "bfloat16"}
+TEMPLATE = {
+    "dnn": "small_cnn",
+    "framework": "pytorch",
+    "strategy": "all_reduce",
+    "worker": "p5.48xlarge",
+    "workers": [NODES],
+    "devices_per_node": 1,
+    **RECIPE,
+}
+FIGURES = ("scenario_id", "system", "metric", "value", "low", "high")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a home with public measurements and prices."""
+    monkeypatch.setattr(system, "gpu_steps", made_up_steps)
+    folder = tmp_path / "home"
+    monkeypatch.setenv("STEPCAST_HOME", str(folder))
+    load_public(folder)
+    prices = PUBLIC / "aws_on_demand"
+    copy_kept_runs(prices, folder / "landing", [run.run_id for run in kept_runs(prices)])
+    Warehouse(folder).load()
+    return folder
+
+
+def by_command(folder: Path) -> list[dict[str, Any]]:
+    file = folder / "question.yaml"
+    file.write_text(json.dumps([TEMPLATE]))
+    answer = stepcast("predict", str(file), "--json")
+    assert answer.code == 0, answer.err
+    forecasts: list[dict[str, Any]] = json.loads(answer.out)["forecasts"]
+    return forecasts
+
+
+def by_http(home: Path) -> list[dict[str, Any]]:
+    engine = Engine(PublishedHistory(home))
+    client = TestClient(service(engine, Collector(), Checker(None, 1, ["true"]), None))
+    nodes = {"node_type": "p5.48xlarge", "count": NODES, "devices_per_node": 1}
+    question = {"workloads": [{"dnn": "small_cnn", **RECIPE}], "nodes": [nodes]}
+    answer = client.post("/v1/forecasts", json=question)
+    assert answer.status_code == 200, answer.text
+    (forecast,) = answer.json()["forecasts"]
+    assert (forecast["status"], forecast["answered_by"]) == ("forecast", "gpu_step")
+    assert forecast["step_time_s"] == forecast["systems"][0]["value"]
+    systems: list[dict[str, Any]] = forecast["systems"]
+    return systems
+
+
+def by_sweep(home: Path, folder: Path) -> list[dict[str, Any]]:
+    file = folder / "sweep.yaml"
+    file.write_text(json.dumps({"scenarios": [TEMPLATE]}))
+    swept = folder_of(read_sweep(file), file, home)
+    begin(swept, read_sweep(file), Warehouse(home))
+    for part in swept.parts:
+        forecast_part(swept, part.number)
+    rows: list[dict[str, Any]] = swept.rows.collect().drop_nulls("value").to_dicts()
+    return rows
+
+
+def test_all_three_answer_alike(home: Path, tmp_path: Path) -> None:
+    several = by_command(tmp_path), by_http(home), by_sweep(home, tmp_path)
+    command, http, sweep = (
+        [{name: row[name] for name in FIGURES} for row in rows] for rows in several
+    )
+    assert command == http == sweep
+    assert [row["system"] for row in command] == ["gpu_step"]
