@@ -227,6 +227,7 @@ def loaded_by(modules: str) -> set[str]:
 FITS = ("fit_or_load", "load_kept", "load_or_fit", "read_fit_inputs")
 """Functions of `forecasting.fits` that make fits, or load them."""
 FITTERS = {
+    "benchmarks.predict",  # it times fits
     "forecasting.forecast",
     "forecasting.round_forecasts",
     # What pages of papers draw is simulated by the fit of a round, of landed files.

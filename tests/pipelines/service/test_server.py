@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -107,7 +107,9 @@ def test_questions_beyond_those_that_can_wait_are_told_when_to_ask_again(
     released = Event()
 
     class Slow(Halves):
-        def forecasts(self, workloads: list[Workload], place: TrainingPlace) -> WorkloadForecasts:
+        def forecasts(
+            self, workloads: Sequence[Workload], place: TrainingPlace
+        ) -> WorkloadForecasts:
             released.wait(60)
             return super().forecasts(workloads, place)
 
