@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from warehouse import loader
 from warehouse.connection import connect
 from warehouse.landed_files import seal
-from warehouse.landing import SCHEMAS
+from warehouse.landing import SCHEMAS, checked_files
 from warehouse.tables import CHUNK_ROWS
 from warehouse.warehouse import read_only
 
@@ -238,7 +238,7 @@ def test_a_run_that_the_machine_cannot_read_stays_and_the_others_load(
 ) -> None:
     folder = make.land(make.run("bad", None, "profile"), None)
     make.land(make.run("good", None, "profile"), None, {"edge": EDGES})
-    whole = loader.checked_files
+    whole = checked_files
 
     def failing(path: Path) -> object:
         if path != folder:
