@@ -152,7 +152,7 @@ def rows(network: str, size: int, batch: int, precision: str) -> Iterator[dict[s
             labels = torch.zeros(batch * size, dtype=torch.int64)
         step = trace_step(module, given, labels, cast(Precision, _PRECISIONS[precision]))
     about = {"network": network, "size": size, "batch": batch, "precision": precision}
-    for number, (name, inputs, outputs, view) in enumerate(step["operators"]):
+    for number, (name, inputs, outputs, view, *_) in enumerate(step["operators"]):
         yield {
             **about,
             "number": number,

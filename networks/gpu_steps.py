@@ -12,6 +12,9 @@ from networks.catalogue import OWN, check
 from networks.kept_graphs import GraphCache
 
 DTYPE_BYTES: Mapping[str, int] = {
+    "complex128": 16,
+    "complex64": 8,
+    "complex32": 4,
     "float64": 8,
     "int64": 8,
     "float32": 4,
@@ -50,13 +53,17 @@ class Operator:
     """A call: `name` as the dispatcher's without namespace and overload, tensors in and out.
 
     Lists of tensors are flattened; arguments that are no tensors are left out. `view`: the result
-    shares memory with what was given, and nothing is launched.
+    shares memory with what was given, and nothing is launched. `flops`: floating-point operations
+    as `networks.operator_work` counts them, None: shapes tell. `is_unknown`: they are the most that
+    it may have.
     """
 
     name: str
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     view: bool = False
+    flops: float | None = None
+    is_unknown: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,8 +101,8 @@ class GpuStep:
         try:
             return cls(
                 tuple(
-                    Operator(name, _tensors(inputs), _tensors(outputs), bool(view))
-                    for name, inputs, outputs, view in fields["operators"]
+                    Operator(name, _tensors(inputs), _tensors(outputs), *work)
+                    for name, inputs, outputs, *work in fields["operators"]
                 ),
                 tuple(fields["order"]),
                 tuple(fields["parameters"]),

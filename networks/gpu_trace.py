@@ -8,16 +8,21 @@ Where the two devices differ, the GPU's behaviour is put in place:
 * dropout is one operator, `native_dropout`,
 * attention is one operator, unless in float32 with grouped queries, which PyTorch takes apart,
 * recurrent layers are one operator each way, cuDNN's, however many steps their sequences have,
-* a value that is asked for (`.item()`) is made up: true, 1 or 0.5.
+* a value that is asked for (`.item()`) is made up: true, 1 or 0.5,
+* operators that somebody wrote in Python (`torch.library.custom_op`) are those that they call,
+* bilinear layers are the products that PyTorch loops over,
+* a mask that `transformers` makes only while it is traced is left out, as attention is causal then.
+
+Each has the work that `operator_work` counts; where none is known, the most that it may be.
 
 Memory is that of storages alive at once: parameters, gradients and activations that backward keeps.
 What shards divide is told apart: trained parameters, their gradients, and copies of both in half
 precision.
 
-`networks/own_program.py` loads this file where no package of ours may be imported, so it imports
-none.
+`networks/own_program.py` loads this file where no package of ours may be imported.
 """
 
+import sys
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -29,6 +34,8 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from networks.operator_work import WorkCounter, is_work, kernel_in_parts, most_work, numbers
 
 Precision = Literal["float32", "bfloat16", "float16"]
 _IN_FLOAT32 = (
@@ -108,7 +115,7 @@ def trace_step(
     return {
         "operators": list(recorder.operators),
         "order": recorder.order,
-        "parameters": [parameter.numel() for parameter in trained],
+        "parameters": [numbers(parameter) for parameter in trained],
         "peak_bytes": recorder.most_alive(()),
         "without_gradients_bytes": recorder.most_alive(recorder.gradients),
         "activation_bytes": recorder.most_alive(recorder.divided()),
@@ -196,13 +203,20 @@ def _within_functions() -> Iterator[None]:
 
     No mode sees what a function calls that is written in Python.
     """
-    functions: Any = torch.nn.functional
-    attention = functions.scaled_dot_product_attention
-    functions.scaled_dot_product_attention = _attention
+    replaced: list[tuple[Any, str, Any]] = [
+        (torch.nn.functional, "scaled_dot_product_attention", _attention)
+    ]
+    # While it is traced, transformers makes masks for attention that is causal without.
+    if (library := sys.modules.get("transformers.utils.import_utils")) is not None:
+        replaced.append((library, "is_fake_tensor", lambda _: False))
+    before = [getattr(place, name) for place, name, _ in replaced]
+    for place, name, function in replaced:
+        setattr(place, name, function)
     try:
         yield
     finally:
-        functions.scaled_dot_product_attention = attention
+        for (place, name, _), function in zip(replaced, before, strict=True):
+            setattr(place, name, function)
 
 
 def _dropout(
@@ -328,7 +342,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, most: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._most = most
+        self._most, self._noted = most, 0
         self.operators: dict[_Call, None] = {}
         self.order: list[int] = []
         self.digest = sha256()
@@ -340,6 +354,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.gradients: set[int] = set()
         self._copies: list[tuple[int, int]] = []
         self._is_aside = False
+        self._counter = WorkCounter()
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -356,10 +371,20 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Note an operator that was not asked for."""
         for tensor in outputs:
             self.hold(tensor)
-        self._note((name, tuple(_described(inputs)), tuple(_described(outputs)), False), ())
+        described = tuple(_described(inputs)), tuple(_described(outputs))
+        self._note((name, *described, False, None, False), ())
 
     def hold(self, tensor: torch.Tensor) -> int:
-        """Count a tensor's storage until nothing refers to it; return its number."""
+        """Count a tensor's storage until nothing refers to it; return its number.
+
+        Raises:
+            ValueError: it is sparse, as gradients of embeddings may be.
+        """
+        if tensor.layout != torch.strided:
+            raise ValueError(
+                "its training step makes sparse gradients, whose size depends on values; build its "
+                "embeddings with sparse=False"
+            )
         storage = tensor.untyped_storage()
         key = storage._cdata  # noqa: SLF001
         if key not in self._alive:
@@ -392,7 +417,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _note(self, call: "_Call", settings: Sequence[object]) -> None:
         """Note a call, and in the digest what it is told beside tensors."""
-        if len(self.order) == self._most:
+        self._noted += 1
+        if self._most is not None and self._noted > self._most:
             raise ValueError(
                 f"its training step has more than {self._most:,} operators; a loop over a sequence "
                 "makes some at each step: use torch.nn's LSTM, GRU or RNN, or a shorter sequence"
@@ -400,6 +426,22 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.digest.update(f"{call} {list(_settings(settings))}".encode())
         self.operators.setdefault(call)
         self.order.append(self._numbers.setdefault(call, len(self._numbers)))
+
+    def _note_unrolled(self, func: Any, *args: Any) -> None:
+        """Note the products of bilinear layers: PyTorch loops over one dimension of all tensors."""
+        unrolled = args[7] if len(args) > 7 else 1
+        first, many = [], 1
+        for tensor, spread in zip(args[:3], args[3:6], strict=True):
+            place = unrolled - sum(at < unrolled for at in spread)
+            if unrolled not in spread:
+                many = max(many, tensor.shape[place])
+                tensor = tensor.narrow(place, 0, 1)
+            first.append(tensor)
+        before = len(self.order)
+        composed = torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional  # noqa: SLF001
+        with self:
+            func._op_dk(composed, *first, *args[3:])  # noqa: SLF001
+        self.order += self.order[before:] * (many - 1)
 
     def __torch_dispatch__(
         self,
@@ -409,38 +451,52 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        name = func.name().partition(".")[0]
         inputs = tuple(_described((*args, *kwargs.values())))
-        if self._is_aside or not name.startswith("aten::"):
+        name = func.name().partition(".")[0].removeprefix("aten::")
+        kernel = None if self._is_aside else kernel_in_parts(func)
+        if self._is_aside or kernel is not None or not is_work(func):
             self.digest.update(f"{name} {inputs}".encode())
+        if self._is_aside or not is_work(func):
             return func(*args, **kwargs)
-        if name == "aten::_local_scalar_dense":
-            self._note(("_local_scalar_dense", inputs, (), False), ())
+        if name == "_local_scalar_dense":
+            self._note((name, inputs, (), False, None, False), ())
             dtype = args[0].dtype
             return True if dtype == torch.bool else 0.5 if dtype.is_floating_point else 1
+        if kernel is not None:
+            before = len(self.order)
+            try:
+                with self:
+                    return kernel(*args, **kwargs)
+            except Exception:
+                # It knows no tensors without values, as those that call other compilers' kernels.
+                del self.order[before:]
+        if name == "_trilinear":
+            self._note_unrolled(func, *args)
         result = func(*args, **kwargs)
         written = result if isinstance(result, tuple | list) else (result,)
         for value in written:
             if isinstance(value, torch.Tensor):
                 self.hold(value)
-        if name == "aten::_to_copy":
+        if name == "_to_copy":
             self._copies.append((self.hold(args[0]), self.hold(result)))
-        self._note(
-            (
-                name.removeprefix("aten::"),
-                inputs,
-                tuple(_described(written)),
-                bool(func.is_view),
-            ),
-            # Views cost nothing, wherever in a tensor they begin.
-            () if func.is_view else (*args, *kwargs.values()),
-        )
+        if name == "_trilinear":
+            return result
+        is_view = func.is_view or torch.Tag.inplace_view in func.tags
+        flops = 0.0 if is_view else self._counter.work(func, args, kwargs, result)
+        is_unknown = flops is None
+        if flops is None:
+            flops = most_work((*args, *kwargs.values()), result)
+        outputs = tuple(_described(written))
+        # Views cost nothing, wherever in a tensor they begin.
+        settings = () if is_view else (*args, *kwargs.values())
+        self._note((name, inputs, outputs, is_view, flops, is_unknown), settings)
         return result
 
 
 _Tensor = tuple[tuple[int, ...], str]
-_Call = tuple[str, tuple[_Tensor, ...], tuple[_Tensor, ...], bool]
-"""Name, tensors in and out (shape and type), and whether the result is a view."""
+_Call = tuple[str, tuple[_Tensor, ...], tuple[_Tensor, ...], bool, float | None, bool]
+"""Name, tensors in and out (shape and type), whether the result is a view, floating-point
+operations (None: shapes tell), and whether these are the most that it may have."""
 
 
 def _described(values: Sequence[Any]) -> Iterator[_Tensor]:

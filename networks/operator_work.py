@@ -9,13 +9,14 @@ tables of decompositions. Complex products count as the real ones that they cons
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from math import log2, prod
 from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry
 
 _PER_ELEMENT = frozenset(
     {
@@ -30,30 +31,51 @@ _PER_ELEMENT = frozenset(
         "_upsample_bicubic2d_aa",
         "_upsample_bilinear2d_aa",
         "_upsample_lanczos2d_aa",
+        "adaptive_max_pool3d",
+        "addr",
         "avg_pool2d",
         "avg_pool3d",
         "bernoulli",
         "bernoulli_",
+        "binary_cross_entropy_with_logits",
         "bincount",
+        "bucketize",
+        "col2im",
         "copy",
         "copy_",
         "cummax",
         "cummin",
         "fractional_max_pool2d",
+        "fractional_max_pool3d",
         "full_like",
         "gather",
+        "grid_sampler_2d",
         "grid_sampler_3d",
+        "histc",
+        "im2col",
         "index",
         "index_put",
         "index_reduce",
+        "isclose",
+        "isin",
+        "kthvalue",
         "lift_fresh_copy",
+        "linalg_cross",
         "logcumsumexp",
+        "lu_unpack",
         "masked_scatter",
         "masked_scatter_",
         "masked_select",
+        "max_pool3d_with_indices",
+        "median",
+        "mode",
+        "multi_margin_loss",
+        "multilabel_margin_loss_forward",
         "multinomial",
+        "nanmedian",
         "nonzero_static",
         "poisson",
+        "put_",
         "rand_like",
         "randint_like",
         "randn_like",
@@ -63,7 +85,12 @@ _PER_ELEMENT = frozenset(
         "scatter",
         "scatter_add",
         "scatter_reduce",
+        "searchsorted",
         "segment_reduce",
+        "sort",
+        "take",
+        "topk",
+        "trace",
         # Those below have decompositions, which take long to follow and have no products.
         "_adaptive_avg_pool2d",
         "adaptive_max_pool2d",
@@ -90,15 +117,15 @@ def flops(
     func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: object
 ) -> float | None:
     """Return the floating-point operations of a call; None where there is no formula."""
-    formula = _FORMULAS.get(short_name(func))
-    if formula is not None:
-        return formula(args, result)
-    counted = flop_registry.get(getattr(func, "overloadpacket", func))
-    if counted is None:
-        return None
     # A complex product is four real ones, and as many additions.
     times = 4 if any(tensor.is_complex() for tensor in tensors(args)) else 1
-    return times * float(counted(*args, **kwargs, out_val=result))
+    name = short_name(func)
+    if (formula := _FORMULAS.get(name)) is not None:
+        return formula(args, result) * (1 if name.startswith("_fft") else times)
+    if name in _ATTENTION:
+        return _attention(_by_name(func, args, kwargs))
+    counted = flop_registry.get(getattr(func, "overloadpacket", func))
+    return None if counted is None else times * float(counted(*args, **kwargs, out_val=result))
 
 
 def recurrent_flops(given: torch.Tensor, weights: Iterable[torch.Tensor]) -> float:
@@ -125,12 +152,15 @@ class WorkCounter:
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: object
     ) -> float | None:
         """Return floating-point operations, 0 of what does some for each element; None: unknown."""
+        if func in self._without:
+            return 0.0
         counted = flops(func, args, kwargs, result)
         if counted is not None:
             return counted
-        if func in self._without or _is_per_element(func):
+        if _is_per_element(func):
+            self._without.add(func)
             return 0.0
-        decomposed = decomposition_table.get(func)
+        decomposed = decomposition_table.get(func) or kernel_in_parts(func)
         if decomposed is None:
             return None
         parts = _Parts(self)
@@ -142,6 +172,29 @@ class WorkCounter:
         if parts.work == 0.0:
             self._without.add(func)
         return parts.work
+
+
+def kernel_in_parts(func: Any, device: str = "cuda") -> Callable[..., Any] | None:
+    """Return what runs an operator as others; None: a kernel of its own does.
+
+    So are operators that somebody wrote in Python (`torch.library.custom_op`), and in them those
+    that PyTorch composes of others wherever they run.
+    """
+    custom = torch._library.custom_ops._maybe_get_opdef(func)  # noqa: SLF001
+    if custom is not None:
+        kernels = custom._backend_fns  # noqa: SLF001
+        kernel: Callable[..., Any] | None = kernels.get(device, kernels.get(None))
+        return kernel
+    if is_work(func) and _is_composite(func):
+        return partial(func._op_dk, _COMPOSITE)  # noqa: SLF001
+    return None
+
+
+@cache
+def _is_composite(func: Any) -> bool:
+    """Tell whether an operator has no kernel of its own: a processor's stand for a GPU's, too."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key  # noqa: SLF001
+    return has_kernel(func.name(), _COMPOSITE) and not has_kernel(func.name(), "CPU")
 
 
 class _Parts(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -160,10 +213,15 @@ class _Parts(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if self.work is not None and func.name().startswith("aten::"):
+        if self.work is not None and is_work(func):
             work = self._counter.work(func, args, kwargs or {}, result)
             self.work = None if work is None else self.work + work
         return result
+
+
+def is_work(func: Any) -> bool:
+    """Tell whether an operator may have work; `prim::device` and the like cost nothing."""
+    return not str(func.name()).startswith(("prim::", "prims::"))
 
 
 def most_work(args: Sequence[Any], result: object) -> float:
@@ -192,8 +250,13 @@ def short_name(func: Any) -> str:
     return str(func.name()).partition(".")[0].removeprefix("aten::")
 
 
+@cache
 def _is_per_element(func: Any) -> bool:
-    if short_name(func) in _PER_ELEMENT or func.is_view:
+    name = short_name(func)
+    if name in _PER_ELEMENT or func.is_view:
+        return True
+    # Gradients of operators that have formulas have some, too.
+    if func.namespace == "aten" and name.endswith("_backward"):
         return True
     if any(mark in func.tags for mark in _MARKS):
         return True
@@ -201,9 +264,18 @@ def _is_per_element(func: Any) -> bool:
     return not any("Tensor" in str(argument.type) for argument in func._schema.arguments)  # noqa: SLF001
 
 
+def _by_name(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a call by name, with defaults of those that are not given."""
+    schema = func._schema.arguments  # noqa: SLF001
+    defaults = {argument.name: argument.default_value for argument in schema}
+    given = zip(defaults, args, strict=False)
+    return {**defaults, **dict(given), **kwargs}
+
+
 def _convolution_backward(args: Sequence[Any], result: object) -> float:
     # PyTorch's own count takes the groups of a convolution for one.
-    moved, kernel, gradients = args[0], args[2], args[-1]
+    slope, given, kernel, is_transposed, gradients = *args[:3], args[7], args[-1]
+    moved = given if is_transposed else slope
     return float(2 * sum(gradients[:2]) * moved.numel() * prod(kernel.shape[1:]))
 
 
@@ -214,14 +286,18 @@ def _fourier(args: Sequence[Any], tensor: torch.Tensor) -> float:
     return each * tensor.numel() * log2(max(length, 1))
 
 
-def _attention(args: Sequence[Any], result: object) -> float:
-    shapes = (tensor.shape for tensor in args[:3])
-    return float(sdpa_flop_count(*shapes))  # type: ignore[no-untyped-call]
-
-
-def _attention_backward(args: Sequence[Any], result: object) -> float:
-    shapes = (tensor.shape for tensor in args[:4])
-    return float(sdpa_backward_flop_count(*shapes))  # type: ignore[no-untyped-call]
+def _attention(given: Mapping[str, Any]) -> float:
+    """Return those of two products, of five backward; causal ones skip what is not seen."""
+    query, key, value = (given[name].shape for name in ("query", "key", "value"))
+    length, keys = query[-2], key[-2]
+    seen = length * keys
+    if given["is_causal"]:
+        whole = min(length, keys)
+        seen = whole * (whole + 1) // 2 + (length - whole) * keys
+    sizes = query[-1] + value[-1]
+    if "grad_out" in given:
+        sizes = 3 * query[-1] + 2 * value[-1]
+    return float(2 * prod(query[:-2]) * seen * sizes)
 
 
 def _distances(args: Sequence[Any], result: object) -> float:
@@ -229,13 +305,31 @@ def _distances(args: Sequence[Any], result: object) -> float:
     return float(3 * args[0].numel() * args[1].shape[-2])
 
 
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd  # noqa: SLF001
+_ATTENTION = frozenset(
+    f"_scaled_dot_product_{kind}{direction}"
+    for kind in ("flash_attention_for_cpu", "fused_attention_overrideable")
+    for direction in ("", "_backward")
+)
+
+
 def _trilinear(args: Sequence[Any], result: object) -> float:
-    """Return two products and a sum for each place of three tensors that are spread out."""
-    shapes = [list(tensor.shape) for tensor in args[:3]]
-    for shape, spread in zip(shapes, args[3:6], strict=True):
-        for at in sorted(spread):
-            shape.insert(at, 1)
-    return float(3 * prod(max(sizes) for sizes in zip(*shapes, strict=True)))
+    """Return those of two products: of the first two tensors, and of what they make and the third.
+
+    Tensors are spread out to a common shape; a product sums what the other does not need.
+    """
+    spread, summed = [set(places) for places in args[3:6]], set(args[6])
+    sizes = [1] * max(place + 1 for places in (*spread, summed) for place in places)
+    sizes += [1] * (args[0].ndim + len(spread[0]) - len(sizes))
+    for tensor, places in zip(args[:3], spread, strict=True):
+        own = iter(tensor.shape)
+        for place in range(len(sizes)):
+            sizes[place] = max(sizes[place], 1 if place in places else next(own))
+    left_out = (spread[0] & spread[1], summed & spread[2])
+    return 2.0 * sum(
+        prod([size for place, size in enumerate(sizes) if place not in places])
+        for places in left_out
+    )
 
 
 _FORMULAS: Mapping[str, Callable[[Sequence[Any], Any], float]] = {
@@ -244,10 +338,8 @@ _FORMULAS: Mapping[str, Callable[[Sequence[Any], Any], float]] = {
     "_fft_c2r": lambda args, result: _fourier(args, result),
     "_fft_c2c": lambda args, result: _fourier(args, args[0]),
     "_cdist_forward": _distances,
+    "_cdist_backward": lambda args, result: _distances(args[1:], result),
     "_trilinear": _trilinear,
-    "_scaled_dot_product_flash_attention_for_cpu": _attention,
-    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
-    "_scaled_dot_product_fused_attention_overrideable": _attention,
     "mkldnn_rnn_layer": lambda args, result: recurrent_flops(args[0], args[1:5]),
     "_cudnn_rnn": lambda args, result: recurrent_flops(args[0], args[1]),
     "miopen_rnn": lambda args, result: recurrent_flops(args[0], args[1]),

@@ -33,7 +33,7 @@ _MOST = 20_000
 """Of a training step: cells in a loop over a sequence have ten thousands, which take minutes."""
 _NAMED_AT, _NAMED_IN = 2, ("float32", "bfloat16")
 """Batch and precisions of the steps that tell a model from another."""
-_NEEDED = dict.fromkeys(("traced", "traced_step", "own_check"), "operator_work")
+_NEEDED = dict.fromkeys(("traced", "traced_step", "own_check", "gpu_trace"), "operator_work")
 """What files import of this folder, as `networks.…`."""
 
 

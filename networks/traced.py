@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from networks.operator_work import (
     WorkCounter,
+    kernel_in_parts,
     most_work,
     numbers,
     recurrent_flops,
@@ -175,6 +176,15 @@ class _PrimitiveRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         self.last = func.name().partition(".")[0]
+        if (kernel := kernel_in_parts(func, "cpu")) is not None:
+            before = len(self.nodes), len(self.edges)
+            try:
+                with self:
+                    return kernel(*args, **kwargs)
+            except Exception:
+                # It knows no tensors without values.
+                del self.nodes[before[0] :], self.edges[before[1] :]
+                self.last = func.name().partition(".")[0]
         result = func(*args, **kwargs)
         given, made = list(tensors((*args, *kwargs.values()))), list(tensors((result,)))
         self._kept.append((given, made))

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from networks.operator_work import flops
+from networks.operator_work import flops, kernel_in_parts
 
 _LEARNING_RATE = 0.01
 Fields = dict[str, Any]
@@ -81,6 +81,13 @@ class _OperatorRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        # Somebody's operator in Python consists of others.
+        if (kernel := kernel_in_parts(func, "cpu")) is not None:
+            with self:
+                return kernel(*args, **kwargs)
+        if not func.name().startswith("aten::"):
+            # A tensor without values is asked for its device, which costs a real one nothing.
+            return func(*args, **kwargs)
         # In-place operators change what they are given: it is described before.
         given = (*args, *kwargs.values())
         inputs, read = json.dumps([_dims(value) for value in given]), sum(map(_bytes, given))
@@ -89,9 +96,6 @@ class _OperatorRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         us = (time.perf_counter_ns() - started_ns) / 1e3
         written = result if isinstance(result, tuple) else (result,)
         operation_type = func.name().partition(".")[0]
-        if not operation_type.startswith("aten::"):
-            # A tensor without values is asked for its device, which costs a real one nothing.
-            return result
         if len(self.operations) == self._most:
             raise ValueError(
                 f"its training step has more than {self._most:,} operators; a loop over a sequence "

@@ -84,7 +84,6 @@ class _Calls:
 
         self.is_product = works[0].kind in PRODUCTS
         self.is_convolution = works[0].kind in CONVOLUTIONS
-        self.most_skipped = 2.0 if works[0].kind.startswith("attention") else 1.0
         self.flops, self.bytes = column("flops"), column("bytes")
         self.batch, self.rows = column("batch"), column("rows")
         self.columns, self.inner, self.taps = column("columns"), column("inner"), column("taps")
@@ -117,11 +116,10 @@ class _Calls:
     def least_us(self) -> Vector:
         """Return [devices, calls]: less no device takes, whatever regressions say.
 
-        Peaks are of boost clocks; Winograd's convolutions of 3 x 3 multiply 2.25 times less often,
-        causal attention half as often.
+        Peaks are of boost clocks; Winograd's convolutions of 3 x 3 multiply 2.25 times less often.
         """
         is_winograd = self.is_convolution & (self.taps == 9) & (self.batch == 1)
-        spared = np.where(is_winograd & (self.full > 0), _WINOGRAD, self.most_skipped)
+        spared = np.where(is_winograd & (self.full > 0), _WINOGRAD, 1.0)
         moved_s = np.maximum(self.bytes - self.l2_bytes, 0) / self.bandwidth
         least_s: Vector = np.maximum(self.compute_s / spared, moved_s)
         return 1e6 * least_s

@@ -16,7 +16,7 @@ import polars as pl
 
 from models.gpu_step.device import Device, devices
 from models.gpu_step.gpu_time import FLOOR_US, Timing, roofline_us
-from models.gpu_step.operators import Work, common_name, work_of
+from models.gpu_step.operators import Work, causal, common_name, work_of
 from models.gpu_step.scaling import Scaling, read_collectives, read_scalings
 from models.gpu_step.step import StepWork, step_work
 from models.system import Tables
@@ -45,6 +45,8 @@ _SLOWED = ("NVIDIA_A100-PCIE-40GB", ("bert_large", "gpt2_large"))
 _LAUNCH_US = 8.0
 """Launch and event in times of transformer_operators_a100; calls below `_SHORT_US` are left out."""
 _SHORT_US = 30.0
+_CAUSAL = ("gpt2", "opt", "qwen2")
+"""How networks begin whose attention is causal; that of BART's decoder has a mask in traces."""
 _MANY_FLOORS = 3.0
 _CALLS_ALIKE = 0.6, 1.6
 _DRAWN = 40
@@ -252,12 +254,14 @@ def _traces(rows: Sequence[Fields]) -> dict[tuple[Any, ...], GpuStep]:
     operators: dict[tuple[Any, ...], dict[int, Operator]] = defaultdict(dict)
     for row in rows:
         if row["metric"] == "calls":
-            operators[*(row[key] for key in _STEP),][row["number"]] = Operator(
-                row["operation"],
-                _typed(row["inputs"]),
-                _typed(row["outputs"]),
-                bool(row["view"]),
+            given = _typed(row["inputs"])
+            operator = Operator(row["operation"], given, _typed(row["outputs"]), bool(row["view"]))
+            is_masked = row["network"].startswith(_CAUSAL) or any(
+                tensor.dtype == "bool" for tensor in given
             )
+            if is_masked and "dot_product" in row["operation"]:
+                operator = causal(operator)
+            operators[*(row[key] for key in _STEP),][row["number"]] = operator
     traces = {}
     for row in rows:
         if row["metric"] == "traced_peak_bytes":

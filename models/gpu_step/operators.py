@@ -11,7 +11,7 @@ Source: the roofline of Williams, Waterman, Patterson (CACM 2009); operators as 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -135,9 +135,6 @@ _KIND_OF: Mapping[str, Kind] = {
     "mm": "matmul",
     "copy": "copy",
     "fill": "fill",
-    "gather": "embedding",
-    "index_select": "embedding",
-    "embedding_dense_backward": "embedding_backward",
     "batch_norm": "normalization",
     "batch_norm_backward": "normalization_backward",
     "group_norm": "normalization",
@@ -185,11 +182,14 @@ def work_of(operator: Operator) -> Work:
     """Return what a call has to do."""
     name = common_name(operator.name)
     inputs, outputs = operator.inputs, operator.outputs
+    if operator.is_unknown:
+        moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
+        return Work("other", name, "float32", operator.flops or 0.0, moved)
     if operator.view or name in _ON_HOST or not (inputs or outputs):
         return Work("none", name, "float32", 0.0, 0.0)
-    special = _SPECIAL.get(name)
+    special = _SPECIAL.get(operator.name) or _SPECIAL.get(name)
     if special is not None:
-        return special(name, inputs, outputs)
+        return _counted(special(name, inputs, outputs), operator.flops)
     moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
     if name.startswith("_foreach_"):
         return _optimizer(name, operator)
@@ -205,12 +205,25 @@ def work_of(operator: Operator) -> Work:
         kind,
         name,
         _computed_in(inputs, outputs),
-        0.0,
+        operator.flops or 0.0,
         moved,
         rows=rows,
         columns=columns,
         tensors=len(inputs) + len(outputs),
     )
+
+
+def _counted(work: Work, flops: float | None) -> Work:
+    """Return a product with the operations that were counted, which may be less than shapes tell.
+
+    Causal attention skips keys; transposed convolutions with a stride meet a part of their taps.
+    """
+    if not flops or not work.flops or work.repeats > 1:
+        return work
+    share = flops / work.flops
+    side = "columns" if work.kind.startswith("attention") else "inner"
+    shrunk = {} if share >= 1 else {side: max(round(share * getattr(work, side)), 1)}
+    return replace(work, flops=flops, **shrunk)
 
 
 def common_name(name: str) -> str:
@@ -253,8 +266,8 @@ def _product(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...])
     return Work(
         "matmul",
         name,
-        left.dtype,
-        2.0 * batch * rows * inner * columns,
+        _computed_in((left,), ()),
+        (8.0 if left.dtype.startswith("complex") else 2.0) * batch * rows * inner * columns,
         float(sum(tensor.bytes for tensor in (*inputs, *outputs))),
         batch=batch,
         rows=rows,
@@ -285,24 +298,28 @@ def _as_product(
     times: float,
     touched: tuple[Tensor, ...],
 ) -> Work:
-    groups = max(given.shape[1] // max(weight.shape[1], 1), 1)
+    # Weights of transposed convolutions are [channels in, channels out of a group, ...].
+    is_transposed = weight.shape[0] != written.shape[1]
+    grouped = written if is_transposed else given
+    groups = max(grouped.shape[1] // max(weight.shape[1], 1), 1)
     deep = groups > 1 and weight.shape[1] == 1
     backward = name.endswith("backward")
     kind: Kind = "convolution_backward" if backward else "convolution"
     if deep:
         kind = "depthwise_backward" if backward else "depthwise"
-    taps = prod(weight.shape[1:])
+    taps = prod(weight.shape[2:])
+    inner = taps * (given.shape[1] // groups if is_transposed else weight.shape[1])
     return Work(
         kind,
         name,
         given.dtype,
-        2.0 * written.numbers * taps * times,
+        2.0 * written.numbers * inner * times,
         float(sum(tensor.bytes for tensor in touched)),
         batch=groups,
         rows=written.numbers // max(written.shape[1], 1),
-        columns=max(weight.shape[0] // groups, 1),
-        inner=taps,
-        taps=prod(weight.shape[2:]),
+        columns=max(written.shape[1] // groups, 1),
+        inner=inner,
+        taps=taps,
         tensors=max(round(times), 1),
     )
 
@@ -367,13 +384,36 @@ def _embedding(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...
     )  # fmt: skip
 
 
+def _bag(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    """Rows that are looked up are read, and added to those of bags."""
+    table, ids = inputs[:2]
+    read = ids.bytes + ids.numbers * table.bytes // max(table.shape[0], 1)
+    moved = read + sum(tensor.bytes for tensor in outputs)
+    return Work("embedding", name, table.dtype, 0.0, float(moved), rows=ids.numbers)
+
+
 def _embedding_backward(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
-    """The gradient of a table is filled with zeros, and rows of the gradient added to it."""
-    given, table = inputs[0], outputs[0]
+    """The gradient of a table is filled with zeros, and a row is added to it for each look-up."""
+    given, ids, table = inputs[0], inputs[1], outputs[0]
+    columns = max(given.shape[-1], 1)
+    added = ids.numbers * columns * given.bytes // max(given.numbers, 1)
     return Work(
-        "embedding_backward", name, given.dtype, 0.0, float(3 * given.bytes + table.bytes),
-        rows=given.numbers // max(given.shape[-1], 1), columns=table.shape[0],
+        "embedding_backward", name, given.dtype, 0.0, float(3 * added + table.bytes),
+        rows=ids.numbers, columns=table.shape[0],
     )  # fmt: skip
+
+
+def causal(operator: Operator) -> Operator:
+    """Return attention whose queries see no later keys, as kernels skip them."""
+    work = work_of(operator)
+    return replace(operator, flops=work.flops * (work.rows + 1) / (2 * work.rows))
+
+
+def _added(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Work:
+    """Rows that are given are read, and read and written where they belong; others are not."""
+    given = inputs[-1]
+    moved = sum(tensor.bytes for tensor in inputs[1:]) + 2 * given.bytes
+    return Work("elementwise", name, given.dtype, 0.0, float(moved), rows=given.numbers)
 
 
 def _optimizer(name: str, operator: Operator) -> Work:
@@ -400,8 +440,21 @@ def _slice_backward(name: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor
     return Work("copy", name, inputs[0].dtype, 0.0, float(moved), rows=outputs[0].numbers)
 
 
+_IN_PLACE = (
+    "_index_put_impl_",
+    "index_add_",
+    "index_copy_",
+    "index_put_",
+    "scatter_",
+    "scatter_add_",
+)
 _Worker = Callable[[str, tuple[Tensor, ...], tuple[Tensor, ...]], Work]
 _SPECIAL: Mapping[str, _Worker] = {
+    **dict.fromkeys(_IN_PLACE, _added),
+    **dict.fromkeys(("gather", "index", "index_select", "take"), _embedding),
+    "_embedding_bag": _bag,
+    "_embedding_bag_backward": _embedding_backward,
+    "_embedding_bag_forward_only": _bag,
     "_cudnn_rnn": _recurrent,
     "_cudnn_rnn_backward": _recurrent,
     "addmm": _product,
@@ -412,7 +465,6 @@ _SPECIAL: Mapping[str, _Worker] = {
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
     "embedding_dense_backward": _embedding_backward,
-    "gather": _embedding,
     "mm": _product,
     "nll_loss_backward": _loss,
     "nll_loss_forward": _loss,

@@ -51,6 +51,7 @@ from models.gpu_step.step import StepWork, autocast_of, step_work
 from models.gpu_step.timed_kinds import TimedKinds, TimedShare, kind_of, timed_kinds, timed_shares
 from models.system import NotCovered, System
 from networks.gpu_steps import GpuStep, StepKey, gpu_steps
+from networks.own_model import MOST_UNKNOWN
 from profilers.clusters.node_types import node_types
 from warehouse.inputs import Input, Refusal
 from warehouse.records import BadInput, Scenario, TrainingWorkload
@@ -453,16 +454,37 @@ class GpuStepModel:
         return timed.alone[name]
 
     def _timed_work(self, scenario: Scenario) -> TimedWork:
-        key = scenario.workload
+        key = load = scenario.workload
         timed = self._known.get(key)
         if timed is None:
             work = _work(scenario)
+            _refuse_unknown(work, self._times, _device(scenario), load.dnn)
             unknown = np.array([not self._times.knows(operator) for operator in work.works], float)
             timed = TimedWork(work, self._times.us(work.works, boards()), unknown)
             self._known[key] = timed
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
         return timed
+
+
+def _refuse_unknown(work: StepWork, times: GpuTime, device: Device, dnn: str) -> None:
+    """Refuse a step whose operators of unknown work may take much of it.
+
+    Raises:
+        NotCovered: naming them.
+    """
+    unknown = np.array([operator.kind == "other" for operator in work.works])
+    if not unknown.any():
+        return
+    spent = times.us(work.works, [device])[0] * work.calls
+    most = float(spent @ unknown) / float(spent.sum())
+    if most > MOST_UNKNOWN:
+        some = (operator.name for operator in work.works if operator.kind == "other")
+        raise NotCovered(
+            f"{dnn}: operators of which nobody knows how much work they are may take up to "
+            f"{100 * most:.0f} % of a step: {', '.join(dict.fromkeys(some))}; compose them of "
+            "PyTorch's, or leave them out"
+        )
 
 
 def _costliest(work: StepWork, spent_us: Vector) -> list[dict[str, Any]]:

@@ -217,3 +217,184 @@ def test_packed_sequences_are_refused() -> None:
 
     with FakeTensorMode(), pytest.raises(ValueError, match="packs sequences, of lengths that"):
         trace_step(Packed(), torch.randn(50, 4, 8), torch.zeros(4, dtype=torch.int64))
+
+
+def _step_of(module: torch.nn.Module, *given: torch.Tensor) -> GpuStep:
+    """Return the step of a module that is called with tensors, of which the first is the batch."""
+
+    class Called(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, first: torch.Tensor) -> torch.Tensor:
+            out = self.module(first, *given[1:])
+            return torch.view_as_real(out).flatten(1) if out.is_complex() else out.flatten(1)
+
+    labels = torch.zeros(len(given[0]), dtype=torch.int64)
+    return GpuStep.of(trace_step(Called(), given[0], labels))
+
+
+def _flops(trace: GpuStep) -> float:
+    return sum(work.flops * work.repeats for work in _calls(trace))
+
+
+@torch.library.custom_op("steps::two_products", mutates_args=())
+def two_products(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x @ w) @ w.t()
+
+
+@two_products.register_fake
+def _(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("steps::values", mutates_args=())
+def values(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(x.numpy() @ w.numpy())
+
+
+@values.register_fake
+def _(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return x.new_empty(len(x), w.shape[1])
+
+
+class _Custom(torch.nn.Module):
+    """Somebody's operator between two layers; its gradient is that of a layer."""
+
+    def __init__(self, operator: Any) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(64, 64), torch.nn.Linear(64, 8)
+        self.weight = torch.nn.Buffer(torch.zeros(64, 64))
+        self._operator = operator
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        hidden = self.first(given)
+        return self.last(hidden + self._operator(hidden.detach(), self.weight))
+
+
+def test_operators_of_others_in_python_are_those_that_they_call() -> None:
+    with FakeTensorMode():
+        trace = _step_of(_Custom(two_products), torch.zeros(32, 64))
+    # Two products of its own; of the layers one forward, and the gradients that are needed.
+    products = 2 * 32 * 64 * (2 * 64 + 2 * 64 + 3 * 8)
+    assert _flops(trace) == products
+    assert not any(operator.is_unknown for operator in trace.operators)
+
+
+def test_operators_of_others_that_cannot_be_followed_have_at_most_so_much_work() -> None:
+    with FakeTensorMode():
+        trace = _step_of(_Custom(values), torch.zeros(32, 64))
+    (unknown,) = (operator for operator in trace.operators if operator.is_unknown)
+    assert unknown.name == "steps::values"
+    # Eight operations for each number, at each place along the longest side (64).
+    assert work_of(unknown).kind == "other"
+    assert work_of(unknown).flops == 8 * 64 * (32 * 64 + 64 * 64 + 32 * 64)
+
+
+@pytest.mark.parametrize(("groups", "stride", "out"), [(1, 2, 16), (1, 1, 32), (4, 2, 16)])
+def test_transposed_convolutions_meet_each_input_once(groups: int, stride: int, out: int) -> None:
+    """As many products as input pixels x weights, whatever the side of what comes out."""
+    with FakeTensorMode():
+        layer = torch.nn.ConvTranspose2d(32, out, 4, stride=stride, groups=groups, bias=False)
+        module = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 1, bias=False), layer)
+        trace = _step_of(module, torch.zeros(2, 3, 8, 8))
+    into = 2 * 2 * 64 * 3 * 32
+    up = 2 * 2 * 64 * 32 * (out // groups) * 16
+    assert _flops(trace) == 2 * into + 3 * up
+    forward = next(work for work in _calls(trace) if work.flops == up)
+    side = (8 - 1) * stride + 4
+    assert (forward.rows, forward.columns, forward.batch) == (2 * side**2, out // groups, groups)
+    inner = forward.flops / (2 * forward.batch * forward.rows * forward.columns)
+    assert forward.inner == pytest.approx(inner, abs=0.5)
+
+
+def test_complex_products_are_four_real_ones_and_numbers_are_two() -> None:
+    class Complex(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.Parameter(torch.zeros(16, 32, dtype=torch.complex64))
+            self.last = torch.nn.Parameter(torch.zeros(32, 24, dtype=torch.complex64))
+
+        def forward(self, given: torch.Tensor) -> torch.Tensor:
+            return (given.to(torch.complex64) @ self.first) @ self.last
+
+    with FakeTensorMode():
+        trace = _step_of(Complex(), torch.zeros(8, 16))
+    assert trace.parameters == (2 * 16 * 32, 2 * 32 * 24)
+    first, last = 8 * 8 * 16 * 32, 8 * 8 * 32 * 24
+    assert _flops(trace) == 2 * first + 3 * last
+    product = next(work for work in _calls(trace) if work.kind == "matmul")
+    assert (product.dtype, product.bytes) == ("float32", 8 * (8 * 16 + 16 * 32 + 8 * 32))
+
+
+def test_bilinear_layers_are_a_product_for_each_output_and_one_for_its_weights() -> None:
+    batch, left, right, out = 6, 5, 7, 9
+    with FakeTensorMode():
+        layer = torch.nn.Bilinear(left, right, out, bias=False)
+        trace = _step_of(layer, torch.zeros(batch, left), torch.zeros(batch, right))
+    products = [work for work in _calls(trace) if work.kind == "matmul"]
+    forward = 2 * batch * out * (left * right + right)
+    # Gradients of the weights: the slope of an output times one side, by the other.
+    backward = 2 * batch * out * left * right
+    assert sum(work.flops for work in products) == forward + backward
+    assert len(products) == 2 * out + out
+
+
+@pytest.mark.parametrize("rows", [1_000, 1_000_000])
+def test_bags_read_what_they_look_up_whatever_the_table(rows: int) -> None:
+    with FakeTensorMode():
+        module = torch.nn.EmbeddingBag(rows, 64, mode="sum")
+        trace = _step_of(module, torch.zeros(32, 20, dtype=torch.int64))
+    forward = next(work for work in _calls(trace) if work.name == "_embedding_bag")
+    looked_up, ids = 32 * 20 * 64 * 4, 32 * 20 * 8
+    assert looked_up < forward.bytes < looked_up + 32 * 64 * 4 + 3 * ids + 512
+    backward = next(work for work in _calls(trace) if work.kind == "embedding_backward")
+    assert backward.bytes == 3 * looked_up + rows * 64 * 4
+
+
+def test_sparse_gradients_are_refused() -> None:
+    with FakeTensorMode(), pytest.raises(ValueError, match="sparse gradients"):
+        _step_of(torch.nn.Embedding(100, 8, sparse=True), torch.zeros(4, 6, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_causal_attention_skips_what_is_not_seen(precision: Precision) -> None:
+    class Attention(torch.nn.Linear):
+        def forward(self, given: torch.Tensor) -> torch.Tensor:
+            heads = super().forward(given).view(2, 512, 4, 16).transpose(1, 2)
+            return torch.nn.functional.scaled_dot_product_attention(
+                heads, heads, heads, is_causal=is_causal
+            ).flatten(1)
+
+    found = {}
+    for is_causal in (False, True):
+        with FakeTensorMode():
+            labels = torch.zeros(2, dtype=torch.int64)
+            step = trace_step(Attention(64, 64), torch.zeros(2, 512, 64), labels, precision)
+        works = _calls(GpuStep.of(step))
+        found[is_causal] = [work for work in works if work.kind.startswith("attention")]
+    for full, half in zip(found[False], found[True], strict=True):
+        assert half.flops == full.flops * 513 / 1024
+        assert (full.columns, half.columns) == (512, 256)
+
+
+def test_models_of_transformers_are_causal_without_a_mask_though_it_is_given_ones() -> None:
+    library = pytest.importorskip("transformers")
+    config = library.GPT2Config(n_layer=2, n_embd=64, n_head=2, vocab_size=100, use_cache=False)
+    with FakeTensorMode():
+        model = library.GPT2LMHeadModel(config)
+        seen = torch.ones(2, 256, dtype=torch.int64)
+        labels = torch.zeros(2, dtype=torch.int64)
+
+        class Masked(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(self, words: torch.Tensor) -> torch.Tensor:
+                return torch.as_tensor(self.model(words, attention_mask=seen).logits[:, -1])
+
+        step = trace_step(Masked(), torch.zeros(2, 256, dtype=torch.int64), labels)
+    attention = [work for work in _calls(GpuStep.of(step)) if work.kind == "attention"]
+    assert [work.flops for work in attention] == [2 * 2 * 2 * 64 * 256 * 257 / 2] * 2

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+from pytorchcv.model_provider import get_model
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
+from models.gpu_step.operators import work_of
+from networks.gpu_steps import GpuStep
+from networks.gpu_trace import trace_step
 from networks.pytorch_graph import step_operators
 from networks.traced import TracedForward, fields_of
 
@@ -177,8 +181,8 @@ def test_attention_of_processors_has_its_two_products() -> None:
 @pytest.mark.parametrize(
     ("function", "shape", "counted"),
     [
-        # Three numbers each of two tensors by three of eight outputs: two products and a sum.
-        (lambda x, w: functional.bilinear(x, x, w), (8, 3, 3), 3 * 8 * 3 * 3),
+        # For each of eight outputs a row by a matrix, and what comes of it by a column.
+        (lambda x, w: functional.bilinear(x, x, w), (8, 3, 3), 2 * 8 * (3 * 3 + 3)),
         (lambda x, w: torch.cdist(x[:, None], w[None], p=1.0), (8, 3), 3 * 8 * 3),
         (lambda x, w: functional.softmax(x * w, -1).cumsum(-1), (3,), 0),
         (lambda x, w: functional.pad(torch.roll(x, 1, 0), (1, 1))[:, :3] * w, (3,), 0),
@@ -189,6 +193,64 @@ def test_operators_are_counted_by_formulas_or_what_they_consist_of(
 ) -> None:
     forward = traced(lambda: Forward(function, *shape), 3)
     assert (flops(forward), forward.unknown_flops) == (counted, {})
+
+
+@torch.library.custom_op("work::two_products", mutates_args=())
+def two_products(x: Tensor, w: Tensor) -> Tensor:
+    return torch.relu(x @ w) @ w.t()
+
+
+@two_products.register_fake
+def _(x: Tensor, w: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+two_products.register_autograd(lambda _, slope: (slope, None))
+
+
+def test_operators_in_python_consist_of_what_they_call() -> None:
+    forward = traced(lambda: Forward(lambda x, w: two_products(x, w), 6, 4), 6)
+    assert [node["type"] for node in forward.graph["nodes"]] == ["input", "linear", "linear"]
+    assert (flops(forward), forward.unknown_flops) == (2 * 2 * 6 * 4, {})
+    layers = nn.Sequential(nn.Linear(6, 6), Forward(lambda x, w: two_products(x, w), 6, 4))
+    step = step_operators(layers, torch.rand(BATCH, 6), torch.zeros(BATCH).long())
+    # Two of its own, and the gradient of the layer's matrix.
+    assert [operator.type for operator in step].count("aten::mm") == 3
+
+
+NETWORKS: list[tuple[Made, tuple[int, ...]]] = [
+    (lambda: get_model("resnet18"), (3, 224, 224)),
+    (lambda: get_model("mobilenetv2_w1"), (3, 224, 224)),
+    (lambda: get_model("densenet121"), (3, 224, 224)),
+    (lambda: get_model("efficientnet_b0"), (3, 224, 224)),
+    (lambda: get_model("resnext26_32x4d"), (3, 224, 224)),
+    (lambda: nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), (10, 32)),
+    (lambda: nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 4, bias=False)), (5, 6)),
+    (lambda: nn.Sequential(nn.Conv3d(3, 8, 3), nn.ReLU(), nn.Conv3d(8, 4, 1)), (3, 8, 8, 8)),
+    (lambda: nn.ConvTranspose2d(8, 4, 4, 2, 1, bias=False), (8, 6, 6)),
+    (lambda: nn.ConvTranspose1d(8, 8, 16, 8, groups=2), (8, 20)),
+    (lambda: nn.Sequential(nn.Conv1d(4, 8, 5, dilation=2), nn.GroupNorm(2, 8)), (4, 30)),
+    (lambda: Forward(lambda x, w: torch.einsum("bik,kj->bij", x, w).relu(), 6, 4), (5, 6)),
+]
+
+
+@pytest.mark.parametrize(("made", "shape"), NETWORKS)
+def test_forward_passes_are_as_pytorch_counts_them(made: Made, shape: tuple[int, ...]) -> None:
+    """The graph of primitives, and what a GPU is asked for."""
+    with FakeTensorMode():
+        network, given = made(), torch.zeros(BATCH, *shape)
+        with FlopCounterMode(display=False) as counter:
+            network(given)
+        forward = counter.get_total_flops()
+        labels = torch.zeros(BATCH, dtype=torch.int64)
+        step = GpuStep.of(trace_step(nn.Sequential(network, nn.Flatten()), given, labels))
+    assert forward > 0
+    assert BATCH * flops(traced(made, *shape)) == pytest.approx(forward, rel=1e-9)
+    names = [step.operators[place] for place in step.order]
+    started = next(place for place, call in enumerate(names) if "nll_loss" in call.name)
+    works = [work_of(operator) for operator in names[:started]]
+    assert sum(work.flops for work in works) == pytest.approx(forward, rel=1e-9)
+    assert not any(operator.is_unknown for operator in names)
 
 
 def test_unknown_work_is_named_with_the_most_that_it_may_be() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.gpu_step.operators import work_of
+from models.gpu_step.operators import causal, work_of
 from networks.gpu_steps import Operator, Tensor
 
 
@@ -98,3 +98,39 @@ def test_steps_of_an_optimizer_stay_on_the_host() -> None:
 def test_what_launches_nothing(name: str) -> None:
     assert work_of(Operator(name, (_float(4),), (_float(4),))).kind == "none"
     assert work_of(Operator("transpose", (_float(4),), (_float(4),), view=True)).kind == "none"
+
+
+@pytest.mark.parametrize("name", ["embedding", "gather", "index", "index_select", "take"])
+def test_look_ups_read_no_more_than_they_write(name: str) -> None:
+    table, ids = _float(1_000_000, 64), Tensor((100,), "int64")
+    work = work_of(Operator(name, (table, ids), (_float(100, 64),)))
+    assert (work.kind, work.bytes) == ("embedding", 2 * 4 * 100 * 64)
+
+
+@pytest.mark.parametrize("name", ["index_add_", "index_put_", "scatter_add_", "_index_put_impl_"])
+def test_rows_that_are_added_in_place_leave_the_others(name: str) -> None:
+    table, ids, given = _float(1_000_000, 64), Tensor((100,), "int64"), _float(100, 64)
+    in_place = work_of(Operator(name, (table, ids, given), (table,)))
+    assert in_place.bytes == 3 * given.bytes + ids.bytes
+    copied = work_of(Operator(name.rstrip("_"), (table, ids, given), (_float(1_000_000, 64),)))
+    assert copied.bytes >= 2 * table.bytes
+
+
+def test_causal_attention_has_half_the_pairs_and_one_more_of_each_row() -> None:
+    query = _half(2, 12, 1024, 64)
+    full = Operator("_scaled_dot_product_flash_attention", (query, query, query), (query,))
+    work = work_of(causal(full))
+    assert work.flops == 4 * 2 * 12 * 64 * 1024 * 1025 / 2
+    assert (work.rows, work.columns) == (1024, 512)
+
+
+def test_unknown_operators_have_the_work_that_they_may_have_at_most() -> None:
+    work = work_of(Operator("mine::fused", (_float(8),), (_float(8),), False, 512.0, True))
+    assert (work.kind, work.name, work.flops, work.bytes) == ("other", "mine::fused", 512, 64)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("complex64", 8), ("complex128", 16)])
+def test_complex_numbers_are_two(dtype: str, size: int) -> None:
+    left, right, out = (Tensor(shape, dtype) for shape in ((4, 5), (5, 6), (4, 6)))
+    work = work_of(Operator("mm", (left, right), (out,)))
+    assert (work.flops, work.bytes) == (8 * 4 * 5 * 6, size * (20 + 30 + 24))

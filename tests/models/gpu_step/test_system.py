@@ -25,7 +25,7 @@ from models.gpu_step.system import (
     fit_model,
     judged_families,
 )
-from models.system import FittedWithDetail
+from models.system import FittedWithDetail, NotCovered
 from models.systems import SYSTEMS
 from networks.gpu_steps import GpuStep, Operator, StepKey, Tensor
 from tests.models.gpu_step.public import (
@@ -118,6 +118,38 @@ def test_what_a_step_costs_once_is_hidden_where_the_host_waits_for_loss_scaling(
     step = system.simulated(work, us, HostTime(1.0, 20_000.0))
     assert step.gpu_us == pytest.approx(30_000, rel=0.01)
     assert 0 < step.waits_us < 3 * (20_000 / 43 + 1)
+
+
+@pytest.mark.parametrize(("flops", "is_refused"), [(1e9, False), (1e11, True)])
+def test_operators_of_unknown_work_are_refused_above_a_twentieth_of_the_gpus_time(
+    flops: float, is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most 1e9 operations take 0.02 ms of 4; of those that may take longer somebody is told."""
+
+    def steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
+        return {key: with_unknown(step) for key, step in made_up_steps(wanted).items()}
+
+    def with_unknown(step: GpuStep) -> GpuStep:
+        given = step.operators[0].inputs[:1]
+        unknown = Operator("mine::fused", given, given, False, flops, True)
+        operators = (*step.operators, unknown)
+        return replace(step, operators=operators, order=(*step.order, len(operators) - 1))
+
+    case = scenario(batch_size=256, dnn="resnet50", image_size=224)
+    known = GpuStepModel.from_json(model().parameters_json())
+    plain = known.detail(case)
+    monkeypatch.setattr(system, "gpu_steps", steps)
+    doubted = GpuStepModel.from_json(model().parameters_json())
+    if is_refused:
+        with pytest.raises(NotCovered, match=r"resnet50: operators .* up to \d+ %.* mine::fused;"):
+            doubted.predict([case])
+    else:
+        assert doubted.detail(case)["unknown_share"] > plain["unknown_share"]
+        widths = [
+            fit.predict([case]).select(pl.col("high") / pl.col("value")).item()
+            for fit in (known, doubted)
+        ]
+        assert widths[1] > widths[0]
 
 
 def test_the_gpu_binds_where_batches_are_large() -> None:
