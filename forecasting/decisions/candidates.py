@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from forecasting.costs import samples_per_s
+from forecasting.costs import examples_per_step, samples_per_s
 from forecasting.decisions.offers import RegionOffers
 from forecasting.decisions.question import JobQuestion, ProfileFacts
 from forecasting.forecast import ForecastAnswer, Say, ScenarioForecast, fit_for_scenario
@@ -236,6 +236,7 @@ def _candidate(
         ),
         ratios=ratios,
         gpu_announced=max((device.announced for device in devices if device), default=None),
+        step_samples=examples_per_step(scenario),
     )
 
 

@@ -1,10 +1,11 @@
 """Scenarios that a job may run on: time, cost, and how much longer training takes than forecast."""
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, exp, floor, inf, isfinite
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Literal
 
 from pydantic import field_validator
@@ -22,6 +23,7 @@ from warehouse.records import Market, Record
 # et al., "Distribution-free predictive inference for regression", JASA 113, 2018, section 2.2).
 
 
+_ROUNDING = 1e-9
 FORGIVEN = 1e-9
 """Rounding of ranks: 0.9 * 10 is nine."""
 
@@ -46,6 +48,10 @@ class Ratios(Record):
         """Return the probability, 0 to 1, of a ratio above one: at most so much."""
         above = len(self.values) - bisect_right(self.values, ratio)
         return (1 + above) / (len(self.values) + 1)
+
+    def probability_below(self, ratio: float) -> float:
+        """Return the probability, 0 to 1, of a ratio below one: at most so much."""
+        return (1 + bisect_left(self.values, ratio)) / (len(self.values) + 1)
 
     def high(self, level: float) -> float | None:
         """Return what is exceeded with a probability of `level` at most; None: too few are known.
@@ -112,6 +118,7 @@ class Candidate:
         expected: what comes to that.
         ratios: how much longer training took than was forecast; None: what it takes is known.
         gpu_announced: year and month of its GPUs, 2022-03; None: it has none that is known.
+        step_samples: of a step of all devices together; None: it has none.
     """
 
     key: str
@@ -127,6 +134,7 @@ class Candidate:
     expected: ExpectedDuration
     ratios: Ratios | None
     gpu_announced: str | None = None
+    step_samples: int | None = None
 
     @property
     def scenario_id(self) -> str:
@@ -145,7 +153,9 @@ class Candidate:
 
     def outcome_at(self, ratio: float) -> Outcome:
         """Return what the job takes and costs where training takes `ratio` times its forecast."""
-        time_s = self.expected.time_s(ratio * self.train_s)
+        return self._outcome_of(self.expected.time_s(ratio * self.train_s))
+
+    def _outcome_of(self, time_s: float) -> Outcome:
         cost_usd = time_s * self.usd_per_hour / 3600 if self.usd_per_hour else 0.0
         return Outcome(time_s, cost_usd, self.usd_per_hour)
 
@@ -157,24 +167,50 @@ class Candidate:
         if limit == "usd_per_hour":
             return 0.0 if keeps_limit(most, self.usd_per_hour) else 1.0
         if limit == "budget_usd":
-            most = 3600 * most / self.usd_per_hour if self.usd_per_hour else float("inf")
+            most = 3600 * most / self.usd_per_hour if self.usd_per_hour else inf
         if self.ratios is None:
             return 0.0 if keeps_limit(most, self.outcome.time_s) else 1.0
-        ratio = (most - self.expected.fixed_s) / (self.expected.factor * self.train_s)
-        return self.ratios.probability_above(ratio * (1 + 1e-9)) if ratio > 0 else 1.0
+        return self._chance(self.ratios.probability_above, most * (1 + 1e-9))
 
     def worst(self, level: float) -> Outcome:
         """Return what is exceeded with a probability of `level` at most; inf: it is not known."""
-        high = 1.0 if self.ratios is None else self.ratios.high(level)
-        return self.outcome_at(float("inf") if high is None else high)
+        if self.ratios is None:
+            return self.outcome
+        above, times = self.ratios.probability_above, self._times_s
+        place = bisect_left(
+            times, True, key=lambda time_s: self._chance(above, time_s) <= level + _ROUNDING
+        )
+        return self._outcome_of(times[place] if place < len(times) else inf)
 
     def span(self, what: Literal["time_s", "cost_usd"], level: float) -> Span:
         """Return time or cost, between what is fallen short of and exceeded at a level."""
-        place = 0 if what == "time_s" else 1
-        value = self.outcome[place]
-        low, high = (self.ratios.low(level), self.ratios.high(level)) if self.ratios else (1.0, 1.0)
+        field = 0 if what == "time_s" else 1
+        value = self.outcome[field]
+        if self.ratios is None:
+            return Span(value=value, low=value, high=value)
+        below, times = self.ratios.probability_below, self._times_s
+        place = bisect_left(
+            times, True, key=lambda time_s: self._chance(below, time_s) > level + _ROUNDING
+        )
+        high = self.worst(level)[field]
         return Span(
             value=value,
-            low=None if low is None else self.outcome_at(low)[place],
-            high=None if high is None else self.outcome_at(high)[place],
+            low=None if place == 0 else self._outcome_of(times[place - 1])[field],
+            high=high if isfinite(high) else None,
         )
+
+    @cached_property
+    def _times_s(self) -> list[float]:
+        """How long the job takes by each past ratio and launch, in order, seconds."""
+        ratios = self.ratios.values if self.ratios else ()
+        return sorted(
+            fixed_s + self.expected.factor * self.train_s * ratio
+            for fixed_s in self.expected.varied_fixed_s
+            for ratio in ratios
+        )
+
+    def _chance(self, of_ratio: Callable[[float], float], time_s: float) -> float:
+        """Return the mean over launches of what is said of the ratio with which a time is met."""
+        train_s = self.expected.factor * self.train_s
+        fixed_s = self.expected.varied_fixed_s
+        return fmean(of_ratio((time_s - each_s) / train_s) for each_s in fixed_s)

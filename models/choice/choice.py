@@ -17,6 +17,7 @@ from models.choice.limits import (
     objective_key,
     relaxations,
 )
+from models.choice.overheads import LAUNCH_VARIES
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,18 @@ class Aim:
             self.minimize, candidate.outcome.time_s, candidate.outcome.cost_usd
         ), candidate.key
 
+    def best_of(self, admitted: Sequence[Candidate]) -> Candidate:
+        """Return the best of candidates that keep the limits.
+
+        Who is faster by less than what launching varies by is no faster: the least cost decides.
+        """
+        first = min(admitted, key=self.order)
+        if self.minimize == "cost":
+            return first
+        most_s = first.outcome.time_s + (LAUNCH_VARIES - 1) * first.expected.launch_s
+        alike = [candidate for candidate in admitted if candidate.outcome.time_s <= most_s]
+        return min(alike, key=replace(self, minimize="cost").order)
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -84,11 +97,8 @@ class _WorstCase:
 
 def best(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:
     """Return the best candidate that keeps the limits surely enough, None: there is none."""
-    return min(
-        (candidate for candidate in candidates if aim.admits(candidate)),
-        key=aim.order,
-        default=None,
-    )
+    admitted = [candidate for candidate in candidates if aim.admits(candidate)]
+    return aim.best_of(admitted) if admitted else None
 
 
 _KEEP = 2
@@ -105,7 +115,9 @@ def decide(candidates: Sequence[Candidate], aim: Aim, keep: int = _KEEP) -> Deci
     )
     if not admitted:
         return Decision(None, tuple(others[:keep]), tuple(_relaxed(candidates, aim)))
-    return Decision(admitted[0], (*admitted[1:], *others)[:keep])
+    choice = aim.best_of(admitted)
+    admitted.remove(choice)
+    return Decision(choice, (*admitted, *others)[:keep])
 
 
 def decide_among_types(candidates: Sequence[Candidate], aim: Aim) -> Decision:
@@ -124,8 +136,8 @@ def decide_among_types(candidates: Sequence[Candidate], aim: Aim) -> Decision:
         )
         return replace(plain, alternatives=tuple(nearest[:_KEEP]))
     ends = {
-        "cheapest": min(admitted, key=replace(aim, minimize="cost").order),
-        "fastest": min(admitted, key=replace(aim, minimize="time").order),
+        "cheapest": replace(aim, minimize="cost").best_of(admitted),
+        "fastest": replace(aim, minimize="time").best_of(admitted),
         "surest": min(
             admitted,
             key=lambda candidate: (

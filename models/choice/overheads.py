@@ -7,7 +7,8 @@ the optimum checkpoint interval", Communications of the ACM 17 (1974) 530-531).
 """
 
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import exp, log, sqrt
+from statistics import NormalDist
 
 from pydantic import Field
 
@@ -15,6 +16,8 @@ from warehouse.records import BadInput, Record
 
 LAUNCH_S = 150.0
 """Seconds from asking for a node to training on it: what Srift expects of EC2 (section 5.5)."""
+LAUNCH_VARIES = 2.0
+"""Nine of ten launches take between half and twice as long as the median: ours, nobody measured."""
 CHECKPOINT_S = 10.0
 """Seconds of writing a checkpoint: ours, of networks of some hundred MB on a network disk."""
 MOST = 100.0
@@ -42,12 +45,22 @@ class Overheads(Record):
 class ExpectedDuration:
     """A job's time as a function of its training: `fixed_s` + `factor` times training.
 
-    `checkpoint_every_s` None: it writes no checkpoints.
+    `checkpoint_every_s` None: it writes no checkpoints. `launch_s` of `fixed_s` vary.
     """
 
     fixed_s: float
     factor: float
     checkpoint_every_s: float | None
+    launch_s: float = 0.0
+
+    @property
+    def varied_fixed_s(self) -> list[float]:
+        """Return what is fixed with launches that take more or less time, each as likely."""
+        if not self.launch_s:
+            return [self.fixed_s]
+        law = NormalDist(0, log(LAUNCH_VARIES) / NormalDist().inv_cdf(0.95))
+        times = (exp(law.inv_cdf((place + 0.5) / 10)) for place in range(10))
+        return [self.fixed_s + self.launch_s * (time - 1) for time in times]
 
     def time_s(self, train_s: float) -> float:
         """Return how long the job is expected to take, seconds."""
@@ -69,7 +82,8 @@ def expected_duration(overheads: Overheads, preemptions_per_hour: float) -> Expe
     rate_per_s = preemptions_per_hour / 3600
     write_s, every_s = overheads.checkpoint_s, overheads.checkpoint_every_s
     if not rate_per_s:
-        return ExpectedDuration(fixed_s, 1.0 if every_s is None else 1 + write_s / every_s, every_s)
+        factor = 1.0 if every_s is None else 1 + write_s / every_s
+        return ExpectedDuration(fixed_s, factor, every_s, overheads.launch_s)
     every_s = every_s or young_s(write_s, rate_per_s)
     restart_s = fixed_s + write_s
     exponent = rate_per_s * (every_s + write_s + restart_s)
@@ -79,7 +93,7 @@ def expected_duration(overheads: Overheads, preemptions_per_hour: float) -> Expe
             f"spot nodes lose one every {1 / rate_per_s:.0f} s and would never end the job; write "
             "checkpoints more often (--checkpoint-every) or rent fewer nodes"
         )
-    return ExpectedDuration(fixed_s, factor, every_s)
+    return ExpectedDuration(fixed_s, factor, every_s, overheads.launch_s)
 
 
 def young_s(checkpoint_s: float, rate_per_s: float) -> float:

@@ -51,6 +51,8 @@ _OF_CATALOGUE = (
 )
 """Of many node types: short, for one system alone forecasts most of them."""
 _GIB = 2**30
+_FAR_BATCH = 10
+"""Times the batch that was asked for: how many samples training needs is another question there."""
 _MOST_REASONS = 3
 """How many reasons of refusals are told; JSON has all."""
 
@@ -186,7 +188,7 @@ def _cells(answer: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]])
             candidate.span("time_s", at).times(1 / 3600).in_words("{:.3g}"),
             candidate.span("cost_usd", at).in_words("${:.3g}"),
             candidate.system,
-            ", ".join(_risks(answer, candidate)) or "kept",
+            ", ".join((*_risks(answer, candidate), *_grown(answer, candidate))) or "kept",
             candidate.ratios.basis if candidate.ratios else "",
         ]
         for name, candidate in rows
@@ -203,6 +205,14 @@ def _risks(answer: DecisionAnswer, candidate: Candidate) -> Iterator[str]:
                 yield _risk(event, chance) if candidate.has_evidence else f"{event}: not known"
             elif chance:
                 yield _SAID[limit]
+
+
+def _grown(answer: DecisionAnswer, candidate: Candidate) -> Iterator[str]:
+    """Yield how many samples a step has, where that is far from the batch that was asked about."""
+    question, samples = answer.question, candidate.step_samples
+    asked = (question.batch_size or 0) * question.accumulate
+    if asked and samples and samples > _FAR_BATCH * asked:
+        yield f"a step has {samples:,} samples, {samples / asked:.0f} times the batch asked for"
 
 
 def _risk(event: str, chance: float) -> str:
@@ -317,8 +327,9 @@ def _measurements(answer: DecisionAnswer, target: str | None) -> Iterator[str]:
 def _overheads(answer: DecisionAnswer) -> Iterator[str]:
     """Yield what comes to training."""
     overheads, choice = answer.question.overheads, answer.decision.choice
+    varied = " (half to twice that in nine of ten)" if overheads.launch_s else ""
     yield (
-        f"Beside training: launch {overheads.launch_s / 60:g} min, "
+        f"Beside training: launch {overheads.launch_s / 60:g} min{varied}, "
         f"loading {overheads.load_s / 60:g} min, a checkpoint {overheads.checkpoint_s:g} s."
     )
     if choice is not None and choice.expected.checkpoint_every_s is not None:
@@ -508,6 +519,7 @@ def _candidate_as_json(answer: DecisionAnswer, candidate: Candidate | None) -> J
         "nodes": candidate.label,
         "node_type": " + ".join(candidate.node_types),
         "workers": candidate.workers,
+        "step_samples": candidate.step_samples,
         "market": candidate.market,
         "system": candidate.system,
         "training": candidate.training,

@@ -283,3 +283,43 @@ def test_widened_ratios_are_as_much_farther_from_one() -> None:
 def test_what_is_no_ratio_is_refused(values: tuple[float, ...]) -> None:
     with pytest.raises(ValidationError, match="ratios above 0"):
         Ratios(values=values, basis="")
+
+
+LAUNCHED = ExpectedDuration(150.0, 1.0, None, launch_s=150.0)
+
+
+def test_an_interval_contains_what_launching_varies_by() -> None:
+    """Four seconds of training behind 150 of launching: half to twice as long in nine of ten."""
+    exact = Ratios(values=(1.0,) * 99, basis="exact")
+    short = candidate("short", 4.0, 1.0, ratios=exact, expected=LAUNCHED)
+    span = short.span("time_s", 0.1)
+    assert (span.low, span.high) == (pytest.approx(4 + 75), pytest.approx(4 + 300))
+    assert short.span("cost_usd", 0.1).high == pytest.approx(304 / 3600)
+    half, surely = Limits(deadline_s=154.0), Limits(deadline_s=400.0)
+    assert short.chance_of_exceeding(half, "deadline_s") == pytest.approx(0.5, abs=0.06)
+    assert short.chance_of_exceeding(surely, "deadline_s") == pytest.approx(0.01)
+    # What is exceeded with some probability keeps a limit at it that surely, and no less surely.
+    worst = Limits(deadline_s=short.worst(0.1).time_s)
+    assert short.chance_of_exceeding(worst, "deadline_s") <= 0.1
+    long = candidate("long", 36_000.0, 1.0, expected=LAUNCHED)
+    alone = candidate("alone", 36_000.0, 1.0, expected=ExpectedDuration(150.0, 1.0, None))
+    assert long.span("time_s", 0.1).value == alone.span("time_s", 0.1).value
+    assert long.worst(0.1).time_s == pytest.approx(alone.worst(0.1).time_s, rel=0.01)
+
+
+def test_who_is_faster_by_less_than_launching_varies_by_is_no_faster() -> None:
+    """256 GPUs for 2.8 minutes, 32 for 4.5 and 8 for ten: launching alone takes 1.2 to 5."""
+    many, some, few = (
+        candidate(name, train_s, usd_per_hour, expected=LAUNCHED)
+        for name, train_s, usd_per_hour in (
+            ("many", 15, 1_760),
+            ("some", 120, 220),
+            ("few", 480, 55),
+        )
+    )
+    fast = Aim("time", Limits(budget_usd=200.0), None)
+    assert best([many, some, few], fast) is some
+    decision = decide([many, some, few], fast)
+    assert decision.choice is some and decision.alternatives == (many, few)
+    known = [replace(each, expected=PLAIN) for each in (many, some, few)]
+    assert best(known, fast) is known[0]
