@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from warehouse.child_process import bound
 from warehouse.records import StepcastError
 
 _TIMEOUT_S = 1200
@@ -29,7 +30,7 @@ def run(part: Callable[..., float], *arguments: str | int) -> PartResult:
         StepcastError: it failed; the message ends with the last line of its stderr.
     """
     call = json.dumps([part.__module__, part.__name__, *arguments])
-    command = [sys.executable, "-m", __name__, call]
+    command = bound([sys.executable, "-m", __name__, call])
     root = Path(__file__).parents[1]
     ran = subprocess.run(
         command, cwd=root, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,8 @@ from statistics import median
 from unittest.mock import patch
 
 from benchmarks.contract import Benchmark, Figure, Outcome, Say, tabulated
+from warehouse.child_process import bound
+from warehouse.durable_files import scratch
 from warehouse.home import CHECKOUT, HISTORY, MAIN, home
 from warehouse.records import BadInput, StepcastError
 
@@ -89,8 +90,8 @@ def _copy() -> Iterator[Path]:
     """Return a home with the published history of this one, and the model."""
     if not (home() / HISTORY).exists():
         raise BadInput(f"nothing has been measured in {home()}: {NEEDED}")
-    with tempfile.TemporaryDirectory(prefix="stepcast-bench-") as folder:
-        copy = Path(folder)
+    with scratch(home()) as copy:
+        copy.mkdir()
         for name in (MAIN, HISTORY):
             shutil.copyfile(home() / HISTORY, copy / name)
         (copy / f"{_TARGET.partition(':')[0]}.py").write_text(_MODEL)
@@ -119,7 +120,7 @@ def _option(name: str) -> str:
 
 def _ran(copy: Path, arguments: list[str]) -> str:
     ran = subprocess.run(
-        [sys.executable, *arguments],
+        bound([sys.executable, *arguments]),
         cwd=CHECKOUT,
         env={**os.environ, "STEPCAST_HOME": str(copy)},
         capture_output=True,

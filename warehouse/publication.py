@@ -155,7 +155,7 @@ def copy(source: Path, target: Path, failure: str) -> None:
 def _same_bytes(main: Path, history: Path) -> bool:
     """Compare two files, in another process for the reason that `copy` has."""
     done = subprocess.run(
-        ["sha256sum", "--", main, history],
+        bound(["sha256sum", "--", str(main), str(history)]),
         capture_output=True,
         text=True,
         timeout=_COPY_TIMEOUT_S,

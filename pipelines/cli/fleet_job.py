@@ -24,6 +24,7 @@ from profilers.clusters.node_types import node_group
 from profilers.record_file import fault
 from studies.plan import tasks
 from studies.renting import allowance, estimate
+from warehouse.child_process import bound
 from warehouse.history import known_runs
 from warehouse.home import CHECKOUT, home
 from warehouse.records import BadInput, StepcastError
@@ -197,7 +198,9 @@ def switch(*, on: bool) -> None:
     module = ["-m", "pipelines.definitions", "--working-directory", str(CHECKOUT)]
     command = [sys.executable, "-m", "dagster", "sensor", verb, SENSOR, *module]
     env = {**os.environ, "STEPCAST_HOME": str(place)}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, cwd=place)
+    done = subprocess.run(
+        bound(command), env=env, capture_output=True, text=True, timeout=300, cwd=place
+    )
     if done.returncode:
         raise StepcastError(f"Dagster could not {verb} {SENSOR}: {done.stderr.strip()[-300:]}")
     what = "what is due runs while `stepcast ui` runs" if on else "nothing runs by itself"
