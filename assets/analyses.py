@@ -18,13 +18,18 @@ from forecasting.async_sgd import (
     captured_profiles,
     end_time_errors,
     kept_orders,
+    overhead_by_size,
     overhead_lines,
     overhead_rows,
 )
-from reports import async_sgd
+from forecasting.findings.mark import Mark
+from reports.marks import draw
 from studies.rounds import Round
 from warehouse.home import code_version
 from warehouse.ledger import FitRecord, RegisteredSystem
+
+_BY_SIZE = Mark("line", "size_mb", ("median_ms", "line_ms"))
+_WINDOWS = Mark("step", "seconds", ("mib",), of="profile", log="y")
 
 
 def analyses(of: StudyLineage) -> list[AssetsDefinition]:
@@ -64,7 +69,7 @@ def _overhead(of: StudyLineage) -> AssetsDefinition:
             house.record_fit(record)
         fitted, rows = overhead_lines(profiles), overhead_rows(profiles)
         figures = [
-            async_sgd.overhead_plot(rows[key], line, f"{line.node_type} as {line.role}")
+            draw(_BY_SIZE, overhead_by_size(rows[key], line), f"{line.node_type} as {line.role}")
             for key, line in fitted.items()
         ]
         frame = pl.DataFrame([line.model_dump() for line in fitted.values()])
@@ -79,12 +84,14 @@ def _http2(of: StudyLineage) -> AssetsDefinition:
         """Flow-control windows, suspended streams and the order of service, run by run."""
         round_ = rounds.latest(of.path)
         profiles = captured_profiles(round_, warehouse.landing)
-        sizes = {
-            profile.title: rows
+        announced = [
+            rows.select(
+                "seconds", profile=pl.lit(profile.title), mib=pl.col("window_bytes") / 2**20
+            )
             for profile in profiles
             if (rows := announced_windows(profile, "downlink")).height
-        }
-        figures = [async_sgd.windows_plot(sizes, "downlink")] if sizes else []
+        ]
+        figures = [draw(_WINDOWS, pl.concat(announced), "downlink")] if announced else []
         return MaterializeResult(metadata=of_frame(behaviours(profiles), round_, figures))
 
     return http2

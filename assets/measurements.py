@@ -23,7 +23,7 @@ from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
 from forecasting.round_forecasts import check_predicted
 from profilers.probes import PROBES
-from reports import srift, study_sections
+from reports import study_sections
 from studies import run_tables
 from studies.measurement import measure, profile
 from studies.messages import Progress
@@ -153,7 +153,7 @@ class ProbePlot:
 DRAWN: Mapping[str, ProbePlot] = {
     "links": ProbePlot(("link",), study_sections.goodput),
     "contention": ProbePlot(("contention",), study_sections.contention),
-    "allreduce": ProbePlot(("allreduce",), srift.bus_bandwidth),
+    "allreduce": ProbePlot(("allreduce",), study_sections.bus_bandwidth),
     "tf_trace": ProbePlot(("timing", "operation"), study_sections.step_timeline),
-    "torch_compute": ProbePlot(("compute",), srift.passes_plot),
+    "torch_compute": ProbePlot(("compute",), study_sections.passes),
 }

@@ -91,6 +91,22 @@ def overhead_rows(profiles: Sequence[CapturedProfile]) -> dict[tuple[Role, str],
     return {key: pl.concat(parts) for key, parts in sorted(pieces.items())}
 
 
+def overhead_by_size(rows: pl.DataFrame, line: Overhead) -> pl.DataFrame:
+    """Return size_mb, low_ms, median_ms and high_ms (10 to 90 %) of each size, and line_ms."""
+    overhead_ms = 1e3 * pl.col("overhead_s")
+    line_s = line.alpha_s_per_byte * pl.col("size_bytes") + line.beta_s
+    return (
+        rows.group_by("size_bytes")
+        .agg(
+            low_ms=overhead_ms.quantile(0.1),
+            median_ms=overhead_ms.median(),
+            high_ms=overhead_ms.quantile(0.9),
+        )
+        .sort("size_bytes")
+        .with_columns(size_mb=pl.col("size_bytes") / 1e6, line_ms=1e3 * line_s)
+    )
+
+
 def behaviours(profiles: Sequence[CapturedProfile]) -> pl.DataFrame:
     """Return title, dnn, largest_bytes and the fields of `http2.Behaviour`, by direction."""
     rows = [

@@ -1,7 +1,7 @@
 """What a round of training by operations measured, as Ceer takes it."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,14 +9,15 @@ from pathlib import Path
 import polars as pl
 
 from forecasting.fits import fit_or_load, landed_tables, pooled_runs
-from models.ceer.evaluation import leave_out
 from models.ceer.fit import PROBES, FittedCeer, measured_steps
-from models.ceer.operations import STEP, observed_operations
-from models.ceer.predictor import Ceer, Without
+from models.ceer.operations import STEP, observed_operations, operations_of_profile
+from models.ceer.parameters import Settings
+from models.ceer.predictor import PREDICTED, Ceer, Without, fit
 from models.ceer.systems import CEER, CEER_PYTORCH
 from profilers.clusters.node_types import node_types
 from studies import run_tables
 from studies.rounds import Round
+from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse
 
 ABLATIONS: tuple[Without, ...] = (frozenset(), frozenset({"light"}), frozenset({"overhead"}))
@@ -44,7 +45,7 @@ class CeerMeasurements:
     def forecasts(self) -> pl.DataFrame:
         """Steps of the unseen DNNs, forecast from their profiled operations by a fit to the others.
 
-        As `models.ceer.evaluation.leave_out` returns them, for each of `ABLATIONS`.
+        As `leave_out` returns them, for each of `ABLATIONS`.
         """
         return leave_out(self.operations, self.steps, [self.unseen], ablations=ABLATIONS)
 
@@ -119,3 +120,101 @@ def _tables(round_: Round, landing: Path, fitted: Set[str]) -> dict[str, pl.Data
             for name, rows in run_tables.tables(landing, run).items():
                 by_table[name].append(rows)
     return {name: pl.concat(frames) for name, frames in by_table.items()}
+
+
+# How wrong Ceer is on DNNs that it has not seen (section V), from profiles and steps alone.
+
+
+LEFT_OUT = pl.Schema(
+    {
+        **PREDICTED,
+        "measured_s": pl.Float64(),
+        "without": pl.List(pl.String),
+        "image_size": pl.Int64(),
+        "error": pl.Float64(),
+    }
+)
+"""Steps of DNNs that were left out: `without` names what was left out of predictions, sorted.
+
+`error` is predicted / measured − 1, NULL where an operation was not seen.
+"""
+
+
+def leave_out(
+    operations: pl.DataFrame,
+    steps: pl.DataFrame,
+    dnns: Sequence[Collection[str]] | None = None,
+    *,
+    settings: Settings | None = None,
+    ablations: Sequence[Without] = (frozenset(),),
+) -> pl.DataFrame:
+    """Fit to all but some DNNs and predict the steps of those.
+
+    The operations of a left-out DNN are known from its profile, not their times. Where nothing
+    else was measured on a node type, its steps there are left out.
+
+    Args:
+        operations: `models.ceer.operations.OBSERVED`.
+        steps: `models.ceer.overhead.STEPS`.
+        dnns: which are left out together, fit by fit; None: each by itself.
+        settings: how to fit.
+        ablations: what is left out of predictions, each as `without` of `Ceer.predict`; of one fit.
+
+    Returns:
+        `LEFT_OUT`.
+
+    Raises:
+        BadInput: a DNN that is left out was not profiled, or none would be left to fit to.
+    """
+    known = set(operations["dnn"].unique())
+    groups = [{dnn} for dnn in sorted(known)] if dnns is None else [set(group) for group in dnns]
+    predictions = []
+    for group in groups:
+        if not (group <= known and known - group):
+            raise BadInput(
+                f"leave out {', '.join(sorted(group))}: expected some, not all, of the "
+                f"profiled DNNs {', '.join(sorted(known))}"
+            )
+        left_out = pl.col("dnn").is_in(list(group))
+        model = fit(
+            operations=operations.filter(~left_out),
+            steps=steps.filter(~left_out),
+            settings=settings,
+        )
+        predictions += [
+            _predicted(model, operations, rows, without)
+            for rows in steps.filter(left_out).partition_by(STEP, maintain_order=True)
+            if rows["node_type"][0] in model.node_types
+            for without in ablations
+        ]
+    return pl.concat(predictions) if predictions else pl.DataFrame(schema=LEFT_OUT)
+
+
+def _predicted(
+    model: Ceer, operations: pl.DataFrame, rows: pl.DataFrame, without: Without
+) -> pl.DataFrame:
+    """Return predictions of steps that differ in devices and link only, beside what they took."""
+    first = rows.row(0, named=True)
+    of_step = [pl.col(name) == first[name] for name in STEP]
+    profile = operations.filter(of_step)
+    if profile.is_empty():
+        raise BadInput(
+            f"{first['dnn']} at {first['image_size']} px, batch {first['batch_size']} on "
+            f"{first['node_type']}: expected a profile of its operations, found none; profile it"
+        )
+    network = operations_of_profile(
+        profile, first["dnn"], first["batch_size"], first["parameter_count"]
+    )
+    setup = ["node_type", "devices", "link_mbps"]
+    measured = rows.group_by(setup).agg(pl.col("step_s").mean().alias("measured_s"))
+    predicted = model.predict(network, [first["node_type"]], without=without)
+    error = (pl.col("step_s") - pl.col("measured_s")) / pl.col("measured_s")
+    return (
+        predicted.join(measured, on=setup, nulls_equal=True)
+        .with_columns(
+            pl.lit(sorted(without), pl.List(pl.String)).alias("without"),
+            pl.lit(first["image_size"], pl.Int64).alias("image_size"),
+            error.alias("error"),
+        )
+        .sort(setup)
+    )

@@ -1,4 +1,4 @@
-"""All that pages show of a round, computed: of its study, and of papers; kept fits are loaded."""
+"""All that the report of a study shows of a round, computed; kept fits are loaded."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,18 +6,12 @@ from pathlib import Path
 import polars as pl
 
 from forecasting.async_sgd import FittedModels
-from forecasting.findings.async_sgd import AsyncSGDFindings, async_sgd_findings
-from forecasting.findings.ceer import CeerFindings, ceer_findings
-from forecasting.findings.errors import RoundErrors, errors, largest_errors
-from forecasting.findings.predictddl import Reuse, reuse
-from forecasting.findings.srift import SriftFindings, goodput, srift_findings
-from forecasting.findings.store import Store
+from forecasting.findings.errors import largest_errors
 from forecasting.findings.study import (
     OpeningFigures,
     RoundDescription,
     board,
     describe_round,
-    judged_forecasts,
     opening_figures,
     per_dollar,
     with_pending,
@@ -53,26 +47,6 @@ class Evaluation:
     published: pl.DataFrame | None
     board: pl.DataFrame | None
     largest_errors: pl.DataFrame | None
-
-
-@dataclass(frozen=True)
-class PaperEvaluation:
-    """What papers show, of the runs and forecasts of a round. None: nothing.
-
-    Attributes:
-        about: the round, and its runs.
-        errors: by network and batch size.
-        links: their goodput: see `forecasting.findings.srift`.
-        async_sgd, srift, ceer, predictddl: what each shows.
-    """
-
-    about: RoundDescription
-    errors: RoundErrors | None
-    links: pl.DataFrame | None
-    async_sgd: AsyncSGDFindings
-    srift: SriftFindings
-    ceer: CeerFindings | None
-    predictddl: Reuse | None
 
 
 def evaluate(round_: Round, warehouse: Warehouse) -> Evaluation:
@@ -112,24 +86,4 @@ def evaluate_rows(
         largest_errors=largest_errors(
             round_, rows, landing, FittedModels(round_, landing, warehouse)
         ),
-    )
-
-
-def evaluate_papers(round_: Round, warehouse: Warehouse) -> PaperEvaluation:
-    """Return what papers show of a round, from what the history says of its predictions."""
-    accuracy, landing = warehouse.accuracy(), warehouse.landing
-    rows = with_pending(round_, outcome(round_, accuracy), warehouse)
-    noise_percent = summary(rows).noise_floor
-    noise = None if noise_percent is None else noise_percent / 100
-    name = f"{round_.study.name}.{round_.repeat}.{round_.backend}.{round_.host_id}"
-    store = Store(warehouse.home, name)
-    models = FittedModels(round_, landing, warehouse)
-    return PaperEvaluation(
-        about=describe_round(round_),
-        errors=errors(round_.study, rows),
-        links=goodput(round_, landing),
-        async_sgd=async_sgd_findings(round_, rows, landing, models),
-        srift=srift_findings(round_, rows, landing, warehouse, store),
-        ceer=ceer_findings(round_, noise, landing, warehouse),
-        predictddl=reuse(round_, judged_forecasts(round_, accuracy), landing, warehouse, store),
     )

@@ -1,49 +1,22 @@
-"""The page of papers: what they show, of studies of a history, beside what they print."""
+"""The page of papers: their figures, of studies of a history, beside what they print."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from matplotlib.figure import Figure
 
-from forecasting.evaluation import PaperEvaluation
-from forecasting.findings.errors import RoundErrors
-from reports import async_sgd, ceer, html, predictddl, srift
-from reports.html import Column, TableSection, caption_figure, grid, table, text_column
-from reports.plots import LINEAR, SIGNED, blank, coloured, legend_below, styled
-from reports.study_sections import NamedCurves, worker_ticks
-from reports.wording import link_speed, percent, signed
+from forecasting.findings.figure import PaperFigure
+from forecasting.findings.mark import Mark
+from forecasting.findings.papers import PAPERS, PaperEvaluation
+from reports import html
+from reports.html import Column, caption_figure, grid, table, text_column
+from reports.marks import draw
+from reports.wording import DASH, percent
 
-
-@dataclass(frozen=True)
-class Paper:
-    """A paper: its title, its sections of a round, and which of its own figures stand in them.
-
-    `sections` take what `PaperEvaluation` has of the paper; `beside` has patterns of place and
-    quantity by the title of a section.
-    """
-
-    title: str
-    sections: Callable[[Any], Iterable[str]]
-    beside: Mapping[str, str]
-
-
-PAPERS: Mapping[str, Paper] = {
-    "async_sgd": Paper(async_sgd.TITLE, async_sgd.sections, async_sgd.BESIDE),
-    "srift": Paper(srift.TITLE, srift.sections, srift.BESIDE),
-    "ceer": Paper(ceer.TITLE, ceer.sections, ceer.BESIDE),
-    "predictddl": Paper(predictddl.TITLE, predictddl.sections, predictddl.BESIDE),
-}
-"""By the names that the history, and `PaperEvaluation`, give them."""
 _BOUNDS = {None: "", "at_most": "≤ ", "at_least": "≥ ", "about": "about "}
 _UNITS = {"percent": " %", "1": ""}
-_PRINTED = (
-    text_column("place"),
-    text_column("quantity"),
-    text_column("of", "subject"),
-    Column("in the paper", lambda row: row, lambda row: _in_words(row), sorted_by="value"),
-)
+_MOST_OF_A_PANEL = 20_000
+"""Points of a picture: more would be none that an eye tells apart."""
 
 
 def render(rounds: Sequence[PaperEvaluation], printed: pl.DataFrame) -> str:
@@ -53,23 +26,23 @@ def render(rounds: Sequence[PaperEvaluation], printed: pl.DataFrame) -> str:
         rounds: one of each study.
         printed: rows of query `paper_figures`: what papers report of themselves.
     """
-    groups: dict[str, Iterable[str]] = {}
-    papers: dict[str, str] = {}
-    for name, paper in PAPERS.items():
+    groups: dict[str, list[str]] = {}
+    for name, (title, _) in PAPERS.items():
         own = printed.filter(paper=name)
-        groups[paper.title] = [f"<h2>All that it prints</h2>{table(_PRINTED, own)}"]
+        groups[title] = [f"<h2>All that it prints</h2>{table(_PRINTED, own)}"]
         for evaluation in rounds:
-            group = (
-                f"{paper.title}: study {evaluation.about.study}, round {evaluation.about.repeat}"
-            )
-            groups[group], papers[group] = _sections(name, evaluation), name
-    shown = [
-        replace(section, body=section.body + _beside(papers[section.group], section.title, printed))
-        if section.group in papers
-        else section
-        for section in html.group_sections(groups)
-    ]
-    studies = ", ".join(evaluation.about.study for evaluation in rounds)
+            groups[f"{title}: {_named(evaluation)}"] = [
+                section(shown.figure, shown.rows, own)
+                for shown in evaluation.shown
+                if shown.paper == name
+            ]
+    for evaluation in rounds:
+        groups[f"Errors and links: {_named(evaluation)}"] = [
+            section(shown.figure, shown.rows, printed)
+            for shown in evaluation.shown
+            if not shown.paper
+        ]
+    studies = ", ".join(evaluation.study for evaluation in rounds)
     header = (
         "<h1>What four papers show, here and in print</h1>\n"
         '<p class="soft">Figures and tables of the papers whose methods Stepcast forecasts with, '
@@ -77,40 +50,47 @@ def render(rounds: Sequence[PaperEvaluation], printed: pl.DataFrame) -> str:
         "GPUs, ours are mostly emulated,\nso pairs of numbers are no race. An error with a sign "
         "is above 0 where the forecast was too high.</p>"
     )
-    return html.page("papers", header, folded=shown)
+    return html.page("papers", header, folded=html.group_sections(groups))
 
 
-def _sections(name: str, evaluation: PaperEvaluation) -> Iterator[str]:
-    """Yield what a paper shows of a round; errors and links, where the round follows the paper."""
-    if name == _followed(evaluation):
-        yield errors_section(evaluation.errors)
-    if (findings := getattr(evaluation, name)) is not None:
-        yield from PAPERS[name].sections(findings)
-    if name == _followed(evaluation):
-        yield LINKS.html(evaluation.links)
+def _named(evaluation: PaperEvaluation) -> str:
+    return f"study {evaluation.study}, round {evaluation.repeat}"
 
 
-def _followed(evaluation: PaperEvaluation) -> str:
-    """Return the paper whose method a round is about."""
-    if evaluation.predictddl is not None:
-        return "predictddl"
-    if evaluation.ceer is not None:
-        return "ceer"
-    is_parallel = (
-        evaluation.srift.step_times is not None or evaluation.srift.data_parallel is not None
-    )
-    return "srift" if is_parallel else "async_sgd"
+def section(figure: PaperFigure, rows: pl.DataFrame, printed: pl.DataFrame) -> str:
+    """Return a figure's heading, what is said, its table, its pictures, and what was printed."""
+    names = rows.columns if figure.columns is None else figure.columns
+    parts = [f"<h2>{figure.title}</h2><p>{figure.said}</p>"]
+    if names:
+        parts.append(table([_column(name, rows.schema[name]) for name in names], rows))
+    if figure.mark is not None:
+        parts.append(grid(list(_pictures(figure, figure.mark, rows))))
+    where = pl.format("{}: {}", "place", "quantity").str.contains(figure.printed)
+    if figure.printed and (beside := printed.filter(where)).height:
+        parts.append(f"<h3>In the paper</h3>{table(_PRINTED, beside)}")
+    return "".join(parts)
 
 
-def _beside(name: str, title: str, printed: pl.DataFrame) -> str:
-    """Return a table of what a paper prints of what a section shows; nothing if nothing."""
-    pattern = PAPERS[name].beside.get(title)
-    if pattern is None:
-        return ""
-    rows = printed.filter(
-        pl.col("paper") == name, pl.format("{}: {}", "place", "quantity").str.contains(pattern)
-    )
-    return f"<h3>In the paper</h3>{table(_PRINTED, rows)}" if rows.height else ""
+def _column(name: str, kind: pl.DataType) -> Column:
+    """Return a column of a table, by its name and type: `_percent` is a percentage."""
+    if name.endswith("_percent"):
+        return Column(name.removesuffix("_percent").replace("_", " "), name, _percentage)
+    title = name.replace("_", " ")
+    if kind.is_numeric():
+        return Column(title, name, _figure)
+    if isinstance(kind, pl.List):
+        return text_column(title, name, lambda values: ", ".join(map(str, values)) or DASH)
+    return text_column(title, name)
+
+
+def _percentage(value: float | None) -> str:
+    return "infinite" if value == float("inf") else percent(value)
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return DASH
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
 def _in_words(row: Mapping[str, Any]) -> str:
@@ -118,70 +98,24 @@ def _in_words(row: Mapping[str, Any]) -> str:
     return f"{_BOUNDS[row['bound']]}{row['value']:g}{_UNITS.get(row['unit'], ' ' + row['unit'])}"
 
 
-# Errors by network, batch size and workers (Figs. 13, 14 and 17 of ICPE'20, Table 5 of Srift).
-
-
-_ERRORS = (
-    text_column("network", "dnn"),
-    Column("batch size", "batch_size"),
-    Column("scenarios", "n"),
-    Column("mean error", "mean", signed),
-    Column("mean absolute error", "absolute", percent),
-    Column("largest", format=percent),
+_PRINTED = (
+    text_column("place"),
+    text_column("quantity"),
+    text_column("of", "subject"),
+    Column("in the paper", lambda row: row, _in_words, sorted_by="value"),
 )
 
 
-def errors_section(errors: RoundErrors | None) -> str:
-    """Return a table by network and batch size, and a figure of each network with a curve.
-
-    Nothing if nothing was judged. Scenarios with one worker are in the figures alone.
-    """
-    if errors is None:
-        return ""
-    drawn = [
-        (
-            dnn,
-            caption_figure(
-                errors_plot(curves),
-                f"Error of predicted throughput by number of workers, {dnn}",
-                "Band: ±10 %.",
-            ),
-        )
-        for dnn, curves in errors.by_network.items()
-    ]
-    return (
-        "<h2>Errors by network and batch size</h2><p>The table is of two or more workers; what was "
-        "measured while the host was busy is not in it.</p>"
-        f"{table(_ERRORS, errors.by_batch)}<p></p>{grid(drawn)}"
-    )
+# Pictures of rows, as a mark says.
 
 
-@styled
-def errors_plot(curves: NamedCurves) -> Figure:
-    """Plot the error of predictions by workers; frames by label have workers, error_percent."""
-    figure, axes = blank()
-    axes.axhspan(-10, 10, color=LINEAR, alpha=0.15, lw=0)
-    axes.axhline(0, color=LINEAR, lw=1)
-    for color, (label, rows) in coloured(curves):
-        axes.plot(rows["workers"], rows["error_percent"], "-o", ms=5, color=color, label=label)
-    axes.set(xlabel="workers", ylabel=SIGNED, xticks=worker_ticks(rows for _, rows in curves))
-    legend_below(figure, axes)
-    return figure
+def _pictures(figure: PaperFigure, mark: Mark, rows: pl.DataFrame) -> Iterator[tuple[str, str]]:
+    panels = rows.group_by(mark.panel, maintain_order=True) if mark.panel else [((), rows)]
+    for key, part in panels:
+        title = str(key[0]) if key else figure.title
+        picture = draw(mark, part.head(_MOST_OF_A_PANEL))
+        yield title, caption_figure(picture, f"{figure.title}, {title}", _axes_in_words(mark))
 
 
-# How much links carry.
-
-
-LINKS = TableSection(
-    "Speed of the links",
-    "Goodput of simultaneous flows between the server and as many workers, as iperf3's receivers "
-    "counted it; all flows together, mean over trials.",
-    (
-        text_column("shaped to", "link_mbps", link_speed),
-        text_column("direction"),
-        Column("flows"),
-        Column("goodput", "mbps", "{:.1f} Mb/s".format),
-        Column("trials"),
-    ),
-)
-"""Of rows of `forecasting.findings.srift.goodput`."""
+def _axes_in_words(mark: Mark) -> str:
+    return f"{' and '.join(mark.y)} by {mark.x}".replace("_", " ")

@@ -9,8 +9,10 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from forecasting.findings.errors import CAUSES
+from forecasting.findings.mark import Mark
 from forecasting.findings.study import RoundDescription
 from reports.html import Column, TableSection, table, text_column
+from reports.marks import draw
 from reports.plots import (
     LINEAR,
     MEASURED,
@@ -118,6 +120,28 @@ def contention(rows: pl.DataFrame, title: str = "") -> Figure:
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper right")
     return figure
+
+
+def bus_bandwidth(rows: pl.DataFrame, title: str = "") -> Figure:
+    """Plot the bus bandwidth of all-reduces by size: medians, a line for each number at once.
+
+    `rows` has concurrent, size_bytes and bus_bandwidth_Bps.
+    """
+    medians = (
+        rows.group_by("concurrent", "size_bytes")
+        .agg(mbps=pl.col("bus_bandwidth_Bps").median() * 8e-6)
+        .sort("concurrent", "size_bytes")
+        .with_columns(at_once=pl.format("{} at once", "concurrent"))
+    )
+    return draw(Mark("line", "size_bytes", ("mbps",), of="at_once", log="x"), medians, title)
+
+
+def passes(rows: pl.DataFrame, title: str = "") -> Figure:
+    """Plot mean seconds of passes by batch size; `rows` has batch_size, forward_s, backward_s."""
+    means = rows.group_by("batch_size").agg(pl.col("forward_s", "backward_s").mean())
+    return draw(
+        Mark("line", "batch_size", ("forward_s", "backward_s")), means.sort("batch_size"), title
+    )
 
 
 @styled

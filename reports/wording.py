@@ -94,20 +94,10 @@ def share(part: float | None) -> str:
     return percent(None if part is None else 100 * part)
 
 
-def signed_share(part: float | None) -> str:
-    """Return a part of 1 as a percentage with its sign."""
-    return signed(None if part is None else 100 * part)
-
-
 def span(values: Iterable[float | None], form: str) -> str:
     """Return the least and the largest of values, each as `form` has it; missing ones apart."""
     known = [value for value in values if value is not None]
     return f"{form.format(min(known))} to {form.format(max(known))}" if known else DASH
-
-
-def link_speed(mbps: float | None) -> str:
-    """Return the speed that links are shaped to."""
-    return "not shaped" if mbps is None else f"{mbps:g} Mb/s"
 
 
 def floor(result: "Summary") -> str:

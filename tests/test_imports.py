@@ -40,7 +40,6 @@ _RESULTS = (
     "forecasting.sanity",
     "models.async_sgd.overhead",
     "models.async_sgd.timeline",
-    "models.ceer.recommendation",
     "models.choice",
     "studies.messages",
     "warehouse.durable_files",

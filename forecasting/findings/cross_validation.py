@@ -7,9 +7,7 @@ Source: Assogba et al., PredictDDL, sections II and IV.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
-from typing import Self
 
 import numpy as np
 import polars as pl
@@ -39,37 +37,17 @@ ROWS = {
     "measured_s": pl.Float64,
 }
 """Forecasts of epochs: by what, and what it had not seen; seconds."""
-EPOCH_IMAGES = as_published.EPOCH_IMAGES
-"""Of an epoch."""
 _SEED = 32
 _QUARTERS = 4
 
 
-@dataclass(frozen=True)
-class Contest:
-    """How several forecasts of the same epochs did.
-
-    Each frame has of, split, n, ratio (mean of predicted / actual, the paper's measure),
-    error_percent (mean of absolute errors) and rmse_s; the second has dnn too, the third dnn and
-    workers. Networks are not the same on all numbers of servers, so no frame has workers alone.
-    """
-
-    overall: pl.DataFrame
-    by_network: pl.DataFrame
-    by_servers: pl.DataFrame
-
-    @classmethod
-    def of(cls, rows: pl.DataFrame) -> Self:
-        """Return how `ROWS` did."""
-        return cls(
-            score_forecasts(rows),
-            score_forecasts(rows, "dnn"),
-            score_forecasts(rows, "dnn", "workers"),
-        )
-
-
 def score_forecasts(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """Return figures of each group of forecasts, in the order of rows; workers ascend."""
+    """Return figures of each group of forecasts, in the order of rows; workers ascend.
+
+    Columns: of, split, those of `by`, n, ratio (mean of predicted / actual, the paper's measure),
+    error_percent (mean of absolute errors) and rmse_s. Networks are not the same on all numbers of
+    servers, so workers stand beside dnn.
+    """
     ratio = pl.col("predicted_s") / pl.col("measured_s")
     left = pl.col("predicted_s") - pl.col("measured_s")
     scores = rows.group_by("of", "split", *by, maintain_order=True).agg(
@@ -85,7 +63,7 @@ def errors_by_servers(by_servers: pl.DataFrame) -> pl.DataFrame:
     """Return errors on each number of servers, and how far those of single networks are apart.
 
     Args:
-        by_servers: as `Contest` has it.
+        by_servers: of `score_forecasts`, by dnn and workers.
 
     Returns: of, split, workers, networks (how many), n, error_percent (mean of all n), and the
         least and greatest mean of a network: of absolute errors, least_percent and most_percent,

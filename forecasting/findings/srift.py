@@ -1,69 +1,53 @@
-"""What Srift shows of synchronous training, of a round: step times, parts, all-reduces, links."""
+"""Figures of Srift: step times, all-reduces, passes, links, and the errors of its parts."""
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from forecasting.findings.store import Store, digest
-from forecasting.fits import data_hash, landed_tables, load_kept, newest_kept_fit, pooled_runs
+from forecasting.findings.figure import MeasuredRound, PaperFigure, together
+from forecasting.findings.mark import Mark
+from forecasting.fits import data_hash
 from models.srift import allreduce, validation
-from models.srift.allreduce import LearnedBandwidth
-from models.srift.predictor import Srift
 from models.srift.profiles import allreduces_by_place
-from models.srift.system import SRIFT
 from profilers.probe import PlannedRun
 from studies import run_tables
-from studies.rounds import Round
-from studies.study import Study
-from warehouse.records import Run
-from warehouse.warehouse import Warehouse
-
-# How wrong step times of data-parallel training are (Table 5 and Fig. 7 of Srift).
-
 
 UNDERESTIMATED = 0.9
-"""In this part of the scenarios step times are underestimated by at most what tables show."""
+"""In this part of the scenarios step times are underestimated by at most what the table shows."""
 
 
-@dataclass(frozen=True)
-class StepTimes:
-    """Errors of step times of two or more nodes, in percent.
-
-    Attributes:
-        groups: name, n, mean, absolute (mean of absolute errors), largest, and under: by how much
-            step times are underestimated at most in `UNDERESTIMATED` of the scenarios; NULL where
-            a group has none. By node types, by number of nodes, of all; scenarios of one image on
-            each node, where latency counts, are apart.
-        error_percent: of each scenario, below 0 where the forecast was too small.
-    """
-
-    groups: pl.DataFrame
-    error_percent: pl.Series
-
-
-def step_times(study: Study, rows: pl.DataFrame) -> StepTimes | None:
-    """Return the errors of a round by node types and number of nodes; None if none was judged.
-
-    Args:
-        study: whose round it is.
-        rows: as `forecasting.results.outcome` returns them.
-    """
+def _several(found: MeasuredRound) -> pl.DataFrame:
+    """Return judged scenarios of two or more nodes, with types, and whether each has one image."""
     curves = [
         (" + ".join(sorted(set(curve.worker))), curve.batch_size == 1 and not curve.mix)
-        for curve in study.curves
+        for curve in found.round.study.curves
     ]
     of_curves = pl.DataFrame(curves, schema=["types", "single"], orient="row").with_row_index(
         "curve"
     )
-    judged = rows.filter(pl.col("error_percent").is_not_null(), pl.col("workers") > 1).join(
-        of_curves.with_columns(pl.col("curve").cast(rows.schema["curve"])), on="curve"
+    return found.rows.filter(pl.col("error_percent").is_not_null(), pl.col("workers") > 1).join(
+        of_curves.with_columns(pl.col("curve").cast(found.rows.schema["curve"])), on="curve"
     )
-    if judged.is_empty():
+
+
+def step_times(found: MeasuredRound) -> pl.DataFrame | None:
+    """Return errors by node types, by number of nodes, of all, and of one image on each node."""
+    if not found.round.runs_of("torch_compute") or (judged := _several(found)).is_empty():
         return None
-    groups = pl.concat(_figures(name, group) for name, group in _groups(judged))
-    return StepTimes(groups, judged["error_percent"])
+    error = pl.col("error_percent")
+    return together(
+        [
+            rows.select(
+                scenarios=pl.lit(name),
+                n=pl.len(),
+                mean_percent=error.mean(),
+                absolute_percent=error.abs().mean(),
+                largest_percent=error.abs().max(),
+                under_percent=(-error.quantile(1 - UNDERESTIMATED, "linear")).clip(lower_bound=0),
+            )
+            for name, rows in _groups(judged)
+        ]
+    )
 
 
 def _groups(judged: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -76,109 +60,93 @@ def _groups(judged: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     yield "one image on each node", judged.filter("single")
 
 
-def _figures(name: str, judged: pl.DataFrame) -> pl.DataFrame:
-    error = pl.col("error_percent")
-    return judged.select(
-        name=pl.lit(name),
-        n=pl.len(),
-        mean=error.mean(),
-        absolute=error.abs().mean(),
-        largest=error.abs().max(),
-        under=(-error.quantile(1 - UNDERESTIMATED, "linear")).clip(lower_bound=0),
-    )
-
-
-# How much the parts of Srift err on what they were not fitted to (Table 6; section 5.3).
-
-
-@dataclass(frozen=True)
-class Components:
-    """Errors of passes and of all-reduces, in percent; None where there are none to tell of.
-
-    Attributes:
-        passes: of batch sizes that are left out in turn: name, means of the absolute values of
-            forward_percent, backward_percent, both_percent and floor_percent, and n, the batch
-            sizes; a row for each profile, and one of all.
-        held_out: the same of batch sizes that were timed apart.
-        allreduces: rows of `models.srift.validation.allreduce_errors`.
-    """
-
-    passes: pl.DataFrame | None
-    held_out: pl.DataFrame | None
-    allreduces: pl.DataFrame | None
-
-
-def components(
-    round_: Round,
-    landing: Path,
-    warehouse: Warehouse | None = None,
-    store: Store | None = None,
-) -> Components | None:
-    """Return how wrong the parts are; None where neither passes nor all-reduces were probed.
-
-    Args:
-        round_: that has landed.
-        landing: where.
-        warehouse: where fits are kept; None: nowhere.
-        store: keeps errors of all-reduces, which are fitted to parts of them; None: nobody does.
-    """
-    if not round_.runs_of("torch_compute", "allreduce"):
+def underestimated(found: MeasuredRound) -> pl.DataFrame | None:
+    """Return which part of the scenarios is underestimated by at most so much (Fig. 7)."""
+    if not found.round.runs_of("torch_compute"):
         return None
-    return Components(
-        _passes(round_, landing),
-        _held_out(round_, landing),
-        _allreduces(round_, landing, warehouse, store or Store()),
+    under = (-_several(found)["error_percent"]).clip(lower_bound=0).sort()
+    shares = [100 * (place + 1) / len(under) for place in range(len(under))]
+    return pl.DataFrame({"underestimated_percent": under, "scenarios_percent": shares})
+
+
+def bus_bandwidth(found: MeasuredRound) -> pl.DataFrame | None:
+    """Return medians of the bus bandwidth of all-reduces by size, by how many ran at once."""
+    rows = run_tables.rows(found.round, found.landing, "allreduce", "allreduce")
+    return together(
+        [
+            part.group_by("concurrent", "size_bytes")
+            .agg(mbps=pl.col("bus_bandwidth_Bps").median() * 8e-6)
+            .sort("concurrent", "size_bytes")
+            .with_columns(probed=pl.lit(str(name)), at_once=pl.format("{} at once", "concurrent"))
+            for (name,), part in (run_tables.by_name(rows) if rows.width else ())
+        ]
     )
 
 
-def _passes(round_: Round, landing: Path) -> pl.DataFrame | None:
-    profiled = run_tables.rows(round_, landing, "torch_compute", "compute", "profile")
-    return _means(
-        {str(name): validation.pass_errors(rows) for (name,), rows in run_tables.by_name(profiled)}
+def passes(found: MeasuredRound) -> pl.DataFrame | None:
+    """Return mean seconds of passes by batch size."""
+    rows = run_tables.rows(found.round, found.landing, "torch_compute", "compute", "profile")
+    return together(
+        [
+            part.group_by("batch_size")
+            .agg(pl.col("forward_s", "backward_s").mean())
+            .sort("batch_size")
+            .with_columns(profile=pl.lit(str(name)))
+            for (name,), part in (run_tables.by_name(rows) if rows.width else ())
+        ]
     )
 
 
-def _held_out(round_: Round, landing: Path) -> pl.DataFrame | None:
-    runs = round_.runs_of("torch_compute")
-    profiles = {_network(need): run for need, run in runs.items() if need.profiles}
+def passes_left_out(found: MeasuredRound) -> pl.DataFrame | None:
+    """Return errors of each batch size but the outermost, forecast from the others."""
+    rows = run_tables.rows(found.round, found.landing, "torch_compute", "compute", "profile")
+    named = run_tables.by_name(rows) if rows.width else ()
+    return _means({str(name): validation.pass_errors(part) for (name,), part in named})
+
+
+def passes_held_out(found: MeasuredRound) -> pl.DataFrame | None:
+    """Return errors of batch sizes that were timed apart, after predictions."""
+
+    def network(need: PlannedRun) -> tuple[object, ...]:
+        return need.scenario.workload.dnn, need.scenario.workload.image_size, need.scenario.nodes
+
+    runs = found.round.runs_of("torch_compute")
+    profiles = {network(need): run for need, run in runs.items() if need.profiles}
     return _means(
         {
             need.title: validation.held_out_errors(
-                run_tables.table(landing, profiles[_network(need)], "compute"),
-                run_tables.table(landing, run, "compute"),
+                run_tables.table(found.landing, profiles[network(need)], "compute"),
+                run_tables.table(found.landing, run, "compute"),
             )
             for need, run in runs.items()
-            if not need.profiles and _network(need) in profiles
+            if not need.profiles and network(need) in profiles
         }
     )
 
 
-def _network(need: PlannedRun) -> tuple[object, ...]:
-    """Return what a profile of passes and its held-out batches agree on."""
-    return need.scenario.workload.dnn, need.scenario.workload.image_size, need.scenario.nodes
-
-
 def _means(errors: Mapping[str, pl.DataFrame]) -> pl.DataFrame | None:
-    """Return mean absolute errors of each name that has some, and of all together."""
+    """Return mean absolute errors of each profile that has some, and of all together."""
     parts = {name: part for name, part in errors.items() if part.height}
-    if not parts:
-        return None
-    parts["all"] = pl.concat(parts.values())
-    return pl.concat(
-        part.select(
-            pl.lit(name).alias("name"), pl.exclude("batch_size").abs().mean(), pl.len().alias("n")
-        )
-        for name, part in parts.items()
+    if parts:
+        parts["all"] = pl.concat(parts.values())
+    return together(
+        [
+            part.select(
+                pl.lit(name).alias("profile"),
+                pl.exclude("batch_size").abs().mean(),
+                batch_sizes=pl.len(),
+            )
+            for name, part in parts.items()
+        ]
     )
 
 
-def _allreduces(
-    round_: Round, landing: Path, warehouse: Warehouse | None, store: Store
-) -> pl.DataFrame | None:
-    probed = round_.runs_of("allreduce").values()
+def allreduces_left_out(found: MeasuredRound) -> pl.DataFrame | None:
+    """Return `models.srift.validation.allreduce_errors` of the round; the home keeps them."""
+    probed = found.round.runs_of("allreduce").values()
     if not probed:
         return None
-    landed = [run_tables.tables(landing, run) for run in probed]
+    landed = [run_tables.tables(found.landing, run) for run in probed]
     rows, runs, clusters = (
         pl.concat([of_run[name] for of_run in landed])
         for name in ("allreduce", "run", "cluster_node")
@@ -186,101 +154,81 @@ def _allreduces(
 
     def judged() -> pl.DataFrame:
         places, hardware = allreduces_by_place(runs, rows, clusters)
-        model = _kept(round_, probed, landing, warehouse) or allreduce.fit(rows, places, hardware)
-        return validation.allreduce_errors(model, rows, places)
+        fitted = allreduce.fit(rows, places, hardware)
+        return validation.allreduce_errors(fitted, rows, places)
 
     tables = {"allreduce": rows, "run": runs, "cluster_node": clusters}
-    return store.frame(
-        "allreduces", __name__, digest(data_hash(tables), *_fit(round_, warehouse)), judged
-    )
+    return found.store.frame("allreduces", __name__, data_hash(tables), judged)
 
 
-def _fit(round_: Round, warehouse: Warehouse | None) -> list[str]:
-    """Return the id of the fit that is kept of all runs of a round, if there is one."""
-    seen = [run.run_id for run in pooled_runs(SRIFT, round_)]
-    kept = None if warehouse is None else newest_kept_fit(SRIFT, seen, None, warehouse)
-    return [] if kept is None else [str(kept["fit_id"])]
-
-
-def _kept(
-    round_: Round, probed: Collection[Run], landing: Path, warehouse: Warehouse | None
-) -> LearnedBandwidth | None:
-    """Return the bandwidth that forecast a round, if a fit is kept that saw all of `probed`."""
-    if warehouse is None:
-        return None
-    seen = pooled_runs(SRIFT, round_)
-    if not {run.run_id for run in probed} <= {run.run_id for run in seen}:
-        return None
-    tables = landed_tables(SRIFT, seen, landing)
-    kept = load_kept(SRIFT, [run.run_id for run in seen], tables, warehouse)
-    known = isinstance(kept, Srift) and kept.parameters.bandwidth
-    return known if isinstance(known, LearnedBandwidth) else None
-
-
-# What all-reduces and passes of data-parallel training take (section 4.2, Fig. 5 of Srift).
-
-
-@dataclass(frozen=True)
-class DataParallel:
-    """Rows of tables allreduce and compute (profiles alone), by the name of what was probed."""
-
-    allreduces: Mapping[str, pl.DataFrame]
-    passes: Mapping[str, pl.DataFrame]
-
-
-def data_parallel(round_: Round, landing: Path) -> DataParallel | None:
-    """Return what was probed of a round; None if neither all-reduces nor passes were."""
-    reduced = run_tables.rows(round_, landing, "allreduce", "allreduce")
-    passes = run_tables.rows(round_, landing, "torch_compute", "compute", "profile")
-    if not (reduced.width or passes.width):
-        return None
-    return DataParallel(_named(reduced), _named(passes))
-
-
-def _named(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    return {str(name): part for (name,), part in run_tables.by_name(rows)}
-
-
-# How much the links of a round carry.
-
-
-def goodput(round_: Round, landing: Path) -> pl.DataFrame | None:
-    """Return the goodput of simultaneous flows, all flows together; None where no link was probed.
-
-    Columns: link_mbps (that links are shaped to, NULL: not shaped), direction, flows, mbps (mean
-    over trials) and trials.
-    """
-    rows = run_tables.rows(round_, landing, "links", "link")
+def goodput(found: MeasuredRound) -> pl.DataFrame | None:
+    """Return the goodput of simultaneous flows, all flows together, mean over trials."""
+    rows = run_tables.rows(found.round, found.landing, "links", "link")
     if not rows.width:
         return None
-    totals = rows.group_by("link_mbps", "direction", "flows", "trial").agg(
-        mbps=pl.col("bandwidth_Bps").sum() * 8e-6
-    )
-    return (
-        totals.group_by("link_mbps", "direction", "flows")
-        .agg(pl.col("mbps").mean(), trials=pl.len())
-        .sort("link_mbps", "direction", "flows")
-    )
+    flows = ("link_mbps", "direction", "flows")
+    totals = rows.group_by(*flows, "trial").agg(mbps=pl.col("bandwidth_Bps").sum() * 8e-6)
+    return totals.group_by(flows).agg(pl.col("mbps").mean(), trials=pl.len()).sort(flows)
 
 
-# All that Srift shows, of a round.
-
-
-@dataclass(frozen=True)
-class SriftFindings:
-    """What step times, all-reduces and passes show; None: nothing."""
-
-    step_times: StepTimes | None
-    data_parallel: DataParallel | None
-    components: Components | None
-
-
-def srift_findings(
-    round_: Round, rows: pl.DataFrame, landing: Path, warehouse: Warehouse, store: Store
-) -> SriftFindings:
-    """Return what Srift shows, of a round; for the arguments, see `step_times`, `components`."""
-    return SriftFindings(
-        step_times(round_.study, rows) if round_.runs_of("torch_compute") else None,
-        data_parallel(round_, landing),
-        components(round_, landing, warehouse, store),
-    )
+LINKS = PaperFigure(
+    "Speed of the links",
+    "Goodput of simultaneous flows between the server and as many workers, as iperf3's receivers "
+    "counted it; all flows together, mean over trials. No speed: links are not shaped.",
+    goodput,
+)
+"""Of a study of any paper."""
+_LEFT_OUT = r"section 5\.3: compute latency"
+FIGURES = (
+    PaperFigure(
+        "All-reduces",
+        "Bus bandwidth by size; medians of all ranks and trials.",
+        bus_bandwidth,
+        Mark("line", "size_bytes", ("mbps",), of="at_once", panel="probed", log="x"),
+        (),
+    ),
+    PaperFigure(
+        "Passes of one node",
+        "Mean seconds by batch size.",
+        passes,
+        Mark("line", "batch_size", ("forward_s", "backward_s"), panel="profile"),
+        (),
+    ),
+    PaperFigure(
+        "Errors by node types and number of nodes",
+        "Of two or more nodes. In 90 % of the scenarios step times are underestimated by at most "
+        "<em>under</em>. Scenarios of one image on each node, where latency counts, are apart.",
+        step_times,
+        printed="end-to-end MAPE",
+    ),
+    PaperFigure(
+        "How far step times were underestimated",
+        "Share of the scenarios that are underestimated by at most so much.",
+        underestimated,
+        Mark("step", "underestimated_percent", ("scenarios_percent",)),
+        (),
+        r"Fig\. 7\b",
+    ),
+    PaperFigure(
+        "Passes that fits did not see",
+        "Each batch size but the outermost is left out in turn, and forecast from the others. "
+        "Means of absolute errors; the floor is the mean standard error of what was measured.",
+        passes_left_out,
+        printed=_LEFT_OUT,
+    ),
+    PaperFigure(
+        "Batch sizes that fits did not see",
+        "Batch sizes that were timed apart, after predictions, and forecast from the profile.",
+        passes_held_out,
+        printed=_LEFT_OUT,
+    ),
+    PaperFigure(
+        "All-reduces that fits did not see",
+        "Bus bandwidth up to the MTU (<em>small</em>) and above it, a tenth left out at a time: "
+        "whole <em>configurations</em> (size, world, node types), or <em>rows</em>, as in the "
+        "paper's 9/1 split. The noise floor is the error of forecasting each by the mean time of "
+        "the other repeats of its configuration; no bandwidth errs less than <em>least</em>.",
+        allreduces_left_out,
+        printed="all-reduce bandwidth",
+    ),
+)

@@ -215,25 +215,6 @@ def pieces(
     )
 
 
-def rate(sent: pl.DataFrame, bin_us: int) -> pl.DataFrame:
-    """Return what a link carried over time (Fig. 3(a)).
-
-    Args:
-        sent: rows of `pieces`; each sends its bytes evenly.
-        bin_us: length of the bins that are averaged.
-
-    Returns:
-        start_us of each bin, from the step's start to the last piece, and Bps, bytes per second.
-    """
-    starts_us, ends_us = sent["start_us"].to_numpy(), sent["end_us"].to_numpy()
-    last = -(-int(ends_us.max()) // bin_us) if sent.height else 0
-    edges_us = np.arange(last + 1) * bin_us
-    lasting_us = np.maximum(ends_us - starts_us, 1)
-    done = np.clip((edges_us[:, None] - starts_us) / lasting_us, 0, 1)
-    carried = np.diff(done @ sent["bytes"].to_numpy().astype(float))
-    return pl.DataFrame({"start_us": edges_us[:-1], "Bps": carried / bin_us * 1e6})
-
-
 # How far an enforced order of transfers is kept by the packets that were captured.
 
 

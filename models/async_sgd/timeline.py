@@ -10,7 +10,7 @@ import polars as pl
 from models.async_sgd.graph import Resource, StepGraph
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.simulator import simulate, simulate_together
-from models.async_sgd.synthetic_trace import Interval, Trace, union_of_intervals
+from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.trace import cut_steps, ready_us
 from warehouse.records import BadInput, Scenario
 
@@ -309,15 +309,6 @@ def _slice(
 # Synthetic traces of a fitted job: what the workers of a configuration would do, step by step.
 
 
-ACTIVE = {
-    "resource": pl.String,
-    "worker": pl.Int32,
-    "server": pl.Int32,
-    "start_s": pl.Float64,
-    "end_s": pl.Float64,
-}
-
-
 def simulate_trace(
     model: AsyncSGD,
     scenario: Scenario,
@@ -346,28 +337,3 @@ def simulate_trace(
             for group in model.simulation(scenario, seed)
         ]
     )
-
-
-def active_links(trace: Trace) -> pl.DataFrame:
-    """Return when each connection of a recorded trace had data under way (Figs. 9 and 24).
-
-    Returns:
-        resource (downlink or uplink), server, worker, start_s and end_s; stretches that touch or
-        overlap are one.
-    """
-    chunks = pl.DataFrame(
-        [
-            (
-                interval.resource.name.lower(),
-                interval.worker,
-                interval.server,
-                interval.start_s,
-                interval.end_s,
-            )
-            for interval in trace.intervals
-            if interval.resource.is_link and interval.size_bytes > 0
-        ],
-        schema=ACTIVE,
-        orient="row",
-    )
-    return union_of_intervals(chunks, ["resource", "server", "worker"], "start_s", "end_s")

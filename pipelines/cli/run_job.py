@@ -244,7 +244,7 @@ def _page(path: Path, backend: str | None, place: Path) -> list[str]:
 
 def _papers_page(paths: Sequence[Path], place: Path) -> str:
     """Return the page of papers: of each study, on the backend that ran it last."""
-    from forecasting.evaluation import evaluate_papers
+    from forecasting.findings.papers import evaluate_papers
     from reports import papers
 
     runs, history = known_runs(place), PublishedHistory(place)

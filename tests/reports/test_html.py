@@ -16,7 +16,6 @@ from reports.wording import (
     by_chance,
     held_intervals,
     interval,
-    link_speed,
     number,
 )
 from studies.messages import count
@@ -86,7 +85,6 @@ def test_intervals_and_counts() -> None:
     assert interval(1.0, 2.5) == "[1.00, 2.50]"
     assert interval(None, None) == ""
     assert (count(1, "run"), count(2, "run")) == ("1 run", "2 runs")
-    assert (link_speed(200.0), link_speed(None)) == ("200 Mb/s", "not shaped")
 
 
 def test_few_intervals_are_no_headline() -> None:

@@ -2,19 +2,19 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from forecasting.evaluation import PaperEvaluation, evaluate_papers
-from forecasting.findings.errors import RoundErrors
+from forecasting.findings.figure import PaperFigure
+from forecasting.findings.mark import Mark
+from forecasting.findings.papers import PAPERS, FigureRows, PaperEvaluation, evaluate_papers
 from reports import papers
+from reports.marks import draw
 from studies.rounds import Round
-from tests.reports.pages import cells
+from tests.reports.pages import Balanced, cells, headings
 from tests.synthetic import STUDY
-from warehouse.home import CHECKOUT
 from warehouse.warehouse import Warehouse
 
 PRINTED = pl.DataFrame(
@@ -37,62 +37,82 @@ PRINTED = pl.DataFrame(
 """Rows as query `paper_figures` returns them."""
 
 
-@pytest.fixture
-def found(landed_round: Callable[[str], Round], home: Path) -> PaperEvaluation:
-    """Return what papers show of a round, with one network that was judged."""
+ROWS = pl.DataFrame(
+    {
+        "dnn": ["alexnet", "alexnet", "vgg11"],
+        "workers": [2, 3, 2],
+        "error_percent": [-5.0, 7.5, None],
+        "seconds": [0.0125, 1234.4, 2.0],
+        "unseen": [["Einsum", "Conv"], [], []],
+    }
+)
+FIGURE = PaperFigure(
+    "Errors",
+    "Of <em>all</em>.",
+    lambda _: ROWS,
+    Mark("line", "workers", ("error_percent", "seconds"), of="dnn"),
+    printed=r"Fig\. 14\b",
+)
+
+
+def test_a_figure_has_a_table_a_picture_and_what_was_printed() -> None:
+    html = papers.section(FIGURE, ROWS, PRINTED)
+    measured, printed = html.split("<h3>In the paper</h3>")
+    assert cells(measured) == [
+        ["dnn", "workers", "error", "seconds", "unseen"],
+        ["alexnet", "2", "−5.0 %", "0.0125", "Einsum, Conv"],
+        ["alexnet", "3", "7.5 %", "1,234", "—"],
+        ["vgg11", "2", "—", "2", "—"],
+    ]
+    assert cells(printed)[1:] == [["section 4.2, Fig. 14", "largest error", "other DNNs", "≤ 10 %"]]
+    assert html.count('<svg role="img"') == 1
+    assert Balanced(html).open == []
+    bare = PaperFigure("Errors", "", lambda _: ROWS, Mark("step", "workers", ("seconds",)), ())
+    assert cells(papers.section(bare, ROWS, PRINTED)) == []
+
+
+def test_marks_draw_what_the_rows_say() -> None:
+    (axes,) = draw(FIGURE.mark, ROWS).axes  # type: ignore[arg-type]
+    assert [list(line.get_xdata()) for line in axes.lines] == [[2, 3], [2, 3], [], [2]]  # type: ignore[arg-type]
+    assert axes.lines[0].get_color() == axes.lines[1].get_color() != axes.lines[2].get_color()
+    spans = pl.DataFrame({"link": ["up", "down"], "start_s": [0.0, 0.5], "end_s": [1.0, 2.0]})
+    (axes,) = draw(Mark("spans", "start_s", ("link",), to="end_s"), spans).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["up", "down"]
+    assert [bar.get_width() for bar in axes.patches] == [1.0, 1.5]  # type: ignore[attr-defined]
+    points = Mark("points", "seconds", ("dnn",), of="dnn", log="x")
+    (axes,) = draw(points, ROWS).axes
+    assert axes.get_xscale() == "log"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["alexnet", "vgg11"]
+
+
+def test_each_paper_shows_what_a_round_has_beside_what_it_prints(
+    landed_round: Callable[[str], Round], home: Path
+) -> None:
     round_, warehouse = landed_round(STUDY), Warehouse(home)
     warehouse.load()
-    by_batch = pl.DataFrame(
-        [("alexnet", 4, 2, -5.0, 7.5, 12.5)],
-        ["dnn", "batch_size", "n", "mean", "absolute", "largest"],
-        orient="row",
-    )
-    return replace(evaluate_papers(round_, warehouse), errors=RoundErrors(by_batch, {}))
-
-
-def test_each_paper_shows_what_a_round_has_beside_what_it_prints(found: PaperEvaluation) -> None:
-    page = papers.render([found], PRINTED)
+    found = evaluate_papers(round_, warehouse)
+    own = FigureRows("async_sgd", FIGURE, ROWS)
+    page = papers.render([PaperEvaluation(found.study, 1, (own, *found.shown))], PRINTED)
     group = "Li et al., asynchronous SGD in TensorFlow (ICPE 2020): study paper, round 1"
     _, _, shown = page.partition("<main>")
-    _, own, shown = shown.partition(f'<p class="group">{group}</p>')
-    assert own
+    _, named, shown = shown.partition(f'<p class="group">{group}</p>')
+    assert named
     shown, *_ = shown.split('<p class="group">')
-    titles = re.findall("<h2>(.*?)</h2>", shown)
-    assert titles[0] == "Errors by network and batch size"
-    assert "What a profiled step consists of" in titles
-    assert titles[-1] == "Speed of the links"
-    errors, _, rest = shown.partition("What a profiled step")
-    measured, printed = errors.split("<h3>In the paper</h3>")
-    assert cells(measured)[1] == ["alexnet", "4", "2", "−5.0 %", "7.5 %", "12.5 %"]
-    assert cells(printed)[1:] == [["section 4.2, Fig. 14", "largest error", "other DNNs", "≤ 10 %"]]
-    assert "In the paper" not in rest
-    assert "200.0 Mb/s" in rest and "not shaped" in rest
-    assert page.count("All that it prints</h2>") == len(papers.PAPERS)
-    assert "581 s" in page and "13.5 %" in page
-
-
-def test_a_round_without_a_paper_s_probes_has_no_group_of_it(found: PaperEvaluation) -> None:
-    page = papers.render([found], PRINTED)
+    assert headings(shown)[0] == "Errors"
+    assert "What a profiled step consists of" in headings(shown)
     assert "Ceer: study" not in page and "PredictDDL (2023): study" not in page
-
-
-def test_a_page_loads_nothing(found: PaperEvaluation) -> None:
-    page = papers.render([found], PRINTED)
+    assert "Speed of the links</h2>" in page and "All that it prints</h2>" in page
+    assert page.count("All that it prints</h2>") == len(PAPERS)
+    assert "581 s" in page and "13.5 %" in page
     assert "default-src 'none';" in page
     assert not re.findall(r"(src|srcset|action)=", page)
 
 
-@pytest.mark.parametrize("name", papers.PAPERS)
-def test_what_stands_beside_sections_is_in_the_history(name: str, home: Path) -> None:
-    """A pattern that no printed figure has, or a title that no section has, shows nothing."""
+@pytest.mark.parametrize("name", PAPERS)
+def test_what_stands_beside_figures_is_in_the_history(name: str, home: Path) -> None:
+    """A pattern that no printed figure has shows nothing."""
     printed = Warehouse(home).query("paper_figures", paper=name)
     places = printed.select(pl.format("{}: {}", "place", "quantity")).to_series()
-    sources = "".join(
-        (CHECKOUT / "reports" / f"{module}.py").read_text() for module in (name, "papers")
-    )
-    for title, pattern in papers.PAPERS[name].beside.items():
-        assert places.str.contains(pattern).any(), title
-        assert (
-            sources.count(title.partition(" of unseen")[0].removesuffix(" that fits did not see"))
-            > 1
-        ), title
+    for figure in PAPERS[name][1]:
+        if figure.printed:
+            assert places.str.contains(figure.printed).any(), figure.title

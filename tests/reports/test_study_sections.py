@@ -4,12 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import polars as pl
-import pytest
 from matplotlib.figure import Figure
 
 from forecasting.findings.errors import CAUSES
 from forecasting.findings.study import describe_round
-from reports import async_sgd, srift, study_sections
+from reports import study_sections
 from reports.study_sections import PUBLISHED, largest_errors_section, scenarios_section
 from studies.rounds import Round
 from tests.reports.pages import cells, headings
@@ -147,46 +146,8 @@ def named(figure: Figure) -> list[str]:
     return [text.get_text() for text in legend.get_texts()]
 
 
-def test_comparisons_show_what_was_measured() -> None:
-    (axes,) = async_sgd.comparison_plot({"a": CURVE, "b": CURVE.head(1)}).axes
-    assert [len(line.get_xdata()) for line in axes.lines] == [2, 1, 1, 1]  # type: ignore[arg-type]
-    assert axes.get_xticks().tolist() == [1, 2]
-    assert axes.lines[0].get_color() == axes.lines[1].get_color() != axes.lines[2].get_color()
-
-
 def test_forecasts_have_a_line_for_each_job() -> None:
     figure = study_sections.forecasts([("a", CURVE), ("b", CURVE.head(1))], "steps/s")
     (axes,) = figure.axes
     assert [line.get_ydata().tolist() for line in axes.lines] == [[3.0, 5.0], [3.0]]  # type: ignore[union-attr]
     assert named(figure) == ["a", "b"]
-
-
-def test_underestimation_reaches_every_scenario() -> None:
-    """Two of four are overestimated: half of them are underestimated by nothing."""
-    errors = pl.Series("error_percent", [5.0, -8.0, 1.0, -2.0])
-    (axes,) = srift.underestimation_plot(errors, 0.9).axes
-    curve, marked = axes.lines
-    assert list(curve.get_xdata()) == [0, 0, 0, 2, 8]  # type: ignore[arg-type]
-    assert list(curve.get_ydata()) == [0, 0.25, 0.5, 0.75, 1]  # type: ignore[arg-type]
-    assert set(marked.get_ydata()) == {0.9}  # type: ignore[arg-type]
-
-
-def test_every_connection_has_a_row() -> None:
-    rows = pl.DataFrame(
-        [("uplink", 0, 0, 0.0, 1.0), ("downlink", 1, 0, 0.5, 1.0), ("downlink", 1, 1, 2.0, 3.0)],
-        schema=["resource", "worker", "server", "start_s", "end_s"],
-        orient="row",
-    )
-    (axes,) = async_sgd.active_links_plot(rows).axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == [
-        "downlink, server 1, worker 2",
-        "downlink, server 2, worker 2",
-        "uplink, server 1, worker 1",
-    ]
-
-
-def test_balance_stacks_servers() -> None:
-    (axes,) = async_sgd.balance_plot({"in turn": (3_000_000, 1_000_000), "greedy": (2, 2)}).axes
-    first, second = axes.containers
-    assert first[0].get_width() == pytest.approx(3)
-    assert second[0].get_x() == pytest.approx(3)

@@ -17,7 +17,6 @@ from forecasting.findings.cross_validation import (
     FAMILIES,
     RANDOM,
     ROWS,
-    Contest,
     contest,
     regression,
     score_forecasts,
@@ -53,7 +52,7 @@ def test_too_fast_and_too_slow_do_not_cancel_across_networks() -> None:
     """Half and three halves of the time are 50 % off each, though they are right in the mean."""
     rows = [("a", RANDOM, "ant", 2, 1.0, 2.0), ("a", RANDOM, "bee", 2, 3.0, 2.0)]
     rows += [("a", RANDOM, "bee", 2, 2.0, 2.0), ("a", RANDOM, "ant", 4, 2.2, 2.0)]
-    by_servers = Contest.of(pl.DataFrame(rows, schema=ROWS, orient="row")).by_servers
+    by_servers = score_forecasts(pl.DataFrame(rows, schema=ROWS, orient="row"), "dnn", "workers")
     assert by_servers.select("dnn", "workers", "n").rows() == [
         ("ant", 2, 1),
         ("bee", 2, 2),

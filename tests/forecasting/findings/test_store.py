@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import polars as pl
 import pytest
 
 from forecasting import code
 from forecasting.findings import cross_validation, predictddl, store
+from forecasting.findings.figure import MeasuredRound
 from forecasting.findings.store import FOLDER, Store, home_digest, known_digest
 from models.predictddl.training_set import TrainingSet
 from tests.models.predictddl import study
@@ -72,9 +75,9 @@ def test_a_step_that_differs_names_other_runs() -> None:
     assert known_digest(known) != known_digest(slower)
 
 
-def test_a_second_report_fits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All figures of regressions are those of the first; they were fitted anew at each report."""
-    known, kept, fits = study.known(), Store(tmp_path, "grid.1"), Counted()
+def test_a_second_page_fits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All figures of regressions are those of the first; they were fitted anew at each page."""
+    fits = Counted()
 
     def fitted(
         known: TrainingSet, name: str, _: object, parts: cross_validation.Parts, split: str
@@ -83,17 +86,24 @@ def test_a_second_report_fits_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
         rows = [(name, split, run.scenario.workload.dnn, 2, fits.times, 1.0) for run in known.runs]
         return pl.DataFrame(rows, cross_validation.ROWS, orient="row")
 
+    def page(seen: str) -> list[pl.DataFrame | None]:
+        chosen = pl.DataFrame({"seen": [seen], "unseen": ["none"]})
+        monkeypatch.setattr(predictddl, "regressors", lambda _: chosen)
+        return [rows(found) for rows in (*contests, predictddl.beside)]
+
     monkeypatch.setattr(cross_validation, "forecasts", fitted)
-    first = predictddl.regressions(known, store=kept)
-    once = fits.times
-    again = predictddl.regressions(known, store=kept)
-    assert first is not None and again is not None
+    monkeypatch.setattr(predictddl, "is_about", lambda _: True)
+    found = cast(
+        "MeasuredRound", SimpleNamespace(steps=study.known(), store=Store(tmp_path, "grid.1"))
+    )
+    contests = [each.rows for each in predictddl.FIGURES if "contest" in each.rows.__qualname__]
+    assert len(contests) == 4
+    first, once = page("none"), fits.times
+    again = page("none")
     assert fits.times == once > 30
-    for name in ("boxes", "features", "beside", "kinds", "amounts"):
-        assert getattr(first, name).by_servers.equals(getattr(again, name).by_servers), name
-    assert first.of_two.equals(again.of_two)
-    other = predictddl.regressions(known, seen="trees", store=kept)
-    assert other is not None
+    for before, after in zip(first, again, strict=True):
+        assert before is not None and after is not None and before.equals(after)
+    page("trees")
     assert fits.times == once + 10, "only what has our regressors is fitted to others"
 
 

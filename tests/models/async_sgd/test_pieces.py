@@ -1,9 +1,6 @@
 """Figure 12's first streams: A (5 bytes) lets B (2 bytes) pass after 3, then goes on."""
 
-import polars as pl
-import pytest
-
-from models.async_sgd.http2 import pieces, rate
+from models.async_sgd.http2 import pieces
 from tests.models.async_sgd.captures import frames, served
 
 EPOCH_US = 1_000_000
@@ -36,12 +33,3 @@ def test_other_frames_steps_and_directions_are_left_out() -> None:
     assert seen.rows() == pieces(ROWS, SEEN, "downlink", 0).rows()
     assert pieces(ROWS, SEEN, "downlink", 1).is_empty()
     assert pieces(ROWS, SEEN, "uplink", 0).is_empty()
-
-
-def test_bytes_are_spread_over_the_time_they_took() -> None:
-    """60 bytes from 5 to 25 us, and 8 at 12 us, which took no time: 15, 38 and 15 in 10 us each."""
-    sent = pl.DataFrame({"start_us": [5, 12], "end_us": [25, 12], "bytes": [60, 8]})
-    rates = rate(sent, 10)
-    assert rates["start_us"].to_list() == [0, 10, 20]
-    assert rates["Bps"].to_list() == pytest.approx([1.5e6, 3.8e6, 1.5e6])
-    assert rate(sent.clear(), 10).is_empty()

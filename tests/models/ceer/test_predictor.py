@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from models.ceer.operations import operations_of_profile
 from models.ceer.parameters import PAPER, Settings
 from models.ceer.predictor import Ceer, fit
-from models.ceer.recommendation import epochs
 from tests.models.ceer.frames import MB, network, observed, operation, step, steps
 from warehouse.records import BadInput
 
@@ -174,15 +173,6 @@ def test_a_profiled_step_can_be_asked_for_as_a_network() -> None:
     new = operations_of_profile(profile, "b", 8, 4_000_000)
     step_s = model().predict(new, ["slow"], devices=[1])["step_s"][0]
     assert step_s == pytest.approx(measured()[4]["step_s"])
-
-
-def test_epochs_have_as_many_steps_as_batches() -> None:
-    new = network(operation("", "Conv2D", 0), batch_size=8)
-    forecasts = epochs(model().predict(new, ["slow"]), samples=1600)
-    step_s = forecasts["step_s"].to_list()
-    assert forecasts["time_s"].to_list() == pytest.approx([step_s[0] * 200, step_s[1] * 100])
-    with pytest.raises(BadInput, match="expected 1 or more, found 0"):
-        epochs(forecasts, 0)
 
 
 def test_a_heavy_operation_of_unknown_size_is_refused() -> None:
