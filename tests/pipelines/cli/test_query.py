@@ -143,8 +143,8 @@ def test_an_error_of_sql_says_where(ask: Stepcast, statement: str, expected: str
 
 def test_every_column_of_what_probes_landed_is_explained(ask: Stepcast) -> None:
     rows = json.loads(ask("query", "columns", "--format", "json").out)
-    raw = [row for row in rows if row["of_table"].startswith("raw.")]
+    raw = [row for row in rows if row["schema_name"] == "raw"]
     assert len(raw) > 100
     assert not [row for row in raw if not row["comment"]]
     only = ask("query", "columns", "--param", "table=raw.sample", "--format", "json")
-    assert json.loads(only.out) == [row for row in rows if row["of_table"] == "raw.sample"] != []
+    assert json.loads(only.out) == [row for row in raw if row["table_name"] == "sample"] != []
