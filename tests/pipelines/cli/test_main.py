@@ -149,3 +149,18 @@ def test_options_have_other_names_that_no_help_lists(
     first, second = stepcast(*arguments), stepcast(*old)
     assert (first.code, first.err) == (second.code, second.err)
     assert other[1] not in stepcast(arguments[0], "--help").out.split("Options")[-1].split()
+
+
+def test_what_a_killed_command_left_goes_with_the_next_one_and_reap_names_it(
+    stepcast: Stepcast, home: Path
+) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    left = home / f".tmp-{ended.pid}-0123456789abcdef0123456789abcdef"
+    for command, told in ((["node-types"], ""), (["reap"], f"removed {left.name}")):
+        left.mkdir()
+        (left / "spilled").write_bytes(bytes(1000))
+        answer = stepcast(*command)
+        assert answer.code == 0
+        assert told in answer.out
+        assert not left.exists()
