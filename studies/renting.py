@@ -23,6 +23,7 @@ from profilers.renting.book import (
     Entry,
     InstanceEnd,
     LaunchIntent,
+    LaunchRefusal,
     LaunchResult,
 )
 from profilers.renting.cap import (
@@ -305,6 +306,8 @@ def _landed(home: Path, entries: Entries) -> str | None:
         for place, entry in enumerate(fresh)
         for row in _rows(entry, entries)
     ]
+    if not rows:  # keys and groups cost nothing
+        return None
     run = _run(of, first, fresh)
     land(landing, run, None, {TABLE: pl.DataFrame(rows, _ROW)})
     return run.run_id
@@ -320,7 +323,7 @@ def _rows(entry: Entry, entries: Entries) -> Iterator[Mapping[str, object]]:
     elif isinstance(entry, LaunchIntent):
         row = entry.model_dump(exclude={"kind", "owner", "count", "at"})
         yield {**row, "instances": entry.count, "usd": worst_usd(entry)}
-    else:
+    elif isinstance(entry, LaunchRefusal):
         yield {"token": entry.token, "code": entry.code, "reason": entry.reason}
 
 

@@ -211,7 +211,7 @@ def listed(request: dict[str, Any], name: str) -> list[Any]:
 def model(operation: str) -> OperationModel:
     """Return botocore's model of an operation."""
     session = Session()
-    services = (session.get_service_model(name) for name in ("ec2", "pricing", "ssm"))
+    services = (session.get_service_model(name) for name in ("ec2", "pricing"))
     return next(
         service for service in services if operation in service.operation_names
     ).operation_model(operation)

@@ -40,7 +40,7 @@ COMMANDS = [shlex.split(line) for text in blocks("sh") for line in text.strip().
 def followed(
     cloud: Cloud, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cloud]:
-    """A region with the launch template of the page, and a folder with its fleet file."""
+    """A region, and a folder with the fleet file of the page."""
     text = (CHECKOUT / STUDY).read_text()
     for long, short in SHORTER:
         assert long in text
@@ -59,15 +59,8 @@ def followed(
 def _page_fleet(cloud: Cloud, fleet: dict[str, Any]) -> str:
     """Return the page's fleet file, with the names that the stand-in has for the same things."""
     page = yaml.safe_load(blocks("yaml")[0])
-    data = {"ImageId": fleet["ec2"]["image"], "SecurityGroupIds": fleet["ec2"]["security_groups"]}
-    made = cloud.direct.create_launch_template(LaunchTemplateName="page", LaunchTemplateData=data)
-    template = made["LaunchTemplate"]["LaunchTemplateId"]
-    for _ in range(int(page["ec2"]["version"]) - 1):
-        cloud.direct.create_launch_template_version(
-            LaunchTemplateId=template, LaunchTemplateData=data
-        )
     assert page["ec2"]["subnets"].keys() == fleet["ec2"]["subnets"].keys()
-    page["ec2"] |= {"launch_template": template, "subnets": fleet["ec2"]["subnets"]}
+    page["ec2"] |= {name: fleet["ec2"][name] for name in ("image", "subnets", "ssh_from")}
     page |= {name: fleet[name] for name in ("python", "ssh", "interface")}
     return yaml.safe_dump(page)
 
@@ -141,6 +134,13 @@ def test_fleet_files_are_read(text: str) -> None:
     launch = Fleet.model_validate(yaml.safe_load(text)).launch()
     assert launch.region == "us-east-1"
     assert all(launch.places.values())
+
+
+def test_types_follow_each_other_as_the_page_says() -> None:
+    (text,) = (text for text in blocks("yaml") if "  instead:" in text)
+    launch = Fleet.model_validate(yaml.safe_load(text)).launch()
+    assert launch.following("m5.large") == "m5a.large"
+    assert launch.following("m5a.large") == "m6i.large"
 
 
 def test_figures_are_those_of_the_code() -> None:

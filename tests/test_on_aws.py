@@ -17,7 +17,7 @@ from tests.exhaustive import exhaustive
 from tests.pipelines.ran import stepcast
 from tests.profilers.renting import served as serving
 from tests.profilers.renting.cloud import Cloud
-from tests.profilers.renting.managed import managed
+from tests.profilers.renting.instances import instances
 from warehouse.home import CHECKOUT
 from warehouse.landing import landed_runs
 from warehouse.warehouse import Warehouse
@@ -83,6 +83,7 @@ def test_studies_of_gpus_are_measured_on_instances(
     assert (bill["living"], bill["open_usd"]) == (0, 0)
 
 
+@pytest.mark.sshd
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", [*exhaustive(GPUS[0]), GPUS[1]])
 def test_studies_of_gpus_are_refused_where_an_image_has_no_driver(
@@ -91,11 +92,10 @@ def test_studies_of_gpus_are_refused_where_an_image_has_no_driver(
     """Planned with minutes and dollars, rented, found to have no GPU, ended: on the stand-in."""
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
-    monkeypatch.setattr("profilers.renting.ssm._EVERY_S", 0.1)
     cloud.aws.types["g4dn.xlarge"] = instance_type(4, 16, "Up to 25 Gigabit", 5.0, ("T4", 1, 16))
     cloud.aws.on_demand["us-east-1", "g4dn.xlarge"] = 0.526
     study = str(CHECKOUT / f"studies/{name}.yaml")
-    with managed(tmp_path, cloud) as (rented, file):
+    with instances(tmp_path, cloud) as (rented, file):
         fleet = yaml.safe_load(file.read_text())
         fleet["node_types"] = {"g4dn.xlarge": {"threads": 4}}
         file.write_text(yaml.safe_dump(fleet))
@@ -116,15 +116,15 @@ def test_studies_of_gpus_are_refused_where_an_image_has_no_driver(
     assert not cloud.alive()
 
 
+@pytest.mark.sshd
 @pytest.mark.cluster
 def test_the_same_study_is_measured_on_the_stand_in(
     cloud: Cloud, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")  # put back what commands set
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
-    monkeypatch.setattr("profilers.renting.ssm._EVERY_S", 0.1)
     (tmp_path / "cloud").mkdir()
-    with managed(tmp_path / "cloud", cloud) as (rented, file):
+    with instances(tmp_path / "cloud", cloud) as (rented, file):
         monkeypatch.setenv(VARIABLE, str(file))
         check_rented(home, tmp_path)
         assert rented.alive == {}

@@ -1,4 +1,4 @@
-"""A cluster of EC2 instances, rented for it and ended with it; programs run over ssh, or by SSM.
+"""A cluster of EC2 instances, rented for it and ended with it; programs run over ssh.
 
 What is rented is written down before (`profilers.renting`), fits into what the command may cost,
 and ends by itself. Host keys are those that an instance has printed to its console.
@@ -20,13 +20,13 @@ from profilers.clusters.base import Node
 from profilers.clusters.fleet import Launch, Machine
 from profilers.clusters.node_types import gpus
 from profilers.clusters.ssh import SshCluster
-from profilers.renting import aws, renter, ssm
+from profilers.renting import aws, renter
+from profilers.renting.access import Access, close_accesses, open_access
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Book, LaunchIntent
 from profilers.renting.cap import BOOT_HOURS, hours_for, required_allowance
 from profilers.renting.provider import InstanceStatus, Provider, watch_for_notice
-from profilers.renting.renter import LaunchPlace, Renter, hourly_usd, launch_places
-from profilers.renting.ssm import PREFIX, Reach
+from profilers.renting.renter import END_S, LaunchPlace, Renter, hourly_usd, launch_places
 from profilers.steady.hostlock import host_lock
 from warehouse.records import Backend, Market, NodeGroup, ProbeFailed, Role
 
@@ -104,22 +104,6 @@ class Boot:
             "HostKeyAlias": self.id,
         }
         return [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-
-    def reach(self, bucket: str, python: str) -> Reach:
-        """Return how its commands go by SSM; they end when it does, at the latest.
-
-        Args:
-            bucket: that their words go through.
-            python: its interpreter.
-        """
-        return Reach(
-            region=self.intent.region,
-            instance=self.id,
-            bucket=bucket,
-            folder=f"{PREFIX}/{self.intent.owner}",
-            python=python,
-            life_s=3600 * self.intent.hours,
-        )
 
     def pin(self, provider: Console, within_s: float = KEYS_S) -> None:
         """Wait until the console has its host keys, and pin them.
@@ -205,12 +189,17 @@ class Ec2Cluster(SshCluster):
         """Ids of all that runs have had; of those that failed, `lost` asks."""
         self._notice: str | None = None
         self._unsettled = False
+        self._access: Access | None = None
         self._held = ExitStack()
 
     def up(self) -> None:
-        """Wait for the host lock, end what dead owners left, launch."""
+        """Wait for the host lock, end what dead owners left, make ready for ssh, launch."""
         self._held.enter_context(host_lock(self._allowance.say))
         renter.settle_dead(self._book, self._provider_of, self._allowance.say)
+        self._access = open_access(
+            self._provider, self._book, self._launch, self._prefix, owner.token(), owner.folder()
+        )
+        self._provider.how = self._access.how
         super().up()
 
     def facts(self) -> Mapping[str, str | int | float | bool | None]:
@@ -242,14 +231,15 @@ class Ec2Cluster(SshCluster):
                 self._end([boot.id])
 
     def down(self) -> None:
-        """End all instances, those of a launch that was interrupted too."""
-        try:
-            super().down()
-        finally:
+        """End all instances, those of a launch that was interrupted too, then key and group."""
+        with self._held:
             try:
-                self._settle()
+                super().down()
             finally:
-                self._held.close()
+                try:
+                    self._settle()
+                finally:
+                    self._close_access()
 
     def _end(self, ids: Collection[str]) -> None:
         self._rented = [id_ for id_ in self._rented if id_ not in ids]
@@ -276,6 +266,16 @@ class Ec2Cluster(SshCluster):
             living = self._book.read().living.items()
             with suppress(ProbeFailed):
                 self._provider.terminate([id_ for id_, intent in living if intent.token in tokens])
+            raise
+
+    def _close_access(self) -> None:
+        """Remove the key and the group that were made for this cluster."""
+        names = [name for name in self._book.read().accesses if name == self._prefix]
+        try:
+            if close_accesses(self._provider, self._book, names, self._allowance.say, END_S):
+                owner.keep_lock()
+        except BaseException:
+            owner.keep_lock()
             raise
 
     def _market(self, spot: bool | None) -> Market:
@@ -334,24 +334,16 @@ class Ec2Cluster(SshCluster):
             )
         return machines
 
-    def _check_tools(self) -> None:
-        if self._launch.bucket is None:
-            super()._check_tools()
-
     def _connection(self, node: Node) -> list[str]:
         boot = self._boots[node.address]
-        if self._launch.bucket is not None:
-            return ssm.words(boot.reach(self._launch.bucket, self._fleet.python))
         ssh, *words = super()._connection(node)
-        return [ssh, *boot.ssh_options, *words]
+        key = self._access.ssh_options if self._access else []
+        return [ssh, *boot.ssh_options, *key, *words]
 
     def _prepare(self, node: Node) -> None:
         boot = self._boots[node.address]
-        if self._launch.bucket is not None:
-            ssm.Ssm(self._launch.region).await_online(boot.id)
-        else:
-            boot.pin(self._provider)
-            self._await(node)
+        boot.pin(self._provider)
+        self._await(node)
         boot.check_shutdown(self._over(node, SHUTDOWN))
         super()._prepare(node)
 

@@ -3,12 +3,13 @@
 docs/fleets.md and docs/ec2.md have examples.
 """
 
+import ipaddress
 import os
 import stat
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import (
     AfterValidator,
@@ -41,6 +42,10 @@ def _name(name: str) -> str:
         return checked_name(name, "name")
     except BadInput as error:
         raise ValueError(str(error)) from None
+
+
+def _ipv4(address: str) -> str:
+    return str(ipaddress.IPv4Address(address))
 
 
 Name = Annotated[str, AfterValidator(_name)]
@@ -105,9 +110,8 @@ _LATER = (
     "subnets",
     "silence_s",
     "volume",
-    "commands",
-    "bucket",
     "profile",
+    "ssh_from",
     "instead",
 )
 """Fields of `Launch` that came after fleets had measured without them."""
@@ -117,13 +121,14 @@ class Launch(Record):
     """How EC2 instances are launched; each ends by itself after `most_hours` at the latest.
 
     A launch template names image, key, network, placement and profile; what is given beside it
-    counts instead. Without one, image, key_name, security_groups and a subnet are needed.
+    counts instead. Without one, image and a subnet are needed; a key and a security group are made
+    for the rental unless `key_name` and `security_groups` name some. Such a group lets its nodes
+    reach each other, and `ssh_from` (None: the address that this machine has on the internet)
+    reach their ssh.
     `subnets` lists one by availability zone, in the order in which they are asked for instances.
     With `public`, ssh connects to their public addresses; among themselves they use private ones.
-    A program on an instance that says nothing for `silence_s` counts as lost. With `commands: ssm`
-    nothing connects to instances: commands go by AWS Systems Manager, their words through `bucket`,
-    and instances need a `profile` that lets SSM reach them; then they need no key. `instead` lists
-    node types that a study goes on with, in their order, where one is not to be had.
+    A program on an instance that says nothing for `silence_s` counts as lost. `instead` lists node
+    types that a study goes on with, in their order, where one is not to be had.
     """
 
     region: Name
@@ -136,11 +141,10 @@ class Launch(Record):
     security_groups: tuple[str, ...] = ()
     spot: bool = False
     public: bool = True
+    ssh_from: Annotated[str, AfterValidator(_ipv4)] | None = None
     most_hours: float = Field(default=6, gt=0, le=24 * 7, allow_inf_nan=False)
     silence_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     volume: Volume = Volume()
-    commands: Literal["ssh", "ssm"] = "ssh"
-    bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] | None = None
     profile: str | None = None
     instead: Mapping[Name, tuple[Name, ...]] = Field(default_factory=dict)
 
@@ -148,13 +152,8 @@ class Launch(Record):
     def _says_enough(self) -> "Launch":
         if self.subnet and self.subnets:
             raise ValueError("give `subnet`, or `subnets` by zone, not both")
-        is_ssm = self.commands == "ssm"
-        if is_ssm != (self.bucket is not None):
-            raise ValueError("`commands: ssm` and `bucket` belong together: give both, or none")
         needed = {
             "image": self.image,
-            **({"profile": self.profile} if is_ssm else {"key_name": self.key_name}),
-            "security_groups": self.security_groups,
             "subnet": self.subnet or self.subnets,
         }
         lacking = [name for name, value in needed.items() if not value]
@@ -230,9 +229,7 @@ class Fleet(Record):
             BadInput: the file does not say.
         """
         if self.ec2 is None:
-            raise BadInput(
-                f"{fleet_file()} has no section `ec2`: region, image, key_name, subnet …"
-            )
+            raise BadInput(f"{fleet_file()} has no section `ec2`: region, image, subnet …")
         return self.ec2
 
 

@@ -9,7 +9,6 @@ import math
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -19,15 +18,12 @@ from typing import Any
 from botocore import exceptions
 
 from profilers.clusters.fleet import Launch
-from profilers.prices.aws import client, explain_errors, list_pages
+from profilers.prices.aws import client, list_pages
+from profilers.renting.access import HOME_TAG, TAG, Ec2Access, filters
 from profilers.renting.book import LaunchIntent
 from profilers.renting.provider import InstanceState, InstanceStatus, NoCapacity, OutcomeUnknown
-from warehouse.records import BadInput, ProbeFailed
+from warehouse.records import ProbeFailed
 
-TAG = "stepcast:owner"
-"""Of what was launched: whose process it belongs to (`profilers.clusters.owner`)."""
-HOME_TAG = "stepcast:home"
-"""The random number of the home it was launched from: only there is it known who is dead."""
 UNTIL_TAG = "stepcast:until"
 """When it ends by itself at the latest, for whoever ends what is past its time."""
 CONSOLE_CHARACTERS = 1 << 17
@@ -81,11 +77,6 @@ def launch(how: Launch, intent: LaunchIntent, home_token: str) -> Mapping[str, A
             },
         }
     return request
-
-
-def filters(*wanted: tuple[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """Return filters as EC2 takes them: names, each with the values that will do."""
-    return [{"Name": name, "Values": list(values)} for name, values in wanted]
 
 
 def instance_status(told: Mapping[str, Any], now: datetime | None) -> InstanceStatus:
@@ -233,7 +224,7 @@ _AT_ONCE = 100
 
 
 @dataclass
-class Ec2:
+class Ec2(Ec2Access):
     """One region of EC2.
 
     Attributes:
@@ -383,21 +374,6 @@ class Ec2:
         with self._in_words():
             for group in list_pages(self._client, "describe_instances", "Reservations", request):
                 yield from group["Instances"]
-
-    @property
-    def _where(self) -> str:
-        return f"EC2 in {self.region}"
-
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """Say in one line what goes wrong; credentials are looked for again the next time."""
-        try:
-            with explain_errors(self._where):
-                yield
-        except BadInput as error:
-            for name in ("_client", "_launching"):
-                self.__dict__.pop(name, None)
-            raise ProbeFailed(str(error)) from None
 
 
 class _Throttled(ProbeFailed):

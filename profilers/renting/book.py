@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -28,6 +29,8 @@ REFUSED = "refused"
 """Code of a launch that was refused for another reason than a lack of capacity."""
 UNANSWERED = "unanswered"
 """Code of a launch that is not looked for any more: it counts as if all of it had been paid."""
+RECENT = timedelta(minutes=10)
+"""So long it may take at most until a provider has heard of what was written down."""
 T = TypeVar("T")
 
 
@@ -92,14 +95,41 @@ class InstanceEnd(Record):
     at: AwareDatetime
 
 
-Entry = LaunchIntent | LaunchResult | LaunchRefusal | InstanceEnd
+class AccessIntent(Record):
+    """A key and a security group that the provider is about to be asked for, by their name.
+
+    Attributes:
+        token: the name.
+        region: where.
+        is_made: whether all was answered, so that no more of it can turn up.
+        at: when.
+    """
+
+    kind: Literal["access"] = "access"
+    token: str
+    region: str
+    is_made: bool = False
+    at: AwareDatetime
+
+
+class AccessEnd(Record):
+    """A key and a group that are not there any more."""
+
+    kind: Literal["access_ended"] = "access_ended"
+    token: str
+    at: AwareDatetime
+
+
+Entry = LaunchIntent | LaunchResult | LaunchRefusal | InstanceEnd | AccessIntent | AccessEnd
 _KINDS: Mapping[str, type[Entry]] = {
     "intent": LaunchIntent,
     "launched": LaunchResult,
     "refused": LaunchRefusal,
     "ended": InstanceEnd,
+    "access": AccessIntent,
+    "access_ended": AccessEnd,
 }
-_BEGIN = re.compile(r'\["(?:intent|launched|refused|ended)",')
+_BEGIN = re.compile(rf'\["(?:{"|".join(_KINDS)})",')
 
 
 @dataclass(frozen=True)
@@ -133,6 +163,13 @@ class Entries:
     def ended(self) -> Mapping[str, InstanceEnd]:
         """Instances that have ended, by id."""
         return {entry.id: entry for entry in self.all if isinstance(entry, InstanceEnd)}
+
+    @cached_property
+    def accesses(self) -> Mapping[str, AccessIntent]:
+        """Keys and groups that have not ended as far as the book says, by name."""
+        ended = {entry.token for entry in self.all if isinstance(entry, AccessEnd)}
+        asked = (entry for entry in self.all if isinstance(entry, AccessIntent))
+        return {entry.token: entry for entry in asked if entry.token not in ended}
 
     def ids(self, token: str) -> tuple[str, ...]:
         """Return the instances of a launch that are known."""

@@ -12,8 +12,10 @@ from typing import Protocol
 from profilers import clock
 from profilers.clusters import owner
 from profilers.clusters.fleet import Launch
+from profilers.renting.access import AccessProvider, close_accesses
 from profilers.renting.book import (
     FOLDER,
+    RECENT,
     REFUSED,
     UNANSWERED,
     Book,
@@ -33,8 +35,6 @@ from warehouse.records import BadInput, Market, ProbeFailed
 FIRST_PAUSE_S, MOST_PAUSE_S = 1.0, 20.0
 KNOWN_S = 120.0
 """So long after a launch a provider knows what it launched; before, it may deny it."""
-_RECENT = timedelta(minutes=10)
-"""So long it may take at most until a provider has heard of a launch that was written down."""
 _SLACK = timedelta(hours=1)
 """Machines take a while to start, and clocks differ."""
 
@@ -158,7 +158,7 @@ class InstanceTerminator:
         look does: the next reaper looks again.
         """
         age = self.now() - intent.at
-        is_settled = age > _RECENT and not self._is_over(intent)
+        is_settled = age > RECENT and not self._is_over(intent)
         return 0.0 if is_settled else KNOWN_S
 
     def _given_up(self, intent: LaunchIntent) -> list[str]:
@@ -368,11 +368,14 @@ BEFORE_S = 30.0
 """How long a new cluster tries to end what dead ones left, before it goes on."""
 
 
-class TaggingProvider(Provider, Protocol):
-    """A provider that finds instances by their tags."""
+class TaggingProvider(Provider, AccessProvider, Protocol):
+    """A provider that finds instances, keys and groups by their tags."""
 
     def tagged(self, home_token: str) -> Mapping[str, str]:
         """Return a home's living instances by id, with the owner that their tags name."""
+
+    def tagged_access(self, home_token: str) -> set[str]:
+        """Return the names of keys and groups that a home has made."""
 
 
 ProviderOf = Callable[[str], TaggingProvider]
@@ -382,7 +385,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ReapReport:
-    """Instances that were ended, and what is left: ids, and tokens of launches."""
+    """What was ended, and what is left: ids, tokens of launches, names of keys and groups."""
 
     ended: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
@@ -405,7 +408,15 @@ def settle_dead(
     for region in dict.fromkeys(launch.region for launch in launches):
         renter = _renter(provider_of(region), book, say)
         left += renter.settle([launch for launch in launches if launch.region == region], within_s)
-    return ReapReport(tuple(sorted(book.read().ended.keys() - before)), tuple(left))
+    ended = sorted(book.read().ended.keys() - before)
+    accesses = book.read().accesses.values()
+    dead = [access for access in accesses if owner.is_orphan(f"{access.token}-")]
+    for region in dict.fromkeys(access.region for access in dead):
+        names = [access.token for access in dead if access.region == region]
+        kept = close_accesses(provider_of(region), book, names, say, within_s)
+        left += kept
+        ended += sorted({*names} - {*kept})
+    return ReapReport(tuple(ended), tuple(left))
 
 
 def settle_home(home: Path, say: Say) -> ReapReport:
@@ -429,14 +440,17 @@ def reap(
     for region in regions:
         try:
             tagged = provider_of(region).tagged(owner.token())
+            names = provider_of(region).tagged_access(owner.token())
         except ProbeFailed as error:
             say(f"nobody knows what lives in {region}: {error}")
             left.append(region)
             continue
         ids = {id_ for id_, name in tagged.items() if owner.is_orphan(f"{name}-")} - {*left}
         kept = _renter(provider_of(region), book, say).end(ids, within_s)
-        ended += sorted(ids - {*kept})
-        left += kept
+        orphans = {name for name in names if owner.is_orphan(f"{name}-")} - {*left}
+        open_ = close_accesses(provider_of(region), book, orphans, say, within_s)
+        ended += [*sorted(ids - {*kept}), *sorted(orphans - {*open_})]
+        left += [*kept, *open_]
     return ReapReport(tuple(ended), tuple(left))
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 import yaml
 from botocore import xform_name
@@ -19,15 +20,14 @@ from moto import mock_aws
 
 from profilers.clusters.fleet import Launch, Volume
 from profilers.prices.offers import observe_prices
-from profilers.renting import ssm
-from profilers.renting.aws import HOME_TAG, Ec2
+from profilers.renting.access import HOME_TAG, close_accesses, open_access
+from profilers.renting.aws import Ec2
+from profilers.renting.book import Book
 from tests.aws import DAY
 from tests.deploy.test_reaper import DEPLOY, loaded, ours, rent
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.cloud import REGION, Cloud
-from tests.profilers.renting.managed import PROFILE, moto
 from tests.profilers.renting.test_aws import INTENT
-from tests.profilers.renting.test_ssm import COMMAND, REACH, URLS
 from warehouse.home import CHECKOUT
 
 cloud, served = standing_in.cloud, standing_in.served
@@ -37,12 +37,17 @@ UNRECORDED = {
     "logs:PutLogEvents": "the same",
 }
 """Actions that policies allow although none of our calls needs them, and why."""
-RENTING = ("profilers/renting/aws.py", "profilers/prices/aws.py", "profilers/prices/offers.py")
-COMMANDS = ("profilers/renting/ssm.py",)
+RENTING = (
+    "profilers/renting/access.py",
+    "profilers/renting/aws.py",
+    "profilers/prices/aws.py",
+    "profilers/prices/offers.py",
+)
 REAPER = ("deploy/reaper.py",)
 _CLIENT = r"\b(boto3\.|create_)?client\(\"?[a-z]"
 PLACES = ("assets", "fleet", "pipelines", "profilers", "studies", "warehouse", "deploy")
-SERVICES = ("ec2", "pricing", "s3", "ssm")
+SERVICES = ("ec2", "pricing")
+PROFILE = "stepcast-node"
 
 
 class Calls(list[tuple[str, str, Mapping[str, Any]]]):
@@ -129,7 +134,7 @@ def test_no_other_module_asks_aws() -> None:
         for path in (CHECKOUT / place).rglob("*.py")
     }
     asking = {name for name, text in sources.items() if re.search(_CLIENT, text)}
-    assert asking == {*RENTING, *COMMANDS, *REAPER}
+    assert asking == {*RENTING, *REAPER}
 
 
 # What is recorded.
@@ -145,48 +150,29 @@ def launch(ec2: Ec2, token: str) -> None:
     ec2.terminate(ids)
 
 
-def test_renting_needs_what_its_policy_allows(cloud: Cloud, calls: Calls) -> None:
-    moto(cloud, "iam").create_instance_profile(InstanceProfileName=PROFILE)
+def test_renting_needs_what_its_policy_allows(cloud: Cloud, tmp_path: Path, calls: Calls) -> None:
+    host, port = cloud.moto
+    iam = boto3.client("iam", region_name=REGION, endpoint_url=f"http://{host}:{port}")
+    iam.create_instance_profile(InstanceProfileName=PROFILE)
     how = Launch(
         region=REGION,
         image="ami-12345678",
-        key_name="lab",
         subnets=dict(cloud.subnets()),
-        security_groups=(cloud.group,),
+        ssh_from="203.0.113.7",
         volume=Volume(gb=8, device="/dev/sda1"),
     )
     calls.clear()  # what the stand-in asked of itself
     assert observe_prices(REGION, ("*",), 2.0, DAY).tables["price"].height
-    launch(ec2 := Ec2(REGION, how), "t0")
+    ec2, book = Ec2(REGION), Book(tmp_path / "rented")
+    ec2.how = open_access(ec2, book, how, "stepcast-0", "0" * 12, tmp_path).how
+    launch(ec2, "t0")
+    assert ec2.tagged_access("0" * 12) == {"stepcast-0"}
+    assert close_accesses(ec2, book, ["stepcast-0"], print, 0.0) == ()
     check(calls, allowed(statements("Rent")), *RENTING)
     calls.clear()
     ec2.how = how.model_copy(update={"profile": PROFILE})
     launch(ec2, "t1")
     assert calls.actions() - allowed(statements("Rent")) == allowed(statements("Profile"))
-
-
-def commands(cloud: Cloud) -> None:
-    """Start, look after and cancel a command, and sign what it says."""
-    answers: dict[str, dict[str, Any]] = {
-        "SendCommand": {"Command": {"CommandId": COMMAND}},
-        "GetCommandInvocation": {"Status": "Success"},
-        "CancelCommand": {},
-        "DescribeInstanceInformation": {
-            "InstanceInformationList": [{"InstanceId": REACH.instance, "PingStatus": "Online"}]
-        },
-    }
-    cloud.managed = lambda operation, _: answers[operation]
-    service = ssm.Ssm(REGION)
-    service.await_online(REACH.instance)
-    command = service.start(REACH, "t0", URLS)
-    service.check_started(REACH, command)
-    service.cancel(REACH, command)
-    assert service.signed(REACH, "t0").removal
-
-
-def test_commands_without_a_port_need_what_their_policy_allows(cloud: Cloud, calls: Calls) -> None:
-    commands(cloud)
-    check(calls, allowed(statements("Commands")), *COMMANDS)
 
 
 def test_the_reaper_needs_what_its_role_allows(
@@ -208,7 +194,15 @@ def test_the_reaper_needs_what_its_role_allows(
 def test_rights_are_bound_to_what_is_ours() -> None:
     bound = {
         "ec2:TerminateInstances": {"StringLike": {f"aws:ResourceTag/{HOME_TAG}": "*"}},
-        "ec2:CreateTags": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
+        "ec2:DeleteKeyPair": {"StringLike": {f"aws:ResourceTag/{HOME_TAG}": "*"}},
+        "ec2:DeleteSecurityGroup": {"StringLike": {f"aws:ResourceTag/{HOME_TAG}": "*"}},
+        "ec2:AuthorizeSecurityGroupIngress": {"StringLike": {f"aws:ResourceTag/{HOME_TAG}": "*"}},
+        "ec2:ImportKeyPair": {"StringLike": {f"aws:RequestTag/{HOME_TAG}": "*"}},
+        "ec2:CreateTags": {
+            "StringEquals": {
+                "ec2:CreateAction": ["RunInstances", "ImportKeyPair", "CreateSecurityGroup"]
+            }
+        },
         "iam:PassRole": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
     }
     everything = [
@@ -221,10 +215,3 @@ def test_rights_are_bound_to_what_is_ours() -> None:
             assert statement.get("Condition") == bound.get(action, statement.get("Condition"))
         if statement["Action"] == "ec2:RunInstances" and ":instance/" in resources:
             assert statement["Condition"] == {"StringLike": {f"aws:RequestTag/{HOME_TAG}": "*"}}
-        if statement["Action"] == "ssm:SendCommand" and ":instance/" in resources:
-            tag = f"ssm:resourceTag/{HOME_TAG}"
-            assert statement["Condition"] == {"StringLike": {tag: "*"}}
-        elif statement["Action"] == "ssm:SendCommand":
-            assert f"document/{ssm.DOCUMENT}" in resources
-        if "s3:DeleteObject" in statement["Action"]:
-            assert f"/{ssm.PREFIX}/*" in resources

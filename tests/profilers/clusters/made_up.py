@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from profilers.clusters import owner
+from profilers.clusters.fleet import Launch
 from profilers.renting import aws
 from profilers.renting.book import Book, LaunchIntent
 from profilers.renting.provider import InstanceStatus, NoCapacity
@@ -28,6 +29,9 @@ class World:
     owners: dict[str, str] = field(default_factory=dict)
     distinct: bool = False
     lock_held_by: set[str] = field(default_factory=set)
+    accesses: set[str] = field(default_factory=set)
+    """Names of keys and groups that are there."""
+    how: Launch | None = None
 
     def launch(self, intent: LaunchIntent, owner_token: str) -> Sequence[str]:
         assert owner_token == owner.token()
@@ -68,6 +72,23 @@ class World:
 
     def tagged(self, home_token: str) -> Mapping[str, str]:
         return {id_: name for id_, name in self.owners.items() if id_ in self.alive}
+
+    def import_key(self, name: str, public_key: str, home_token: str) -> None:
+        assert name in Book().read().accesses
+        self.accesses.add(name)
+
+    def make_group(self, name: str, subnet: str, caller: str, home_token: str) -> str:
+        assert name in Book().read().accesses
+        self.accesses.add(name)
+        return f"sg-{caller}"
+
+    def remove_access(self, name: str) -> None:
+        if self.alive and name in self.accesses:
+            raise ProbeFailed("DependencyViolation: the group has a node")
+        self.accesses.discard(name)
+
+    def tagged_access(self, home_token: str) -> set[str]:
+        return set(self.accesses)
 
     def _address(self, id_: str) -> str:
         return f"10.0.0.{id_.removeprefix('i-')}" if self.distinct else "127.0.0.2"

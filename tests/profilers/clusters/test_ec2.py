@@ -264,3 +264,33 @@ def test_nothing_is_rented_that_nobody_allowed(
     ):
         pass
     assert world.asked == []
+
+
+def test_a_key_and_a_group_are_made_for_a_cluster_and_go_after_its_nodes(
+    world: World, allowance: Allowance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = {name: LAUNCH[name] for name in ("region", "image", "subnets")}
+    write(tmp_path, monkeypatch, ec2={**named, "ssh_from": "203.0.113.7"})
+    world.volumes = "a volume is too large"
+    with pytest.raises(ProbeFailed, match="too large"), open_cluster("ec2", WORKER, None):
+        pass
+    assert world.how is not None and world.how.security_groups == ("sg-203.0.113.7",)
+    assert str(world.how.key_name).startswith(f"stepcast-{owner.token()}-")
+    assert (world.states, world.accesses) == ({"i-0": "ending"}, set())
+    assert not Book().read().accesses
+
+
+def test_without_a_key_nothing_is_launched(
+    world: World, allowance: Allowance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise ProbeFailed("the credentials may not call ImportKeyPair")
+
+    monkeypatch.setattr(world, "import_key", refused)
+    named = {name: LAUNCH[name] for name in ("region", "image", "subnets")}
+    write(tmp_path, monkeypatch, ec2={**named, "ssh_from": "203.0.113.7"})
+    with pytest.raises(ProbeFailed, match="ImportKeyPair"), open_cluster("ec2", WORKER, None):
+        pass
+    assert world.asked == []
+    # An answer may have been lost, so a later reaper looks again.
+    assert len(Book().read().accesses) == 1

@@ -1,6 +1,5 @@
 """Answers of the stand-in: each as botocore's model has it, or a refusal in AWS's words."""
 
-import json
 from xml.sax.saxutils import escape
 
 from botocore.parsers import create_parser
@@ -14,17 +13,6 @@ SAID = {
     "expired": (400, "RequestExpired", "The request is too old"),
     "unavailable": (503, "Unavailable", "The service is unavailable"),
 }
-SAID_BY_SSM = {
-    "refused": (400, "AccessDeniedException"),
-    "throttled": (400, "ThrottlingException"),
-    "expired": (400, "ExpiredTokenException"),
-    "unavailable": (500, "InternalServerError"),
-}
-
-
-def refused_by_ssm(status: int, code: str) -> tuple[int, bytes]:
-    """Return a refusal as SSM words it."""
-    return status, json.dumps({"__type": code}).encode()
 
 
 def check(operation: str, body: bytes) -> None:

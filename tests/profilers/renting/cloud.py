@@ -21,8 +21,7 @@ from urllib.parse import parse_qsl, urlencode
 import boto3
 
 from tests.aws import Aws, listed, two_regions, written
-from tests.profilers.renting import objects
-from tests.profilers.renting.answers import SAID, SAID_BY_SSM, check, refused, refused_by_ssm
+from tests.profilers.renting.answers import SAID, check, refused
 
 REGION = "us-east-1"
 ZONES = ("us-east-1a", "us-east-1b")
@@ -50,8 +49,6 @@ class Cloud:
         on_end: told the ids that are ended.
         addresses: that instances have in place of moto's.
         room: how many more instances there may be.
-        managed: answers what Systems Manager is asked.
-        object_faults: of the next questions to S3, as `faults`.
         at_call: a process that is killed at a call (their number), before (0) or after it is done.
     """
 
@@ -67,8 +64,6 @@ class Cloud:
     addresses: dict[str, str] = field(default_factory=dict)
     room: Callable[[], int] = lambda: 1_000
     at_call: tuple[int, int, int] | None = None
-    managed: Callable[[str, dict[str, Any]], dict[str, Any]] | None = None
-    object_faults: list[str] = field(default_factory=list)
     _answers: dict[str, tuple[Asked, bytes]] = field(default_factory=dict)
     _subnets: dict[str, str] = field(default_factory=dict)
     _volumes_go: bool = False
@@ -94,6 +89,11 @@ class Cloud:
         """Return a security group."""
         return str(self.direct.describe_security_groups()["SecurityGroups"][0]["GroupId"])
 
+    def public_key(self, name: str) -> str:
+        """Return the public key of a key pair."""
+        pairs = self.direct.describe_key_pairs(KeyNames=[name], IncludePublicKey=True)["KeyPairs"]
+        return str(pairs[0]["PublicKey"])
+
     def alive(self) -> dict[str, Mapping[str, Any]]:
         """Return what lives, by id."""
         states = {"Name": "instance-state-name", "Values": ["pending", "running"]}
@@ -108,8 +108,6 @@ class Cloud:
         """Return status and body of the answer to a question; None: it is lost."""
         with self._lock:
             if target := headers.get("X-Amz-Target"):
-                if target.startswith("AmazonSSM."):
-                    return self._commands(target.rpartition(".")[2], json.loads(body))
                 return self._prices(target.rpartition(".")[2], headers, json.loads(body))
             request = dict(parse_qsl(body.decode()))
             operation = request["Action"]
@@ -125,35 +123,6 @@ class Cloud:
             response = self._done(operation, headers, request)
             self._kill(1)
             return None if fault == "after" else response
-
-    def object(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes
-    ) -> tuple[int, dict[str, str], bytes] | None:
-        """Return status, headers and body of S3's answer; None: it is lost."""
-        with self._lock:
-            fault = self.object_faults.pop(0) if self.object_faults else "fine"
-        if fault == "before":
-            return None
-        if fault in objects.REFUSALS:
-            return objects.refused(fault)
-        response = objects.answer(self.moto, method, url, headers, body)
-        return None if fault == "after" else response
-
-    def _commands(self, operation: str, request: dict[str, Any]) -> tuple[int, bytes] | None:
-        """Answer as SSM does, whose errors are JSON."""
-        self.asked.append(operation)
-        fault = self.faults.pop(0) if self.faults else "fine"
-        if fault == "before":
-            return None
-        if fault in SAID_BY_SSM:
-            return refused_by_ssm(*SAID_BY_SSM[fault])
-        assert self.managed is not None
-        try:
-            body = json.dumps(self.managed(operation, request)).encode()
-        except KeyError as error:
-            return refused_by_ssm(400, error.args[0])
-        check(operation, body)
-        return None if fault == "after" else (200, body)
 
     def _kill(self, when: int) -> None:
         if self.at_call is not None and self.at_call[:2] == (len(self.asked) - 1, when):
@@ -172,6 +141,8 @@ class Cloud:
             status, body = self._launched(headers, request)
         elif operation == "GetConsoleOutput":
             status, body = self._console(request)
+        elif operation == "DeleteSecurityGroup" and self._has_nodes(request["GroupId"]):
+            status, body = refused(400, "DependencyViolation", "resource has a dependent object")
         else:
             status, body = self._forwarded(headers, self._known_tokens(request))
             if operation == "TerminateInstances" and status == 200:
@@ -182,6 +153,11 @@ class Cloud:
             body = self._as_aws(body)
             check(operation, body)
         return status, body
+
+    def _has_nodes(self, group: str) -> bool:
+        """Tell whether something that lives has a security group; moto would remove it."""
+        living = self.alive().values()
+        return group in {of["GroupId"] for node in living for of in node["SecurityGroups"]}
 
     def _launched(self, headers: Mapping[str, str], request: Asked) -> tuple[int, bytes]:
         token = request["ClientToken"]

@@ -64,7 +64,7 @@ class Hosts:
     """Makes hosts and ends them.
 
     Attributes:
-        folder: in which each has its own, and the key of all users is.
+        folder: in which each has its own.
         interface: the network device of a host.
         ssh: words of ssh by which hosts are reached.
     """
@@ -77,9 +77,7 @@ class Hosts:
         # Programs end with the thread that started them, so one thread does all of it.
         self._thread = ThreadPoolExecutor(1)
         self._last = count(2)
-        key = folder / "key"
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-        self.ssh = ["-i", str(key), "-o", "LogLevel=ERROR"]
+        self.ssh = ["-o", "LogLevel=ERROR"]
         with socket.socket() as probe:
             probe.bind(("127.0.1.1", 0))
             self._port = 22 if self._emulated else probe.getsockname()[1]
@@ -99,9 +97,9 @@ class Hosts:
         cores = (os.cpu_count() or 1) - HEADROOM
         return int(cores / CPU_SHARE + 1e-9) - len(self._cluster.nodes)
 
-    def started(self, id_: str, user_data: str) -> Host:
-        """Start a host that has run its user data and answers."""
-        return self._done(lambda: self._start(self.folder / id_, user_data))
+    def started(self, id_: str, user_data: str, public_key: str) -> Host:
+        """Start a host that has run its user data, and answers whoever has the private key."""
+        return self._done(lambda: self._start(self.folder / id_, user_data, public_key))
 
     def end(self, host: Host) -> None:
         """End a host, with whatever runs there."""
@@ -115,11 +113,12 @@ class Hosts:
         proxy = f"ProxyCommand={enter} {sys.executable} -S -E {_REACH} %h %p"
         return ["-o", "ProxyUseFdpass=yes", "-o", proxy]
 
-    def _start(self, own: Path, user_data: str) -> Host:
+    def _start(self, own: Path, user_data: str, public_key: str) -> Host:
         group = NodeGroup(role="worker", node_type="host", count=1, cpu_share=CPU_SHARE, threads=1)
         (node,) = self._cluster.add(group)
         address = node.address if self._emulated else f"127.0.1.{next(self._last)}"
         environment = self._furnished(own)
+        (own / "authorized_keys").write_text(public_key + "\n")
         for there, here in (("/etc/ssh/", f"{own}/"), ("> /dev/console", f">> {own}/console")):
             user_data = user_data.replace(there, here)
         variables = [f"{name}={value}" for name, value in environment.items()]
@@ -150,7 +149,7 @@ class Hosts:
             "ListenAddress": address,
             "Port": self._port,
             "HostKey": own / "ssh_host_ed25519_key",
-            "AuthorizedKeysFile": self.folder / "key.pub",
+            "AuthorizedKeysFile": own / "authorized_keys",
             "StrictModes": "no",
             "UsePAM": "no",
             "PidFile": "none",

@@ -57,7 +57,8 @@ class Instances:
         reservations = self.cloud.direct.describe_instances(InstanceIds=list(ids))["Reservations"]
         for instance in (instance for group in reservations for instance in group["Instances"]):
             id_ = instance["InstanceId"]
-            host = self.hosts.started(id_, base64.b64decode(request["UserData"]).decode())
+            user_data = base64.b64decode(request["UserData"]).decode()
+            host = self.hosts.started(id_, user_data, self.cloud.public_key(instance["KeyName"]))
             for name in ("PrivateIpAddress", "PublicIpAddress"):
                 if name in instance:
                     self.cloud.addresses[instance[name]] = host.address
@@ -106,9 +107,8 @@ def _fleet(folder: Path, cloud: Cloud, hosts: Hosts) -> Path:
     launch: dict[str, Any] = {
         "region": REGION,
         "image": "ami-12345678",
-        "key_name": "lab",
         "subnets": dict(cloud.subnets()),
-        "security_groups": [cloud.group],
+        "ssh_from": "127.0.0.1",
         "most_hours": 1,
         "volume": {"gb": 8, "device": "/dev/sda1"},
     }
@@ -144,7 +144,7 @@ def main(command: list[str]) -> int:
 
 
 def _named_alike(cloud: Cloud) -> None:
-    """Let subnets and group have the same names each time, and instances always others.
+    """Let subnets have the same names each time, and instances always others.
 
     Runs on them are then of one fleet, so what was interrupted is resumed.
     """
@@ -152,7 +152,7 @@ def _named_alike(cloud: Cloud) -> None:
     for seed in seeds:
         url = "http://{}:{}/moto-api/seed?a={}".format(*cloud.moto, seed)
         with urllib.request.urlopen(urllib.request.Request(url, method="POST")):
-            _ = cloud.subnets(), cloud.group
+            cloud.subnets()
 
 
 def _see_prices() -> None:

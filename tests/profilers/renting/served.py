@@ -30,8 +30,6 @@ def serve() -> Iterator[tuple[Cloud, dict[str, str]]]:
             {
                 "AWS_ENDPOINT_URL_EC2": url,
                 "AWS_ENDPOINT_URL_PRICING": url,
-                "AWS_ENDPOINT_URL_S3": url,
-                "AWS_ENDPOINT_URL_SSM": url,
                 "AWS_ACCESS_KEY_ID": "testing",
                 "AWS_SECRET_ACCESS_KEY": "testing",
                 "AWS_CONFIG_FILE": "/nowhere",
@@ -52,29 +50,15 @@ def _handler(cloud: Cloud) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             answer = cloud.answer(dict(self.headers), body)
-            self._answered(None if answer is None else (answer[0], {}, answer[1]))
-
-        def do_GET(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            answer = cloud.object(self.command, self.path, dict(self.headers), body)
-            self._answered(answer)
-
-        do_PUT = do_DELETE = do_GET
-
-        def _answered(self, answer: tuple[int, dict[str, str], bytes] | None) -> None:
             if answer is None:
                 self.close_connection = True
                 self.connection.close()
                 return
-            status, headers, body = answer
+            status, body = answer
             self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            if status not in (204, 304):
-                self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            if status not in (204, 304):
-                self.wfile.write(body)
+            self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
@@ -96,7 +80,7 @@ def served() -> Iterator[tuple[Cloud, dict[str, str]]]:
 def cloud(served: tuple[Cloud, dict[str, str]]) -> Iterator[Cloud]:
     """A cloud in which nothing lives, nothing goes wrong and all is to be had."""
     shared = served[0]
-    shared.faults, shared.full, shared.asked, shared.object_faults = [], set(), [], []
+    shared.faults, shared.full, shared.asked = [], set(), []
     if left := shared.alive():
         shared.direct.terminate_instances(InstanceIds=list(left))
     yield shared

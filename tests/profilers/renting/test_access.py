@@ -1,0 +1,312 @@
+"""Keys and security groups of rentals over HTTP: whatever is lost or killed, none is forgotten."""
+
+import itertools
+import random
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from profilers.clusters import owner
+from profilers.clusters.fleet import Launch
+from profilers.prices.aws import client
+from profilers.renting import access
+from profilers.renting.access import Access, close_accesses, open_access, own_address
+from profilers.renting.aws import Ec2
+from profilers.renting.book import AccessIntent, Book
+from profilers.renting.renter import reap, settle_dead
+from tests.profilers.renting import served as standing_in
+from tests.profilers.renting.cloud import FAULTS, REGION, Cloud
+from tests.profilers.renting.intents import intent
+from warehouse.records import BadInput, ProbeFailed, StepcastError
+
+cloud, served = standing_in.cloud, standing_in.served
+HOME, CALLER = "0" * 12, "203.0.113.7"
+NAME = f"stepcast-{HOME}-{'1' * 12}-0"
+_client = cache(client)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Botocore asks again without pauses, and its models are read once."""
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    monkeypatch.setattr(access, "client", _client)
+    monkeypatch.setattr("profilers.renting.aws.client", _client)
+
+
+@pytest.fixture(autouse=True)
+def _none_before(cloud: Cloud) -> None:
+    for name in there(cloud):
+        Ec2(REGION).remove_access(name)
+    cloud.asked = []
+
+
+def how(cloud: Cloud, **more: Any) -> Launch:
+    subnets = dict(cloud.subnets())
+    return Launch(region=REGION, image="ami-12345678", subnets=subnets, ssh_from=CALLER, **more)
+
+
+def opened(cloud: Cloud, folder: Path, name: str = NAME, **more: Any) -> Access:
+    folder.mkdir(exist_ok=True, mode=0o700)
+    return open_access(Ec2(REGION), Book(folder), how(cloud, **more), name, HOME, folder)
+
+
+def closed(folder: Path, names: list[str], within_s: float = 60.0) -> tuple[str, ...]:
+    """Remove keys and groups, in time that passes by itself."""
+    clock = itertools.count(step=5)
+    said: list[str] = []
+    return close_accesses(
+        Ec2(REGION),
+        Book(folder),
+        names,
+        said.append,
+        within_s,
+        pause=lambda _: None,
+        monotonic=lambda: float(next(clock)),
+    )
+
+
+def there(cloud: Cloud) -> set[str]:
+    """Return the names of our keys and groups that are there."""
+    keys = cloud.direct.describe_key_pairs()["KeyPairs"]
+    groups = cloud.direct.describe_security_groups()["SecurityGroups"]
+    names = {key["KeyName"] for key in keys} | {group["GroupName"] for group in groups}
+    return {name for name in names if name.startswith("stepcast-")}
+
+
+def test_nodes_reach_each_other_and_the_caller_their_ssh(cloud: Cloud, tmp_path: Path) -> None:
+    made = opened(cloud, tmp_path / "rented")
+    assert made.how.key_name == NAME
+    (id_,) = made.how.security_groups
+    (group,) = cloud.direct.describe_security_groups(GroupIds=[id_])["SecurityGroups"]
+    rules = {rule["IpProtocol"]: rule for rule in group["IpPermissions"]}
+    assert rules.keys() == {"-1", "tcp"}
+    assert [pair["GroupId"] for pair in rules["-1"]["UserIdGroupPairs"]] == [id_]
+    assert rules["-1"]["IpRanges"] == []
+    assert (rules["tcp"]["FromPort"], rules["tcp"]["ToPort"]) == (22, 22)
+    assert [of["CidrIp"] for of in rules["tcp"]["IpRanges"]] == [f"{CALLER}/32"]
+    tags = {tag["Key"]: tag["Value"] for tag in group["Tags"]}
+    assert (tags["stepcast:owner"], tags["stepcast:home"]) == (NAME, HOME)
+    assert made.key_file is not None
+    assert stat.S_IMODE(made.key_file.stat().st_mode) == 0o600
+    public_key = made.key_file.with_suffix(".pub").read_text()
+    assert cloud.public_key(NAME).split()[:2] == public_key.split()[:2]
+    assert str(made.key_file) in made.ssh_options
+    assert closed(tmp_path / "rented", [NAME]) == ()
+    assert there(cloud) == set() and not Book(tmp_path / "rented").read().accesses
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({"key_name": "lab", "security_groups": ("sg-1",)}, []),
+        ({"launch_template": "lt-1"}, []),
+        ({"security_groups": ("sg-1",)}, ["DescribeKeyPairs", "ImportKeyPair"]),
+    ],
+)
+def test_what_the_fleet_file_names_is_not_made(
+    given: dict[str, Any], made: list[str], cloud: Cloud, tmp_path: Path
+) -> None:
+    access_ = opened(cloud, tmp_path / "rented", **given)
+    assert set(cloud.asked) <= {*made}
+    assert {"key_name": access_.how.key_name, **given}.items() <= dict(access_.how).items()
+    assert (access_.key_file is None) == (made == [])
+
+
+def test_nothing_is_made_that_is_not_written_down(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Book, *_: object) -> None:
+        raise BadInput("no space")
+
+    monkeypatch.setattr(Book, "write", full)
+    with pytest.raises(BadInput, match="no space"):
+        opened(cloud, tmp_path / "rented")
+    assert cloud.asked == []
+
+
+def test_a_group_goes_after_its_nodes(cloud: Cloud, tmp_path: Path) -> None:
+    made = opened(cloud, tmp_path / "rented")
+    ec2 = Ec2(REGION, made.how)
+    ids = ec2.launch(intent(region=REGION, zone="us-east-1a"), HOME)
+    assert closed(tmp_path / "rented", [NAME]) == (NAME,)
+    assert there(cloud) == {NAME} and Book(tmp_path / "rented").read().accesses.keys() == {NAME}
+    ec2.terminate(ids)
+    assert closed(tmp_path / "rented", [NAME]) == ()
+    assert there(cloud) == set()
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_no_sequence_of_faults_leaves_what_nobody_knows(
+    seed: int, cloud: Cloud, tmp_path: Path
+) -> None:
+    chance, folder = random.Random(seed), tmp_path / "rented"
+    names = [f"{NAME}{number}" for number in range(3)]
+    for name in names:
+        cloud.faults = chance.choices(("fine", *FAULTS), (6, 1, 2, 1, 1, 1), k=8)
+        with suppress(StepcastError):
+            opened(cloud, folder, name)
+        assert there(cloud) <= Book(folder).read().accesses.keys()
+        if chance.random() < 0.5:
+            closed(folder, [name], within_s=chance.choice((0.0, 30.0)))
+        assert there(cloud) <= Book(folder).read().accesses.keys()
+    cloud.faults = []
+    closed(folder, names)
+    assert there(cloud) == set()
+
+
+def test_what_was_lost_and_may_turn_up_stays_in_the_book(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "rented"
+    cloud.faults = ["refused"]
+    with pytest.raises(ProbeFailed, match="ImportKeyPair"):
+        opened(cloud, folder)
+    assert closed(folder, [NAME]) == (NAME,)
+    later = datetime.now(UTC) + timedelta(minutes=11)
+    monkeypatch.setattr("profilers.clock.now", lambda: later)
+    assert closed(folder, [NAME]) == ()
+    assert not Book(folder).read().accesses
+
+
+CHILDREN = """
+import os, sys
+from profilers.clusters import owner
+from profilers.clusters.fleet import Launch
+from profilers.renting.access import close_accesses, open_access
+from profilers.renting.aws import Ec2
+from profilers.renting.book import Book
+how = Launch.model_validate_json(sys.argv[1])
+provider, book = Ec2("us-east-1"), Book()
+provider.tagged_access("none")
+def live():
+    name = owner.new_prefix()
+    print(name, os.getpid(), flush=True)
+    os.read(0, 3)
+    open_access(provider, book, how, name, owner.token(), owner.folder())
+    close_accesses(provider, book, [name], print, 0.0)
+for _ in iter(sys.stdin.readline, ""):
+    pid = os.fork()
+    if not pid:
+        try:
+            live()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    print(os.waitpid(pid, 0)[1], flush=True)
+"""
+"""Starts a process for each line that it reads; what they import is imported once."""
+
+
+@contextmanager
+def children(cloud: Cloud) -> Iterator[Callable[[int, int], tuple[int, str]]]:
+    """Yield what has a process killed at a call: it returns how that ended, and of what name."""
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILDREN, how(cloud).model_dump_json()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        reads, writes = process.stdout, process.stdin
+        assert reads is not None and writes is not None
+
+        def killed(call: int, when: int) -> tuple[int, str]:
+            print("one", file=writes, flush=True)
+            name, pid = reads.readline().split()
+            cloud.asked, cloud.at_call = [], (call, when, int(pid))
+            print("go", file=writes, flush=True)
+            status = int(reads.readline())
+            cloud.at_call = None
+            return status, name
+
+        yield killed
+
+
+@pytest.mark.parametrize(("by", "when"), [("book", 0), ("book", 1), ("tags", 1)])
+def test_what_a_killed_process_made_is_removed(
+    by: str, when: int, cloud: Cloud, home: Path
+) -> None:
+    """It is killed at each of its calls, before (0) or after (1) the call is done."""
+    operations: list[str] = []
+    with children(cloud) as killed:
+        for call in itertools.count():
+            status, name = killed(call, when)
+            if status == 0:
+                break
+            assert status == signal.SIGKILL
+            operations.append(cloud.asked[-1])
+            assert there(cloud) <= Book().read().accesses.keys() == {name}
+            if by == "book":
+                settle_dead(Book(), Ec2, print, 0.0)
+            else:
+                (home / "rented" / "book.jsonl").unlink()
+                assert reap(Book(), [REGION], Ec2, print, 0.0).left == ()
+            assert there(cloud) == set()
+            (home / "rented" / "book.jsonl").unlink(missing_ok=True)
+    assert operations[:2] == ["ImportKeyPair", "DescribeSubnets"]
+    assert {"CreateSecurityGroup", "DeleteKeyPair", "DeleteSecurityGroup"} <= {*operations}
+    assert there(cloud) == set() and not Book().read().accesses
+
+
+def test_what_a_living_process_has_made_stays(cloud: Cloud, home: Path) -> None:
+    name = owner.new_prefix()
+    open_access(Ec2(REGION), Book(), how(cloud), name, owner.token(), owner.folder())
+    report = reap(Book(), [REGION], Ec2, print, 0.0)
+    assert (report.ended, report.left) == ((), ())
+    assert there(cloud) == {name}
+
+
+def test_a_whole_one_is_written_down_as_such(cloud: Cloud, tmp_path: Path) -> None:
+    opened(cloud, tmp_path / "rented")
+    entries = Book(tmp_path / "rented").read().all
+    assert [entry.is_made for entry in entries if isinstance(entry, AccessIntent)] == [False, True]
+
+
+@pytest.fixture
+def answering() -> Iterator[HTTPServer]:
+    """A server that says what `said` of it is."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(self.server.said)  # type: ignore[attr-defined]
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("said", [b"203.0.113.7\n", b"<html>log in</html>", b"::1", b"\xff"])
+def test_the_address_of_the_caller_is_asked_for(
+    said: bytes, answering: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering.said = said  # type: ignore[attr-defined]
+    monkeypatch.setattr(access, "CHECK_IP", f"http://127.0.0.1:{answering.server_port}")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    if said.startswith(b"203"):
+        assert own_address() == CALLER
+    else:
+        with pytest.raises(ProbeFailed, match=r"does not say from which .*, as `ssh_from`"):
+            own_address()
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="ssh_from"):
+        Launch(region=REGION, image="a", subnet="s", ssh_from="0.0.0.0/0")
