@@ -80,11 +80,14 @@ def import_file(
         BadInput: the file cannot be read, has no source, or landed with other options.
     """
     if not path.is_file():
-        what = "a folder" if path.is_dir() else "not there"
+        what = "a folder" if path.is_dir() else "no file" if path.exists() else "not there"
         raise BadInput(f"{path} is {what}; expected a file to import")
+    try:
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from error
     provenance = _completed(path, format_name, options, given)
-    with path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     stem = f"imported-{format_name}-{sha256[:16]}"
     settings = _asked(path, format_name, options, purpose)
     for folder in (staging.landing, staging.folder):
@@ -98,7 +101,10 @@ def import_file(
     for runs, imported in enumerate(_read(path, format_name, options), start=1):
         run = _run(f"{stem}-{runs}", format_name, purpose, imported, settings)
         origin = _origin(format_name, path, sha256, provenance)
-        land(staging.folder, run, None, {**imported.tables, "source": origin})
+        try:
+            land(staging.folder, run, None, {**imported.tables, "source": origin})
+        except BadInput as error:
+            raise BadInput(f"{path}: {error}") from error
         notes += imported.notes
         left_out.update(imported.left_out)
         rows.update({name: frame.height for name, frame in imported.tables.items()})

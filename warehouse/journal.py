@@ -235,9 +235,11 @@ def _entry(line: bytes, end: int, before: Position | None) -> tuple[LoggedEntry 
     """Return the entry of a line, None if it is none, and what is wrong."""
     try:
         number, previous, rows = json.loads(line)
-        tables = [(str(table), dict(columns)) for table, columns in rows]
-        at = Position(int(number), hashlib.sha256(line.removesuffix(b"\n")).hexdigest(), end)
-    except (ValueError, TypeError, RecursionError):
+        tables = [(str(table), _columns(columns)) for table, columns in rows]
+        if not isinstance(number, int):
+            raise TypeError("no number of an entry")
+        at = Position(number, hashlib.sha256(line.removesuffix(b"\n")).hexdigest(), end)
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None, "is no entry"
     if not line.endswith(b"\n"):
         return None, "has no end"
@@ -248,6 +250,18 @@ def _entry(line: bytes, end: int, before: Position | None) -> tuple[LoggedEntry 
     if at.number <= before.number:
         return None, f"has the number {at.number} after {before.number}"
     return LoggedEntry(at, tables), "does not follow the entry before it, which is damaged or gone"
+
+
+def _columns(columns: Mapping[str, object]) -> Columns:
+    """Return columns, which are lists of one length.
+
+    Raises:
+        TypeError, ValueError: they are not.
+    """
+    lists = {str(name): values for name, values in columns.items() if isinstance(values, list)}
+    if len(lists) != len(columns) or len({len(values) for values in lists.values()}) > 1:
+        raise ValueError("no columns of a table")
+    return lists
 
 
 def _segment(folder: Path) -> Path:

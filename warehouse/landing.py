@@ -24,7 +24,15 @@ from warehouse import limits
 from warehouse.durable_files import remove, sync, temporary, write_text
 from warehouse.landed_files import check_name, check_plain, seal, verify
 from warehouse.records import BadInput, Run, Scenario, StepcastError, content_hash
-from warehouse.tables import CHUNK_ROWS, JSON_COLUMNS, SCHEMAS, conform, one_line, stream
+from warehouse.tables import (
+    CHUNK_ROWS,
+    JSON_COLUMNS,
+    SCHEMAS,
+    check_rows,
+    conform,
+    one_line,
+    stream,
+)
 
 _PAGES: dict[str, Any] = {"max_rows_per_page": 1 << 20, "data_page_size": 32 * 2**20}
 """One page for each column of a row group: what repeats is found only within a page."""
@@ -238,6 +246,11 @@ def _files(folder: Path) -> list[Path]:
     named = [content_hash(row["canonical"]) for row in rows]
     if named != [row["scenario_id"] for row in rows]:
         raise BadInput("scenario.parquet: scenario_id is not the hash of the canonical JSON")
+    try:
+        for row in rows:
+            Scenario.model_validate_json(row["canonical"])
+    except ValueError as error:
+        raise BadInput(f"scenario.parquet: no scenario: {one_line(error)}") from error
     if named != ([] if run.scenario_id is None else [run.scenario_id]):
         raise BadInput(f"run.parquet names scenario {run.scenario_id}, scenario.parquet: {named}")
     files = sorted(folder.glob("*.parquet"))
@@ -288,10 +301,13 @@ def _frames(
 
 def _checked(name: str, run_id: str, batches: pa.RecordBatchReader) -> Iterator[pa.Table]:
     """Yield the rows with their `run_id`, first none of them so that columns are checked."""
-    where = f"run {run_id}, table {name}"
+    where, first = f"run {run_id}, table {name}", 1
     for chunk in chain([batches.schema.empty_table()], _row_groups(batches)):
         owner = pa.repeat(pa.scalar(run_id), chunk.num_rows)
-        yield conform(name, chunk.add_column(0, "run_id", owner), where)
+        rows = conform(name, chunk.add_column(0, "run_id", owner), where)
+        check_rows(name, rows, where, first)
+        first += rows.num_rows
+        yield rows
 
 
 def _row_groups(batches: pa.RecordBatchReader) -> Iterator[pa.Table]:

@@ -38,8 +38,16 @@ ROW_GROUP_BYTES = 1 << 30
 """Of a Parquet row group as it says itself, unpacked but still encoded: 1 GiB."""
 TABLE_ROWS = 1 << 30
 """Of one table of a landed run: about a thousand million rows."""
-SQL_MEMORY = "2GB"
-"""What DuckDB may hold for a reader of the history, such as `stepcast sql`."""
+SEALED_ROWS = 100_000
+"""Of a file of sealed forecasts, which goes into the journal whole."""
+SQL_MEMORY = "1GB"
+"""What DuckDB may hold for a reader of the history before it writes to disk."""
+SQL_ANSWER_BYTES = 1 << 30
+"""Of rows of the history that a reader takes at once: 1 GiB."""
+SQL_BYTES = 1 << 31
+"""What `stepcast sql` may take in all, beyond what Stepcast takes before it: 2 GiB."""
+SQL_TABLE_VALUES = 2_000_000
+"""Of a table that `stepcast sql` prints for people: its columns are as wide as its values."""
 SQL_SPILL = "16GB"
 """What it may write to disk beyond that, beside the history, for as long as the reader asks."""
 SENT_FILES = 10_000

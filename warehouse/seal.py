@@ -11,19 +11,20 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from warehouse import journal
+from warehouse import journal, limits
 from warehouse.chain import head
 from warehouse.connection import first_line, is_damage
 from warehouse.durable_files import remove, sync, temporary
 from warehouse.fields import checked_name
-from warehouse.records import BadInput, Scenario, StepcastError
-from warehouse.tables import CHUNK_ROWS
+from warehouse.landed_files import check_plain
+from warehouse.records import BadInput, Scenario, StepcastError, content_hash
+from warehouse.tables import check_values, stream_as
 
 FOLDER = "forecasts"
 """Of a folder of kept runs: its sealed forecasts."""
-_MOST_BYTES = 64 * 2**20
 _ROWS = """
 SELECT
     prediction_id, system, model_version, fit_id, scenario_id, label, canonical, backend, host_id,
@@ -113,13 +114,19 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
     """Load all sealed forecasts of a folder that are not there yet; return how many are new.
 
     Raises:
-        BadInput: a file is none of `seal`.
+        BadInput: a file is none of `seal`; or the folder or a file is a symbolic link.
     """
+    if not folder.exists():
+        return 0
+    try:
+        check_plain(folder)
+    except BadInput as error:
+        raise BadInput(f"{folder}: {error}") from error
     before = _count(connection)
-    columns = [row[0] for row in connection.execute("DESCRIBE pred.sealed").fetchall()]
+    schema = journal.schema_of(connection, "pred.sealed")
     with journal.entry(connection) as entry:
         for path in sorted(folder.glob("*.parquet")):
-            for rows in _batches(path, columns):
+            for rows in _batches(path, schema):
                 connection.register("published", rows)
                 try:
                     new = connection.execute(
@@ -137,18 +144,35 @@ def load(connection: duckdb.DuckDBPyConnection, folder: Path) -> int:
     return _count(connection) - before
 
 
-def _batches(path: Path, columns: list[str]) -> Iterator[pa.Table]:
-    if path.stat().st_size > _MOST_BYTES:
-        raise BadInput(f"{path}: larger than {_MOST_BYTES >> 20} MiB; expected sealed forecasts")
+def _batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
     try:
-        with pq.ParquetFile(path) as file:
-            # Files of earlier versions lack the later columns, and nothing else.
-            if {*file.schema_arrow.names} | _LATER != {*columns}:
-                raise BadInput(f"{path}: its columns are not those that `stepcast seal` writes")
-            for batch in file.iter_batches(CHUNK_ROWS):
-                yield pa.Table.from_batches([batch])
-    except (pa.ArrowInvalid, OSError) as error:
+        # Files of earlier versions lack the later columns, and nothing else.
+        if {*pq.read_schema(path).names} | _LATER != {*schema.names}:
+            raise BadInput(f"{path}: its columns are not those that `stepcast seal` writes")
+        for rows in stream_as(schema, path, most_rows=limits.SEALED_ROWS):
+            _check(rows, path.name)
+            yield rows
+    except pa.ArrowInvalid as error:
         raise BadInput(f"{path}: no Parquet file that can be read: {first_line(error)}") from error
+    except BadInput as error:
+        raise BadInput(f"{path.parent}: {error}") from error
+
+
+def _check(rows: pa.Table, where: str) -> None:
+    """Refuse forecasts that are none.
+
+    Raises:
+        BadInput: a number is not finite, a forecast says nothing, or is of another scenario.
+    """
+    for column in ("value", "low", "high"):
+        check_values(rows, column, pc.is_finite(rows[column]), "a finite number", where)
+    says = pc.or_(
+        pc.is_valid(rows["value"]), pc.and_(pc.is_valid(rows["low"]), pc.is_valid(rows["high"]))
+    )
+    check_values(rows, "value", says, "a value, or both ends of an interval", where)
+    named = zip(rows["canonical"].to_pylist(), rows["scenario_id"].to_pylist(), strict=True)
+    is_its = pa.chunked_array([[content_hash(text) == key for text, key in named]], pa.bool_())
+    check_values(rows, "scenario_id", is_its, "the hash of canonical", where)
 
 
 def _count(connection: duckdb.DuckDBPyConnection) -> int:

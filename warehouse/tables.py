@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from warehouse import limits
 from warehouse.durable_files import is_of_machine
+from warehouse.landed_files import check_file
 from warehouse.records import BadInput
 
 JSON_COLUMNS = ("host", "software", "config")
@@ -150,6 +151,61 @@ SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType(
 )
 
 
+_LEAST: Mapping[str, float] = {
+    **dict.fromkeys(("world_size", "batch_size", "vcpus"), 1),
+    **dict.fromkeys(("seconds", "raw_seconds", "bytes", "duration_us", "parameter_count"), 0),
+    **dict.fromkeys(("bandwidth_Bps", "bus_bandwidth_Bps", "size_bytes", "memory_bytes"), 0),
+}
+"""What columns of these names hold at least, in whichever table."""
+
+
+def check_rows(name: str, rows: pa.Table, where: str, first: int = 1) -> None:
+    """Refuse rows of raw table `name` that no question could use; `where` begins the message.
+
+    Args:
+        name: of the table.
+        rows: in its schema.
+        where: they are from.
+        first: number of the first row.
+
+    Raises:
+        BadInput: a price is not above 0, or one of `_LEAST` is less; the message names the row.
+    """
+    for column in set(rows.column_names) & _LEAST.keys():
+        enough = pc.greater_equal(rows[column], _LEAST[column])
+        check_values(rows, column, enough, f"at least {_LEAST[column]:g}", where, first)
+    if name == "price":
+        usd = rows["usd_per_hour"]
+        is_price = pc.and_(pc.greater(usd, 0.0), pc.less_equal(usd, limits.USD))
+        expected = f"US dollars above 0 and at most {limits.USD:,.0f}"
+        check_values(rows, "usd_per_hour", is_price, expected, where, first)
+
+
+def check_values(
+    rows: pa.Table,
+    column: str,
+    is_right: pa.ChunkedArray,
+    expected: str,
+    where: str,
+    first: int = 1,
+) -> None:
+    """Refuse rows with a value that is not right; NULL is.
+
+    Raises:
+        BadInput: there is one; the message names the first.
+    """
+    if (place := pc.index(pc.fill_null(is_right, True), False).as_py()) >= 0:
+        found = rows[column][place].as_py()
+        about = next((f" ({rows[key][place]})" for key in _NAMES if key in rows.column_names), "")
+        raise BadInput(
+            f"{where}: row {first + place}{about}: {column} is {found}, expected {expected}"
+        )
+
+
+_NAMES = ("node_type", "prediction_id")
+"""Columns by which people know a row."""
+
+
 def conform(name: str, table: pa.Table, where: str) -> pa.Table:
     """Return the columns of raw table `name`, in its order and types; `where` begins messages.
 
@@ -158,7 +214,11 @@ def conform(name: str, table: pa.Table, where: str) -> pa.Table:
     Raises:
         BadInput: another column is missing, or a value does not fit its type.
     """
-    schema = SCHEMAS[name]
+    return conform_to(SCHEMAS[name], table, where)
+
+
+def conform_to(schema: pa.Schema, table: pa.Table, where: str) -> pa.Table:
+    """Return the columns of a schema, as `conform` does of a raw table."""
     missing = [field for field in schema if field.name not in table.column_names]
     needed = [field.name for field in missing if not field.nullable]
     if needed:
@@ -192,24 +252,40 @@ def stream(file: Path, run_ids: Collection[str] | None = None) -> Iterator[pa.Ta
     name = file.stem
     if name not in SCHEMAS:
         raise BadInput(f"{file.name} is no known table; the tables are {', '.join(SCHEMAS)}")
+    return stream_as(SCHEMAS[name], file, run_ids)
+
+
+def stream_as(
+    schema: pa.Schema,
+    file: Path,
+    run_ids: Collection[str] | None = None,
+    most_rows: int = limits.TABLE_ROWS,
+) -> Iterator[pa.Table]:
+    """Yield the rows of a Parquet file in a schema of ours, as `stream` does.
+
+    Lists of texts are bounded too: a row group may have `limits.EVENTS` of these.
+
+    Raises:
+        BadInput: as `stream`; or it is a symbolic link or no file.
+    """
     try:
+        check_file(file.name, file.lstat().st_mode)
         source = pa.OSFile(str(file))
         metadata = pq.ParquetFile(source, pre_buffer=False).metadata
         fields = [
-            column
-            for column in metadata.schema.to_arrow_schema()
-            if column.name in SCHEMAS[name].names
+            column for column in metadata.schema.to_arrow_schema() if column.name in schema.names
         ]
-        _check_sizes(metadata, fields, file.name)
+        _check_sizes(metadata, fields, file.name, most_rows)
         columns = [column.name for column in fields]
+        paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
         # Texts stay words of a dictionary until it is known how long they become.
         with (
             source,
             pq.ParquetFile(
-                source, metadata=metadata, pre_buffer=False, read_dictionary=columns
+                source, metadata=metadata, pre_buffer=False, read_dictionary=paths
             ) as parquet,
         ):
-            yield conform(name, pa.schema(fields).empty_table(), file.name)
+            yield conform_to(schema, pa.schema(fields).empty_table(), file.name)
             text_bytes = 0
             groups = _groups(metadata, run_ids)
             for batch in parquet.iter_batches(CHUNK_ROWS, row_groups=groups, columns=columns):
@@ -218,7 +294,7 @@ def stream(file: Path, run_ids: Collection[str] | None = None) -> Iterator[pa.Ta
                 text_bytes += _checked_text_bytes(batch, file.name)
                 if text_bytes > limits.UNPACKED_BYTES:
                     raise BadInput(f"{file.name}: {_too_long(limits.UNPACKED_BYTES)}")
-                yield conform(name, pa.Table.from_batches([batch]), file.name)
+                yield conform_to(schema, pa.Table.from_batches([batch]), file.name)
     except FileNotFoundError as error:
         raise BadInput(f"{file.name} is missing") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -246,7 +322,9 @@ def _groups(metadata: pq.FileMetaData, run_ids: Collection[str] | None) -> list[
     return [group for group in groups if is_wanted(group)]
 
 
-def _check_sizes(metadata: pq.FileMetaData, columns: Sequence[pa.Field], where: str) -> None:
+def _check_sizes(
+    metadata: pq.FileMetaData, columns: Sequence[pa.Field], where: str, most_rows: int
+) -> None:
     """Refuse a file that says it is too large, or has values of no bounded size.
 
     Raises:
@@ -255,13 +333,15 @@ def _check_sizes(metadata: pq.FileMetaData, columns: Sequence[pa.Field], where: 
     odd = [column for column in columns if not _is_plain(column.type)]
     if odd:
         raise BadInput(f"{where}: column {odd[0].name} is {odd[0].type}; expected {_PLAIN}")
-    if metadata.num_rows > limits.TABLE_ROWS:
+    if metadata.num_rows > most_rows:
         raise BadInput(
-            f"{where}: {metadata.num_rows:,} rows, more than {limits.TABLE_ROWS:,}; land several "
-            "runs instead"
+            f"{where}: {metadata.num_rows:,} rows, more than {most_rows:,}; write several files"
         )
     for group in range(metadata.num_row_groups):
         size_bytes = metadata.row_group(group).total_byte_size
+        chunks = map(metadata.row_group(group).column, range(metadata.num_columns))
+        if any(chunk.num_values > limits.EVENTS for chunk in chunks if "." in chunk.path_in_schema):
+            raise BadInput(f"{where}: lists of more than {limits.EVENTS:,} values in a row group")
         if size_bytes > limits.ROW_GROUP_BYTES:
             raise BadInput(
                 f"{where}: a row group of {size_bytes / 2**20:,.0f} MiB, more than "
@@ -270,7 +350,9 @@ def _check_sizes(metadata: pq.FileMetaData, columns: Sequence[pa.Field], where: 
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    value_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    value_kind = kind
+    while pa.types.is_dictionary(value_kind) or _is_list(value_kind):
+        value_kind = value_kind.value_type
     return any(is_one(value_kind) for is_one in _PLAIN_TYPES)
 
 
@@ -281,13 +363,21 @@ def _checked_text_bytes(batch: pa.RecordBatch, where: str) -> int:
         BadInput: they are longer than `limits.TEXT_BYTES`.
     """
     sizes_bytes = {
-        field.name: _text_bytes(column)
-        for field, column in zip(batch.schema, batch.columns, strict=True)
-        if pa.types.is_dictionary(field.type)
+        name: _text_bytes(column)
+        for name, column in zip(batch.schema.names, map(_flat, batch.columns), strict=True)
+        if pa.types.is_dictionary(column.type)
     }
     if sum(sizes_bytes.values()) > limits.TEXT_BYTES:
         raise BadInput(f"{where}: {_too_long(limits.TEXT_BYTES)} in {CHUNK_ROWS:,} rows")
     return sum(size for name, size in sizes_bytes.items() if name != "run_id")
+
+
+def _flat(column: pa.Array) -> pa.Array:
+    return _flat(column.flatten()) if _is_list(column.type) else column
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _text_bytes(column: pa.DictionaryArray) -> int:

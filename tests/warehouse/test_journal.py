@@ -452,3 +452,21 @@ def test_a_copied_home_is_sound(full: "Maker", tmp_path: Path) -> None:
     pl.read_parquet(file).write_parquet(file, compression="snappy")
     (finding,) = [finding for finding in check(other.home).findings if finding.broken]
     assert finding.text.startswith("run m1")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[1e999, "", []]',
+        '[1.5, "", []]',
+        '["1", "", []]',
+        '[1, "", [["fit.fit", []]]]',
+        '[1, "", [["fit.fit", {"fit_id": "a"}]]]',
+        '[1, "", [["fit.fit", {"fit_id": ["a"], "system": []}]]]',
+        '[1, "", [[["fit.fit"], 7]]]',
+        "[" * 100_000,
+    ],
+)
+def test_what_is_no_entry_is_told_by_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "000001.jsonl").write_text(f"{line}\n")
+    assert list(journal.read(tmp_path)) == ["line 1 of 000001.jsonl is no entry"]

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from warehouse import landing
+from warehouse.landed_files import seal
 from warehouse.landing import SCHEMAS, compact, land, landed_runs, read_tables, smallest
-from warehouse.records import BadInput, StepcastError
+from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.tables import CHUNK_ROWS
 
 if TYPE_CHECKING:
@@ -116,6 +117,51 @@ def test_frames_that_do_not_fit_are_refused(
     with pytest.raises(BadInput, match=message):
         make.land(make.run("r1", None, "profile"), None, tables)
     assert list((make.home / "landing").glob("*")) == []
+
+
+LINK = {"direction": "downlink", "flows": 1, "flow": 0, "trial": 0, "bytes": 8}
+LINK |= {"bandwidth_Bps": 4.0}
+PRICE = {"provider": "own", "node_type": "a", "region": "b", "market": "spot", "source": "x"}
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "message"),
+    [
+        (
+            "link",
+            LINK | {"bandwidth_Bps": 4.0, "seconds": -1.0},
+            "row 2: seconds is -1.0, expected at least 0",
+        ),
+        ("price", PRICE | {"usd_per_hour": 0.0}, r"row 2 \(a\): usd_per_hour is 0.0, expected US"),
+        ("price", PRICE | {"usd_per_hour": float("nan")}, r"row 2 \(a\): usd_per_hour is nan"),
+    ],
+)
+def test_rows_that_no_question_could_use_do_not_land(
+    make: "Maker", table: str, row: dict[str, object], message: str
+) -> None:
+    (odd,) = set(row) & {"seconds", "usd_per_hour"}
+    rows = pl.DataFrame([row | {odd: 2.0}, row])
+    if table == "price":
+        rows = rows.with_columns(observed_at=make.run("r1", None, "profile").started_at)
+    with pytest.raises(BadInput, match=message):
+        make.land(make.run("r1", None, "profile"), None, {table: rows})
+    assert list((make.home / "landing").glob("*")) == []
+
+
+@pytest.mark.parametrize("canonical", ["{}", "7", "[" * 99_999])
+def test_a_scenario_that_is_none_does_not_load(make: "Maker", canonical: str) -> None:
+    """Its hash may be right; every forecast would read it."""
+    scenario = make.scenario()
+    folder = make.profile("r1", scenario)
+    key = content_hash(canonical)
+    row = {"run_id": "r1", "scenario_id": key, "canonical": canonical}
+    pq.write_table(pa.Table.from_pylist([row], SCHEMAS["scenario"]), folder / "scenario.parquet")
+    table = pq.read_table(folder / "run.parquet")
+    run = table.to_pylist()[0] | {"scenario_id": key}
+    pq.write_table(pa.Table.from_pylist([run], SCHEMAS["run"]), folder / "run.parquet")
+    seal(folder)
+    (aside,) = make.warehouse.load().quarantined
+    assert aside.reason.startswith("scenario.parquet: no scenario: ")
 
 
 @pytest.mark.parametrize("run_id", ["../r1", "a/b", ".tmp-1-x", "quarantine", ""])

@@ -1,10 +1,12 @@
 """Forecasts that are published before they are judged."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from tests.warehouse.conftest import at
@@ -130,3 +132,69 @@ def test_other_files_are_refused_by_name(forecast: "Maker", tmp_path: Path) -> N
     with pytest.raises(BadInput, match=r"a\.parquet: no Parquet file that can be read"):
         forecast.warehouse.load_sealed(tmp_path)
     assert forecast.warehouse.load_sealed(tmp_path / "nowhere") == 0
+
+
+def long_words(rows: pl.DataFrame) -> pl.DataFrame:
+    """Twelve kilobytes of Parquet that would be 2 GB of text."""
+    return pl.concat([rows[:1]] * 60_000).with_columns(label=pl.lit("x" * 33_000))
+
+
+def long_lists(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.with_columns(run_ids=pl.lit(["p1"] * 6_000_000))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (long_words, r"texts of more than 256 MiB in 122,880 rows"),
+        (long_lists, r"lists of more than 10,000,000 values in a row group"),
+        (lambda rows: pl.concat([rows[:1]] * 100_001), r"100,001 rows, more than 100,000"),
+        (
+            lambda rows: rows.with_columns(value=pl.lit(float("nan"))),
+            r"row 1 \(.*\): value is nan, expected a finite number",
+        ),
+        (
+            lambda rows: rows.with_columns(low=pl.Series([1.0, -float("inf")])),
+            r"row 2 \(.*\): low is -inf, expected a finite number",
+        ),
+        (
+            lambda rows: rows.with_columns(value=pl.lit(None, pl.Float64)),
+            r"row 1 .* expected a value, or both ends of an interval",
+        ),
+        (
+            lambda rows: rows.with_columns(scenario_id=pl.lit("0" * 16)),
+            r"row 1 .* scenario_id is 0000000000000000, expected the hash of canonical",
+        ),
+    ],
+)
+def test_what_is_no_forecast_is_refused_before_it_takes_memory(
+    forecast: "Maker",
+    tmp_path: Path,
+    spoil: Callable[[pl.DataFrame], pl.DataFrame],
+    expected: str,
+) -> None:
+    path, _ = seal(forecast, tmp_path)
+    rows = pl.read_parquet(path).with_columns(low=pl.lit(None, pl.Float64))
+    pq.write_table(spoil(rows).to_arrow(), path, row_group_size=1 << 20)
+    with pytest.raises(BadInput, match=expected) as caught:
+        forecast.warehouse.load_sealed(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert read_only(forecast.home, "FROM pred.sealed").is_empty()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "link to the folder"])
+def test_sealed_forecasts_are_plain_files(forecast: "Maker", tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "forecasts"
+    path, _ = seal(forecast, folder)
+    other = folder / "z.1.parquet"
+    if kind == "pipe":
+        os.mkfifo(other)
+    elif kind == "link":
+        other.symlink_to(path)
+    elif kind == "folder":
+        other.mkdir()
+    else:
+        folder = tmp_path / "linked"
+        folder.symlink_to(path.parent)
+    with pytest.raises(BadInput, match=r"(is a symbolic link|is no file); "):
+        forecast.warehouse.load_sealed(folder)

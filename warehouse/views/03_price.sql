@@ -1,10 +1,14 @@
 -- What nodes cost, by what was observed and declared.
 
+-- Others are refused when they are imported; earlier versions took them.
+CREATE MACRO report.is_price(usd_per_hour) AS usd_per_hour > 0 AND usd_per_hour <= 1e9;
+
 -- Every node of a scenario is paid for. The newest observed price counts, else what the catalogue has.
 CREATE VIEW report.hourly_cost AS
 WITH observed AS (
     SELECT market, node_type, usd_per_hour, 'observed ' || observed_at::DATE AS price_source
     FROM raw.price
+    WHERE report.is_price(usd_per_hour)
     QUALIFY row_number() OVER (
         PARTITION BY market, node_type ORDER BY observed_at DESC, usd_per_hour, region, zone
     ) = 1
@@ -47,6 +51,7 @@ WITH observed AS (
         run.backend, provider, node_type, region, zone, market, usd_per_hour, observed_at, source,
         min(run.ended_at) FILTER (run.probe = 'prices') AS seen_at
     FROM raw.price JOIN raw.run AS run USING (run_id)
+    WHERE report.is_price(usd_per_hour)
     GROUP BY ALL
 )
 SELECT

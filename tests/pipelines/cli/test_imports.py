@@ -1,6 +1,7 @@
 """`stepcast import`: runs with their source, once, all files or none."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,78 @@ def test_a_file_of_another_format_is_told(
     (line,) = answer.err.splitlines()
     assert f"{log} line 1: not JSON" in line
     assert line.endswith("; the file looks like nccl-tests: stepcast import nccl-tests nccl.log …")
+
+
+PRICES = "node_type,region,since,usd_per_hour\ng5.xlarge,us-east-1,2026-11-01,{first}\n"
+PRICES += "p5.4xlarge,us-east-1,2026-11-01,{second}\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("-2.50", "4", "row 1 (g5.xlarge): usd_per_hour is -2.5"),
+        ("2.50", "0", "row 2 (p5.4xlarge): usd_per_hour is 0.0"),
+        ("2.50", "1e300", "row 2 (p5.4xlarge): usd_per_hour is 1e+300"),
+    ],
+)
+def test_a_price_that_is_none_is_refused(
+    stepcast: Callable[..., Any],
+    home: Path,
+    tmp_path: Path,
+    first: str,
+    second: str,
+    expected: str,
+) -> None:
+    file = tmp_path / "node_prices.csv"
+    file.write_text(PRICES.format(first=first, second=second))
+    answer = stepcast("import", "csv", str(file))
+    assert (answer.code, answer.out) == (2, "")
+    (line,) = answer.err.splitlines()
+    assert line.startswith(f"stepcast: {file}: ")
+    assert line.endswith(f"{expected}, expected US dollars above 0 and at most 1,000,000,000")
+    assert list((home / "landing").iterdir()) == []
+
+
+def test_a_home_with_such_prices_answers_without_them(
+    stepcast: Callable[..., Any], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions took them."""
+    file = tmp_path / "node_prices.csv"
+    file.write_text(PRICES.format(first="-2.50", second="4"))
+    with monkeypatch.context() as earlier:
+        earlier.setattr("warehouse.landing.check_rows", lambda *_: None)
+        assert stepcast("import", "csv", str(file)).code == 0
+    answer = stepcast("prices", "show", "--format", "json")
+    assert answer.code == 0
+    seen = {row["node_type"]: row["usd_per_hour"] for row in json.loads(answer.out)}
+    assert seen["p5.4xlarge"] == 4
+    assert -2.5 not in seen.values()
+    (line,) = answer.err.splitlines()
+    assert line.startswith("1 price is left out, for a price is above $0 an hour (first: g5.xlarge")
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("/proc/self/mem", "/proc/self/mem cannot be read: Input/output error"),
+        ("{folder}/pipe", "{folder}/pipe is no file; expected a file to import"),
+        ("/dev/zero", "/dev/zero is no file; expected a file to import"),
+        ("{folder}", "{folder} is a folder; expected a file to import"),
+        ("{folder}/none", "{folder}/none is not there; expected a file to import"),
+    ],
+)
+@pytest.mark.parametrize("form", ["nccl-tests", "csv", "kineto"])
+def test_what_is_no_file_to_import(
+    stepcast: Callable[..., Any],
+    home: Path,
+    tmp_path: Path,
+    form: str,
+    place: str,
+    expected: str,
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    answer = stepcast("import", form, place.format(folder=tmp_path), "--source", "x")
+    assert (answer.code, answer.err) == (2, f"stepcast: {expected.format(folder=tmp_path)}\n")
 
 
 @pytest.mark.parametrize(
