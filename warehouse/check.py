@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from types import MappingProxyType
 
@@ -13,7 +14,6 @@ import pyarrow as pa
 from warehouse import chain, journal, ledger, limits
 from warehouse.connection import (
     PATIENCE_S,
-    confine,
     first_line,
     is_damage,
     is_of_machine,
@@ -23,7 +23,7 @@ from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.landed_files import read_plain, verify
 from warehouse.landing import QUARANTINE, REASON, run_folders
 from warehouse.loader import OPERATION_TIME, signature_of
-from warehouse.publication import is_current, lag, open_published, versions
+from warehouse.publication import is_current, lag, open_published, same_bytes, versions
 from warehouse.records import BadInput, NodeGroup
 from warehouse.tables import SCHEMAS, stream
 from warehouse.upkeep import open_warehouse
@@ -51,17 +51,26 @@ def rows_here(connection: duckdb.DuckDBPyConnection) -> Mapping[str, Mapping[str
     """Return what the database holds of each run, by table."""
     held: dict[str, dict[str, Rows]] = {}
     for table in SCHEMAS:
-        schema = "report" if table == "timing" and not files_gone(connection) else "raw"
-        query = f'SELECT run_id, {_compared_rows(table)} FROM {schema}."{table}" GROUP BY run_id'
+        query = f'SELECT run_id, {_compared_rows(table)} FROM raw."{table}" GROUP BY run_id'
         for run_id, count, hashes in connection.execute(query).fetchall():
             held.setdefault(run_id, {})[table] = (int(count), int(hashes))
+    for (file,) in connection.execute("SELECT file FROM meta.timing_file").fetchall():
+        try:
+            rows = connection.execute(_OF_FILE, {"file": escape(file)}).fetchall()
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.OutOfMemoryException):
+                raise
+            continue  # it is not what landed, which is told of its run
+        for run_id, count, hashes in rows:
+            held.setdefault(run_id, {})["timing"] = (int(count), int(hashes))
     return MappingProxyType(held)
 
 
-def files_gone(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the files that the database points to and that are not there."""
+def files_gone(connection: duckdb.DuckDBPyConnection, landing: Path) -> list[str]:
+    """Return the files that the database points to and that are not in `landing`."""
     rows = connection.execute("SELECT file FROM meta.timing_file ORDER BY file").fetchall()
-    return [file for (file,) in rows if not Path(file).exists()]
+    here = landing.absolute()
+    return [file for (file,) in rows if Path(file).parent.parent != here or not Path(file).exists()]
 
 
 def differences(
@@ -107,6 +116,12 @@ def _rows_landed(connection: duckdb.DuckDBPyConnection, file: Path) -> Rows:
 def _compared_rows(table: str) -> str:
     columns = ", ".join(f'"{column}"' for column in SCHEMAS[table].names)
     return f"count(*), coalesce(sum(hash({columns})), 0)"
+
+
+_OF_FILE = (
+    f"SELECT run_id, {_compared_rows('timing')} "
+    "FROM read_parquet($file, hive_partitioning = false) GROUP BY run_id"
+)
 
 
 @contextmanager
@@ -169,7 +184,6 @@ def check(
         else open_published(main, history, any_version=True)
     )
     with opening as connection:
-        confine(connection)
         version, _ = versions(connection)
         if (behind := lag(connection)) is not None:
             text = f"it has {behind}; `stepcast warehouse migrate`"
@@ -204,10 +218,10 @@ def _ledger(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
 
 
 def _runs(connection: duckdb.DuckDBPyConnection, landing: Path) -> Iterator[Finding]:
-    if gone := files_gone(connection):
+    if gone := files_gone(connection, landing):
         yield Finding(
-            f"{len(gone)} files with timings are gone (first: {gone[0]}), which queries of timings "
-            "read; bring them back, then `stepcast load`"
+            f"{len(gone)} files with timings are gone (first: {gone[0]}) from {landing}, where "
+            "queries of timings look; bring them back, then `stepcast load`"
         )
     rows = connection.execute(
         "SELECT run_id, signature, landed.landed_sha256 FROM meta.loaded "
@@ -383,6 +397,10 @@ def _links(connection: duckdb.DuckDBPyConnection) -> set[tuple[str, int, str]]:
 def _history(home: Path) -> Iterator[Finding]:
     if not is_current(home / MAIN, home / HISTORY):
         yield Finding(f"{HISTORY} is older than {MAIN}; `stepcast load` publishes it")
+    elif not same_bytes(home / MAIN, home / HISTORY):
+        yield Finding(
+            f"{HISTORY} is damaged: its bytes are not those of {MAIN}; `stepcast load` publishes it"
+        )
 
 
 def _instead(writer: str) -> Iterator[Finding]:

@@ -4,10 +4,12 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from glob import escape
 from pathlib import Path
+from types import MappingProxyType
 
 import duckdb
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
@@ -17,6 +19,7 @@ from warehouse.home import HISTORY, JOURNAL, MAIN, home
 from warehouse.records import BadInput, DamagedFile, StepcastError, WarehouseBusy
 
 PATIENCE_S = 10.0
+TIMINGS = "timing.parquet"
 _FLOCK = "hhqqi4x"
 """Linux's `struct flock`: kind, whence, start, length, process."""
 _DATA = re.compile("constraint", re.IGNORECASE)
@@ -33,11 +36,31 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
+SCHEMA = Path(__file__).parent / "schema"
+_NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+
+
 @contextmanager
 def connect(
-    path: Path, *, read_only: bool = False, patience_s: float = PATIENCE_S
+    path: Path,
+    *,
+    read_only: bool = False,
+    patience_s: float = PATIENCE_S,
+    folders: Sequence[Path | str] | None = (),
+    settings: Mapping[str, str] = _NO_SETTINGS,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a DuckDB file, waiting up to `patience_s` seconds for a lock another process holds.
+
+    Before anything of the file is read, statements and views of it are kept from other files,
+    extensions and settings. Within reach stay the database itself, its log, what it spills, what
+    migrations read, and timings that it points to in landed runs of its own home.
+
+    Args:
+        path: of the file.
+        read_only: nothing is written to it.
+        patience_s: seconds.
+        folders: whose files are within reach too; None: whatever this process may read and write.
+        settings: of DuckDB, by name.
 
     Raises:
         WarehouseBusy: the lock was still held; the message names the process.
@@ -45,7 +68,7 @@ def connect(
         BadInput: the file cannot be opened.
         StepcastError: the block could not write what it had to, for example to a full disk.
     """
-    connection = _patient(patience_s)(_open, path, read_only)
+    connection = _patient(patience_s)(_open, path, read_only, folders, settings)
     try:
         yield connection
     except Exception as error:
@@ -61,19 +84,46 @@ def connect(
         connection.close()
 
 
-def confine(connection: duckdb.DuckDBPyConnection) -> None:
-    """Keep later statements, and views of the file, from other files, extensions and settings.
+@cache
+def plain_name(folder: Path) -> str:
+    """Return another name of a folder: DuckDB takes * for a pattern and a=b for a column."""
+    return f"/proc/self/fd/{os.open(folder, os.O_RDONLY | os.O_DIRECTORY)}"
 
-    The database itself, its log and what it spills stay within reach, and the files that it points
-    to.
-    """
-    with suppress(duckdb.CatalogException):  # a database of earlier code points to none
-        rows = connection.execute("SELECT file FROM meta.timing_file").fetchall()
-        if rows:  # the first value that is bound makes DuckDB import pandas, which takes 0.2 s
-            files = {name for (file,) in rows for name in (file, escape(file))}
-            connection.execute("SET allowed_paths = ?", [sorted(files)])
+
+def literal(text: str) -> str:
+    """Return a text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _confine(
+    connection: duckdb.DuckDBPyConnection, folders: Sequence[Path | str], files: Sequence[str]
+) -> None:
+    if _is_locked(connection):  # this process has it open already
+        return
+    # Not as parameters: the first value that is bound makes DuckDB import pandas, in 0.2 s.
+    # DuckDB compares paths as they stand in a statement, where * and [ are escaped.
+    inside = [name for folder in folders for name in (str(folder), escape(str(folder)))]
+    for name, paths in (("allowed_directories", inside), ("allowed_paths", files)):
+        if paths:
+            connection.execute(f"SET {name} = [{', '.join(map(literal, paths))}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
+
+
+def _timing_files(connection: duckdb.DuckDBPyConnection, home: Path) -> list[str]:
+    """Return the files that a database points to and may: timings of landed runs of its home."""
+    try:
+        rows = connection.execute("SELECT file FROM meta.timing_file").fetchall()
+    except duckdb.Error:  # a database of earlier code points to none
+        return []
+    landing = home.absolute() / "landing"
+    named = {Path(str(file)) for (file,) in rows}
+    files = [
+        str(file)
+        for file in named
+        if file.parent.parent == landing and ".." not in file.parts and file.name == TIMINGS
+    ]
+    return sorted({name for file in files for name in (file, escape(file))})
 
 
 @contextmanager
@@ -184,16 +234,47 @@ def _lock(descriptor: int, home: Path, alone: bool) -> None:
         raise WarehouseBusy(f"the warehouse in {home} is {why}; wait, then try again") from error
 
 
-def _open(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
+def _open(
+    path: Path,
+    read_only: bool,
+    folders: Sequence[Path | str] | None,
+    settings: Mapping[str, str],
+) -> duckdb.DuckDBPyConnection:
+    connection = _opened(path, read_only, settings)
+    if folders is None:
+        return connection
+    within_reach = folders if read_only else [*folders, plain_name(SCHEMA)]
+    _confine(connection, within_reach, [])
+    if files := _timing_files(connection, path.parent):
+        connection.close()
+        connection = _opened(path, read_only, settings)
+        _confine(connection, within_reach, files)
+    return connection
+
+
+@cache
+def _spilled(place: Path) -> str:
+    """Return where readers of this process spill: DuckDB opens a file twice with equal settings."""
+    return str(durable_files.temporary(place)) if os.access(place, os.W_OK) else ""
+
+
+def _is_locked(connection: duckdb.DuckDBPyConnection) -> bool:
+    return connection.execute("SELECT current_setting('lock_configuration')").fetchone() == (True,)
+
+
+def _opened(path: Path, read_only: bool, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
     try:
         config = _CONFIG
         if read_only:
             # Else killed readers would leave what they spilled under a name that says no owner.
-            spilled = durable_files.temporary(home()) if os.access(home(), os.W_OK) else ""
-            config = _CONFIG | {"temp_directory": str(spilled)}
+            config = _CONFIG | {"temp_directory": _spilled(home())}
         connection = duckdb.connect(str(path), read_only=read_only, config=config)
     except duckdb.Error as error:
         raise _explained(path, error) from error
+    if _is_locked(connection):
+        return connection
+    for name, value in settings.items():
+        connection.execute(f"SET {name} = {literal(value)}")
     connection.execute("SET TimeZone = 'UTC'")
     # A join with some runs leaves blocks of other runs unread, also where it is of many.
     connection.execute("SET dynamic_or_filter_threshold = 10000")

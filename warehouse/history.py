@@ -11,7 +11,7 @@ import duckdb
 import polars as pl
 
 from warehouse import ledger
-from warehouse.connection import PATIENCE_S, confine, writer_of
+from warehouse.connection import PATIENCE_S, writer_of
 from warehouse.home import HISTORY, MAIN
 from warehouse.landing import landed_run, landed_runs, run_folders, run_of
 from warehouse.ledger import FitRecord, RegisteredSystem
@@ -75,7 +75,6 @@ class PublishedHistory(Warehouse):
             yield self._held
             return
         with open_published(self._main, self.home / HISTORY) as connection:
-            confine(connection)
             yield connection
 
     @contextmanager
@@ -108,6 +107,28 @@ def describe_condition(home: Path, *, any_version: bool = False) -> str | None:
         return f"{age}; {writer} is writing what is new"
     landed = "1 landed run is" if waiting == 1 else f"{waiting} landed runs are"
     return f"{age}: {landed} not in it yet; `stepcast load`"
+
+
+def prices_left_out(home: Path) -> str | None:
+    """Say which prices of a home are none, so that no answer has them; None: all are."""
+    if not (home / HISTORY).exists():
+        return None
+    with open_published(home / MAIN, home / HISTORY, any_version=True) as connection:
+        try:
+            row = connection.execute(
+                "SELECT count(*), arg_min((run_id, node_type, usd_per_hour), run_id) "
+                "FROM raw.price WHERE NOT report.is_price(usd_per_hour)"
+            ).fetchone()
+        except duckdb.CatalogException:  # of earlier code
+            return None
+    if row is None or not row[0]:
+        return None
+    run_id, node_type, usd_per_hour = row[1].values() if isinstance(row[1], dict) else row[1]
+    many = "1 price is" if row[0] == 1 else f"{row[0]:,} prices are"
+    return (
+        f"{many} left out, for a price is above $0 an hour (first: {node_type}, {usd_per_hour:g}, "
+        f"of run {run_id}); mend the file and import it again"
+    )
 
 
 def studies_of(home: Path) -> set[str]:

@@ -36,7 +36,7 @@ from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.tables import columns_of, one_line
 
 MEMORY = "1GB"
-"""What DuckDB may hold while it loads; past that it writes to disk."""
+"""What DuckDB may hold while it loads; past that it writes to disk. Whoever connects sets it."""
 _MISTAKEN = re.compile(
     r"^(TransactionContext|Out of Memory|IO|FATAL) Error|No space left|Could not write|"
     r"needs more memory|^$"
@@ -106,7 +106,6 @@ def load(
     report = report or LoadReport()
     sweep(landing)
     _bring_back(landing)
-    connection.execute(f"SET memory_limit = '{MEMORY}'")
     landed = [folder.name for folder in run_folders(landing)]
     names = landed if recheck else _not_loaded(connection, landed)
     known = _known(connection, names) if names else {}

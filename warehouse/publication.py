@@ -8,11 +8,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
+from types import MappingProxyType
 
 import duckdb
 
 from warehouse.child_process import bound
-from warehouse.connection import connect, first_line, is_of_machine, transaction, writer_of
+from warehouse.connection import (
+    SCHEMA,
+    connect,
+    first_line,
+    is_of_machine,
+    literal,
+    plain_name,
+    transaction,
+    writer_of,
+)
 from warehouse.durable_files import remove, sync, temporary
 from warehouse.landing import run_folders
 from warehouse.records import BadInput, StepcastError
@@ -61,7 +71,7 @@ def publish(
     connection.execute("CHECKPOINT")
     state = main.stat()
     if history.exists() and _mark(history.stat()) == _mark(state):
-        if not verify or _same_bytes(main, history):
+        if not verify or same_bytes(main, history):
             return False
     fresh = temporary(main.parent)
     try:
@@ -78,7 +88,11 @@ def publish(
 
 @contextmanager
 def open_published(
-    main: Path, history: Path, *, any_version: bool = False
+    main: Path,
+    history: Path,
+    *,
+    any_version: bool = False,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open `history` for reading: nothing is written beside it, and `main` is left alone.
 
@@ -88,7 +102,7 @@ def open_published(
     """
     if not history.exists():
         raise BadInput(_unpublished(main))
-    with connect(history, read_only=True) as connection:
+    with connect(history, read_only=True, settings=settings) as connection:
         if not any_version and (behind := lag(connection)) is not None:
             raise BadInput(explain_earlier_version(history, behind))
         yield connection
@@ -152,7 +166,7 @@ def copy(source: Path, target: Path, failure: str) -> None:
         raise StepcastError(f"{failure}: {detail}; it needs {size:.1f} MB") from error
 
 
-def _same_bytes(main: Path, history: Path) -> bool:
+def same_bytes(main: Path, history: Path) -> bool:
     """Compare two files, in another process for the reason that `copy` has."""
     done = subprocess.run(
         bound(["sha256sum", "--", str(main), str(history)]),
@@ -176,7 +190,6 @@ def _mark(state: os.stat_result) -> tuple[int, int]:
 # changed all views and macros are dropped and made again.
 
 
-SCHEMA = Path(__file__).parent / "schema"
 VIEWS = Path(__file__).parent / "views"
 _FILES = re.compile(r"'(?:[^']|'')*\.parquet'")
 _EDITIONS = "editions.csv"
@@ -205,18 +218,17 @@ def migrate(
     lacking = set(files) - set(applied)
     if applied and lacking:
         before_change()
-    with _named_plainly(folder) as name:
-        if lacking:
-            connection.execute("SET VARIABLE schema_folder = ?", [name])
-        for version, (file, *read_by_it) in files.items():
-            digest = _digest(file, *read_by_it)
-            if version in lacking:
-                _apply(connection, version, file, digest)
-            elif applied[version] not in (digest, editions.get(version)):
-                raise BadInput(
-                    f"the warehouse was made by another edition of {file.name}; move "
-                    "warehouse.duckdb away and load the landing folder again"
-                )
+    if lacking:
+        connection.execute(f"SET VARIABLE schema_folder = {literal(plain_name(folder))}")
+    for version, (file, *read_by_it) in files.items():
+        digest = _digest(file, *read_by_it)
+        if version in lacking:
+            _apply(connection, version, file, digest)
+        elif applied[version] not in (digest, editions.get(version)):
+            raise BadInput(
+                f"the warehouse was made by another edition of {file.name}; move "
+                "warehouse.duckdb away and load the landing folder again"
+            )
     if lacking or _edition_of(connection) != _edition(views):
         _make_views(connection, views)
         _explain_columns(connection)
@@ -281,7 +293,7 @@ def point_at_files(connection: duckdb.DuckDBPyConnection) -> None:
     """Have report.timing read the files of meta.timing_file that are there, if it does not yet."""
     rows = connection.execute("SELECT file FROM meta.timing_file").fetchall()
     # DuckDB takes * and [ in a path for a pattern unless they are escaped.
-    files = sorted(_literal(escape(file)) for (file,) in rows if os.path.exists(file))
+    files = sorted(literal(escape(file)) for (file,) in rows if os.path.exists(file))
     text, comment = connection.execute(
         "SELECT sql, comment FROM duckdb_views() "
         "WHERE database_name = current_database() AND schema_name = 'report' "
@@ -294,12 +306,8 @@ def point_at_files(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(
             f"CREATE OR REPLACE VIEW report.timing AS FROM raw.timing {others if files else ''}"
         )
-        connection.execute(f"COMMENT ON VIEW report.timing IS {_literal(comment)}")
+        connection.execute(f"COMMENT ON VIEW report.timing IS {literal(comment)}")
     _explain_columns(connection)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _edition(views: Path) -> str:
@@ -341,16 +349,6 @@ def _files(folder: Path) -> dict[int, list[Path]]:
     return migrations
 
 
-@contextmanager
-def _named_plainly(folder: Path) -> Iterator[str]:
-    """Yield another name of `folder`: DuckDB takes * for a pattern and a=b for a column."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
-
-
 def _apply(connection: duckdb.DuckDBPyConnection, version: int, file: Path, digest: str) -> None:
     try:
         with transaction(connection):
@@ -383,7 +381,7 @@ def _explain_columns(connection: duckdb.DuckDBPyConnection) -> None:
     with transaction(connection):
         for schema, table, column, comment in bare:
             connection.execute(
-                f'COMMENT ON COLUMN "{schema}"."{table}"."{column}" IS {_literal(comment)}'
+                f'COMMENT ON COLUMN "{schema}"."{table}"."{column}" IS {literal(comment)}'
             )
 
 

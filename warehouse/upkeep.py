@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warehouse import chain, journal
-from warehouse.connection import PATIENCE_S, connect, presence, transaction
+from warehouse.connection import PATIENCE_S, connect, literal, presence, transaction
 from warehouse.durable_files import remove, scratch, sweep, sync, temporary
 from warehouse.home import BACKUPS, DAMAGED, HISTORY, JOURNAL, MAIN
 from warehouse.journal import NOT_LOADED, TABLES, Columns, LoggedEntry, Position
@@ -33,9 +33,16 @@ class Migration:
 
 @contextmanager
 def open_warehouse(
-    home: Path, *, alone: bool = False, read_only: bool = False, patience_s: float = PATIENCE_S
+    home: Path,
+    *,
+    alone: bool = False,
+    read_only: bool = False,
+    patience_s: float = PATIENCE_S,
+    folders: Sequence[Path] = (),
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the warehouse that is in `home`, as it is: nothing is made and nothing migrated.
+
+    `folders` are as for `connect`.
 
     Raises:
         BadInput: there is none.
@@ -46,7 +53,7 @@ def open_warehouse(
         raise BadInput(f"no warehouse in {home} yet; run `make demo` or `stepcast run`")
     with (
         presence(home, alone=alone, patience_s=patience_s),
-        connect(main, read_only=read_only, patience_s=patience_s) as connection,
+        connect(main, read_only=read_only, patience_s=patience_s, folders=folders) as connection,
     ):
         yield connection
 
@@ -74,7 +81,7 @@ def compact(home: Path, *, patience_s: float = PATIENCE_S) -> tuple[int, int]:
     main = home / MAIN
     sweep(home)
     with (
-        open_warehouse(home, alone=True, patience_s=patience_s) as connection,
+        open_warehouse(home, alone=True, patience_s=patience_s, folders=[home]) as connection,
         scratch(home) as fresh,
     ):
         connection.execute("CHECKPOINT")
@@ -168,10 +175,9 @@ def _named(folder: Path) -> Path:
 
 
 def _rewrite(connection: duckdb.DuckDBPyConnection, fresh: Path) -> None:
-    quoted = str(fresh).replace("'", "''")
     row = connection.execute("SELECT current_database()").fetchone()
     assert row is not None
-    connection.execute(f"ATTACH '{quoted}' AS fresh")
+    connection.execute(f"ATTACH {literal(str(fresh))} AS fresh")
     connection.execute(f'COPY FROM DATABASE "{row[0]}" TO fresh')
     connection.execute("CHECKPOINT fresh")
     connection.execute("DETACH fresh")

@@ -1,14 +1,25 @@
 """`stepcast sql`, `query` and `accuracy`: the history, asked."""
 
+import re
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipelines.cli.tables import Format, print_frame, print_text
-from warehouse.history import PublishedHistory, describe_condition, explain_unwritable
+from pipelines.cli.tables import Format, print_frame, print_frames, print_text
+from warehouse import limits
+from warehouse.history import (
+    PublishedHistory,
+    describe_condition,
+    explain_unwritable,
+    prices_left_out,
+)
 from warehouse.home import MAIN, home
 from warehouse.records import BadInput
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.warehouse import Warehouse, stream
 
 LEADERBOARD = (
     "system",
@@ -32,11 +43,36 @@ def sql(statement: Annotated[str, typer.Argument(help="A SELECT.")], form: Form 
 
     Reads the published copy history.duckdb, so it never disturbs a run, nor a run it. Schemas:
     raw (what was measured), fit, pred (the ledger) and report (views: accuracy, leaderboard …).
+    CSV and JSON are printed as rows come, however many there are.
 
     Example: stepcast sql "SELECT label, predicted, measured FROM report.accuracy" --format csv
     """
     _tell_condition(any_version=True)
-    print_frame(read_only(home(), statement), form)
+    with _bounded_memory():
+        print_frames(stream(home(), statement), form)
+
+
+@contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Keep the block from taking more memory than `limits.SQL_BYTES` beyond what is taken now.
+
+    DuckDB counts what it sorts and joins, and not the texts that functions make.
+
+    Raises:
+        BadInput: it would have.
+    """
+    (taken_kib,) = re.findall(r"VmData:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    usual, most = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = 1024 * int(taken_kib) + limits.SQL_BYTES
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
+    try:
+        yield
+    except MemoryError as error:
+        raise BadInput(
+            f"this statement needs more than {limits.SQL_BYTES / 2**30:g} GiB; ask for less at once"
+        ) from error
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (usual, most))
 
 
 def query(
@@ -80,6 +116,7 @@ def history_here() -> PublishedHistory:
         BadInput: nothing is published yet, or what is is damaged or of an earlier schema.
     """
     _tell_condition()
+    _tell_left_out()
     return PublishedHistory(home())
 
 
@@ -97,6 +134,7 @@ def warehouse_here() -> Warehouse:
             "load data/public` brings what others measured"
         )
     if (reason := explain_unwritable(home())) is None:
+        _tell_left_out()
         return Warehouse(home())
     print_text(f"the answer is not written to the ledger: {reason}", err=True)
     return history_here()
@@ -105,6 +143,11 @@ def warehouse_here() -> Warehouse:
 def _tell_condition(*, any_version: bool = False) -> None:
     if (condition := describe_condition(home(), any_version=any_version)) is not None:
         print_text(condition, err=True)
+
+
+def _tell_left_out() -> None:
+    if (line := prices_left_out(home())) is not None:
+        print_text(line, err=True)
 
 
 def _list_queries(form: Format) -> None:

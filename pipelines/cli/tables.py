@@ -7,15 +7,19 @@ in a pipe it has no width unless COLUMNS says one.
 """
 
 import json
+import math
 import os
 import sys
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TextIO
 
 import typer
 from rich.cells import cell_len
+
+from warehouse import limits
+from warehouse.records import BadInput
 
 if TYPE_CHECKING:
     import polars as pl
@@ -96,12 +100,60 @@ def _wrapped(text: str, width: int, first: str, further: str) -> list[str]:
 
 def print_frame(frame: "pl.DataFrame", form: Format, keys: Collection[str] = ()) -> None:
     """Print rows in the form asked for; as a table, `keys` are columns that stay on the row."""
+    print_frames([frame], form, keys)
+
+
+def print_frames(
+    frames: "Iterable[pl.DataFrame]", form: Format, keys: Collection[str] = ()
+) -> None:
+    """Print rows as `print_frame`; CSV and JSON as they come. There is a frame, maybe an empty one.
+
+    Raises:
+        BadInput: a table has more than `limits.SQL_TABLE_VALUES` values.
+    """
     if form == "csv":
-        typer.echo(_flat(frame).write_csv(), nl=False)
+        for number, frame in enumerate(frames):
+            typer.echo(_flat(frame).write_csv(include_header=not number), nl=False)
     elif form == "json":
-        typer.echo(json.dumps(frame.to_dicts(), default=str, ensure_ascii=False))
+        between = "["
+        for frame in frames:
+            for row in frame.iter_rows(named=True):
+                typer.echo(between + _in_json(row), nl=False)
+                between = ", "
+        typer.echo("[]" if between == "[" else "]")
     else:
-        print_table(frame, keys)
+        print_table(_whole(frames), keys)
+
+
+def _whole(frames: "Iterable[pl.DataFrame]") -> "pl.DataFrame":
+    import polars as pl
+
+    kept, values = [], 0
+    for frame in frames:
+        values += frame.height * frame.width
+        if values > limits.SQL_TABLE_VALUES:
+            raise BadInput(
+                f"a table of more than {limits.SQL_TABLE_VALUES:,} values is not for people; ask "
+                "for fewer rows, or all with --format csv"
+            )
+        kept.append(frame)
+    return pl.concat(kept)
+
+
+def _in_json(value: object) -> str:
+    """Return JSON, where numbers that are none (NaN, Infinity) are null."""
+    try:
+        return json.dumps(value, default=str, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=str, ensure_ascii=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_table(frame: "pl.DataFrame", keys: Collection[str] = ()) -> None:
@@ -235,10 +287,7 @@ def _flat(frame: "pl.DataFrame") -> "pl.DataFrame":
 
     nested = [name for name, kind in frame.schema.items() if kind.is_nested()]
     texts = {
-        name: [
-            None if value is None else json.dumps(value, default=str)
-            for value in frame[name].to_list()
-        ]
+        name: [None if value is None else _in_json(value) for value in frame[name].to_list()]
         for name in nested
     }
     return frame.with_columns(

@@ -12,10 +12,11 @@ import pytest
 from tests.warehouse.conftest import at
 from warehouse import chain, journal
 from warehouse.check import check
+from warehouse.connection import SCHEMA
 from warehouse.landed_files import seal
 from warehouse.landing import compact
 from warehouse.loader import signature_of
-from warehouse.publication import SCHEMA, migrate
+from warehouse.publication import migrate
 from warehouse.records import NodeGroup
 
 if TYPE_CHECKING:
@@ -177,4 +178,23 @@ def test_a_home_from_before_is_checked_and_said_to_be_unpinned(
     assert finding.text.startswith("1 runs are unpinned (first: m1): loaded before the chain")
     (folder / "run.parquet").touch()
     assert make.warehouse.load().loaded == ("m1",)
+    assert check(make.home).findings == ()
+
+
+def test_a_damaged_history_is_a_finding_whatever_its_size_and_time(make: "Maker") -> None:
+    make.profile("p1", make.scenario())
+    make.warehouse.load()
+    assert check(make.home).findings == ()
+    history = make.home / "history.duckdb"
+    state = history.stat()
+    with history.open("r+b") as file:
+        file.seek(state.st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(state.st_size // 2)
+        file.write(bytes([byte ^ 1]))
+    os.utime(history, ns=(state.st_atime_ns, state.st_mtime_ns))
+    (finding,) = check(make.home).findings
+    assert finding.text.startswith("history.duckdb is damaged: its bytes are not those of")
+    assert finding.broken
+    make.warehouse.load(verify=True)
     assert check(make.home).findings == ()

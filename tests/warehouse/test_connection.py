@@ -194,6 +194,24 @@ def secret(tmp_path: Path) -> Path:
         "FROM query('FROM read_blob(''{secret}'')')",
         "EXPLAIN ANALYZE ATTACH '{folder}/new.duckdb'",
         "EXPLAIN ANALYZE SET enable_external_access = true",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{history}' (FORMAT csv, USE_TMP_FILE false)",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{history}.wal' (FORMAT csv, USE_TMP_FILE false)",
+        "explain/**/analyze COPY (SELECT 1) TO '{history}' (FORMAT csv, USE_TMP_FILE false)",
+        "EXPLAIN (FORMAT json) COPY (SELECT 1) TO '{history}'",
+        "FROM enable_logging(storage = 'file', storage_path = '{folder}/logs')",
+        "WITH a AS MATERIALIZED (FROM enable_profiling(format = 'json', save_location = "
+        "'{history}')) FROM a",
+        "FROM query('FROM enable_profiling(format = ''json'', save_location = ''{history}'')')",
+        "FROM json_execute_serialized_sql(json_serialize_sql('FROM enable_profiling()'))",
+        "FROM checkpoint()",
+        "FROM arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)",
+        "FROM sniff_csv('{secret}')",
+        "FROM read_duckdb('{folder}/new.duckdb', table_name = 't')",
+        "FROM '{secret}'",
+        "PRAGMA import_database('{folder}')",
+        "CALL enable_logging()",
+        "SELECT getenv('HOME')",
+        "INSTALL httpfs",
     ],
 )
 def test_sql_reaches_no_other_file_and_no_setting(make: "Maker", secret: Path, sql: str) -> None:
@@ -201,7 +219,8 @@ def test_sql_reaches_no_other_file_and_no_setting(make: "Maker", secret: Path, s
     make.warehouse.load()
     before = {path: path.stat().st_size for path in secret.parent.rglob("*")}
     with pytest.raises(BadInput) as caught:
-        read_only(make.home, sql.format(folder=secret.parent, secret=secret))
+        history = make.home / "history.duckdb"
+        read_only(make.home, sql.format(folder=secret.parent, secret=secret, history=history))
     assert "\n" not in str(caught.value)
     assert {path: path.stat().st_size for path in secret.parent.rglob("*")} == before
 
@@ -219,8 +238,8 @@ SPILL = """
 import os
 from warehouse.connection import connect
 from warehouse.home import HISTORY, home
-with connect(home() / HISTORY, read_only=True) as connection:
-    connection.execute("SET memory_limit = '50MB'; SET enable_progress_bar = false")
+settings = {"memory_limit": "50MB", "enable_progress_bar": "false"}
+with connect(home() / HISTORY, read_only=True, settings=settings) as connection:
     rows = connection.execute("SELECT md5(r::TEXT) AS m FROM range(2000000) AS t(r) ORDER BY m")
     rows.fetchone()
     print("spilled", flush=True)
@@ -247,11 +266,81 @@ def test_what_a_killed_reader_spilled_is_in_the_home_and_swept(
     assert set(make.home.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("foreign", "sql"),
+    [
+        ("VIEW meta.timing_file AS SELECT content AS file FROM read_text('{secret}')", "SELECT 1"),
+        ("TABLE meta.timing_file AS SELECT '{secret}' AS file", "FROM read_text('{secret}')"),
+        (
+            "TABLE meta.timing_file AS SELECT '{home}/landing/r1/timing.parquet' AS file",
+            "FROM read_text('{home}/landing/r1/timing.parquet')",
+        ),
+        ("MACRO main.max(x) AS (SELECT content FROM read_text('{secret}'))", "SELECT max(1)"),
+        (
+            "VIEW report.noise AS FROM enable_profiling(format = 'json', "
+            "save_location = '{home}/history.duckdb')",
+            "FROM report.noise",
+        ),
+    ],
+)
+def test_a_history_of_somebody_else_reaches_no_file(
+    make: "Maker", secret: Path, foreign: str, sql: str
+) -> None:
+    make.warehouse.load()
+    (make.home / "landing" / "r1").mkdir(parents=True)
+    (make.home / "landing" / "r1" / "timing.parquet").symlink_to(secret)
+    places = {"secret": secret, "home": make.home}
+    with duckdb.connect(str(make.home / "history.duckdb")) as connection:
+        connection.execute("DROP TABLE meta.timing_file")
+        connection.execute(f"CREATE OR REPLACE {foreign.format(**places)}")
+    before = (make.home / "history.duckdb").read_bytes()
+    try:
+        told = read_only(make.home, sql.format(**places)).write_csv()
+    except BadInput as error:
+        told = str(error)
+    assert "1,2" not in told
+    assert "read-only" in told or "disabled" in told or told == "1\n1\n"
+    assert (make.home / "history.duckdb").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("FROM range(3)", 3),
+        ("VALUES (1), (2)", 2),
+        ("TABLE meta.loaded", 0),
+        ("SHOW TABLES", 0),
+        ("DESCRIBE raw.edge", 3),
+        ("SUMMARIZE raw.edge", 3),
+        ("EXPLAIN SELECT 1", 1),
+        ("explain analyze SELECT count(*) FROM raw.run", 1),
+        ("SELECT 1; -- a word", 1),
+        ("WITH RECURSIVE a AS (SELECT 1 x UNION ALL SELECT x + 1 FROM a WHERE x < 4) FROM a", 4),
+        ("SELECT json_each.value FROM json_each('[1, 2]')", 2),
+        ("FROM duckdb_columns() WHERE table_name = 'edge' AND schema_name = 'raw'", 3),
+        ("SELECT 1 WHERE false", 0),
+    ],
+)
+def test_sql_reads_in_every_form(make: "Maker", sql: str, rows: int) -> None:
+    make.warehouse.load()
+    assert read_only(make.home, sql).height == rows
+
+
+def test_an_answer_is_bounded_while_it_comes(
+    make: "Maker", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make.warehouse.load()
+    monkeypatch.setattr("warehouse.limits.SQL_ANSWER_BYTES", 1 << 20)
+    assert read_only(make.home, "FROM range(100_000)").height == 100_000
+    with pytest.raises(BadInput, match="the answer takes more than 1 MiB; ask for fewer rows"):
+        read_only(make.home, "FROM range(1_000_000_000_000)")
+
+
 def test_sql_has_memory_and_disk_of_its_own(make: "Maker") -> None:
     make.warehouse.load()
     names = ("memory_limit", "max_temp_directory_size", "lock_configuration")
     settings = ", ".join(f"current_setting('{name}') AS {name}" for name in names)
-    assert read_only(make.home, f"SELECT {settings}").row(0) == ("1.8 GiB", "14.9 GiB", True)
+    assert read_only(make.home, f"SELECT {settings}").row(0) == ("953.6 MiB", "14.9 GiB", True)
 
 
 def test_a_parameter_of_another_type_is_bad_input(make: "Maker") -> None:

@@ -8,7 +8,8 @@ import duckdb
 import pytest
 
 from warehouse import publication
-from warehouse.publication import SCHEMA, VIEWS, lag, migrate
+from warehouse.connection import SCHEMA
+from warehouse.publication import VIEWS, lag, migrate
 from warehouse.records import BadInput, StepcastError
 
 if TYPE_CHECKING:

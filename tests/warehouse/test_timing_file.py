@@ -121,3 +121,19 @@ def test_a_warehouse_that_is_built_again_points_to_the_files(make: "Maker") -> N
     make.warehouse.load()
     assert make.rows(ALL).rows() == ROWS + SMALL
     assert check(make.home).findings == ()
+
+
+@pytest.mark.parametrize("damage", ["cut", "footer", "page"])
+def test_a_damaged_file_of_timings_is_a_finding(make: "Maker", damage: str) -> None:
+    """Its size and time may be as they were: only its bytes tell."""
+    file = _land(make) / "timing.parquet"
+    whole, state = file.read_bytes(), file.stat()
+    file.write_bytes(
+        {"cut": whole[:-40], "footer": whole[:-9] + bytes(9), "page": whole[:4] + bytes(40)}[damage]
+        + whole[44:] * (damage == "page")
+    )
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+    (finding,) = check(make.home).findings
+    assert finding.broken
+    assert finding.text.startswith("run large is damaged in ")
+    assert "timing.parquet is not the file that landed" in finding.text

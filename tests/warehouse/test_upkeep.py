@@ -11,7 +11,7 @@ import pytest
 
 from warehouse import publication, upkeep
 from warehouse.check import check
-from warehouse.connection import presence
+from warehouse.connection import SCHEMA, presence
 from warehouse.records import StepcastError, WarehouseBusy
 from warehouse.upkeep import backup, compact, contents, migrate_now
 from warehouse.warehouse import Warehouse, read_only
@@ -148,7 +148,7 @@ def test_nobody_opens_a_warehouse_while_its_file_is_replaced(filled: "Maker") ->
 def newer_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     """Add a migration to those that the code knows, and return its number."""
     folder = tmp_path / "schema"
-    subprocess.run(["cp", "-r", publication.SCHEMA, folder], check=True, timeout=10)
+    subprocess.run(["cp", "-r", SCHEMA, folder], check=True, timeout=10)
     (folder / "9000_more.sql").write_text("ALTER TABLE meta.loaded ADD COLUMN extra INTEGER")
     for function in (publication.migrate, publication.versions, publication.lag):
         monkeypatch.setattr(function, "__defaults__", (folder,))

@@ -1,6 +1,7 @@
 """`stepcast sql`, `query` and `accuracy`."""
 
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,39 @@ def test_bad_sql_is_one_line_and_exit_2(ask: Stepcast, statement: str, expected:
     assert answer.code == 2
     (line,) = answer.err.splitlines()
     assert expected in line
+
+
+def test_json_has_no_numbers_that_json_lacks(ask: Stepcast) -> None:
+    sql = "SELECT 'nan'::DOUBLE AS a, ['inf'::DOUBLE, 1] AS b, {'c': '-inf'::FLOAT} AS d"
+    answer = ask("sql", sql, "--format", "json").out
+    assert json.loads(answer, parse_constant=pytest.fail) == [
+        {"a": None, "b": [None, 1.0], "d": {"c": None}}
+    ]
+    assert ask("sql", sql, "--format", "csv").out == 'a,b,d\nNaN,"[null, 1.0]","{""c"": null}"\n'
+    assert ask("sql", "SELECT 1 AS a WHERE false", "--format", "json").out == "[]\n"
+
+
+def test_rows_are_printed_as_they_come(ask: Stepcast) -> None:
+    sql = "SELECT range AS a FROM range(500_000)"
+    lines = ask("sql", sql, "--format", "csv").out.splitlines()
+    assert (lines[0], lines[-1], len(lines)) == ("a", "499999", 500_001)
+    rows = json.loads(ask("sql", sql, "--format", "json").out)
+    assert (rows[-1], len(rows)) == ({"a": 499_999}, 500_000)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT range AS a FROM range(120_000_000)", "a table of more than 2,000,000 values"),
+        ("SELECT repeat('x', 3_000_000_000) AS a", "Out of Memory Error"),
+    ],
+)
+def test_sql_takes_no_more_memory_than_it_may(ask: Stepcast, sql: str, expected: str) -> None:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    answer = ask("sql", sql)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert expected in answer.err
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 
 def test_accuracy_as_json_has_exactly_the_promised_keys(ask: Stepcast) -> None:
