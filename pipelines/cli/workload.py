@@ -117,6 +117,7 @@ def as_json(target: str, model: OwnModel) -> Mapping[str, object]:
         "image_size": model.image_size,
         "unknown_work": dict(model.unknown_work),
         "unmeasured_operators": list(model.unmeasured),
+        "inputs_without_batch": list(model.not_batched),
     }
 
 
