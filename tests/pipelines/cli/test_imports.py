@@ -191,7 +191,7 @@ def test_one_bad_file_and_nothing_lands(
     answer = stepcast("import", "csv", str(file), str(bad))
     assert (answer.code, answer.out) == (2, "")
     (line,) = answer.err.splitlines()
-    assert f"{bad} line 2, column n_workers: expected integer, found 'two'" in line
+    assert f"{bad} line 2, column 'n_workers': expected integer, found 'two'" in line
     assert list((home / "landing").iterdir()) == []
 
 
