@@ -30,7 +30,7 @@ def comments(warehouse: WarehouseResource, table: str = "") -> Mapping[str, str]
     """Return what the history says of columns, by name: a table's own, and where all agree."""
     columns = _columns(warehouse.home)
     alike = columns.group_by("column_name").agg(pl.col("comment").unique())
-    own = columns.filter(of_table=table)
+    own = columns.filter(pl.format("{}.{}", "schema_name", "table_name") == table)
     return {
         **{name: texts[0] for name, texts in alike.rows() if len(texts) == 1},
         **dict(own.select("column_name", "comment").iter_rows()),
