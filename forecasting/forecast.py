@@ -74,12 +74,14 @@ def match(questions: Sequence[Asked], systems: Sequence[System], scope: Scope) -
     Raises:
         BadInput: runs that a round needs have not landed in it.
     """
-    matched = {
-        (system, asked, scenario): runs
-        for asked in questions
-        for system in systems
-        for scenario, runs in scope.select(system, asked).items()
-    }
+    matched: dict[Key, Matched] = {}
+    for asked in questions:
+        by_system = {system: scope.select(system, asked) for system in systems}
+        matched |= {
+            (system, asked, scenario): by_scenario[scenario]
+            for scenario in asked.scenarios(scope.backend)
+            for system, by_scenario in by_system.items()
+        }
     members: dict[Hashable, list[tuple[Key, SelectedRuns]]] = {}
     for key, selected in matched.items():
         if isinstance(selected, SelectedRuns):
