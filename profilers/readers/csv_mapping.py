@@ -122,7 +122,8 @@ class CsvMapping(Record):
 
     Each line gives a row for every entry of `rows` (one, if there are none), with `columns` and
     that entry's. Lines that differ in `runs` or in `host` belong to different runs: the former go
-    into the run's config, the latter say which machine it was.
+    into the run's config, the latter say which machine it was. `missing` are texts of values that
+    are not there, besides the empty one.
     `commit` of the source, `hardware` and `step` (what was timed) are words for readers. Of a file
     that is too large to be kept whole, `sample` says which lines are; and `only` which patterns
     columns have in the lines that are meant.
@@ -137,6 +138,7 @@ class CsvMapping(Record):
     step: str | None = None
     sample: Sample | None = None
     only: Mapping[str, Annotated[str, AfterValidator(_is_pattern)]] = Field(default_factory=dict)
+    missing: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     host: Mapping[str, str] = Field(default_factory=dict)
     columns: Mapping[str, Source]
@@ -153,7 +155,7 @@ class CsvMapping(Record):
             for name in _UNSAID
             if getattr(self, name) == fields[name].get_default(call_default_factory=True)
         }
-        kept = {"missing": [], **self.model_dump(mode="json", exclude=unsaid)}
+        kept = self.model_dump(mode="json", exclude=unsaid)
         return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
     def sources(self) -> Iterator[ColumnSource]:

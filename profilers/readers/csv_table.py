@@ -134,7 +134,7 @@ def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
             infer_schema=False,
             row_index_name=_LINE,
             row_index_offset=2,
-            null_values=[""],
+            null_values=["", *mapping.missing],
         )
         names = cells.collect_schema().names()[1:]
         chosen = _chosen(names, mapping)
@@ -229,7 +229,8 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
         expected = f"one of {', '.join(source.words)}"
     raise BadInput(
         f"{path} {place}, column {_quoted([str(source.column)])}: expected {expected}, found "
-        f"{cell!r:.80}; mend the file, or let a `pattern` in the mapping take the value out of it"
+        f"{cell!r:.80}; mend the file, or say in the mapping which "
+        "`pattern` the value has, or that this text is `missing`"
     )
 
 

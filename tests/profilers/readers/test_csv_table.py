@@ -21,6 +21,7 @@ from warehouse.tables import SCHEMAS
 EXTERNAL = """\
 table: external
 source: somebody
+missing: [n/a]
 columns:
   subject:
     subject:
@@ -78,7 +79,7 @@ def test_more_than_can_be_kept_is_refused(
 
 
 def test_external_rows(csv: Path, mapping: ReaderOptions) -> None:
-    csv.write_text("model,n,xla,ms,other\nvgg,2.0,True,1.1,\nvgg,2,1,1.3,x\nalex,1,,,y\n")
+    csv.write_text("model,n,xla,ms,other\nvgg,2.0,True,1.1,\nvgg,2,1,1.3,x\nalex,1,,n/a,y\n")
     rows = only("csv", csv, mapping).tables["external"]
     assert [json.loads(text) for text in rows["subject"]] == [
         {"dnn": "vgg", "workers": 2, "xla": True},
@@ -198,9 +199,9 @@ def test_our_mappings_fill_their_tables(file: Path, tmp_path: Path) -> None:
         ("model;n;xla;ms\nvgg;1;0;1\n", "no column 'model', .*; found 'model;n;xla;ms'"),
         (
             'model,n,xla,ms\nvgg,1,0,"1,5"\n',
-            "line 2, column 'ms': expected real, found '1,5'; mend the file, or let a `pattern`",
+            "line 2, column 'ms': expected real, found '1,5'; mend the file, or say in the mapping",
         ),
-        ("model,n,xla,ms\nvgg,1,0,\n", "every value is missing"),
+        ("model,n,xla,ms\nvgg,1,0,n/a\n", "every value is missing"),
         ("\x00line,model,n,xla,ms\n1,vgg,1,0,1\n", "not a CSV file"),
         ("a" * (1 << 21), "line 1: longer than 1,048,576 characters"),
         ('model,n,xla,ms\n"vgg,1,0,1\n', "CSV file|expected"),
