@@ -83,6 +83,8 @@ def errors(judged: pl.DataFrame) -> dict[str, MetadataValue]:
     """
     figures: dict[str, MetadataValue] = {}
     for row in judged.filter(pl.col("dnn").is_null(), pl.col("n") > 0).sort("system").to_dicts():
-        figures[f"MAPE in percent: {row['system']}"] = MetadataValue.float(row["mean_ape_percent"])
+        figures[f"MAPE in percent: {row['system']}"] = MetadataValue.float(
+            round(row["mean_ape_percent"], 1)
+        )
         figures[f"n: {row['system']}"] = MetadataValue.int(row["n"])
     return figures

@@ -228,8 +228,16 @@ def uncounted_sentence(result: Summary) -> str:
     return f", and {result.busy_n} not counted, the host being busy" if result.busy_n else ""
 
 
+_AXES = {"workers": "number of workers", "dnn": "network"}
+
+
+def _axis(points: pl.DataFrame) -> str:
+    """Return what tells scenarios apart: of a study with one number of workers, their networks."""
+    return "workers" if points["workers"].n_unique() > 1 else "dnn"
+
+
 def picture(evaluation: Evaluation) -> str:
-    """Return errors by number of workers; where nothing was judged, the first curve."""
+    """Return errors by number of workers, or network; where nothing was judged, the first curve."""
     points, about = evaluation.opening.points, evaluation.about
     if points.is_empty():
         curve = evaluation.rows.filter(curve=evaluation.rows["curve"].min())
@@ -242,13 +250,17 @@ def picture(evaluation: Evaluation) -> str:
     beside, grey = (
         (f", beside {about.baseline}", f" Grey: {about.baseline}.") if has_baseline else ("", "")
     )
-    described = [f"Error of each scenario by number of workers{beside}"]
-    for (workers,), rows in points.sort("workers").group_by("workers", maintain_order=True):
-        error, baseline_error = (rows[name].abs().mean() for name in points.columns[1:])
+    by = _axis(points)
+    described = [f"Error of each scenario by {_AXES[by]}{beside}"]
+    for (place,), rows in points.sort(by).group_by(by, maintain_order=True):
+        error, baseline_error = (
+            rows[name].abs().mean() for name in ("error_percent", "linear_error_percent")
+        )
         errors = percent(_number(error))
         if has_baseline:
             errors += f", {about.baseline} {percent(_number(baseline_error))}"
-        described.append(f"{count(int(str(workers)), 'worker')}: {errors}")
+        named = count(int(str(place)), "worker") if by == "workers" else str(place)
+        described.append(f"{named}: {errors}")
     caption = (
         f"How far {about.metric} are from what was measured, scenario by scenario. "
         f"Blue: forecast.{grey} Band: ±10 %."
@@ -279,8 +291,9 @@ _MOST_PERCENT = 150
 def errors_plot(points: pl.DataFrame, baseline: str) -> Figure:
     """Plot the error of each judged scenario by workers, forecast and baseline side by side.
 
-    `points` has workers, error_percent and linear_error_percent, NULL where there is no baseline;
-    one outside of ±150 % is drawn as a triangle at the edge.
+    Where all have as many workers, by network. `points` has workers, dnn, error_percent and
+    linear_error_percent, NULL where there is no baseline; one outside of ±150 % is drawn as a
+    triangle at the edge.
     """
     figure, axes = blank()
     axes.axhspan(-_NEAR_PERCENT, _NEAR_PERCENT, color=PREDICTED, alpha=0.12, lw=0)
@@ -289,12 +302,13 @@ def errors_plot(points: pl.DataFrame, baseline: str) -> Figure:
         ("linear_error_percent", _ASIDE, LINEAR, baseline),
         ("error_percent", -_ASIDE, PREDICTED, "forecast"),
     )
-    places = {workers: place for place, workers in enumerate(sorted(set(points["workers"])))}
+    by = _axis(points)
+    places = {name: place for place, name in enumerate(sorted(set(points[by])))}
     for column, aside, colour, label in kinds:
-        known = points.filter(pl.col(column).is_not_null()).select("workers", error=pl.col(column))
+        known = points.filter(pl.col(column).is_not_null()).select(by, error=pl.col(column))
         if known.is_empty():
             continue
-        x = [places[workers] + aside for workers in known["workers"]]
+        x = [places[name] + aside for name in known[by]]
         inside = known["error"].clip(-_MOST_PERCENT, _MOST_PERCENT)
         is_out = (known["error"].abs() > _MOST_PERCENT).to_list()
         for out, sign in ((False, "o"), (True, "^")):
@@ -311,7 +325,9 @@ def errors_plot(points: pl.DataFrame, baseline: str) -> Figure:
             )
     axes.set_xticks(range(len(places)), labels=[str(place) for place in places])
     axes.set_xlim(-0.6, len(places) - 0.4)
-    axes.set(xlabel="workers", ylabel=SIGNED)
+    axes.set(xlabel="workers" if by == "workers" else "", ylabel=SIGNED)
+    if by == "dnn":
+        axes.tick_params("x", rotation=90, labelsize="small")
     axes.margins(y=0.12)
     handles, names = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], names[::-1], loc="best")

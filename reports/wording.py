@@ -14,8 +14,10 @@ _MOST_BY_CHANCE = 0.2
 
 
 def number(value: float | None) -> str:
-    """Return a throughput with three significant digits or so."""
-    return DASH if value is None else f"{value:.2f}" if value < 100 else f"{value:.0f}"
+    """Return a throughput or a time with three significant digits, or two behind the point."""
+    if value is None:
+        return DASH
+    return f"{value:.3g}" if 0 < value < 1 else f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
 def interval(low: float | None, high: float | None) -> str:

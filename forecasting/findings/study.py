@@ -269,7 +269,7 @@ class OpeningFigures:
         sealed: how many forecasts were published before their scenarios were measured.
         before: how many more had been made when the run that judges them began.
         after: how many were made later, from what had been profiled.
-        points: workers, error_percent and linear_error_percent of every judged scenario.
+        points: workers, dnn, error_percent and linear_error_percent of every judged scenario.
     """
 
     systems: tuple[str, ...]
@@ -305,5 +305,5 @@ def opening_figures(rows: pl.DataFrame) -> OpeningFigures:
         sealed=made.count("sealed"),
         before=made.count("before"),
         after=made.count("after"),
-        points=judged.select("workers", "error_percent", "linear_error_percent"),
+        points=judged.select("workers", "dnn", "error_percent", "linear_error_percent"),
     )

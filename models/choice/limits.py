@@ -141,7 +141,10 @@ class Relaxation(Generic[T]):
             case "budget_usd":
                 return f"raise the budget from ${self.limit:.2f} to ${self.needed:.2f} ({by})"
             case "usd_per_hour":
-                return f"allow ${self.needed:.4g} an hour instead of ${self.limit:.4g} ({by})"
+                needed, limit = (
+                    f"{usd:,.2f}".removesuffix(".00") for usd in (self.needed, self.limit)
+                )
+                return f"allow ${needed} an hour instead of ${limit} ({by})"
             case "capacity":
                 return (
                     f"offer more nodes: those on offer hold {self.limit:.0f} of "

@@ -117,13 +117,6 @@ class Span(Record):
         ends = (None if end is None else end * factor for end in (self.low, self.high))
         return Span(value=self.value * factor, low=next(ends), high=next(ends))
 
-    def in_words(self, form: str) -> str:
-        """Return the value by a format, such as `${:.3g}`, with both ends where they are known."""
-        value = form.format(self.value)
-        if self.low is None or self.high is None:
-            return value
-        return f"{value} ({form.format(self.low)} to {form.format(self.high)})"
-
 
 # What a system proposes that searches by itself; others forecast it too.
 

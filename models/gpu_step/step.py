@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from models.gpu_step.operators import Work, work_of
+from models.gpu_step.operators import PRODUCTS, Work, work_of
 from networks.gpu_steps import Autocast, GpuStep, Operator, Tensor
 from warehouse.records import Optimizer, Precision
 
@@ -51,6 +51,12 @@ class StepWork:
     def calls(self) -> NDArray[np.float64]:
         """How often each work is done."""
         return np.bincount(self.order, minlength=len(self.works)).astype(float)
+
+    @cached_property
+    def product_flops(self) -> float:
+        """Operations of all matrix products and convolutions of a step, forward and backward."""
+        flops = [work.flops if work.kind in PRODUCTS else 0.0 for work in self.works]
+        return float(self.calls @ np.array(flops))
 
     @cached_property
     def on_gpu(self) -> NDArray[np.bool_]:

@@ -297,7 +297,8 @@ class GpuStepModel:
         timed, for which `share` of that time (device None: by nobody in that precision),
         how wrong forecasts were of families on `past_devices` (else, where there are none, of
         devices) that were left out of the fit (`past_error_percent`, `past_n`), and the `costliest`
-        operators.
+        operators. `product_flops`: of all matrix products of a step of one GPU;
+        `peak_flops_per_s`: of the board in the precision of the scenario.
         """
         forecast = self._step(scenario)
         step = forecast.alone
@@ -321,6 +322,8 @@ class GpuStepModel:
             "host_s": step.host_us * 1e-6,
             "waits_s": step.waits_us * 1e-6,
             "varied_s": step.varied_us * 1e-6,
+            "product_flops": self._timed_work(scenario).work.product_flops,
+            "peak_flops_per_s": device.peak.get(load.precision, device.peak["float32"]),
             "host_rests_on": "measured" if _node_type(scenario) in self._hosts else "public",
             "idle_share": step.idle_share,
             "free_batch_size": free,

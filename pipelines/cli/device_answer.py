@@ -9,7 +9,13 @@ from typing import Any
 from forecasting.costs import examples_per_step, samples_per_s
 from forecasting.forecast import ScenarioForecast
 from models.gpu_step.operators import HALF
-from pipelines.cli.tables import TableColumn, columns_of_terminal, print_text, table_lines
+from pipelines.cli.tables import (
+    TableColumn,
+    columns_of_terminal,
+    print_text,
+    significant,
+    table_lines,
+)
 from profilers.clusters.node_types import gpus
 from profilers.probe import STEP_TIME
 from studies.messages import count
@@ -48,6 +54,26 @@ def bounded_by_loader(forecast: ScenarioForecast, loader_samples_per_s: float) -
         high=None if forecast.high is None else max(forecast.high, least_s),
         detail=None if forecast.detail is None else {**forecast.detail, **binds},
     )
+
+
+def efficiency(forecast: ScenarioForecast) -> dict[str, float | None]:
+    """Return by what answers are held against published figures, None where it is not known.
+
+    `usd_per_million_tokens`; `tflop_per_s` of a GPU, of the matrix products that a step needs; and
+    `mfu`, that over the peak of the board in the precision of the scenario: the model FLOP
+    utilisation (Chowdhery et al., PaLM, appendix B, with FLOPs counted by operator).
+    """
+    scenario, detail = forecast.scenario, forecast.detail
+    per_s = forecast.value and samples_per_s(scenario, forecast.metric.name, forecast.value)
+    if not per_s or detail is None:
+        return {"usd_per_million_tokens": None, "tflop_per_s": None, "mfu": None}
+    flops_per_s = detail["product_flops"] * per_s / examples_per_step(scenario)
+    words, usd = scenario.workload.sequence_length, forecast.usd_per_million_samples
+    return {
+        "usd_per_million_tokens": usd / words if usd is not None and words else None,
+        "tflop_per_s": flops_per_s / 1e12,
+        "mfu": flops_per_s / detail["peak_flops_per_s"],
+    }
 
 
 def print_devices(
@@ -125,12 +151,14 @@ def _cells(
         else _span(forecast.low, forecast.high, forecast.value)
     )
     per_s = samples_per_s(forecast.scenario, forecast.metric.name, forecast.value)
-    yield "-" if per_s is None else _number(per_s)
+    yield "-" if per_s is None else significant(per_s)
     samples = dataset_samples or _SAMPLES
     if dataset_samples is not None:
         yield "-" if per_s is None else _time(samples / per_s)
-    usd = forecast.cost and per_s and forecast.cost.usd_per_hour * samples / per_s / 3600
-    yield "-" if usd is None else f"{usd:.3g}"
+    if forecast.cost and per_s:
+        yield significant(forecast.cost.usd_per_hour * samples / per_s / 3600)
+    else:
+        yield "-"
     yield f"{detail['needed_bytes'] / _GIB:.1f}/{detail['memory_bytes'] / _GIB:.0f}"
     yield str(detail["binds"]).replace("gpu", "GPU") if detail["fits"] else "no room"
 
@@ -154,12 +182,8 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
     )
     if used_gpus < node_gpus:
         yield f"trains on {used_gpus} of {node_gpus} GPUs; the price is of all"
-    length = forecast.scenario.workload.sequence_length
-    per_s = forecast.value and samples_per_s(
-        forecast.scenario, forecast.metric.name, forecast.value
-    )
-    words = [f"{_number(per_s * length)} tokens/s"] if length and per_s else []
-    words.append(", ".join(_parts(forecast.scenario.workload.precision, detail)))
+    yield ", ".join(_against_published(forecast))
+    words = [", ".join(_parts(forecast.scenario.workload.precision, detail))]
     if detail["binds"] == "host" and detail["fits"] and (free := detail["free_batch_size"]):
         words.append(f"batches are free at least until {free}")
     yield "; ".join(words)
@@ -180,6 +204,23 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
         yield f"scaling {100 * detail['alone_s'] / detail['step_s']:.0f} %; {past}"
         if detail["gpus"] > detail["most_gpus_judged"]:
             yield f"more GPUs than scaling was judged of: {detail['most_gpus_judged']}"
+
+
+def _against_published(forecast: ScenarioForecast) -> Iterator[str]:
+    """Yield figures by which people compare: tokens, dollars, and how far the GPU is used."""
+    of, words = efficiency(forecast), forecast.scenario.workload.sequence_length
+    per_s = forecast.value and samples_per_s(
+        forecast.scenario, forecast.metric.name, forecast.value
+    )
+    if words and per_s:
+        yield f"{significant(per_s * words)} tokens/s"
+    usd, unit = of["usd_per_million_tokens"], "tokens"
+    if usd is None:
+        usd, unit = forecast.usd_per_million_samples, "samples"
+    if usd is not None:
+        yield f"${significant(usd)}/10⁶ {unit}"
+    if of["tflop_per_s"] is not None and of["mfu"] is not None:
+        yield f"{significant(of['tflop_per_s'])} TFLOP/s a GPU, MFU {100 * of['mfu']:.2g} %"
 
 
 def _timed_on(precision: str, detail: Mapping[str, Any]) -> str:
@@ -283,7 +324,3 @@ def _span(low: float, high: float, value: float) -> str:
     return "–".join(
         f"{end:.0f}" if end >= 100 else f"{end:.3g}" for end in (low / unit_s, high / unit_s)
     )
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

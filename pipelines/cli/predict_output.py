@@ -14,10 +14,10 @@ from forecasting.forecast import ForecastAnswer, ScenarioForecast
 from forecasting.inputs import total_minutes
 from forecasting.scope import ForecastRefusal
 from pipelines.cli import evidence
-from pipelines.cli.device_answer import print_devices
+from pipelines.cli.device_answer import efficiency, print_devices
 from pipelines.cli.evidence import label
 from pipelines.cli.prices import prices_in_words
-from pipelines.cli.tables import TableColumn, print_rows, print_text
+from pipelines.cli.tables import TableColumn, print_rows, print_text, significant
 from pipelines.cli.workload import OwnWorkload, advice, profile_commands
 from studies.messages import count, name_some
 from warehouse.records import BadInput, Scenario
@@ -139,8 +139,10 @@ def _table(
             if forecast.low is None or forecast.high is None
             else f"{forecast.low:.3g} to {forecast.high:.3g}",
             *([] if dataset_samples is None else [in_words(forecast, dataset_samples)]),
-            "-" if forecast.cost is None else f"{forecast.cost.usd_per_hour:.4g}",
-            "-" if (usd := forecast.usd_per_million_samples) is None else f"{usd:.3g}",
+            "-"
+            if forecast.cost is None
+            else f"{forecast.cost.usd_per_hour:,.4f}".rstrip("0").rstrip("."),
+            "-" if (usd := forecast.usd_per_million_samples) is None else significant(usd),
             evidence.at_split(forecast),
             evidence.noise(forecast),
             evidence.of_nearest(forecast),
@@ -265,6 +267,7 @@ def forecast_as_json(forecast: ScenarioForecast, dataset_samples: int | None) ->
         "epoch_s": epoch,
         "usd_per_hour": forecast.cost and forecast.cost.usd_per_hour,
         "usd_per_million_samples": forecast.usd_per_million_samples,
+        **efficiency(forecast),
         "price_snapshot": forecast.cost and forecast.cost.snapshot,
         "fit_id": forecast.fit.fit_id,
         "fitted_at": forecast.fit.fitted_at.isoformat(),

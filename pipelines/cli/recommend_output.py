@@ -96,7 +96,7 @@ def _question(answer: DecisionAnswer) -> Iterator[str]:
         yield f"No way to run it keeps the limits; {relaxed}"
     else:
         hours, cost_usd = _hours(choice.outcome.time_s), choice.outcome.cost_usd
-        yield f"Rent {choice.label}: {hours}, ${cost_usd:.4g}"
+        yield f"Rent {choice.label}: {hours}, ${_digits(cost_usd, 4)}"
 
 
 def _known(answer: DecisionAnswer) -> str:
@@ -169,10 +169,18 @@ def _short(span: Span, unit: str) -> str:
     return f"{value} ({'–'.join(ends)})"
 
 
+def _long(span: Span, unit: str) -> str:
+    """Return a value with both ends of its interval where they are known."""
+    value = f"{unit}{_digits(span.value, 3)}"
+    if span.low is None or span.high is None:
+        return value
+    return f"{value} ({unit}{_digits(span.low, 3)} to {unit}{_digits(span.high, 3)})"
+
+
 def _digits(value: float, digits: int) -> str:
     """Return a number of so many digits, and of all that stand before its point."""
     shown = float(f"{value:.{digits}g}")
-    return f"{shown:,.0f}" if shown >= 100 else f"{shown:g}"
+    return f"{value:,.0f}" if shown >= 100 else f"{shown:g}"
 
 
 def _cells(answer: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]]) -> list[list[str]]:
@@ -185,8 +193,8 @@ def _cells(answer: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]])
         else [
             name,
             candidate.label,
-            candidate.span("time_s", at).times(1 / 3600).in_words("{:.3g}"),
-            candidate.span("cost_usd", at).in_words("${:.3g}"),
+            _long(candidate.span("time_s", at).times(1 / 3600), ""),
+            _long(candidate.span("cost_usd", at), "$"),
             candidate.system,
             ", ".join((*_risks(answer, candidate), *_grown(answer, candidate))) or "kept",
             candidate.ratios.basis if candidate.ratios else "",
@@ -309,11 +317,12 @@ def _measurements(answer: DecisionAnswer, target: str | None) -> Iterator[str]:
     by_cost = answer.question.minimize == "cost"
     for measurement in answer.measurements:
         saving = measurement.worth.saving
-        saved = f"${saving:.2g}" if by_cost else _hours(saving)
+        saved = f"${_digits(saving, 2)}" if by_cost else _hours(saving)
+        usd = _digits(measurement.usd, 2)
         yield (
             f"  measure {measurement.candidate.label} ({measurement.probe}, about "
-            f"{measurement.minutes:.0f} min, ${measurement.usd:.2g}): another choice with a "
-            f"probability of {100 * measurement.worth.chance:.0f} %"
+            f"{measurement.minutes:.0f} min, ${usd}): another choice with a probability of "
+            f"{100 * measurement.worth.chance:.0f} %"
             + (f", better by {saved} in the mean" if saving > 0 else "")
         )
         if target is not None and measurement.candidate.gpu_announced is not None:

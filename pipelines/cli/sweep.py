@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pipelines.cli.tables import TableColumn, print_rows, print_text
+from pipelines.cli.tables import TableColumn, print_rows, print_text, significant
 from warehouse.home import home
 from warehouse.records import BadInput
 
@@ -287,6 +287,6 @@ def _cells(row: Mapping[str, Any]) -> Iterator[str]:
     yield f"{row['nodes']} {row['node_type']}" + (f" × {each}" if each > 1 else "")
     yield f"{row['batch_size']}"
     yield f"{row['samples_per_s']:,.0f}"
-    yield f"{row['usd_per_million_samples']:.3g}"
+    yield significant(row["usd_per_million_samples"])
     past = row["past_error_percent"]
     yield "-" if past is None else f"{past:.0f} %, n = {row['past_n']}"

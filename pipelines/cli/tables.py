@@ -301,6 +301,12 @@ def _in_words(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def significant(value: float) -> str:
+    """Return a number of three significant digits, and of all that stand before its point."""
+    shown = float(f"{value:.3g}")
+    return f"{value:,.0f}" if shown >= 100 else f"{shown:g}"
+
+
 def format_duration(seconds: float) -> str:
     """Return a duration as people say it."""
     if seconds < 55:

@@ -75,7 +75,11 @@ def test_sections_stand_under_the_question_that_they_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(None, "—"), (0.0, "0.00"), (9.876, "9.88"), (123.4, "123")]
+    ("value", "text"),
+    [
+        *((None, "—"), (0.0, "0.00"), (9.876, "9.88"), (123.4, "123")),
+        *((0.01234, "0.0123"), (0.5, "0.5"), (0.000456, "0.000456")),
+    ],
 )
 def test_numbers(value: float | None, text: str) -> None:
     assert number(value) == text

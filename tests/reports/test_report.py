@@ -285,6 +285,7 @@ def test_what_the_mean_leaves_out_is_said_with_the_mean_of_all() -> None:
 POINTS = pl.DataFrame(
     {
         "workers": [2, 2, 8],
+        "dnn": ["a", "b", "a"],
         "error_percent": [-4.0, 5.0, 400.0],
         "linear_error_percent": [30.0, None, -60.0],
     }
@@ -294,6 +295,13 @@ POINTS = pl.DataFrame(
 def heights(line: Line2D) -> list[float]:
     """Return the heights of a line's points."""
     return [float(height) for height in np.asarray(line.get_ydata(), float)]
+
+
+def test_scenarios_of_one_number_of_workers_stand_apart_by_network() -> None:
+    (axes,) = errors_plot(POINTS.with_columns(workers=1), "linear scaling").axes
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["a", "b"]
+    forecast = axes.lines[3]
+    assert np.diff(np.asarray(forecast.get_xdata(), float)) == pytest.approx(1)
 
 
 def test_each_scenario_is_a_point_where_its_error_is() -> None:

@@ -152,6 +152,13 @@ def test_operators_of_unknown_work_are_refused_above_a_twentieth_of_the_gpus_tim
         assert widths[1] > widths[0]
 
 
+def test_products_alone_count_as_flops_of_a_model_in_each_pass() -> None:
+    left, right, out = (Tensor(shape, "float32") for shape in ((8, 16), (16, 4), (8, 4)))
+    mm, relu = Operator("mm", (left, right), (out,)), Operator("relu", (out,), (out,))
+    step = GpuStep((mm, relu), (0, 1, 0, 0), (64,), 1, 1, 1, (64,))
+    assert step_work(step, "adamw", "float32", 2).product_flops == 2 * 3 * (2 * 8 * 16 * 4)
+
+
 def test_the_gpu_binds_where_batches_are_large() -> None:
     detail = model().detail(scenario(batch_size=16_384))
     assert detail["binds"] == "gpu" and detail["free_batch_size"] is None

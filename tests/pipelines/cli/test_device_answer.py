@@ -9,7 +9,8 @@ from forecasting.costs import Cost
 from forecasting.forecast import ScenarioForecast
 from forecasting.nearest import NearestCases
 from models.gpu_step.system import GPU_STEP
-from pipelines.cli.device_answer import bounded_by_loader, print_devices
+from pipelines.cli.device_answer import bounded_by_loader, efficiency, print_devices
+from pipelines.cli.tables import significant
 from profilers.probe import STEP_TIME
 from tests.profilers.torch_jobs import single
 from warehouse.records import NodeGroup, Strategy
@@ -33,6 +34,8 @@ DETAIL: dict[str, Any] = {
     "host_rests_on": "public",
     "idle_share": 0.6,
     "free_batch_size": 5,
+    "product_flops": 1e12,
+    "peak_flops_per_s": 1e14,
     "needed_bytes": 10 * GIB,
     "memory_bytes": 24 * GIB,
     "fits": True,
@@ -88,7 +91,7 @@ def test_a_row_says_what_a_user_needs(
     """Two passes of two samples a step: 80 samples a second, 100,000 of them in 1,250 s."""
     monkeypatch.setenv("COLUMNS", "90")
     shown = lines(forecast(), capsys, samples=100_000)
-    _, label, titles, _, row, rests, nobody, past, waits, host, *_ = shown
+    _, label, titles, _, row, rests, nobody, past, published, waits, host, *_ = shown
     assert label.startswith("small_cnn 16 words b2, bfloat16, adamw, 2 passes a step")
     assert titles.split() == "node type step 90 % in samples/s epoch $/epoch GiB binds".split()
     cells = ["gpu.mine", "50", "ms", "40–60", "80", "20.8", "min", "1.25", "10.0/24", "host"]
@@ -99,9 +102,25 @@ def test_a_row_says_what_a_user_needs(
     assert nobody == "    nobody in that precision (25 %)"
     assert past == "  past error 12 % of unseen GPUs, n = 7"
     assert host.endswith("with a faster one a step takes down to 20 ms")
-    assert waits.endswith(
-        "1,280 tokens/s; GPU 20 ms, host 50 ms; batches are free at least until 5"
-    )
+    assert published == ("  1,280 tokens/s, $0.781/10⁶ tokens, 20 TFLOP/s a GPU, MFU 20 %")
+    assert waits == "  GPU 20 ms, host 50 ms; batches are free at least until 5"
+
+
+def test_figures_that_are_published_follow_from_step_price_and_flops() -> None:
+    """1e12 FLOPs in 0.05 s are 20 TFLOP/s of 100; 64 words cost 3.6 dollars an hour for 0.05 s."""
+    usd = 3.6 / 3600 * 0.05 / 64 * 1e6
+    told = {"usd_per_million_tokens": usd, "tflop_per_s": 20.0, "mfu": 0.2}
+    assert efficiency(forecast()) == pytest.approx(told)
+    late = efficiency(bounded_by_loader(forecast(), 40))
+    assert late["mfu"] == pytest.approx(0.1), "a step that waits for its data takes twice as long"
+    assert efficiency(replace(forecast(), value=None))["mfu"] is None
+
+
+@pytest.mark.parametrize(
+    ("usd", "shown"), [(1170.4, "1,170"), (99.96, "100"), (0.01234, "0.0123"), (12345.6, "12,346")]
+)
+def test_dollars_have_digits_and_no_powers_of_ten(usd: float, shown: str) -> None:
+    assert significant(usd) == shown
 
 
 def test_a_row_names_the_precision_and_the_board_that_stand_in(
