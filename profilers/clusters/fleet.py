@@ -159,6 +159,11 @@ class Launch(Record):
         lacking = [name for name, value in needed.items() if not value]
         if lacking and self.launch_template is None:
             raise ValueError(f"without a launch_template, {', '.join(lacking)} must be given")
+        makes_group = self.launch_template is None and not self.security_groups
+        if makes_group and not self.public and self.ssh_from is None:
+            raise ValueError(
+                "with `public: false`, say in `ssh_from` which address nodes see you at"
+            )
         return self
 
     @model_serializer(mode="wrap")

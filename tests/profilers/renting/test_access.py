@@ -310,3 +310,11 @@ def test_the_address_of_the_caller_is_asked_for(
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="ssh_from"):
         Launch(region=REGION, image="a", subnet="s", ssh_from="0.0.0.0/0")
+
+
+def test_without_public_addresses_the_caller_says_its_own() -> None:
+    private: dict[str, Any] = {"region": REGION, "image": "a", "subnet": "s", "public": False}
+    with pytest.raises(ValueError, match="say in `ssh_from` which address"):
+        Launch(**private)
+    assert Launch(**private, ssh_from=CALLER).ssh_from == CALLER
+    assert Launch(**private, security_groups=("sg-1",)).ssh_from is None
