@@ -1,7 +1,7 @@
 """The nearest judged cases: how far scenarios are apart, and how wrong forecasts of like ones were.
 
-`find_nearest_cases` is what `predict` and `recommend` ask. The check on committed data is
-`lab/nearest-and-calibration.md`.
+`find_nearest_cases` is what `predict` and `recommend` ask. The check on committed data is in
+`lab/srift.md`.
 """
 
 import json

@@ -33,7 +33,7 @@ HOURS_APART = 12.0
 """A run so long after the newest profile that a forecast rests on is of another day."""
 ACROSS_DAYS = 0.113
 """Mean error with profiles of another day: srift's, after a change of the host
-(lab/nearest-and-calibration.md)."""
+(lab/srift.md)."""
 WIDENED = 2.8
 """By how much errors grow from one day to another, where only those of the same day are known:
 srift's 11.3 % over the 4.1 % of reference_ddp with profiles of the same day."""

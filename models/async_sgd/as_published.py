@@ -1,7 +1,7 @@
 """Li et al.'s predictor as printed: WIN and parsing from packets, equal shares, nothing of ours.
 
 Source: Li et al., ICPE 2020, sections 3.1 to 3.4 and 4.1, with Algorithm 3.1 mended where it
-cannot run (lab/algorithm-3.1.md). What the paper leaves out is left out here: what the tracer
+cannot run (lab/async_sgd.md). What the paper leaves out is left out here: what the tracer
 costs, the client's time between steps, several computations of a worker at once, what
 contention does.
 """

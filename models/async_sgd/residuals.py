@@ -4,7 +4,9 @@ The time from step to step of one worker of W is
 
     client gap + compute + wire - overlap + queueing,
 
-where all but the last are those of a worker alone; lab/async_sgd.md says what each is.
+where all but the last are those of a worker alone: it computes or parses, a link sends, both at
+once. Queueing is what other workers add, T(W) - T(1): waits for links, but also what a busy host,
+another link and another run change.
 """
 
 import polars as pl

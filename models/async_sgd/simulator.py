@@ -1,7 +1,7 @@
 """Synthetic traces of asynchronous SGD with any number of workers (Algorithm 3.1), compiled.
 
 Source: Li et al., "Throughput Prediction of Asynchronous SGD in TensorFlow", ICPE 2020, section
-3.4; lab/algorithm-3.1.md names the four faults of the printed algorithm that are mended here. The
+3.4; lab/async_sgd.md names the four faults of the printed algorithm that are mended here. The
 same in plain Python, to be read, is the oracle of the tests (tests/models/async_sgd/oracle).
 """
 

@@ -159,7 +159,7 @@ def are_enough(trained: Collection[Scenario]) -> bool:
 
     Each of the two emulated hosts of `data/reference` was forecast from some of its own steps, and
     from the other's corrected by these: own steps alone were better from about 24 on
-    (lab/predictddl-accuracy.md).
+    (lab/predictddl.md).
     """
     scenarios = set(trained)
     families = {family(scenario.workload.dnn) for scenario in scenarios}

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 _BENCHES = {
-    "ceer": "docs/ceer.md",
-    "ingest": "lab/ingest.md",
-    "optimizer": "docs/srift.md",
-    "predictddl": "lab/predictddl-accuracy.md",
+    "ceer": "lab/ceer.md",
+    "ingest": "docs/scale.md",
+    "optimizer": "lab/srift.md",
+    "predictddl": "lab/predictddl.md",
     "readers": "docs/readers.md",
 }
 REMOVED: Mapping[str, str] = {
@@ -15,12 +15,12 @@ REMOVED: Mapping[str, str] = {
         f"bench {name}": f"`stepcast bench` for what is still timed; {page} has what was found"
         for name, page in _BENCHES.items()
     },
-    "decisions": "`stepcast recommend`; lab/decisions.md has how good decisions were",
+    "decisions": "`stepcast recommend`; lab/srift.md has how good decisions were",
     "docs": "`stepcast query columns`",
     "embedder": "`stepcast serve --datasets FOLDER`, which trains for each folder in it",
     "noise": "`stepcast accuracy`, whose noise_floor says how much equal runs differ",
-    "reproduce-external": "`stepcast import csv FILE` and `stepcast compare`; lab/public-files.md "
-    "has how wrong forecasts of public files were",
+    "reproduce-external": "`stepcast import csv FILE` and `stepcast compare`; lab/ has how "
+    "wrong forecasts of public files were",
     "show": "`stepcast history RUN`",
 }
 """By the words after `stepcast`: a command, or a group and its command."""

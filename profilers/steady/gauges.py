@@ -65,7 +65,7 @@ GAUGE = Gauge()
 # Other guests of a host use its memory too: copies of a node take a third longer from one minute to
 # the next. Copies beside them, by no node, take as much longer, if they are made alike: a node with
 # a share of a core copies a few megabytes, and waits for its next period. Copies without such waits
-# were slower by a tenth when those of nodes were slower by two thirds (lab/drift.md).
+# were slower by a tenth when those of nodes were slower by two thirds (lab/emulated-cluster.md).
 
 
 _BURST_BYTES = 8 * 2**20

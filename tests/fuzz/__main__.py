@@ -1,4 +1,10 @@
-"""`python -m tests.fuzz TARGET|all`: docs/fuzzing.md."""
+"""`python -m tests.fuzz TARGET|all`: mutated files for every reader of foreign bytes.
+
+An input is named by target, seed and number: `python -m tests.fuzz kineto --seed 0 --input 24`. It
+ends in a result or in `BadInput`. Another exception, 3 s of processor time (10 s of YAML and of
+landing folders), 768 MiB, or a process that dies is a finding. It is made smaller and kept in
+build/fuzz with its traceback: `python -m tests.fuzz kineto --file build/fuzz/FILE`.
+"""
 
 import json
 import sys

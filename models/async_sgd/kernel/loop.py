@@ -1,4 +1,4 @@
-"""Algorithm 3.1 of Li et al. (ICPE 2020), mended as lab/algorithm-3.1.md says, on arrays.
+"""Algorithm 3.1 of Li et al. (ICPE 2020), mended as lab/async_sgd.md says, on arrays.
 
 tests/models/async_sgd/oracle is the same in plain Python, and what this has to agree with.
 """

@@ -1,6 +1,6 @@
 """Algorithm 3.1 of Li et al. (ICPE 2020), line by line as printed, and with its faults mended.
 
-Comments give the printed line numbers. `mended` names the faults to mend, as lab/algorithm-3.1.md
+Comments give the printed line numbers. `mended` names the faults to mend, as lab/async_sgd.md
 letters them: "a" active[DOWNLINK] is raised when a step starts, "b" running chunks count as well
 as queued ones (a server, which the model does not limit, never makes an operation wait), "c" a
 step starts with all its roots. With all three it is a second, slower implementation of the model
