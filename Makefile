@@ -31,7 +31,7 @@ setup: ## create .venv with the locked packages, install missing system tools
 	@scripts/setup.sh
 
 demo: setup ## profile one worker, predict many, measure them, show the error
-	$(BIN)/stepcast load data/public
+	$(BIN)/stepcast load public
 	$(STAND_IN) $(BIN)/stepcast run $(STUDY) $(RUN)
 
 test: setup ## run what every push has to pass, tests on an emulated cluster included

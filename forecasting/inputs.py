@@ -314,7 +314,7 @@ def total_minutes(some: Iterable[MissingRuns]) -> float | None:
 
 def _lacking(ask: Input) -> MissingRuns:
     if ask.whose == "public":
-        return MissingRuns("public measurements", "GPUs: `stepcast load data/public`", None)
+        return MissingRuns("public measurements", "GPUs: `stepcast load public`", None)
     return MissingRuns(ask.probe, _of(ask), _minutes(ask), ask.whose == "train")
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Make .venv with the locked packages and install missing system tools. Run it as often as you
-# like: it is quick when nothing changed and repairs what an interrupted run left.
+# Make .venv with the locked packages and install missing system tools, and the servers of tests, of
+# which none is started. Run it as often as you like: it is quick when nothing changed and repairs
+# what an interrupted run left.
 set -euo pipefail
 cd -P "$(dirname "$0")/.."
 PATH="$PATH:/usr/sbin:/sbin" # Debian keeps tc and tcpdump outside a plain user's PATH
@@ -36,7 +37,15 @@ apt_install() {
     say "apt-get install $*"
     local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120)
     as_root "${apt[@]}" update || true # one stale source must not stop the others
-    as_root "${apt[@]}" install -y --no-install-recommends "$@"
+    # Debian starts servers that it installs, unless this program forbids it: tests start their own.
+    local policy=/usr/sbin/policy-rc.d made=no status=0
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$policy"
+        made=yes
+    fi
+    as_root "${apt[@]}" install -y --no-install-recommends "$@" || status=$?
+    [ "$made" = no ] || as_root rm -f "$policy"
+    return "$status"
 }
 
 fingerprint() {
@@ -109,6 +118,10 @@ missing_tools() {
         sysctl:procps nsenter:util-linux setpriv:util-linux; do
         command -v "${pair%%:*}" >/dev/null || echo "${pair##*:}"
     done
+    # Tests alone need these.
+    command -v sshd >/dev/null || echo openssh-server
+    command -v nginx >/dev/null || echo nginx-light
+    ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 || echo postgresql
 }
 
 install_tools() {
@@ -120,7 +133,7 @@ install_tools() {
         touch "$failed" # do not make every later start wait for an unreachable mirror
     fi
     say "missing system packages: ${packages[*]}. To mend, as root: apt-get install ${packages[*]}" \
-        "(until then the loopback backend is used, without shaped links)"
+        "(until then tests skip that need servers; without iproute2 the loopback backend is used)"
     case " ${packages[*]} " in *" iperf3 "* | *" util-linux "*)
         say "iperf3 and setpriv are needed on every backend: \`stepcast doctor\` says for what" ;;
     esac

@@ -19,6 +19,9 @@ DAMAGED = "damaged"
 CHECKOUT = Path(__file__).parents[1]
 """The checkout; where Stepcast is installed, the folder that holds its packages."""
 
+PUBLIC = Path(__file__).with_name("public")
+"""What others measured, as the package brings it; in a checkout a link to data/public."""
+
 
 @cache
 def is_checkout() -> bool:

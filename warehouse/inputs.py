@@ -18,7 +18,7 @@ class Input:
         probe: as its runs have landed.
         whose: `own`: of the scenario that is forecast, as profiled; `train`: of all scenarios that
             fits may see; `cluster`: of the nodes and links that it trains on, and is profiled on;
-            `public`: what others measured and `stepcast load data/public` brings.
+            `public`: what others measured and `stepcast load public` brings.
         scenario: own: what is profiled. Else the scenario that is forecast.
         optional: a study without such runs does too.
         on_its_link: a profile on a link of another speed does not do.

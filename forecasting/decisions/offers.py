@@ -113,7 +113,7 @@ def read_gpu_offers(warehouse: Warehouse, market: Markets, as_of: datetime, most
         wanted = "" if market == "any" else f"{market.replace('_', '-')} "
         raise BadInput(
             f"no {wanted}price of a node type with GPUs had been observed by {as_of:%Y-%m-%d}: "
-            "`stepcast load data/public` brings those of a day on demand, `stepcast prices "
+            "`stepcast load public` brings those of a day on demand, `stepcast prices "
             "collect` asks AWS; or give --capacity TYPE=COUNT"
         )
     region, priced = _widest(known)

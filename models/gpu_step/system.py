@@ -593,7 +593,7 @@ def fit_model(
         BadInput: steps or operators are missing.
     """
     if not measured.timings or not measured.steps:
-        raise BadInput("public measurements lack steps of a GPU; `stepcast load data/public`")
+        raise BadInput("public measurements lack steps of a GPU; `stepcast load public`")
     times = gpu_time.fit(measured.timings)
     host = fit_host(measured.steps, times_of(measured.steps, times))
     families = judged_groups(measured)

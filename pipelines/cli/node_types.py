@@ -62,7 +62,7 @@ def node_types(
     )
     if not any(name in prices for name in wanted):
         print_text(
-            "No price of them was observed: `stepcast load data/public` brings those of EC2, "
+            "No price of them was observed: `stepcast load public` brings those of EC2, "
             "`stepcast prices collect` asks AWS."
         )
 

@@ -302,7 +302,7 @@ def _history(calibrate: str | None, *, dry_run: bool) -> "Warehouse":
     if not (home() / MAIN).exists():
         raise BadInput(
             f"nothing has been measured in {home()} yet; run a study first: `make demo` or "
-            "`stepcast run STUDY.yaml`; for GPUs, `stepcast load data/public` brings what others "
+            "`stepcast run STUDY.yaml`; for GPUs, `stepcast load public` brings what others "
             "measured"
         )
     keep_beside(home())

@@ -131,7 +131,7 @@ def warehouse_here() -> Warehouse:
     if not (home() / MAIN).exists():
         raise BadInput(
             f"no warehouse in {home()} yet; run `make demo` or `stepcast run`; for GPUs, `stepcast "
-            "load data/public` brings what others measured"
+            "load public` brings what others measured"
         )
     if (reason := explain_unwritable(home())) is None:
         _tell_left_out()

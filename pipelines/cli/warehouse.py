@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pipelines.cli.tables import print_text
-from warehouse.home import home
+from warehouse.home import PUBLIC, home
 from warehouse.loader import LoadReport
 from warehouse.records import BadInput, Purpose
 from warehouse.recovery import recover
@@ -100,6 +100,15 @@ def migrate() -> None:
         print_text(f"the warehouse as it was before is in {done.backup}")
 
 
+def _folder(place: str) -> Path:
+    """Return a folder; of `public` and `data/public`, where there is none, that of the package."""
+    folder = Path(place)
+    name = folder.as_posix().removeprefix("data/")
+    if not folder.exists() and (name == PUBLIC.name or name.startswith(f"{PUBLIC.name}/")):
+        return PUBLIC.resolve() / Path(name).relative_to(PUBLIC.name)
+    return folder
+
+
 def _megabytes(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:.1f} MB"
 
@@ -107,7 +116,10 @@ def _megabytes(size_bytes: int) -> str:
 def load(
     place: Annotated[
         str | None,
-        typer.Argument(help="Runs to be copied first: a folder of runs or sets."),
+        typer.Argument(
+            help="Runs to be copied first: a folder of runs or sets; public: what others measured, "
+            "which comes with Stepcast."
+        ),
     ] = None,
 ) -> None:
     """Load landed runs; loading a run twice changes nothing.
@@ -125,21 +137,22 @@ def load(
 
     Example: stepcast load data/reference
 
-    Example: stepcast load data/public
+    Example: stepcast load public
     """
     for line in recover(home()):
         print_text(line)
     warehouse = Warehouse(home())
     wrong: list[str] = []
-    sets = sets_below(Path(place)) if place else []
+    folder_given = _folder(place) if place else None
+    sets = sets_below(folder_given) if folder_given else []
     if sets:
         run_ids = {folder: [run.run_id for run in kept_runs(folder)] for folder in sets}
         copied = sum(
             copy_kept_runs(folder, warehouse.landing, ids) for folder, ids in run_ids.items()
         )
         print_text(f"copied {copied} runs from {place}")
-    elif place:
-        copied, wrong = copy_landed(Path(place), warehouse.landing)
+    elif folder_given:
+        copied, wrong = copy_landed(folder_given, warehouse.landing)
         print_text(f"copied {copied} runs from {place}")
     report = warehouse.load(verify=True)
     print_text(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")

@@ -151,7 +151,7 @@ def test_without_public_measurements_nothing_is_measured(tmp_path: Path) -> None
     ledger = forecast(home, round_, progress)
     assert ledger.is_empty()
     (warning,) = progress.warnings
-    assert "gpu_step is left out" in warning and "`stepcast load data/public`" in warning
+    assert "gpu_step is left out" in warning and "`stepcast load public`" in warning
     with pytest.raises(BadInput, match="no prediction of it for round 1 of gpus"):
         check_predicted(round_, ledger)
 

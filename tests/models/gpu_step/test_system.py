@@ -71,7 +71,7 @@ def test_public_measurements_are_read() -> None:
 
 def test_rows_that_are_not_there_are_told() -> None:
     tables = {name: table.clear() for name, table in public_tables().items()}
-    with pytest.raises(BadInput, match="stepcast load data/public"):
+    with pytest.raises(BadInput, match="stepcast load public"):
         fit_model(read_measurements(tables))
 
 

@@ -98,7 +98,7 @@ def test_every_node_type_is_listed_in_eighty_columns(
     rows = [line.split() for line in lines]
     assert {row[0] for row in rows if row} >= set(node_types())
     assert ["p4de.24xlarge", *"8 A100 80GB NVSwitch 400 96 1152 - sheet".split()] in rows
-    assert "stepcast load data/public" in answer.out
+    assert "stepcast load public" in answer.out
     types = listed(stepcast)
     assert types["emu.sse41.s15"]["usd_per_hour"] == 0.016
     assert types["emu.sse41.s15"]["evidence"] is types["c7i.large"]["evidence"] is None
