@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipelines.cli.tables import print_table, print_text
 from warehouse.records import BadInput
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def bench(
@@ -54,9 +57,22 @@ def bench(
     if as_json:
         typer.echo(json.dumps({"figures": outcome.table.to_dicts(), "notes": outcome.notes}))
         return
-    print_table(outcome.table, keys=outcome.table.columns[:2])
+    print_table(_in_words(outcome.table), keys=outcome.table.columns[:2])
     for note in outcome.notes:
         print_text(note)
+
+
+def _in_words(table: "pl.DataFrame") -> "pl.DataFrame":
+    """Return figures of three digits, a ratio with its peer, and nothing where none is known."""
+    import polars as pl
+    from polars import selectors
+
+    if "ratio" in table.columns:
+        beside = pl.format("{} x {}", "ratio", "peer").alias("beside")
+        table = table.select(pl.exclude("ratio", "peer"), beside)
+    rounded = table.with_columns(selectors.float().round_sig_figs(3))
+    unknown = [name for name in rounded.columns if rounded[name].null_count()]
+    return rounded.with_columns(pl.col(unknown).cast(pl.String).fill_null(""))
 
 
 def _check_page(name: str, page: Path) -> None:

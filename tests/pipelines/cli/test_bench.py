@@ -38,8 +38,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_prints_a_table_or_json(stepcast: Stepcast, small: None) -> None:
     table = stepcast("bench", "history")
     assert (table.code, table.err) == (0, "working on 6\n")
-    for text in ("load a run", "12.3", "ms", "1.23", "a plain copy", "All of them."):
+    for text in ("load a run", "12.3", "ms", "1.23 x a plain copy", "All of them."):
         assert text in table.out
+    assert "NULL" not in table.out
     given = stepcast("bench", "history", "--set", "runs=123456", "--set", "large=0", "--json")
     answer = json.loads(given.out)
     assert answer["figures"][1]["value"] == 123_000
