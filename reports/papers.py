@@ -118,4 +118,5 @@ def _pictures(figure: PaperFigure, mark: Mark, rows: pl.DataFrame) -> Iterator[t
 
 
 def _axes_in_words(mark: Mark) -> str:
-    return f"{' and '.join(mark.y)} by {mark.x}".replace("_", " ")
+    dashed = f"; dashed: {', '.join(mark.y[1:])}" if len(mark.y) > 1 else ""
+    return f"{mark.y[0]} by {mark.x}{dashed}.".replace("_", " ")
