@@ -8,6 +8,7 @@ import yaml
 
 from forecasting.study_checks import check_forecasts
 from studies.study import read_study
+from tests.test_equations import is_defined
 from warehouse.home import CHECKOUT
 from warehouse.warehouse import QUERIES
 
@@ -115,3 +116,42 @@ def test_the_module_map_is_of_folders_that_are_there() -> None:
     assert not [folder for folder in folders if not (CHECKOUT / folder).is_dir()]
     packages = {f"{file.parent.name}/" for file in CHECKOUT.glob("*/__init__.py")}
     assert packages - {"tests/"} <= folders
+
+
+_STATION = re.compile(r"^\d+\. (.*?)(?=^\d+\. |^$)", re.DOTALL | re.MULTILINE)
+_MODULE_OR_NAME = re.compile(r"`(?:(?P<module>[\w/]+\.py)|(?P<name>[A-Za-z_][\w.]*))`")
+
+
+def stations(command: str) -> list[str]:
+    """Return the numbered stations of a command's way through the code."""
+    page = (CHECKOUT / "docs" / "architecture.md").read_text()
+    _, _, after = page.partition(f"## The way of `stepcast {command}`\n")
+    return _STATION.findall(after.partition("\n## ")[0])
+
+
+def undefined_names(station: str) -> list[str]:
+    """Return what a station names that the module named before it does not define."""
+    lost, module = [], ""
+    for found in _MODULE_OR_NAME.finditer(station):
+        if found["module"]:
+            module = found["module"]
+            if not (CHECKOUT / module).is_file():
+                lost.append(module)
+        elif not is_defined(CHECKOUT / module, found["name"]):
+            lost.append(f"{module}: {found['name']}")
+    return lost
+
+
+@pytest.mark.parametrize("command", ["predict", "run"])
+def test_every_station_of_a_command_is_in_the_code(command: str) -> None:
+    way = stations(command)
+    assert 8 <= len(way) <= 12
+    assert all(_MODULE_OR_NAME.search(station) for station in way)
+    assert [lost for station in way for lost in undefined_names(station)] == []
+
+
+def test_a_station_that_is_gone_is_found_out() -> None:
+    assert undefined_names("`studies/study.py`: `read_study`, then `read_studies`") == [
+        "studies/study.py: read_studies"
+    ]
+    assert undefined_names("`studies/no_study.py` reads") == ["studies/no_study.py"]

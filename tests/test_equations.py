@@ -51,10 +51,3 @@ def test_what_is_not_there_is_found_out() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_paper_is_read_in_a_quarter_of_an_hour(page: str) -> None:
     assert len((CHECKOUT / "docs" / page).read_text().split()) <= 1500
-
-
-def test_every_hop_leads_to_its_function() -> None:
-    page = (CHECKOUT / "docs" / "architecture.md").read_text()
-    places = _PLACE.findall(page)
-    assert len(places) > 10
-    assert not [place for place in places if not is_defined(CHECKOUT / place[0], place[1])]
