@@ -9,7 +9,7 @@ import importlib.machinery
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -64,6 +64,50 @@ def first_line(error: BaseException) -> str:
     """Return what an error is, and the first line of what it says."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]:.200}" if lines else type(error).__name__
+
+
+def batch_dimension(
+    tensors: Sequence[Any], others: Sequence[Any], batch_size: int, target: str
+) -> int:
+    """Return which dimension of the first input is the batch.
+
+    Args:
+        tensors: inputs as the user's function gave them for a batch.
+        others: those for another batch; none if the function is not told the batch.
+        batch_size: of the first ones.
+        target: the function.
+
+    Raises:
+        ValueError: the inputs are of another batch than was asked for.
+    """
+    first = tensors[0].shape
+    if first[0] == batch_size:
+        return 0
+    pairs = [(tensor.shape, other.shape) for tensor, other in zip(tensors, others, strict=False)]
+    if all(shape == other for shape, other in pairs):
+        why = (
+            "its example batch is the same whatever batch_size it is told"
+            if others
+            else "it takes no argument batch_size"
+        )
+        raise ValueError(
+            f"{target}: asked for a batch of {batch_size}, it gave a tensor of shape "
+            f"{list(first)}: {why}; "
+            f"let its example follow batch_size, or give --batch-size {first[0]}"
+        )
+    sizes = zip(*pairs[0], strict=False)
+    return next((place for place, (size, other) in enumerate(sizes) if size != other), 0)
+
+
+def not_batched(batch: Sequence[Any], by_name: Mapping[str, Any], batch_size: int) -> list[str]:
+    """Return which inputs have another first dimension than the batch, with their shapes."""
+    named = [*((f"input {place}", tensor) for place, tensor in enumerate(batch, 1))]
+    named += by_name.items()
+    return [
+        f"{name} {list(tensor.shape)}"
+        for name, tensor in named
+        if tensor.ndim and len(tensor) != batch_size
+    ]
 
 
 def _function(target: str) -> Callable[..., object]:

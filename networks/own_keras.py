@@ -1,6 +1,6 @@
 """Traces training steps of a user's Keras model, as TensorFlow graphs that any program can import.
 
-A step is a forward pass in training mode, the cross-entropy of the flattened first output, and the
+A step is a forward pass in training mode, the cross-entropies of its flattened outputs, and the
 gradients, by TensorFlow's own tape: whatever Keras, layers or loops the model is made of. Variables
 are inputs of the graph, so that whoever imports it places them. Keras 3 and tf_keras are both fine.
 
@@ -8,8 +8,10 @@ are inputs of the graph, so that whoever imports it places them. Keras 3 and tf_
 """
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+from networks.own_function import batch_dimension, not_batched
 
 NAMED_AT = 2
 """The batch whose forward pass gives a model its name."""
@@ -24,37 +26,62 @@ def is_model(model: object) -> bool:
     return any(isinstance(kind, type) and isinstance(model, kind) for kind in kinds)
 
 
-def trace_model(made: object, target: str, batch_sizes: Sequence[int]) -> dict[str, Any]:
+def trace_model(
+    made: object,
+    target: str,
+    batch_sizes: Sequence[int],
+    make: Callable[[int], object] | None = None,
+) -> dict[str, Any]:
     """Return what is known of a model: a graph that gives it its name, and steps at batches.
+
+    Args:
+        made: the model and its batch, as the user's function made them for the first size.
+        target: the function.
+        batch_sizes: of the steps.
+        make: the function; None: it is not told the batch.
 
     Raises:
         ValueError: it has no graph; the message says why and what to do.
     """
-    model, batch = _made_of(made, target)
     _check_backend(target)
     import tensorflow as tf
 
-    if not getattr(model, "built", False):
-        sample = tf.nest.map_structure(lambda leaf: tf.constant(leaf[:1]), batch)
-        _tried(target, lambda: model(sample))
+    size, *others = dict.fromkeys(batch_sizes)
+
+    def made_of(batch_size: int) -> tuple[Any, Any]:
+        again = made if make is None or batch_size == size else make(batch_size)
+        return _made_of(again, target)
+
+    named_at = size if make is None else NAMED_AT
+    asked, batch = made_of(size)
+    another = () if make is None else made_of(named_at if named_at != size else size + 1)
+    inputs = tf.nest.flatten(batch)
+    batch_dimension(inputs, tf.nest.flatten(another[1]) if another else (), size, target)
+    for other in others if make is None else ():
+        batch_dimension(inputs, (), other, target)
+    model, sample = another if another and named_at != size else (asked, batch)
+    _build(model, sample, target)
     _check_precision(model, target)
     given = getattr(model, "inputs", None) or ()
     fixed = any(tensor.shape and tensor.shape[0] for tensor in tf.nest.flatten(given))
-    named = _tried(target, lambda: _forward(model, batch), fixed=fixed)
-    shape = tf.nest.flatten(batch)[0].shape
-    variables = [_resource(trainable_variable) for trainable_variable in model.trainable_variables]
+    named = _tried(target, lambda: _forward(model, sample), fixed=fixed)
+    shape = inputs[0].shape
     # Keras freezes layers, not TensorFlow's variables.
     frozen = {
         id(_resource(non_trainable_variable).handle)
         for non_trainable_variable in model.non_trainable_variables
     }
     steps: dict[str, dict[str, Any]] = {}
-    for size in batch_sizes:
+    for batch_size in (size, *others):
+        each, its_batch = (asked, batch) if batch_size == size else made_of(batch_size)
         try:
-            steps[str(size)] = _step(model, batch, size, variables)
+            _build(each, sample, target)
+            if _shapes(each) != _shapes(model):
+                raise ValueError("the model's variables depend on batch_size")
+            steps[str(batch_size)] = _step(each, its_batch, batch_size)
         except Exception as error:
             reason = str(error) if type(error) is ValueError else f"{_first_line(error)}; {_HINT}"
-            steps[str(size)] = {"error": reason}
+            steps[str(batch_size)] = {"error": reason}
     return {
         "named": named.graph.as_graph_def(),
         "shapes": [
@@ -66,7 +93,14 @@ def trace_model(made: object, target: str, batch_sizes: Sequence[int]) -> dict[s
             for variable in named.variables
         ],
         "image_size": int(shape[1]) if len(shape) == 4 else 0,
-        "parameter_count": sum(int(variable.shape.num_elements()) for variable in variables),
+        "parameter_count": sum(
+            int(_resource(variable).shape.num_elements()) for variable in model.trainable_variables
+        ),
+        "not_batched": not_batched(
+            () if isinstance(batch, Mapping) else inputs,
+            batch if isinstance(batch, Mapping) else {},
+            size,
+        ),
         "steps": steps,
     }
 
@@ -98,6 +132,18 @@ def _made_of(made: object, target: str) -> tuple[Any, Any]:
     return made[0], tf.nest.map_structure(
         lambda leaf: leaf.astype("float32") if leaf.dtype.kind == "f" else leaf, batch
     )
+
+
+def _build(model: Any, sample: Any, target: str) -> None:
+    """Make the variables of a model that has none before it is called."""
+    import tensorflow as tf
+
+    if not getattr(model, "built", False):
+        _tried(target, lambda: model(tf.nest.map_structure(tf.constant, sample)))
+
+
+def _shapes(model: Any) -> list[tuple[int, ...]]:
+    return [tuple(variable.shape) for variable in model.variables]
 
 
 def _check_backend(target: str) -> None:
@@ -145,12 +191,10 @@ def _tried(target: str, make: Callable[[], Any], *, fixed: bool = False) -> Any:
         ) from error
 
 
-def _specs(batch: Any, size: int) -> Any:
+def _specs(batch: Any) -> Any:
     import tensorflow as tf
 
-    return tf.nest.map_structure(
-        lambda leaf: tf.TensorSpec((size, *leaf.shape[1:]), leaf.dtype), batch
-    )
+    return tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), batch)
 
 
 def _forward(model: Any, batch: Any) -> Any:
@@ -160,10 +204,10 @@ def _forward(model: Any, batch: Any) -> Any:
     def forward(given: Any) -> Any:
         return model(given, training=True)
 
-    return forward.get_concrete_function(_specs(batch, NAMED_AT))
+    return forward.get_concrete_function(_specs(batch))
 
 
-def _step(model: Any, batch: Any, size: int, variables: Sequence[Any]) -> dict[str, Any]:
+def _step(model: Any, batch: Any, size: int) -> dict[str, Any]:
     """Return a training step: its graph, and what of it is given, read and returned.
 
     Raises:
@@ -171,16 +215,15 @@ def _step(model: Any, batch: Any, size: int, variables: Sequence[Any]) -> dict[s
     """
     import tensorflow as tf
 
+    variables = [_resource(variable) for variable in model.trainable_variables]
+
     @tf.function(autograph=False)  # type: ignore[untyped-decorator]
     def step(given: Any) -> Any:
         with tf.GradientTape() as tape:
-            logits = _logits(model(given, training=True), size)
-            labels = tf.constant([index % logits.shape[1] for index in range(size)])
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-            loss = tf.add_n([tf.reduce_mean(losses), *model.losses])
+            loss = tf.add_n([*_losses(model(given, training=True), size), *model.losses])
         return loss, tape.gradient(loss, variables)
 
-    concrete = step.get_concrete_function(_specs(batch, size))
+    concrete = step.get_concrete_function(_specs(batch))
     loss, slopes = concrete.graph.structured_outputs
     if all(slope is None for slope in slopes):
         raise ValueError("the model returns nothing that depends on its variables")
@@ -192,7 +235,7 @@ def _step(model: Any, batch: Any, size: int, variables: Sequence[Any]) -> dict[s
         "graph": concrete.graph.as_graph_def(),
         "constants": _constants(captured),
         "inputs": [
-            {"name": inner.name, **_values_of(leaf, size)}
+            {"name": inner.name, **_values_of(leaf)}
             for inner, leaf in zip(concrete.graph.inputs, tf.nest.flatten(batch), strict=False)
         ],
         "variables": [
@@ -214,16 +257,36 @@ def _step(model: Any, batch: Any, size: int, variables: Sequence[Any]) -> dict[s
     }
 
 
-def _logits(out: Any, size: int) -> Any:
+def _losses(out: Any, size: int) -> list[Any]:
+    """Return the cross-entropy of each output; one of no dimensions is a loss already.
+
+    Rows that are not as many as the samples have labels of their own, all of the first class.
+
+    Raises:
+        ValueError: there is none, or the shape of one depends on values.
+    """
     import tensorflow as tf
 
-    floating = [tensor for tensor in tf.nest.flatten(out) if tensor.dtype.is_floating]
-    if not floating:
+    losses = []
+    for tensor in tf.nest.flatten(out):
+        if not tensor.dtype.is_floating:
+            continue
+        if tensor.shape.rank == 0:
+            losses.append(tf.cast(tensor, tf.float32))
+            continue
+        rows = tensor.shape[0] or size
+        logits = tf.cast(tf.reshape(tensor, (rows, -1)), tf.float32)
+        classes = logits.shape[1]
+        if classes is None:
+            raise ValueError(
+                "the shape of what the model returns depends on the values of its batch"
+            )
+        labels = tf.constant([row % classes if rows == size else 0 for row in range(rows)])
+        entropies = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        losses.append(tf.reduce_mean(entropies))
+    if not losses:
         raise ValueError("the model returns no numbers that depend on its variables")
-    logits = tf.cast(tf.reshape(floating[0], (size, -1)), tf.float32)
-    if logits.shape[1] is None:
-        raise ValueError("the shape of what the model returns depends on the values of its batch")
-    return logits
+    return losses
 
 
 def _constants(captured: Iterable[tuple[Any, Any, Any]]) -> dict[str, Any]:
@@ -256,10 +319,10 @@ def _described(variable: Any) -> dict[str, Any]:
     }
 
 
-def _values_of(leaf: Any, size: int) -> dict[str, Any]:
+def _values_of(leaf: Any) -> dict[str, Any]:
     whole = leaf.dtype.kind != "f"
     return {
-        "shape": [size, *leaf.shape[1:]],
+        "shape": list(leaf.shape),
         "dtype": leaf.dtype.name,
         "least": int(leaf.min()) if whole else None,
         "most": int(leaf.max()) if whole else None,

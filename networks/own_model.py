@@ -220,7 +220,10 @@ def _of_keras(traced: Mapping[str, Any]) -> OwnModel:
         for size, step in traced["steps"].items()
     }
     about = (traced["image_size"], traced["parameter_count"])
-    return OwnModel(OWN + traced["keras"], "tensorflow", *about, None, steps)
+    not_batched = tuple(traced["not_batched"])
+    return OwnModel(
+        OWN + traced["keras"], "tensorflow", *about, None, steps, not_batched=not_batched
+    )
 
 
 def _step(

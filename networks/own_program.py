@@ -34,6 +34,7 @@ _MOST = 20_000
 _NAMED_AT, _NAMED_IN = 2, ("float32", "bfloat16")
 """Batch and precisions of the steps that tell a model from another."""
 _NEEDED = dict.fromkeys(("traced", "traced_step", "own_check", "gpu_trace"), "operator_work")
+_NEEDED["own_keras"] = "own_function"
 """What files import of this folder, as `networks.…`."""
 
 
@@ -74,10 +75,11 @@ def _traced(request: Mapping[str, Any]) -> dict[str, Any]:
     function = _beside("own_function").UserFunction(target, folders, request["hidden"])
     made = function(batch_sizes[0])
     model = made[0] if isinstance(made, tuple) and made else made
+    again = function if function.takes_batch else None
     keras = _beside("own_keras")
     if keras.is_model(model):
-        return _of_keras(keras.trace_model(made, target, batch_sizes), target, Path(request["out"]))
-    again = function if function.takes_batch else None
+        traced = keras.trace_model(made, target, batch_sizes, again)
+        return _of_keras(traced, target, Path(request["out"]))
     return of_torch(made, target, batch_sizes, mode, precisions, again)
 
 
@@ -97,7 +99,7 @@ def _of_keras(traced: Mapping[str, Any], target: str, out: Path) -> dict[str, An
     if len(errors) == len(steps):
         raise ValueError(f"{target}: its training step cannot be traced: {errors[0]}")
     name = graphs.digest(traced["named"], traced["shapes"])
-    about = {"image_size": traced["image_size"], "parameter_count": traced["parameter_count"]}
+    about = {key: traced[key] for key in ("image_size", "parameter_count", "not_batched")}
     return {"keras": name, **about, "steps": steps}
 
 
@@ -138,7 +140,7 @@ def of_torch(
     Raises:
         ValueError: it has no graph, or trains in a way that no forecast knows.
     """
-    torch_, check = _beside("own_torch"), _beside("own_check")
+    torch_, check, function = map(_beside, ("own_torch", "own_check", "own_function"))
     size, *others = dict.fromkeys(batch_sizes)
 
     def split(batch_size: int) -> Any:
@@ -152,9 +154,9 @@ def of_torch(
     named_at = _NAMED_AT if make is not None else size
     another = None if make is None else split(named_at if named_at != size else size + 1)
     at_another = [] if another is None else [*another[1], *another[2].values()]
-    place = torch_.batch_dimension(inputs, at_another, size, target)
+    place = function.batch_dimension(inputs, at_another, size, target)
     for other in others if make is None else ():
-        torch_.batch_dimension(inputs, (), other, target)
+        function.batch_dimension(inputs, (), other, target)
     shape = [length for at, length in enumerate(inputs[0].shape) if at != place]
     has_words = len(shape) == 1 and not (inputs[0].is_floating_point() or inputs[0].is_complex())
     side = int(shape[-1]) if len(shape) == 3 else 0
@@ -192,7 +194,7 @@ def of_torch(
         "unmeasured": traced.unmeasured,
         "sample": shape,
         "sequence_length": shape[0] if has_words else None,
-        "not_batched": torch_.not_batched(batch, by_name, size),
+        "not_batched": function.not_batched(batch, by_name, size),
         "steps": steps,
         "gpu_steps": gpu_steps,
     }

@@ -196,51 +196,6 @@ def _tensors_of(out: object) -> Iterator[torch.Tensor]:
         )
 
 
-def batch_dimension(
-    tensors: Sequence[torch.Tensor], others: Sequence[torch.Tensor], batch_size: int, target: str
-) -> int:
-    """Return which dimension of the first input is the batch.
-
-    Args:
-        tensors: inputs as the user's function gave them for a batch.
-        others: those for another batch; none if the function is not told the batch.
-        batch_size: of the first ones.
-        target: the function.
-
-    Raises:
-        ValueError: the inputs are of another batch than was asked for.
-    """
-    first = tensors[0].shape
-    if first[0] == batch_size:
-        return 0
-    pairs = [(tensor.shape, other.shape) for tensor, other in zip(tensors, others, strict=False)]
-    if all(shape == other for shape, other in pairs):
-        why = (
-            "its example batch is the same whatever batch_size it is told"
-            if others
-            else "it takes no argument batch_size"
-        )
-        raise ValueError(
-            f"{target}: asked for a batch of {batch_size}, it gave {_kind_of(tensors[0])}: {why}; "
-            f"let its example follow batch_size, or give --batch-size {first[0]}"
-        )
-    sizes = zip(*pairs[0], strict=False)
-    return next((place for place, (size, other) in enumerate(sizes) if size != other), 0)
-
-
-def not_batched(
-    batch: Sequence[torch.Tensor], by_name: Mapping[str, torch.Tensor], batch_size: int
-) -> list[str]:
-    """Return which inputs have another first dimension than the batch, with their shapes."""
-    named = [*((f"input {place}", tensor) for place, tensor in enumerate(batch, 1))]
-    named += by_name.items()
-    return [
-        f"{name} {list(tensor.shape)}"
-        for name, tensor in named
-        if tensor.ndim and len(tensor) != batch_size
-    ]
-
-
 def _kind_of(value: object) -> str:
     if isinstance(value, torch.Tensor) and value.is_nested:
         return "a nested tensor"

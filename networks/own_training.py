@@ -5,15 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from networks.own_function import UserFunction
+from networks.own_function import UserFunction, batch_dimension
 from networks.own_huggingface import PREFIX, from_config
 from networks.own_model import hidden_packages
-from networks.own_torch import (
-    ModuleAndBatch,
-    OwnNetwork,
-    batch_dimension,
-    split_module_and_batch,
-)
+from networks.own_torch import ModuleAndBatch, OwnNetwork, split_module_and_batch
 
 _EXAMPLES = 2
 

@@ -199,7 +199,7 @@ def test_inputs_are_taken_as_the_function_gives_them(
     assert (model.sample, model.not_batched) == (sample, not_batched)
     shapes = [
         tuple(shape)
-        for _, inputs, _, _ in model.gpu_steps["4 float32"]["operators"]
+        for _, inputs, *_ in model.gpu_steps["4 float32"]["operators"]
         for shape, _ in inputs
     ]
     assert given in shapes

@@ -46,16 +46,18 @@ ABOUT = """
     from keras import layers
     from networks import own_graph_def, own_keras
 
-    def told(make, sizes=(3,)):
+    def told(make, is_told=True):
         try:
-            made = make()
-            found = own_keras.trace_model(made, "mine:build", sizes)
+            found = own_keras.trace_model(make(3), "mine:build", (3,), make if is_told else None)
             own_graph_def._check_loops(found["steps"]["3"].get("graph", tf.Graph().as_graph_def()))
         except ValueError as error:
             return str(error)
         about = {name: found[name] for name in ("image_size", "parameter_count")}
         steps = found["steps"]["3"]
         kept = {name: steps.get(name) for name in ("error", "updates", "inputs")}
+        kept["not_batched"] = found["not_batched"]
+        nodes = steps["graph"].node if "graph" in steps else ()
+        kept["products"] = sum(node.op == "MatMul" for node in nodes)
         return {**about, **kept, "name": own_graph_def.digest(found["named"], found["shapes"])}
 
     def network(filters=8, **options):
@@ -77,32 +79,61 @@ ABOUT = """
         def call(self, given):
             return self.dense(given) if float(tf.reduce_sum(given)) >= 0 else given
 
-    images = numpy.zeros((2, 16, 16, 3))
+    class Graph(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(4)
+        def call(self, given):
+            nodes, edges = given
+            sent = tf.gather(self.dense(nodes), edges[0])
+            return tf.math.unsorted_segment_sum(sent, edges[1], nodes.shape[0])
+
+    class OfTimes(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(4)
+        def call(self, given):
+            return self.dense(given)[-1]
+
+    def heads():
+        given = keras.Input((6,))
+        hidden = layers.Dense(5)(given)
+        return keras.Model(given, {"near": layers.Dense(4)(hidden), "far": layers.Dense(3)(hidden)})
+
+    def images(n):
+        return numpy.zeros((n, 16, 16, 3))
+
     print(json.dumps({
-        "fine": told(lambda: (network(), images)),
-        "same": told(lambda: (network(), images)),
-        "other": told(lambda: (network(9), images)),
-        "mixed": told(lambda: (keras.Sequential([
+        "fine": told(lambda n: (network(), images(n))),
+        "same": told(lambda n: (network(), images(n))),
+        "other": told(lambda n: (network(9), images(n))),
+        "mixed": told(lambda n: (keras.Sequential([
             layers.Conv2D(8, 3, dtype="mixed_bfloat16", name="half"), layers.Flatten(),
-        ]), images)),
-        "double": told(lambda: (keras.Sequential([
+        ]), images(n))),
+        "double": told(lambda n: (keras.Sequential([
             layers.Dense(3, dtype="float64", name="long"), layers.Flatten(),
-        ]), images)),
-        "frozen": told(lambda: (frozen(), images)),
-        "alone": told(lambda: network()),
-        "text": told(lambda: (network(), numpy.array(["a", "b"]))),
-        "fixed": told(lambda: (keras.Sequential([
+        ]), images(n))),
+        "frozen": told(lambda n: (frozen(), images(n))),
+        "alone": told(lambda n: network()),
+        "text": told(lambda n: (network(), numpy.array(["a", "b"]))),
+        "fixed": told(lambda n: (keras.Sequential([
             keras.Input((4,), batch_size=3), layers.Lambda(lambda one: tf.reshape(one, (3, 2, 2))),
             layers.Flatten(), layers.Dense(2),
-        ]), numpy.ones((3, 4)))),
-        "wide": told(lambda: (network(), numpy.zeros((2, 16, 16, 5)))),
-        "loop": told(lambda: (
+        ]), numpy.ones((n, 4)))),
+        "wide": told(lambda n: (network(), numpy.zeros((n, 16, 16, 5)))),
+        "loop": told(lambda n: (
             keras.Sequential([layers.Embedding(9, 4), layers.LSTM(4), layers.Dense(2)]),
-            numpy.ones((2, 5), int),
+            numpy.ones((n, 5), int),
         )),
-        "decides": told(lambda: (Decides(), numpy.ones((2, 4)))),
-        "constant": told(lambda: (keras.Sequential([keras.Input((4,)), layers.Flatten()]),
-                                  numpy.ones((2, 4)))),
+        "decides": told(lambda n: (Decides(), numpy.ones((n, 4)))),
+        "constant": told(lambda n: (keras.Sequential([keras.Input((4,)), layers.Flatten()]),
+                                  numpy.ones((n, 4)))),
+        "untold": told(lambda n: (network(), images(2)), is_told=False),
+        "same batch": told(lambda n: (network(), images(2))),
+        "depends": told(lambda n: (network(n), images(n))),
+        "graph": told(lambda n: (Graph(), (numpy.ones((n, 8)), numpy.zeros((2, 3 * n), int)))),
+        "times": told(lambda n: (OfTimes(), numpy.ones((7, n, 8)))),
+        "heads": told(lambda n: (heads(), numpy.ones((n, 6)))),
     }))
     """
 
@@ -231,6 +262,16 @@ def test_what_becomes_of_other_models(tmp_path: Path) -> None:
     assert "it has a loop (" in outcomes["loop"] and "unroll=True" in outcomes["loop"]
     assert "its forward pass failed" in outcomes["decides"]
     assert "depends on its variables" in outcomes["constant"]["error"]
+    assert "asked for a batch of 3, it gave a tensor of shape [2, 16, 16, 3]" in outcomes["untold"]
+    assert "it takes no argument batch_size" in outcomes["untold"]
+    assert "is the same whatever batch_size it is told" in outcomes["same batch"]
+    assert "variables depend on batch_size" in outcomes["depends"]["error"]
+    # What has another first dimension than the batch stays as the function gave it.
+    given = [tensor["shape"] for tensor in outcomes["graph"]["inputs"]]
+    assert (given, outcomes["graph"]["not_batched"]) == ([[3, 8], [2, 9]], ["input 2 [2, 9]"])
+    assert outcomes["times"]["inputs"][0]["shape"] == [7, 3, 8]
+    # Three layers forward, their weights' gradients, and those of what both heads were given.
+    assert outcomes["heads"]["products"] == 3 + 3 + 2
     assert not any("\n" in outcome for outcome in outcomes.values() if isinstance(outcome, str))
 
 
