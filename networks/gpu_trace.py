@@ -13,29 +13,22 @@ Where the two devices differ, the GPU's behaviour is put in place:
 * bilinear layers are the products that PyTorch loops over,
 * a mask that `transformers` makes only while it is traced is left out, as attention is causal then.
 
-Each has the work that `operator_work` counts; where none is known, the most that it may be.
-
-Memory is that of storages alive at once: parameters, gradients and activations that backward keeps.
-What shards divide is told apart: trained parameters, their gradients, and copies of both in half
-precision.
+`networks.gpu_recorder` notes what is asked for.
 
 `networks/own_program.py` loads this file where no package of ours may be imported.
 """
 
 import sys
-import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from hashlib import sha256
-from itertools import accumulate
 from typing import Any, Literal
 
 import torch
 from torch.nn.functional import cross_entropy
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from networks.operator_work import WorkCounter, is_work, kernel_in_parts, most_work, numbers
+from networks.gpu_recorder import Recorder
+from networks.operator_work import numbers
 
 Precision = Literal["float32", "bfloat16", "float16"]
 _IN_FLOAT32 = (
@@ -63,8 +56,6 @@ _HALF = (torch.bfloat16, torch.float16)
 _RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 """Functions of `torch._VF` that `torch.nn.RNNBase` calls."""
 _scaled_dot_product_attention = torch.nn.functional.scaled_dot_product_attention
-_BLOCK_BYTES = 512
-"""What PyTorch's allocator of CUDA's memory hands out (CUDACachingAllocator)."""
 Fields = dict[str, Any]
 """Of `networks.gpu_steps.GpuStep`."""
 
@@ -90,7 +81,7 @@ def trace_step(
     Raises:
         ValueError: there are more.
     """
-    recorder = _Recorder(most)
+    recorder = Recorder(most)
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     inputs = getattr(module, "inputs", ())[1:]
     for standing in (*module.parameters(), *module.buffers(), images, *inputs, labels):
@@ -176,7 +167,7 @@ def _raised(value: Any) -> Any:
 class _AsOnGpu(TorchFunctionMode):
     """Replaces functions that a GPU does in other operators than a processor."""
 
-    def __init__(self, recorder: "_Recorder") -> None:
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self._recorder = recorder
 
@@ -263,7 +254,7 @@ def _of_four_dimensions(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.flatten(0, -4)
 
 
-def _recurrent(recorder: "_Recorder", given: torch.Tensor, *args: Any) -> Any:
+def _recurrent(recorder: Recorder, given: torch.Tensor, *args: Any) -> Any:
     """Return results and last states of recurrent layers, as `torch.nn.RNNBase` asks for them.
 
     Raises:
@@ -291,7 +282,7 @@ class _Recurrent(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, recorder: "_Recorder", directions: int, states: int, *tensors: torch.Tensor
+        ctx: Any, recorder: Recorder, directions: int, states: int, *tensors: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         given, *others = tensors
         started, weights = others[:states], others[states:]
@@ -335,187 +326,3 @@ def _in_parts(
         scores = scores + mask
     shares: torch.Tensor = torch.ops.aten._safe_softmax(scores, -1)  # noqa: SLF001
     return shares @ value
-
-
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes operators, each kind of call once, their order, and which storages are alive when."""
-
-    def __init__(self, most: int | None) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._most, self._noted = most, 0
-        self.operators: dict[_Call, None] = {}
-        self.order: list[int] = []
-        self.digest = sha256()
-        self._numbers: dict[_Call, int] = {}
-        self._sizes: list[int] = []
-        self._changes: list[tuple[int, int]] = []
-        self._alive: dict[int, int] = {}
-        self.parameters: set[int] = set()
-        self.gradients: set[int] = set()
-        self._copies: list[tuple[int, int]] = []
-        self._is_aside = False
-        self._counter = WorkCounter()
-
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Note no operators inside."""
-        self._is_aside = True
-        try:
-            yield
-        finally:
-            self._is_aside = False
-
-    def add(
-        self, name: str, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
-    ) -> None:
-        """Note an operator that was not asked for."""
-        for tensor in outputs:
-            self.hold(tensor)
-        described = tuple(_described(inputs)), tuple(_described(outputs))
-        self._note((name, *described, False, None, False), ())
-
-    def hold(self, tensor: torch.Tensor) -> int:
-        """Count a tensor's storage until nothing refers to it; return its number.
-
-        Raises:
-            ValueError: it is sparse, as gradients of embeddings may be.
-        """
-        if tensor.layout != torch.strided:
-            raise ValueError(
-                "its training step makes sparse gradients, whose size depends on values; build its "
-                "embeddings with sparse=False"
-            )
-        storage = tensor.untyped_storage()
-        key = storage._cdata  # noqa: SLF001
-        if key not in self._alive:
-            number = self._alive[key] = len(self._sizes)
-            self._sizes.append(-(-storage.nbytes() // _BLOCK_BYTES) * _BLOCK_BYTES)
-            self._changes.append((number, 1))
-            weakref.finalize(storage, self._free, key)
-        return self._alive[key]
-
-    def _free(self, key: int) -> None:
-        self._changes.append((self._alive.pop(key), -1))
-
-    def note_gradient(self, parameter: torch.Tensor) -> None:
-        """Note the storage of a parameter's gradient, which is there now."""
-        if parameter.grad is not None and not parameter.grad.is_sparse:
-            self.gradients.add(self.hold(parameter.grad))
-
-    def divided(self) -> set[int]:
-        """Return storages of parameters and gradients, and those that they were copied to or of."""
-        cast = {copy for source, copy in self._copies if source in self.parameters}
-        of_cast = {source for source, copy in self._copies if copy in self.gradients}
-        return self.parameters | self.gradients | cast | of_cast
-
-    def most_alive(self, others: Collection[int]) -> int:
-        """Return the most bytes that were alive at once, without those of some storages."""
-        alive = accumulate(
-            change * self._sizes[number] for number, change in self._changes if number not in others
-        )
-        return max(alive, default=0)
-
-    def _note(self, call: "_Call", settings: Sequence[object]) -> None:
-        """Note a call, and in the digest what it is told beside tensors."""
-        self._noted += 1
-        if self._most is not None and self._noted > self._most:
-            raise ValueError(
-                f"its training step has more than {self._most:,} operators; a loop over a sequence "
-                "makes some at each step: use torch.nn's LSTM, GRU or RNN, or a shorter sequence"
-            )
-        self.digest.update(f"{call} {list(_settings(settings))}".encode())
-        self.operators.setdefault(call)
-        self.order.append(self._numbers.setdefault(call, len(self._numbers)))
-
-    def _note_unrolled(self, func: Any, *args: Any) -> None:
-        """Note the products of bilinear layers: PyTorch loops over one dimension of all tensors."""
-        unrolled = args[7] if len(args) > 7 else 1
-        first, many = [], 1
-        for tensor, spread in zip(args[:3], args[3:6], strict=True):
-            place = unrolled - sum(at < unrolled for at in spread)
-            if unrolled not in spread:
-                many = max(many, tensor.shape[place])
-                tensor = tensor.narrow(place, 0, 1)
-            first.append(tensor)
-        before = len(self.order)
-        composed = torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional  # noqa: SLF001
-        with self:
-            func._op_dk(composed, *first, *args[3:])  # noqa: SLF001
-        self.order += self.order[before:] * (many - 1)
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        inputs = tuple(_described((*args, *kwargs.values())))
-        name = func.name().partition(".")[0].removeprefix("aten::")
-        kernel = None if self._is_aside else kernel_in_parts(func)
-        if self._is_aside or kernel is not None or not is_work(func):
-            self.digest.update(f"{name} {inputs}".encode())
-        if self._is_aside or not is_work(func):
-            return func(*args, **kwargs)
-        if name == "_local_scalar_dense":
-            self._note((name, inputs, (), False, None, False), ())
-            dtype = args[0].dtype
-            return True if dtype == torch.bool else 0.5 if dtype.is_floating_point else 1
-        if kernel is not None:
-            before = len(self.order)
-            try:
-                with self:
-                    return kernel(*args, **kwargs)
-            except Exception:
-                # It knows no tensors without values, as those that call other compilers' kernels.
-                del self.order[before:]
-        if name == "_trilinear":
-            self._note_unrolled(func, *args)
-        result = func(*args, **kwargs)
-        written = result if isinstance(result, tuple | list) else (result,)
-        for value in written:
-            if isinstance(value, torch.Tensor):
-                self.hold(value)
-        if name == "_to_copy":
-            self._copies.append((self.hold(args[0]), self.hold(result)))
-        if name == "_trilinear":
-            return result
-        is_view = func.is_view or torch.Tag.inplace_view in func.tags
-        flops = 0.0 if is_view else self._counter.work(func, args, kwargs, result)
-        is_unknown = flops is None
-        if flops is None:
-            flops = most_work((*args, *kwargs.values()), result)
-        outputs = tuple(_described(written))
-        # Views cost nothing, wherever in a tensor they begin.
-        settings = () if is_view else (*args, *kwargs.values())
-        self._note((name, inputs, outputs, is_view, flops, is_unknown), settings)
-        return result
-
-
-_Tensor = tuple[tuple[int, ...], str]
-_Call = tuple[str, tuple[_Tensor, ...], tuple[_Tensor, ...], bool, float | None, bool]
-"""Name, tensors in and out (shape and type), whether the result is a view, floating-point
-operations (None: shapes tell), and whether these are the most that it may have."""
-
-
-def _described(values: Sequence[Any]) -> Iterator[_Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield tuple(value.shape), str(value.dtype).removeprefix("torch.")
-        elif isinstance(value, tuple | list):
-            yield from _described(value)
-
-
-def _settings(values: Sequence[object]) -> Iterator[str]:
-    """Yield what tells calls on the same tensors apart: strides, flags, types; of a factor if any.
-
-    Factors change no time, and some models draw them at random.
-    """
-    for value in values:
-        if isinstance(value, tuple | list):
-            yield f"[{' '.join(_settings(value))}]"
-        elif isinstance(value, float):
-            yield str(value != 0)
-        elif isinstance(value, bool | int | str | torch.dtype | None):
-            yield str(value)

@@ -24,7 +24,7 @@ def _beside(name: str) -> ModuleType:
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[known] = module
-        with _ours(_NEEDED.get(name)):
+        with _ours(_NEEDED.get(name, ())):
             spec.loader.exec_module(module)
     return sys.modules[known]
 
@@ -33,26 +33,26 @@ _MOST = 20_000
 """Of a training step: cells in a loop over a sequence have ten thousands, which take minutes."""
 _NAMED_AT, _NAMED_IN = 2, ("float32", "bfloat16")
 """Batch and precisions of the steps that tell a model from another."""
-_NEEDED = dict.fromkeys(("traced", "traced_step", "own_check", "gpu_trace"), "operator_work")
-_NEEDED["own_keras"] = "own_function"
+_NEEDED = {
+    **dict.fromkeys(("traced", "traced_step", "own_check", "gpu_recorder"), ("operator_work",)),
+    "gpu_trace": ("gpu_recorder", "operator_work"),
+    "own_keras": ("own_function",),
+}
 """What files import of this folder, as `networks.…`."""
 
 
 @contextmanager
-def _ours(name: str | None) -> Iterator[None]:
-    """Have a file of this folder found as a module of `networks`, whatever users call theirs."""
-    if name is None:
-        yield
-        return
-    known = f"networks.{name}"
-    users_module = sys.modules.get(known)
-    sys.modules[known] = _beside(name)
+def _ours(names: Sequence[str]) -> Iterator[None]:
+    """Have files of this folder found as modules of `networks`, whatever users call theirs."""
+    ours = {f"networks.{name}": _beside(name) for name in names}
+    users_modules = {known: sys.modules[known] for known in ours if known in sys.modules}
+    sys.modules.update(ours)
     try:
         yield
     finally:
-        del sys.modules[known]
-        if users_module is not None:
-            sys.modules[known] = users_module
+        for known in ours:
+            del sys.modules[known]
+        sys.modules.update(users_modules)
 
 
 def _traced(request: Mapping[str, Any]) -> dict[str, Any]:
