@@ -30,7 +30,8 @@ import scipy
 from numpy.typing import NDArray
 
 from models.gpu_step.device import Device
-from models.gpu_step.operators import CONVOLUTIONS, HALF, PRODUCTS, Kind, Work
+from models.gpu_step.operator_kinds import Kind
+from models.gpu_step.operators import CONVOLUTIONS, HALF, PRODUCTS, Work
 from networks.gpu_steps import DTYPE_BYTES
 
 Vector = NDArray[np.float64]

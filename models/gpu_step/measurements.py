@@ -16,7 +16,8 @@ import polars as pl
 
 from models.gpu_step.device import Device, devices
 from models.gpu_step.gpu_time import FLOOR_US, Timing, roofline_us
-from models.gpu_step.operators import Work, causal, common_name, work_of
+from models.gpu_step.operator_kinds import common_name
+from models.gpu_step.operators import Work, causal, work_of
 from models.gpu_step.scaling import Scaling, read_collectives, read_scalings
 from models.gpu_step.step import StepWork, step_work
 from models.system import Tables

@@ -13,33 +13,9 @@ Source: the roofline of Williams, Waterman, Patterson (CACM 2009); operators as 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Literal
 
+from models.gpu_step.operator_kinds import KIND_OF, ON_HOST, Kind, common_name
 from networks.gpu_steps import Operator, Tensor
-
-Kind = Literal[
-    "attention",
-    "attention_backward",
-    "convolution",
-    "convolution_backward",
-    "copy",
-    "depthwise",
-    "depthwise_backward",
-    "elementwise",
-    "embedding",
-    "embedding_backward",
-    "fill",
-    "matmul",
-    "none",
-    "normalization",
-    "normalization_backward",
-    "optimizer",
-    "other",
-    "pooling",
-    "reduction",
-    "softmax",
-]
-"""`none`: views and what runs on the host; `other`: unknown here."""
 
 HALF = ("bfloat16", "float16")
 CONVOLUTIONS = ("convolution", "convolution_backward")
@@ -73,111 +49,6 @@ class Work:
     repeats: int = 1
 
 
-_SAME_NAME: Mapping[str, str] = {
-    "_conv_depthwise2d": "convolution",
-    "_efficient_attention_backward": "attention_backward",
-    "_efficient_attention_forward": "attention",
-    "_cudnn_attention_backward": "attention_backward",
-    "_cudnn_attention_forward": "attention",
-    "_flash_attention_backward": "attention_backward",
-    "_flash_attention_forward": "attention",
-    "_safe_softmax": "softmax",
-    "_scaled_dot_product_fused_attention_overrideable": "attention",
-    "_scaled_dot_product_fused_attention_overrideable_backward": "attention_backward",
-    "_scaled_dot_product_flash_attention_for_cpu": "attention",
-    "_scaled_dot_product_flash_attention_for_cpu_backward": "attention_backward",
-    "_scaled_dot_product_cudnn_attention": "attention",
-    "_scaled_dot_product_cudnn_attention_backward": "attention_backward",
-    "_scaled_dot_product_efficient_attention": "attention",
-    "_scaled_dot_product_efficient_attention_backward": "attention_backward",
-    "_scaled_dot_product_flash_attention": "attention",
-    "_scaled_dot_product_flash_attention_backward": "attention_backward",
-    "_softmax": "softmax",
-    "_softmax_backward_data": "softmax_backward",
-    "_log_softmax": "log_softmax",
-    "_log_softmax_backward_data": "log_softmax_backward",
-    "_to_copy": "copy",
-    "clone": "copy",
-    "copy_": "copy",
-    "contiguous": "copy",
-    "cudnn_batch_norm": "batch_norm",
-    "cudnn_batch_norm_backward": "batch_norm_backward",
-    "native_batch_norm": "batch_norm",
-    "native_batch_norm_backward": "batch_norm_backward",
-    "native_layer_norm": "layer_norm",
-    "native_layer_norm_backward": "layer_norm_backward",
-    "native_group_norm": "group_norm",
-    "native_group_norm_backward": "group_norm_backward",
-    "cudnn_convolution": "convolution",
-    "relu": "clamp_min",
-    "hardtanh": "clamp",
-    "new_zeros": "fill",
-    "zeros": "fill",
-    "zeros_like": "fill",
-    "zero_": "fill",
-    "ones": "fill",
-    "ones_like": "fill",
-    "full": "fill",
-    "full_like": "fill",
-    "scalar_tensor": "fill",
-    "max_pool2d_with_indices": "max_pool2d",
-    "max_pool2d_with_indices_backward": "max_pool2d_backward",
-    "_adaptive_avg_pool2d": "avg_pool2d",
-    "_adaptive_avg_pool2d_backward": "avg_pool2d_backward",
-    "embedding": "gather",
-}
-_KIND_OF: Mapping[str, Kind] = {
-    "attention": "attention",
-    "attention_backward": "attention_backward",
-    "addmm": "matmul",
-    "baddbmm": "matmul",
-    "bmm": "matmul",
-    "mm": "matmul",
-    "copy": "copy",
-    "fill": "fill",
-    "batch_norm": "normalization",
-    "batch_norm_backward": "normalization_backward",
-    "group_norm": "normalization",
-    "group_norm_backward": "normalization_backward",
-    "layer_norm": "normalization",
-    "layer_norm_backward": "normalization_backward",
-    "max_pool2d": "pooling",
-    "max_pool2d_backward": "pooling",
-    "avg_pool2d": "pooling",
-    "avg_pool2d_backward": "pooling",
-    "softmax": "softmax",
-    "softmax_backward": "softmax",
-    "log_softmax": "softmax",
-    "log_softmax_backward": "softmax",
-    "all": "reduction",
-    "amax": "reduction",
-    "any": "reduction",
-    "mean": "reduction",
-    "sum": "reduction",
-    "var_mean": "reduction",
-    "cat": "elementwise",
-    "stack": "elementwise",
-}
-_ON_HOST = frozenset(
-    {
-        "_local_scalar_dense",
-        "detach",
-        "empty",
-        "empty_like",
-        "new_empty",
-        "lift_fresh",
-        "empty_strided",
-        "new_empty_strided",
-        "_unsafe_view",
-        "view",
-        "set_data",
-        "_has_compatible_shallow_copy_type",
-        "sym_size",
-        "is_nonzero",
-    }
-)
-
-
 def work_of(operator: Operator) -> Work:
     """Return what a call has to do."""
     name = common_name(operator.name)
@@ -185,7 +56,7 @@ def work_of(operator: Operator) -> Work:
     if operator.is_unknown:
         moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
         return Work("other", name, "float32", operator.flops or 0.0, moved)
-    if operator.view or name in _ON_HOST or not (inputs or outputs):
+    if operator.view or name in ON_HOST or not (inputs or outputs):
         return Work("none", name, "float32", 0.0, 0.0)
     special = _SPECIAL.get(operator.name) or _SPECIAL.get(name)
     if special is not None:
@@ -193,7 +64,7 @@ def work_of(operator: Operator) -> Work:
     moved = float(sum(tensor.bytes for tensor in (*inputs, *outputs)))
     if name.startswith("_foreach_"):
         return _optimizer(name, operator)
-    kind = _KIND_OF.get(name, "elementwise")
+    kind = KIND_OF.get(name, "elementwise")
     if kind == "fill":
         inputs, moved = (), float(sum(tensor.bytes for tensor in outputs or inputs))
     written = outputs or inputs
@@ -224,16 +95,6 @@ def _counted(work: Work, flops: float | None) -> Work:
     side = "columns" if work.kind.startswith("attention") else "inner"
     shrunk = {} if share >= 1 else {side: max(round(share * getattr(work, side)), 1)}
     return replace(work, flops=flops, **shrunk)
-
-
-def common_name(name: str) -> str:
-    """Return the name that variants of an operator have in common."""
-    name = name.removeprefix("aten::")
-    name = _SAME_NAME.get(name, name)
-    if name.endswith("_") and not name.startswith("_foreach_"):
-        bare = name.removesuffix("_")
-        return _SAME_NAME.get(bare, bare)
-    return name
 
 
 def _computed_in(inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> str:
