@@ -50,7 +50,7 @@ def test_the_page_is_followed(
     monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
     mornings = iter(_MORNINGS)
     commands = list(followed())
-    assert len(commands) == 8
+    assert len(commands) == 7
     for command, shown in commands:
         if " collect " in command:
             morning = next(mornings)
