@@ -59,7 +59,9 @@ def draw_page(warehouse: WarehouseResource, progress: Progress) -> dict[str, Met
     try:
         path = fleet_page.write(read_fleet_page(home), home / fleet_page.FILE)
     except Exception as error:
-        progress.warn(f"the fleet's page was not drawn: {error}; `stepcast fleet page` draws it")
+        progress.warn(
+            f"the fleet's page was not drawn: {error}; `stepcast fleet status --page` draws it"
+        )
         return {}
     return {"page": MetadataValue.path(path)}
 

@@ -283,8 +283,8 @@ def render(fleet: FleetPage) -> str:
     header = (
         f'<h1>The fleet</h1>\n<p class="lead">{escape(sentence(fleet))}</p>\n'
         f'<p class="soft">As of {fleet.at:%Y-%m-%d %H:%M}. All times are UTC. '
-        "<code>stepcast fleet page</code> draws this page again; so does each watch and each "
-        "visit.</p>"
+        "<code>stepcast fleet status --page</code> draws this page again; so does each watch and "
+        "each visit.</p>"
     )
     main = (
         f"{status(fleet.status)}\n<h2>How each type changed</h2>\n"

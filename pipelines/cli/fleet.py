@@ -18,6 +18,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 NodeType = Annotated[str, typer.Argument(help="A node type: `stepcast node-types` lists them.")]
+MemberOrSchedule = Annotated[
+    str | None, typer.Argument(help="A member; the schedule of all if not given.")
+]
 
 
 @app.command()
@@ -51,7 +54,7 @@ def add(
 
     Options that are not given get their defaults; a member that was paused goes on.
 
-    Says what that will take in a month. Nothing is measured before `stepcast fleet on`, or
+    Says what that will take in a month. Nothing is measured before `stepcast fleet resume`, or
     `stepcast fleet run`.
 
     Example: stepcast fleet add emu.avx2.s15 --every week --probes links,torch_compute
@@ -93,47 +96,49 @@ def list_() -> None:
 @app.command()
 def status(
     is_all: Annotated[bool, typer.Option("--all", help="All members, however many.")] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Write the fleet's HTML page, and print where it is.")
+    ] = False,
 ) -> None:
     """Show each member on one line: profiles, drift, next turn, minutes and dollars of the month.
 
-    Of more than 20 members, those first that somebody should look at; the others are counted.
+    Of more than 20 members, those first that somebody should look at; the others are counted. The
+    page has how each watched metric changed over time, too; each watch and each visit writes it.
 
     Example: stepcast fleet status
-    """
-    if _has_members():
-        from pipelines.cli import fleet_job
 
+    Example: stepcast fleet status --page
+    """
+    if not (page or _has_members()):
+        return
+    from pipelines.cli import fleet_job
+
+    if page:
+        fleet_job.write_page()
+    else:
         fleet_job.show_status(is_all=is_all)
 
 
 @app.command()
-def page() -> None:
-    """Write the fleet's HTML page, and print where it is.
-
-    Members, how each watched metric changed over time, alarms, and what is stale. Each watch
-    and each visit writes it too.
-
-    Example: stepcast fleet page
-    """
-    from pipelines.cli import fleet_job
-
-    fleet_job.write_page()
-
-
-@app.command()
-def pause(node_type: NodeType) -> None:
-    """Leave a member alone until `stepcast fleet resume`.
+def pause(node_type: MemberOrSchedule = None) -> None:
+    """Leave a member alone until `stepcast fleet resume`; without one, switch the schedule off.
 
     Example: stepcast fleet pause emu.avx2.s15
+
+    Example: stepcast fleet pause
     """
     _change(node_type, paused=True)
 
 
 @app.command()
-def resume(node_type: NodeType) -> None:
-    """Go on with a member that was paused.
+def resume(node_type: MemberOrSchedule = None) -> None:
+    """Go on with a member that was paused; without one, switch the schedule on.
+
+    What is due is run on schedule while `stepcast ui` runs.
 
     Example: stepcast fleet resume emu.avx2.s15
+
+    Example: stepcast fleet resume
     """
     _change(node_type, paused=False)
 
@@ -175,29 +180,12 @@ def run(
         ) from None
 
 
-@app.command()
-def on() -> None:
-    """Switch the schedule on: what is due is run while `stepcast ui` runs.
+def _change(node_type: str | None, *, paused: bool) -> None:
+    if node_type is None:
+        from pipelines.cli import fleet_job
 
-    Example: stepcast fleet on
-    """
-    from pipelines.cli import fleet_job
-
-    fleet_job.switch(on=True)
-
-
-@app.command()
-def off() -> None:
-    """Switch the schedule off.
-
-    Example: stepcast fleet off
-    """
-    from pipelines.cli import fleet_job
-
-    fleet_job.switch(on=False)
-
-
-def _change(node_type: str, *, paused: bool) -> None:
+        fleet_job.switch(on=not paused)
+        return
     from fleet.members import change
 
     member = change(home(), node_type, paused=paused)

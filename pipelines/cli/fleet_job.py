@@ -76,7 +76,9 @@ def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
     month_s = sum(planned.month_s for planned in all_visits)
     watching = "" if not member.watched else ", the nightly watch included"
     print_text(f"in a month that takes about {format_duration(month_s)} of machine time{watching}")
-    print_text("`stepcast fleet run` does what is due now; `stepcast fleet on` does it on schedule")
+    print_text(
+        "`stepcast fleet run` does what is due now; `stepcast fleet resume` does it on schedule"
+    )
 
 
 def _agree(all_visits: Sequence[Visits], max_usd: float, place: Path, *, yes: bool) -> None:

@@ -39,11 +39,6 @@ class Command(NamedTuple):
 
 COMMANDS: Mapping[str, Command] = {
     "run": Command("run", "run", "Profile one worker, predict many, measure them, show the error."),
-    "demo": Command(
-        "run",
-        "demo",
-        "Run the demo study that comes with Stepcast: profile, forecast, measure, show the error.",
-    ),
     "plan": Command(
         "run", "plan", "Show what `stepcast run` would do now, and about how long that takes."
     ),
@@ -160,7 +155,6 @@ COMMANDS: Mapping[str, Command] = {
     "prices": Command(
         "prices", "app", "Collect prices of node types, and show what was known when."
     ),
-    "node": Command("serve", "node", "This machine as a node of a service's cluster."),
 }
 """In the order of help."""
 
@@ -226,7 +220,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "serve",
     ),
     "Measure here, on a cluster or on rented nodes": (
-        *("demo", "run", "plan", "profile", "train", "fleet", "prices", "import", "bench"),
+        *("run", "plan", "profile", "train", "fleet", "prices", "import", "bench"),
     ),
     "Look at what was measured, and how wrong forecasts were": (
         *("accuracy", "report", "papers", "query", "sql", "history", "compare"),
@@ -234,7 +228,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "Keep histories, and share them": (*("load", "export", "seal", "reproduce", "warehouse"),),
     "See what this machine can do, and what has a name": (
-        *("doctor", "reap", "node", "networks", "node-types"),
+        *("doctor", "reap", "networks", "node-types"),
     ),
 }
 """What help lists under each heading; every command stands under one."""

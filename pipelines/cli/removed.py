@@ -17,7 +17,12 @@ REMOVED: Mapping[str, str] = {
     },
     "decisions": "`stepcast recommend`; lab/srift.md has how good decisions were",
     "docs": "`stepcast query columns`",
+    "demo": "`stepcast run studies/demo.yaml`",
     "embedder": "`stepcast serve --datasets FOLDER`, which trains for each folder in it",
+    "fleet off": "`stepcast fleet pause`",
+    "fleet on": "`stepcast fleet resume`",
+    "fleet page": "`stepcast fleet status --page`",
+    "node": "`stepcast serve --join URL --type NAME`",
     "noise": "`stepcast accuracy`, whose noise_floor says how much equal runs differ",
     "reproduce-external": "`stepcast import csv FILE` and `stepcast compare`; lab/ has how "
     "wrong forecasts of public files were",

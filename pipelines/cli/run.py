@@ -56,19 +56,6 @@ def run(
     run_job.run_study(_found(study), backend, minutes, cap, judged=until is None)
 
 
-def demo(backend: Backend = None) -> None:
-    """Run the demo study that comes with Stepcast: profile, forecast, measure, show the error.
-
-    It takes about six minutes. Two CNNs are trained by one to four workers on this machine.
-
-    Example: stepcast demo
-    """
-    from pipelines.cli import run_job
-    from pipelines.cli.money import SpendingLimit
-
-    run_job.run_study(_found(DEMO), backend, 0, SpendingLimit(None, False))
-
-
 def plan(study: Study = DEMO, backend: Backend = None) -> None:
     """Show what `stepcast run` would do now, and about how long that takes.
 

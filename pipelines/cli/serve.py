@@ -1,16 +1,12 @@
-"""`stepcast serve` and `stepcast node join`: forecasts as a service."""
+"""`stepcast serve`: forecasts as a service, and this machine as a node of one."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-node = typer.Typer(
-    name="node",
-    help="This machine as a node of a service's cluster.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+from warehouse.records import BadInput
+
 LOCAL = "127.0.0.1"
 TOKEN = "STEPCAST_TOKEN"
 _Token = Annotated[
@@ -30,6 +26,20 @@ def serve(
     minutes: Annotated[
         float, typer.Option(min=0.1, help="That training for a new type of dataset takes.")
     ] = 60,
+    join: Annotated[
+        str | None,
+        typer.Option(help="Serve nothing; be a node of the service at this address."),
+    ] = None,
+    node_type: Annotated[
+        str | None, typer.Option("--type", help="With --join: what this machine is called.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="With --join: its own name; else the host's and some digits."),
+    ] = None,
+    link_mbps: Annotated[
+        float | None, typer.Option(min=0.001, help="With --join: speed of its link.")
+    ] = None,
 ) -> None:
     """Forecast workloads that are asked for over HTTP; /docs describes how.
 
@@ -38,27 +48,20 @@ def serve(
 
     Example: stepcast serve --port 8791
 
+    With --join this machine is measured, registers with a service, and tells how busy it is until
+    Ctrl-C.
+
+    Example: stepcast serve --join http://10.0.0.1:8791 --type lab.xeon --link-mbps 10000
+
     Example: curl -H "Authorization: Bearer $STEPCAST_TOKEN" localhost:8791/v1/cluster
     """
     from pipelines.cli import serve_job
 
-    serve_job.serve(address, port, token, not no_token, datasets, minutes)
-
-
-@node.command()
-def join(
-    url: Annotated[str, typer.Argument(help="The service's address: http://10.0.0.1:8791")],
-    node_type: Annotated[str, typer.Option("--type", help="What it is called in the history.")],
-    name: Annotated[
-        str | None, typer.Option(help="Its name; else the host's and some digits.")
-    ] = None,
-    link_mbps: Annotated[float | None, typer.Option(min=0.001, help="Of its link.")] = None,
-    token: _Token = None,
-) -> None:
-    """Measure what this machine can do, register, and tell how busy it is until Ctrl-C.
-
-    Example: stepcast node join http://10.0.0.1:8791 --type lab.xeon --link-mbps 10000
-    """
-    from pipelines.cli import serve_job
-
-    serve_job.join(url, node_type, name, link_mbps, token)
+    if join is None:
+        if node_type or name or link_mbps:
+            raise BadInput("--type, --name and --link-mbps are of --join URL: give it too")
+        serve_job.serve(address, port, token, not no_token, datasets, minutes)
+        return
+    if node_type is None:
+        raise BadInput("--join: give --type, what such machines are called in the history")
+    serve_job.join(join, node_type, name, link_mbps, token)

@@ -1,4 +1,4 @@
-"""What `stepcast serve` and `node join` do."""
+"""What `stepcast serve` does."""
 
 import atexit
 import os

@@ -70,7 +70,8 @@ def of_cluster(cluster: Cluster, link_mbps: float | None) -> TrainingPlace:
     """
     if not cluster.nodes:
         raise BadInput(
-            "no node has registered: name some under `nodes`, or run `stepcast node join` on them"
+            "no node has registered: name some under `nodes`, or run `stepcast serve --join` "
+            "on them"
         )
     by_type: dict[str, list[Report]] = {}
     for node in cluster.nodes:

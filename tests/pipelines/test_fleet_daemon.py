@@ -162,7 +162,7 @@ def test_a_slowdown_is_found_and_profiled_again(
         assert stale["value"] == fast["value"]
         assert Warehouse(home).query("stale_fits").height
 
-        stepcast("fleet", "on")
+        stepcast("fleet", "resume")
         with daemon(home) as log:
             wait_for(lambda: visited(home) == 2, log)
             wait_for(lambda: {DagsterRunStatus.SUCCESS} == {*statuses(home)}, log)

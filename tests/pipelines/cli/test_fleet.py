@@ -44,7 +44,7 @@ def test_a_member_is_added_and_what_it_takes_is_said(stepcast: Stepcast, home: P
     )
     assert second.startswith("in a month that takes about ")
     assert second.endswith(" of machine time, the nightly watch included")
-    assert "`stepcast fleet on` does it on schedule" in last
+    assert "`stepcast fleet resume` does it on schedule" in last
     (member,) = read_members(home).values()
     assert (member.probes, member.every, member.max_minutes) == (("links", "tf_trace"), "night", 5)
     assert (member.image_size, member.batch_size, member.watched) == (16, 4, True)
@@ -172,13 +172,14 @@ def test_a_probe_that_fails_ends_with_its_reason(
 
 @pytest.mark.exhaustive
 def test_the_schedule_is_switched_on_and_off(stepcast: Stepcast, home: Path) -> None:
-    for word in ("on", "off"):
+    for word in ("resume", "pause"):
         answer = stepcast("fleet", word)
         assert answer.code == 0, answer.err
-        assert answer.out.startswith(f"the fleet's schedule is {word}: ")
+        shown = {"resume": "on", "pause": "off"}[word]
+        assert answer.out.startswith(f"the fleet's schedule is {shown}: ")
         with dagster_history.instance(home) as instance:
             states = {state.name: state.status.value for state in instance.all_instigator_state()}
-        assert states[SENSOR] == {"on": "RUNNING", "off": "STOPPED"}[word]
+        assert states[SENSOR] == {"resume": "RUNNING", "pause": "STOPPED"}[word]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`stepcast serve` and `node join` as users start and end them, in a home that is empty."""
+"""`stepcast serve` and `serve --join` as users start and end them, in a home that is empty."""
 
 import os
 import re
@@ -85,7 +85,7 @@ def test_it_starts_takes_nodes_and_ends(started: Started, home: Path) -> None:
     question = {"workloads": [{"dnn": "vgg11", "dataset": {"type": "birds"}}]}
     assert "no node has registered" in client.post("/v1/forecasts", json=question).json()["detail"]
 
-    node = Started(home, "node", "join", url, "--type", "lab.xeon", "--name", "a")
+    node = Started(home, "serve", "--join", url, "--type", "lab.xeon", "--name", "a")
     node.match(r"a: (.* GFLOP/s), memory .* registered with")
     (listed,) = client.get("/v1/cluster").json()["nodes"]
     assert (listed["name"], listed["report"]["node_type"]) == ("a", "lab.xeon")
@@ -95,11 +95,11 @@ def test_it_starts_takes_nodes_and_ends(started: Started, home: Path) -> None:
     assert node.end(signal.SIGINT) == (130, f"stepcast: a has left {url}")
     assert client.get("/v1/cluster").json()["nodes"] == []
 
-    refused = stepcast("node", "join", url, "--type", "lab.xeon", "--token", "another-token")
+    refused = stepcast("serve", "--join", url, "--type", "lab.xeon", "--token", "another-token")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "refuses: 401" in refused.err
     assert started.end(signal.SIGTERM) == (130, "stepcast: the service has ended")
-    gone = stepcast("node", "join", url, "--type", "lab.xeon")
+    gone = stepcast("serve", "--join", url, "--type", "lab.xeon")
     assert (gone.code, gone.err.count("\n")) == (2, 1)
     assert f"no service answers at {url}" in gone.err
 
@@ -187,7 +187,7 @@ def test_what_is_asked_when_it_ends_is_answered_or_told_to_ask_again(home: Path)
 
 @pytest.mark.parametrize("token", ["a-secret\rof-mine", "a-secret-ключ", "a-secret of-mine"])
 def test_a_token_that_nobody_can_send_is_refused_and_not_told(token: str) -> None:
-    refused = stepcast("node", "join", "http://127.0.0.1:1", "--type", "a", "--token", token)
+    refused = stepcast("serve", "--join", "http://127.0.0.1:1", "--type", "a", "--token", token)
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "expected a token of 8 to 200" in refused.err and "secret" not in refused.err
 

@@ -41,7 +41,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "sql": ("SELECT * FROM report.accuracy LIMIT 3",),
 }
 """Commands that print a table of the small history, and what they are asked."""
-RESULTS = ("run", "demo", "reproduce", "sweep", "bench")
+RESULTS = ("run", "reproduce", "sweep", "bench")
 """Commands that measure, rebuild or forecast for long, then print tables of a home."""
 LINES: dict[str, tuple[str, ...]] = {
     "load": (),
@@ -54,11 +54,9 @@ WITHOUT_TABLES = {
     *(
         "export",
         "fleet add",
-        "fleet off",
-        "fleet on",
     ),
-    *("fleet page", "fleet pause", "fleet remove", "fleet resume", "fleet run", "import"),
-    *("node join", "papers", "prices collect", "profile", "reap", "report", "seal"),
+    *("fleet pause", "fleet remove", "fleet resume", "fleet run", "import"),
+    *("papers", "prices collect", "profile", "reap", "report", "seal"),
     "serve",
     *("train", "ui", "warehouse backup", "warehouse compact", "warehouse migrate"),
 }
