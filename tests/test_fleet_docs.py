@@ -78,7 +78,7 @@ def test_four_node_types_every_night_for_at_most_an_hour(home: Path) -> None:
         ("fleet", "list"),
         ("fleet", "run"),
         ("fleet", "status"),
-        ("fleet", "on"),
+        ("fleet", "resume"),
         ("ui",),
     ]
     *before, switch, _ = followed

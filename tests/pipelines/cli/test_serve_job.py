@@ -35,7 +35,7 @@ class Started:
     def __init__(
         self, home: Path, *arguments: str, token: str | None = TOKEN, first: str = ""
     ) -> None:
-        self._errors = home / f"{arguments[0]}.stderr"
+        self._errors = home / f"{arguments[0]}{arguments[1]}.stderr"
         # Nobody's measurement makes a node wait, nor is disturbed by it for longer than a moment.
         lock = f"from profilers.steady import hostlock; hostlock.NAME = '\\0{home}'"
         code = f"{first}\n{lock}; from pipelines.cli.main import main; main()"
