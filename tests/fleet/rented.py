@@ -1,6 +1,6 @@
 """Made-up histories of a rented type, each visit another machine: alarms that are false, and late.
 
-`python -m tests.fleet.rented` prints the table of docs/drift.md.
+`python -m tests.fleet.rented` prints how often an alarm is false, and late.
 """
 
 import sys
