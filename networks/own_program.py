@@ -169,24 +169,24 @@ def of_torch(
         try:
             with watch.watching():
                 steps = {str(size): _step(networks[size], size)}
+            watch.check(target)
+            if another is not None and named_at != size:
+                networks[named_at] = torch_.network_without_values(*another, mode)
+            for other in others:
+                if other not in networks:
+                    networks[other] = torch_.network_without_values(*split(other), mode)
+                steps[str(other)] = _step(networks[other], other)
+            gpu_steps = {
+                f"{size} {precision}": _gpu_step(networks[size], size, precision)
+                for size in dict.fromkeys(batch_sizes)
+                for precision in precisions
+            }
+            asked = [_gpu_step(networks[named_at], named_at, kind) for kind in _NAMED_IN]
+            if any("error" in step for step in asked):  # some take no batch of two
+                asked = [_gpu_step(networks[size], size, kind) for kind in _NAMED_IN]
         except torch_.NothingTrained as error:
             watch.check(target)
             raise ValueError(f"{target}: {error}") from None
-        watch.check(target)
-        if another is not None and named_at != size:
-            networks[named_at] = torch_.network_without_values(*another, mode)
-        for other in others:
-            if other not in networks:
-                networks[other] = torch_.network_without_values(*split(other), mode)
-            steps[str(other)] = _step(networks[other], other)
-        gpu_steps = {
-            f"{size} {precision}": _gpu_step(networks[size], size, precision)
-            for size in dict.fromkeys(batch_sizes)
-            for precision in precisions
-        }
-        asked = [_gpu_step(networks[named_at], named_at, kind) for kind in _NAMED_IN]
-        if any("error" in step for step in asked):  # some take no batch of two
-            asked = [_gpu_step(networks[size], size, kind) for kind in _NAMED_IN]
     return {
         "graph": traced.graph,
         "step_digest": _digest(steps[str(size)], asked),
