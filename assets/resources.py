@@ -259,12 +259,21 @@ logging.getLogger("dagster").addHandler(logging.NullHandler())
 
 
 class LoggedProgress(Progress):
-    """Tells Dagster's log."""
+    """Tells Dagster's log, and whoever else listens."""
+
+    def __init__(self, listener: Progress | None = None) -> None:
+        self._listener = listener or Progress()
 
     def say(self, text: str) -> None:
         """Tell what runs now."""
         get_dagster_logger().info(text)
+        self._listener.say(text)
 
     def warn(self, text: str) -> None:
         """Tell what the user should know although the run goes on."""
         get_dagster_logger().warning(text)
+        self._listener.warn(text)
+
+    def finished(self, task: str) -> None:
+        """Tell that a task of the plan is over."""
+        self._listener.finished(task)

@@ -33,8 +33,17 @@ from studies.planned_runs import (
     required_runs,
 )
 from studies.study import Study, read_study
+from warehouse.extras import has_extra, how_to_install
 from warehouse.inputs import Refusal
-from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, Role, Scenario
+from warehouse.records import (
+    Backend,
+    BadInput,
+    MissingTool,
+    NodeGroup,
+    Role,
+    Scenario,
+    StepcastError,
+)
 
 
 def check_study(study: Study, source: Path, backend: Backend, asking: SystemInputs) -> None:
@@ -71,6 +80,8 @@ def check_study(study: Study, source: Path, backend: Backend, asking: SystemInpu
     wanted = requested_scenarios(study, backend, asking)
     _check_train(study, source, backend, wanted)
     for name, requested in wanted.items():
+        if name.startswith("tf_") and backend not in BACKENDS and not has_extra("tensorflow"):
+            raise StepcastError(f"{source}: probes.{name}: {how_to_install('tensorflow')}")
         needs = [need for need in needed if need.probe == name]
         name_field(
             f"{source}: probes.{name}", partial(PROBES[name].check, requested, needs, backend)

@@ -25,6 +25,7 @@ from typing import Any, Generic, TypeVar
 
 from warehouse.child_process import bound, most_memory_bytes
 from warehouse.durable_files import write_bytes
+from warehouse.extras import explain_missing
 
 _LIBRARIES = ("torch", "pytorchcv", "tensorflow", "tf_keras")
 _MOST_BYTES = 256 << 20
@@ -205,6 +206,6 @@ def extract(what: str, arguments: list[str]) -> list[str]:
         )
     if child.returncode:
         *_, last = child.stderr.strip().splitlines() or ["it wrote nothing"]
-        raise RuntimeError(f"{what} could not be extracted: {last}")
+        raise RuntimeError(f"{what} could not be extracted: {explain_missing(last) or last}")
     # TensorFlow may write lines of its own before.
     return child.stdout.splitlines()

@@ -121,7 +121,7 @@ def execute_training(
         StepcastError: as the asset raised it.
     """
     free_dead_runs(instance)
-    everything = embedders.embedder_definitions({"progress": progress})
+    everything = embedders.embedder_definitions({"progress": LoggedProgress(progress)})
     job = everything.resolve_job_def(embedders.JOB)
     _execute(instance, job, config=embedders.config_of(dataset, minutes, source))
 
@@ -204,5 +204,5 @@ def resources(backend: str | None = None, progress: Progress | None = None) -> d
         "fleet": FleetResource(warehouse=warehouse),
         "rounds": RoundsResource(backend=backend, warehouse=warehouse),
         "warehouse": warehouse,
-        "progress": progress or LoggedProgress(),
+        "progress": LoggedProgress(progress),
     }

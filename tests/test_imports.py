@@ -1,6 +1,8 @@
 """Who may import whom: read from the source of every room, so that lazy imports count too."""
 
 import ast
+import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -48,7 +50,12 @@ _RESULTS = (
 _FLEET = (*_FORECASTING, "forecasting")
 _ASSETS = (*_FLEET, "fleet", "reports")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "networks": ("warehouse.child_process", "warehouse.durable_files", "warehouse.home"),
+    "networks": (
+        "warehouse.child_process",
+        "warehouse.durable_files",
+        "warehouse.extras",
+        "warehouse.home",
+    ),
     "warehouse": (),
     "profilers": (
         "networks",
@@ -253,3 +260,62 @@ def test_every_package_is_listed() -> None:
     folders = {path.relative_to(CHECKOUT).parent for path in sources(CHECKOUT).values()}
     assert set(listed["packages"]) == {".".join(folder.parts) for folder in folders}
     assert all((CHECKOUT / folder / "__init__.py").exists() for folder in folders)
+
+
+_EXTRA_MODULES = ("tensorflow", "tf_keras", "dagster", "dagster_webserver", "boto3", "botocore")
+_WITHOUT_EXTRAS = f"""
+import sys
+sys.modules.update(dict.fromkeys({_EXTRA_MODULES}))
+from pipelines.cli.main import main
+main()
+"""
+"""A module that `sys.modules` holds as None cannot be imported, as if it were not installed."""
+_SWEEP = """
+systems: [ideal_scaling]
+scenarios:
+  - {dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 32, batch_size: 12,
+     worker: emu.avx512.s15, link_mbps: 200, workers: [2, 4]}
+"""
+_QUESTION = "--dnn small_cnn --image-size 32 --batch-size 12 --link-mbps 200"
+_PREDICT = f"predict {_QUESTION} --framework pytorch --strategy all_reduce"
+
+
+def without_extras(words: str, home: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command where no extra is installed."""
+    return subprocess.run(
+        [sys.executable, "-c", _WITHOUT_EXTRAS, *words.split()],
+        cwd=CHECKOUT,
+        env={**os.environ, "STEPCAST_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def test_the_core_runs_without_extras(small_history: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(small_history, home)
+    (home / "small.yaml").write_text(_SWEEP)
+    for words, expected in {
+        "--help": "recommend",
+        "load public/aws_on_demand": "copied 2 runs",
+        "sql SELECT(42)": "42",
+        "query --list": "accuracy",
+        f"{_PREDICT} --worker emu.avx512.s15 --workers 2": "ideal_scaling",
+        f"recommend {_QUESTION} --samples 100000 --capacity emu.avx512.s15=4": "emu.avx512.s15",
+        f"sweep {home}/small.yaml": "2 of 2 scenarios are forecast",
+        "reap": "nothing was left behind",
+    }.items():
+        done = without_extras(words, home)
+        assert done.returncode == 0, (words, done.stderr[-2000:])
+        assert expected in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"), [("demo", "tensorflow"), ("ui", "dagster"), ("prices collect", "aws")]
+)
+def test_a_command_says_which_extra_it_lacks(words: str, extra: str, tmp_path: Path) -> None:
+    done = without_extras(words, tmp_path)
+    assert done.returncode == 1
+    assert f"pip install 'stepcast[{extra}]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -17,6 +17,7 @@ from profilers.clusters import cgroups, choose_backend, netns, open_cluster, own
 from profilers.clusters.fleet import fleet_file, has_fleet, read_fleet
 from profilers.clusters.node_types import node_group, node_types
 from profilers.steady import host, hostlock
+from warehouse.extras import has_extra
 from warehouse.home import is_checkout
 from warehouse.records import MissingTool, StepcastError
 
@@ -36,15 +37,20 @@ _TOOLS = {
 """Programs, with their Debian package and what needs them."""
 _ESSENTIAL_TOOLS = {"setpriv", "iperf3"}
 _MODULES = (
-    "boto3 dagster dagster_webserver duckdb matplotlib numpy pandas polars pyarrow pydantic rich "
-    "scipy statsmodels tenacity tensorflow tf_keras torch typer xgboost yaml"
+    "duckdb matplotlib numpy pandas polars pyarrow pydantic rich scipy statsmodels tenacity torch "
+    "typer xgboost yaml"
 ).split()
+_EXTRAS = {
+    "dagster": "run, demo, fleet, ui",
+    "tensorflow": "demo, networks of TensorFlow, Keras models",
+    "aws": "backend ec2, prices collect",
+}
 _AS_ROOT = "run as root; in a container also with --privileged"
 
 
 @dataclass(frozen=True)
 class HostFinding:
-    """One thing looked at; `essential` if the demo cannot run on any backend without it."""
+    """One thing looked at; `essential` if nothing can run without it."""
 
     name: str
     ok: bool
@@ -60,6 +66,7 @@ def examine() -> list[HostFinding]:
     return [
         _python(),
         _packages(),
+        *map(_extra, _EXTRAS),
         _locked_versions(),
         _cores(),
         _memory(),
@@ -80,7 +87,7 @@ def examine() -> list[HostFinding]:
 
 
 def exit_code(findings: Sequence[HostFinding]) -> int:
-    """Return 0 if the demo can run at all (the loopback backend counts), else 1."""
+    """Return 0 if what is installed can run at all (the loopback backend counts), else 1."""
     return int(any(finding.essential and not finding.ok for finding in findings))
 
 
@@ -127,6 +134,14 @@ def _packages() -> HostFinding:
     absent = [name for name in _MODULES if find_spec(name) is None]
     state = f"cannot be imported: {', '.join(absent)}" if absent else f"all {len(_MODULES)} there"
     return HostFinding("Python packages", not absent, state, "everything", "make setup", True)
+
+
+def _extra(name: str) -> HostFinding:
+    state, mend = (
+        ("there" if has_extra(name) else "not installed"),
+        f"pip install 'stepcast[{name}]'",
+    )
+    return HostFinding(f"extra {name}", has_extra(name), state, _EXTRAS[name], mend)
 
 
 def _locked_versions() -> HostFinding:
@@ -192,11 +207,13 @@ def _gpus() -> HostFinding:
 
 def _aws_credentials() -> HostFinding:
     """Say where credentials of AWS come from; asks no service of the network."""
+    name, use = "AWS credentials", "backend ec2, prices collect"
+    if not has_extra("aws"):
+        return HostFinding(name, True, "not looked for without the extra aws", use)
     from botocore.credentials import create_credential_resolver
     from botocore.exceptions import BotoCoreError
     from botocore.session import Session
 
-    name, use = "AWS credentials", "backend ec2, prices collect"
     mend = "`aws configure`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     try:
         session = Session()

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from networks import UnknownNetwork
+from warehouse.extras import explain_missing
 from warehouse.home import home
 from warehouse.records import StepcastError
 
@@ -40,6 +41,8 @@ def _without_notes(error: BaseException) -> tuple[int, str]:
             return cause.exit_code, _line(str(cause))
         if isinstance(cause, UnknownNetwork | ValidationError):
             return 2, _line(str(cause))
+        if isinstance(cause, ModuleNotFoundError) and (line := explain_missing(str(cause))):
+            return 1, line
         if (code_and_line := _of_the_place(cause)) is not None:
             return code_and_line
     what = f"{type(error).__name__}: {error}"

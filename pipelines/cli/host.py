@@ -31,17 +31,19 @@ def reap() -> None:
 
     Example: stepcast reap
     """
-    from assets.resources import free_dead_runs
-    from pipelines import dagster_history
     from profilers import clusters
     from studies.renting import reap_rented
     from warehouse.durable_files import sweep_home
+    from warehouse.extras import has_extra
     from warehouse.home import home
     from warehouse.records import StepcastError
 
     removed = [f"removed {path.relative_to(home())}" for path in sweep_home(home())]
     removed += [f"removed {name}" for name in clusters.reap()]
-    if (home() / "dagster.yaml").exists():
+    if has_extra("dagster") and (home() / "dagster.yaml").exists():
+        from assets.resources import free_dead_runs
+        from pipelines import dagster_history
+
         with dagster_history.instance(home()) as instance:
             removed += [f"marked run {run_id} as failed" for run_id in free_dead_runs(instance)]
     rented = reap_rented(home(), lambda text: print_text(text, err=True))

@@ -14,9 +14,9 @@ from rich.progress import Task as Row
 from rich.table import Column
 from rich.text import Text
 
-from assets.resources import LoggedProgress
 from pipelines.cli.money import spending_in_words
 from pipelines.cli.tables import format_duration
+from studies.messages import Progress
 from studies.plan import Task
 
 # How long is left of a plan, corrected by how long what is finished took, and what runs now takes.
@@ -90,11 +90,8 @@ _REFRESHES_PER_S = 2.0
 """Few: drawing takes processor time from what is measured."""
 
 
-class _CommandProgress(LoggedProgress):
-    """What both ways to show it have in common: each warning is printed once.
-
-    Several assets may find the same fault; Dagster's log has it from each of them.
-    """
+class _CommandProgress(Progress):
+    """What both ways to show it have in common: each warning is printed once, whoever found it."""
 
     def __init__(self, estimate: TimeEstimate) -> None:
         self._estimate = estimate
@@ -102,7 +99,6 @@ class _CommandProgress(LoggedProgress):
 
     def warn(self, text: str) -> None:
         """Print a warning, unless it has been."""
-        super().warn(text)
         if text not in self._warned:
             self._warned.add(text)
             self._print_warning(f"warning: {text}")
@@ -124,7 +120,6 @@ class LineProgress(_CommandProgress):
 
     def say(self, text: str) -> None:
         """Print what runs now, how long everything has run, what is left, and what it has cost."""
-        super().say(text)
         if text != self._last:
             self._last = text
             left = (
@@ -152,7 +147,6 @@ class BarProgress(_CommandProgress):
 
     def say(self, text: str) -> None:
         """Show what runs now."""
-        super().say(text)
         self._display.update(self._row, description=text)
 
     def _print_warning(self, line: str) -> None:
@@ -176,7 +170,7 @@ class _TimeLeftColumn(ProgressColumn):
 
 
 @contextmanager
-def show_progress(tasks: Sequence[Task]) -> Iterator[LoggedProgress]:
+def show_progress(tasks: Sequence[Task]) -> Iterator[Progress]:
     """Show progress on stderr until the context ends: a bar on a terminal, elsewhere lines."""
     estimate, console = TimeEstimate(tasks), Console(stderr=True)
     if not console.is_terminal:

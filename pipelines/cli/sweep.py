@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pipelines.cli.tables import TableColumn, print_rows, print_text, significant
+from warehouse.extras import has_extra
 from warehouse.home import home
 from warehouse.records import BadInput
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from forecasting.sweep import Models, SweepFolder
     from forecasting.sweep_file import SweepFile
     from networks.own_model import OwnModel
+    from pipelines.sweep import Engine
 
 _RAY_ADDRESS = "RAY_API_SERVER_ADDRESS"
 _LOOKS_S = 0.5
@@ -55,23 +57,23 @@ def sweep(
 
     Each part is a file that is there whole or not at all: Ctrl-C and kills lose the parts under
     way, and the same command goes on. All parts ask the history as it was when the sweep began,
-    and the rows are the same whichever engine made them. Nothing is written to the ledger.
+    and the rows are the same whichever engine made them. Nothing is written to the ledger. Without
+    the extra `dagster` parts are forecast one after the other, in this process.
 
     Example: stepcast sweep studies/sweeps/aws_gpus.yaml
 
     Example: stepcast sweep studies/sweeps/aws_gpus.yaml --engine ray --ray-address
     http://127.0.0.1:8265
     """
-    from forecasting.sweep import begin, folder_of
+    from forecasting.sweep import begin, folder_of, forecast_part
     from forecasting.sweep_file import count_scenarios, read_sweep
     from networks.kept_graphs import keep_beside
-    from pipelines import dagster_history
     from pipelines.cli.errors import Interrupted
     from pipelines.cli.query import warehouse_here
-    from pipelines.sweep import execute_sweep, start_step_server
 
     if engine == "ray" and ray_address is None:
         raise BadInput(f"--engine ray: give --ray-address http://HOST:8265, or set {_RAY_ADDRESS}")
+    on_dagster = engine == "ray" or has_extra("dagster")
     sweep_file = read_sweep(file)
     warehouse = warehouse_here()
     keep_beside(home())
@@ -81,7 +83,9 @@ def sweep(
     with _alone(folder):
         if anew:
             shutil.rmtree(folder.path, ignore_errors=True)
-        if engine == "processes" and not folder.path.exists():
+        if engine == "processes" and on_dagster and not folder.path.exists():
+            from pipelines.sweep import start_step_server
+
             start_step_server()  # imports while the sweep is begun
         begin(folder, sweep_file, warehouse, models)
         done, total = len(folder.parts) - len(folder.missing), len(folder.parts)
@@ -92,18 +96,13 @@ def sweep(
             err=True,
         )
         if done < total:
-            with (
-                dagster_history.instance(home(), of_steps=True) as instance,
-                _progress(folder),
-            ):
+            with _progress(folder):
                 try:
-                    execute_sweep(
-                        instance,
-                        folder,
-                        engine,
-                        workers=workers or len(os.sched_getaffinity(0)),
-                        address=ray_address,
-                    )
+                    if on_dagster:
+                        _execute(folder, engine, workers, ray_address)
+                    else:
+                        for part in folder.missing:
+                            forecast_part(folder, part.number)
                 except KeyboardInterrupt:
                     left = len(folder.missing)
                     raise Interrupted(
@@ -112,6 +111,17 @@ def sweep(
                     ) from None
         folder.forget_inputs()
     _show(folder)
+
+
+def _execute(
+    folder: "SweepFolder", engine: "Engine", workers: int | None, address: str | None
+) -> None:
+    from pipelines import dagster_history
+    from pipelines.sweep import execute_sweep
+
+    workers = workers or len(os.sched_getaffinity(0))
+    with dagster_history.instance(home(), of_steps=True) as instance:
+        execute_sweep(instance, folder, engine, workers=workers, address=address)
 
 
 def _trace_models(sweep_file: "SweepFile", file: Path) -> "Models":

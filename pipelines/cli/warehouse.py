@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pipelines.cli.tables import print_text
+from warehouse.extras import has_extra
 from warehouse.home import PUBLIC, home
 from warehouse.loader import LoadReport
 from warehouse.records import BadInput, Purpose
@@ -169,7 +170,7 @@ def load(
 
 def tell_dagster(place: Path) -> None:
     """Tell Dagster what came into a home, if it was used there before; else `stepcast ui` does."""
-    if (place / "dagster.yaml").exists():
+    if has_extra("dagster") and (place / "dagster.yaml").exists():
         from assets.landed import report_landed
         from pipelines import dagster_history
 

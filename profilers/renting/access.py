@@ -16,11 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from botocore.exceptions import ClientError
-
 from profilers import clock
 from profilers.clusters.fleet import Launch
-from profilers.prices.aws import client, explain_errors, list_pages
 from profilers.renting.book import RECENT, AccessEnd, AccessIntent, Book
 from warehouse.records import BadInput, ProbeFailed
 
@@ -67,6 +64,8 @@ class Ec2Access:
 
     @cached_property
     def _client(self) -> Any:
+        from profilers.prices.aws import client  # an extra brings boto3
+
         return client("ec2", self.region)
 
     def import_key(self, name: str, public_key: str, home_token: str) -> None:
@@ -129,6 +128,8 @@ class Ec2Access:
         return list(self._client.describe_key_pairs(Filters=filters(*wanted))["KeyPairs"])
 
     def _groups(self, *wanted: tuple[str, Sequence[str]]) -> Iterator[Mapping[str, Any]]:
+        from profilers.prices.aws import list_pages
+
         request = {"Filters": filters(*wanted)}
         return list_pages(self._client, "describe_security_groups", "SecurityGroups", request)
 
@@ -139,6 +140,8 @@ class Ec2Access:
     @contextmanager
     def _in_words(self) -> Iterator[None]:
         """Say in one line what goes wrong; credentials are looked for again the next time."""
+        from profilers.prices.aws import explain_errors
+
         try:
             with explain_errors(self._where):
                 yield
@@ -156,6 +159,8 @@ def filters(*wanted: tuple[str, Sequence[str]]) -> list[dict[str, Any]]:
 @contextmanager
 def _made_before(code: str) -> Iterator[None]:
     """Go on where an earlier question, whose answer was lost, has done it: EC2 then says `code`."""
+    from botocore.exceptions import ClientError
+
     try:
         yield
     except ClientError as error:

@@ -40,7 +40,7 @@ _client = cache(client)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Botocore asks again without pauses, and its models are read once."""
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
-    monkeypatch.setattr(access, "client", _client)
+    monkeypatch.setattr("profilers.prices.aws.client", _client)
     monkeypatch.setattr("profilers.renting.aws.client", _client)
 
 
