@@ -41,8 +41,8 @@ from reports.timelines import worker_plot
 from studies.messages import Progress, name_some
 from studies.plan import REPORT_NAME, fit_name
 from studies.rounds import Round
-from warehouse.inputs import Refusal
 from warehouse.records import BadInput, Scenario
+from warehouse.requirements import Refusal
 
 
 def fit_asset(of: StudyLineage, system: System) -> AssetsDefinition:

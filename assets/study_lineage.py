@@ -60,7 +60,7 @@ class StudyLineage:
 
     def learned(self, system: System) -> list[AssetKey]:
         """Return the profiles of other studies that a system learns from."""
-        if not system.travels:
+        if not system.transfers_across_hosts:
             return []
         judged = (curve for curve in self.study.curves if curve.is_judged)
         probes = set[str]().union(*(input_probes(system, curve, self.backend) for curve in judged))

@@ -205,7 +205,7 @@ class ScenarioForecast:
     detail: Mapping[str, Any] | None = None
 
     @property
-    def has_room(self) -> bool:
+    def fits_memory(self) -> bool:
         """Whether a step fits into memory, as far as the system tells."""
         return self.detail is None or bool(self.detail.get("fits", True))
 
@@ -236,9 +236,9 @@ class ForecastAnswer:
     written: int
 
     @property
-    def without_room(self) -> list[ScenarioForecast]:
+    def out_of_memory(self) -> list[ScenarioForecast]:
         """Forecasts of nodes that lack the memory for a step."""
-        return [forecast for forecast in self.forecasts if not forecast.has_room]
+        return [forecast for forecast in self.forecasts if not forecast.fits_memory]
 
     def with_more(self, other: "ForecastAnswer") -> "ForecastAnswer":
         """Return an answer with that to another question about the same place."""
@@ -489,7 +489,7 @@ def _answer(
         # Beside its detail a forecast is that of the same step, whatever was kept under its name.
         is_kept = known is not None and not isinstance(fitted, FittedWithDetail)
         value, low, high, unknown = known if known and is_kept else figures_of(fit, scenario)
-        answered_by = _answered_by(fit, scenario) if system.falls_back else None
+        answered_by = _answered_by(fit, scenario) if system.has_fallback else None
         detail = fitted.detail(scenario) if isinstance(fitted, FittedWithDetail) else None
     except BadInput as error:
         return ForecastRefusal(scenario, system, str(error))

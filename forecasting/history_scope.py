@@ -12,8 +12,8 @@ from profilers.clusters import host_id
 from profilers.clusters.fleet import BACKENDS, has_fleet
 from profilers.clusters.node_types import fleet_types, node_group
 from studies.curve import Curve
-from warehouse.inputs import Input, Subject, meets_input
 from warehouse.records import Backend, BadInput, Scenario
+from warehouse.requirements import Requirement, Subject, meets_requirement
 from warehouse.warehouse import Warehouse
 
 # The runs that forecasts may rest on when no study has chosen them: all that are visible.
@@ -62,7 +62,7 @@ class SelectedRuns:
     """The runs that meet what a forecast asks for, the newest first, and asks that none meets."""
 
     runs: tuple[VisibleRun, ...]
-    lacking: tuple[Input, ...]
+    lacking: tuple[Requirement, ...]
 
     @property
     def rounds(self) -> frozenset[Round]:
@@ -112,7 +112,7 @@ class RunIndex:
         for place, run in enumerate(runs):
             _, of_subject = self._by_subject.setdefault(id(run.subject), (run.subject, []))
             of_subject.append((place, run))
-        self._serving: dict[Input, list[VisibleRun]] = {}
+        self._serving: dict[Requirement, list[VisibleRun]] = {}
 
     def about(self, accepts: Callable[[Subject], bool]) -> list[VisibleRun]:
         """Return the runs whose subject is accepted, the newest first."""
@@ -121,14 +121,14 @@ class RunIndex:
         ]
         return [run for _, run in sorted(placed, key=itemgetter(0))]
 
-    def serving(self, ask: Input) -> list[VisibleRun]:
+    def serving(self, requirement: Requirement) -> list[VisibleRun]:
         """Return the runs that are what is asked for, the newest first."""
-        if ask not in self._serving:
-            self._serving[ask] = self.about(lambda subject: _serves(subject, ask))
-        return self._serving[ask]
+        if requirement not in self._serving:
+            self._serving[requirement] = self.about(lambda subject: _serves(subject, requirement))
+        return self._serving[requirement]
 
 
-def select_runs(asks: Sequence[Input], runs: RunIndex) -> SelectedRuns:
+def select_runs(requirements: Sequence[Requirement], runs: RunIndex) -> SelectedRuns:
     """Return the runs that meet what a forecast asks for.
 
     Of asks about neither `train` scenarios nor public measurements the newest round counts that
@@ -136,28 +136,36 @@ def select_runs(asks: Sequence[Input], runs: RunIndex) -> SelectedRuns:
     met by the newest round that can. Of runs about the same thing the newest counts.
 
     Args:
-        asks: as a system makes them, on the links of profiles.
+        requirements: as a system makes them, on the links of profiles.
         runs: that are visible, of one backend and host.
     """
-    anywhere = [ask for ask in asks if ask.whose in ("train", "public")]
-    others = [ask for ask in asks if ask.whose not in ("train", "public")]
-    needed = [ask for ask in others if not ask.optional]
-    serving = {ask: runs.serving(ask) for ask in asks}
-    rounds = _shared([[run.round for run in serving[ask]] for ask in needed])
+    anywhere = [
+        requirement for requirement in requirements if requirement.scope in ("train", "public")
+    ]
+    others = [
+        requirement for requirement in requirements if requirement.scope not in ("train", "public")
+    ]
+    needed = [requirement for requirement in others if not requirement.optional]
+    serving = {requirement: runs.serving(requirement) for requirement in requirements}
+    rounds = _shared([[run.round for run in serving[requirement]] for requirement in needed])
     selected: list[VisibleRun] = []
-    for ask in others:
-        matching = serving[ask]
+    for requirement in others:
+        matching = serving[requirement]
         of_round = rounds[0] if rounds else next((run.round for run in matching), None)
-        if rounds or not ask.optional:
+        if rounds or not requirement.optional:
             selected += [run for run in matching if run.round == of_round]
-    for ask in anywhere:
-        selected += serving[ask]
-    lacking = tuple(ask for ask in asks if not ask.optional and not serving[ask])
+    for requirement in anywhere:
+        selected += serving[requirement]
+    lacking = tuple(
+        requirement
+        for requirement in requirements
+        if not requirement.optional and not serving[requirement]
+    )
     return SelectedRuns(newest_of_each(selected), lacking)
 
 
 def select_by_inventory(
-    asks: Sequence[Input],
+    requirements: Sequence[Requirement],
     selected: SelectedRuns,
     runs: RunIndex,
     elsewhere: RunIndex,
@@ -169,16 +177,18 @@ def select_by_inventory(
     nodes of which that host has an inventory; then this host has to have one as well.
 
     Args:
-        asks: as of `select_runs`; those of a `cluster` are of inventories.
+        requirements: as of `select_runs`; those of a `cluster` are of inventories.
         selected: what meets them here.
         runs: visible runs of this host.
         elsewhere: visible runs of the backend's other hosts.
     """
-    of_steps = {ask.probe for ask in asks if ask.whose == "train"}
-    of_nodes = [ask for ask in asks if ask.whose == "cluster"]
-    inventories = {ask.probe for ask in of_nodes}
+    of_steps = {requirement.probe for requirement in requirements if requirement.scope == "train"}
+    of_nodes = [requirement for requirement in requirements if requirement.scope == "cluster"]
+    inventories = {requirement.probe for requirement in of_nodes}
     types = {
-        worker_group.node_type for ask in of_nodes for worker_group in ask.scenario.worker_groups
+        worker_group.node_type
+        for requirement in of_nodes
+        for worker_group in requirement.scenario.worker_groups
     }
     own_inventories = runs.about(lambda subject: subject.probe in inventories)
     other_inventories = elsewhere.about(lambda subject: subject.probe in inventories)
@@ -202,7 +212,7 @@ def select_by_inventory(
     nodes = set[tuple[str, str]]().union(*map(_nodes, others))
     own = [run for run in own_inventories if run.subject.worker_types <= wanted]
     other_inventories = _on_known_nodes(other_inventories, nodes)
-    lacking = [ask for ask in selected.lacking if ask.whose != "train"]
+    lacking = [requirement for requirement in selected.lacking if requirement.scope != "train"]
     lacking += of_nodes if others and not types <= inventoried else []
     return SelectedRuns(
         newest_of_each([*selected.runs, *own, *others, *other_inventories]),
@@ -239,12 +249,15 @@ def _age(run: VisibleRun) -> tuple[datetime, str]:
     return run.started_at, run.run_id
 
 
-def _serves(subject: Subject, ask: Input) -> bool:
+def _serves(subject: Subject, requirement: Requirement) -> bool:
     """Tell whether a run is what is asked for; of nodes, with as many devices each."""
-    if not meets_input(subject, ask):
+    if not meets_requirement(subject, requirement):
         return False
     each = subject.config.get("devices_per_node")
-    return ask.whose != "cluster" or each in (None, ask.scenario.strategy.devices_per_node)
+    return requirement.scope != "cluster" or each in (
+        None,
+        requirement.scenario.strategy.devices_per_node,
+    )
 
 
 def _subject(probe: str, config: str, canonical: str | None) -> Subject:
@@ -278,8 +291,8 @@ class HostSelection:
 
     def in_words(self) -> Iterator[str]:
         """Yield what to tell whoever asked."""
-        whose = "this host" if self.is_here else f"host {self.host_id}, which is not this one"
-        yield f"Backend {self.backend}, {whose}."
+        scope = "this host" if self.is_here else f"host {self.host_id}, which is not this one"
+        yield f"Backend {self.backend}, {scope}."
 
     def lacks(self, scenario: Scenario) -> str | None:
         """Return why runs of this place say nothing of a scenario; None: they may."""

@@ -11,11 +11,11 @@ from profilers.probe import PlannedRun, RequestedScenarios
 from profilers.probes import PROBES
 from profilers.scenarios import single_worker_scenarios
 from studies.curve import Curve
-from studies.planned_runs import SystemInputs, expected_s, group_by_start, resolve_input
+from studies.planned_runs import SystemInputs, expected_s, group_by_start, resolve_requirement
 from studies.rounds import Round
 from studies.study import Study
-from warehouse.inputs import Input, Refusal, meets_input
 from warehouse.records import Backend, BadInput, Run, Scenario, on_images
+from warehouse.requirements import Refusal, Requirement, meets_requirement
 
 InputRuns = Mapping[Scenario, tuple[PlannedRun, ...] | Refusal]
 """By scenario, the runs that a forecast rests on, or why there is none."""
@@ -37,22 +37,24 @@ def input_runs_by_scenario(
         backend: where it is measured.
         learns_from: other studies, whose train scenarios do for systems that travel.
     """
-    learns = system.travels and bool(learns_from)
+    learns = system.transfers_across_hosts and bool(learns_from)
     profiles = [need for need in needed if need.profiles]
     # The scenarios of a curve share most of what they rest on.
-    met: dict[Input, list[PlannedRun] | Refusal] = {}
-    of_inputs: dict[tuple[Input, ...], tuple[PlannedRun, ...] | Refusal] = {}
+    met: dict[Requirement, list[PlannedRun] | Refusal] = {}
+    of_inputs: dict[tuple[Requirement, ...], tuple[PlannedRun, ...] | Refusal] = {}
     by_scenario: dict[Scenario, tuple[PlannedRun, ...] | Refusal] = {}
     for scenario in curve.scenarios(backend):
-        asks = system.rests_on(scenario)
-        if isinstance(asks, Refusal):
-            by_scenario[scenario] = asks
+        requirements = system.requires(scenario)
+        if isinstance(requirements, Refusal):
+            by_scenario[scenario] = requirements
             continue
-        if (inputs := tuple(asks)) not in of_inputs:
-            for ask in inputs:
-                if ask not in met:
-                    met[ask] = _select_planned_runs(ask, curve, profiles, backend, learns)
-            planned = [met[ask] for ask in inputs]
+        if (inputs := tuple(requirements)) not in of_inputs:
+            for requirement in inputs:
+                if requirement not in met:
+                    met[requirement] = _select_planned_runs(
+                        requirement, curve, profiles, backend, learns
+                    )
+            planned = [met[requirement] for requirement in inputs]
             refused = next((runs for runs in planned if isinstance(runs, Refusal)), None)
             of_inputs[inputs] = refused or _in_order(planned, profiles)
         by_scenario[scenario] = of_inputs[inputs]
@@ -88,17 +90,20 @@ def input_runs_by_system(
             for curve in judged
         )
         all_of_it = _in_order(by_curve, needed)
-        learns = system.travels and study.learns_from
-        if all_of_it or learns or any(rests_on_public(system, curve, backend) for curve in judged):
+        learns = system.transfers_across_hosts and study.learns_from
+        if all_of_it or learns or any(requires_public(system, curve, backend) for curve in judged):
             by_system[system] = all_of_it
     return by_system
 
 
-def rests_on_public(system: System, curve: Curve, backend: Backend) -> bool:
+def requires_public(system: System, curve: Curve, backend: Backend) -> bool:
     """Tell whether a system's forecasts of a curve rest on public measurements."""
-    asks = map(system.rests_on, curve.scenarios(backend))
+    requirements = map(system.requires, curve.scenarios(backend))
     return any(
-        ask.whose == "public" for some in asks if not isinstance(some, Refusal) for ask in some
+        requirement.scope == "public"
+        for some in requirements
+        if not isinstance(some, Refusal)
+        for requirement in some
     )
 
 
@@ -118,7 +123,7 @@ def round_input_runs(round_: Round, system: System, curve: Curve) -> tuple[Plann
 
 def foreign_input_runs(system: System, round_: Round, curve: Curve) -> list[Run]:
     """Return the runs of other studies that a system's forecasts of a curve rest on too."""
-    if not system.travels:
+    if not system.transfers_across_hosts:
         return []
     probes = input_probes(system, curve, round_.backend)
     return [run for run in round_.learned if run.probe in probes]
@@ -126,8 +131,13 @@ def foreign_input_runs(system: System, round_: Round, curve: Curve) -> list[Run]
 
 def input_probes(system: System, curve: Curve, backend: Backend) -> set[str]:
     """Return the probes whose runs a system's forecasts of a curve rest on."""
-    asks = map(system.rests_on, curve.scenarios(backend))
-    return {ask.probe for some in asks if not isinstance(some, Refusal) for ask in some}
+    requirements = map(system.requires, curve.scenarios(backend))
+    return {
+        requirement.probe
+        for some in requirements
+        if not isinstance(some, Refusal)
+        for requirement in some
+    }
 
 
 def profiled_curves(round_: Round, systems: Sequence[System]) -> Round | None:
@@ -175,33 +185,45 @@ def _in_order(
 
 
 def _select_planned_runs(
-    ask: Input, curve: Curve, profiles: Sequence[PlannedRun], backend: Backend, learns: bool
+    requirement: Requirement,
+    curve: Curve,
+    profiles: Sequence[PlannedRun],
+    backend: Backend,
+    learns: bool,
 ) -> list[PlannedRun] | Refusal:
     """Return the runs that meet an ask, in a study that profiles a curve on links of its own."""
-    if ask.whose == "public":
+    if requirement.scope == "public":
         return []  # They are of no study: fits read what the history has (`forecasting.fits`).
-    asks = resolve_input(ask, curve, backend)
-    if ask.on_its_link and (reason := refusal(asks[0].scenario, ask.scenario)):
+    requirements = resolve_requirement(requirement, curve, backend)
+    if requirement.on_its_link and (
+        reason := refusal(requirements[0].scenario, requirement.scenario)
+    ):
         return Refusal(reason)
     needs = [
         need
         for need in profiles
-        if need.probe == ask.probe
-        and any(meets_input(need.subject, ask) for ask in asks)
-        and (need.of_train or ask.whose != "train")
+        if need.probe == requirement.probe
+        and any(meets_requirement(need.subject, requirement) for requirement in requirements)
+        and (need.of_train or requirement.scope != "train")
     ]
-    if ask.switched_on and not all(need.settings.get(ask.switched_on) for need in needs):
+    if requirement.switched_on and not all(
+        need.settings.get(requirement.switched_on) for need in needs
+    ):
         return Refusal(
-            f"it rests on {ask.probe}: {{{ask.switched_on}: true}}, and the study has it without"
+            f"it rests on {requirement.probe}: {{{requirement.switched_on}: true}}, and the study "
+            "has it without"
         )
-    if learns and ask.whose == "cluster" and not needs:
+    if learns and requirement.scope == "cluster" and not needs:
         return Refusal(
-            f"it learns from other hosts, and knows nodes by {ask.probe}; name that under probes"
+            f"it learns from other hosts, and knows nodes by {requirement.probe}; name that under "
+            "probes"
         )
-    if needs or ask.optional or (learns and ask.whose == "train"):
+    if needs or requirement.optional or (learns and requirement.scope == "train"):
         return needs
-    of = "train scenario" if ask.whose == "train" else "run"
-    return Refusal(f"the study has no {of} of {ask.probe} that it could learn from", foreign=True)
+    of = "train scenario" if requirement.scope == "train" else "run"
+    return Refusal(
+        f"the study has no {of} of {requirement.probe} that it could learn from", foreign=True
+    )
 
 
 # The systems that a study chooses, and what they ask for.
@@ -233,13 +255,13 @@ def systems_named(names: Sequence[str]) -> tuple[System, ...]:
 def inputs_of_systems(systems: Sequence[System]) -> SystemInputs:
     """Return what tells what these systems ask for; refusals ask for nothing."""
 
-    def asks(scenario: Scenario) -> Iterator[Input]:
+    def requirements(scenario: Scenario) -> Iterator[Requirement]:
         for system in systems:
-            rests = system.rests_on(scenario)
+            rests = system.requires(scenario)
             if not isinstance(rests, Refusal):
                 yield from rests
 
-    return SystemInputs(tuple(system.name for system in systems), asks)
+    return SystemInputs(tuple(system.name for system in systems), requirements)
 
 
 def inputs_of_study(study: Study) -> SystemInputs:
@@ -270,7 +292,7 @@ def baseline_in_words(study: Study) -> str:
     """
     scenario = study.test[0][0].scenarios("loopback")[0]
     for system in systems_of(study):
-        if system.beside and not isinstance(system.rests_on(scenario), Refusal):
+        if system.beside and not isinstance(system.requires(scenario), Refusal):
             return next(other.in_words for other in SYSTEMS if other.name == system.beside)
     return "linear scaling"
 
@@ -297,9 +319,9 @@ class MissingRuns:
         return f"{self.probe} of {self.of}"
 
 
-def find_missing_runs(asks: Sequence[Input]) -> tuple[MissingRuns, ...]:
+def find_missing_runs(requirements: Sequence[Requirement]) -> tuple[MissingRuns, ...]:
     """Return what to measure for asks that no run meets, each once."""
-    return tuple(dict.fromkeys(_lacking(ask) for ask in asks))
+    return tuple(dict.fromkeys(_lacking(requirement) for requirement in requirements))
 
 
 def total_minutes(some: Iterable[MissingRuns]) -> float | None:
@@ -312,29 +334,31 @@ def total_minutes(some: Iterable[MissingRuns]) -> float | None:
     return total
 
 
-def _lacking(ask: Input) -> MissingRuns:
-    if ask.whose == "public":
+def _lacking(requirement: Requirement) -> MissingRuns:
+    if requirement.scope == "public":
         return MissingRuns("public measurements", "GPUs: `stepcast load public`", None)
-    return MissingRuns(ask.probe, _of(ask), _minutes(ask), ask.whose == "train")
+    return MissingRuns(
+        requirement.probe, _of(requirement), _minutes(requirement), requirement.scope == "train"
+    )
 
 
-def _of(ask: Input) -> str:
-    scenario = ask.scenario
+def _of(requirement: Requirement) -> str:
+    scenario = requirement.scenario
     load = scenario.workload
-    if ask.whose == "train":
+    if requirement.scope == "train":
         return f"other networks of {', '.join(filter(None, (load.framework, load.recipe)))}"
     types = " + ".join(
         dict.fromkeys(worker_group.node_type for worker_group in scenario.worker_groups)
     )
-    if ask.whose == "cluster":
+    if requirement.scope == "cluster":
         speed = link_in_words(scenario.link_mbps)
-        if ask.any_link:
+        if requirement.any_link:
             return f"{types} nodes"
-        if ask.probe == "links":
+        if requirement.probe == "links":
             return f"{types} nodes" if scenario.link_mbps is None else speed
         return f"{types} on {speed} links"
     what = on_images(load.dnn, load.image_size)
-    if ask.any_batch:
+    if requirement.any_batch:
         return f"{what} on {types}"
     servers = [node for node in scenario.nodes if node.role == "server"]
     with_servers = "".join(f", {server.count} {server.node_type}" for server in servers)
@@ -342,10 +366,10 @@ def _of(ask: Input) -> str:
     return f"{what} b{load.batch_size} on {types}{with_servers}{speed}"
 
 
-def _minutes(ask: Input) -> float | None:
-    probe = PROBES[ask.probe]
+def _minutes(requirement: Requirement) -> float | None:
+    probe = PROBES[requirement.probe]
     try:
-        needs = list(probe.needs(_asked(ask), probe.settings()))
+        needs = list(probe.needs(_asked(requirement), probe.settings()))
     except BadInput:
         return None
     if not needs:
@@ -353,14 +377,16 @@ def _minutes(ask: Input) -> float | None:
     return sum(expected_s(start) for start in group_by_start(needs)) / 60
 
 
-def _asked(ask: Input) -> RequestedScenarios:
+def _asked(requirement: Requirement) -> RequestedScenarios:
     """Return a study's question that makes its probe list the runs which meet an ask.
 
     How long runs about other networks take is told by those about the one that was asked for.
     """
-    alone: tuple[Scenario, ...] = (ask.scenario,)
-    if ask.whose == "train":
+    alone: tuple[Scenario, ...] = (requirement.scenario,)
+    if requirement.scope == "train":
         return RequestedScenarios(train=alone)
     return (
-        RequestedScenarios(own=alone) if ask.whose == "own" else RequestedScenarios(cluster=alone)
+        RequestedScenarios(own=alone)
+        if requirement.scope == "own"
+        else RequestedScenarios(cluster=alone)
     )

@@ -14,8 +14,8 @@ from studies.curve import Curve
 from studies.messages import Progress, count, name_some
 from studies.plan import fit_name, prediction_name
 from studies.rounds import Round
-from warehouse.inputs import Refusal
 from warehouse.records import BadInput, Prediction, Scenario
+from warehouse.requirements import Refusal
 from warehouse.warehouse import Warehouse
 
 Asked = dict[Curve, list[Scenario]]

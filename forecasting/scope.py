@@ -25,17 +25,17 @@ from forecasting.inputs import (
     find_missing_runs,
     foreign_input_runs,
     input_probes,
-    rests_on_public,
+    requires_public,
     round_input_runs,
     round_input_runs_by_scenario,
 )
 from models.profiled_run import refusal
 from models.system import System
 from studies.curve import Curve
-from studies.planned_runs import resolve_input
+from studies.planned_runs import resolve_requirement
 from studies.rounds import Round
-from warehouse.inputs import Refusal
 from warehouse.records import Backend, BadInput, Scenario
+from warehouse.requirements import Refusal
 from warehouse.warehouse import Warehouse
 
 
@@ -179,29 +179,37 @@ class HistoryScope:
 
     def select_of(self, system: System, asked: Asked, scenario: Scenario) -> Matched:
         """Return the runs that a forecast of one scenario rests on; a refusal if some lack."""
-        asks = system.rests_on(scenario)
+        requirements = system.requires(scenario)
         # What others measured is of no host, and a forecast does without what is optional.
-        of_hosts = isinstance(asks, Refusal) or any(
-            ask.whose != "public" and not ask.optional for ask in asks
+        of_hosts = isinstance(requirements, Refusal) or any(
+            requirement.scope != "public" and not requirement.optional
+            for requirement in requirements
         )
         if of_hosts and (reason := self.place.lacks(scenario)):
             return ForecastRefusal(scenario, system, reason)
-        if isinstance(asks, Refusal):
-            return ForecastRefusal(scenario, system, asks.reason, asks.foreign)
-        on_links = [resolve_input(ask, asked, self.backend) for ask in asks]
-        for ask, resolved in zip(asks, on_links, strict=True):
-            if ask.on_its_link and (reason := refusal(resolved[0].scenario, ask.scenario)):
+        if isinstance(requirements, Refusal):
+            return ForecastRefusal(scenario, system, requirements.reason, requirements.foreign)
+        on_links = [
+            resolve_requirement(requirement, asked, self.backend) for requirement in requirements
+        ]
+        for requirement, resolved in zip(requirements, on_links, strict=True):
+            if requirement.on_its_link and (
+                reason := refusal(resolved[0].scenario, requirement.scenario)
+            ):
                 return ForecastRefusal(scenario, system, reason)
         resolved_asks = list(chain(*on_links))
         selected = select_runs(resolved_asks, self.on_host)
-        if system.travels:
+        if system.transfers_across_hosts:
             selected = select_by_inventory(resolved_asks, selected, self.on_host, self.elsewhere)
         if selected.lacking:
             needed = find_missing_runs(selected.lacking)
             reason = f"no {', no '.join(missing_run.text for missing_run in needed)}"
             return ForecastRefusal(scenario, system, reason, lacking=needed)
         several = scenario.strategy.workers * scenario.strategy.devices_per_node > 1
-        learns = any(ask.whose == "train" and not ask.optional for ask in asks)
+        learns = any(
+            requirement.scope == "train" and not requirement.optional
+            for requirement in requirements
+        )
         if several and learns and not any(run.exchanges for run in selected.runs):
             reason = "no steps of several devices, so no exchange is known"
             return ForecastRefusal(scenario, system, reason)
@@ -277,9 +285,9 @@ class RoundScope:
         needed = round_input_runs(self.round, system, curve)
         runs = [run for need in needed if (run := self.round.run_of(need))]
         learned = foreign_input_runs(system, self.round, curve)
-        if system.travels and self.round.study.learns_from:
+        if system.transfers_across_hosts and self.round.study.learns_from:
             self._check_learned(system, curve, {run.probe for run in learned})
-        is_public = rests_on_public(system, curve, self.backend)
+        is_public = requires_public(system, curve, self.backend)
         if not (needed or learned or is_public) or len(runs) < len(needed):
             probes = " and ".join(dict.fromkeys(need.probe for need in needed)) or "profile"
             raise BadInput(

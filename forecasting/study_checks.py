@@ -34,7 +34,6 @@ from studies.planned_runs import (
 )
 from studies.study import Study, read_study
 from warehouse.extras import has_extra, how_to_install
-from warehouse.inputs import Refusal
 from warehouse.records import (
     Backend,
     BadInput,
@@ -44,6 +43,7 @@ from warehouse.records import (
     Scenario,
     StepcastError,
 )
+from warehouse.requirements import Refusal
 
 
 def check_study(study: Study, source: Path, backend: Backend, asking: SystemInputs) -> None:
@@ -269,7 +269,7 @@ def _refused_by_all(
     if len(refused) < len(rests):
         return None
     reasons = [
-        (refusal.foreign, isinstance(system.rests_on(scenario), Refusal), refusal.reason)
+        (refusal.foreign, isinstance(system.requires(scenario), Refusal), refusal.reason)
         for system, refusal in refused.items()
     ]
     return min(reasons, key=lambda reason: reason[:2])[2]

@@ -14,8 +14,8 @@ from models.inputs import out_of_scope_for_allreduce
 from models.predictddl.observations import batch_of, images_per_step, observed_steps
 from models.profiled_run import PREDICTED
 from models.system import System, Tables
-from warehouse.inputs import Input, Refusal
 from warehouse.records import BadInput, NodeGroup, Scenario
+from warehouse.requirements import Refusal, Requirement
 
 # Ernest's terms of a step: fixed, of the data that each machine has, of trees and of all machines.
 #
@@ -188,17 +188,19 @@ def _fit_probed(tables: Tables) -> Ernest:
     )
 
 
-def _rests_on_train(scenario: Scenario) -> tuple[Input, ...] | Refusal:
-    return out_of_scope_for_allreduce(scenario) or (Input("torch_throughput", "train", scenario),)
+def _requires_train(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
+    return out_of_scope_for_allreduce(scenario) or (
+        Requirement("torch_throughput", "train", scenario),
+    )
 
 
-def _rests_on_own(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def _rests_on_own(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     if refused := out_of_scope_for_allreduce(scenario):
         return refused
     if scenario.strategy.devices_per_node > 1:
         return Refusal("its own runs are of one device a node")
     return tuple(
-        Input("torch_throughput", "own", _run(scenario, group, machines, images))
+        Requirement("torch_throughput", "own", _run(scenario, group, machines, images))
         for group in scenario.worker_groups
         for machines, images in _design(group.batch_size or scenario.workload.batch_size)
     )
@@ -232,7 +234,7 @@ ERNEST_POOLED = System(
     what="Baseline: Ernest's terms fitted to all train scenarios at once, whatever the network.",
     source="Venkataraman et al., NSDI 2016, as Assogba et al., PredictDDL, section IV-B1",
     tables=("run", "scenario", "sample"),
-    inputs=_rests_on_train,
+    inputs=_requires_train,
     fit=_fit_pooled,
     load=_load,
     pooled=True,

@@ -8,8 +8,8 @@ import polars as pl
 
 from models.profiled_run import like_workers
 from models.system import NotCovered, Tables
-from warehouse.inputs import Input, Refusal
 from warehouse.records import Scenario
+from warehouse.requirements import Refusal, Requirement
 
 # What predictors of asynchronous training rest on: profiles of one worker, links, contention.
 
@@ -64,20 +64,20 @@ def profiled_scenarios(scenario: Scenario) -> tuple[Scenario, ...]:
     )
 
 
-def profile_inputs(scenario: Scenario, *, on_its_link: bool = False) -> tuple[Input, ...]:
+def profile_inputs(scenario: Scenario, *, on_its_link: bool = False) -> tuple[Requirement, ...]:
     """Return asks for a trace of each type of worker by itself."""
     return tuple(
-        Input("tf_trace", "own", profiled_scenario, on_its_link=on_its_link)
+        Requirement("tf_trace", "own", profiled_scenario, on_its_link=on_its_link)
         for profiled_scenario in profiled_scenarios(scenario)
     )
 
 
-def link_input(scenario: Scenario) -> Input:
+def link_input(scenario: Scenario) -> Requirement:
     """Return an ask for the speed of the links that a scenario trains and is profiled on."""
-    return Input("links", "cluster", scenario)
+    return Requirement("links", "cluster", scenario)
 
 
-def inputs_of_profile_alone(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def inputs_of_profile_alone(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     """Rest on profiles that have the servers, links and traffic of the scenario."""
     if refused := out_of_scope_for_servers(scenario):
         return refused
@@ -86,7 +86,7 @@ def inputs_of_profile_alone(scenario: Scenario) -> tuple[Input, ...] | Refusal:
     return profile_inputs(scenario, on_its_link=True)
 
 
-def inputs_of_like_workers(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def inputs_of_like_workers(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     """Rest on the profile of the one type of workers, and on the speed of its links."""
     if refused := out_of_scope_for_servers(scenario):
         return refused
@@ -108,14 +108,14 @@ def out_of_scope_for_allreduce(scenario: Scenario) -> Refusal | None:
     return Refusal(reason, foreign=True)
 
 
-def pass_inputs(scenario: Scenario, probe: str = "torch_compute") -> tuple[Input, ...]:
+def pass_inputs(scenario: Scenario, probe: str = "torch_compute") -> tuple[Requirement, ...]:
     """Return asks for the passes of the network on one node of each type, without any link."""
     changes = {
         "strategy": scenario.strategy.model_copy(update={"workers": 1}),
         "link_mbps": None,
     }
     return tuple(
-        Input(
+        Requirement(
             probe,
             "own",
             scenario.model_copy(update={**changes, "nodes": (group.one,)}),

@@ -15,8 +15,8 @@ from models.profiled_run import (
     profiled_scenario,
 )
 from models.system import System, Tables
-from warehouse.inputs import Input, Refusal
 from warehouse.records import Record, Scenario
+from warehouse.requirements import Refusal, Requirement
 
 
 class Parameters(Record):
@@ -79,7 +79,7 @@ def fit(
     return LineRate(Parameters(run_id=run_id, scenario=scenario, transfer_s=busiest_s))
 
 
-def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def _requires(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     inputs = inputs_of_profile_alone(scenario)
     # A step has the same bytes on every type of worker.
     return inputs if isinstance(inputs, Refusal) else (inputs[0], link_input(scenario))
@@ -100,7 +100,7 @@ LINE_RATE = System(
     what="Bound: the server's link is full in its busier direction, whatever W.",
     source="baseline",
     tables=("run", "scenario", "operation", "link"),
-    inputs=_rests_on,
+    inputs=_requires,
     fit=_fit,
     load=lambda text, _: LineRate.from_json(text),
 )

@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 import polars as pl
 
 from networks.primitives import PrimitiveGraph
-from warehouse.inputs import Input, PlannedSubject, Refusal
 from warehouse.records import BadInput, Scenario, TrainingWorkload
+from warehouse.requirements import PlannedSubject, Refusal, Requirement
 
 Tables = Mapping[str, pl.DataFrame]
 """Rows of raw tables by name, with run_id; those of a fit are of the runs that it may see.
@@ -94,10 +94,11 @@ class System:
         source: a paper and section, `baseline` or `ours`.
         tables: raw tables that it reads, and no others.
         inputs: what a forecast of a scenario rests on, or why it makes none. It knows nothing of
-            studies and of what has been measured. Asked by `rests_on` alone.
+            studies and of what has been measured. Asked by `requires` alone.
         fit: fits it to `tables` of the runs asked for.
         load: reads the parameters of a fit, with the same tables.
-        travels: it learns from steps on other hosts too, as it knows nodes by what they can do.
+        transfers_across_hosts: it learns from steps on other hosts too, as it knows nodes by what
+            they can do.
         pooled: one fit sees what all scenarios of a study rest on; else each set of runs has one.
         beside: the system that its figures stand beside; none: reports are not about it.
         in_words: what figures and tables call it.
@@ -108,7 +109,7 @@ class System:
         prepare: reads in one go, before forecasts are made, what those of many scenarios would read
             one by one, such as graphs of networks. It raises nothing: where it fails, the forecast
             of each scenario raises what is wrong.
-        falls_back: its fits are `FittedWithFallback`.
+        has_fallback: its fits are `FittedWithFallback`.
         tells: its fits are `FittedWithDetail`.
         check: refuses, before anything is measured, runs to which it could not be fitted, or from
             which it could not forecast a scenario (`NotCovered`: others may). Gets the scenario,
@@ -121,21 +122,21 @@ class System:
     what: str
     source: str
     tables: tuple[str, ...]
-    inputs: Callable[[Scenario], tuple[Input, ...] | Refusal]
+    inputs: Callable[[Scenario], tuple[Requirement, ...] | Refusal]
     fit: Callable[[Tables], FittedSystem]
     load: Callable[[str, Tables], FittedSystem]
-    travels: bool = False
+    transfers_across_hosts: bool = False
     pooled: bool = False
     beside: str = ""
     in_words: str = ""
     any_recipe: bool = False
     only_named: bool = False
     prepare: Callable[[Sequence[Scenario]], None] = _nothing
-    falls_back: bool = False
+    has_fallback: bool = False
     tells: bool = False
     check: Callable[[Scenario, Sequence[PlannedSubject], int | None], None] = _no_check
 
-    def rests_on(self, scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    def requires(self, scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
         """Return what a forecast of a scenario rests on, or why it makes none."""
         inputs = self.inputs(scenario)
         unknown = None if self.any_recipe else unknown_recipe(scenario.workload)

@@ -8,7 +8,7 @@ made.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from forecasting.inputs import inputs_of_study, profiled_curves, rests_on_public, systems_of
+from forecasting.inputs import inputs_of_study, profiled_curves, requires_public, systems_of
 from forecasting.round_forecasts import predict_missing
 from studies.messages import Progress
 from studies.rounds import Round, rounds_of
@@ -70,7 +70,7 @@ def reproduce(
 
 def _rests_on_public(round_: Round) -> bool:
     return any(
-        rests_on_public(system, curve, round_.backend)
+        requires_public(system, curve, round_.backend)
         for system in systems_of(round_.study)
         for curve in round_.study.curves
         if curve.is_judged

@@ -6,8 +6,8 @@ import polars as pl
 
 from profilers.probe import PlannedRun, RequestedScenarios, Settings, start_s
 from profilers.scenarios import single_worker_scenarios
-from warehouse.inputs import Subject
 from warehouse.records import Purpose, Scenario
+from warehouse.requirements import Subject
 
 
 def operation_time(pieces: Sequence[pl.DataFrame]) -> pl.DataFrame:

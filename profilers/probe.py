@@ -13,8 +13,8 @@ from profilers import clock
 from profilers.clusters import Cluster
 from profilers.clusters.node_types import declared_usd_per_hour
 from profilers.steady.gauges import GAUGE
-from warehouse.inputs import Subject
 from warehouse.records import Backend, NodeGroup, ProbeFailed, Purpose, Record, Run, Scenario
+from warehouse.requirements import Subject
 
 # What a probe returns, and how it says who it is.
 

@@ -11,8 +11,8 @@ from profilers.probes import PROBES, measuring_probe
 from profilers.scenarios import single_worker_scenarios
 from studies.curve import Curve
 from studies.study import Study
-from warehouse.inputs import Input
 from warehouse.records import Backend, BadInput, NodeGroup, Scenario
+from warehouse.requirements import Requirement
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class SystemInputs:
     """
 
     systems: tuple[str, ...]
-    of: Callable[[Scenario], Iterable[Input]]
+    of: Callable[[Scenario], Iterable[Requirement]]
 
 
 NO_INPUTS = SystemInputs((), lambda scenario: ())
@@ -112,18 +112,22 @@ class ProfiledLinks(Protocol):
         """Return a scenario of one worker on the links that it is profiled on."""
 
 
-def resolve_input(ask: Input, curve: ProfiledLinks, backend: Backend) -> tuple[Input, ...]:
+def resolve_requirement(
+    requirement: Requirement, curve: ProfiledLinks, backend: Backend
+) -> tuple[Requirement, ...]:
     """Return what an ask is where a curve is profiled on links of its own.
 
     Own scenarios are on the links of the profile; of clusters both speeds are asked for.
     """
-    if ask.whose == "own":
-        return (replace(ask, scenario=curve.on_profiled_link(ask.scenario, backend)),)
-    if ask.whose in ("train", "public"):
-        return (ask,)
+    if requirement.scope == "own":
+        return (
+            replace(requirement, scenario=curve.on_profiled_link(requirement.scenario, backend)),
+        )
+    if requirement.scope in ("train", "public"):
+        return (requirement,)
     speeds = curve.link_speeds(backend)
     return tuple(
-        replace(ask, scenario=ask.scenario.model_copy(update={"link_mbps": speed}))
+        replace(requirement, scenario=requirement.scenario.model_copy(update={"link_mbps": speed}))
         for speed in speeds
     )
 
@@ -151,14 +155,15 @@ def requested_scenarios(
     trains = _scenarios(study, backend, judged=False)
     for curve in study.curves:
         for scenario in curve.scenarios(backend) if curve.is_judged else ():
-            for ask in asking.of(scenario):
-                wanted = by_probe[ask.probe]
-                wanted.required |= not ask.optional
-                wanted.of_train |= ask.whose == "train"
-                if ask.whose in ("own", "cluster"):
-                    scenarios = wanted.own if ask.whose == "own" else wanted.cluster
+            for requirement in asking.of(scenario):
+                wanted = by_probe[requirement.probe]
+                wanted.required |= not requirement.optional
+                wanted.of_train |= requirement.scope == "train"
+                if requirement.scope in ("own", "cluster"):
+                    scenarios = wanted.own if requirement.scope == "own" else wanted.cluster
                     scenarios |= {
-                        planned.scenario: None for planned in resolve_input(ask, curve, backend)
+                        planned.scenario: None
+                        for planned in resolve_requirement(requirement, curve, backend)
                     }
     requested = {}
     for name, probe in PROBES.items():

@@ -75,8 +75,8 @@ class Study(Record):
         probes: settings of probes by name, those that are not said having defaults. Optional probes
             run only if they are named.
         again: what later rounds repeat.
-        learns_from: other studies, of whichever host: systems that travel (`System.travels`) learn
-            from their profile runs too.
+        learns_from: other studies, of whichever host: systems with
+            `System.transfers_across_hosts` learn from their profile runs too.
         train: scenarios that fits may see, as templates.
         test: scenarios that are forecast, then measured, as templates; none: the study only
             profiles, by the probes that it names, what it lists under train.

@@ -156,7 +156,7 @@ class DecisionAnswer:
         offered: prices, and how often spot nodes are taken away.
         coverage: how much of what was asked about is known.
         recommendation_id: in the ledger.
-        without_room: forecasts of nodes that lack the memory for a step.
+        out_of_memory: forecasts of nodes that lack the memory for a step.
         left_out: of the whole catalogue of GPUs, node types that were not asked about, with the
             reason; None: node types were named.
     """
@@ -173,7 +173,7 @@ class DecisionAnswer:
     offered: RegionOffers
     coverage: Coverage
     recommendation_id: str
-    without_room: Sequence[ScenarioForecast] = ()
+    out_of_memory: Sequence[ScenarioForecast] = ()
     left_out: Mapping[str, str] | None = None
 
     @property
@@ -250,8 +250,8 @@ def answer(
         say=say,
     )
     answer = ask(curves, backend=backend, host=host)
-    without_room = [forecast.scenario for forecast in answer.without_room]
-    if sharded := sharded_curves(curves, without_room, answer.place.backend):
+    out_of_memory = [forecast.scenario for forecast in answer.out_of_memory]
+    if sharded := sharded_curves(curves, out_of_memory, answer.place.backend):
         answer = answer.with_more(ask(sharded, place=answer.place))
     if mixes := proposed_curves(
         warehouse,
@@ -294,7 +294,7 @@ def answer(
         offered=prices,
         coverage=_coverage(answer, everything, chosen),
         recommendation_id=warehouse.record_recommendation(record),
-        without_room=answer.without_room,
+        out_of_memory=answer.out_of_memory,
         left_out=None if catalogue is None else catalogue.left_out,
     )
 
@@ -343,7 +343,7 @@ def count_refusals(answer: ForecastAnswer) -> Counter[str]:
 def _nothing(answer: ForecastAnswer, question: JobQuestion) -> str:
     """Say why there is no forecast: what most scenarios lack."""
     if crowded := [
-        (forecast.detail, forecast) for forecast in answer.without_room if forecast.detail
+        (forecast.detail, forecast) for forecast in answer.out_of_memory if forecast.detail
     ]:
         least, _ = min(crowded, key=lambda each: each[0]["needed_bytes"] / each[0]["memory_bytes"])
         _, roomiest = max(crowded, key=lambda each: int(each[0]["largest_batch_size"]))

@@ -175,7 +175,7 @@ def candidates_of(
     ranked: list[Ranked] = []
     endless: BadInput | None = None
     for forecast in forecasts:
-        if forecast.value is None or not forecast.value > 0 or not forecast.has_room:
+        if forecast.value is None or not forecast.value > 0 or not forecast.fits_memory:
             continue
         errors = errors_at(forecast.system.name, forecast.split, forecast.metric.name)
         if errors.rank[0]:

@@ -18,27 +18,27 @@ from models.inputs import (
     step_tables_of,
 )
 from models.system import System, Tables
-from warehouse.inputs import Input, Refusal
 from warehouse.records import Scenario
+from warehouse.requirements import Refusal, Requirement
 
 
-def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def _requires(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     if refused := out_of_scope_for_servers(scenario):
         return refused
-    contention = Input("contention", "cluster", scenario, optional=True)
+    contention = Requirement("contention", "cluster", scenario, optional=True)
     return (*profile_inputs(scenario), link_input(scenario), contention)
 
 
-def _rests_on_one_server(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def _rests_on_one_server(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     if refused := out_of_scope_for_servers(scenario):
         return refused
     if scenario.strategy.servers == 1:
         reason = "it puts variables of one server on several, and this has one"
         return Refusal(reason, foreign=True)
-    return _rests_on(scenario_on_servers(scenario, 1, "round_robin"))
+    return _requires(scenario_on_servers(scenario, 1, "round_robin"))
 
 
-def _rests_on_captures(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def _rests_on_captures(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     if scenario.strategy.servers > 2 and not out_of_scope_for_servers(scenario):
         return Refusal("as published it knows how one or two servers share links, not more")
     rests = inputs_of_like_workers(scenario)
@@ -81,7 +81,7 @@ ASYNC_SGD = System(
     what="Throughput by simulation of the traced steps, with an interval (Li et al., ICPE 2020).",
     source="Li, Yan, Paolieri, Golubchik, ICPE 2020",
     tables=(*STEPS, "edge", "contention"),
-    inputs=_rests_on,
+    inputs=_requires,
     fit=_fit,
     load=_load,
     beside="linear",

@@ -12,16 +12,16 @@ from models.ceer.predictor import Ceer
 from models.system import System, Tables
 from networks.catalogue import OWN
 from networks.extraction import step_graphs
-from warehouse.inputs import Input, PlannedSubject, Refusal
 from warehouse.records import Scenario
+from warehouse.requirements import PlannedSubject, Refusal, Requirement
 
 
-def _rests_on(framework: str, scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def _requires(framework: str, scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     reason = fit.explain_refusal(scenario, framework)
     if reason is not None:
         trained = scenario.strategy.kind, scenario.workload.framework
         return Refusal(reason, foreign=trained != ("all_reduce", framework))
-    return tuple(Input(probe, "train", scenario) for probe in PROBES[framework])
+    return tuple(Requirement(probe, "train", scenario) for probe in PROBES[framework])
 
 
 def _fit(framework: str, settings: Settings | None, tables: Tables) -> FittedCeer:
@@ -68,7 +68,7 @@ CEER = System(
     what="Steps from operations of other networks, with an interval (Hafeez and Gandhi, Ceer).",
     source="Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "scenario", "operation", "operation_shape", "operation_time", "sample", "dnn"),
-    inputs=partial(_rests_on, "tensorflow"),
+    inputs=partial(_requires, "tensorflow"),
     fit=partial(_fit, "tensorflow", None),
     load=partial(_load, "tensorflow"),
     pooled=True,
@@ -93,7 +93,7 @@ CEER_PYTORCH = replace(
     beside="ceer_pytorch_paper",
     version="4",
     what="As ceer, of PyTorch's operators.",
-    inputs=partial(_rests_on, "pytorch"),
+    inputs=partial(_requires, "pytorch"),
     prepare=partial(_prepare, "pytorch"),
     fit=partial(_fit, "pytorch", None),
     load=partial(_load, "pytorch"),

@@ -53,8 +53,8 @@ from models.system import NotCovered, System
 from networks.gpu_steps import GpuStep, StepKey, gpu_steps
 from networks.own_model import MOST_UNKNOWN
 from profilers.clusters.node_types import node_types
-from warehouse.inputs import Input, Refusal
 from warehouse.records import BadInput, Scenario, TrainingWorkload
+from warehouse.requirements import Refusal, Requirement
 
 COVERED = 0.9
 """Part of what is measured that an interval should hold."""
@@ -292,7 +292,7 @@ class GpuStepModel:
         `peak_bytes` that PyTorch allocates, `needed_bytes` with fragmentation and context,
         `memory_bytes` of the GPU,
         whether it `fits`, about the `largest_batch_size` that does, `unknown_share` of the GPU's
-        time, what it `rests_on`: `public` data of this device for most of the GPU's time, else its
+        time, what it `requires`: `public` data of this device for most of the GPU's time, else its
         `data sheet`; `timed_on`: on which `device`, in which `dtypes`, operators like its were
         timed, for which `share` of that time (device None: by nobody in that precision),
         how wrong forecasts were of families on `past_devices` (else, where there are none, of
@@ -715,7 +715,7 @@ def _plain(family: str) -> str:
     return "".join(character for character in family.lower() if character.isalnum())
 
 
-def _inputs(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     load, strategy, name = scenario.workload, scenario.strategy, _node_type(scenario)
     if load.framework != "pytorch" or strategy.has_servers:
         reason = f"it is about GPUs of pytorch, not {strategy.kind} of {load.framework}"
@@ -739,11 +739,11 @@ def _inputs(scenario: Scenario) -> tuple[Input, ...] | Refusal:
             "long; leave out --memory-format for contiguous tensors"
         )
     return (
-        Input("csv", "public", scenario),
+        Requirement("csv", "public", scenario),
         # What its host needs to issue a step; all that are known, so that one fit does for all.
-        Input("inventory", "train", scenario, optional=True),
+        Requirement("inventory", "train", scenario, optional=True),
         # A study that names the probe has it measured on its own nodes.
-        Input("inventory", "cluster", scenario, optional=True, any_link=True),
+        Requirement("inventory", "cluster", scenario, optional=True, any_link=True),
     )
 
 

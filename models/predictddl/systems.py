@@ -18,8 +18,8 @@ from models.predictddl.training_set import TrainingSet
 from models.profiled_run import PREDICTED
 from models.system import FittedSystem, System, Tables
 from networks.extraction import primitive_graphs
-from warehouse.inputs import Input, Refusal
 from warehouse.records import BadInput, Scenario
+from warehouse.requirements import Refusal, Requirement
 
 _DATASET = "digits"
 Embedding = Callable[[], Embedder]
@@ -37,10 +37,10 @@ def random_embedder() -> Embedder:
     return Embedder.untrained()
 
 
-def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def _requires(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     return out_of_scope_for_allreduce(scenario) or (
-        Input("torch_throughput", "train", scenario),
-        Input("inventory", "cluster", scenario, optional=True, any_link=True),
+        Requirement("torch_throughput", "train", scenario),
+        Requirement("inventory", "cluster", scenario, optional=True, any_link=True),
     )
 
 
@@ -144,7 +144,7 @@ def _variant(
         what=what,
         in_words=in_words,
         beside="",
-        falls_back=False,
+        has_fallback=False,
         only_named=True,
         fit=fit,
         load=load,
@@ -157,15 +157,15 @@ PREDICTDDL = System(
     what="Steps of networks that never ran, from their graphs and what others took.",
     source="Assogba et al., PredictDDL, 2023; the linear model of work and the interval are ours",
     tables=("run", "scenario", "sample"),
-    inputs=_rests_on,
+    inputs=_requires,
     fit=lambda tables: fit(tables, load_shipped_embedder),
     load=_load,
-    travels=True,
+    transfers_across_hosts=True,
     pooled=True,
     beside="log_linear",
     in_words="PredictDDL",
     prepare=_prepare,
-    falls_back=True,
+    has_fallback=True,
 )
 
 
@@ -191,7 +191,7 @@ LOG_LINEAR = replace(
     what="Baseline: logarithms of operations, activations, parameters and setups.",
     source="baseline",
     beside="",
-    falls_back=False,
+    has_fallback=False,
     in_words="log-linear",
     fit=lambda tables: _LogLinear(training_set_of(tables, random_embedder)),
     load=lambda text, tables: _LogLinear(training_set_of(tables, random_embedder)),

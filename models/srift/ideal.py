@@ -12,8 +12,8 @@ from models.profiled_run import PREDICTED, profiled_scenario
 from models.srift import latency
 from models.srift.latency import Latency
 from models.system import System, Tables
-from warehouse.inputs import Input, Refusal
 from warehouse.records import BadInput, NodeGroup, Record, Scenario
+from warehouse.requirements import Refusal, Requirement
 
 
 class SingleNodePasses(Record):
@@ -106,7 +106,7 @@ def _training(scenario: Scenario) -> str:
     return ", ".join(filter(None, (kind, scenario.workload.recipe)))
 
 
-def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def _requires(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     """Rest on passes that were measured as they are asked about, whatever the recipe."""
     if (scenario.strategy.kind, scenario.workload.framework) == ("single", "pytorch"):
         return pass_inputs(scenario)
@@ -123,7 +123,7 @@ IDEAL_SCALING = System(
     what="Baseline: an iteration takes as long as on the slowest node alone.",
     source="baseline",
     tables=("run", "scenario", "compute"),
-    inputs=_rests_on,
+    inputs=_requires,
     fit=_fit,
     load=lambda text, _: IdealScaling(Parameters.model_validate_json(text)),
     pooled=True,

@@ -11,27 +11,27 @@ from models.srift import allreduce, iteration, latency, predictor
 from models.srift.parameters import PAPER, ProfiledNetwork, Settings
 from models.srift.predictor import Srift
 from models.system import System, Tables
-from warehouse.inputs import Input, PlannedSubject, Refusal
 from warehouse.records import BadInput, Scenario
+from warehouse.requirements import PlannedSubject, Refusal, Requirement
 
 
-def _rests_on(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def _requires(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     if refused := out_of_scope_for_allreduce(scenario):
         return refused
     memory = (replace(input_, optional=True) for input_ in pass_inputs(scenario, "torch_memory"))
     return (
-        Input("links", "cluster", scenario),
-        Input("allreduce", "cluster", scenario),
+        Requirement("links", "cluster", scenario),
+        Requirement("allreduce", "cluster", scenario),
         *memory,
         *pass_inputs(scenario),
-        Input("slowdown", "cluster", scenario, optional=True),
-        Input("torch_throughput", "train", scenario, optional=True),
+        Requirement("slowdown", "cluster", scenario, optional=True),
+        Requirement("torch_throughput", "train", scenario, optional=True),
     )
 
 
-def _rests_on_less(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def _rests_on_less(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     """Rest on what the paper probes: no slowdown beside all-reduces, nor steps of training."""
-    rests = _rests_on(scenario)
+    rests = _requires(scenario)
     if isinstance(rests, Refusal):
         return rests
     return tuple(rest for rest in rests if rest.probe not in ("slowdown", "torch_throughput"))
@@ -129,7 +129,7 @@ SRIFT = System(
         "link",
         "sample",
     ),
-    inputs=_rests_on,
+    inputs=_requires,
     fit=_fit,
     load=lambda text, _: Srift.from_json(text),
     pooled=True,

@@ -205,7 +205,7 @@ def _to_measure(answer: ForecastAnswer, listed: Listed) -> Iterator[str]:
         refusal.system.name
         for refusal in answer.refused
         if refusal.lacking
-        and not refusal.system.travels
+        and not refusal.system.transfers_across_hosts
         and not any(needed.of_train for needed in refusal.lacking)
     )
     if systems:

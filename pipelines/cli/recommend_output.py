@@ -104,7 +104,7 @@ def _known(answer: DecisionAnswer) -> str:
     known, on = answer.coverage, f"on backend {answer.answer.place.backend}"
     text = f"{known.counted} of {count(known.asked, 'way')} to run it"
     text += " has a forecast" if known.counted == 1 else " have forecasts"
-    crowded = {forecast.scenario.scenario_id for forecast in answer.without_room}
+    crowded = {forecast.scenario.scenario_id for forecast in answer.out_of_memory}
     if crowded := crowded - {candidate.scenario_id for candidate in answer.candidates}:
         text += f"; {len(crowded)} more lack memory"
     if known.is_judged:
@@ -278,13 +278,13 @@ def _chosen(vote: SystemChoice) -> str:
 def _rooms(answer: DecisionAnswer) -> Iterator[str]:
     """Yield how much memory is lacking, one line for each batch and GPU."""
     lacking: dict[tuple[int, str], list[ScenarioForecast]] = {}
-    for forecast in answer.without_room:
+    for forecast in answer.out_of_memory:
         key = forecast.scenario.workload.batch_size, (forecast.detail or {})["device"]
         lacking.setdefault(key, []).append(forecast)
     sharded = {
         (forecast.scenario.workload.batch_size, (forecast.detail or {})["device"])
         for forecast in answer.answer.forecasts
-        if forecast.scenario.strategy.kind == "sharded" and forecast.has_room
+        if forecast.scenario.strategy.kind == "sharded" and forecast.fits_memory
     }
     for (batch_size, device), forecasts in lacking.items():
         details = [forecast.detail or {} for forecast in forecasts]
@@ -507,7 +507,7 @@ def print_json(answer: DecisionAnswer, model: Mapping[str, object] | None) -> No
             for name, zones in answer.offered.zones.items()
         },
         "cautions": list(evidence.evidence_lines(answer.answer)),
-        "without_room": [_crowded_as_json(forecast) for forecast in answer.without_room],
+        "out_of_memory": [_crowded_as_json(forecast) for forecast in answer.out_of_memory],
         "left_out": dict(answer.left_out or {}),
         "refused": [refusal_as_json(refusal) for refusal in answer.answer.refused],
         "backend": place.backend,

@@ -383,7 +383,7 @@ def advice(answer: "ForecastAnswer") -> Iterator[str]:
         needed.probe
         for refusal in answer.refused
         for needed in refusal.lacking
-        if refusal.system.travels
+        if refusal.system.transfers_across_hosts
     )
     if "inventory" in probes:
         yield INVENTORY

@@ -291,14 +291,14 @@ def _forecast(workload: Workload, answers: Sequence[SystemAnswer]) -> Forecast:
         (
             forecast
             for forecast in forecasts
-            if _is_primary(forecast.system) and forecast.has_room and forecast.value is not None
+            if _is_primary(forecast.system) and forecast.fits_memory and forecast.value is not None
         ),
         None,
     )
     if chosen is None:
         primary = [refusal for refusal in told if _is_primary(refusal.system)]
-        without_room = [forecast for forecast in forecasts if not forecast.has_room]
-        reasons = [f"out of memory: {forecast.fitting_batch}" for forecast in without_room]
+        out_of_memory = [forecast for forecast in forecasts if not forecast.fits_memory]
+        reasons = [f"out of memory: {forecast.fitting_batch}" for forecast in out_of_memory]
         reasons += [refusal.in_words for refusal in primary or told or refusals]
         text = "; ".join(dict.fromkeys(reasons))
         return _refused(f"{answers[0].scenario.label}: {text}").model_copy(update=rows)

@@ -40,8 +40,8 @@ from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
 from warehouse import limits
 from warehouse.fields import Bytes, Nodes, Repeats
-from warehouse.inputs import Subject
 from warehouse.records import Backend, BadInput, ProbeFailed, Record, Scenario
+from warehouse.requirements import Subject
 
 # What ranks of a collective operation wait for the last of them to arrive.
 
@@ -168,7 +168,7 @@ def _grid(
     for count, size in itertools.product(concurrent, sizes_bytes):
         progress(f"probe allreduce: {world_size} ranks, {count} × {size} B")
         reduce = partial(_reduce, ranks, world_size, size, count, trials)
-        measured = Patience(ranks.cluster.cpu_times, POINT_PATIENCE_S).quietly(reduce)
+        measured = Patience(ranks.cluster.cpu_times, POINT_PATIENCE_S).measure_undisturbed(reduce)
         rows.append(measured.value)
         stolen.append(measured.stolen)
     settings: dict[str, Setting] = {

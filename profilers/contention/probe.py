@@ -46,8 +46,8 @@ from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
 from warehouse import limits
 from warehouse.fields import Nodes, Repeats, Seconds
-from warehouse.inputs import Subject
 from warehouse.records import Backend, BadInput, Record, Scenario, Strategy, TrainingWorkload
+from warehouse.requirements import Subject
 
 SLICE_US = 5_000
 """Time is cut into slices of this length."""
@@ -255,7 +255,7 @@ def measure(
                 progress(f"contention: {count} workers, trial {trial + 1}")
                 file = context.scratch / f"contention_{trial}_{count}.pcap"
                 trained = partial(_train, cluster, job, count, seconds, file)
-                stolen.append(patience.quietly(trained).stolen)
+                stolen.append(patience.measure_undisturbed(trained).stolen)
                 files.append(file)
     settings: dict[str, Setting] = {
         "worker": cluster.of_role("worker")[0].group.node_type,

@@ -38,8 +38,8 @@ from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
 from warehouse import limits
 from warehouse.fields import Precision, Repeats, Seconds
-from warehouse.inputs import Subject
 from warehouse.records import BadInput, NodeGroup, Record
+from warehouse.requirements import Subject
 
 METRICS = {
     "dense": ("inventory_dense_flops", "FLOP/s"),
@@ -154,9 +154,9 @@ def measure(
         for turn in range(turns):
             progress(f"probe inventory: {node.group.node_type}, turn {turn + 1} of {turns}")
             for kind, (metric, unit) in kinds.items():
-                done = patience.quietly(partial(job.rate, kind, seconds))
+                done = patience.measure_undisturbed(partial(job.rate, kind, seconds))
                 rows.append((metric, unit, turn, done.value))
-            issued = patience.quietly(partial(job.issue_s, seconds)).value
+            issued = patience.measure_undisturbed(partial(job.issue_s, seconds)).value
             rows += [(f"inventory_issue_{kind}_s", "s", turn, issued[kind]) for kind in ISSUE_KINDS]
         rows += _of_machine(job.facts, node.group)
     settings: dict[str, Setting] = {"worker": node.group.node_type, "turns": turns}

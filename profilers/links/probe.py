@@ -33,8 +33,8 @@ from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
 from warehouse import limits
 from warehouse.fields import Nodes, Repeats, Seconds
-from warehouse.inputs import Subject
 from warehouse.records import BadInput, NodeGroup, ProbeFailed, Record, Scenario
+from warehouse.requirements import Subject
 
 RAMP_S = 0.5
 """Start of each flow that is not counted: TCP slow start."""
@@ -83,7 +83,7 @@ def measure(
         for trial, direction, count in itertools.product(range(trials), DIRECTIONS, flows):
             progress(f"probe links: {direction}, {count} flow(s), trial {trial + 1}")
             trial_of = partial(simultaneous, cluster, workers[:count], direction, seconds)
-            measured = patience.quietly(trial_of)
+            measured = patience.measure_undisturbed(trial_of)
             reports += measured.value
             stolen.append(measured.stolen)
             key = {"direction": direction, "flows": count, "trial": trial}

@@ -43,8 +43,8 @@ from profilers.steady.hostlock import host_lock
 from profilers.torch_compute.program import ComputeConfig
 from warehouse import limits
 from warehouse.fields import Batch
-from warehouse.inputs import Subject
 from warehouse.records import BadInput, ProbeFailed, Record, Scenario
+from warehouse.requirements import Subject
 
 BUCKET_BYTES = 25 * 2**20
 """What PyTorch's DistributedDataParallel sends at a time unless told otherwise."""
@@ -165,10 +165,16 @@ class _MeasuredSteps:
         """Measure so many steps and all-reduces more of each kind."""
         steps = WARM_UPS + trials
         command = {"batch_size": self.scenario.workload.batch_size, "steps": steps}
-        trained = self.patience.quietly(partial(_train, self.ranks, command))
-        at_once = self.patience.quietly(partial(_train_at_once, self.ranks, command, trials))
-        reduced = self.patience.quietly(partial(_reduce, self.ranks, self.size_bytes, steps))
-        overlapped = self.patience.quietly(partial(_overlap, self.ranks, command, self.size_bytes))
+        trained = self.patience.measure_undisturbed(partial(_train, self.ranks, command))
+        at_once = self.patience.measure_undisturbed(
+            partial(_train_at_once, self.ranks, command, trials)
+        )
+        reduced = self.patience.measure_undisturbed(
+            partial(_reduce, self.ranks, self.size_bytes, steps)
+        )
+        overlapped = self.patience.measure_undisturbed(
+            partial(_overlap, self.ranks, command, self.size_bytes)
+        )
         self.alone.steps.extend(trained.value)
         self.together.append(at_once.value)
         self.alone.reduce_s.extend(reduced.value)

@@ -167,7 +167,7 @@ class Patience:
     cpu_times: Callable[[], CpuTimes]
     left_s: float = PATIENCE_S
 
-    def quietly(self, measure: Callable[[], T]) -> MeasuredValue[T]:
+    def measure_undisturbed(self, measure: Callable[[], T]) -> MeasuredValue[T]:
         """Measure until it was quiet or patience ends; return the least disturbed attempt."""
         attempts: list[MeasuredValue[T]] = []
         while True:
@@ -181,7 +181,7 @@ class Patience:
     def pieces(self, measure: Callable[[int], T], steps: int, size: int) -> list[MeasuredValue[T]]:
         """Measure so many steps, `size` at a time, so that a disturbance costs one piece only."""
         return [
-            self.quietly(partial(measure, min(size, steps - first)))
+            self.measure_undisturbed(partial(measure, min(size, steps - first)))
             for first in range(0, steps, size)
         ]
 

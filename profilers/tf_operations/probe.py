@@ -142,7 +142,7 @@ def _steps(
     for first in range(0, traced, PIECE_STEPS):
         last = min(first + PIECE_STEPS, traced)
         free = round(untraced * last / traced) - round(untraced * first / traced)
-        pieces.append(patience.quietly(partial(_piece, job, free, last - first)))
+        pieces.append(patience.measure_undisturbed(partial(_piece, job, free, last - first)))
     progress(f"profile {dnn}: {untraced} steps at the node's share")
     job.confine()
     job.run(1, WARM_UP_STEPS)

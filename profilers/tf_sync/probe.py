@@ -118,7 +118,7 @@ def _train(job: SyncJob, world_size: int, windows: Windows) -> _SyncWindows:
     window = partial(_window, job, world_size, steps)
     measured: list[MeasuredValue[_Window]] = []
     while not windows.are_enough([step_s(window.value.replicas) for window in measured]):
-        measured.append(patience.quietly(window))
+        measured.append(patience.measure_undisturbed(window))
     return _SyncWindows(discarded, measured)
 
 

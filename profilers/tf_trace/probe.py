@@ -36,8 +36,8 @@ from profilers.scenarios import is_async
 from profilers.steady.host import Patience
 from profilers.steady.hostlock import host_lock
 from warehouse import limits
-from warehouse.inputs import Subject
 from warehouse.records import Backend, BadInput, Record, Role, Scenario
+from warehouse.requirements import Subject
 
 WARM_UP_STEPS = 5
 PIECE_STEPS = 10

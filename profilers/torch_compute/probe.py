@@ -35,8 +35,8 @@ from profilers.steady.hostlock import host_lock
 from profilers.windows import half_width
 from warehouse import limits
 from warehouse.fields import Batch, Repeats, Seconds
-from warehouse.inputs import Subject
 from warehouse.records import BadInput, ProbeFailed, Purpose, Record, Scenario
+from warehouse.requirements import Subject
 
 WARM_UPS = 3
 """First steps of each batch size, in which oneDNN prepares its kernels."""
@@ -101,7 +101,9 @@ def profile(
         for turn in turns(times, -(-trials // PIECE_STEPS), interval, most_s):
             progress(f"profile {workload.dnn}: {turn}")
             for size in sizes:
-                times[size].append(patience.quietly(partial(_piece, job, size, steps[size])))
+                times[size].append(
+                    patience.measure_undisturbed(partial(_piece, job, size, steps[size]))
+                )
         progress(f"profile {workload.dnn}: gradients")
         watched = {size: _train(job, size, watched_trials, watched=True) for size in sorted(sizes)}
     stolen = fmean(piece.stolen for pieces in times.values() for piece in pieces)

@@ -29,8 +29,8 @@ from profilers.scenarios import trains_pytorch
 from profilers.steady import host
 from profilers.steady.hostlock import host_lock
 from warehouse.fields import Batch
-from warehouse.inputs import Subject
 from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed, Record, Scenario
+from warehouse.requirements import Subject
 
 STEPS = 2
 """The second one meets the parameters' gradients and the kernels' scratch space of the first."""

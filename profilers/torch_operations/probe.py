@@ -90,7 +90,7 @@ def profile(
             last = min(first + PIECE_STEPS, timed_steps)
             count = [round(untimed_steps * step / timed_steps) for step in (first, last)]
             timed = partial(_piece, job, count[1] - count[0], last - first)
-            pieces.append(patience.quietly(timed))
+            pieces.append(patience.measure_undisturbed(timed))
         progress(f"profile {dnn}: {untimed_steps} steps at the node's share")
         job.confine()
         job.train(WARM_UP_STEPS)

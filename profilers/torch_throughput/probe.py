@@ -135,7 +135,7 @@ def _train(ranks: Ranks, batches: Batches, goal: Goal) -> _TimedPieces:
     trained = _TimedPieces(piece(WARM_UPS), [], 0, ranks.library, placed)
     patience, started_s = Patience(ranks.cluster.cpu_times, PATIENCE_S), time.monotonic()
     while not goal.reached(trained.steps_s, time.monotonic() - started_s):
-        trained.pieces.append(patience.quietly(partial(piece, 1 + PIECE_STEPS)))
+        trained.pieces.append(patience.measure_undisturbed(partial(piece, 1 + PIECE_STEPS)))
     return replace(trained, discarded=len(attempts) - 1 - len(trained.pieces))
 
 

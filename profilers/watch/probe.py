@@ -40,8 +40,8 @@ from profilers.torch_compute.program import ComputeConfig
 from profilers.watch.program import COPIED_BYTES
 from warehouse import limits
 from warehouse.fields import Repeats, Seconds
-from warehouse.inputs import Subject
 from warehouse.records import NodeGroup, Record
+from warehouse.requirements import Subject
 
 # A small network in training and copies of memory on one node: started, asked for, ended.
 
@@ -168,10 +168,10 @@ def measure(
         for turn in range(1, turns + 1):
             progress(f"probe watch: {node.group.node_type}, turn {turn} of {turns}")
             begun_at = clock.now()
-            trained = patience.quietly(partial(_trained, job, compute_s))
-            copied = patience.quietly(partial(_copied, job, memory_s, memory_gauge))
+            trained = patience.measure_undisturbed(partial(_trained, job, compute_s))
+            copied = patience.measure_undisturbed(partial(_copied, job, memory_s, memory_gauge))
             host = _host_speed(cluster, begun_at)
-            flows = patience.quietly(partial(_both_ways, cluster, node, links_s))
+            flows = patience.measure_undisturbed(partial(_both_ways, cluster, node, links_s))
             stolen = fmean(piece.stolen for piece in (trained, copied, flows))
             metrics = {**trained.value, **copied.value, **flows.value, **host}
             windows.append({**metrics, "stolen_cpu_fraction": stolen})

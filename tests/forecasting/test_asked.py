@@ -18,9 +18,9 @@ from models.system import System
 from profilers.probes import PROBES
 from studies.curve import Curve
 from tests.small_history import PYTORCH, TENSORFLOW
-from warehouse.inputs import Input, Subject
 from warehouse.landing import land
 from warehouse.records import BadInput, Run, Scenario
+from warehouse.requirements import Requirement, Subject
 from warehouse.warehouse import Warehouse, read_only
 
 TORCH = {
@@ -298,9 +298,9 @@ def run(
 def test_the_newest_round_that_has_everything_counts() -> None:
     scenario = async_curve().scenario(1, "emulated")
     needed = [
-        Input("tf_trace", "own", scenario),
-        Input("links", "cluster", scenario),
-        Input("contention", "cluster", scenario, optional=True),
+        Requirement("tf_trace", "own", scenario),
+        Requirement("links", "cluster", scenario),
+        Requirement("contention", "cluster", scenario, optional=True),
     ]
     runs = [
         run("links", None, 3),
@@ -320,7 +320,7 @@ def test_the_newest_round_that_has_everything_counts() -> None:
 
 def test_links_of_nodes_with_other_devices_do_not_do() -> None:
     scenario = torch_curves()[0].scenario(2, "emulated")
-    rings = Input("allreduce", "cluster", scenario)
+    rings = Requirement("allreduce", "cluster", scenario)
     of = {"worker": "emu.avx512.c15", "world_size": 2}
     assert select_runs(
         [rings], RunIndex([run("allreduce", None, 1, {**of, "devices_per_node": 2})])
@@ -338,7 +338,7 @@ def test_of_all_that_trains_the_newest_of_each_counts() -> None:
         run("tf_sync", others[1], 1),
         run("tf_sync", others[0], 1),
     ]
-    selected = select_runs([Input("tf_sync", "train", scenario)], RunIndex(runs))
+    selected = select_runs([Requirement("tf_sync", "train", scenario)], RunIndex(runs))
     assert selected.runs == tuple(runs[:2])
     assert selected.rounds == {("study", 1), ("study", 2)}
 
@@ -347,7 +347,7 @@ def test_of_all_that_trains_the_newest_of_each_counts() -> None:
 def test_what_is_lacking_has_words_and_minutes(probe: str) -> None:
     trained = async_curve() if "tf_t" in probe or probe == "contention" else torch_curves()[0]
     scenario = trained.scenario(2, "emulated")
-    for whose in ("own", "train", "cluster"):
-        (missing,) = find_missing_runs([Input(probe, whose, scenario)])
+    for scope in ("own", "train", "cluster"):
+        (missing,) = find_missing_runs([Requirement(probe, scope, scenario)])
         assert missing.text.startswith(f"{probe} of ")
         assert total_minutes([missing, missing]) == missing.minutes

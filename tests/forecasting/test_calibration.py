@@ -22,9 +22,9 @@ from forecasting.inputs import systems_named
 from studies.curve import Curve
 from tests.forecasting.test_asked import async_curve, torch_curves
 from tests.forecasting.test_nearest import asynchronous, scenario
-from warehouse.inputs import Input, Refusal
 from warehouse.landing import land
 from warehouse.records import BadInput, Run, Scenario
+from warehouse.requirements import Refusal, Requirement
 from warehouse.warehouse import Warehouse
 
 SECONDS = st.floats(1e-3, 1e3)
@@ -123,9 +123,9 @@ def test_a_step_that_corrects_nothing_is_refused(warehouse: Warehouse) -> None:
 
 
 def test_a_system_that_refuses_the_measured_scenario_says_so(warehouse: Warehouse) -> None:
-    def of_several(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+    def of_several(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
         alone = scenario.strategy.workers == 1
-        return Refusal("it is about several workers") if alone else linear.rests_on(scenario)
+        return Refusal("it is about several workers") if alone else linear.requires(scenario)
 
     (linear,) = systems_named(["linear"])
     system, steps = (

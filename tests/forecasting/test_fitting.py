@@ -22,9 +22,9 @@ from studies.plan import prediction_name
 from studies.rounds import Round, open_round
 from studies.study import read_study
 from tests.synthetic import MIXED, STUDY, PaperProbes, profiled, write_study
-from warehouse.inputs import Input, Refusal
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, Scenario
+from warehouse.requirements import Refusal, Requirement
 from warehouse.warehouse import Warehouse, read_only
 
 
@@ -215,10 +215,10 @@ def test_a_system_is_left_out_only_of_the_curves_that_it_cannot_be_fitted_to(
         check_predicted(round_, ledger(warehouse))
 
 
-def up_to_two(scenario: Scenario) -> tuple[Input, ...] | Refusal:
+def up_to_two(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     if scenario.strategy.workers > 2:
         return Refusal("it cannot count to three")
-    return LINEAR.rests_on(scenario)
+    return LINEAR.requires(scenario)
 
 
 def never(scenario: Scenario) -> Refusal:

@@ -10,8 +10,8 @@ from forecasting.scope import HistoryScope
 from models.gpu_step.system import GPU_STEP
 from profilers.steady.host import host_id
 from studies.curve import Curve
-from warehouse.inputs import Subject
 from warehouse.records import Backend, BadInput
+from warehouse.requirements import Subject
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 

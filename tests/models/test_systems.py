@@ -28,8 +28,8 @@ from tests.models.gpu_step import public as gpus
 from tests.models.predictddl import study as networks
 from tests.models.runs import links, run_tables, samples, scenario
 from tests.models.srift import study as srift
-from warehouse.inputs import Input, Refusal
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
+from warehouse.requirements import Refusal, Requirement
 
 SYSTEM = pytest.mark.parametrize("system", SYSTEMS, ids=[system.name for system in SYSTEMS])
 
@@ -158,7 +158,7 @@ def fitted(name: str) -> FittedSystem:
 @SYSTEM
 def test_it_forecasts_what_it_does_not_refuse(system: System) -> None:
     _, cases = world(system)
-    assert not [needs for needs in map(system.rests_on, cases) if isinstance(needs, Refusal)]
+    assert not [needs for needs in map(system.requires, cases) if isinstance(needs, Refusal)]
     rows = _known(fitted(system.name)).predict(cases)
     assert rows["scenario_id"].to_list() == [case.scenario_id for case in cases]
     assert (rows["value"] > 0).all() and rows["value"].null_count() == 0
@@ -218,18 +218,18 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 @SYSTEM
 @given(asked=scenarios())
 def test_it_says_what_it_rests_on_or_refuses(system: System, asked: Scenario) -> None:
-    needs = system.rests_on(asked)
+    needs = system.requires(asked)
     if isinstance(needs, Refusal):
         assert needs.reason and "\n" not in needs.reason
         return
-    assert needs and all(isinstance(need, Input) for need in needs)
+    assert needs and all(isinstance(need, Requirement) for need in needs)
     for need in needs:
-        if need.whose == "own":
+        if need.scope == "own":
             assert need.scenario.strategy.workers == 1 or system is ERNEST
             assert need.scenario.cross_traffic is None
         else:
             assert need.scenario.nodes
-    assert system.rests_on(asked) == needs
+    assert system.requires(asked) == needs
 
 
 @SYSTEM
@@ -238,11 +238,11 @@ def test_it_says_what_it_rests_on_or_refuses(system: System, asked: Scenario) ->
 def test_it_asks_for_runs_that_a_probe_can_make_of_such_training(
     system: System, asked: Scenario
 ) -> None:
-    needs = system.rests_on(asked)
+    needs = system.requires(asked)
     for need in () if isinstance(needs, Refusal) else needs:
         assert need.probe in PROBES
         assert PROBES[need.probe].concerns(need.scenario)
-        if need.whose == "train":
+        if need.scope == "train":
             assert need.scenario == asked
         types = {group.node_type for group in need.scenario.nodes}
         assert types <= {group.node_type for group in asked.nodes}
@@ -254,7 +254,7 @@ def test_it_asks_for_runs_that_a_probe_can_make_of_such_training(
 def test_its_forecast_rests_on_something_that_a_study_cannot_do_without(
     system: System, asked: Scenario
 ) -> None:
-    needs = system.rests_on(asked)
+    needs = system.requires(asked)
     if not isinstance(needs, Refusal):
         assert any(not need.optional for need in needs)
 
@@ -289,7 +289,7 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 def test_training_of_another_kind_is_foreign_to_it_and_refused(name: str, asked: Scenario) -> None:
     (system,) = (system for system in SYSTEMS if system.name == name)
     trained = asked.strategy.kind, asked.workload.framework
-    needs = system.rests_on(asked)
+    needs = system.requires(asked)
     if trained[0] != KINDS[name][0] or trained[1] not in KINDS[name][1]:
         assert isinstance(needs, Refusal) and needs.foreign
     elif isinstance(needs, Refusal) and needs.foreign:
@@ -301,7 +301,7 @@ def test_training_of_another_kind_is_foreign_to_it_and_refused(name: str, asked:
 @given(asked=scenarios())
 def test_it_is_checked_with_nothing_planned(system: System, asked: Scenario) -> None:
     """What it could not forecast from is told as the user's matter."""
-    if not isinstance(system.rests_on(asked), Refusal):
+    if not isinstance(system.requires(asked), Refusal):
         with suppress(BadInput):
             system.check(asked, (), 1500)
 
@@ -317,7 +317,7 @@ def test_it_reads_what_its_probes_fill(system: System) -> None:
     probes = {
         need.probe
         for case in cases
-        if not isinstance(needs := system.rests_on(case), Refusal)
+        if not isinstance(needs := system.requires(case), Refusal)
         for need in needs
     }
     filled = {"run", "scenario"}.union(*(PROBES[probe].tables for probe in probes))
@@ -355,9 +355,9 @@ def test_it_stands_beside_a_system_with_a_name_in_words(system: System) -> None:
 def test_what_it_stands_beside_forecasts_whatever_it_does(system: System, asked: Scenario) -> None:
     """But beside cross traffic, of which linear scaling knows nothing."""
     alone = asked.model_copy(update={"cross_traffic": None})
-    if system.beside and not isinstance(system.rests_on(alone), Refusal):
+    if system.beside and not isinstance(system.requires(alone), Refusal):
         (baseline,) = (other for other in SYSTEMS if other.name == system.beside)
-        assert not isinstance(baseline.rests_on(alone), Refusal)
+        assert not isinstance(baseline.requires(alone), Refusal)
 
 
 @SYSTEM
@@ -397,7 +397,7 @@ def test_a_recipe_that_a_system_does_not_know_is_refused(
         return
     for plain in (scenario(2), replicas(1), replicas(2)):
         load = plain.workload.model_copy(update=recipe)
-        rests = system.rests_on(plain.model_copy(update={"workload": load}))
+        rests = system.requires(plain.model_copy(update={"workload": load}))
         assert isinstance(rests, Refusal)
         expected = f"it knows training in float32 by plain SGD, not {load.recipe}"
         assert rests.foreign or rests.reason == expected
@@ -409,4 +409,4 @@ def test_one_device_alone_is_no_replica(system: System) -> None:
     alone = replica.model_copy(
         update={"strategy": Strategy(kind="single", workers=1), "link_mbps": None}
     )
-    assert system.any_recipe or isinstance(system.rests_on(alone), Refusal)
+    assert system.any_recipe or isinstance(system.requires(alone), Refusal)

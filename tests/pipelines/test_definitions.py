@@ -18,7 +18,7 @@ from studies.study import Study, read_study
 from tests.pipelines import lineage
 from tests.synthetic import CAPTURING, DDP, MIXED, STUDY, SYNCHRONOUS, write_study
 from warehouse.home import CHECKOUT
-from warehouse.inputs import Input, Refusal
+from warehouse.requirements import Refusal, Requirement
 from warehouse.warehouse import Warehouse, read_only
 
 COMMITTED = sorted((CHECKOUT / "studies").glob("*.yaml"))
@@ -70,12 +70,12 @@ def in_group(study: str, group: str, of: Definitions | None = None) -> dict[str,
     return {key.path[-1]: key for key in keys if key.path[:-1] == [study, group]}
 
 
-def asked_by(study: Study, system: str) -> Iterator[Input]:
+def asked_by(study: Study, system: str) -> Iterator[Requirement]:
     """Yield what a system asks for, of all test scenarios of a study that it does not refuse."""
     (forecaster,) = (candidate for candidate in SYSTEMS if candidate.name == system)
     for curve in study.curves:
         for scenario in curve.scenarios("emulated") if curve.is_judged else ():
-            rests = forecaster.rests_on(scenario)
+            rests = forecaster.requires(scenario)
             if not isinstance(rests, Refusal):
                 yield from rests
 
@@ -134,7 +134,7 @@ def test_a_fit_depends_on_exactly_what_its_system_rests_on(study: Study) -> None
     for system, key in fitted.items():
         asks = list(asked_by(study, system))
         # What others measured is profiled by no probe of ours.
-        probed = [ask for ask in asks if ask.whose != "public"]
+        probed = [ask for ask in asks if ask.scope != "public"]
         required = {ask.probe for ask in probed if not ask.optional}
         optional = {ask.probe for ask in probed if ask.optional}
         assert asks

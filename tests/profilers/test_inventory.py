@@ -18,8 +18,8 @@ from profilers.inventory import probe as inventory
 from profilers.inventory.program import Inventory, SmallStep
 from profilers.probe import PlannedRun, RequestedScenarios, RunContext
 from tests.profilers.torch_jobs import scenario
-from warehouse.inputs import Input, meets_input
 from warehouse.records import BadInput, NodeGroup, Scenario
+from warehouse.requirements import Requirement, meets_requirement
 from warehouse.tables import SCHEMAS
 
 
@@ -48,10 +48,18 @@ def test_what_is_known_of_a_type_serves_whoever_trains_on_it() -> None:
     of = node_group("worker", "emu.avx2.s15", 2)
     (need,) = needs(asked(of))
     other = node_group("worker", "emu.sse41.s15", 2)
-    assert meets_input(need.subject, Input("inventory", "cluster", asked(of), any_link=True))
-    assert meets_input(need.subject, Input("inventory", "cluster", asked(of, other), any_link=True))
-    assert not meets_input(need.subject, Input("inventory", "cluster", asked(other), any_link=True))
-    assert not meets_input(need.subject, Input("links", "cluster", asked(of), any_link=True))
+    assert meets_requirement(
+        need.subject, Requirement("inventory", "cluster", asked(of), any_link=True)
+    )
+    assert meets_requirement(
+        need.subject, Requirement("inventory", "cluster", asked(of, other), any_link=True)
+    )
+    assert not meets_requirement(
+        need.subject, Requirement("inventory", "cluster", asked(other), any_link=True)
+    )
+    assert not meets_requirement(
+        need.subject, Requirement("links", "cluster", asked(of), any_link=True)
+    )
 
 
 def figures(group: NodeGroup, scratch: Path) -> dict[str, float]:

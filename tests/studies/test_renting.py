@@ -22,9 +22,9 @@ from profilers.renting.cap import Allowance, Rate, bill, each_usd, worst_usd
 from studies.price_collection import collect
 from studies.renting import check_capped, estimate, land_book, rates
 from tests.aws import Aws
-from warehouse.inputs import Subject
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput
+from warehouse.requirements import Subject
 from warehouse.warehouse import Warehouse
 
 

@@ -12,7 +12,7 @@ from studies.rounds import Round, changed_settings, open_round
 from studies.run_settings import KEY, differences, is_outdated, with_settings
 from studies.study import read_study
 from tests.synthetic import CAPTURING, DDP, HOST, STUDY, SYNCHRONOUS, landed, needs, write_study
-from warehouse.inputs import Subject
+from warehouse.requirements import Subject
 
 ASYNCHRONOUS = CAPTURING.replace(
     "probes:", "probes:\n  contention: {flows: [1, 2], seconds: 3, trials: 2}"

@@ -15,8 +15,8 @@ from forecasting.decisions.question import (
 )
 from forecasting.history_scope import VisibleRun
 from studies.curve import Curve
-from warehouse.inputs import Subject
 from warehouse.records import BadInput
+from warehouse.requirements import Subject
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from models import ernest
 from models.ernest import ERNEST, ERNEST_POOLED
 from tests.models.predictddl import study
-from warehouse.inputs import Refusal
 from warehouse.records import BadInput
+from warehouse.requirements import Refusal
 
 
 @settings(max_examples=30, deadline=None)
@@ -50,7 +50,7 @@ def test_its_design_is_about_as_good_as_any_on_a_grid_for_its_cost() -> None:
 
 def test_its_own_runs_are_fewer_machines_or_images_of_the_job() -> None:
     scenario = study.scenario("ant", 8, 12, "slow")
-    asks = ERNEST.rests_on(scenario)
+    asks = ERNEST.requires(scenario)
     assert not isinstance(asks, Refusal)
     for ask in asks:
         assert ask.scenario.strategy.workers == ask.scenario.nodes[0].count <= 4
@@ -78,7 +78,7 @@ def test_each_type_of_a_mix_has_its_own_batch() -> None:
     )
     mix = scenario.model_copy(update={"nodes": nodes})
     alone = [study.scenario("ant", 4, 12, "fast"), study.scenario("ant", 4, 4, "slow")]
-    asks = ERNEST.rests_on(mix)
+    asks = ERNEST.requires(mix)
     assert not isinstance(asks, Refusal)
     fitted = ERNEST.fit(study.raw_tables(list({ask.scenario for ask in asks})))
     together, *each = fitted.predict([mix, *alone])["value"]

@@ -34,8 +34,8 @@ from tests.models.gpu_step.public import (
     public_tables,
     scenario,
 )
-from warehouse.inputs import Refusal
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy
+from warehouse.requirements import Refusal
 
 
 @cache
@@ -97,7 +97,7 @@ def test_a_step_is_the_sum_of_its_parts(node_type: str) -> None:
     ):
         load = {"precision": precision, "optimizer": optimizer, "accumulate": accumulate}
         case = scenario(node_type, batch_size=batch_size, **load)
-        if isinstance(GPU_STEP.rests_on(case), Refusal):
+        if isinstance(GPU_STEP.requires(case), Refusal):
             continue
         detail = model().detail(case)
         longer_s = max(detail["gpu_s"], detail["host_s"])
@@ -176,8 +176,8 @@ def test_half_precision_and_tf32_are_faster_and_accumulation_repeats_passes() ->
 
 
 def test_a_layout_that_nobody_timed_is_refused() -> None:
-    assert not isinstance(GPU_STEP.rests_on(scenario()), Refusal)
-    refused = GPU_STEP.rests_on(scenario(memory_format="channels_last"))
+    assert not isinstance(GPU_STEP.requires(scenario()), Refusal)
+    refused = GPU_STEP.requires(scenario(memory_format="channels_last"))
     assert isinstance(refused, Refusal) and not refused.foreign
     assert refused.reason.startswith("nobody timed operators in channels_last")
 
@@ -254,15 +254,15 @@ def test_the_host_of_a_node_type_is_its_own_where_it_was_measured() -> None:
 
 
 def test_what_it_says_nothing_of() -> None:
-    refusal = GPU_STEP.rests_on(scenario("gpu.t4", precision="bfloat16"))
+    refusal = GPU_STEP.requires(scenario("gpu.t4", precision="bfloat16"))
     assert (
         isinstance(refusal, Refusal)
         and "t4 has no matrix units for bfloat16; it has some for float16" in refusal.reason
     )
-    unknown = GPU_STEP.rests_on(scenario("gpu.mine"))
+    unknown = GPU_STEP.requires(scenario("gpu.mine"))
     assert isinstance(unknown, Refusal) and not unknown.foreign
     assert "no data sheet of a GPU of gpu.mine" in unknown.reason
-    processor = GPU_STEP.rests_on(scenario("emu.avx2.1c"))
+    processor = GPU_STEP.requires(scenario("emu.avx2.1c"))
     assert isinstance(processor, Refusal) and processor.foreign
 
 
@@ -305,7 +305,7 @@ def test_a_sharded_network_exchanges_more_and_needs_less_memory() -> None:
     sharded_detail, replicated = model().detail(sharded), model().detail(whole)
     assert sharded_detail["exchange_s"] > replicated["exchange_s"]
     assert sharded_detail["peak_bytes"] < replicated["peak_bytes"]
-    known = [other.rests_on(sharded) for other in SYSTEMS if other is not GPU_STEP]
+    known = [other.requires(sharded) for other in SYSTEMS if other is not GPU_STEP]
     assert known and all(isinstance(refusal, Refusal) for refusal in known)
 
 

@@ -7,8 +7,8 @@ from models.srift import ideal
 from models.srift.ideal import IDEAL_SCALING
 from tests.models.srift import study
 from tests.models.srift.study import group, scenario
-from warehouse.inputs import Refusal
 from warehouse.records import BadInput, Scenario, Strategy
+from warehouse.requirements import Refusal
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_passes_stand_for_no_other_training(model: ideal.IdealScaling) -> None:
     plain = scenario(group("fast"))
     assert '"training"' not in model.parameters_json()
     for other in (otherwise(plain), otherwise(plain, precision="bfloat16")):
-        assert not isinstance(IDEAL_SCALING.rests_on(other), Refusal)
+        assert not isinstance(IDEAL_SCALING.requires(other), Refusal)
         with pytest.raises(BadInput, match="has no compute profile on"):
             model.predict([other])
         tables = study.tables()

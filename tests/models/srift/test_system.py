@@ -8,7 +8,7 @@ from models.srift.parameters import PAPER
 from models.srift.predictor import Srift
 from models.srift.system import SRIFT, SRIFT_PAPER, select_published_batches
 from tests.models.srift.study import group, raw_tables, scenario
-from warehouse.inputs import Refusal
+from warehouse.requirements import Refusal
 
 
 def batch_sizes(*profiled: int) -> list[int]:
@@ -44,7 +44,7 @@ def test_each_run_is_sampled_by_itself() -> None:
 
 def test_it_asks_for_neither_slowdown_nor_training_and_for_nothing_that_srift_does_not() -> None:
     two_nodes = scenario(group("fast", 2))
-    needs, published = SRIFT.rests_on(two_nodes), SRIFT_PAPER.rests_on(two_nodes)
+    needs, published = SRIFT.requires(two_nodes), SRIFT_PAPER.requires(two_nodes)
     assert not isinstance(needs, Refusal) and not isinstance(published, Refusal)
     assert {need.probe for need in set(needs) - set(published)} == {"slowdown", "torch_throughput"}
     assert set(published) < set(needs)

@@ -176,13 +176,13 @@ def test_a_step_of_far_more_samples_than_were_asked_for_is_named(
 def test_what_lacks_memory_is_refused_with_what_it_needs(stepcast: Stepcast, home: Path) -> None:
     """Ten tensors of 1.5 GB each in float16 beside parameters: a T4 has 14.6 GiB."""
     answer = answered(stepcast, batch_size="12000")
-    crowded = {row["node_type"]: row for row in answer["without_room"]}
+    crowded = {row["node_type"]: row for row in answer["out_of_memory"]}
     assert {"g4dn.xlarge", "p3.2xlarge"} <= crowded.keys()
     t4 = crowded["g4dn.xlarge"]
     assert t4["needed_bytes"] > 0.95 * t4["memory_bytes"]
     assert not crowded.keys() & {candidate["node_type"] for candidate in answer["candidates"]}
     words = " ".join(stepcast(*options(batch_size="12000")).out.split())
-    same = [row for row in answer["without_room"] if row["device"] == t4["device"]]
+    same = [row for row in answer["out_of_memory"] if row["device"] == t4["device"]]
     ends = [f"{pick(row['needed_bytes'] for row in same) / 2**30:.1f}" for pick in (min, max)]
     needs = f"{' to '.join(dict.fromkeys(ends))} of {t4['memory_bytes'] / 2**30:.1f} GiB"
     largest = max(row["largest_batch_size"] for row in same)

@@ -36,7 +36,7 @@ def measured(
     """
     patience = Patience(cpu_times(stolen), left_s)
     attempts = iter(range(len(stolen)))
-    counted = patience.quietly(lambda: next(attempts))
+    counted = patience.measure_undisturbed(lambda: next(attempts))
     return counted, len(stolen) - len(list(attempts)), patience
 
 

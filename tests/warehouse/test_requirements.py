@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warehouse.inputs import Input, InputScope, Subject, meets_input
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
+from warehouse.requirements import Requirement, RequirementScope, Subject, meets_requirement
 
 FAST, SLOW = "emu.avx512.s15", "emu.sse41.s15"
 
@@ -41,37 +41,37 @@ ALONE = scenario(group(FAST), link_mbps=None)
 
 
 @pytest.mark.parametrize("whose", ["own", "train", "cluster"])
-def test_a_run_of_another_probe_serves_nothing(whose: InputScope) -> None:
-    assert meets_input(of(MIXED), Input("probe", whose, MIXED))
-    assert not meets_input(of(MIXED, "other"), Input("probe", whose, MIXED))
-    assert not meets_input(Subject("other", None, 500), Input("probe", whose, MIXED))
+def test_a_run_of_another_probe_serves_nothing(scope: RequirementScope) -> None:
+    assert meets_requirement(of(MIXED), Requirement("probe", scope, MIXED))
+    assert not meets_requirement(of(MIXED, "other"), Requirement("probe", scope, MIXED))
+    assert not meets_requirement(Subject("other", None, 500), Requirement("probe", scope, MIXED))
 
 
 def test_of_train_scenarios_any_run_serves() -> None:
     """Which are of train is known to whoever made the needs, not by the run."""
-    ask = Input("probe", "train", MIXED)
-    assert meets_input(of(scenario(group(SLOW), dnn="alexnet", link_mbps=100)), ask)
+    ask = Requirement("probe", "train", MIXED)
+    assert meets_requirement(of(scenario(group(SLOW), dnn="alexnet", link_mbps=100)), ask)
 
 
 @pytest.mark.parametrize("whose", ["own", "train", "cluster"])
 @pytest.mark.parametrize("changes", [{"precision": "bfloat16"}, {"optimizer": "adamw"}])
 def test_no_run_serves_that_trains_in_another_way(
-    whose: InputScope, changes: dict[str, str]
+    scope: RequirementScope, changes: dict[str, str]
 ) -> None:
     load = MIXED.workload.model_copy(update=changes)
     other = MIXED.model_copy(update={"workload": load})
-    assert not meets_input(of(other), Input("probe", whose, MIXED))
-    assert not meets_input(of(MIXED), Input("probe", whose, other))
-    assert meets_input(of(other), Input("probe", whose, other))
-    assert meets_input(of_links(f"{FAST} + {SLOW}"), Input("probe", "cluster", other))
-    assert meets_input(of(other), Input("probe", "train", MIXED, any_training=True))
+    assert not meets_requirement(of(other), Requirement("probe", scope, MIXED))
+    assert not meets_requirement(of(MIXED), Requirement("probe", scope, other))
+    assert meets_requirement(of(other), Requirement("probe", scope, other))
+    assert meets_requirement(of_links(f"{FAST} + {SLOW}"), Requirement("probe", "cluster", other))
+    assert meets_requirement(of(other), Requirement("probe", "train", MIXED, any_training=True))
 
 
 @pytest.mark.parametrize("whose", ["own", "train", "cluster"])
-def test_one_replica_serves_no_device_alone(whose: InputScope) -> None:
+def test_one_replica_serves_no_device_alone(scope: RequirementScope) -> None:
     alone = ALONE.model_copy(update={"strategy": Strategy(kind="single", workers=1)})
-    assert not meets_input(of(ALONE), Input("probe", whose, alone))
-    assert not meets_input(of(alone), Input("probe", whose, ALONE))
+    assert not meets_requirement(of(ALONE), Requirement("probe", scope, alone))
+    assert not meets_requirement(of(alone), Requirement("probe", scope, ALONE))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_one_replica_serves_no_device_alone(whose: InputScope) -> None:
     ],
 )
 def test_an_own_profile_is_of_that_scenario(profiled: Scenario, expected: bool) -> None:
-    assert meets_input(of(profiled), Input("probe", "own", ALONE)) == expected
+    assert meets_requirement(of(profiled), Requirement("probe", "own", ALONE)) == expected
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_an_own_profile_is_of_that_scenario(profiled: Scenario, expected: bool) 
     ],
 )
 def test_where_any_batch_does_batches_alone_may_differ(profiled: Scenario, expected: bool) -> None:
-    ask = Input("probe", "own", ALONE, any_batch=True)
-    assert meets_input(of(profiled), ask) == expected
-    assert meets_input(of(ALONE), ask)
+    ask = Requirement("probe", "own", ALONE, any_batch=True)
+    assert meets_requirement(of(profiled), ask) == expected
+    assert meets_requirement(of(ALONE), ask)
 
 
 @pytest.mark.parametrize("any_batch", [True, False])
 def test_links_are_nobodys_own_profile(any_batch: bool) -> None:
-    ask = Input("probe", "own", ALONE, any_batch=any_batch)
-    assert not meets_input(of_links(FAST, None), ask)
+    ask = Requirement("probe", "own", ALONE, any_batch=any_batch)
+    assert not meets_requirement(of_links(FAST, None), ask)
 
 
 @pytest.mark.parametrize(
@@ -125,13 +125,13 @@ def test_links_are_nobodys_own_profile(any_batch: bool) -> None:
 def test_of_a_cluster_runs_on_its_links_and_on_none_but_its_types_serve(
     subject: Subject, expected: bool
 ) -> None:
-    assert meets_input(subject, Input("probe", "cluster", MIXED)) == expected
+    assert meets_requirement(subject, Requirement("probe", "cluster", MIXED)) == expected
 
 
 def test_links_that_are_not_shaped_are_unlike_those_that_are() -> None:
     unshaped = scenario(group(FAST, 2), link_mbps=None)
-    assert meets_input(of_links(FAST, None), Input("probe", "cluster", unshaped))
-    assert not meets_input(of_links(FAST, 500), Input("probe", "cluster", unshaped))
+    assert meets_requirement(of_links(FAST, None), Requirement("probe", "cluster", unshaped))
+    assert not meets_requirement(of_links(FAST, 500), Requirement("probe", "cluster", unshaped))
 
 
 def test_servers_are_no_workers() -> None:
@@ -141,9 +141,9 @@ def test_servers_are_no_workers() -> None:
         nodes=(group(FAST, 2), NodeGroup(role="server", node_type=SLOW, count=1)),
         link_mbps=500,
     )
-    ask = Input("probe", "cluster", served)
-    assert meets_input(of_links(FAST), ask)
-    assert not meets_input(of_links(SLOW), ask)
+    ask = Requirement("probe", "cluster", served)
+    assert meets_requirement(of_links(FAST), ask)
+    assert not meets_requirement(of_links(SLOW), ask)
     assert of(served).worker_types == {FAST}
 
 
@@ -169,14 +169,14 @@ SCENARIOS = st.builds(
 )
 
 
-@given(one=SCENARIOS, other=SCENARIOS, whose=st.sampled_from(["own", "train", "cluster"]))
+@given(one=SCENARIOS, other=SCENARIOS, scope=st.sampled_from(["own", "train", "cluster"]))
 def test_what_is_asked_for_serves_and_any_batch_asks_for_no_more(
-    one: Scenario, other: Scenario, whose: InputScope
+    one: Scenario, other: Scenario, scope: RequirementScope
 ) -> None:
-    assert meets_input(of(one), Input("probe", whose, one))
-    assert meets_input(of(one), Input("probe", whose, one, any_batch=True))
-    if meets_input(of(one), Input("probe", whose, other)):
-        assert meets_input(of(one), Input("probe", whose, other, any_batch=True))
+    assert meets_requirement(of(one), Requirement("probe", scope, one))
+    assert meets_requirement(of(one), Requirement("probe", scope, one, any_batch=True))
+    if meets_requirement(of(one), Requirement("probe", scope, other)):
+        assert meets_requirement(of(one), Requirement("probe", scope, other, any_batch=True))
 
 
 @given(one=SCENARIOS, other=SCENARIOS)
@@ -184,5 +184,5 @@ def test_whose_profile_it_is_does_not_depend_on_which_side_asks(
     one: Scenario, other: Scenario
 ) -> None:
     for any_batch in (True, False):
-        asks = [Input("probe", "own", each, any_batch=any_batch) for each in (one, other)]
-        assert meets_input(of(other), asks[0]) == meets_input(of(one), asks[1])
+        asks = [Requirement("probe", "own", each, any_batch=any_batch) for each in (one, other)]
+        assert meets_requirement(of(other), asks[0]) == meets_requirement(of(one), asks[1])

@@ -7,16 +7,16 @@ from typing import Any, Literal, Protocol
 
 from warehouse.records import Scenario
 
-InputScope = Literal["own", "train", "cluster", "public"]
+RequirementScope = Literal["own", "train", "cluster", "public"]
 
 
 @dataclass(frozen=True)
-class Input:
+class Requirement:
     """Runs of a probe that a forecast rests on.
 
     Attributes:
         probe: as its runs have landed.
-        whose: `own`: of the scenario that is forecast, as profiled; `train`: of all scenarios that
+        scope: `own`: of the scenario that is forecast, as profiled; `train`: of all scenarios that
             fits may see; `cluster`: of the nodes and links that it trains on, and is profiled on;
             `public`: what others measured and `stepcast load public` brings.
         scenario: own: what is profiled. Else the scenario that is forecast.
@@ -29,7 +29,7 @@ class Input:
     """
 
     probe: str
-    whose: InputScope
+    scope: RequirementScope
     scenario: Scenario
     optional: bool = False
     on_its_link: bool = False
@@ -84,26 +84,30 @@ class PlannedSubject(Protocol):
         """What its probe will be asked for."""
 
 
-def meets_input(subject: Subject, ask: Input) -> bool:
+def meets_requirement(subject: Subject, requirement: Requirement) -> bool:
     """Tell whether a run about a subject is what is asked for.
 
     Of what is asked of `train` scenarios, any run of the probe is that trains in the same way; of
     public measurements, any.
     """
-    if subject.probe != ask.probe:
+    if subject.probe != requirement.probe:
         return False
     scenario = subject.scenario
-    if scenario and not ask.any_training and scenario.training != ask.scenario.training:
+    if (
+        scenario
+        and not requirement.any_training
+        and scenario.training != requirement.scenario.training
+    ):
         return False
-    if ask.whose in ("train", "public"):
+    if requirement.scope in ("train", "public"):
         return True
-    if ask.whose == "own":
-        if ask.any_batch and subject.scenario is not None:
-            return _with_one_batch(subject.scenario) == _with_one_batch(ask.scenario)
-        return subject.scenario == ask.scenario
-    same_speed = subject.link_mbps == ask.scenario.link_mbps
-    on_such_links = subject.scenario is not None or same_speed or ask.any_link
-    types = {group.node_type for group in ask.scenario.worker_groups}
+    if requirement.scope == "own":
+        if requirement.any_batch and subject.scenario is not None:
+            return _with_one_batch(subject.scenario) == _with_one_batch(requirement.scenario)
+        return subject.scenario == requirement.scenario
+    same_speed = subject.link_mbps == requirement.scenario.link_mbps
+    on_such_links = subject.scenario is not None or same_speed or requirement.any_link
+    types = {group.node_type for group in requirement.scenario.worker_groups}
     return on_such_links and subject.worker_types <= types
 
 
