@@ -41,7 +41,7 @@ def test_questions_of_the_page_have_its_answers(
     stepcast: Stepcast, history: Path, words: list[str], output: str
 ) -> None:
     answer = stepcast(*words)
-    assert answer.code == 0, answer.err
+    assert answer.code == (0 if _FIGURES.search(output) else 2), answer.err
     assert _FIGURES.findall(answer.out) == _FIGURES.findall(output)
     # How long runs take is estimated anew whenever probes change.
     lines = [
