@@ -312,7 +312,7 @@ def test_the_core_runs_without_extras(small_history: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "extra"), [("demo", "tensorflow"), ("ui", "dagster"), ("prices collect", "aws")]
+    ("words", "extra"), [("run", "tensorflow"), ("ui", "dagster"), ("prices collect", "aws")]
 )
 def test_a_command_says_which_extra_it_lacks(words: str, extra: str, tmp_path: Path) -> None:
     done = without_extras(words, tmp_path)
