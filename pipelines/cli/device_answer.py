@@ -168,7 +168,7 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
     percent, n, on = (detail[f"past_{name}"] for name in ("error_percent", "n", "devices"))
     unseen = f"networks, n = {n} on {', '.join(on)}" if on else f"GPUs, n = {n}"
     where = _timed_on(forecast.scenario.workload.precision, detail)
-    yield f"rests on {_RESTS_ON[detail['requires']]} of {where}"
+    yield f"rests on {_RESTS_ON[detail['rests_on']]} of {where}"
     yield "never judged" if percent is None else f"past error {percent:.0f} % of unseen {unseen}"
     if not detail["fits"]:
         yield (

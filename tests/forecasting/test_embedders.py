@@ -99,5 +99,7 @@ def test_what_cannot_be_trained_is_refused() -> None:
         embedders.train("digits", minutes=0)
     with pytest.raises(BadInput, match="expected iterations above 0, found 0"):
         embedders.train("digits", minutes=1, iterations=0)
-    with pytest.raises(BadInput, match=r"no embedder for datasets of type 'faces'.*embedder train"):
+    with pytest.raises(
+        BadInput, match=r"no embedder for datasets of type 'faces'.*serve --datasets"
+    ):
         embedders.embedder("faces")

@@ -40,7 +40,7 @@ MIXED = scenario(group(FAST, 2), group(SLOW))
 ALONE = scenario(group(FAST), link_mbps=None)
 
 
-@pytest.mark.parametrize("whose", ["own", "train", "cluster"])
+@pytest.mark.parametrize("scope", ["own", "train", "cluster"])
 def test_a_run_of_another_probe_serves_nothing(scope: RequirementScope) -> None:
     assert meets_requirement(of(MIXED), Requirement("probe", scope, MIXED))
     assert not meets_requirement(of(MIXED, "other"), Requirement("probe", scope, MIXED))
@@ -53,7 +53,7 @@ def test_of_train_scenarios_any_run_serves() -> None:
     assert meets_requirement(of(scenario(group(SLOW), dnn="alexnet", link_mbps=100)), ask)
 
 
-@pytest.mark.parametrize("whose", ["own", "train", "cluster"])
+@pytest.mark.parametrize("scope", ["own", "train", "cluster"])
 @pytest.mark.parametrize("changes", [{"precision": "bfloat16"}, {"optimizer": "adamw"}])
 def test_no_run_serves_that_trains_in_another_way(
     scope: RequirementScope, changes: dict[str, str]
@@ -67,7 +67,7 @@ def test_no_run_serves_that_trains_in_another_way(
     assert meets_requirement(of(other), Requirement("probe", "train", MIXED, any_training=True))
 
 
-@pytest.mark.parametrize("whose", ["own", "train", "cluster"])
+@pytest.mark.parametrize("scope", ["own", "train", "cluster"])
 def test_one_replica_serves_no_device_alone(scope: RequirementScope) -> None:
     alone = ALONE.model_copy(update={"strategy": Strategy(kind="single", workers=1)})
     assert not meets_requirement(of(ALONE), Requirement("probe", scope, alone))

@@ -91,6 +91,7 @@ def rows(*given_rows: tuple[int, float | None, bool, str | None]) -> pl.DataFram
     predicted = 100 + pl.col("error_percent")
     return frame.with_columns(
         system=pl.lit("srift"),
+        dnn=pl.lit("vgg11"),
         measured=pl.lit(100.0),
         low=predicted - 5,
         high=predicted + 5,
