@@ -292,7 +292,7 @@ class GpuStepModel:
         `peak_bytes` that PyTorch allocates, `needed_bytes` with fragmentation and context,
         `memory_bytes` of the GPU,
         whether it `fits`, about the `largest_batch_size` that does, `unknown_share` of the GPU's
-        time, what it `requires`: `public` data of this device for most of the GPU's time, else its
+        time, what it `rests_on`: `public` data of this device for most of the GPU's time, else its
         `data sheet`; `timed_on`: on which `device`, in which `dtypes`, operators like its were
         timed, for which `share` of that time (device None: by nobody in that precision),
         how wrong forecasts were of families on `past_devices` (else, where there are none, of

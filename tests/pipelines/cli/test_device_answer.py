@@ -128,7 +128,7 @@ def test_a_row_names_the_precision_and_the_board_that_stand_in(
 ) -> None:
     """The step is in bfloat16: what was timed in float16 alone says so."""
     timed_on = [{"share": 1.0, "device": "mine", "dtypes": ["float16", "float32"]}]
-    shown = lines(forecast(requires="public", timed_on=timed_on, past_devices=["h100"]), capsys)
+    shown = lines(forecast(rests_on="public", timed_on=timed_on, past_devices=["h100"]), capsys)
     assert "  rests on public data of it in float16" in shown
     assert "  past error 12 % of unseen networks, n = 7 on h100" in shown
     measured = lines(forecast(host_rests_on="measured", binds="gpu"), capsys)

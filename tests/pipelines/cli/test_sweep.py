@@ -271,7 +271,7 @@ def test_a_model_whose_code_has_changed_is_another_sweep(
             "only models by a config, hf:CONFIG",
         ),
         (OF_FUNCTION, '"mine:build"', '"mine:build", head: none', "head: only models by a config"),
-        (MODELS, "hf:config.json", "hf:config.json\n    head: [none, chat]", "have causal-lm, "),
+        (MODELS, "hf:config.json", "hf:config.json\n    head: [chat, none]", "have causal-lm, "),
         (MODELS, "hf:config.json", "[hf:bert, resnet18]", "dnn: hf:bert is a model of your own"),
     ],
 )
