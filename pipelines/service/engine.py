@@ -67,29 +67,20 @@ class Engine:
         """Return a forecast or a refusal of each workload, whose dataset's type is known."""
         made: dict[int, Forecast] = {}
         answers: list[ForecastAnswer] = []
-        named = {
-            number
-            for number, workload in enumerate(workloads)
-            if workload.graph is None
-            and not place.measured
-            and workload.dataset.type == DEFAULT_DATASET
-        }
-        numbers = {
-            dataset: [
-                number
-                for number, workload in enumerate(workloads)
-                if number not in named and workload.dataset.type == dataset
-            ]
-            for dataset in dict.fromkeys(workload.dataset.type for workload in workloads)
-        }
-        for dataset, asked in [(None, sorted(named)), *numbers.items()]:
+        # By the type of dataset whose embedder answers; None: all systems answer.
+        numbers: dict[str | None, list[int]] = {None: []}
+        for number, workload in enumerate(workloads):
+            dataset = workload.dataset.type
+            is_named = workload.graph is None and not place.measured
+            key = None if is_named and dataset == DEFAULT_DATASET else dataset
+            numbers.setdefault(key, []).append(number)
+        for key, asked in numbers.items():
             some = [workloads[number] for number in asked]
             try:
-                of, answer = (
-                    self._named(some, place)
-                    if dataset is None
-                    else (self._nameless(some, place, dataset))
-                )
+                if key is None:
+                    of, answer = self._named(some, place)
+                else:
+                    of, answer = self._nameless(some, place, key)
             except BadInput as error:
                 of, answer = [_refused(str(error)) for _ in some], None
             made |= dict(zip(asked, of, strict=True))
