@@ -56,7 +56,7 @@ def of_all_systems(answer: DecisionAnswer, name: str | None = None) -> Figure:
     question, choice, at = answer.question, answer.decision.choice, answer.level
     return _time_against_cost(
         f"{question.samples:,} samples of {name or question.dnn}: least {question.minimize}",
-        answer.aim.limits,
+        answer.objective.limits,
         others=[_of_candidate(candidate, at) for candidate in answer.candidates],
         front=[_of_candidate(candidate, at) for candidate in answer.front],
         rules={

@@ -28,9 +28,9 @@ from forecasting.forecast import ForecastAnswer, ScenarioForecast, predict_curve
 from forecasting.history_scope import public_runs, visible_runs
 from models.choice.candidates import Candidate
 from models.choice.choice import (
-    Aim,
     Decision,
     MeasurementWorth,
+    Objective,
     best,
     decide,
     decide_among_types,
@@ -69,16 +69,16 @@ class Measurement:
 
 
 def measurements(
-    candidates: Sequence[Candidate], aim: Aim, scenarios: Mapping[str, Scenario]
+    candidates: Sequence[Candidate], objective: Objective, scenarios: Mapping[str, Scenario]
 ) -> list[Measurement]:
     """Return the measurements that might change a choice, the most worth first; two at most.
 
     Args:
         candidates: to choose from.
-        aim: what is wanted.
+        objective: what is wanted.
         scenarios: of the candidates, by id.
     """
-    return [_measured(worth, scenarios) for worth in worth_measuring(candidates, aim)[:_KEEP]]
+    return [_measured(worth, scenarios) for worth in worth_measuring(candidates, objective)[:_KEEP]]
 
 
 def _measured(worth: MeasurementWorth, scenarios: Mapping[str, Scenario]) -> Measurement:
@@ -144,14 +144,14 @@ class DecisionAnswer:
 
     Attributes:
         question: that was asked.
-        aim: what is wanted.
+        objective: what is wanted.
         known: what profiles added to the question.
         answer: what all systems say of all scenarios.
         candidates: one for each scenario and market, by the system that has erred least; where none
             has been judged, by whichever comes first.
         decision: the choice, and alternatives.
         rules: what rules of thumb take.
-        says: what each system would choose.
+        votes: what each system would choose.
         measurements: what might change the choice, the most worth first.
         offered: prices, and how often spot nodes are taken away.
         coverage: how much of what was asked about is known.
@@ -162,13 +162,13 @@ class DecisionAnswer:
     """
 
     question: JobQuestion
-    aim: Aim
+    objective: Objective
     known: ProfileFacts
     answer: ForecastAnswer
     candidates: Sequence[Candidate]
     decision: Decision
     rules: Mapping[str, Candidate | None]
-    says: Sequence[SystemChoice]
+    votes: Sequence[SystemChoice]
     measurements: Sequence[Measurement]
     offered: RegionOffers
     coverage: Coverage
@@ -189,7 +189,7 @@ class DecisionAnswer:
     @property
     def front(self) -> list[Candidate]:
         """What more money buys: within limits, nothing else is both faster and cheaper."""
-        admitted = [candidate for candidate in self.candidates if self.aim.admits(candidate)]
+        admitted = [candidate for candidate in self.candidates if self.objective.admits(candidate)]
         return pareto_front(admitted, key=lambda candidate: candidate.outcome[:2])
 
 
@@ -270,8 +270,8 @@ def answer(
     if not everything:
         raise BadInput(_nothing(answer, question))
     chosen = most_trusted(everything)
-    decision = (decide if catalogue is None else decide_among_types)(chosen, question.aim)
-    rules = rules_of_thumb(chosen, question.aim)
+    decision = (decide if catalogue is None else decide_among_types)(chosen, question.objective)
+    rules = rules_of_thumb(chosen, question.objective)
     scenarios = {forecast.scenario.scenario_id: forecast.scenario for forecast in answer.forecasts}
     chooser = registered_of(systems[0]) if len(systems) == 1 else _REGISTERED
     warehouse.register(chooser)
@@ -283,14 +283,14 @@ def answer(
     )
     return DecisionAnswer(
         question=question,
-        aim=question.aim,
+        objective=question.objective,
         known=known,
         answer=answer,
         candidates=chosen,
         decision=decision,
         rules=rules,
-        says=list(_says(everything, decision, question.aim)),
-        measurements=measurements(chosen, question.aim, scenarios),
+        votes=list(_votes(everything, decision, question.objective)),
+        measurements=measurements(chosen, question.objective, scenarios),
         offered=prices,
         coverage=_coverage(answer, everything, chosen),
         recommendation_id=warehouse.record_recommendation(record),
@@ -316,7 +316,9 @@ def _coverage(
     )
 
 
-def _says(everything: Sequence[Ranked], decision: Decision, aim: Aim) -> Iterator[SystemChoice]:
+def _votes(
+    everything: Sequence[Ranked], decision: Decision, objective: Objective
+) -> Iterator[SystemChoice]:
     """Yield what each system would choose, in the order in which they were asked."""
     by_system: dict[str, list[Ranked]] = {}
     for rank, candidate in everything:
@@ -328,7 +330,7 @@ def _says(everything: Sequence[Ranked], decision: Decision, aim: Aim) -> Iterato
             system=name,
             is_judged=not all(rank[0] for rank, _ in ranked),
             candidates=len(candidates),
-            choice=best(candidates, aim),
+            choice=best(candidates, objective),
             of_choice=next(
                 (candidate.train_s for candidate in candidates if candidate.key == chosen), None
             ),

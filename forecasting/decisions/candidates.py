@@ -310,7 +310,7 @@ def proposed_curves(
         global_batch=batch,
         iterations=-(-question.samples // batch),
         minimize=question.minimize,
-        **question.aim.limits.model_dump(),
+        **question.objective.limits.model_dump(),
     )
     answered = {forecast.scenario for forecast in answer.forecasts}
     answered |= {refusal.scenario for refusal in answer.refused}

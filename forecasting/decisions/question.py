@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from forecasting.history_scope import VisibleRun
-from models.choice.choice import Aim
-from models.choice.limits import Limits, Objective
+from models.choice.choice import Objective
+from models.choice.limits import Limits, Minimize
 from models.choice.overheads import Overheads
 from networks import check
 from profilers.clusters.node_types import gpus
@@ -55,7 +55,7 @@ class JobQuestion(Record):
     server: str | None = None
     servers: int = Field(default=1, ge=1)
     link_mbps: float | None = Field(default=None, gt=0)
-    minimize: Objective = "cost"
+    minimize: Minimize = "cost"
     max_hours: float | None = Field(default=None, gt=0)
     budget_usd: float | None = Field(default=None, gt=0)
     max_usd_per_hour: float | None = Field(default=None, gt=0)
@@ -91,14 +91,14 @@ class JobQuestion(Record):
         return {name: value for name, value in values.items() if value != fields[name].default}
 
     @property
-    def aim(self) -> Aim:
+    def objective(self) -> Objective:
         """What is wanted, with limits in seconds and dollars."""
         limits = Limits(
             deadline_s=None if self.max_hours is None else 3600 * self.max_hours,
             budget_usd=self.budget_usd,
             usd_per_hour=self.max_usd_per_hour,
         )
-        return Aim(self.minimize, limits, self.late)
+        return Objective(self.minimize, limits, self.late)
 
 
 def samples_of(

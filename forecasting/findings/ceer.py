@@ -15,7 +15,7 @@ from models.ceer.operation_times import add_operation_types
 from models.ceer.operations import STEP, operations_of_profile, select_computation
 from models.ceer.predictor import Ceer
 from models.ceer.regression import fit
-from models.choice.limits import Limits, Objective
+from models.choice.limits import Limits, Minimize
 from models.choice.pro_rata import Instance, pro_rata, regrets
 from profilers.clusters.node_types import node_types
 
@@ -281,7 +281,7 @@ def _choices(steps: pl.DataFrame, prices: Mapping[str, float]) -> Iterator[dict[
     hourly = options["usd_per_hour"].unique().median()
     cost = (options["predicted_s"] * options["usd_per_hour"] / 3600).median()
     assert isinstance(hourly, float) and isinstance(cost, float)
-    scenarios: tuple[tuple[str, pl.DataFrame, Objective, Limits], ...] = (
+    scenarios: tuple[tuple[str, pl.DataFrame, Minimize, Limits], ...] = (
         ("hourly budget", options, "time", Limits(usd_per_hour=hourly)),
         ("total budget", options, "time", Limits(budget_usd=cost)),
         ("cheapest", options, "cost", Limits()),

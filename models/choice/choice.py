@@ -9,7 +9,7 @@ from models.choice.limits import (
     LIMITS,
     OPTIONS,
     Limits,
-    Objective,
+    Minimize,
     Outcome,
     Relaxation,
     keeps_limits,
@@ -21,7 +21,7 @@ from models.choice.overheads import LAUNCH_VARIES
 
 
 @dataclass(frozen=True)
-class Aim:
+class Objective:
     """What is wanted of a job.
 
     Attributes:
@@ -31,7 +31,7 @@ class Aim:
             what is expected of a candidate counts, and not how surely.
     """
 
-    minimize: Objective
+    minimize: Minimize
     limits: Limits
     late: float | None = None
 
@@ -95,32 +95,32 @@ class _WorstCase:
     outcome: Outcome
 
 
-def best(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:
+def best(candidates: Sequence[Candidate], objective: Objective) -> Candidate | None:
     """Return the best candidate that keeps the limits surely enough, None: there is none."""
-    admitted = [candidate for candidate in candidates if aim.admits(candidate)]
-    return aim.best_of(admitted) if admitted else None
+    admitted = [candidate for candidate in candidates if objective.admits(candidate)]
+    return objective.best_of(admitted) if admitted else None
 
 
 _KEEP = 2
 
 
-def decide(candidates: Sequence[Candidate], aim: Aim, keep: int = _KEEP) -> Decision:
+def decide(candidates: Sequence[Candidate], objective: Objective, keep: int = _KEEP) -> Decision:
     """Return the best candidate with `keep` alternatives: the next best, then the least risky."""
     admitted = sorted(
-        (candidate for candidate in candidates if aim.admits(candidate)), key=aim.order
+        (candidate for candidate in candidates if objective.admits(candidate)), key=objective.order
     )
     others = sorted(
-        (candidate for candidate in candidates if not aim.admits(candidate)),
-        key=lambda candidate: (aim.risk(candidate), *aim.order(candidate)),
+        (candidate for candidate in candidates if not objective.admits(candidate)),
+        key=lambda candidate: (objective.risk(candidate), *objective.order(candidate)),
     )
     if not admitted:
-        return Decision(None, tuple(others[:keep]), tuple(_relaxed(candidates, aim)))
-    choice = aim.best_of(admitted)
+        return Decision(None, tuple(others[:keep]), tuple(_relaxed(candidates, objective)))
+    choice = objective.best_of(admitted)
     admitted.remove(choice)
     return Decision(choice, (*admitted, *others)[:keep])
 
 
-def decide_among_types(candidates: Sequence[Candidate], aim: Aim) -> Decision:
+def decide_among_types(candidates: Sequence[Candidate], objective: Objective) -> Decision:
     """Return the best candidate, with what is best by another measure: at most two.
 
     Of many node types the next best is the same GPU in a larger machine. Instead of it stand the
@@ -128,22 +128,23 @@ def decide_among_types(candidates: Sequence[Candidate], aim: Aim) -> Decision:
     them, of these the one with the smallest past errors. Where none keeps them, the alternatives
     are those that exceed them least.
     """
-    admitted = [candidate for candidate in candidates if aim.admits(candidate)]
-    plain = decide(candidates, aim)
+    admitted = [candidate for candidate in candidates if objective.admits(candidate)]
+    plain = decide(candidates, objective)
     if plain.choice is None:
         nearest = sorted(
-            candidates, key=lambda candidate: (aim.risk(candidate), aim.excess(candidate))
+            candidates,
+            key=lambda candidate: (objective.risk(candidate), objective.excess(candidate)),
         )
         return replace(plain, alternatives=tuple(nearest[:_KEEP]))
     ends = {
-        "cheapest": replace(aim, minimize="cost").best_of(admitted),
-        "fastest": replace(aim, minimize="time").best_of(admitted),
+        "cheapest": replace(objective, minimize="cost").best_of(admitted),
+        "fastest": replace(objective, minimize="time").best_of(admitted),
         "surest": min(
             admitted,
             key=lambda candidate: (
-                aim.risk(candidate),
+                objective.risk(candidate),
                 candidate.ratios.spread if candidate.ratios else 0.0,
-                *aim.order(candidate),
+                *objective.order(candidate),
             ),
         ),
     }
@@ -161,14 +162,17 @@ def decide_among_types(candidates: Sequence[Candidate], aim: Aim) -> Decision:
     return Decision(plain.choice, tuple(alternatives[:_KEEP]), (), roles)
 
 
-def _relaxed(candidates: Sequence[Candidate], aim: Aim) -> list[str]:
+def _relaxed(candidates: Sequence[Candidate], objective: Objective) -> list[str]:
     """Return which limit admits a candidate if it alone is raised, one line each."""
     worst_cases = [
-        _WorstCase(candidate, candidate.outcome if aim.late is None else candidate.worst(aim.late))
+        _WorstCase(
+            candidate,
+            candidate.outcome if objective.late is None else candidate.worst(objective.late),
+        )
         for candidate in candidates
     ]
     known = [case for case in worst_cases if isfinite(case.outcome.time_s)]
-    raised_limits: list[Relaxation[_WorstCase]] = relaxations(aim.limits, least_of(known))
+    raised_limits: list[Relaxation[_WorstCase]] = relaxations(objective.limits, least_of(known))
     return [
         _said(relaxation, relaxation.option.candidate)
         for relaxation in raised_limits
@@ -188,7 +192,9 @@ def _rounded_up(value: float) -> float:
     return ceil(value / digit - 1e-6) * digit
 
 
-def rules_of_thumb(candidates: Sequence[Candidate], aim: Aim) -> Mapping[str, Candidate | None]:
+def rules_of_thumb(
+    candidates: Sequence[Candidate], objective: Objective
+) -> Mapping[str, Candidate | None]:
     """Return what rules take that need no forecast of several nodes: no mix of node types.
 
     `cheapest`: the least an hour. `most powerful`: as many as there are of the dearest type.
@@ -217,7 +223,7 @@ def rules_of_thumb(candidates: Sequence[Candidate], aim: Aim) -> Mapping[str, Ca
         "cheapest": _least_an_hour(candidates),
         **({} if newest is None else {"newest GPU": _least_an_hour(with_newest)}),
         "most powerful": powerful,
-        "linear scaling": _linear(candidates, aim),
+        "linear scaling": _linear(candidates, objective),
     }
 
 
@@ -225,7 +231,7 @@ def _least_an_hour(candidates: Sequence[Candidate]) -> Candidate:
     return min(candidates, key=lambda candidate: (candidate.usd_per_hour, candidate.key))
 
 
-def _linear(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:
+def _linear(candidates: Sequence[Candidate], objective: Objective) -> Candidate | None:
     alone = {
         _alike(candidate): candidate.train_s for candidate in candidates if candidate.workers == 1
     }
@@ -234,7 +240,7 @@ def _linear(candidates: Sequence[Candidate], aim: Aim) -> Candidate | None:
         for candidate in candidates
         if _alike(candidate) in alone
     ]
-    chosen = best(scaled, aim)
+    chosen = best(scaled, objective)
     return next(
         (candidate for candidate in candidates if chosen and candidate.key == chosen.key), None
     )
@@ -270,16 +276,18 @@ class MeasurementWorth:
     saving: float
 
 
-def worth_measuring(candidates: Sequence[Candidate], aim: Aim) -> list[MeasurementWorth]:
+def worth_measuring(
+    candidates: Sequence[Candidate], objective: Objective
+) -> list[MeasurementWorth]:
     """Return the candidates whose measurement might change the choice, the most worth first.
 
     Those without past errors are left out: nothing says what a measurement might find.
     """
-    choice = best(candidates, aim)
+    choice = best(candidates, objective)
     key = None if choice is None else choice.key
-    second = best([candidate for candidate in candidates if candidate.key != key], aim)
+    second = best([candidate for candidate in candidates if candidate.key != key], objective)
     worths = [
-        _worth(candidate, choice, second if candidate.key == key else choice, aim)
+        _worth(candidate, choice, second if candidate.key == key else choice, objective)
         for candidate in candidates
         if candidate.ratios is not None and candidate.has_evidence
     ]
@@ -290,7 +298,7 @@ def worth_measuring(candidates: Sequence[Candidate], aim: Aim) -> list[Measureme
 
 
 def _worth(
-    candidate: Candidate, choice: Candidate | None, other: Candidate | None, aim: Aim
+    candidate: Candidate, choice: Candidate | None, other: Candidate | None, objective: Objective
 ) -> MeasurementWorth:
     """Return what measuring a candidate is worth; `other` is the best of all but it."""
     assert candidate.ratios is not None
@@ -299,13 +307,13 @@ def _worth(
     ratios = thin_ratios(candidate.ratios, _MOST_RATIOS)
     for ratio in ratios:
         known = replace(candidate, train_s=ratio * candidate.train_s, ratios=None)
-        chosen = best([each for each in (known, other) if each is not None], aim)
+        chosen = best([each for each in (known, other) if each is not None], objective)
         if (chosen and chosen.key) == (choice and choice.key):
             if not is_choice:
                 break  # Larger ratios make it no better.
             continue
         changes += 1
         before = known if is_choice else choice
-        if before is not None and chosen is not None and aim.admits(before):
-            saving += max(aim.value(before.outcome) - aim.value(chosen.outcome), 0.0)
+        if before is not None and chosen is not None and objective.admits(before):
+            saving += max(objective.value(before.outcome) - objective.value(chosen.outcome), 0.0)
     return MeasurementWorth(candidate, changes / len(ratios), saving / len(ratios))

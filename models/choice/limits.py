@@ -11,7 +11,7 @@ from warehouse.records import Record
 # What a user wants of time and cost.
 
 
-Objective = Literal["time", "cost"]
+Minimize = Literal["time", "cost"]
 
 
 def fastest(time: float, cost: float) -> float:
@@ -24,11 +24,11 @@ def cheapest(time: float, cost: float) -> float:
     return cost
 
 
-VALUES: Mapping[Objective, Callable[[float, float], float]] = {"time": fastest, "cost": cheapest}
+VALUES: Mapping[Minimize, Callable[[float, float], float]] = {"time": fastest, "cost": cheapest}
 """What is minimised, of time and cost in any unit."""
 
 
-def objective_key(objective: Objective, time: float, cost: float) -> tuple[float, float]:
+def objective_key(objective: Minimize, time: float, cost: float) -> tuple[float, float]:
     """Return what is compared, the least is best: the objective, and the other one of equals."""
     return (time, cost) if objective == "time" else (cost, time)
 
@@ -92,7 +92,7 @@ class Job(Limits):
 
     global_batch: int = Field(ge=1)
     iterations: int = Field(ge=1)
-    minimize: Objective
+    minimize: Minimize
 
 
 def keeps_limit(limit: float | None, needed: float) -> bool:

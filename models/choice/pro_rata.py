@@ -6,7 +6,7 @@ from math import inf
 import polars as pl
 from pydantic import Field
 
-from models.choice.limits import VALUES, Limits, Objective, Outcome, exceeded_limits
+from models.choice.limits import VALUES, Limits, Minimize, Outcome, exceeded_limits
 from warehouse.records import Record
 
 
@@ -54,7 +54,7 @@ The rules of thumb look at prices and the hourly limit alone."""
 
 
 def regrets(
-    options: pl.DataFrame, minimize: Objective, limits: Limits
+    options: pl.DataFrame, minimize: Minimize, limits: Limits
 ) -> Mapping[str, tuple[str | None, float | None]]:
     """Return what each of `CHOOSERS` takes, and by which share that is above the measured best.
 
@@ -102,7 +102,7 @@ def _named(row: Mapping[str, object]) -> str:
 
 
 def _value(
-    row: Mapping[str, float | None], time: str, minimize: Objective, limits: Limits
+    row: Mapping[str, float | None], time: str, minimize: Minimize, limits: Limits
 ) -> float | None:
     """Return the objective; infinity where a limit is broken, None where the time is not known."""
     time_s, usd_per_hour = row[time], row["usd_per_hour"]

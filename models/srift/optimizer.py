@@ -11,7 +11,7 @@ from models.choice.limits import (
     Job,
     Limit,
     Limits,
-    Objective,
+    Minimize,
     Outcome,
     Relaxation,
     needed_relaxations,
@@ -186,7 +186,7 @@ def optimize(
 class BestRows(Exploration):
     """The `keep` best rows, best first, in `best`."""
 
-    objective: Objective = "time"
+    objective: Minimize = "time"
     keep: int = 1
     best: list[BatchSplit] = field(default_factory=list)
 
@@ -238,7 +238,7 @@ def find_relaxations(
     Where none suffices alone: to what the fastest and the cheapest configuration need.
     """
 
-    def best(objective: Objective, within: Limits) -> ConfigurationForecast | None:
+    def best(objective: Minimize, within: Limits) -> ConfigurationForecast | None:
         limits = StepLimits.of(within, job.iterations)
         search = BestRows(evaluator, limits, lambda: False, objective=objective)
         rows = search.run(job.global_batch, types)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import ceil, inf
 from typing import Literal
 
-from models.choice.limits import VALUES, Job, Objective
+from models.choice.limits import VALUES, Job, Minimize
 from models.choice.offers import Offer, Proposal, ProposedNodes
 from models.srift.iteration import Configuration, ConfigurationGroup, Performance
 from models.srift.optimizer import ConfigurationForecast, OptimizerResult, optimize, pareto_front
@@ -66,7 +66,7 @@ def optimize_eagerly(
 def _ranked(
     performance: Performance,
     offers: Sequence[Offer],
-    minimize: Objective,
+    minimize: Minimize,
     preference: Sequence[str] | None,
 ) -> list[list[Offer]]:
     """Return the offers of each node type, preferred types first."""

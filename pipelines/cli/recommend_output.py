@@ -138,7 +138,7 @@ def _rows(answer: DecisionAnswer) -> Iterator[tuple[str, Candidate | None]]:
     if answer.decision.choice is not None:
         yield "choice", answer.decision.choice
     for alternative in answer.decision.alternatives:
-        plain = "next best" if answer.aim.admits(alternative) else "nearest"
+        plain = "next best" if answer.objective.admits(alternative) else "nearest"
         yield answer.decision.roles.get(alternative.key, plain), alternative
     for rule, taken in answer.rules.items():
         yield ("cheapest an hour" if rule == "cheapest" else rule), taken
@@ -206,8 +206,8 @@ def _cells(answer: DecisionAnswer, rows: Sequence[tuple[str, Candidate | None]])
 def _risks(answer: DecisionAnswer, candidate: Candidate) -> Iterator[str]:
     """Yield the probability of exceeding each limit that is asked for, where it is known."""
     for limit in LIMITS:
-        if answer.aim.limits.of(limit) is not None:
-            chance = candidate.chance_of_exceeding(answer.aim.limits, limit)
+        if answer.objective.limits.of(limit) is not None:
+            chance = candidate.chance_of_exceeding(answer.objective.limits, limit)
             if limit != "usd_per_hour":
                 event = _SAID[limit]
                 yield _risk(event, chance) if candidate.has_evidence else f"{event}: not known"
@@ -233,8 +233,8 @@ def _risk(event: str, chance: float) -> str:
 def _agreement(answer: DecisionAnswer) -> Iterator[str]:
     """Yield whether the systems choose the same, and how far their forecasts of it lie apart."""
     choice = answer.decision.choice
-    unjudged = [f"{vote.system} ({_chosen(vote)})" for vote in answer.says if not vote.is_judged]
-    several = [vote for vote in answer.says if vote.is_judged and vote.candidates > 1]
+    unjudged = [f"{vote.system} ({_chosen(vote)})" for vote in answer.votes if not vote.is_judged]
+    several = [vote for vote in answer.votes if vote.is_judged and vote.candidates > 1]
     if choice is not None and len(several) > 1:
         same = [vote for vote in several if vote.choice and vote.choice.key == choice.key]
         judged = f"{count(len(several), 'system')} that have been judged"
@@ -257,7 +257,7 @@ def _agreement(answer: DecisionAnswer) -> Iterator[str]:
 
 def _apart(answer: DecisionAnswer, choice: Candidate) -> Iterator[str]:
     forecasts = {
-        vote.system: vote.of_choice for vote in answer.says if vote.of_choice and vote.is_judged
+        vote.system: vote.of_choice for vote in answer.votes if vote.of_choice and vote.is_judged
     }
     if len(forecasts) > 1:
         least, most = min(forecasts.items(), key=_second), max(forecasts.items(), key=_second)
@@ -392,7 +392,7 @@ def _origin(answer: DecisionAnswer) -> Iterator[str]:
         lacking += ", all of several GPUs"
     yield (
         f"{count(len(scenarios), 'scenario')}, {count(len(answer.answer.forecasts), 'forecast')} "
-        f"of {count(len(answer.says), 'system')}{lacking}."
+        f"of {count(len(answer.votes), 'system')}{lacking}."
     )
     asynchronous = {
         candidate.scenario_id
@@ -495,7 +495,7 @@ def print_json(answer: DecisionAnswer, model: Mapping[str, object] | None) -> No
         },
         "candidates": [_candidate_as_json(answer, candidate) for candidate in answer.candidates],
         "front": [candidate.key for candidate in answer.front],
-        "systems": [_system_as_json(choice) for choice in answer.says],
+        "systems": [_system_as_json(choice) for choice in answer.votes],
         "measurements": [_measurement_as_json(measurement) for measurement in answer.measurements],
         "prices": [price.model_dump(mode="json") for price in answer.offered.prices],
         "preemptions_per_node_hour": {
@@ -521,7 +521,7 @@ def print_json(answer: DecisionAnswer, model: Mapping[str, object] | None) -> No
 def _candidate_as_json(answer: DecisionAnswer, candidate: Candidate | None) -> Json | None:
     if candidate is None:
         return None
-    limits, at = answer.aim.limits, answer.level
+    limits, at = answer.objective.limits, answer.level
     return {
         "key": candidate.key,
         "scenario_id": candidate.scenario_id,
@@ -538,7 +538,7 @@ def _candidate_as_json(answer: DecisionAnswer, candidate: Candidate | None) -> J
         "usd_per_hour": candidate.usd_per_hour,
         "late_at_most": _chance(limits, candidate, "deadline_s"),
         "over_budget_at_most": _chance(limits, candidate, "budget_usd"),
-        "keeps_limits": answer.aim.admits(candidate),
+        "keeps_limits": answer.objective.admits(candidate),
         "checkpoint_every_s": candidate.expected.checkpoint_every_s,
         "past_errors": candidate.ratios.basis if candidate.ratios else None,
     }

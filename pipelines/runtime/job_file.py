@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 import networks
-from models.choice.limits import Objective
+from models.choice.limits import Minimize
 from models.choice.offers import Offer
 from models.srift.iteration import Performance
 from models.srift.predictor import Srift
@@ -53,7 +53,7 @@ class TrainingJob(Record):
     seed: int = Field(default=0, ge=0, lt=1 << 31)
     global_batch: Batch
     iterations: int = Field(ge=1, le=limits.ITERATIONS)
-    minimize: Objective
+    minimize: Minimize
     deadline_s: Seconds | None = None
     budget_usd: float | None = Field(default=None, gt=0, le=limits.USD, allow_inf_nan=False)
     backend: BackendChoice = "auto"

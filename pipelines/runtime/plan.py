@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from models.choice.limits import VALUES, Job, Objective
+from models.choice.limits import VALUES, Job, Minimize
 from models.choice.offers import Offer
 from models.srift.iteration import Performance
 from models.srift.optimizer import ConfigurationForecast, OptimizerResult, optimize
@@ -123,7 +123,7 @@ class Planner:
     performance: Performance
     offers: tuple[Offer, ...]
     global_batch: int
-    minimize: Objective
+    minimize: Minimize
     search: SearchSettings = field(default_factory=SearchSettings)
 
     def price(self, kind: MarketNodeType) -> float:

@@ -1,6 +1,6 @@
 """What a worker does next: queues, chunks, and operations that wait for others."""
 
-from models.async_sgd.kernel.fabric import disturb, stand, start_flow, start_sending
+from models.async_sgd.kernel.fabric import disturb, note_pause, start_flow, start_sending
 from models.async_sgd.kernel.heaps import inlined, push
 from models.async_sgd.kernel.state import (
     ARRIVAL_BITS,
@@ -141,7 +141,7 @@ def start(
         if row.joint:
             start_sending(job, state, row, now_s, code, worker, lane, work, drawn)
         else:
-            stand(job, lane, now_s, row.flows)
+            note_pause(job, lane, now_s, row.flows)
             lane.weight = drawn * lane.standing
     if not row.joint:
         start_flow(state, row, now_s, code, work, lane.weight)

@@ -39,7 +39,7 @@ def start_sending(
                 under_way += 1
             elif connection.worker == worker:
                 place = index
-    stand(job, lane, now_s, under_way)
+    note_pause(job, lane, now_s, under_way)
     drawn *= lane.standing
     if place < row.flows_at + row.flows:
         row.ended -= 1
@@ -70,7 +70,7 @@ def is_newer(state: SimulationState, index: int, since_s: float, worker: int) ->
 
 
 @inlined
-def stand(job: SimulationJob, lane: LaneFields, now_s: float, found: int) -> None:
+def note_pause(job: SimulationJob, lane: LaneFields, now_s: float, found: int) -> None:
     """Note when a worker begins after a pause, and how many transfers it finds."""
     if now_s - lane.ended_s >= job.newcomer_pause_s:
         lane.standing = job.newcomer[found]

@@ -57,9 +57,9 @@ def test_workers_and_servers_of_asynchronous_training(found: DecisionAnswer) -> 
     for candidate in found.candidates:
         assert candidate.usd_per_hour == pytest.approx(0.06 * candidate.workers + 0.08)
         assert candidate.expected.time_s(0) == 150
-    assert found.decision.choice == best(found.candidates, found.aim)
+    assert found.decision.choice == best(found.candidates, found.objective)
     assert len(found.decision.alternatives) == 2
-    assert {choice.system for choice in found.says} == {"async_sgd", "linear"}
+    assert {choice.system for choice in found.votes} == {"async_sgd", "linear"}
 
 
 def test_what_is_farther_out_than_any_judged_forecast_is_no_candidate(
@@ -128,7 +128,7 @@ def test_measurements_name_a_probe_with_its_time_and_price(found: DecisionAnswer
     scenarios = {
         forecast.scenario.scenario_id: forecast.scenario for forecast in found.answer.forecasts
     }
-    cheapest = replace(found.aim, minimize="cost", limits=Limits())
+    cheapest = replace(found.objective, minimize="cost", limits=Limits())
     for measurement in measurements(found.candidates, cheapest, scenarios):
         assert measurement.probe == "tf_throughput"
         assert measurement.minutes > 2.5

@@ -17,7 +17,7 @@ from models.choice.candidates import (
     widen_ratios,
 )
 from models.choice.choice import (
-    Aim,
+    Objective,
     best,
     decide,
     decide_among_types,
@@ -64,10 +64,10 @@ FAST = candidate("fast", 1800, 4.0)
 def test_the_cheapest_by_its_deadline_is_not_sure_enough() -> None:
     """It takes an hour as forecast; 1.05 h are exceeded by 1.1, 1.2, 1.3 of nine: at most 4/10."""
     limits = Limits(deadline_s=1.05 * 3600)
-    assert decide([SLOW, FAST], Aim("cost", limits)).choice == SLOW
+    assert decide([SLOW, FAST], Objective("cost", limits)).choice == SLOW
     assert SLOW.chance_of_exceeding(limits, "deadline_s") == pytest.approx(0.4)
-    assert decide([SLOW, FAST], Aim("cost", limits, late=0.4)).choice == SLOW
-    surely = decide([SLOW, FAST], Aim("cost", limits, late=0.1))
+    assert decide([SLOW, FAST], Objective("cost", limits, late=0.4)).choice == SLOW
+    surely = decide([SLOW, FAST], Objective("cost", limits, late=0.1))
     assert (surely.choice, surely.alternatives) == (FAST, (SLOW,))
 
 
@@ -90,11 +90,11 @@ def test_launching_counts_and_does_not_vary() -> None:
 
 
 def test_without_a_choice_it_says_what_to_relax() -> None:
-    aim = Aim("cost", Limits(deadline_s=900, budget_usd=5), late=0.1)
-    decision = decide([SLOW, FAST], aim)
+    objective = Objective("cost", Limits(deadline_s=900, budget_usd=5), late=0.1)
+    decision = decide([SLOW, FAST], objective)
     assert decision.choice is None
     assert decision.relaxations == ("raise --max-hours from 0.25 to 0.65 for fast",)
-    relaxed = replace(aim, limits=Limits(deadline_s=2340, budget_usd=5))
+    relaxed = replace(objective, limits=Limits(deadline_s=2340, budget_usd=5))
     assert decide([SLOW, FAST], relaxed).choice == FAST
 
 
@@ -102,11 +102,11 @@ def test_rules_of_thumb_by_hand() -> None:
     """Two fast nodes would halve 1800 s if scaling were linear; they take 1500 s, as forecast."""
     two = candidate("fast 2", 1500, 8.0, workers=2)
     everything = [SLOW, FAST, two]
-    rules = rules_of_thumb(everything, Aim("cost", Limits(deadline_s=1000)))
+    rules = rules_of_thumb(everything, Objective("cost", Limits(deadline_s=1000)))
     assert rules == {"cheapest": SLOW, "most powerful": two, "linear scaling": two}
-    no_single = rules_of_thumb([two], Aim("cost", Limits()))
+    no_single = rules_of_thumb([two], Objective("cost", Limits()))
     assert no_single["linear scaling"] is None
-    assert set(rules_of_thumb([], Aim("cost", Limits())).values()) == {None}
+    assert set(rules_of_thumb([], Objective("cost", Limits())).values()) == {None}
 
 
 def test_measuring_the_rival_may_pay() -> None:
@@ -116,7 +116,7 @@ def test_measuring_the_rival_may_pay() -> None:
     """
     rival = candidate("rival", 3600, 1.02)
     sure = candidate("sure", 3600, 1.0, ratios=None)
-    (worth,) = worth_measuring([sure, rival], Aim("cost", Limits()))
+    (worth,) = worth_measuring([sure, rival], Objective("cost", Limits()))
     assert worth.candidate == rival
     assert worth.chance == pytest.approx(4 / 9)
     savings = [1 - 1.02 * ratio for ratio in (0.8, 0.85, 0.9, 0.95)]
@@ -126,14 +126,14 @@ def test_measuring_the_rival_may_pay() -> None:
 def test_measuring_the_choice_may_show_that_it_breaks_the_deadline() -> None:
     """It keeps 1.15 hours in seven of nine cases; else the fast one is rented: nothing is saved."""
     fast = replace(FAST, ratios=None)
-    aim = Aim("cost", Limits(deadline_s=1.15 * 3600), late=0.5)
-    (worth,) = worth_measuring([SLOW, fast], aim)
+    objective = Objective("cost", Limits(deadline_s=1.15 * 3600), late=0.5)
+    (worth,) = worth_measuring([SLOW, fast], objective)
     assert (worth.candidate, worth.saving) == (SLOW, 0)
     assert worth.chance == pytest.approx(2 / 9)
 
 
 def test_where_one_is_better_whatever_is_measured_nothing_is_worth_it() -> None:
-    assert worth_measuring([SLOW, candidate("dear", 3600, 9.0)], Aim("cost", Limits())) == []
+    assert worth_measuring([SLOW, candidate("dear", 3600, 9.0)], Objective("cost", Limits())) == []
 
 
 amounts = st.floats(1, 1e6)
@@ -142,41 +142,44 @@ several = st.lists(st.tuples(amounts, amounts), min_size=1, max_size=8).map(
 )
 limits = st.builds(Limits, deadline_s=st.none() | amounts, budget_usd=st.none() | amounts)
 aims = st.builds(
-    Aim, st.sampled_from(["time", "cost"]), limits, st.none() | st.sampled_from([0.1, 0.2, 0.5])
+    Objective,
+    st.sampled_from(["time", "cost"]),
+    limits,
+    st.none() | st.sampled_from([0.1, 0.2, 0.5]),
 )
 
 
 @given(several, aims)
 def test_the_choice_is_admitted_and_no_admitted_one_is_better(
-    candidates: list[Candidate], aim: Aim
+    candidates: list[Candidate], objective: Objective
 ) -> None:
-    decision = decide(candidates, aim)
-    assert decision.choice == best(candidates, aim)
-    admitted = [candidate for candidate in candidates if aim.admits(candidate)]
+    decision = decide(candidates, objective)
+    assert decision.choice == best(candidates, objective)
+    admitted = [candidate for candidate in candidates if objective.admits(candidate)]
     assert (decision.choice is None) == (not admitted)
     if decision.choice is not None:
-        assert aim.admits(decision.choice)
-        least = min(aim.value(candidate.outcome) for candidate in admitted)
-        assert aim.value(decision.choice.outcome) == least
+        assert objective.admits(decision.choice)
+        least = min(objective.value(candidate.outcome) for candidate in admitted)
+        assert objective.value(decision.choice.outcome) == least
     assert len(decision.alternatives) == min(2, len(candidates) - (decision.choice is not None))
 
 
 @given(several, aims)
-def test_being_surer_is_never_better(candidates: list[Candidate], aim: Aim) -> None:
-    surer = best(candidates, replace(aim, late=0.1))
-    unsure = best(candidates, replace(aim, late=None))
+def test_being_surer_is_never_better(candidates: list[Candidate], objective: Objective) -> None:
+    surer = best(candidates, replace(objective, late=0.1))
+    unsure = best(candidates, replace(objective, late=None))
     if surer is not None:
         assert unsure is not None
-        assert aim.value(unsure.outcome) <= aim.value(surer.outcome)
+        assert objective.value(unsure.outcome) <= objective.value(surer.outcome)
 
 
 @given(several, aims)
-def test_a_relaxed_limit_has_a_choice(candidates: list[Candidate], aim: Aim) -> None:
+def test_a_relaxed_limit_has_a_choice(candidates: list[Candidate], objective: Objective) -> None:
     """What is promised holds: the limit that is named admits a candidate."""
-    decision = decide(candidates, aim)
+    decision = decide(candidates, objective)
     for text in decision.relaxations:
-        loose = aim.limits.but("deadline_s" if "--max-hours" in text else "budget_usd", None)
-        assert best(candidates, replace(aim, limits=loose)) is not None
+        loose = objective.limits.but("deadline_s" if "--max-hours" in text else "budget_usd", None)
+        assert best(candidates, replace(objective, limits=loose)) is not None
 
 
 def test_of_many_types_the_alternatives_are_the_best_by_another_measure() -> None:
@@ -185,22 +188,22 @@ def test_of_many_types_the_alternatives_are_the_best_by_another_measure() -> Non
     sure = candidate("sure", 3000, 2.0, ratios=Ratios(values=(0.99,) * 20 + (1.01,), basis="few"))
     all_types = [SLOW, larger, sure, FAST]
     limits = Limits(deadline_s=8 * 3600)
-    decision = decide_among_types(all_types, Aim("cost", limits, late=0.1))
+    decision = decide_among_types(all_types, Objective("cost", limits, late=0.1))
     assert decision.choice == SLOW
     assert decision.alternatives == (FAST, sure)
     assert decision.roles == {"fast": "fastest", "sure": "surest"}
-    hurried = decide_among_types(all_types, Aim("time", limits, late=0.1))
+    hurried = decide_among_types(all_types, Objective("time", limits, late=0.1))
     assert (hurried.choice, hurried.alternatives) == (FAST, (SLOW, sure))
     assert hurried.roles == {"slow": "cheapest", "sure": "surest"}
 
 
 def test_where_no_type_keeps_the_limits_the_nearest_are_told() -> None:
     """All are late by all that is known: the fast one by the least, though it costs the most."""
-    aim = Aim("cost", Limits(deadline_s=60), late=0.1)
-    decision = decide_among_types([SLOW, FAST], aim)
+    objective = Objective("cost", Limits(deadline_s=60), late=0.1)
+    decision = decide_among_types([SLOW, FAST], objective)
     assert (decision.choice, decision.alternatives, decision.roles) == (None, (FAST, SLOW), {})
-    assert decision.relaxations == decide([SLOW, FAST], aim).relaxations
-    assert decide([SLOW, FAST], aim).alternatives == (SLOW, FAST)
+    assert decision.relaxations == decide([SLOW, FAST], objective).relaxations
+    assert decide([SLOW, FAST], objective).alternatives == (SLOW, FAST)
 
 
 def test_the_newest_gpu_is_a_rule_where_gpus_are_known() -> None:
@@ -210,11 +213,11 @@ def test_the_newest_gpu_is_a_rule_where_gpus_are_known() -> None:
         replace(candidate(name, 9000, usd), gpu_announced="2023-11")
         for name, usd in (("new", 5.0), ("dearer", 6.0))
     )
-    aim = Aim("cost", Limits())
-    rules = rules_of_thumb([dearer, old, new, FAST], aim)
+    objective = Objective("cost", Limits())
+    rules = rules_of_thumb([dearer, old, new, FAST], objective)
     assert (rules["newest GPU"], rules["cheapest"]) == (new, old)
     assert list(rules) == ["cheapest", "newest GPU", "most powerful", "linear scaling"]
-    assert "newest GPU" not in rules_of_thumb([SLOW, FAST], aim)
+    assert "newest GPU" not in rules_of_thumb([SLOW, FAST], objective)
 
 
 NINE_RATIOS = Ratios(values=(1.3, 0.8, 0.9, 1.0, 1.1, 0.95, 1.05, 1.2, 0.85), basis="nine")
@@ -318,7 +321,7 @@ def test_who_is_faster_by_less_than_launching_varies_by_is_no_faster() -> None:
             ("few", 480, 55),
         )
     )
-    fast = Aim("time", Limits(budget_usd=200.0), None)
+    fast = Objective("time", Limits(budget_usd=200.0), None)
     assert best([many, some, few], fast) is some
     decision = decide([many, some, few], fast)
     assert decision.choice is some and decision.alternatives == (many, few)

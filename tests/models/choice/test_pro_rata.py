@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.choice.limits import Limits, Objective
+from models.choice.limits import Limits, Minimize
 from models.choice.pro_rata import Instance, pro_rata, regrets
 
 PAPER = [
@@ -66,7 +66,7 @@ def test_the_paper_s_prices(node_type: str, devices: int, instance: str, usd: fl
         ("cost", Limits(), "1 G4"),
     ],
 )
-def test_the_paper_s_scenarios(minimize: Objective, limits: Limits, choice: str) -> None:
+def test_the_paper_s_scenarios(minimize: Minimize, limits: Limits, choice: str) -> None:
     found = regrets(options(HOURS, HOURS), minimize, limits)
     assert found["forecast"] == (choice, 0.0)
 
@@ -101,7 +101,7 @@ def test_a_choice_that_breaks_a_limit_is_infinitely_regretted() -> None:
     st.sampled_from(["time", "cost"]),
 )
 def test_who_knows_the_truth_regrets_nothing(
-    hours: list[float], limit: float | None, minimize: Objective
+    hours: list[float], limit: float | None, minimize: Minimize
 ) -> None:
     known = dict(zip([("P3", 1), ("G4", 1), ("P2", 3)], hours, strict=True))
     found = regrets(options(known, known), minimize, Limits(budget_usd=limit))

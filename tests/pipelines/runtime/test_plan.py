@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from models.choice.limits import Objective
+from models.choice.limits import Minimize
 from models.choice.offers import Offer
 from pipelines.runtime import IfInfeasible
 from pipelines.runtime.plan import (
@@ -35,7 +35,7 @@ NOW = JobSituation(
 
 
 def planner(
-    capacity: int = 2, search: SearchSettings | None = None, minimize: Objective = "cost"
+    capacity: int = 2, search: SearchSettings | None = None, minimize: Minimize = "cost"
 ) -> Planner:
     """Return one with three made-up types of so many nodes each."""
     offers = tuple(
