@@ -156,7 +156,7 @@ def four_and_eight(answers: Answers) -> bool:
 def budget(answers: Answers) -> bool:
     (answer,) = answers
     nearest = answer["alternatives"][0]
-    are_affordable = [measurement["usd"] < 2 for measurement in answer["measurements"]]
+    are_affordable = [measurement["usd"] < 4 for measurement in answer["measurements"]]
     return (
         answer["choice"] is None
         and "--budget-usd" in answer["relaxations"][0]
@@ -175,8 +175,7 @@ def room(answers: Answers) -> bool:
 def half_precision(answers: Answers) -> bool:
     a100, a10g, a100_half, a10g_half = answers
     gains = a100["value"] / a100_half["value"], a10g["value"] / a10g_half["value"]
-    host_s, gpu_s = (a100_half["detail"][name] for name in ("host_s", "gpu_s"))
-    return gains[0] > 4 and 1.2 < gains[1] < 2 and host_s == pytest.approx(gpu_s, rel=0.1)
+    return 5 < gains[0] < 6 and 1.2 < gains[1] < 1.5
 
 
 def accumulation(answers: Answers) -> bool:

@@ -19,6 +19,7 @@ from warehouse.connection import (
     is_of_machine,
     writer_of,
 )
+from warehouse.history import describe_left_out
 from warehouse.home import HISTORY, JOURNAL, MAIN
 from warehouse.landed_files import read_plain, verify
 from warehouse.landing import QUARANTINE, REASON, run_folders
@@ -193,6 +194,7 @@ def check(
             *_runs(connection, home / "landing"),
             *_rows(connection),
             *_clock(connection),
+            *(Finding(line, broken=False) for line in describe_left_out(connection)),
             *_machines(connection, mismatch),
             *_quarantined(home / "landing"),
             *(_beside(connection, home) if writer is None else _instead(writer)),

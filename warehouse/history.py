@@ -109,26 +109,47 @@ def describe_condition(home: Path, *, any_version: bool = False) -> str | None:
     return f"{age}: {landed} not in it yet; `stepcast load`"
 
 
-def prices_left_out(home: Path) -> str | None:
-    """Say which prices of a home are none, so that no answer has them; None: all are."""
+_LEFT_OUT = (
+    (
+        "FROM (SELECT node_type || ', ' || usd_per_hour AS first, 'run ' || run_id AS origin "
+        "FROM raw.price WHERE NOT report.is_price(usd_per_hour))",
+        "price",
+        "for a price is above $0 an hour",
+    ),
+    (
+        "FROM (SELECT label || ' by ' || system AS first, file AS origin "
+        'FROM pred.sealed WHERE NOT report.is_forecast("value", low, high))',
+        "published forecast",
+        "for it is no finite number",
+    ),
+)
+"""What earlier editions took, what it is, and why no answer has it."""
+
+
+def describe_left_out(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Say which prices and published forecasts of a database are none, so that no answer has them.
+
+    Newer ones are refused when they come; a folder of runs of somebody else may have any price.
+    """
+    for rows, what, why in _LEFT_OUT:
+        query = f"SELECT count(*), arg_min((first, origin), origin) {rows}"
+        with suppress(duckdb.CatalogException):  # of earlier code
+            for count, found in connection.execute(query).fetchall():
+                if count:
+                    first, origin = found.values() if isinstance(found, dict) else found
+                    many = f"1 {what} is" if count == 1 else f"{count:,} {what}s are"
+                    yield (
+                        f"{many} left out, {why} (first: {first}, of {origin}); mend the file and "
+                        "bring it again"
+                    )
+
+
+def left_out(home: Path) -> list[str]:
+    """Return the lines of `describe_left_out` of what is published, if something is."""
     if not (home / HISTORY).exists():
-        return None
+        return []
     with open_published(home / MAIN, home / HISTORY, any_version=True) as connection:
-        try:
-            row = connection.execute(
-                "SELECT count(*), arg_min((run_id, node_type, usd_per_hour), run_id) "
-                "FROM raw.price WHERE NOT report.is_price(usd_per_hour)"
-            ).fetchone()
-        except duckdb.CatalogException:  # of earlier code
-            return None
-    if row is None or not row[0]:
-        return None
-    run_id, node_type, usd_per_hour = row[1].values() if isinstance(row[1], dict) else row[1]
-    many = "1 price is" if row[0] == 1 else f"{row[0]:,} prices are"
-    return (
-        f"{many} left out, for a price is above $0 an hour (first: {node_type}, {usd_per_hour:g}, "
-        f"of run {run_id}); mend the file and import it again"
-    )
+        return list(describe_left_out(connection))
 
 
 def studies_of(home: Path) -> set[str]:

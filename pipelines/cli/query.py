@@ -15,7 +15,7 @@ from warehouse.history import (
     PublishedHistory,
     describe_condition,
     explain_unwritable,
-    prices_left_out,
+    left_out,
 )
 from warehouse.home import MAIN, home
 from warehouse.records import BadInput
@@ -146,7 +146,7 @@ def _tell_condition(*, any_version: bool = False) -> None:
 
 
 def _tell_left_out() -> None:
-    if (line := prices_left_out(home())) is not None:
+    for line in left_out(home()):
         print_text(line, err=True)
 
 

@@ -8,6 +8,7 @@ import typer
 
 from pipelines.cli.tables import print_text
 from warehouse.extras import has_extra
+from warehouse.history import left_out
 from warehouse.home import PUBLIC, home
 from warehouse.loader import LoadReport
 from warehouse.records import BadInput, Purpose
@@ -160,6 +161,8 @@ def load(
     try:
         if sealed := sum(warehouse.load_sealed(folder / FOLDER) for folder in sets):
             print_text(f"loaded {sealed:,} published forecasts")
+        for line in left_out(warehouse.home):
+            print_text(line)
         tell_dagster(warehouse.home)
     except Exception as error:
         for line in (*wrong, *report.not_loaded):

@@ -309,6 +309,10 @@ COMMENT ON COLUMN report.time_ratio.repeat IS 'Round that the forecast was made 
 COMMENT ON COLUMN report.time_ratio.prediction_id IS 'The forecast, in pred.ledger';
 COMMENT ON COLUMN report.time_ratio.run_id IS 'The run';
 
+-- Others are refused when they are loaded; earlier versions took them.
+CREATE MACRO report.is_forecast("value", low, high) AS
+    isfinite(coalesce("value", 0)) AND isfinite(coalesce(low, 0)) AND isfinite(coalesce(high, 0));
+
 CREATE VIEW report.sealed_accuracy AS
 WITH later AS (
     SELECT
@@ -380,7 +384,8 @@ JOIN split USING (prediction_id)
 JOIN usual ON usual.file = sealed.file AND usual.scenario_id = sealed.scenario_id
 LEFT JOIN report.noise AS noise
     ON noise.scenario_id = sealed.scenario_id AND noise.backend = sealed.backend
-    AND noise.host_id = sealed.host_id AND noise.metric = sealed.metric;
+    AND noise.host_id = sealed.host_id AND noise.metric = sealed.metric
+WHERE report.is_forecast(sealed.value, sealed.low, sealed.high);
 COMMENT ON VIEW report.sealed_accuracy IS 'Sealed forecasts as they were published, beside the mean of what runs measured that began later; one row per forecast';
 COMMENT ON COLUMN report.sealed_accuracy.system IS 'Performance model that forecast';
 COMMENT ON COLUMN report.sealed_accuracy.study IS 'Study that asked for it, and whose runs judge it';

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,22 +97,41 @@ def test_a_price_that_is_none_is_refused(
     assert list((home / "landing").iterdir()) == []
 
 
+@pytest.mark.parametrize("price", ["-2.50", "2e9"])
 def test_a_home_with_such_prices_answers_without_them(
-    stepcast: Callable[..., Any], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stepcast: Callable[..., Any],
+    home: Path,
+    tmp_path: Path,
+    price: str,
 ) -> None:
-    """Earlier versions took them."""
+    """Earlier versions took them, and a landing folder of somebody else may have them."""
     file = tmp_path / "node_prices.csv"
-    file.write_text(PRICES.format(first="-2.50", second="4"))
-    with monkeypatch.context() as earlier:
-        earlier.setattr("warehouse.landing.check_rows", lambda *_: None)
-        assert stepcast("import", "csv", str(file)).code == 0
+    file.write_text(PRICES.format(first="1", second="4"))
+    folder = tmp_path / "theirs"
+    said = "1 price is left out, for a price is above $0 an hour (first: "
+    assert stepcast("import", "csv", str(file)).code == 0
+    (home / "landing").rename(folder)
+    shutil.rmtree(home)
+    for path in folder.glob("*/price.parquet"):
+        rows = pl.read_parquet(path)
+        is_first = pl.col("node_type") == "g5.xlarge"
+        usd = pl.when(is_first).then(float(price)).otherwise("usd_per_hour")
+        rows.with_columns(usd_per_hour=usd).write_parquet(path)
+        seal(path.parent)
+    loaded = stepcast("load", str(folder))
+    assert loaded.code == 0, loaded.err
+    assert loaded.out.splitlines()[2].startswith(
+        f"{said}g5.xlarge, {float(price)}, of run imported-"
+    )
+    checked = stepcast("warehouse", "check")
+    assert checked.code == 0
+    assert checked.out.startswith(f"note: {said}g5.xlarge")
     answer = stepcast("prices", "show", "--format", "json")
     assert answer.code == 0
     seen = {row["node_type"]: row["usd_per_hour"] for row in json.loads(answer.out)}
     assert seen["p5.4xlarge"] == 4
-    assert -2.5 not in seen.values()
-    (line,) = answer.err.splitlines()
-    assert line.startswith("1 price is left out, for a price is above $0 an hour (first: g5.xlarge")
+    assert float(price) not in seen.values()
+    assert answer.err.startswith(said)
 
 
 @pytest.mark.parametrize(
