@@ -1,8 +1,4 @@
-"""The fleet in Dagster: partitions of node types, an asset for each probe, its page, its resource.
-
-Dagster's own freshness policies judge whole assets, and its checks of single partitions are a
-preview in the locked version: so `fleet/checks` is an asset, with one verdict for each node type.
-"""
+"""The fleet in Dagster: partitions of node types, an asset for each probe, its resource."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -34,39 +30,16 @@ from assets.metadata import OWNERS, comments, of_frame, of_rows, of_table
 from assets.resources import PRIORITY_TAG, WarehouseResource, own_turn
 from fleet.history import drifted_at, runs
 from fleet.members import WATCH, Member, member_of, now, read_members
-from fleet.page import read_fleet_page
+from fleet.readings import in_words
 from fleet.schedule import Visits, period_start, spent_s, visits, watches
 from fleet.studies import refit
-from fleet.watch import Budget, profile_findings, watch
+from fleet.watch import Budget, watch
 from profilers.probes import PROBES
 from profilers.renting.cap import BudgetExceeded
-from reports import fleet_page
 from studies.measurement import profile
 from studies.messages import Progress
 from studies.renting import renting
 from warehouse.records import BadInput, Run
-
-# The fleet's page, drawn after what changes it.
-
-
-def draw_page(warehouse: WarehouseResource, progress: Progress) -> dict[str, MetadataValue]:
-    """Write the fleet's page, and return where it is as metadata.
-
-    What has been measured and judged has landed by then, so a page that cannot be drawn is a
-    warning, and no failure.
-    """
-    home = Path(warehouse.home)
-    try:
-        path = fleet_page.write(read_fleet_page(home), home / fleet_page.FILE)
-    except Exception as error:
-        progress.warn(
-            f"the fleet's page was not drawn: {error}; `stepcast fleet status --page` draws it"
-        )
-        return {}
-    return {"page": MetadataValue.path(path)}
-
-
-# What assets of the fleet ask Dagster for: its members, and a turn to measure one.
 
 
 class FleetResource(ConfigurableResource):
@@ -135,7 +108,7 @@ def key(noun: str) -> AssetKey:
     return AssetKey([GROUP, noun])
 
 
-AFTER = tuple(key(noun) for noun in ("loaded", "forecasts", "checks"))
+AFTER = (key("loaded"), key("forecasts"))
 """What follows a member's probes."""
 
 
@@ -176,7 +149,10 @@ def condition(
         rows = watch([visits], warehouse.open(), progress)
     changed = drifted_at(warehouse.open().home).get(visits.whose)
     version = "as first profiled" if changed is None else f"since {changed.isoformat()}"
-    shown = of_rows(rows, comments(warehouse, "raw.judgement")) | draw_page(warehouse, progress)
+    shown = of_rows(rows, comments(warehouse, "raw.judgement"))
+    for name, worse in rows.select("metric", "change_percent").drop_nulls().iter_rows():
+        # Of each number Dagster draws how it has changed over time.
+        shown[f"{in_words(name)}, % worse"] = MetadataValue.float(worse)
     return MaterializeResult(data_version=DataVersion(version), metadata=shown)
 
 
@@ -226,7 +202,7 @@ def profiles(
         load(warehouse, progress)
     if key("loaded") in context.selected_asset_keys:
         visits = fleet.visits(context.partition_key)
-        latest_runs = [run.model_dump(include=_SHOWN) for run in visits.latest_runs]
+        latest_runs = [run.model_dump(include=_SHOWN) for run in visits.runs]
         rows = pl.DataFrame(latest_runs, infer_schema_length=None)
         yield MaterializeResult(
             asset_key=key("loaded"), metadata=of_rows(rows, comments(warehouse, "raw.run"))
@@ -276,35 +252,6 @@ def forecasts(
     return MaterializeResult(metadata=of_rows(rows, comments(warehouse, "pred.ledger")))
 
 
-@asset(
-    key=key("checks"),
-    description="What is wrong with the profiles of a node type: age, drift, unfinished visits, "
-    f"odd links. {ADD}",
-    deps=[key("loaded"), key("condition")],
-    partitions_def=TYPES,
-    group_name=GROUP,
-    owners=OWNERS,
-    kinds={"duckdb"},
-    pool="warehouse",
-    metadata=of_table("report.alarm"),
-)
-def checks(
-    context: AssetExecutionContext,
-    fleet: FleetResource,
-    warehouse: WarehouseResource,
-    progress: ResourceParam[Progress],
-) -> MaterializeResult:
-    """What is wrong with the profiles of a node type: age, drift, unfinished visits, odd links."""
-    visits = fleet.visits(context.partition_key)
-    changed = drifted_at(warehouse.open().home).get(visits.whose)
-    wrong = list(profile_findings(visits, warehouse.landing, now(), changed))
-    for fault in wrong:
-        progress.warn(f"{context.partition_key}: {fault}")
-    lines = MetadataValue.md("\n".join(f"* {fault}" for fault in wrong) or "nothing")
-    page = draw_page(warehouse, progress)
-    return MaterializeResult(metadata={"passed": not wrong, "wrong": lines, **page})
-
-
 JOBS = tuple(
     define_asset_job(
         name,
@@ -314,7 +261,7 @@ JOBS = tuple(
         description=f"{description} {ADD}",
     )
     for name, description, selected in (
-        (PROFILES, "Profile a node type, and forecast anew.", [profiles, forecasts, checks]),
+        (PROFILES, "Profile a node type, and forecast anew.", [profiles, forecasts]),
         (WATCHES, "Watch a node type for drift.", [condition]),
     )
 )
@@ -322,4 +269,4 @@ JOBS = tuple(
 
 def definitions() -> Definitions:
     """Return the assets and jobs of the fleet; resources come from elsewhere."""
-    return Definitions(assets=[condition, profiles, forecasts, checks], jobs=JOBS)
+    return Definitions(assets=[condition, profiles, forecasts], jobs=JOBS)

@@ -42,22 +42,6 @@ class Thresholds:
     least_probes: int = 5
     speed_ups: bool = False
 
-    def __post_init__(self) -> None:
-        """Refuse what no probe could meet, or every one.
-
-        Raises:
-            BadInput: naming the field.
-        """
-        positive = {"z": self.z, "confirm_z": self.confirm_z, "change": self.change}
-        for name, value in positive.items():
-            if not value > 0:
-                raise BadInput(f"thresholds: {name} should be above 0, found {value:g}")
-        if self.least_probes < 2:
-            raise BadInput(
-                f"thresholds: least_probes should be 2 or more, found {self.least_probes}: one "
-                "probe does not tell how far probes scatter"
-            )
-
 
 @dataclass(frozen=True)
 class Judgement:

@@ -164,20 +164,6 @@ def runs(home: Path, node_type: str | None = None) -> tuple[Run, ...]:
 
 
 @dataclass(frozen=True)
-class Spending:
-    """What runs took: seconds, and US dollars for their nodes; None: of some no price is known."""
-
-    seconds: float = 0.0
-    usd: float | None = 0.0
-
-
-def spending(home: Path, since: datetime) -> Mapping[NodeTypeKey, Spending]:
-    """Return what the runs of each node type of a home's fleet took that began since then, UTC."""
-    rows = published(home, "fleet_spending", {"since": since}).rows()
-    return {tuple(key): Spending(seconds, usd) for *key, seconds, usd in rows}
-
-
-@dataclass(frozen=True)
 class Alarm:
     """A change of a node type, or its end, that a second probe confirmed.
 

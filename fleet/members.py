@@ -24,6 +24,8 @@ Minutes = Annotated[float, Field(gt=0, le=limits.SECONDS / 60, allow_inf_nan=Fal
 Every = Literal["hour", "night", "week", "month"]
 WATCH = "watch"
 """The probe that tells whether a type still is what its profiles say."""
+_REMOVED_FIELD = "month_minutes"
+"""Files of earlier versions may have it."""
 
 
 class Member(Record):
@@ -35,7 +37,6 @@ class Member(Record):
         every: how often: each hour, each night, on Sunday nights, on the first of a month.
         at: when nights begin, UTC.
         max_minutes: of machine time that one visit may take.
-        month_minutes: of machine time that all of a month may take; None: as its visits come.
         networks: that are profiled on it.
         image_size: side of their images, pixels; None: the smallest that each takes, but 32.
         batch_size: images per step.
@@ -53,7 +54,6 @@ class Member(Record):
     every: Every = "week"
     at: Annotated[str, StringConstraints(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] = "02:00"
     max_minutes: Minutes = 20
-    month_minutes: Minutes | None = None
     networks: tuple[str, ...] = Field(default=("small_cnn",), min_length=1)
     image_size: Pixels | None = None
     batch_size: Batch = 8
@@ -98,8 +98,9 @@ def read_members(home: Path) -> dict[str, Member]:
     for name, fields in listed.items():
         if not isinstance(fields, Mapping):
             raise BadInput(f"{path}: {name}: expected a mapping of fields, found {fields!r:.60}")
+        current = {field: fields[field] for field in fields if field != _REMOVED_FIELD}
         try:
-            members[str(name)] = Member.model_validate({**fields, "node_type": name})
+            members[str(name)] = Member.model_validate({**current, "node_type": name})
         except ValidationError as error:
             raise BadInput(f"{path}: {fault(error, Member, (str(name),))}") from None
     return members

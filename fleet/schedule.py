@@ -1,12 +1,12 @@
 """When a member of the fleet is due: the calendar, what has been measured of it, and the agenda."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 
-from fleet.history import NodeTypeKey, Spending, drifted_at, judged_probes, runs, spending
+from fleet.history import NodeTypeKey, drifted_at, judged_probes, runs
 from fleet.members import WATCH, Every, Member, now, read_members
 from fleet.studies import profiling_study, watching_study
 from forecasting.inputs import inputs_of_study
@@ -17,8 +17,6 @@ from studies.planned_runs import expected_s, group_by_start
 from studies.rounds import Round, open_round
 from studies.study import Study
 from warehouse.records import Run, StepcastError
-
-NOTHING_SPENT: Mapping[NodeTypeKey, Spending] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -39,24 +37,17 @@ class Visits:
         every: how often there is to be one.
         round_: the one that is to be done next, or to be gone on with.
         runs: of the last two, failed ones too, on this backend and host, in order of their starts.
-        month: what runs of this month took that profiled the member or watched it.
     """
 
     member: Member
     every: Every
     round_: Round
     runs: tuple[Run, ...]
-    month: Spending
 
     @property
     def whose(self) -> NodeTypeKey:
         """The member's node type, where it is, and on which host."""
         return self.member.node_type, self.round_.backend, self.round_.host_id
-
-    @property
-    def latest_runs(self) -> tuple[Run, ...]:
-        """The runs of the last complete visit and of the one under way, failed ones too."""
-        return tuple(run for run in self.runs if run.repeat >= self.round_.repeat - 1)
 
     @property
     def done(self) -> tuple[Run, ...]:
@@ -73,13 +64,6 @@ class Visits:
     def last_ended(self) -> datetime | None:
         """When the last complete visit ended."""
         return max((run.ended_at for run in self.done if run.status == "ok"), default=None)
-
-    @property
-    def latest(self) -> Round:
-        """The last complete visit; the first one, if none is complete."""
-        repeat = max(self.round_.repeat - 1, 1)
-        runs = (run for run in self.runs if run.repeat == repeat and run.status == "ok")
-        return replace(self.round_, repeat=repeat, runs=tuple(runs))
 
     @property
     def expected_s(self) -> float:
@@ -110,8 +94,6 @@ class Visits:
         recent = [run for run in self.runs if run.started_at >= began]
         if member.paused:
             return Due(False, "paused", then)
-        if member.month_minutes is not None and self.month.seconds >= 60 * member.month_minutes:
-            return Due(False, "the minutes of the month are spent", then)
         if any(run.status == "failed" and run.repeat == self.round_.repeat for run in recent):
             return Due(False, "failed", then)
         if self.round_.runs:
@@ -128,33 +110,28 @@ class Visits:
         return Due(False, "done", then)
 
 
-def visits(
-    member: Member, runs: Iterable[Run], spent: Mapping[NodeTypeKey, Spending] = NOTHING_SPENT
-) -> Visits:
+def visits(member: Member, runs: Iterable[Run]) -> Visits:
     """Return the visits that profile a member.
 
     Args:
         member: whose.
         runs: of all kinds; those of other studies are left out.
-        spent: what runs of this month took.
 
     Raises:
         BadInput: the member cannot be profiled here.
         MissingTool: its backend does not work here.
     """
-    return _visits(member, member.every, profiling_study(member), runs, spent)
+    return _visits(member, member.every, profiling_study(member), runs)
 
 
-def watches(
-    member: Member, runs: Iterable[Run], spent: Mapping[NodeTypeKey, Spending] = NOTHING_SPENT
-) -> Visits:
+def watches(member: Member, runs: Iterable[Run]) -> Visits:
     """Return the visits that watch a member for drift, which is each night; given as `visits`.
 
     Raises:
         BadInput: the member cannot be watched here.
         MissingTool: its backend does not work here.
     """
-    return _visits(member, "night", watching_study(member), runs, spent)
+    return _visits(member, "night", watching_study(member), runs)
 
 
 def probes(runs: Iterable[Run]) -> list[Run]:
@@ -172,13 +149,7 @@ def spent_s(runs: Iterable[Run], since: datetime) -> float:
     return sum(run.took_s for run in runs if run.started_at >= since)
 
 
-def _visits(
-    member: Member,
-    every: Every,
-    study: Study,
-    runs: Iterable[Run],
-    spent: Mapping[NodeTypeKey, Spending],
-) -> Visits:
+def _visits(member: Member, every: Every, study: Study, runs: Iterable[Run]) -> Visits:
     backend, _ = chosen_backend(member.backend)
     this_host_id = host_id(backend)
     wanted = study.name, backend, this_host_id
@@ -187,8 +158,7 @@ def _visits(
     # Of a visit before the newest one nothing is measured any more.
     newest = max((run.repeat for run in member_runs), default=1)
     round_ = open_round(study, inputs_of_study(study), backend, this_host_id, member_runs, newest)
-    month = spent.get((member.node_type, backend, this_host_id), Spending())
-    return Visits(member, every, round_, tuple(member_runs), month)
+    return Visits(member, every, round_, tuple(member_runs))
 
 
 # What the fleet has to do: visits to its members, watches of them, and which of these are due.
@@ -224,20 +194,6 @@ class AgendaItem:
         return f"{kind} {self.member.node_type} {began:%Y-%m-%dT%H:%M} {last}"
 
 
-@dataclass(frozen=True)
-class FleetHistory:
-    """What the history says of the fleet: runs, confirmed alarms, and which probes were judged.
-
-    `runs` are those of `fleet.history.runs`, `spent` is of this month; of probes that watch,
-    `judged` has to tell the last.
-    """
-
-    runs: tuple[Run, ...]
-    spent: Mapping[NodeTypeKey, Spending]
-    drifted_at: Mapping[NodeTypeKey, datetime]
-    judged: frozenset[str]
-
-
 def agenda(home: Path, at: datetime | None = None) -> tuple[AgendaItem, ...]:
     """Return what a home's fleet has to do: first all that watch, then all that profile.
 
@@ -250,48 +206,66 @@ def agenda(home: Path, at: datetime | None = None) -> tuple[AgendaItem, ...]:
     at = at or now()
     recent = runs(home)
     last = {(run.study, run.backend, run.host_id): run.run_id for run in probes(recent)}
-    spent, judged = spending(home, month_of(at)), judged_probes(home, list(last.values()))
-    known = FleetHistory(recent, spent, drifted_at(home), judged)
-    return tuple(items(members.values(), known, at))
+    judged = judged_probes(home, list(last.values()))
+    return tuple(items([*members.values()], recent, drifted_at(home), judged, at))
 
 
-def items(members: Iterable[Member], known: FleetHistory, at: datetime) -> list[AgendaItem]:
-    """Return the agenda of members at a time, UTC."""
-    members = list(members)
+def items(
+    members: Sequence[Member],
+    runs: Iterable[Run],
+    drifted_at: Mapping[NodeTypeKey, datetime],
+    judged: Collection[str],
+    at: datetime,
+) -> list[AgendaItem]:
+    """Return the agenda of members at a time.
+
+    Args:
+        members: all there are.
+        runs: as `fleet.history.runs` has them.
+        drifted_at: when each type was last found to have changed, if it was.
+        judged: of the last probe of each type, the run ids of those that were judged.
+        at: the time, UTC.
+    """
     by_type: dict[str, list[Run]] = {}
-    for run in known.runs:
+    for run in runs:
         by_type.setdefault(run.study.partition(".")[2], []).append(run)
 
     def item(member: Member, watching: bool) -> AgendaItem:
-        return _item(member, watching, by_type.get(member.node_type, ()), known, at)
+        member_runs = by_type.get(member.node_type, ())
+        return _item(member, watching, member_runs, drifted_at, judged, at)
 
     watched = [item(member, watching=True) for member in members if member.watched]
     return watched + [item(member, watching=False) for member in members]
 
 
 def _item(
-    member: Member, watching: bool, runs: Sequence[Run], known: FleetHistory, at: datetime
+    member: Member,
+    watching: bool,
+    runs: Sequence[Run],
+    drifted_at: Mapping[NodeTypeKey, datetime],
+    judged: Collection[str],
+    at: datetime,
 ) -> AgendaItem:
     try:
-        of_member = (watches if watching else visits)(member, runs, known.spent)
+        of_member = (watches if watching else visits)(member, runs)
     except StepcastError as error:
         # One member that cannot be measured here takes no other with it.
         then = next_period_start("night" if watching else member.every, member.at, at)
         return AgendaItem(member, watching, None, Due(False, str(error), then), None)
-    changed = known.drifted_at.get(of_member.whose)
+    changed = drifted_at.get(of_member.whose)
     due = of_member.due(at, None if watching else changed)
-    if watching and not due.now and not member.paused and _is_unjudged(of_member, known):
+    if watching and not due.now and not member.paused and _is_unjudged(of_member, judged):
         due = Due(True, "its last probe was not judged", at)
     return AgendaItem(member, watching, of_member, due, changed)
 
 
-def _is_unjudged(visits: Visits, known: FleetHistory) -> bool:
+def _is_unjudged(visits: Visits, judged: Collection[str]) -> bool:
     """Tell whether the last run is a probe without a judgement.
 
     If it failed, an earlier probe waits for the next turn: judging that would probe again at once.
     """
     last = last_probe(visits.runs)
-    return last is not None and last == visits.runs[-1] and last.run_id not in known.judged
+    return last is not None and last == visits.runs[-1] and last.run_id not in judged
 
 
 # When members of the fleet are due by the calendar: hours, nights, weeks and months, UTC.
@@ -338,8 +312,3 @@ def next_period_start(every: Every, at: str, now: datetime) -> datetime:
             return began + timedelta(days=7)
         case "month":
             return (began + timedelta(days=31)).replace(day=1)
-
-
-def month_of(now: datetime) -> datetime:
-    """Return when the present month began."""
-    return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)

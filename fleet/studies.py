@@ -1,7 +1,6 @@
 """What is measured and forecast of a member of the fleet: studies for visits and to watch it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 
 import polars as pl
 from pydantic import ValidationError
@@ -10,7 +9,7 @@ import networks
 from fleet.members import WATCH, Member
 from forecasting.forecast import ScenarioForecast, predict_curves
 from forecasting.inputs import systems_named
-from profilers.clusters.node_types import GPU, fleet_types, node_types
+from profilers.clusters.node_types import fleet_types, node_types
 from profilers.probes import PROBES
 from profilers.record_file import fault
 from studies.curve import Curve
@@ -48,43 +47,27 @@ def watching_study(member: Member) -> Study:
 
 def _study(name: str, member: Member, probes: tuple[str, ...]) -> Study:
     try:
-        alike = _study_of_alike(_Alike(member, name), probes)
+        return Study.model_validate(
+            {
+                "name": name,
+                "description": f"The node type {member.node_type}, profiled by the fleet.",
+                "backend": member.backend,
+                "probes": dict.fromkeys(probes),
+                "train": _training(member, probes),
+            }
+        )
     except ValidationError as error:
         raise BadInput(f"{member.node_type}: {fault(error, Study)}") from None
     except networks.UnknownNetwork as error:
         raise BadInput(f"{member.node_type}: networks: {error}") from None
-    worker, server = (member.node_type,), _server(member.node_type)
-    curves = (
-        curve.model_copy(update={"worker": worker, "server": curve.server and server})
-        for curve in alike.curves
-    )
-    renamed = {"name": name, "description": _description(member)}
-    return alike.with_curves(curves).model_copy(update=renamed)
 
 
-class _Alike:
-    """A member and a name of its study; equal where only names, calendar and minutes differ."""
+def _training(member: Member, probes: Sequence[str]) -> list[Curve]:
+    """Return the curves of which probes have something to measure.
 
-    def __init__(self, member: Member, name: str) -> None:
-        self.member, self.name, node_type = member, name, member.node_type
-        self._made_of = (
-            *(member.networks, member.image_size, member.batch_size, member.workers),
-            *(member.link_mbps, member.backend, len(name)),  # names may be too long
-            *(fleet_types().get(node_type), node_types().get(node_type)),
-            node_type.startswith(GPU),
-        )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Alike) and self._made_of == other._made_of
-
-    def __hash__(self) -> int:
-        return hash(self._made_of)
-
-
-@lru_cache(maxsize=256)
-def _study_of_alike(alike: _Alike, probes: tuple[str, ...]) -> Study:
-    """Return the study of one of several members alike: making each takes half a millisecond."""
-    member = alike.member
+    Raises:
+        BadInput: a probe has nothing to measure.
+    """
     every = [(curve, _concerning(curve, probes)) for curve in _curves(member)]
     # What every training has, such as links, needs no other training than the other probes do.
     picky = [probe for probe in probes if not all(probe in concerning for _, concerning in every)]
@@ -95,19 +78,7 @@ def _study_of_alike(alike: _Alike, probes: tuple[str, ...]) -> Study:
                 f"{probe} has nothing to measure of {', '.join(member.networks)} on "
                 f"{member.node_type}; name a network of its framework: `stepcast networks`"
             )
-    return Study.model_validate(
-        {
-            "name": alike.name,
-            "description": _description(member),
-            "backend": member.backend,
-            "probes": dict.fromkeys(probes),
-            "train": [curve for curve, _ in train],
-        }
-    )
-
-
-def _description(member: Member) -> str:
-    return f"The node type {member.node_type}, profiled by the fleet."
+    return [curve for curve, _ in train]
 
 
 def _concerning(curve: Curve, probes: Sequence[str]) -> frozenset[str]:

@@ -1,9 +1,9 @@
-"""Watching a member: a probe, its judge, and a second probe; what is wrong with its profiles."""
+"""Watching a member: a probe, its judge, and a second probe; the seconds of a visit."""
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from types import MappingProxyType
@@ -24,12 +24,10 @@ from fleet.history import (
 )
 from fleet.members import WATCH, now
 from fleet.readings import METRICS, readings
-from fleet.schedule import Visits, last_probe, period_start
-from forecasting import sanity
+from fleet.schedule import Visits, last_probe
 from profilers.clusters.fleet import RENTED
 from profilers.renting.cap import BudgetExceeded
 from profilers.watch.probe import UNITS
-from studies import run_tables
 from studies.measurement import profile
 from studies.messages import Progress
 from studies.rounds import Round
@@ -284,45 +282,6 @@ def _in_words(finding: MetricFinding) -> str:
         return text
     of = "this machine" if judgement.machines == 1 else f"the mean of {judgement.machines} machines"
     return f"{text} ({of}; machines of the type differ by {100 * judgement.spread:.0f} %)"
-
-
-# A member's profiles: what is wrong with them, and how long a visit may still take.
-
-
-_LATE = timedelta(days=1)
-"""How much later than its turn a visit may be: a host that was off has a day to catch up."""
-
-
-def profile_findings(
-    visits: Visits, landing: Path, now: datetime, drifted_at: datetime | None
-) -> Iterator[str]:
-    """Yield what is wrong: old profiles, unfinished visits, drift, links that are not as shaped.
-
-    Args:
-        visits: those to a member.
-        landing: where its runs have landed.
-        now: UTC.
-        drifted_at: when the type was last found to have changed, if it was.
-    """
-    yield from _age(visits, now)
-    if drifted_at is not None and (visits.last_began is None or visits.last_began < drifted_at):
-        yield f"it has changed at {drifted_at:%Y-%m-%d %H:%M}, and its profiles are from before"
-    for need, run in visits.latest.runs_of("links").items():
-        yield from sanity.odd_links(run_tables.table(landing, run, "link"), need.subject.link_mbps)
-
-
-def _age(visits: Visits, now: datetime) -> Iterator[str]:
-    """Yield that profiles are older than two turns, or that the visit under way lacks some."""
-    if visits.last_ended is None:
-        yield "it has never been profiled as a whole"
-    else:
-        began = period_start(visits.every, visits.member.at, now)
-        previous = period_start(visits.every, visits.member.at, began - timedelta(seconds=1))
-        if visits.last_ended < previous - _LATE:
-            yield f"its profiles are of {visits.last_ended:%Y-%m-%d}: older than one {visits.every}"
-    if visits.round_.runs:
-        lacking = ", ".join(dict.fromkeys(need.probe for need in visits.round_.missing))
-        yield f"its visit {visits.round_.repeat} is unfinished: {lacking}"
 
 
 class Budget:

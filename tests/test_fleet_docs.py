@@ -115,7 +115,7 @@ def test_a_node_type_of_ones_own(home: Path) -> None:
 def test_what_it_says_to_ask_can_be_asked(home: Path) -> None:
     assert stepcast("load").code == 0
     queries = commands(section("What happens when a node type changes?"))
-    assert {words[1] for words in queries} == {"alarms", "stale_runs", "stale_fits"}
+    assert {words[1] for words in queries} == {"alarms", "judgements", "stale_runs", "stale_fits"}
     assert {stepcast(*words).code for words in queries} == {0}
 
 

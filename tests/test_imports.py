@@ -34,7 +34,6 @@ _WORDS = (
 _STUDIES = ("networks", "profilers", "warehouse")
 _FORECASTING = (*_STUDIES, "models", "studies")
 _RESULTS = (
-    "fleet.page",
     "forecasting.decisions.answer",
     "forecasting.evaluation",
     "forecasting.findings",

@@ -34,7 +34,7 @@ def bench(
 
     Example: stepcast bench simulator
 
-    Example: stepcast bench fleet --set members=1000 --set replayed=3 --json
+    Example: stepcast bench history --json
     """
     from benchmarks.contract import NAMES, read_benchmark
 

@@ -30,9 +30,6 @@ def add(
     every: Annotated[str, typer.Option(help="hour, night, week or month.")] = "week",
     at: Annotated[str, typer.Option(help="When nights begin, UTC, HH:MM.")] = "02:00",
     max_minutes: Annotated[float, typer.Option(help="What one visit may take.")] = 20,
-    month_minutes: Annotated[
-        float | None, typer.Option(help="What all of a month may take; no limit if not given.")
-    ] = None,
     networks: Annotated[str, typer.Option(help="What is profiled on it: a,b.")] = "small_cnn",
     image_size: Annotated[int | None, typer.Option(help="Side of their images, pixels.")] = None,
     batch_size: Annotated[int, typer.Option(help="Images per step.")] = 8,
@@ -68,7 +65,6 @@ def add(
         "every": every,
         "at": at,
         "max_minutes": max_minutes,
-        "month_minutes": month_minutes,
         "networks": _listed(networks),
         "image_size": image_size,
         "batch_size": batch_size,
@@ -94,29 +90,15 @@ def list_() -> None:
 
 
 @app.command()
-def status(
-    is_all: Annotated[bool, typer.Option("--all", help="All members, however many.")] = False,
-    page: Annotated[
-        bool, typer.Option("--page", help="Write the fleet's HTML page, and print where it is.")
-    ] = False,
-) -> None:
-    """Show each member on one line: profiles, drift, next turn, minutes and dollars of the month.
-
-    Of more than 20 members, those first that somebody should look at; the others are counted. The
-    page has how each watched metric changed over time, too; each watch and each visit writes it.
+def status() -> None:
+    """Show each member on one line: profiles, drift, next turn; those first that need a look.
 
     Example: stepcast fleet status
-
-    Example: stepcast fleet status --page
     """
-    if not (page or _has_members()):
-        return
-    from pipelines.cli import fleet_job
+    if _has_members():
+        from pipelines.cli import fleet_job
 
-    if page:
-        fleet_job.write_page()
-    else:
-        fleet_job.show_status(is_all=is_all)
+        fleet_job.show_status()
 
 
 @app.command()

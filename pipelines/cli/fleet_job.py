@@ -8,14 +8,13 @@ from datetime import datetime
 from pathlib import Path
 
 import polars as pl
-import typer
 from pydantic import ValidationError
 
 from fleet import NO_MEMBERS, members
 from fleet.history import last_judgements
 from fleet.members import Member, member_of, now, read_members
-from fleet.page import status
 from fleet.schedule import AgendaItem, Visits, agenda, visits, watches
+from fleet.status import status
 from forecasting.study_checks import check_study, chosen_backend
 from pipelines.cli.errors import explain
 from pipelines.cli.money import check_cap, confirm_spending
@@ -29,9 +28,6 @@ from warehouse.history import known_runs
 from warehouse.home import CHECKOUT, home
 from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import Warehouse
-
-_MOST_SHOWN = 20
-"""Members in `stepcast fleet status`: so many fill a screen or two."""
 
 
 def add(fields: Mapping[str, object], *, yes: bool = False) -> None:
@@ -112,31 +108,14 @@ def show_members() -> None:
     print_table(pl.DataFrame(rows))
 
 
-def show_status(*, is_all: bool = False, at: datetime | None = None) -> None:
-    """Print members on one line each, as of a time (None: now), UTC.
-
-    Those that somebody should look at come first; the others are counted, unless `is_all`.
-    """
+def show_status() -> None:
+    """Print members on one line each, those first that somebody should look at."""
     place = home()
-    items = agenda(place, at)
-    if not items:
+    items = agenda(place)
+    if items:
+        print_table(status(items, last_judgements(place)))
+    else:
         show_members()
-        return
-    rows = status(items, last_judgements(place))
-    shown = rows if is_all else rows.head(_MOST_SHOWN)
-    print_table(shown)
-    if shown.height < rows.height:
-        more = rows.height - shown.height
-        print_text(f"and {more:,} more, which need less attention; --all lists them")
-
-
-def write_page() -> None:
-    """Write the fleet's page, and print where it is."""
-    from fleet.page import read_fleet_page
-    from reports import fleet_page
-
-    place = home()
-    typer.echo(fleet_page.write(read_fleet_page(place), place / fleet_page.FILE))
 
 
 def run(node_type: str | None, *, watch: bool) -> None:

@@ -21,7 +21,7 @@ REMOVED: Mapping[str, str] = {
     "embedder": "`stepcast serve --datasets FOLDER`, which trains for each folder in it",
     "fleet off": "`stepcast fleet pause`",
     "fleet on": "`stepcast fleet resume`",
-    "fleet page": "`stepcast fleet status --page`",
+    "fleet page": "`stepcast fleet status` and `stepcast query judgements`",
     "node": "`stepcast serve --join URL --type NAME`",
     "noise": "`stepcast accuracy`, whose noise_floor says how much equal runs differ",
     "reproduce-external": "`stepcast import csv FILE` and `stepcast compare`; lab/ has how "

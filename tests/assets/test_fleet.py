@@ -100,7 +100,7 @@ AFTERWARDS = [asset_key.path[-1] for asset_key in AFTER]
 
 
 @pytest.mark.exhaustive
-def test_a_visit_is_profiled_loaded_forecast_and_checked(
+def test_a_visit_is_profiled_loaded_and_forecast(
     home: Path, instance: DagsterInstance, probes: PaperProbes
 ) -> None:
     join(home, member(**SMALL))
@@ -117,10 +117,6 @@ def test_a_visit_is_profiled_loaded_forecast_and_checked(
     predictions = Warehouse(home).query("predictions")
     assert {"async_sgd", "linear"} <= set(predictions["system"])
     assert predictions["study"].null_count() == predictions.height, "merely asked for"
-    assert by_noun["checks"].metadata["passed"].value is True
-    assert by_noun["checks"].metadata["wrong"].value == "nothing"
-    assert by_noun["checks"].metadata["page"].value == str(home / "fleet.html")
-    assert "nothing is due" not in (home / "fleet.html").read_text(), "it is to be watched"
 
 
 def test_of_all_that_is_selected_only_the_members_probes_run(
@@ -145,15 +141,13 @@ def test_a_visit_ends_when_its_minutes_are_spent(
     expected = [task.expected_s for task in tasks(visits(of, []).round_)]
     assert max(expected[:2]) < 40 < 45 < expected[2]
     progress = Told()
-    result = run(home, instance, [*of.probes, "loaded", "checks"], progress=progress)
+    result = run(home, instance, [*of.probes, "loaded"], progress=progress)
     assert result.success
     assert list(made(result))[:3] == ["links", "contention", "loaded"]
     assert "tf_trace" not in made(result)
     assert probes.asked == loaded(home) == ["links", "contention"]
     assert progress.warnings[0].startswith(f"{NODE_TYPE}: the next run takes about ")
     assert "of 0.8 min are left; the next visit goes on" in progress.warnings[0]
-    assert made(result)["checks"].metadata["passed"].value is False
-    assert "its visit 1 is unfinished: tf_trace" in progress.warnings[-1]
     join(home, member(max_minutes=20, **SMALL))
     assert run(home, instance, [*of.probes, "loaded"]).success
     assert probes.asked[2:] == ["profile small_cnn"], "goes on where it stopped"
@@ -221,7 +215,7 @@ def stale(instance: DagsterInstance) -> Mapping[tuple[str, str], StaleStatus]:
     )
     return {
         (noun, partition): resolver.get_status(key(noun), partition)
-        for noun in ("links", "forecasts", "checks")
+        for noun in ("links", "forecasts")
         for partition in (NODE_TYPE, OTHER)
     }
 
@@ -253,43 +247,15 @@ def test_a_confirmed_change_makes_what_rests_on_that_type_stale(
     (at,) = drifted_at(home).values()
     version = made(result)["condition"].tags["dagster/data_version"]  # type: ignore[index]
     assert version == f"since {at.isoformat()}"
+    worse = made(result)["condition"].metadata["time of a step, % worse"].value
+    assert worse == pytest.approx(50)
     states = stale(instance)
-    assert {noun for (noun, of), state in states.items() if state == StaleStatus.STALE} == {
-        "links",
-        "forecasts",
-        "checks",
+    assert {of for of, state in states.items() if state == StaleStatus.STALE} == {
+        ("links", NODE_TYPE),
+        ("forecasts", NODE_TYPE),
     }
-    assert {of for (_, of), state in states.items() if state == StaleStatus.STALE} == {NODE_TYPE}
     assert {state for (_, of), state in states.items() if of == OTHER} == {StaleStatus.FRESH}
 
     again = run(home, instance, ["links", *AFTERWARDS])
     assert again.success
     assert set(stale(instance).values()) == {StaleStatus.FRESH}, "profiled anew"
-
-
-def test_jobs_measure_one_at_a_time() -> None:
-    jobs = {job.name: job for job in fleet.JOBS}
-    assert jobs.keys() == {fleet.PROFILES, fleet.WATCHES}
-    for job in jobs.values():
-        assert fleet.MEASURES.items() <= (job.tags or {}).items()
-        assert "`stepcast fleet add`" in (job.description or "")
-
-
-def test_a_watch_draws_the_page_and_its_result_stands_if_that_fails(
-    home: Path, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    join(home, member())
-    PaperWatch().install(monkeypatch)
-    result = run(home, instance, ["condition"])
-    assert result.success, error_of(result)
-    page = home / "fleet.html"
-    assert made(result)["condition"].metadata["page"].value == str(page)
-    assert "1 probe: too few to judge by as yet." in page.read_text()
-
-    page.unlink()
-    page.mkdir()
-    progress = Told()
-    result = run(home, instance, ["condition"], progress=progress)
-    assert result.success, error_of(result)
-    assert "page" not in made(result)["condition"].metadata
-    assert progress.warnings[-1].startswith("the fleet's page was not drawn: ")

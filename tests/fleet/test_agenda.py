@@ -8,7 +8,7 @@ import pytest
 
 from fleet.history import NodeTypeKey
 from fleet.members import Member
-from fleet.schedule import AgendaItem, FleetHistory, agenda, items, visits
+from fleet.schedule import AgendaItem, agenda, items, visits
 from tests.fleet.made import NODE_TYPE, NOW, SUNDAY, TONIGHT, member, visited, watched
 from warehouse.home import FLEET_MEMBERS
 from warehouse.records import BadInput, Run
@@ -25,8 +25,7 @@ def made(
     at: datetime = NOW,
 ) -> list[AgendaItem]:
     ordered = sorted(runs, key=lambda run: run.started_at)
-    history = FleetHistory(tuple(ordered), {}, drifted_at or {}, frozenset(judged))
-    return items(members, history, at)
+    return items(members, ordered, drifted_at or {}, judged, at)
 
 
 def told(items: Sequence[AgendaItem]) -> list[tuple[str, bool, bool, str]]:

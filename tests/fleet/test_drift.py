@@ -181,21 +181,6 @@ def test_a_second_probe_confirms_the_same_metric_and_direction() -> None:
     assert confirmed(faster, [said("a", -3, -0.2)], PLAIN) == ("a",)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"z": 0.0}, "z should be above 0, found 0"),
-        ({"z": float("nan")}, "z should be above 0, found nan"),
-        ({"confirm_z": 0.0}, "confirm_z should be above 0, found 0"),
-        ({"change": -0.1}, "change should be above 0, found -0.1"),
-        ({"least_probes": 1}, "least_probes should be 2 or more, found 1"),
-    ],
-)
-def test_thresholds_that_cannot_be_are_refused(wrong: dict[str, float], message: str) -> None:
-    with pytest.raises(BadInput, match=message):
-        Thresholds(**wrong)  # type: ignore[arg-type]
-
-
 def test_one_probe_is_judged_at_a_time() -> None:
     two = readings(windows(of_links(1, 2), ["a", "a"]))
     with pytest.raises(BadInput, match="readings of one probe, found 2"):

@@ -23,7 +23,7 @@ RIGHT = "emu.x: {probes: [links], added_at: 2030-01-01T00:00:00Z}"
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    first = member(every="night", at="23:59", month_minutes=30, link_mbps=100, image_size=48)
+    first = member(every="night", at="23:59", link_mbps=100, image_size=48)
     second = member(OTHER, paused=True, watched=False, networks=("alexnet", "vgg11"))
     home = tmp_path / "new"
     assert read_members(home) == {}

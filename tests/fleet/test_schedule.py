@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.history import Spending
 from fleet.members import Every, Member
 from fleet.schedule import (
     VISITS_A_MONTH,
@@ -129,17 +128,6 @@ def test_a_visit_is_due(
     assert due.next == (NOW if is_due else NEXT)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "why"),
-    [(179.0, "last done 2030-01-10 02:03"), (180.0, "the minutes of the month are spent")],
-)
-def test_a_visit_waits_when_the_minutes_of_the_month_are_spent(seconds: float, why: str) -> None:
-    of = member(month_minutes=3)
-    spent = {visits(of, []).whose: Spending(seconds)}
-    due = visits(of, visited(of, BEFORE), spent).due(NOW)
-    assert (due.now, due.why) == (seconds < 180, why)
-
-
 def test_a_watch_is_due_each_night_whatever_the_visits_are() -> None:
     of = member(every="month")
     yesterday = watches(of, [*visited(of, SUNDAY), *watched(of, TONIGHT - DAY)])
@@ -159,13 +147,11 @@ def test_a_visit_goes_on_where_it_stopped_and_the_next_begins_anew() -> None:
     assert (whole.last_began, whole.last_ended) == (SUNDAY, SUNDAY + 3 * MINUTE)
 
 
-def test_the_latest_visit_is_the_last_complete_one() -> None:
+def test_runs_are_in_order_of_their_starts() -> None:
     both = [*visited(WEEKLY, BEFORE), *visited(WEEKLY, SUNDAY, 2)]
     under_way = visited(WEEKLY, MONDAY, 3, "links")
     history = visits(WEEKLY, [*under_way, *both])
-    assert history.runs == (*both, *under_way), "in order of their starts"
-    assert history.latest.runs == tuple(both[3:])
-    assert history.latest_runs == (*both[3:], *under_way)
+    assert history.runs == (*both, *under_way)
 
 
 def test_what_a_visit_takes_is_what_the_last_one_took() -> None:
@@ -209,7 +195,7 @@ def test_the_last_probe_is_the_last_that_went_well() -> None:
 @pytest.mark.parametrize("made", [visits, watches])
 def test_no_runs_are_no_visits(made: Callable[..., object]) -> None:
     empty = made(WEEKLY, [])
-    assert (empty.runs, empty.latest_runs, empty.latest.repeat) == ((), (), 1)  # type: ignore[attr-defined]
+    assert empty.runs == ()  # type: ignore[attr-defined]
 
 
 CADENCES: tuple[Every, ...] = get_args(Every)

@@ -1,6 +1,5 @@
 """What is measured of a member: which training each of its probes needs."""
 
-import os
 from pathlib import Path
 from typing import get_args
 
@@ -8,7 +7,7 @@ import pytest
 
 from fleet.members import Every
 from fleet.schedule import visits, watches
-from fleet.studies import _study_of_alike, profiling_study, watching_study
+from fleet.studies import profiling_study, watching_study
 from forecasting.inputs import inputs_of_study
 from forecasting.study_checks import check_study
 from profilers.probes import PROBES
@@ -132,29 +131,3 @@ def test_what_cannot_be_measured_is_one_line(changes: dict[str, object], message
 def test_every_probe_is_in_the_table() -> None:
     assert TRAININGS.keys() == set(PROFILED)
     assert get_args(Every) == ("hour", "night", "week", "month")
-
-
-def test_members_alike_have_the_studies_that_each_has_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also after the fleet file says something else of the type."""
-    file = tmp_path / "fleet.yaml"
-    monkeypatch.setenv("STEPCAST_FLEET", str(file))
-    names = ("lab.a", "lab.b", "lab.large", "emu.avx2.s15")
-    for threads in (16, 32):
-        file.write_text(
-            f"node_types: {{lab.a: {{threads: {threads}}}, lab.b: {{threads: {threads}}}, "
-            "lab.large: {threads: 64}}\n"
-        )
-        os.utime(file, (threads, threads))
-        members = [member(name, probes=("links", "tf_trace")) for name in names]
-        together = [make(each) for each in members for make in (profiling_study, watching_study)]
-        for study in together:
-            _study_of_alike.cache_clear()
-            name = study.name.partition(".")[2]
-            make = watching_study if study.name.startswith("watch.") else profiling_study
-            assert make(member(name, probes=("links", "tf_trace"))) == study
-        counts = [study.curves[0].nodes(1)[0].threads for study in together[::2]]
-        assert counts[:3] == [threads, threads, 64]
-        servers = [study.curves[0].server for study in together[::2]]
-        assert servers == ["lab.a", "lab.b", "lab.large", "emu.server"]

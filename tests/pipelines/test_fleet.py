@@ -102,7 +102,7 @@ def test_what_is_due_is_asked_for_by_type(home: Path, instance: DagsterInstance)
     watch, _, other = result.run_requests or ()
     assert watch.asset_selection is None, "all of its job"
     assert other.asset_selection == [
-        key(noun) for noun in ("links", "tf_trace", "loaded", "forecasts", "checks")
+        key(noun) for noun in ("links", "tf_trace", "loaded", "forecasts")
     ]
     assert other.tags["stepcast/due"] == "never done"
     assert MEASURES.items() <= other.tags.items()
