@@ -1,4 +1,4 @@
-"""What is comparable, what is newest, and what has drifted."""
+"""What is comparable."""
 
 from typing import TYPE_CHECKING
 
@@ -14,48 +14,6 @@ if TYPE_CHECKING:
 METRIC = "throughput_steps_per_s"
 
 
-def drift(make: "Maker") -> pl.DataFrame:
-    make.warehouse.load()
-    return make.rows(f"SELECT * FROM report.drift WHERE metric = '{METRIC}' ORDER BY host_id")
-
-
-def measure(make: "Maker", *values: float, host_id: str = "host-1") -> None:
-    for number, value in enumerate(values):
-        make.measure(
-            f"m{number}" if host_id == "host-1" else f"m{number}-{host_id}",
-            make.scenario(2),
-            [value],
-            minute=number,
-            repeat=number + 1,
-            host_id=host_id,
-        )
-
-
-def test_the_newest_value_is_held_against_its_own_history(make: "Maker") -> None:
-    measure(make, 2.0, 2.2, 1.8, 2.1, 1.9, 3.0)
-    (row,) = drift(make).to_dicts()
-    # Median 2.0 of five; deviations 0, .2, .2, .1, .1, so MAD 0.1.
-    assert (row["run_id"], row["value"], row["earlier_n"]) == ("m5", 3.0, 5)
-    assert row["label"] == make.scenario(2).label
-    assert (row["median"], row["mad"]) == (pytest.approx(2.0), pytest.approx(0.1))
-    assert row["robust_z"] == pytest.approx(0.6745 * 1.0 / 0.1)
-
-
-def test_a_first_value_has_no_history(make: "Maker") -> None:
-    measure(make, 2.0)
-    (row,) = drift(make).to_dicts()
-    assert (row["earlier_n"], row["median"], row["robust_z"]) == (0, None, None)
-
-
-def test_other_hosts_are_another_history(make: "Maker") -> None:
-    measure(make, 2.0, 2.1, host_id="host-1")
-    measure(make, 9.0, 9.1, 9.2, host_id="host-2")
-    rows = drift(make)
-    assert rows["earlier_n"].to_list() == [1, 2]
-    assert rows["median"].to_list() == [pytest.approx(2.0), pytest.approx(9.05)]
-    assert rows["comparable_id"].n_unique() == 2
-
-
 @pytest.mark.parametrize(
     ("setting", "is_comparable"),
     [
@@ -69,12 +27,14 @@ def test_what_the_probe_was_asked_makes_values_comparable(
     make: "Maker", setting: dict[str, bool | float | str], is_comparable: bool
 ) -> None:
     scenario = make.scenario(2)
-    measure(make, 2.0)
+    make.measure("earlier", scenario, [2.0], minute=0)
     sample = pl.DataFrame({"metric": [METRIC], "unit": ["1/s"], "window": [1], "value": [2.2]})
     run = make.run("later", scenario, "measurement", minute=9)
     run = run.model_copy(update={"config": {**run.config, **setting}})
     make.land(run, scenario, {"sample": sample})
-    assert drift(make).height == (1 if is_comparable else 2)
+    make.warehouse.load()
+    rows = make.rows(f"SELECT comparable_id FROM report.history WHERE metric = '{METRIC}'")
+    assert rows["comparable_id"].n_unique() == (1 if is_comparable else 2)
 
 
 def test_rounds_of_steady_cores_are_comparable(make: "Maker") -> None:
@@ -92,9 +52,6 @@ def test_rounds_of_steady_cores_are_comparable(make: "Maker") -> None:
         "GROUP BY comparable_id"
     )
     assert rows["n"].to_list() == [10, 10]
-    newest = make.rows("SELECT earlier_n, robust_z FROM report.drift WHERE metric = 'step_time_s'")
-    assert newest["earlier_n"].to_list() == [9, 9]
-    assert newest["robust_z"].null_count() == 0
 
 
 def test_failed_runs_have_no_place_in_history(make: "Maker") -> None:

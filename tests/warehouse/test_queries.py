@@ -115,26 +115,6 @@ def test_runs_lists_all_runs_of_a_study(told: "Maker") -> None:
     assert told.warehouse.query("runs", study="other").is_empty()
 
 
-def test_scaling_has_measured_and_predicted_side_by_side(told: "Maker") -> None:
-    columns = ["workers", "system", "predicted", "measured", "runs"]
-    rows = told.warehouse.query("scaling").select(columns).rows()
-    assert rows == [(1, None, None, pytest.approx(1.3), 1), (2, "async_sgd", 3.0, 2.5, 1)]
-
-
-def test_the_cheapest_node_type_is_paid_for_with_its_servers(told: "Maker") -> None:
-    rows = told.warehouse.query("cheapest_node_type", dnn="cnn")
-    # Two workers: 2.5 steps/s of 8 examples at 2 x 3.06 + 0.6; one: 1.3 at 3.06 + 0.6, the newest
-    # prices. A million examples take 1e6 / 20 s and 1e6 / 10.4 s.
-    assert rows["workers"].to_list() == [2, 1]
-    assert rows["usd_per_hour"].to_list() == pytest.approx([6.72, 3.66])
-    costs = [1e6 / 20 / 3600 * 6.72, 1e6 / 10.4 / 3600 * 3.66]
-    assert rows["usd_per_million_examples"].to_list() == pytest.approx(costs)
-    assert rows["unpriced"].to_list() == [None, None]
-    spot = told.warehouse.query("cheapest_node_type", market="spot")
-    assert spot["unpriced"].to_list() == ["emu.avx2.1c, emu.server"] * 2
-    assert spot["usd_per_million_examples"].to_list() == [None, None]
-
-
 def test_nodes_that_are_slower_and_dearer_are_dominated(rings: "Maker") -> None:
     efficiency = rings.warehouse.query("cost_efficiency")
     columns = ["worker_node_type", "batch_size", "workers", "examples_per_s"]
@@ -220,111 +200,6 @@ def curve(built: "Built", fresh: "Maker") -> "Maker":
     return built(fill_curve, fresh.home)
 
 
-def test_the_knee_is_the_least_w_near_the_peak(curve: "Maker") -> None:
-    columns = ["system", "predicted_knee", "measured_knee", "knee_error", "lost_percent"]
-    rows = curve.warehouse.query("knee")
-    # 95 % of 4.1 is 3.895; of the measured 4 it is 3.8. At W = 2, 3 of 4 steps/s were measured.
-    assert rows.select(columns).rows() == [("async_sgd", 2, 3, -1, 25.0), ("lin", 3, 3, 0, 0.0)]
-    assert rows["asked"].to_list() == [[1, 2, 3, 4]] * 2
-    assert rows["predicted_peak"].to_list() == [4.1, 4.1]
-    half = curve.warehouse.query("knee", within=0.5).select(columns).rows()
-    assert half == [("async_sgd", 2, 1, 1, 25.0), ("lin", 2, 1, 1, 25.0)]
-    assert curve.warehouse.query("knee", study="other").is_empty()
-    assert curve.warehouse.query("knee", dnn="other").is_empty()
-
-
-def test_knees_of_other_jobs_are_kept_apart(curve: "Maker") -> None:
-    fit = curve.fit("p1", system="lin")
-    large = curve.scenario(2, batch=16)
-    curve.warehouse.record_predictions([curve.prediction(fit, large, 9.0)])
-    curve.measure("m9", large, [9.0], minute=20)
-    curve.warehouse.load()
-    rows = curve.warehouse.query("knee").filter(system="lin")
-    assert rows.select("batch_size", "predicted_knee").rows() == [(8, 3), (16, 2)]
-
-
-def other_jobs(make: "Maker") -> list[Scenario]:
-    """Return scenarios of two workers that differ in one thing each from those of the curve."""
-    plain = make.scenario(2)
-    worker, server = plain.nodes
-    other = worker.model_copy(update={"node_type": "emu.other", "count": 1})
-    two = {"servers": 2, "placement": "greedy"}
-    strategies = [plain.strategy.model_copy(update=update) for update in ({"order": "tic"}, two)]
-    return [
-        plain.model_copy(update={"strategy": strategies[0]}),
-        plain.model_copy(
-            update={
-                "strategy": strategies[1],
-                "nodes": (worker, server.model_copy(update={"count": 2})),
-            }
-        ),
-        plain.model_copy(update={"cross_traffic": 0.3}),
-        plain.model_copy(update={"nodes": (worker.model_copy(update={"count": 1}), other, server)}),
-    ]
-
-
-TOLD_APART = ["transfer_order", "servers", "placement", "cross_traffic", "worker_node_type"]
-OTHERS = [
-    ("framework", 1, "round_robin", None, "emu.avx2.1c"),
-    ("tic", 1, "round_robin", None, "emu.avx2.1c"),
-    ("framework", 2, "greedy", None, "emu.avx2.1c"),
-    ("framework", 1, "round_robin", 0.3, "emu.avx2.1c"),
-    ("framework", 1, "round_robin", None, "emu.avx2.1c+emu.other"),
-]
-"""The curve of two workers, and `other_jobs`."""
-
-
-def test_jobs_that_differ_in_anything_are_told_apart(curve: "Maker") -> None:
-    fit = curve.fit("p1", system="lin")
-    for number, scenario in enumerate(other_jobs(curve)):
-        curve.warehouse.record_predictions([curve.prediction(fit, scenario, 9.0)])
-        curve.measure(f"o{number}", scenario, [9.0], minute=20 + number)
-    curve.warehouse.load()
-    for name in ("knee", "scaling", "cost_per_million_examples"):
-        rows = curve.warehouse.query(name).filter(system="lin")
-        assert set(rows.select(TOLD_APART).rows()) == set(OTHERS), name
-    assert curve.warehouse.query("knee").filter(system="lin").height == 5
-    mixed = curve.warehouse.query("scaling").filter(worker_node_type="emu.avx2.1c+emu.other")
-    assert mixed["worker_mix"].to_list() == ["1 emu.avx2.1c + 1 emu.other"]
-
-
-def test_other_numbers_of_several_types_are_one_job(curve: "Maker") -> None:
-    """Three workers of two types do no more than two: the knee is at two."""
-    fit = curve.fit("p1", system="lin")
-    two = other_jobs(curve)[-1]
-    for scenario, minute in ((two, 20), (two.with_workers(3), 21)):
-        curve.warehouse.record_predictions([curve.prediction(fit, scenario, 9.0)])
-        curve.measure(f"o{minute}", scenario, [9.0], minute=minute)
-    curve.warehouse.load()
-    knees = curve.warehouse.query("knee")
-    (row,) = knees.filter(worker_node_type="emu.avx2.1c+emu.other").to_dicts()
-    assert (row["asked"], row["predicted_knee"], row["measured_knee"]) == ([2, 3], 2, 2)
-
-
-def test_a_million_examples_cost_what_their_hours_do(curve: "Maker") -> None:
-    rows = curve.warehouse.query("cost_per_million_examples", system="lin")
-    assert rows["workers"].to_list() == [1, 2, 3, 4]
-    assert rows["usd_per_hour"].to_list() == pytest.approx([0.25, 0.42, 0.59, 0.76])
-    # 8 examples a step, at 4 steps/s and 0.59 an hour.
-    assert rows["measured_usd"][2] == pytest.approx(1e6 / 32 / 3600 * 0.59)
-    assert rows["predicted_usd"][3] == pytest.approx(1e6 / (8 * 4.1) / 3600 * 0.76)
-    assert rows["error_percent"].to_list() == pytest.approx([0, 0, 0, 100 * (4 / 4.1 - 1)])
-    assert rows["measured_rank"].to_list() == [1, 2, 3, 4]
-    assert rows["unpriced"].to_list() == [None] * 4
-    assert "declared" in rows["price_source"][0]
-    assert curve.warehouse.query("cost_per_million_examples").height == 8
-    spot = curve.warehouse.query("cost_per_million_examples", market="spot")
-    assert spot["predicted_usd"].to_list() == [None] * 8
-    assert spot["measured_rank"].to_list() == [None] * 8
-
-
-def test_a_node_type_in_two_roles_is_paid_for_twice(make: "Maker") -> None:
-    make.measure("m1", make.scenario(1, node_type="emu.server"), [1.0], minute=1)
-    make.warehouse.load()
-    (row,) = make.warehouse.query("cheapest_node_type").to_dicts()
-    assert row["usd_per_hour"] == pytest.approx(0.16)
-
-
 def test_top_operations_come_from_traces_or_statistics(told: "Maker") -> None:
     columns = ["type", "ms_per_step", "percent", "operations"]
     for dnn, scale in (("cnn", 1), ("vgg11", 2)):
@@ -333,35 +208,6 @@ def test_top_operations_come_from_traces_or_statistics(told: "Maker") -> None:
         assert conv == ("Conv2D", pytest.approx(0.09 * scale), pytest.approx(90), 2)
         assert relu == ("Relu", pytest.approx(0.01 * scale), pytest.approx(10), 1)
     assert told.warehouse.query("top_operations", limit=3).height == 3
-
-
-def test_operations_of_a_run_are_of_its_timings(told: "Maker") -> None:
-    rows = told.warehouse.query("run_operations")
-    assert rows["run_id"].unique().to_list() == ["p1"]
-    assert rows.select("name", "timings", "mean_us", "min_us", "max_us").rows() == [
-        ("a", 2, 50.0, 40, 60),
-        ("c", 2, 40.0, 30, 50),
-        ("b", 2, 10.0, 10, 10),
-    ]
-    assert rows["percent"].sum() == pytest.approx(100)
-    assert told.warehouse.query("run_operations", run_id="nothing").is_empty()
-
-
-def test_link_sharing_says_what_the_largest_flow_got(told: "Maker") -> None:
-    (row,) = told.warehouse.query("link_sharing", backend="emulated").to_dicts()
-    assert (row["direction"], row["flows"], row["trials"]) == ("uplink", 2, 2)
-    assert row["total_mbps"] == pytest.approx(64)
-    assert row["largest_share_percent"] == pytest.approx((75 + 62.5) / 2)
-    assert row["smallest_share_percent"] == pytest.approx((25 + 37.5) / 2)
-    assert row["equal_share_percent"] == 50
-    assert told.warehouse.query("link_sharing", backend="ec2").is_empty()
-
-
-def test_contention_says_what_each_transfer_got(told: "Maker") -> None:
-    columns = ["direction", "flows", "place", "mbps", "share_percent", "seconds"]
-    rows = told.warehouse.query("contention").select(columns).rows()
-    assert rows == [("downlink", 2, 0, 24.0, 75.0, 2.0), ("downlink", 2, 1, 8.0, 25.0, 2.0)]
-    assert told.warehouse.query("contention", backend="ec2").is_empty()
 
 
 def test_price_history_has_observed_and_published_prices(told: "Maker") -> None:
@@ -397,33 +243,12 @@ def test_a_run_costs_what_was_known_when_it_ran(told: "Maker") -> None:
     assert rows["links"]["usd_per_hour"] is None
 
 
-def test_allreduce_has_medians(told: "Maker") -> None:
-    (row,) = told.warehouse.query("allreduce", library="gloo").to_dicts()
-    assert (row["world_size"], row["n"]) == (2, 3)
-    assert row["median_us"] == pytest.approx(5000)
-    assert row["bus_bandwidth_GBps"] == pytest.approx(0.8)
-
-
-def test_fit_inputs_failures_and_imports_name_their_runs(told: "Maker") -> None:
+def test_fit_inputs_and_imports_name_their_runs(told: "Maker") -> None:
     (seen,) = told.warehouse.query("fit_inputs", system="async_sgd").to_dicts()
     assert (seen["run_id"], seen["label"]) == ("p1", told.scenario(1).label)
-    (failed,) = told.warehouse.query("failed_runs", study="demo").to_dicts()
-    assert (failed["run_id"], failed["error"]) == ("m3", "out of memory")
     (imported,) = told.warehouse.query("imported").to_dicts()
     assert (imported["backend"], imported["licence"]) == ("imported", "CC-BY-4.0")
     assert (imported["external_rows"], imported["metrics"]) == (2, "step_time_s")
-
-
-def test_what_was_too_hopeful_comes_worst_first(told: "Maker") -> None:
-    (row,) = told.warehouse.query("underestimated", system="async_sgd").to_dicts()
-    # 3 steps per step_s were predicted, 2.5 measured: 0.333 s a step for 0.4 s, 1/6 too short.
-    assert row["underestimated_percent"] == pytest.approx(100 / 6)
-    assert told.warehouse.query("underestimated", system="linear").is_empty()
-
-
-def test_systems_count_what_they_did(told: "Maker") -> None:
-    rows = told.warehouse.query("systems").filter(backend="emulated")
-    assert rows.select("system", "fits", "predictions").rows() == [("async_sgd", 1, 2)]
 
 
 def test_ends_of_streams_are_predicted_one_after_the_other(told: "Maker") -> None:
@@ -442,21 +267,6 @@ def test_overhead_is_a_line_through_sizes(told: "Maker") -> None:
     assert row["alpha_ns_per_byte"] == pytest.approx(100)
     assert row["beta_ms"] == pytest.approx(0, abs=1e-9)
     assert (row["r_squared"], row["median_ms"]) == pytest.approx((1, 0.03))
-
-
-def test_windows_are_those_of_the_receiver(told: "Maker") -> None:
-    (row,) = told.warehouse.query("flow_control_windows", dnn="alexnet").to_dicts()
-    assert (row["first_window_bytes"], row["last_window_bytes"]) == (2**22, 2**23)
-    assert (row["announcements"], row["streams"], row["suspended"]) == (2, 3, 0)
-    assert row["largest_stream_bytes"] == 400
-
-
-def test_servers_compute_updates_and_transfers(told: "Maker") -> None:
-    """0.9 ms for three transfers of 900 bytes, 0.03 for the update."""
-    (row,) = told.warehouse.query("server_cpu", dnn="alexnet").to_dicts()
-    assert (row["updates"], row["transfers"], row["runs"]) == (1, 3, 1)
-    each = row["ms_per_step"], row["ms_per_update"], row["ms_per_transfer"], row["ms_per_mb"]
-    assert each == pytest.approx((0.93, 0.03, 0.3, 1000))
 
 
 def test_profiling_and_measuring_are_added_up(curve: "Maker") -> None:
@@ -489,36 +299,6 @@ def test_unknown_queries_and_parameters_are_named(told: "Maker") -> None:
         told.warehouse.query("acuracy")
     with pytest.raises(BadInput, match="query runs has no parameter studdy"):
         told.warehouse.query("runs", studdy="demo")
-
-
-def test_a_slower_host_stands_beside_the_error(told: "Maker") -> None:
-    (row,) = told.warehouse.query("host_speed").to_dicts()
-    assert (row["profiled_us"], row["measured_us"], row["slower_percent"]) == (200, 200, 0)
-    assert (row["system"], row["error_percent"]) == ("async_sgd", pytest.approx(20))
-    assert row["at_equal_speed_percent"] == pytest.approx(row["time_error_percent"])
-    assert told.warehouse.query("host_speed", system="lin").is_empty()
-
-
-def slower(make: "Maker") -> None:
-    """Land a measurement during which the gauge took a quarter longer than during the profile."""
-    make.profile("p1", make.scenario(1))
-    make.warehouse.load()
-    fit = make.fit("p1")
-    make.warehouse.record_fit(fit)
-    make.warehouse.record_predictions([make.prediction(fit, make.scenario(2), 3.0)])
-    run = make.run("m1", make.scenario(2), "measurement", minute=5)
-    run = run.model_copy(update={"config": {**run.config, "gauge_us": 250.0}})
-    sample = {"metric": ["throughput_steps_per_s"], "unit": ["1/s"], "window": [1], "value": [2.5]}
-    make.land(run, make.scenario(2), {"sample": pl.DataFrame(sample)})
-    make.warehouse.load()
-
-
-def test_time_that_the_host_took_longer_is_taken_off(built: "Built", fresh: "Maker") -> None:
-    (row,) = built(slower, fresh.home).warehouse.query("host_speed").to_dicts()
-    assert row["slower_percent"] == pytest.approx(25)
-    # A third of a step_s predicted; 0.4 measured, 0.32 had the host been as fast as before.
-    assert row["time_error_percent"] == pytest.approx(100 * (0.4**-1 / 3 - 1))
-    assert row["at_equal_speed_percent"] == pytest.approx(100 * (1 / 3 / 0.32 - 1))
 
 
 def test_an_alarm_says_what_changed_and_what_a_second_probe_found(told: "Maker") -> None:

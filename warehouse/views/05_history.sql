@@ -72,45 +72,6 @@ COMMENT ON COLUMN report.latest.repeat IS 'Round of the study';
 COMMENT ON COLUMN report.latest.started_at IS 'When the run started, UTC';
 COMMENT ON COLUMN report.latest.sequence IS 'When it was loaded first, in the order of meta.chain';
 
--- Median and MAD: one bad run in the past hides no drift and makes none. 0.6745 makes the z-score that
--- of a normal distribution; below 5 earlier values the MAD itself is too uncertain to judge by.
-CREATE VIEW report.drift AS
-WITH earlier AS (
-    SELECT
-        history.comparable_id, history.metric, history.point,
-        median(history.value) AS median, mad(history.value) AS mad, count(*) AS earlier_n
-    FROM report.history AS history
-    JOIN report.latest AS newest USING (comparable_id, metric, point)
-    WHERE history.run_id <> newest.run_id
-    GROUP BY ALL
-)
-SELECT
-    comparable_id, newest.backend, newest.host_id, newest.probe, newest.scenario_id, scenario.label,
-    metric, newest.unit, point, newest.run_id, newest.started_at, newest.value,
-    earlier.median, earlier.mad, coalesce(earlier_n, 0) AS earlier_n,
-    CASE WHEN earlier_n >= 5 THEN 0.6745 * (newest.value - earlier.median) / nullif(earlier.mad, 0) END
-        AS robust_z
-FROM report.latest AS newest
-LEFT JOIN earlier USING (comparable_id, metric, point)
-LEFT JOIN report.scenario AS scenario USING (scenario_id);
-COMMENT ON VIEW report.drift IS 'Newest figure of each configuration against its own earlier ones';
-COMMENT ON COLUMN report.drift.comparable_id IS 'Hash of what makes figures comparable, as in report.history';
-COMMENT ON COLUMN report.drift.backend IS 'Where it was measured';
-COMMENT ON COLUMN report.drift.host_id IS 'Host that measured';
-COMMENT ON COLUMN report.drift.probe IS 'Measuring program';
-COMMENT ON COLUMN report.drift.scenario_id IS 'What ran; NULL: the bare cluster';
-COMMENT ON COLUMN report.drift.label IS 'Short name of the scenario';
-COMMENT ON COLUMN report.drift.metric IS 'What was measured';
-COMMENT ON COLUMN report.drift.unit IS 'Unit of value, median and mad';
-COMMENT ON COLUMN report.drift.point IS 'Where on a probe''s grid; empty: the whole run';
-COMMENT ON COLUMN report.drift.run_id IS 'The newest run';
-COMMENT ON COLUMN report.drift.started_at IS 'When it started, UTC';
-COMMENT ON COLUMN report.drift.value IS 'Its figure, in the unit of this row';
-COMMENT ON COLUMN report.drift.median IS 'Median of the earlier figures, in the unit of this row';
-COMMENT ON COLUMN report.drift.mad IS 'Median absolute deviation of the earlier figures, in the unit of this row';
-COMMENT ON COLUMN report.drift.earlier_n IS 'Number of earlier figures';
-COMMENT ON COLUMN report.drift.robust_z IS '0.6745 (value - median) / mad; NULL: fewer than 5 earlier figures, or none of them differ';
-
 CREATE VIEW meta.landed AS
 SELECT run_id, arg_max(landed_sha256, sequence) AS landed_sha256
 FROM (
