@@ -29,8 +29,8 @@ def request(source: str, target: str, edge: str) -> bytes:
     return b"\x00" + len(message).to_bytes(4) + message
 
 
-def files(folder: Path, snap: int = 2**18) -> tuple[Path, Path]:
-    """Write the captures of the connection's opening and of the step; return them."""
+def files(folder: Path) -> tuple[Path, Path]:
+    """Write the captures of the step and of the connection's opening; return them."""
     worker, server = Sender(WORKER, SERVER), Sender(SERVER, WORKER)
     caller, called = Sender(CALLER, CALLED), Sender(CALLED, CALLER)
     opening = [worker.send(T0 - 9000, settings(4096)), server.send(T0 - 8000, settings(8192))]
@@ -53,13 +53,16 @@ def files(folder: Path, snap: int = 2**18) -> tuple[Path, Path]:
         worker.send(T0 + 2000, headers(15) + data(15, request(*down, "edge_1_small"))),
         server.send(T0 + 2100, headers(15) + data(15, b"\x02" * (SMALL + 40))),
     ]
-    return write(folder / "control.pcap", opening), write(folder / "steps.pcap", step, snap)
+    return write(folder / "steps.pcap", step), write(folder / "control.pcap", opening)
 
 
 def read(
-    folder: Path, *, keep_in: Path | None = None, sizes: Mapping[int, int] = SIZES
+    steps: Path,
+    control: Path,
+    *,
+    keep_in: Path | None = None,
+    sizes: Mapping[int, int] = SIZES,
 ) -> capture.Capture:
-    control, steps = files(folder)
     return capture.read(
         steps,
         control=control,
@@ -70,34 +73,30 @@ def read(
     )
 
 
-def test_streams_carry_the_operations_that_were_asked_for(tmp_path: Path) -> None:
-    columns = [
-        "step",
-        "direction",
-        "stream",
-        "operation",
-        "size_bytes",
-        "first_us",
-        "last_us",
-        "segments",
-    ]
-    rows = read(tmp_path).stream.with_columns(pl.col("first_us") - T0, pl.col("last_us") - T0)
-    assert rows.select(columns).rows() == [
+@pytest.fixture
+def captured(tmp_path: Path) -> tuple[Path, Path]:
+    return files(tmp_path)
+
+
+def test_streams_carry_the_operations_that_were_asked_for(captured: tuple[Path, Path]) -> None:
+    rows = read(*captured).stream.with_columns(pl.col("first_us") - T0, pl.col("last_us") - T0)
+    assert set(rows.select("worker", "server").rows()) == {(0, 0)}
+    # step, direction, stream, operation, bytes, first, last, segments
+    assert rows.drop("worker", "server").rows() == [
         (0, "downlink", 11, 4, LARGE + 30, 100, 300, 2),
         (0, "downlink", 13, 3, SMALL + 40, 200, 200, 1),
         (0, "uplink", 5, 8, UP + 9, 400, 500, 1),
         (None, "downlink", 15, 3, SMALL + 40, 2100, 2100, 1),
     ]
-    assert set(rows.select("worker", "server").rows()) == {(0, 0)}
 
 
-def test_a_stream_of_another_size_is_not_that_operation(tmp_path: Path) -> None:
-    rows = read(tmp_path, sizes={**SIZES, 4: LARGE + 31}).stream
+def test_a_stream_of_another_size_is_not_that_operation(captured: tuple[Path, Path]) -> None:
+    rows = read(*captured, sizes={**SIZES, 4: LARGE + 31}).stream
     assert rows.filter(stream=11)["operation"].to_list() == [None]
 
 
-def test_frames_say_who_sent_what_on_which_connection(tmp_path: Path) -> None:
-    frames = read(tmp_path).http2_frame
+def test_frames_say_who_sent_what_on_which_connection(captured: tuple[Path, Path]) -> None:
+    frames = read(*captured).http2_frame
     seen = frames.filter(pl.col("type").is_in(["SETTINGS", "WINDOW_UPDATE"])).select(
         "direction", "sender", "type", "stream", pl.col("time_us") - T0, "value"
     )
@@ -110,53 +109,41 @@ def test_frames_say_who_sent_what_on_which_connection(tmp_path: Path) -> None:
     assert sent["length_bytes"].to_list() == [3000, UP + 9 - 3000]
 
 
-def test_transfers_that_were_not_captured_are_listed(tmp_path: Path) -> None:
+def test_the_share_of_transfers_that_were_captured(captured: tuple[Path, Path]) -> None:
     operation = pl.DataFrame(
         {"operation": [3, 4, 8, 9, 10], "resource": ["downlink"] * 2 + ["uplink"] * 2 + ["worker"]}
     ).cast({"operation": pl.Int32})
     timing = pl.DataFrame({"step": [0] * 5, "operation": [3, 4, 8, 9, 10]})
-    stream = read(tmp_path).stream
-    assert capture.unmatched(timing, operation, stream).rows() == [(0, 9)]
+    stream = read(*captured).stream
     assert capture.matched_fraction(timing, operation, stream) == pytest.approx(3 / 4)
     assert capture.matched_fraction(timing, operation, stream.clear()) == 0
 
 
-def test_kept_packets_hold_no_tensors_and_read_the_same(tmp_path: Path) -> None:
-    whole = read(tmp_path, keep_in=tmp_path)
-    again = capture.read(
-        tmp_path / "steps.pcap.gz",
-        control=tmp_path / "control.pcap.gz",
-        transfers=TRANSFERS,
-        sizes_bytes=SIZES,
-        step_times_us=[(T0, T0 + 1000)],
-    )
+def test_kept_packets_hold_no_tensors_and_read_the_same(
+    captured: tuple[Path, Path], tmp_path: Path
+) -> None:
+    whole = read(*captured, keep_in=tmp_path)
+    again = read(tmp_path / "steps.pcap.gz", tmp_path / "control.pcap.gz")
     assert again.stream.equals(whole.stream)
     assert again.http2_frame.equals(whole.http2_frame)
-    raw = [gzip.decompress(file.read_bytes()) for file in tmp_path.glob("steps.pcap.gz")]
-    left = [raw[0].count(value) for value in (b"\x01" * 64, b"\x02" * 64, b"\x03" * 64)]
-    frames = 2, 2, 2
-    assert left == [count * HEAD_BYTES // 64 for count in frames]
+    raw = gzip.decompress((tmp_path / "steps.pcap.gz").read_bytes())
+    left = [raw.count(value) for value in (b"\x01" * 64, b"\x02" * 64, b"\x03" * 64)]
+    assert left == [2 * HEAD_BYTES // 64] * 3
 
 
 @pytest.mark.parametrize("edge", [b"\xff\xfe" * 6, b"1_small_____"])
-def test_edges_that_the_trace_does_not_have_are_no_operation(tmp_path: Path, edge: bytes) -> None:
-    _, steps = files(tmp_path)
-    whole = steps.read_bytes()
+def test_edges_that_the_trace_does_not_have_are_no_operation(
+    captured: tuple[Path, Path], edge: bytes
+) -> None:
+    whole = captured[0].read_bytes()
     assert whole.count(b"edge_2_large") == 1
-    steps.write_bytes(whole.replace(b"edge_2_large", b"edge_" + edge[:7]))
-    captured = capture.read(
-        steps,
-        control=tmp_path / "control.pcap",
-        transfers=TRANSFERS,
-        sizes_bytes=SIZES,
-        step_times_us=[(T0, T0 + 1000)],
-    )
-    assert captured.stream.filter(stream=11)["operation"].to_list() == [None]
+    captured[0].write_bytes(whole.replace(b"edge_2_large", b"edge_" + edge[:7]))
+    assert read(*captured).stream.filter(stream=11)["operation"].to_list() == [None]
 
 
 def test_more_frames_than_there_is_memory_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    captured: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "EVENTS", 10)
     with pytest.raises(BadInput, match=r"steps\.pcap: more than 10 events"):
-        read(tmp_path)
+        read(*captured)
