@@ -20,24 +20,27 @@ from matplotlib.figure import Figure
 from assets.metadata import OWNERS, comments, errors, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
-from forecasting.async_sgd import FittedModels, simulate_timeline
+from forecasting.async_sgd import simulate_timeline
 from forecasting.costs import examples_per_step
 from forecasting.decisions.answer import answer
 from forecasting.decisions.question import JobQuestion
 from forecasting.evaluation import evaluate
+from forecasting.findings.mark import Mark
 from forecasting.findings.study import with_pending
+from forecasting.fits import Fit
 from forecasting.inputs import baseline_in_words, round_input_runs_by_scenario
-from forecasting.results import by_system, curves, forecasts, outcome, scaling
-from forecasting.round_forecasts import fit_round, predict_missing
+from forecasting.results import by_system, forecasts, outcome, scaling
+from forecasting.round_forecasts import fit_round, fits_of_round, predict_missing
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.systems import ASYNC_SGD
+from models.async_sgd.timeline import Timeline
 from models.ceer.systems import CEER, CEER_PYTORCH
 from models.choice.overheads import Overheads
 from models.srift.system import SRIFT
 from models.system import System
 from profilers.probe import PlannedRun
 from reports import report, study_sections
-from reports.timelines import worker_plot
+from reports.marks import draw
 from studies.messages import Progress, name_some
 from studies.plan import REPORT_NAME, fit_name
 from studies.rounds import Round
@@ -103,9 +106,9 @@ def prediction_asset(of: StudyLineage, system: System) -> AssetsDefinition:
         ledger = predict_missing(system, round_, warehouse.open(), progress)
         rows = forecasts(round_, ledger, system.name).drop_nulls("predicted")
         label = round_.study.metric.in_words
-        figures = (
-            [study_sections.forecasts(curves(rows), label, system.name)] if rows.height else []
-        )
+        drawn = rows.rename({"predicted": label})
+        mark = Mark("line", "workers", (label,), of="title")
+        figures = [draw(mark, drawn, system.name)] if rows.height else []
         return MaterializeResult(
             metadata=of_frame(ledger, round_, figures, comments(warehouse, "pred.ledger"))
         )
@@ -138,22 +141,35 @@ def _timelines(of: StudyLineage) -> AssetsDefinition:
     def timelines(rounds: RoundsResource, warehouse: WarehouseResource) -> MaterializeResult:
         """What workers are predicted to do when, in the largest scenario of each network."""
         round_ = rounds.latest(of.path)
-        models = FittedModels(round_, warehouse.landing, warehouse.open())
         figures: list[Figure] = []
         rows = []
-        by_dnn: dict[str, tuple[Scenario, AsyncSGD]] = {}
-        for curve in round_.study.curves:
-            if curve.is_judged and (model := models.of_curve(curve)) is not None:
-                by_dnn.setdefault(curve.dnn, (curve.scenarios(round_.backend)[-1], model))
-        for scenario, model in by_dnn.values():
+        largest: dict[str, tuple[Scenario, Fit]] = {}
+        for curve, fit in fits_of_round(ASYNC_SGD, round_, warehouse.open()).items():
+            largest.setdefault(curve.dnn, (curve.scenarios(round_.backend)[-1], fit))
+        for scenario, fit in largest.values():
+            model = fit.fitted()
+            assert isinstance(model, AsyncSGD)
             shown, steps_per_s = simulate_timeline(model, scenario, STEPS)
-            figures.append(worker_plot(shown, scenario.label))
+            figures.append(draw(_TIMELINE, _spans(shown), scenario.label))
             rows.append((scenario.label, steps_per_s, shown.intervals.height))
         schema = ["label", "throughput_steps_per_s", "intervals"]
         frame = pl.DataFrame(rows, schema, orient="row")
         return MaterializeResult(metadata=of_frame(frame, round_, figures))
 
     return timelines
+
+
+_TIMELINE = Mark("spans", "start_ms", ("what",), of="resource", to="end_ms")
+
+
+def _spans(timeline: Timeline) -> pl.DataFrame:
+    """Return when each worker's resources are at work."""
+    return timeline.intervals.sort("worker", "resource").select(
+        "resource",
+        what=pl.format("worker {}: {}", "worker", "resource"),
+        start_ms=pl.col("start_us") / 1e3,
+        end_ms=pl.col("end_us") / 1e3,
+    )
 
 
 # Assets of what systems recommend: nodes for a job of each network that a study tests.

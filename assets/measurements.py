@@ -21,9 +21,10 @@ from matplotlib.figure import Figure
 from assets.metadata import OWNERS, comments, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
+from forecasting.findings.mark import Mark
 from forecasting.round_forecasts import check_predicted
 from profilers.probes import PROBES
-from reports import study_sections
+from reports.marks import draw
 from studies import run_tables
 from studies.measurement import measure, profile
 from studies.messages import Progress
@@ -135,8 +136,8 @@ def _windows(samples: pl.DataFrame, probe: str) -> list[Figure]:
     if metric is None:
         return []
     windows = samples.filter(pl.col("metric") == metric.name)
-    names = windows["name"].unique(maintain_order=True).to_list()
-    return [study_sections.windows(windows, names, f"{metric.in_words}, one point per window")]
+    axis = f"{metric.in_words}, one point per window"
+    return [draw(Mark("points", axis, ("name",)), windows.rename({"value": axis}))]
 
 
 # What lineage draws of the runs of some probes; of others it shows rows alone.
@@ -147,13 +148,59 @@ class ProbePlot:
     """The tables whose rows are joined by what they share, and a plot of those of each need."""
 
     tables: tuple[str, ...]
-    plot: Callable[[pl.DataFrame, str], Figure]
+    mark: Mark
+    rows: Callable[[pl.DataFrame], pl.DataFrame]
+
+    def plot(self, rows: pl.DataFrame, title: str) -> Figure:
+        """Draw the rows of a need."""
+        return draw(self.mark, self.rows(rows), title)
+
+
+_MBPS = pl.col("bytes").sum() / pl.col("seconds").sum() * 8e-6
+
+
+def _bus_bandwidth(rows: pl.DataFrame) -> pl.DataFrame:
+    medians = rows.group_by("concurrent", "size_bytes").agg(
+        mbps=pl.col("bus_bandwidth_Bps").median() * 8e-6
+    )
+    at_once = pl.format("{} at once", "concurrent")
+    return medians.sort("concurrent", "size_bytes").with_columns(at_once=at_once)
 
 
 DRAWN: Mapping[str, ProbePlot] = {
-    "links": ProbePlot(("link",), study_sections.goodput),
-    "contention": ProbePlot(("contention",), study_sections.contention),
-    "allreduce": ProbePlot(("allreduce",), study_sections.bus_bandwidth),
-    "tf_trace": ProbePlot(("timing", "operation"), study_sections.step_timeline),
-    "torch_compute": ProbePlot(("compute",), study_sections.passes),
+    "links": ProbePlot(
+        ("link",),
+        Mark("points", "flows", ("mbps",), of="direction"),
+        lambda rows: rows.group_by("direction", "flows", "trial", maintain_order=True).agg(
+            mbps=pl.col("bandwidth_Bps").sum() * 8e-6
+        ),
+    ),
+    "contention": ProbePlot(
+        ("contention",),
+        Mark("points", "flows", ("mbps",), of="direction"),
+        lambda rows: rows.group_by("direction", "flows", "place", maintain_order=True).agg(
+            mbps=_MBPS
+        ),
+    ),
+    "allreduce": ProbePlot(
+        ("allreduce",), Mark("line", "size_bytes", ("mbps",), of="at_once", log="x"), _bus_bandwidth
+    ),
+    "tf_trace": ProbePlot(
+        ("timing", "operation"),
+        Mark("spans", "start_ms", ("resource",), to="end_ms"),
+        lambda rows: rows.filter(pl.col("step") == pl.col("step").min()).select(
+            "resource",
+            start_ms=pl.col("start_us") / 1e3,
+            end_ms=(pl.col("start_us") + pl.col("duration_us")) / 1e3,
+        ),
+    ),
+    "torch_compute": ProbePlot(
+        ("compute",),
+        Mark("line", "batch_size", ("forward_s", "backward_s")),
+        lambda rows: (
+            rows.group_by("batch_size")
+            .agg(pl.col("forward_s", "backward_s").mean())
+            .sort("batch_size")
+        ),
+    ),
 }

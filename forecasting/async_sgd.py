@@ -1,29 +1,25 @@
 """Rounds of asynchronous SGD: what captured packets show, and timelines of simulated steps."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from forecasting.fits import fit_or_load, landed_tables
 from forecasting.forecast import ForecastAnswer
-from forecasting.inputs import round_input_runs
 from models.async_sgd import http2, overhead, streams, timeline
 from models.async_sgd.http2 import kept_order
 from models.async_sgd.overhead import Overhead, transfers
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.synthetic_trace import steps_per_s
-from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
+from models.async_sgd.systems import ASYNC_SGD
 from models.async_sgd.timeline import Timeline, chrome_trace, simulate_trace
 from models.async_sgd.workers import group_of_each
 from models.profiled_run import single_flow_Bps
 from profilers.probe import PlannedRun
 from studies import run_tables
-from studies.curve import Curve
 from studies.rounds import Round
 from warehouse.records import BadInput, Role, Run, Scenario
-from warehouse.warehouse import Warehouse
 
 DIRECTIONS = ("downlink", "uplink")
 TABLE_1 = ("dnn", "direction", "mean", "median", "p95", "maximum", "n")
@@ -185,78 +181,6 @@ def _profile(need: PlannedRun, run: Run, link: Run, landing: Path) -> CapturedPr
         edges=frames["edge"],
         speed_Bps={direction: single_flow_Bps(speeds, direction) for direction in DIRECTIONS},
     )
-
-
-class FittedModels(Mapping[PlannedRun, AsyncSGD]):
-    """A model of each profile of a round, fitted to what its forecasts were fitted to.
-
-    Where curves share a profile, the model knows the links of all of them. Fitting takes seconds,
-    so a model is fitted when it is first asked for, or loaded if `warehouse` keeps it.
-    """
-
-    def __init__(self, round_: Round, landing: Path, warehouse: Warehouse | None = None) -> None:
-        self._round, self._landing, self._warehouse = round_, landing, warehouse
-        self._fitted: dict[PlannedRun, AsyncSGD | None] = dict.fromkeys(round_.runs_of("tf_trace"))
-        self._mixed: dict[tuple[PlannedRun, ...], AsyncSGD] = {}
-
-    def __getitem__(self, need: PlannedRun) -> AsyncSGD:
-        """Return the model of a profile."""
-        model = self._fitted[need]
-        if model is None:
-            model = self._fitted[need] = self._fit([need])
-        return model
-
-    def __iter__(self) -> Iterator[PlannedRun]:
-        """Iterate over the profiles, in the order of the study."""
-        return iter(self._fitted)
-
-    def __len__(self) -> int:
-        """Return how many profiles have landed."""
-        return len(self._fitted)
-
-    def profiles_of(self, curve: Curve) -> tuple[PlannedRun, ...]:
-        """Return the profiles of a curve, one for each type of its workers; those that landed."""
-        rests = round_input_runs(self._round, ASYNC_SGD, curve)
-        return tuple(need for need in self if need in rests)
-
-    def of_curve(self, curve: Curve) -> AsyncSGD | None:
-        """Return the model of a curve, fitted to all its profiles; None if one has not landed."""
-        profiles = self.profiles_of(curve)
-        if len(profiles) < len(set(curve.worker)):
-            return None
-        if len(profiles) == 1:
-            return self[profiles[0]]
-        if profiles not in self._mixed:
-            self._mixed[profiles] = self._fit(profiles)
-        return self._mixed[profiles]
-
-    def _fit(self, profiles: Sequence[PlannedRun]) -> AsyncSGD:
-        runs = _seen(profiles, self._round)
-        tables = landed_tables(ASYNC_SGD, runs, self._landing)
-        model = fit_or_load(ASYNC_SGD, [run.run_id for run in runs], tables, self._warehouse)
-        assert isinstance(model, AsyncSGD)
-        return model
-
-
-def _seen(profiles: Sequence[PlannedRun], round_: Round) -> list[Run]:
-    """Return the runs of these profiles, and of links and contention of curves with them."""
-    types = frozenset[str]().union(*(need.subject.worker_types for need in profiles))
-    inputs: dict[PlannedRun, None] = {}
-    for system in (ASYNC_SGD, ONE_SERVER):
-        for curve in round_.study.curves:
-            rests = round_input_runs(round_, system, curve)
-            if set(profiles) & set(rests):
-                inputs |= {
-                    need: None
-                    for need in rests
-                    if need in profiles
-                    or (need.probe != "tf_trace" and need.subject.worker_types <= types)
-                }
-    runs = (round_.run_of(need) for need in round_.needs if need in inputs)
-    return [run for run in runs if run is not None]
-
-
-# Simulated steps of a fit of asynchronous SGD, and as a Chrome trace those behind a forecast.
 
 
 STEPS = 5

@@ -8,17 +8,13 @@ from pathlib import Path
 
 import polars as pl
 
-from forecasting.fits import fit_or_load, landed_tables, pooled_runs
-from models.ceer.fit import PROBES, FittedCeer, measured_steps
+from models.ceer.fit import PROBES, measured_steps
 from models.ceer.operations import STEP, observed_operations, operations_of_profile
-from models.ceer.parameters import Settings
 from models.ceer.predictor import PREDICTED, Ceer, Without, fit
-from models.ceer.systems import CEER, CEER_PYTORCH
 from profilers.clusters.node_types import node_types
 from studies import run_tables
 from studies.rounds import Round
 from warehouse.records import BadInput
-from warehouse.warehouse import Warehouse
 
 ABLATIONS: tuple[Without, ...] = (frozenset(), frozenset({"light"}), frozenset({"overhead"}))
 """What section V leaves out of predictions: nothing, light and CPU operations, or S."""
@@ -88,20 +84,6 @@ def read_measurements(round_: Round, landing: Path) -> CeerMeasurements | None:
     return CeerMeasurements(operations, profiled, tuple(dnn for dnn in known if dnn not in fitted))
 
 
-def fitted_model(round_: Round, landing: Path, warehouse: Warehouse | None = None) -> Ceer | None:
-    """Return the model that forecasts a round, loaded if the history keeps it.
-
-    None where nothing that has landed is fitted to, or the round forecasts nothing by operations.
-    """
-    for system in (CEER, CEER_PYTORCH):
-        if runs := pooled_runs(system, round_):
-            tables = landed_tables(system, runs, landing)
-            fitted = fit_or_load(system, [run.run_id for run in runs], tables, warehouse)
-            assert isinstance(fitted, FittedCeer)
-            return fitted.model
-    return None
-
-
 def usd_per_hour(measured: CeerMeasurements) -> Mapping[str, float]:
     """Return the price of a device of each emulated node type; others have none here."""
     known = node_types()
@@ -145,7 +127,6 @@ def leave_out(
     steps: pl.DataFrame,
     dnns: Sequence[Collection[str]] | None = None,
     *,
-    settings: Settings | None = None,
     ablations: Sequence[Without] = (frozenset(),),
 ) -> pl.DataFrame:
     """Fit to all but some DNNs and predict the steps of those.
@@ -157,7 +138,6 @@ def leave_out(
         operations: `models.ceer.operations.OBSERVED`.
         steps: `models.ceer.overhead.STEPS`.
         dnns: which are left out together, fit by fit; None: each by itself.
-        settings: how to fit.
         ablations: what is left out of predictions, each as `without` of `Ceer.predict`; of one fit.
 
     Returns:
@@ -176,11 +156,7 @@ def leave_out(
                 f"profiled DNNs {', '.join(sorted(known))}"
             )
         left_out = pl.col("dnn").is_in(list(group))
-        model = fit(
-            operations=operations.filter(~left_out),
-            steps=steps.filter(~left_out),
-            settings=settings,
-        )
+        model = fit(operations=operations.filter(~left_out), steps=steps.filter(~left_out))
         predictions += [
             _predicted(model, operations, rows, without)
             for rows in steps.filter(left_out).partition_by(STEP, maintain_order=True)

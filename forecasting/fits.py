@@ -1,12 +1,11 @@
 """Fits: which forecasts share one, and how it is kept by the history, or made."""
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from hashlib import sha256
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -14,15 +13,12 @@ import polars as pl
 
 from forecasting.code import code_digest
 from forecasting.history_scope import VisibleRun
-from forecasting.inputs import round_input_runs
 from forecasting.scope import Asked
 from models.system import FittedSystem, System, Tables
 from networks.kept_graphs import keep_beside
-from studies import run_tables
-from studies.rounds import Round
 from warehouse.home import code_version
 from warehouse.ledger import FitRecord, RegisteredSystem
-from warehouse.records import Backend, BadInput, Run, Scenario
+from warehouse.records import Backend, BadInput, Scenario
 from warehouse.warehouse import Warehouse
 
 
@@ -179,32 +175,6 @@ def _load_or_fit(
     return Fit(group, fit_id, lambda: fitted, fitted_at, record.row_count, record)
 
 
-def fit_or_load(
-    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse | None = None
-) -> FittedSystem:
-    """Return a system as the history keeps it fitted to landed runs, else fit it.
-
-    Args:
-        system: that is fitted.
-        run_ids: the runs that the fit sees, in any order.
-        tables: their rows, as `System.fit` takes them.
-        warehouse: the history; None: there is none, and the system is fitted.
-
-    Raises:
-        BadInput: the system cannot be fitted to these rows.
-    """
-    kept = None if warehouse is None else load_kept(system, run_ids, tables, warehouse)
-    return system.fit(tables) if kept is None else kept
-
-
-def load_kept(
-    system: System, run_ids: Sequence[str], tables: Tables, warehouse: Warehouse
-) -> FittedSystem | None:
-    """Return what the history keeps of `fit_or_load`, None if it has to be fitted."""
-    kept = newest_kept_fit(system, run_ids, tables, warehouse)
-    return None if kept is None else system.load(str(kept["parameters"]), tables)
-
-
 def record_of(
     system: System,
     fitted: FittedSystem,
@@ -286,28 +256,6 @@ def newest_kept_fit(
     wanted = set(run_ids)
     fits = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
     return fits[-1] if fits else None
-
-
-def pooled_runs(system: System, round_: Round) -> list[Run]:
-    """Return the landed runs that one fit of a system to a whole round sees."""
-    needed = {
-        need: None
-        for curve in round_.study.curves
-        if curve.is_judged
-        for need in round_input_runs(round_, system, curve)
-    }
-    return [run for need in needed if (run := round_.run_of(need))]
-
-
-def landed_tables(system: System, runs: Iterable[Run], landing: Path) -> dict[str, pl.DataFrame]:
-    """Return the tables that a system reads, with the rows of landed runs; no database is read."""
-    by_run = [run_tables.tables(landing, run) for run in runs]
-    return {name: _joined(name, by_run) for name in system.tables}
-
-
-def _joined(name: str, by_run: Sequence[Mapping[str, pl.DataFrame]]) -> pl.DataFrame:
-    tables = [of_run[name] for of_run in by_run if name in of_run]
-    return pl.concat(tables) if tables else run_tables.no_rows(name)
 
 
 def registered_of(system: System) -> RegisteredSystem:

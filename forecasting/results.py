@@ -1,7 +1,7 @@
 """How a round's predictions did: one row per scenario, and the figures over all of them."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -115,16 +115,6 @@ def forecasts(round_: Round, ledger: pl.DataFrame, system: str = "async_sgd") ->
     )
 
 
-def curves(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """Return workers and predicted of each curve, after what its title has and not all have."""
-    curves = rows.partition_by("curve", maintain_order=True)
-    names = distinct_parts([curve["title"][0] for curve in curves])
-    return [
-        (name, curve.select("workers", "predicted"))
-        for name, curve in zip(names, curves, strict=True)
-    ]
-
-
 def scaling(rows: pl.DataFrame) -> list[pl.DataFrame]:
     """Return the rows of each curve that has several numbers of workers."""
     curves = rows.partition_by("curve", maintain_order=True)
@@ -207,16 +197,6 @@ def titles(study: Study, backend: Backend) -> list[str]:
     return [
         title if alike[title] == 1 else f"{title}, {_on(curve, rest)}"
         for curve, (title, _, rest) in zip(study.curves, bare, strict=True)
-    ]
-
-
-def distinct_parts(titles: Sequence[str]) -> list[str]:
-    """Return of titles whose parts stand between commas only the parts that not all have."""
-    parts = [title.split(", ") for title in titles]
-    shared = set[str]().union(*parts[:1]).intersection(*parts)
-    return [
-        ", ".join(part for part in title_parts if part not in shared) or title
-        for title_parts, title in zip(parts, titles, strict=True)
     ]
 
 

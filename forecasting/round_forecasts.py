@@ -1,12 +1,13 @@
 """Forecasts of a study's round, in the ledger before anything that judges them is measured."""
 
+from collections.abc import Sequence
 from itertools import chain
 
 import polars as pl
 
-from forecasting.fits import Fit, read_fit_inputs, registered_of
+from forecasting.fits import Fit, FitGroup, read_fit_inputs, registered_of
 from forecasting.forecast import figures_of, fit_groups, match, metric_of, prediction_of
-from forecasting.inputs import round_input_runs_by_scenario
+from forecasting.inputs import round_input_runs, round_input_runs_by_scenario
 from forecasting.scope import RoundScope
 from models.system import NotCovered, System
 from profilers.probes import PROBES
@@ -37,6 +38,33 @@ def fit_round(
     if asked:
         progress.say(fit_name(system.name))
     return _fit(system, asked, asked, round_, warehouse, progress)
+
+
+def fits_of_round(system: System, round_: Round, warehouse: Warehouse) -> dict[Curve, Fit]:
+    """Return a system's fit of each judged curve of a round whose inputs have landed.
+
+    What the ledger keeps is loaded; another fit is made, and not kept.
+    """
+    asked, _ = _asked(system, round_)
+    landed = [
+        curve for curve in asked if all(map(round_.run_of, round_input_runs(round_, system, curve)))
+    ]
+    fits = _fits_of(system, landed, round_, warehouse)
+    return {
+        curve: fit
+        for group, fit in fits.items()
+        if isinstance(fit, Fit)
+        for curve in landed
+        if curve in dict(group.of)
+    }
+
+
+def _fits_of(
+    system: System, curves: Sequence[Curve], round_: Round, warehouse: Warehouse
+) -> dict[FitGroup, Fit | BadInput]:
+    scope = RoundScope(round_, warehouse)
+    groups = match(curves, [system], scope).groups
+    return fit_groups(read_fit_inputs(groups, scope.host_id, warehouse), scope, lambda _: None)
 
 
 def predict_missing(
@@ -134,9 +162,7 @@ def _fit(
     if not wanted:
         return {}
     warehouse.register(registered_of(system))
-    scope = RoundScope(round_, warehouse)
-    groups = match(list(asked if system.pooled else wanted), [system], scope).groups
-    fits = fit_groups(read_fit_inputs(groups, scope.host_id, warehouse), scope, lambda _: None)
+    fits = _fits_of(system, list(asked if system.pooled else wanted), round_, warehouse)
     by_curve: dict[Curve, Fit] = {}
     for group, fit in fits.items():
         of_group = dict(group.of)

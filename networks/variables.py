@@ -46,14 +46,6 @@ class Greedy:
         return server
 
 
-def held_bytes(sizes_bytes: Sequence[int], servers: int, placement: Placement) -> tuple[int, ...]:
-    """Return how many bytes of variables each server holds; arguments as in `place`."""
-    held = [0] * servers
-    for size_bytes, server in zip(sizes_bytes, place(sizes_bytes, servers, placement), strict=True):
-        held[server] += size_bytes
-    return tuple(held)
-
-
 # Orders in which the parameters of a network can be sent to a worker that waits for them.
 #
 # One function for the graph that trains and for the graph that was profiled, so that what is

@@ -26,8 +26,8 @@ def draw(mark: Mark, rows: pl.DataFrame, title: str = "") -> Figure:
         label = str(key[0]) if key else first.replace("_", " ")
         if mark.kind == "spans":
             places = _places(part[first], names)
-            widths = part[mark.to] - part[mark.x]
-            axes.barh(places, widths, left=part[mark.x], color=colour, label=label)
+            thick = 9 if names else 2
+            axes.hlines(places, part[mark.x], part[mark.to], colour, lw=thick, label=label)
             continue
         for number, column in enumerate(mark.y):
             plot = _plots(axes, mark, number, len(mark.of) > 0)

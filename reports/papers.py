@@ -32,15 +32,13 @@ def render(rounds: Sequence[PaperEvaluation], printed: pl.DataFrame) -> str:
         groups[title] = [f"<h2>All that it prints</h2>{table(_PRINTED, own)}"]
         for evaluation in rounds:
             groups[f"{title}: {_named(evaluation)}"] = [
-                section(shown.figure, shown.rows, own)
-                for shown in evaluation.shown
-                if shown.paper == name
+                section(figure, rows, own)
+                for paper, figure, rows in evaluation.shown
+                if paper == name
             ]
     for evaluation in rounds:
-        groups[f"Errors and links: {_named(evaluation)}"] = [
-            section(shown.figure, shown.rows, printed)
-            for shown in evaluation.shown
-            if not shown.paper
+        groups[f"Errors: {_named(evaluation)}"] = [
+            section(figure, rows, printed) for paper, figure, rows in evaluation.shown if not paper
         ]
     studies = ", ".join(evaluation.study for evaluation in rounds)
     header = (

@@ -60,9 +60,6 @@ def _groups(evaluation: Evaluation) -> Mapping[str, Iterable[str]]:
     """Return all sections by the question they answer; each has its heading, or is empty."""
     return {
         "How far off are the forecasts?": _accuracy(evaluation),
-        "Which part of a forecast is wrong?": [
-            study_sections.largest_errors_section(evaluation.largest_errors)
-        ],
         "Where do the figures come from?": [
             f"<h2>How the figures were judged</h2>{_judged(evaluation.summary)}",
             f"<h2>Hosts, nodes and runs</h2>{study_sections.provenance_section(evaluation.about)}",
@@ -75,7 +72,7 @@ def _accuracy(evaluation: Evaluation) -> Iterator[str]:
     about = evaluation.about
     curves = scaling(evaluation.rows)
     drawn = [_curve(curve, about) for curve in curves[:MOST_FIGURES]]
-    yield study_sections.scenarios_section(evaluation.rows, about, evaluation.per_dollar)
+    yield study_sections.scenarios_section(evaluation.rows, about)
     if curves:
         yield f"<h2>Forecast and measured, by number of workers</h2>{grid(drawn, len(curves))}"
     yield study_sections.PUBLISHED.html(evaluation.published)

@@ -229,16 +229,12 @@ def loaded_by(modules: str) -> set[str]:
     return set(ran.stdout.split())
 
 
-FITS = ("fit_or_load", "load_kept", "load_or_fit", "read_fit_inputs")
+FITS = ("load_or_fit", "read_fit_inputs")
 """Functions of `forecasting.fits` that make fits, or load them."""
 FITTERS = {
     "benchmarks.predict",  # it times fits
     "forecasting.forecast",
     "forecasting.round_forecasts",
-    # What pages of papers draw is simulated by the fit of a round, of landed files.
-    "forecasting.async_sgd",
-    "forecasting.ceer_study",
-    "forecasting.findings.srift",
 }
 
 

@@ -1,7 +1,6 @@
 """Figures of Ceer: operations, several devices, DNNs that it has not seen, what it would rent."""
 
 from collections.abc import Iterator, Mapping
-from itertools import combinations
 
 import polars as pl
 
@@ -9,11 +8,10 @@ from forecasting.ceer_study import leave_out, usd_per_hour
 from forecasting.findings.figure import MeasuredRound, PaperFigure, together
 from forecasting.findings.mark import Mark
 from models.ceer import overhead
-from models.ceer.classes import deviations, scaling, shares, type_times
+from models.ceer.classes import deviations, scaling, type_times
 from models.ceer.features import table as sizes
 from models.ceer.operation_times import add_operation_types
-from models.ceer.operations import STEP, operations_of_profile, select_computation
-from models.ceer.predictor import Ceer
+from models.ceer.operations import select_computation
 from models.ceer.regression import fit
 from models.choice.limits import Limits, Minimize
 from models.choice.pro_rata import Instance, pro_rata, regrets
@@ -26,20 +24,6 @@ _SHOWN = 3
 """Types whose time is shown by their input: those that take most."""
 _SETUP = ("devices", "link_mbps")
 _HEAVY = pl.col("class") == "heavy"
-
-
-def class_shares(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return the share of heavy, light and CPU types in the time of a step, percent."""
-    if found.ceer is None:
-        return None
-    rows, model = _fitted_operations(found), found.ceer[1]
-    wide = shares(rows, model.parameters.classes).pivot(
-        "class", index=["dnn", "node_type"], values="share", maintain_order=True
-    )
-    classes = [name for name in ("heavy", "light", "cpu") if name in wide.columns]
-    return wide.select(
-        "dnn", "node_type", *(pl.col(name).fill_null(0) * 100 for name in classes)
-    ).rename({name: f"{name}_percent" for name in classes})
 
 
 def _fitted_operations(found: MeasuredRound) -> pl.DataFrame:
@@ -111,21 +95,6 @@ def times_by_input(found: MeasuredRound) -> pl.DataFrame | None:
     return together(frames)
 
 
-def regressions(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return what the times of heavy types are fitted with, over node types."""
-    if found.ceer is None:
-        return None
-    parameters = found.ceer[1].parameters
-    fits = [each for each in parameters.regressions if each.type in parameters.classes.heavy]
-    if not fits:
-        return None
-    names = ("type", "node_type", "form", "r_squared", "sum_error", "points")
-    rows = pl.DataFrame([{name: getattr(each, name) for name in names} for each in fits])
-    return rows.select(
-        *names[:4], sum_error_percent=100 * pl.col("sum_error"), operations="points"
-    ).sort("type", "node_type")
-
-
 def devices(found: MeasuredRound) -> pl.DataFrame | None:
     """Return how much shorter epochs are on several devices than on one (Fig. 6)."""
     if found.ceer is None or (steps := found.ceer[0].fitted[1]).is_empty():
@@ -189,63 +158,6 @@ def _errors(what: str, judged: pl.DataFrame) -> pl.DataFrame:
         not_known=pl.col("error").null_count(),
         because_of=pl.lit(", ".join(types)),
     )
-
-
-def unseen_operations(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return errors of heavy operations of the test set; node types count by their time.
-
-    The paper's mean errors of heavy types on unseen CNNs are 2 to 10 % (section IV-B).
-    """
-    if found.ceer is None or not found.ceer[0].unseen:
-        return None
-    measured, model = found.ceer
-    unseen = measured.operations.filter(pl.col("dnn").is_in(list(measured.unseen)))
-    rows = pl.concat(_operations(model, part) for part in unseen.partition_by(STEP))
-    known = rows.filter(pl.col("us").is_not_null(), pl.col("mean_us") > 0)
-    spent, predicted_us = (pl.col("count") * pl.col(name) for name in ("mean_us", "us"))
-    return (
-        known.group_by("type", "class")
-        .agg(
-            operations=pl.len(),
-            absolute_percent=100 * (pl.col("us") / pl.col("mean_us") - 1).abs().mean(),
-            sum_error_percent=100 * (predicted_us.sum() / spent.sum() - 1),
-            share_percent=spent.sum(),
-        )
-        .with_columns(share_percent=100 * pl.col("share_percent") / pl.col("share_percent").sum())
-        .filter(_HEAVY)
-        .drop("class")
-        .sort("share_percent", "type", descending=[True, False])
-    )
-
-
-def _operations(model: Ceer, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return measured operations of one step beside their forecasts, `us`, and class."""
-    measured = add_operation_types(select_computation(rows), model.parameters.settings)
-    network = operations_of_profile(rows, rows["dnn"][0], rows["batch_size"][0], 1)
-    key = ["type", "inputs", "outputs", "attributes", "input_bytes", "output_bytes"]
-    predicted = model.operations(network, [rows["node_type"][0]])
-    return measured.join(predicted.select(*key, "class", "us").unique(), on=key, nulls_equal=True)
-
-
-def order_of_node_types(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return how many pairs of node types, with equal devices, are in the measured order.
-
-    Pairs that differ by less than the noise floor are left out, and counted as close.
-    """
-    if found.ceer is None or not found.ceer[0].unseen:
-        return None
-    noise, rows = found.noise or 0.0, []
-    known = found.ceer[0].whole_forecasts.filter(pl.col("step_s").is_not_null())
-    same = ["dnn", "image_size", "batch_size", "devices", "link_mbps"]
-    for group in known.partition_by(same, maintain_order=True):
-        times = group.select("measured_s", "step_s").rows()
-        for (a, a_predicted), (b, b_predicted) in combinations(times, 2):
-            is_close = abs(a - b) <= noise * min(a, b)
-            is_right = not is_close and (a < b) == (a_predicted < b_predicted)
-            rows.append((group["dnn"][0], not is_close, is_right, is_close))
-    names = ("dnn", "pairs", "right", "close")
-    counted = pl.DataFrame(rows, schema=names, orient="row").group_by("dnn", maintain_order=True)
-    return counted.agg(pl.col(*names[1:]).sum()) if rows else None
 
 
 def choices(found: MeasuredRound) -> pl.DataFrame | None:
@@ -321,13 +233,6 @@ def _by_share(prices: Mapping[str, float]) -> Mapping[str, float]:
 
 FIGURES = (
     PaperFigure(
-        "Time of single operations",
-        "Heavy types take 0.5 ms or more in the mean on the slowest node type; CPU types have no "
-        "GPU kernel. Shares of the time of all operations of a step, of DNNs that fits saw.",
-        class_shares,
-        printed="section III-A|section IV-B: R squared",
-    ),
-    PaperFigure(
         "Time and cost of heavy operations",
         "Means over all DNNs that are fitted.",
         heavy_times,
@@ -347,11 +252,6 @@ FIGURES = (
         times_by_input,
         Mark("line", "input_mb", ("line_ms", "ms"), of="node_type", panel="type"),
         (),
-    ),
-    PaperFigure(
-        "What times of heavy types are fitted with",
-        "The form that was chosen, its R², and the error of all operations of a DNN left out.",
-        regressions,
     ),
     PaperFigure(
         "Several devices in a node",
@@ -381,19 +281,6 @@ FIGURES = (
         "itself. Steps with heavy operations that no other DNN has are not known.",
         unseen_steps,
         printed=r"Fig\. 8\b|section IV-B: training time error",
-    ),
-    PaperFigure(
-        "Operations of unseen DNNs",
-        "Heavy operations of the test set, of all node types together: how many distinct ones, the "
-        "mean absolute error of their times, the error of their sum, and their share of all time.",
-        unseen_operations,
-        printed="section IV-B: mean error of one operation type",
-    ),
-    PaperFigure(
-        "Order of node types of unseen DNNs",
-        "Pairs of node types that were forecast in the measured order, at equal devices. "
-        "<em>Close</em>: measured steps differ by less than the noise floor.",
-        order_of_node_types,
     ),
     PaperFigure(
         "What to rent for unseen DNNs",

@@ -1,23 +1,26 @@
 """Figures of papers as they are declared: rows of a round, how they are drawn, what was printed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
 
-from forecasting.async_sgd import CapturedProfile, FittedModels, captured_profiles
-from forecasting.ceer_study import CeerMeasurements, fitted_model, read_measurements
+from forecasting.async_sgd import CapturedProfile, captured_profiles
+from forecasting.ceer_study import CeerMeasurements, read_measurements
 from forecasting.findings.mark import Mark
-from forecasting.findings.store import Store
 from forecasting.findings.study import judged_forecasts, with_pending
-from forecasting.fits import mark_foreign_hosts
-from forecasting.results import outcome, summary
+from forecasting.fits import Fit
+from forecasting.results import outcome
+from forecasting.round_forecasts import fits_of_round
+from models.async_sgd.systems import ASYNC_SGD
+from models.ceer.fit import FittedCeer
 from models.ceer.predictor import Ceer
-from models.predictddl.systems import load_shipped_embedder, training_set_of
-from models.predictddl.training_set import TrainingSet
+from models.ceer.systems import CEER, CEER_PYTORCH
 from studies import run_tables
+from studies.curve import Curve
 from studies.rounds import Round
+from warehouse.records import Scenario
 from warehouse.warehouse import Warehouse
 
 
@@ -26,8 +29,6 @@ class MeasuredRound:
 
     def __init__(self, round_: Round, warehouse: Warehouse) -> None:
         self.round, self.warehouse, self.landing = round_, warehouse, warehouse.landing
-        name = f"{round_.study.name}.{round_.repeat}.{round_.backend}.{round_.host_id}"
-        self.store = Store(warehouse.home, name)
 
     @cached_property
     def accuracy(self) -> pl.DataFrame:
@@ -45,15 +46,9 @@ class MeasuredRound:
         return judged_forecasts(self.round, self.accuracy)
 
     @cached_property
-    def noise(self) -> float | None:
-        """The noise floor of the round, relative; None: not known."""
-        percent = summary(self.rows).noise_floor
-        return None if percent is None else percent / 100
-
-    @cached_property
-    def models(self) -> FittedModels:
-        """Models of asynchronous SGD, fitted to its profiles."""
-        return FittedModels(self.round, self.landing, self.warehouse)
+    def fits(self) -> Mapping[Curve, Fit]:
+        """Fits of asynchronous SGD to the profiles of its curves."""
+        return fits_of_round(ASYNC_SGD, self.round, self.warehouse)
 
     @cached_property
     def captured(self) -> list[CapturedProfile]:
@@ -61,25 +56,28 @@ class MeasuredRound:
         return captured_profiles(self.round, self.landing)
 
     @cached_property
-    def steps(self) -> TrainingSet:
-        """All steps of PyTorch that landed in it or that it learned from, those that judge too."""
-        probes = ("torch_throughput", "inventory")
-        runs = list(self.round.runs_of(*probes).values())
-        runs += [run for run in self.round.learned if run.probe in probes]
-        landed = [run_tables.tables(self.landing, run) for run in runs]
-        tables = {
-            name: pl.concat([of_run[name] for of_run in landed if name in of_run], how="diagonal")
-            for name in ("run", "scenario", "sample")
-        }
-        marked = mark_foreign_hosts(tables, self.round.host_id)
-        return training_set_of(marked, load_shipped_embedder)
+    def trained(self) -> list[Scenario]:
+        """What each run of PyTorch trained that landed in it or that it learned from."""
+        own = [need.scenario for need in self.round.runs_of("torch_throughput")]
+        learned = [
+            Scenario.model_validate_json(text)
+            for run in self.round.learned
+            if run.probe == "torch_throughput"
+            for text in run_tables.table(self.landing, run, "scenario")["canonical"]
+        ]
+        return own + learned
 
     @cached_property
     def ceer(self) -> tuple[CeerMeasurements, Ceer] | None:
         """Operations and steps, and the model of them; None where no operations were profiled."""
-        measured = read_measurements(self.round, self.landing)
-        model = fitted_model(self.round, self.landing, self.warehouse) if measured else None
-        return (measured, model) if measured and model else None
+        if (measured := read_measurements(self.round, self.landing)) is None:
+            return None
+        for system in (CEER, CEER_PYTORCH):
+            for fit in fits_of_round(system, self.round, self.warehouse).values():
+                fitted = fit.fitted()
+                assert isinstance(fitted, FittedCeer)
+                return measured, fitted.model
+        return None
 
 
 @dataclass(frozen=True)

@@ -20,32 +20,21 @@ PAPERS: Mapping[str, tuple[str, Sequence[PaperFigure]]] = {
 
 
 @dataclass(frozen=True)
-class FigureRows:
-    """A figure of a paper ("": of any), and its rows of a round."""
-
-    paper: str
-    figure: PaperFigure
-    rows: pl.DataFrame
-
-
-@dataclass(frozen=True)
 class PaperEvaluation:
-    """A round, and what figures of papers show of it."""
+    """A round, and what figures show of it: paper ("": any), figure and rows."""
 
     study: str
     repeat: int
-    shown: tuple[FigureRows, ...]
+    shown: tuple[tuple[str, PaperFigure, pl.DataFrame], ...]
 
 
 def evaluate_papers(round_: Round, warehouse: Warehouse) -> PaperEvaluation:
     """Return the figures of a round that have rows, paper by paper."""
     found = MeasuredRound(round_, warehouse)
-    declared = (
-        *(("", figure) for figure in (*async_sgd.ERRORS, srift.LINKS)),
-        *((name, figure) for name, (_, figures) in PAPERS.items() for figure in figures),
-    )
+    declared = [("", async_sgd.ERRORS)]
+    declared += [(name, figure) for name, (_, figures) in PAPERS.items() for figure in figures]
     shown = (
-        FigureRows(name, figure, rows)
+        (name, figure, rows)
         for name, figure in declared
         if (rows := figure.rows(found)) is not None and rows.height
     )

@@ -1,66 +1,79 @@
-"""Figures of PredictDDL: one model reused for networks that never ran, regressions, waiting.
+"""Figures of PredictDDL: one model reused for networks that never ran, its regressors, waiting.
 
-What was forecast before it was measured comes from the ledger. What the paper compares besides is
-fitted to some of the round's runs and judged by the others (`cross_validation`).
+Forecasts are those of the ledger, which were there before anything that judges them was measured.
+The paper's black and gray boxes and Ernest are systems too, and stand beside the others.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import polars as pl
 from pydantic import ValidationError
 
-from forecasting.findings import cross_validation
-from forecasting.findings.cross_validation import (
-    ROWS,
-    Fitting,
-    errors_by_servers,
-    regression,
-    score_forecasts,
-)
 from forecasting.findings.figure import MeasuredRound, PaperFigure
 from forecasting.findings.mark import Mark
-from forecasting.findings.store import digest, known_digest
 from forecasting.inputs import systems_of
 from models.ernest import ERNEST
-from models.predictddl import as_published, model, work
-from models.predictddl.as_published import epoch_s
-from models.predictddl.fit import Parameters
-from models.predictddl.systems import PREDICTDDL
-from models.predictddl.training_set import TrainingSet
+from models.predictddl.as_published import Parameters, epoch_s
+from models.predictddl.systems import PAPER
 from networks.catalogue import family
 from warehouse.landing import landed_runs
 from warehouse.records import Scenario
 
 ABOUT = ("predictddl", "predictddl_paper")
 """A round is about reuse if one of these forecast something that was measured."""
-DRAWN = ("predictddl", "predictddl_paper", "log_linear", "ernest_pooled", "ernest")
-"""Systems whose forecasts are drawn; tables have all."""
 SEEN, OTHERS, NEW_TYPE = "seen", "other networks", "a type without steps"
 """What a fit knew of a point: steps of its network, on types of nodes that it has steps of; these
 types alone; not all of its types. Where no point is on types with steps, networks alone count."""
-MOST_RATIO = 100.0
-"""Predicted / actual, or its inverse, that is drawn; what is beyond it stands at the edge."""
-SHARES: Mapping[str, int] = {"50/50": 2, "67/33": 3, "80/20": 5}
-"""Of runs, that fits see and do not see, and how many parts that takes (Fig. 11)."""
-_KINDS = ("polynomial", "linear", "svr", "mlp")
-_LOG_LINEAR: Mapping[str, Fitting] = {
-    "log-linear": cross_validation.fit_logarithms(work.fit_log_linear)
+ROWS = {
+    "of": pl.String,
+    "split": pl.String,
+    "dnn": pl.String,
+    "workers": pl.Int64,
+    "predicted_s": pl.Float64,
+    "measured_s": pl.Float64,
 }
-_BOXES: Mapping[str, Fitting] = {
-    "black box": regression(as_published.no_features, "linear", named=True),
-    "gray box": regression(as_published.size_features, "linear", named=True),
-    **_LOG_LINEAR,
-}
-_EMBEDDING = regression(cross_validation.embedding, "polynomial")
-_FEATURES: Mapping[str, Fitting] = {
-    "layers": regression(cross_validation.layers, "polynomial"),
-    "parameters": regression(cross_validation.parameters, "polynomial"),
-    "layers and parameters": regression(as_published.size_features, "polynomial"),
-    "embedding": _EMBEDDING,
-    "all of these": regression(cross_validation.everything, "polynomial"),
-    **_LOG_LINEAR,
-}
-_PUBLISHED, _OURS = "PredictDDL as published", "PredictDDL, ours"
+"""Forecasts of epochs: by what, and what it had not seen; seconds."""
+
+
+def score_forecasts(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Return figures of each group of forecasts, in the order of rows; workers ascend.
+
+    Columns: of, split, those of `by`, n, ratio (mean of predicted / actual, the paper's measure),
+    error_percent (mean of absolute errors) and rmse_s. Networks are not the same on all numbers of
+    servers, so workers stand beside dnn.
+    """
+    ratio = pl.col("predicted_s") / pl.col("measured_s")
+    left = pl.col("predicted_s") - pl.col("measured_s")
+    scores = rows.group_by("of", "split", *by, maintain_order=True).agg(
+        n=pl.len(),
+        ratio=ratio.mean(),
+        error_percent=100 * (ratio - 1).abs().mean(),
+        rmse_s=(left**2).mean().sqrt(),
+    )
+    return scores.sort("workers", maintain_order=True) if "workers" in by else scores
+
+
+def errors_by_servers(by_servers: pl.DataFrame) -> pl.DataFrame:
+    """Return errors on each number of servers, and how far those of single networks are apart.
+
+    Args:
+        by_servers: of `score_forecasts`, by dnn and workers.
+
+    Returns: of, split, workers, networks (how many), n, error_percent (mean of all n), and the
+        least and greatest mean of a network: of absolute errors, least_percent and most_percent,
+        and of predicted / actual, lowest and highest.
+    """
+    error, ratio = pl.col("error_percent"), pl.col("ratio")
+    errors = by_servers.group_by("of", "split", "workers", maintain_order=True).agg(
+        networks=pl.len(),
+        n=pl.col("n").sum(),
+        error_percent=(error * pl.col("n")).sum() / pl.col("n").sum(),
+        least_percent=error.min(),
+        most_percent=error.max(),
+        lowest=ratio.min(),
+        highest=ratio.max(),
+    )
+    return errors.sort("of", "split", "workers", maintain_order=True)
 
 
 def is_about(found: MeasuredRound) -> bool:
@@ -69,23 +82,20 @@ def is_about(found: MeasuredRound) -> bool:
     return not found.judged.filter(pl.col("system").is_in(own)).is_empty()
 
 
-def learned_steps(found: MeasuredRound) -> TrainingSet:
-    """Return the steps that fits saw: not those that only judge, which are of this host."""
+def learned(found: MeasuredRound) -> list[Scenario]:
+    """Return what fits saw steps of: not what only judges, which is of this host."""
     ids: dict[bool, set[str]] = {True: set(), False: set()}
     for curve in found.round.study.curves:
         scenarios = curve.scenarios(found.round.backend)
         ids[curve.is_judged] |= {scenario.scenario_id for scenario in scenarios}
     hidden = ids[True] - ids[False]
-    return found.steps.without(lambda step: step.scenario.scenario_id in hidden)
+    return [scenario for scenario in found.trained if scenario.scenario_id not in hidden]
 
 
 def trained_networks(found: MeasuredRound) -> frozenset[str]:
     """Return the networks that fits may see steps of, here or on other hosts."""
     own = {curve.dnn for curve in found.round.study.curves if not curve.is_judged}
-    return frozenset(own | {run.scenario.workload.dnn for run in learned_steps(found).runs})
-
-
-# What was in the ledger before it was measured (Figs. 9 and 12, Table II).
+    return frozenset(own | {scenario.workload.dnn for scenario in learned(found)})
 
 
 def workloads(found: MeasuredRound) -> pl.DataFrame | None:
@@ -95,7 +105,7 @@ def workloads(found: MeasuredRound) -> pl.DataFrame | None:
     trained = trained_networks(found)
     families = {family(name) for name in trained}
     counts = dict(found.judged.group_by("dnn").agg(pl.col("scenario_id").n_unique()).iter_rows())
-    measured = [run.scenario.workload.dnn for run in found.steps.runs]
+    measured = [scenario.workload.dnn for scenario in found.trained]
     rows = [
         {
             "network": name,
@@ -130,7 +140,10 @@ def rows_of(
     judged: pl.DataFrame, points: Mapping[str, Scenario], found: MeasuredRound
 ) -> pl.DataFrame:
     """Return `ROWS` of judged forecasts; `points` are what judges, by id."""
-    with_steps, trained = learned_steps(found).node_types, trained_networks(found)
+    trained = trained_networks(found)
+    with_steps = {
+        group.node_type for scenario in learned(found) for group in scenario.worker_groups
+    }
     known = {
         name
         for name in judged["scenario_id"].unique()
@@ -160,24 +173,9 @@ def rows_of(
 
 
 def ledger_errors(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return errors of systems by what they had seen."""
+    """Return errors of systems by what they had seen (Figs. 1, 2, 6 and 9)."""
     rows = ledger_rows(found)
     return None if rows is None else score_forecasts(rows).sort("split", "error_percent")
-
-
-def ledger_ratios(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return predicted / actual by network of the systems that are drawn."""
-    rows = ledger_rows(found)
-    return None if rows is None else drawn_ratios(rows)
-
-
-def drawn_ratios(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return predicted / actual of `DRAWN`, in its order, so that colours are always the same."""
-    place = pl.col("of").replace_strict(DRAWN, range(len(DRAWN)), default=None)
-    scores = score_forecasts(rows.filter(pl.col("of").is_in(DRAWN)), "dnn")
-    return scores.sort(place, maintain_order=True).with_columns(
-        pl.col("ratio").clip(1 / MOST_RATIO, MOST_RATIO)
-    )
 
 
 def servers(found: MeasuredRound) -> pl.DataFrame | None:
@@ -190,117 +188,35 @@ def servers(found: MeasuredRound) -> pl.DataFrame | None:
     return errors.with_columns(by=pl.format("{}, {}", "of", "split"))
 
 
-def regressors(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return what each judged fit chose, and its errors on families left out; most used first."""
+def kinds(found: MeasuredRound) -> pl.DataFrame | None:
+    """Return how wrong each kind of regressor was in each judged fit as published (Fig. 10)."""
     if not is_about(found):
         return None
-    forecasts = found.judged.filter(system=PREDICTDDL.name)
-    counts = dict(forecasts.group_by("fit_id").len().iter_rows())
-    fits = found.warehouse.query("fits", system=PREDICTDDL.name)
+    judged = set(found.judged.filter(system=PAPER.name)["fit_id"])
+    fits = found.warehouse.query("fits", system=PAPER.name).unique("fit_id", maintain_order=True)
     rows = []
-    for fit_id, text in fits.select("fit_id", "parameters").unique("fit_id").iter_rows():
-        if fit_id not in counts:
-            continue
+    for fit_id, text in fits.filter(pl.col("fit_id").is_in(judged))["fit_id", "parameters"].rows():
         try:
             fitted = Parameters.model_validate_json(text)
         except ValidationError:
             continue  # Of another version.
-        row = {"forecasts": counts[fit_id], "seen": fitted.seen, "unseen": fitted.unseen}
-        left_out = {
-            name: fitted.left_out.get(name) for name in ("predictddl", "log_linear", "histogram")
-        }
-        rows.append({**row, "answers": fitted.answers, **left_out})
-    by = ("forecasts", "seen", "unseen")
-    return pl.DataFrame(rows).sort(by, descending=True) if rows else None
-
-
-# What regressions tell that see some of a round's runs (Figs. 1, 2, 6 and 9 to 11).
-#
-# Features of networks, kinds of regressors and amounts of data are compared by fits to some of the
-# runs, judged by the others. Log-linear regression on work stands beside them: what any of these
-# has to beat.
-
-
-def contest(
-    name: str, compute: Callable[[TrainingSet], pl.DataFrame], *more: str
-) -> Callable[[MeasuredRound], pl.DataFrame | None]:
-    """Return figures of a contest by what was left out.
-
-    The home keeps its forecasts, by the steps of the round and `more`.
-    """
-
-    def rows(found: MeasuredRound) -> pl.DataFrame | None:
-        if not is_about(found) or len((known := found.steps).names) < 2:
-            return None
-        kept = found.store.frame(
-            f"regressions.{name}",
-            __name__,
-            digest(known_digest(known), *more),
-            lambda: compute(known),
-        )
-        return score_forecasts(kept).sort("split", "error_percent")
-
-    return rows
-
-
-def beside(found: MeasuredRound) -> pl.DataFrame | None:
-    """Return ours, with the regressors of the judged fit, beside the paper's and Ernest's."""
-    chosen = regressors(found)
-    seen, unseen = "none", "none"
-    if chosen is not None:
-        seen, unseen = chosen.select("seen", "unseen").row(0)
-
-    def compute(known: TrainingSet) -> pl.DataFrame:
-        fittings = {
-            _PUBLISHED: regression(cross_validation.embedding, *_KINDS),
-            "second-order polynomial of the embedding": _EMBEDDING,
-            _OURS: cross_validation.fit_logarithms(model.fit_with(seen)),
-            **_LOG_LINEAR,
-            "Ernest, pooled": cross_validation.fit_ernest,
-        }
-        of_families = {
-            _PUBLISHED: cross_validation.fit_best_by_quarters(known, *_KINDS),
-            _OURS: cross_validation.fit_logarithms(model.fit_with(unseen)),
-        }
-        return cross_validation.contest(known, fittings, of_families)
-
-    return contest("beside", compute, seen, unseen)(found)
-
-
-def _of_kinds(known: TrainingSet) -> pl.DataFrame:
-    return cross_validation.contest(
-        known,
-        {kind: regression(cross_validation.embedding, kind) for kind in _KINDS},
-        {kind: cross_validation.fit_best_by_quarters(known, kind) for kind in _KINDS},
-    )
-
-
-def _amounts(known: TrainingSet) -> pl.DataFrame:
-    return pl.concat(
-        cross_validation.forecasts(
-            known,
-            name,
-            _EMBEDDING,
-            cross_validation.random_parts(len(known.runs), parts),
-            cross_validation.RANDOM,
-        )
-        for name, parts in SHARES.items()
-    )
-
-
-# How long systems have others measure before they can answer (Fig. 13).
+        for kind in fitted.best_of_kinds:
+            is_chosen = kind.kind == fitted.chosen.kind
+            rows.append((fit_id, kind.kind, 100 * kind.error, "yes" if is_chosen else ""))
+    columns = ["fit", "kind", "error_percent", "chosen"]
+    return pl.DataFrame(rows, columns, orient="row").sort("fit", "error_percent") if rows else None
 
 
 def waiting(found: MeasuredRound) -> pl.DataFrame | None:
     """Return seconds of the runs that fits saw, and errors, by system and number of networks.
 
     Networks are in the order of the study. Where forecasts by Ernest's own runs were judged, only
-    the scenarios that it forecast count, for all systems. Source: section IV-B5.
+    the scenarios that it forecast count, for all systems. Source: section IV-B5, Fig. 13.
     """
     if not is_about(found):
         return None
-    of_ernest = found.judged.filter(system=ERNEST.name)
     judged = found.judged
+    of_ernest = judged.filter(system=ERNEST.name)
     if of_ernest.height:
         judged = judged.filter(pl.col("scenario_id").is_in(of_ernest["scenario_id"].to_list()))
     order = dict.fromkeys(curve.dnn for curve in found.round.study.curves)
@@ -324,7 +240,6 @@ def waiting(found: MeasuredRound) -> pl.DataFrame | None:
     return pl.DataFrame(rows)
 
 
-_SPLITS = "Random fifths of all runs (the paper's 80/20), and families, are left out in turn. "
 FIGURES = (
     PaperFigure(
         "Which networks were measured",
@@ -333,20 +248,15 @@ FIGURES = (
         printed="section IV-A2",
     ),
     PaperFigure(
-        "Errors by network, beside Ernest",
+        "Errors by network, beside boxes and Ernest",
         "Forecasts that were in the ledger before the steps were measured, by networks that train "
         "scenarios have (<em>seen</em>) and others; nodes of a type that no step was measured on "
         "stand apart. <em>Ratio</em>: predicted / actual, the paper's measure. The paper has 1 to "
-        "4 % on CIFAR-10, 1 to 30 % on Tiny-ImageNet; Ernest's error is 9.8 times that.",
+        "4 % on CIFAR-10, 1 to 30 % on Tiny-ImageNet; Ernest's error is 9.8 times that. Its gray "
+        "box (layers and parameters) has errors that are less than the black box's by 91.2 % "
+        "(MobileNet-V3) and 99.5 % (VGG-16); embeddings have 96.4 % less than layers.",
         ledger_errors,
         printed="section IV-B1",
-    ),
-    PaperFigure(
-        "Predicted / actual by network",
-        f"Closer to 1 is better. What is beyond {MOST_RATIO:g} times stands at the edge.",
-        ledger_ratios,
-        Mark("points", "ratio", ("dnn",), of="of", panel="split", log="x"),
-        (),
     ),
     PaperFigure(
         "Errors by number of servers",
@@ -357,43 +267,10 @@ FIGURES = (
         printed="section IV-B4",
     ),
     PaperFigure(
-        "Which regressors the fits chose",
-        "For networks that were trained on (<em>seen</em>) and others, who answers for these, and "
-        "mean absolute errors of logarithms on families left out of the fit.",
-        regressors,
-    ),
-    PaperFigure(
-        "The paper's split, after the fact",
-        f"{_SPLITS}A fit sees other runs of the networks that it is judged by, and no forecast "
-        "here is in the ledger.",
-        beside,
-        printed="section IV-B1",
-    ),
-    PaperFigure(
-        "Whether sizes of a network help: black box and gray box",
-        f"{_SPLITS}Linear regression of epochs on the network's name, the cluster and the batch "
-        "(black box), and on numbers of layers and parameters too (gray box). The paper's gray box "
-        "has errors that are less by 91.2 % (MobileNet-V3) and 99.5 % (VGG-16).",
-        contest("boxes", lambda known: cross_validation.contest(known, _BOXES)),
-    ),
-    PaperFigure(
-        "What features of a network are worth",
-        f"{_SPLITS}Second-order polynomials of features of a network, and of the cluster. In the "
-        "paper, errors with embeddings are less by 96.4 % than with layers, and by 97.4 % than "
-        "with parameters.",
-        contest("features", lambda known: cross_validation.contest(known, _FEATURES)),
-    ),
-    PaperFigure(
         "Which kind of regressor does best",
-        f"{_SPLITS}Kinds of regressors on embeddings and the cluster, with the settings of the "
-        "paper's grids that err least on networks left out of the runs that a fit sees.",
-        contest("kinds", _of_kinds),
-    ),
-    PaperFigure(
-        "Whether more data helps",
-        "Second-order polynomials on embeddings and the cluster, which see a half, two thirds and "
-        "four fifths of the runs. In the paper, more data does not make errors less.",
-        contest("amounts", _amounts),
+        "Mean errors of kinds of regressors on embeddings and the cluster, on networks that were "
+        "left out of the runs that a judged fit saw, and the kind that it chose.",
+        kinds,
     ),
     PaperFigure(
         "Time before an answer",

@@ -199,15 +199,6 @@ def place_on_servers(
     return replace(profile, graph=replace(graph, servers=on))
 
 
-def variable_bytes(profile: Profile, operations: pl.DataFrame) -> tuple[int, ...]:
-    """Return the bytes of each variable of a profiled job, in the order in which they are created.
-
-    Raises:
-        BadInput: no variables.
-    """
-    return tuple(_variables(profile.graph, operations)[1].values())
-
-
 def scenario_on_servers(scenario: Scenario, servers: int, placement: Placement) -> Scenario:
     """Return a scenario as it is with this many servers."""
     strategy = scenario.strategy.model_copy(update={"servers": servers, "placement": placement})

@@ -92,23 +92,6 @@ def check_sizes(rows: pl.DataFrame, classes: Classes, whose: str) -> None:
         )
 
 
-def shares(rows: pl.DataFrame, classes: Classes) -> pl.DataFrame:
-    """Return dnn, node_type, class and share: of all time of operations, which part is each class.
-
-    The paper reports 47 to 94 % of training time for heavy and less than 7 % for light operations.
-    """
-    names: Mapping[str, str] = {name: classes.of(name) for name in rows["type"].unique()}
-    spent = (
-        rows.with_columns(pl.col("type").replace_strict(names).alias("class"))
-        .group_by("dnn", "node_type", "class")
-        .agg((pl.col("count") * pl.col("mean_us")).sum().alias("us"))
-    )
-    total_us = pl.col("us").sum().over("dnn", "node_type")
-    return spent.select("dnn", "node_type", "class", (pl.col("us") / total_us).alias("share")).sort(
-        "dnn", "node_type", "class"
-    )
-
-
 # What profiles say of operations, without a model (section III).
 
 

@@ -19,7 +19,7 @@ from pipelines.cli.money import SpendingLimit, check_cap
 from pipelines.cli.query import history_here
 from pipelines.cli.tables import TableColumn, format_duration, print_rows, print_table, print_text
 from profilers.clusters import host_id
-from profilers.clusters.fleet import fleet_file, read_fleet
+from profilers.clusters.fleet import read_fleet
 from profilers.probe import PlannedRun
 from profilers.renting.book import Book
 from reports.wording import headline, interval, number, opening, percent
@@ -166,20 +166,12 @@ def show_plan(path: Path, backend: str | None) -> None:
 def write_report(path: Path, backend: str | None, to: Path | None = None) -> None:
     """Write the report of the newest round of the whole study again, into the home or a file.
 
-    The page is kept in the home by all that it rests on: where nothing has changed, it is not made
-    again.
-
     Raises:
         BadInput: nothing of the study is judged, or has run; or the file cannot be written.
     """
-    from forecasting.findings.store import Store, home_digest
-
     place = home()
     file = _writable(place / REPORT if to is None else to)
-    rests_on = f"{backend} {home_digest(place, path, fleet_file())}"
-    page, *remarks = Store(place, path.stem).texts(
-        "page", rests_on, lambda: _page(path, backend, place)
-    )
+    page, remarks = _page(path, backend, place)
     history_here()  # says how old it is
     for line in remarks:
         _tell(line)
@@ -190,19 +182,12 @@ def write_report(path: Path, backend: str | None, to: Path | None = None) -> Non
 def write_papers(paths: Sequence[Path], to: Path | None = None) -> None:
     """Write what papers show of the newest round of each study, into the home or a file.
 
-    The page is kept in the home as that of `write_report` is.
-
     Raises:
         BadInput: nothing of any of the studies has run; or the file cannot be written.
     """
-    from forecasting.findings.store import Store, home_digest
-
     place = home()
     file = _writable(place / PAPERS if to is None else to)
-    rests_on = home_digest(place, *paths, fleet_file())
-    (page,) = Store(place, "studies").texts(
-        "papers", rests_on, lambda: [_papers_page(paths, place)]
-    )
+    page = _papers_page(paths, place)
     history_here()  # says how old it is
     write_text(file, page)
     typer.echo(file)
@@ -219,7 +204,7 @@ def _writable(file: Path) -> Path:
     return file
 
 
-def _page(path: Path, backend: str | None, place: Path) -> list[str]:
+def _page(path: Path, backend: str | None, place: Path) -> tuple[str, list[str]]:
     """Return the report of the newest round of a whole study, and what is to be said of it."""
     from forecasting.evaluation import evaluate
     from reports import report
@@ -239,7 +224,7 @@ def _page(path: Path, backend: str | None, place: Path) -> list[str]:
         remarks.append(
             f"nothing of study {study.name} has run on this host; shown is host {round_.host_id}"
         )
-    return [report.render(evaluate(round_, PublishedHistory(place))), *remarks]
+    return report.render(evaluate(round_, PublishedHistory(place))), remarks
 
 
 def _papers_page(paths: Sequence[Path], place: Path) -> str:

@@ -1,6 +1,5 @@
 """What captures of two curves on paper show: streams go out whole, 1 and 2 ms before their ends."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 
 from forecasting.async_sgd import (
     CapturedProfile,
-    FittedModels,
     announced_windows,
     behaviours,
     captured_profiles,
@@ -18,7 +16,7 @@ from forecasting.async_sgd import (
     overhead_rows,
 )
 from studies.rounds import Round
-from tests.synthetic import MIXED, WINDOW_BYTES
+from tests.synthetic import WINDOW_BYTES
 
 
 def test_profiles_without_captures_are_left_out(round_: Round, landing: Path) -> None:
@@ -73,21 +71,3 @@ def test_one_transfer_a_step_has_no_order(captured: list[CapturedProfile]) -> No
     assert rows["order"].to_list() == ["framework"] * 2
     assert rows["steps"].to_list() == [4, 4]
     assert rows["as_requested"].to_list() == [None, None]
-
-
-def test_mixed_workers_are_simulated_from_all_their_profiles(
-    landed_round: Callable[[str], Round], landing: Path
-) -> None:
-    round_ = landed_round(MIXED)
-    models = FittedModels(round_, landing)
-    model = models.of_curve(round_.study.curves[0])
-    assert model is not None and len(model.profiles) == 2
-    assert [len(alone.profiles) for alone in models.values()] == [1, 1, 1]
-    assert models.of_curve(round_.study.curves[0]) is model
-
-
-def test_without_a_profile_there_is_no_model(round_: Round, landing: Path) -> None:
-    measured = tuple(run for run in round_.runs if run.probe != "tf_trace")
-    nothing = FittedModels(replace(round_, runs=measured), landing)
-    assert not nothing
-    assert nothing.of_curve(round_.study.curves[0]) is None

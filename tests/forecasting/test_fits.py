@@ -8,16 +8,15 @@ from typing import NoReturn
 import polars as pl
 import pytest
 
-from forecasting import async_sgd, fits
-from forecasting.async_sgd import FittedModels
-from forecasting.fits import Fit, fit_or_load, landed_tables
-from forecasting.round_forecasts import fit_round
+from forecasting import fits
+from forecasting.fits import Fit, newest_kept_fit
+from forecasting.round_forecasts import fit_round, fits_of_round
+from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.systems import ASYNC_SGD
 from models.system import System, Tables
 from studies.messages import Progress
 from studies.rounds import Round
-from tests.synthetic import STUDY
-from warehouse.records import Run
+from tests.synthetic import MIXED, STUDY
 from warehouse.warehouse import Warehouse
 
 MADE_BY = "v2-3-gabcdef"
@@ -49,52 +48,33 @@ def round_(landed_once: Callable[[str], tuple[Round, Path]]) -> Round:
     return landed_once(STUDY)[0]
 
 
-def by(version: str, patch: pytest.MonkeyPatch) -> None:
-    """Let this code have a version."""
-    patch.setattr(fits, "code_version", lambda: version)
-    patch.setattr(fits, "code_version", lambda: version)
-
-
-def kept(round_: Round, warehouse: Warehouse) -> tuple[Fit, list[Run], dict[str, pl.DataFrame]]:
-    """Fit the first curve, keep that, and return it with its runs and their landed rows."""
+def kept(
+    round_: Round, warehouse: Warehouse, patch: pytest.MonkeyPatch
+) -> tuple[Fit, dict[str, pl.DataFrame]]:
+    """Fit the first curve by a version of the code, keep that, and return it with its rows."""
+    patch.setattr(fits, "_at_hand", {})
+    patch.setattr(fits, "code_version", lambda: MADE_BY)
     first, *_ = round_.study.curves
     of_first = replace(round_, study=round_.study.with_curves([first]))
     fit = fit_round(ASYNC_SGD, of_first, warehouse, Progress())[first]
-    runs = [run for run in round_.runs if run.run_id in fit.group.run_ids]
-    return fit, runs, landed_tables(ASYNC_SGD, runs, warehouse.landing)
+    return fit, warehouse.visible_tables(ASYNC_SGD.tables, list(fit.group.run_ids))
 
 
-def test_a_fit_that_is_kept_is_loaded(
-    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by(MADE_BY, monkeypatch)
-    fit, runs, tables = kept(round_, warehouse)
-    run_ids = [run.run_id for run in reversed(runs)]
-    loaded = fit_or_load(LOADED, run_ids, tables, warehouse)
-    assert loaded.parameters_json() == fit.fitted().parameters_json()
-    scenarios = round_.study.curves[0].scenarios("loopback")
-    assert loaded.predict(scenarios).equals(fit.fitted().predict(scenarios))
-
-
-@pytest.mark.parametrize("version", ["v2-4-g0123456", f"{MADE_BY}-dirty"])
-def test_an_unrelated_change_of_the_code_fits_nothing_anew(
+@pytest.mark.parametrize("version", [MADE_BY, "v2-4-g0123456", f"{MADE_BY}-dirty"])
+def test_a_fit_that_is_kept_is_loaded_whatever_else_changed_in_the_code(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    by(MADE_BY, monkeypatch)
-    fit, runs, tables = kept(round_, warehouse)
-    by(version, monkeypatch)
-    loaded = fit_or_load(LOADED, [run.run_id for run in runs], tables, warehouse)
+    fit, _ = kept(round_, warehouse, monkeypatch)
+    monkeypatch.setattr(fits, "code_version", lambda: version)
+    first, *_ = round_.study.curves
+    of_first = replace(round_, study=round_.study.with_curves([first]))
+    loaded = fits_of_round(LOADED, of_first, warehouse)[first].fitted()
     assert loaded.parameters_json() == fit.fitted().parameters_json()
+    scenarios = first.scenarios("loopback")
+    assert loaded.predict(scenarios).equals(fit.fitted().predict(scenarios))
     assert warehouse.query("fits")["code_version"].to_list() == [MADE_BY]
-
-
-def test_what_other_code_of_the_system_fitted_is_not_loaded(
-    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, runs, tables = kept(round_, warehouse)
-    monkeypatch.setattr("forecasting.fits.code_digest", lambda system: "code:other")
-    with pytest.raises(FittedAgain):
-        fit_or_load(LOADED, [run.run_id for run in runs], tables, warehouse)
+    with pytest.raises(FittedAgain):  # of the second curve none is kept
+        fits_of_round(LOADED, round_, warehouse)
 
 
 @pytest.mark.parametrize(
@@ -109,34 +89,30 @@ def test_what_other_code_of_the_system_fitted_is_not_loaded(
 def test_fits_of_other_systems_are_not_loaded(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, system: System
 ) -> None:
-    by(MADE_BY, monkeypatch)
-    _, runs, tables = kept(round_, warehouse)
-    with pytest.raises(FittedAgain):
-        fit_or_load(system, [run.run_id for run in runs], tables, warehouse)
+    fit, tables = kept(round_, warehouse, monkeypatch)
+    assert newest_kept_fit(system, fit.group.run_ids, tables, warehouse) is None
 
 
-def test_fits_to_other_rows_are_not_loaded(
+def test_fits_to_other_rows_or_by_other_code_are_not_loaded(
     round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by(MADE_BY, monkeypatch)
-    _, runs, tables = kept(round_, warehouse)
-    run_ids = [run.run_id for run in runs]
-    with pytest.raises(FittedAgain):
-        fit_or_load(LOADED, run_ids[:-1], tables, warehouse)
-    with pytest.raises(FittedAgain):
-        fit_or_load(LOADED, run_ids, {**tables, "link": tables["link"].head(1)}, warehouse)
-    with pytest.raises(FittedAgain):
-        fit_or_load(LOADED, run_ids, tables)
+    fit, tables = kept(round_, warehouse, monkeypatch)
+    run_ids = fit.group.run_ids
+    assert newest_kept_fit(LOADED, run_ids, tables, warehouse) is not None
+    assert newest_kept_fit(LOADED, run_ids[:-1], tables, warehouse) is None
+    fewer = {**tables, "link": tables["link"].head(1)}
+    assert newest_kept_fit(LOADED, run_ids, fewer, warehouse) is None
+    monkeypatch.setattr(fits, "code_digest", lambda system: "code:other")
+    assert newest_kept_fit(LOADED, run_ids, tables, warehouse) is None
 
 
-def test_the_models_of_a_round_are_loaded(
-    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+def test_mixed_workers_are_fitted_to_all_their_profiles(
+    landed_round: Callable[[str], Round], home: Path
 ) -> None:
-    by(MADE_BY, monkeypatch)
-    kept(round_, warehouse)
-    monkeypatch.setattr(async_sgd, "ASYNC_SGD", LOADED)
-    models = FittedModels(round_, warehouse.landing, warehouse)
-    first, second = models
-    assert models[first].parameters.scenario == first.scenario
-    with pytest.raises(FittedAgain):
-        models[second]
+    round_, history = landed_round(MIXED), Warehouse(home)
+    history.load()
+    made = fits_of_round(ASYNC_SGD, round_, history)
+    model = made[round_.study.curves[0]].fitted()
+    assert isinstance(model, AsyncSGD) and len(model.profiles) == 2
+    measured = tuple(run for run in round_.runs if run.probe != "tf_trace")
+    assert fits_of_round(ASYNC_SGD, replace(round_, runs=measured), history) == {}

@@ -12,7 +12,6 @@ from forecasting.results import (
     JUDGED,
     Summary,
     by_system,
-    curves,
     forecasts,
     headline_filter,
     outcome,
@@ -159,8 +158,6 @@ def test_forecasts_put_the_systems_side_by_side(round_: Round) -> None:
     assert rows["linear"].to_list() == [None, 200.0, None, None]
     others = forecasts(round_, ledger, "linear")
     assert others["predicted"].to_list() == [None, 200.0, None, None]
-    (label, curve), *more = curves(others.drop_nulls("predicted"))
-    assert (label, curve.rows(), more) == ("small_cnn 16px b4, 200 Mb/s", [(2, 200.0)], [])
 
 
 def test_jobs_that_differ_in_nodes_alone_are_told_apart_by_them(tmp_path: Path) -> None:

@@ -23,27 +23,9 @@ ROWS = pl.DataFrame(
 UNKNOWN = ROWS.with_columns(
     pl.lit(None, pl.Float64).alias(name) for name in ("low", "high", "measured", "spread_percent")
 )
-LINKS = pl.DataFrame(
-    {
-        "direction": ["downlink", "uplink"],
-        "flows": [1, 1],
-        "flow": [0, 0],
-        "trial": [0, 0],
-        "bandwidth_Bps": [24e6, 23e6],
-    }
-)
-OPERATIONS = pl.DataFrame({"operation": [0, 1], "resource": ["downlink", "worker"]})
-TIMINGS = pl.DataFrame(
-    {"step": [0, 0, 1], "operation": [0, 1, 0], "start_us": [0, 9, 0], "duration_us": [9, 1, 8]}
-)
-WINDOWS = pl.DataFrame({"name": ["a", "a", "b"], "value": [1.0, 1.1, 2.0]})
-
 FIGURES = {
     "scaling": lambda: study_sections.scaling(ROWS, "steps/s", "title"),
     "scaling, not measured": lambda: study_sections.scaling(UNKNOWN, "steps/s"),
-    "goodput": lambda: study_sections.goodput(LINKS),
-    "timeline": lambda: study_sections.step_timeline(TIMINGS.join(OPERATIONS, on="operation")),
-    "windows": lambda: study_sections.windows(WINDOWS, ["a", "b"], "steps/s"),
 }
 
 

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 from matplotlib.lines import Line2D
 
-from forecasting.evaluation import Evaluation, evaluate_rows
-from forecasting.findings.study import STANDING, OpeningFigures
+from forecasting.evaluation import Evaluation
+from forecasting.findings.study import STANDING, OpeningFigures, describe_round
 from forecasting.results import JUDGED, summary, titles
 from reports import report
 from reports.plots import PALETTE
@@ -100,18 +100,18 @@ def systems() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
-def evaluation(round_: Round, landing: Path, **changes: object) -> Evaluation:
+def evaluation(round_: Round, **changes: object) -> Evaluation:
     """Return the evaluation of a round in which every scenario was judged so."""
-    return evaluate_rows(round_, results(round_, **changes), systems(), landing)
+    return Evaluation(describe_round(round_), results(round_, **changes), systems())
 
 
 @pytest.fixture(scope="module")
 def html(landed_once: Callable[[str], tuple[Round, Path]]) -> str:
     """Return the report of these results."""
-    round_, landing = landed_once(STUDY)
+    round_, _ = landed_once(STUDY)
     with pytest.MonkeyPatch.context() as patch:
         PaperProbes().install(patch)
-        return report.render(evaluation(round_, landing))
+        return report.render(evaluation(round_))
 
 
 def test_networks_are_rows_and_systems_columns(html: str) -> None:
@@ -159,7 +159,7 @@ def test_every_section_is_in_the_contents(html: str) -> None:
     links = [value[1:] for tag, name, value in page.attributes if (tag, name) == ("a", "href")]
     keys = [value for tag, name, value in page.attributes if (tag, name) == ("div", "id")]
     assert links == keys
-    assert len(set(keys)) == len(keys) == 6
+    assert len(set(keys)) == len(keys) == 5
     assert html.count('<details class="section">') == len(keys)
     assert "<details open" not in html
     opening, _, _ = html.partition("<nav")
@@ -207,25 +207,25 @@ def test_plots_can_be_read_without_seeing_them(html: str) -> None:
     assert "prefers-color-scheme: dark" in html
 
 
-def test_the_report_warns(html: str, round_: Round, landing: Path) -> None:
+def test_the_report_warns(html: str, round_: Round) -> None:
     quiet = Page(html).text
     assert "no accuracy is claimed" in quiet
     assert "host itself was busy" not in quiet
-    busy = Page(report.render(evaluation(round_, landing, host_busy=True))).text
+    busy = Page(report.render(evaluation(round_, host_busy=True))).text
     assert "host itself was busy" in busy
 
 
-def test_what_was_not_measured_is_a_dash(round_: Round, landing: Path) -> None:
+def test_what_was_not_measured_is_a_dash(round_: Round) -> None:
     missing = dict.fromkeys(("measured", "error_percent", "spread_percent", "split", "made"))
-    text = Page(report.render(evaluation(round_, landing, **missing))).text
+    text = Page(report.render(evaluation(round_, **missing))).text
     assert "W ≥ 2—n = 0; noise floor" in text
     assert "nothing judged" in text
     assert "4 of 4 scenarios are forecast; none with several workers has been judged." in text
 
 
-def test_text_is_escaped(round_: Round, landing: Path) -> None:
+def test_text_is_escaped(round_: Round) -> None:
     evil = round_.study.model_copy(update={"description": "<script>alert(1)</script> & $name"})
-    text = report.render(evaluation(replace(round_, study=evil), landing))
+    text = report.render(evaluation(replace(round_, study=evil)))
     assert "<script>" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; $name" in text
 
@@ -233,7 +233,7 @@ def test_text_is_escaped(round_: Round, landing: Path) -> None:
 def test_the_report_is_replaced_whole(round_: Round, landing: Path, home: Path) -> None:
     path = home / REPORT
     path.write_text("old")
-    assert report.write(evaluation(round_, landing), path) == path
+    assert report.write(evaluation(round_), path) == path
     assert path.read_text().startswith("<!doctype html>")
     assert sorted(entry.name for entry in home.iterdir()) == ["landing", REPORT]
 

@@ -4,12 +4,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import polars as pl
-from matplotlib.figure import Figure
 
-from forecasting.findings.errors import CAUSES
 from forecasting.findings.study import describe_round
 from reports import study_sections
-from reports.study_sections import PUBLISHED, largest_errors_section, scenarios_section
+from reports.study_sections import PUBLISHED, scenarios_section
 from studies.rounds import Round
 from tests.reports.pages import cells, headings
 from tests.reports.test_report import results
@@ -37,28 +35,6 @@ def test_a_system_stands_beside_what_it_covers() -> None:
         ["ours", "2", "5.0 %", "4.0 %", "9.0 %", "4", "100.0 %", "8.0 %", "3.0 % (n = 4)"],
         ["theirs", "2", "40.0 %", "30.0 %", "70.0 %", "2", "50.0 %", "40.0 %", "— (n = 0)"],
     ]
-
-
-LARGEST = pl.DataFrame(
-    {
-        "label": ["small_cnn 16px b4, unshaped, W=2", "alexnet 64px b4, unshaped, W=3"],
-        "error_percent": [25.0, 25.0],
-        "predicted_s": [0.2, 0.3],
-        "measured_s": [0.25, 0.375],
-        "compute_s": [1e-9, 0.0],
-        "wire_s": [0.0, 0.0],
-        "overlap_s": [0.0, 0.0],
-        "queueing_s": [-0.05, -0.075],
-    }
-)
-
-
-def test_the_table_shows_them() -> None:
-    html = largest_errors_section(LARGEST)
-    assert set(CAUSES) <= set(LARGEST.columns)
-    assert html.count("<tr>") == 3
-    assert "small_cnn 16px b4, unshaped, W=2" in html
-    assert all(cell in html for cell in ("+25.0 %", "200 ms", "250 ms", "−50 ms", "+0 ms"))
 
 
 ROW_OF_PUBLISHED = {
@@ -89,65 +65,21 @@ def test_published_forecasts_are_shown_as_they_were_judged() -> None:
     assert cells(html)[2][1] == "—"
 
 
-def test_what_a_dollar_trains_stands_beside_it(round_: Round) -> None:
-    rows = results(round_)
-    priced = pl.DataFrame(
-        {
-            "scenario_id": rows["scenario_id"][:1],
-            "usd_per_hour": [0.5],
-            "predicted": [1234.5],
-            "measured": [None],
-        },
-        schema_overrides={"measured": pl.Float64},
-    )
-    head, first, second, *_ = cells(scenarios_section(rows, describe_round(round_), priced))
-    place = head.index("per dollar, predicted")
-    assert head[place + 1] == "per dollar, measured"
-    assert first[place : place + 2] == ["1,234", "—"]
-    assert second[place : place + 2] == ["—", "—"]
-    assert "per dollar" not in scenarios_section(rows, describe_round(round_), None)
-
-
 def test_forecasts_of_an_earlier_round_say_so(round_: Round) -> None:
     rows = results(round_).with_columns(
         made=pl.Series(["sealed", "before", None, None], dtype=pl.String),
         forecast_round=pl.Series([2, 2, 1, None], dtype=pl.Int32),
     )
-    html = scenarios_section(rows, replace(describe_round(round_), repeat=2), None)
+    html = scenarios_section(rows, replace(describe_round(round_), repeat=2))
     assert [row[-1] for row in cells(html)] == [
         "forecast made", "published", "before its run", "for round 1", "—"
     ]  # fmt: skip
     assert "shows the forecast of an earlier round" in html
-    assert "an earlier round" not in scenarios_section(
-        results(round_), describe_round(round_), None
-    )
+    assert "an earlier round" not in scenarios_section(results(round_), describe_round(round_))
 
 
 def test_what_nobody_measured_is_not_judged(round_: Round) -> None:
     rows = results(round_, made=None, measured=None, error_percent=None)
-    assert {
-        row[-1] for row in cells(scenarios_section(rows, describe_round(round_), None))[1:]
-    } == {"not judged"}
-
-
-CURVE = pl.DataFrame(
-    {
-        "workers": [1, 2],
-        "predicted": [3.0, 5.0],
-        "measured": [3.1, None],
-        "error_percent": [-3.0, None],
+    assert {row[-1] for row in cells(scenarios_section(rows, describe_round(round_)))[1:]} == {
+        "not judged"
     }
-)
-
-
-def named(figure: Figure) -> list[str]:
-    """Return what the legend below a figure names."""
-    (legend,) = figure.legends
-    return [text.get_text() for text in legend.get_texts()]
-
-
-def test_forecasts_have_a_line_for_each_job() -> None:
-    figure = study_sections.forecasts([("a", CURVE), ("b", CURVE.head(1))], "steps/s")
-    (axes,) = figure.axes
-    assert [line.get_ydata().tolist() for line in axes.lines] == [[3.0, 5.0], [3.0]]  # type: ignore[union-attr]
-    assert named(figure) == ["a", "b"]

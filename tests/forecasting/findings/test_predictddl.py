@@ -8,12 +8,19 @@ import polars as pl
 import pytest
 
 from forecasting.findings import predictddl
-from forecasting.findings.cross_validation import FAMILIES, RANDOM, ROWS
 from forecasting.findings.figure import MeasuredRound
-from forecasting.findings.predictddl import NEW_TYPE, OTHERS, SEEN
+from forecasting.findings.predictddl import (
+    NEW_TYPE,
+    OTHERS,
+    ROWS,
+    SEEN,
+    errors_by_servers,
+    score_forecasts,
+)
 from forecasting.findings.study import SCHEMA
-from models.predictddl import as_published
-from models.predictddl.fit import Parameters
+from forecasting.fits import registered_of
+from models.predictddl.as_published import Parameters, RegressorChoice
+from models.predictddl.systems import PAPER
 from networks import extraction
 from studies.rounds import Round
 from tests.forecasting.findings.made_up_round import RUN_S, graphs, judged, landed
@@ -23,20 +30,9 @@ from warehouse.records import Scenario
 from warehouse.warehouse import Warehouse
 
 FACTORS = {"predictddl": 1.1, "predictddl_paper": 3.0, "ernest_pooled": 0.5}
-GRIDS = {
-    "polynomial": {},
-    "linear": {},
-    "svr": {"kernel": ("rbf",), "C": (1.0,), "gamma": (0.05,), "epsilon": (0.1,)},
-    "mlp": {"neurons": (1,)},
-}
-CHOSEN = Parameters(
-    seen="trees",
-    unseen="none",
-    left_out={"predictddl": 0.1, "log_linear": 0.25, "histogram": 0.5},
-    answers="predictddl",
-    scores={"unseen": 1.0, "seen": 1.0},
-    far=0.1,
-    coefficients=(1.0,),
+KINDS = tuple(
+    RegressorChoice(kind=kind, settings={}, error=error)
+    for kind, error in (("svr", 0.25), ("polynomial", 0.1))
 )
 
 
@@ -53,14 +49,13 @@ def found(made: tuple[Round, Path]) -> Iterator[MeasuredRound]:
     warehouse = Warehouse(folder.parent)
     warehouse.load()
     fit = _fit(round_)
+    warehouse.register(registered_of(PAPER))
     warehouse.record_fit(fit)
     of = MeasuredRound(round_, warehouse)
     forecasts = judged(round_, FACTORS).with_columns(fit_id=pl.lit(fit.fit_id))
     vars(of).update(judged=forecasts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(extraction, "_PRIMITIVES", at_hand(graphs()))
-        # A few settings of each kind, which tests can wait for.
-        patch.setattr(as_published, "GRIDS", GRIDS)
         yield of
 
 
@@ -70,11 +65,11 @@ def rows_of(frame: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def _fit(round_: Round) -> FitRecord:
-    """Return a record of a fit of predictddl to the train scenarios of a round."""
+    """Return a record of a fit of predictddl_paper to the train scenarios of a round."""
     return FitRecord(
-        system="predictddl",
+        system="predictddl_paper",
         model_version="3",
-        parameters=CHOSEN.model_dump(mode="json"),
+        parameters=Parameters(chosen=KINDS[1], best_of_kinds=KINDS).model_dump(mode="json"),
         run_ids=tuple(run.run_id for run in round_.runs if run.purpose == "profile"),
         row_filter="all",
         row_count=8,
@@ -104,40 +99,31 @@ def test_the_ledger_is_taken_as_it_is(found: MeasuredRound) -> None:
         assert row["n"] == (1 if split == "seen" else 4)
         assert row["ratio"] == pytest.approx(FACTORS[system])
         assert row["error_percent"] == pytest.approx(100 * abs(FACTORS[system] - 1))
-    ratios = rows_of(predictddl.ledger_ratios(found))
-    assert ratios["of"].unique(maintain_order=True).to_list() == list(FACTORS)
     by_servers = rows_of(predictddl.servers(found))
     assert set(by_servers["of"]) == {"predictddl", "predictddl_paper"}
 
 
-def test_what_is_beyond_the_scale_stands_at_its_edge() -> None:
-    rows = [("predictddl", SEEN, "ant", 1, 1.0, 1e6), ("ernest", SEEN, "ant", 1, 1e6, 1.0)]
-    ratios = predictddl.drawn_ratios(pl.DataFrame(rows, schema=ROWS, orient="row"))
-    assert ratios["ratio"].to_list() == [0.01, 100.0]
+def test_figures_of_a_group_are_those_by_hand() -> None:
+    rows = [("a", SEEN, "ant", 4, 3.0, 2.0), ("a", SEEN, "ant", 2, 1.0, 2.0)]
+    rows += [("b", SEEN, "ant", 2, 2.0, 2.0)]
+    scores = score_forecasts(pl.DataFrame(rows, schema=ROWS, orient="row"))
+    # 1.5 and 0.5 times what was measured, each 1 s off.
+    assert scores.rows() == [("a", SEEN, 2, 1.0, 50.0, 1.0), ("b", SEEN, 1, 1.0, 0.0, 0.0)]
+    workers = score_forecasts(pl.DataFrame(rows, schema=ROWS, orient="row"), "workers")
+    assert workers["workers"].to_list() == [2, 2, 4]
 
 
-def test_regressions_judge_each_run_by_fits_to_others(found: MeasuredRound) -> None:
-    runs = len(found.steps.runs)
-    names = {figure.title: figure.rows for figure in predictddl.FIGURES}
-    beside = rows_of(predictddl.beside(found))
-    boxes = rows_of(names["Whether sizes of a network help: black box and gray box"](found))
-    features = rows_of(names["What features of a network are worth"](found))
-    kinds = rows_of(names["Which kind of regressor does best"](found))
-    assert {"PredictDDL as published", "PredictDDL, ours", "Ernest, pooled"} <= {*beside["of"]}
-    for contest in (boxes, features, beside, kinds):
-        assert set(contest["split"]) == {RANDOM, FAMILIES}
-        assert set(contest["n"]) == {runs}
-    assert "log-linear" in {*boxes["of"]} & {*features["of"]} & {*beside["of"]}
-    assert kinds["of"].n_unique() == 4
-    amounts = rows_of(names["Whether more data helps"](found))
-    assert set(amounts["of"]) == {"50/50", "67/33", "80/20"}
-    # Where the polynomial is not chosen, its forecasts are another row.
-    for split in (RANDOM, FAMILIES):
-        published, polynomial = (
-            beside.filter(of=name, split=split)["ratio"].item()
-            for name in ("PredictDDL as published", "second-order polynomial of the embedding")
-        )
-        assert published != pytest.approx(polynomial)
+def test_too_fast_and_too_slow_do_not_cancel_across_networks() -> None:
+    """Half and three halves of the time are 50 % off each, though they are right in the mean."""
+    rows = [("a", SEEN, "ant", 2, 1.0, 2.0), ("a", SEEN, "bee", 2, 3.0, 2.0)]
+    rows += [("a", SEEN, "bee", 2, 2.0, 2.0), ("a", SEEN, "ant", 4, 2.2, 2.0)]
+    by_servers = score_forecasts(pl.DataFrame(rows, schema=ROWS, orient="row"), "dnn", "workers")
+    two, four = errors_by_servers(by_servers).to_dicts()
+    assert (two["networks"], two["n"], four["networks"], four["n"]) == (2, 3, 1, 1)
+    assert two["error_percent"] == pytest.approx(100 / 3)
+    assert (two["least_percent"], two["most_percent"]) == pytest.approx((25, 50))
+    assert (two["lowest"], two["highest"]) == pytest.approx((0.5, 1.25))
+    assert four["error_percent"] == pytest.approx(10)
 
 
 def test_a_type_without_steps_stands_apart(made: tuple[Round, Path], found: MeasuredRound) -> None:
@@ -192,9 +178,9 @@ def test_what_ernest_forecast_is_the_workload_of_all(found: MeasuredRound) -> No
     assert rows.filter(system="ernest")["error_percent"].to_list() == pytest.approx([30, 30])
 
 
-def test_regressors_are_those_of_the_fit_that_was_judged(found: MeasuredRound) -> None:
-    expected = (5, "trees", "none", "predictddl", 0.1, 0.25, 0.5)
-    assert rows_of(predictddl.regressors(found)).rows() == [expected]
+def test_kinds_of_regressors_are_those_of_the_fit_that_was_judged(found: MeasuredRound) -> None:
+    rows = rows_of(predictddl.kinds(found)).drop("fit").rows()
+    assert rows == [("polynomial", pytest.approx(10.0), "yes"), ("svr", pytest.approx(25.0), "")]
 
 
 def test_without_a_reused_model_there_is_nothing(found: MeasuredRound) -> None:

@@ -11,7 +11,6 @@ from models.async_sgd.profiles import (
     scenario_on_servers,
     tracer_excess_s,
     untraced_s,
-    variable_bytes,
     without_tracer,
 )
 from models.async_sgd.trace import Profile
@@ -86,10 +85,6 @@ def test_greedy_counts_bytes() -> None:
     assert greedy[:8] == (0, 1, 0, 0) * 2
     in_turn = place_on_servers(profile(made), table, 3, "round_robin").graph.servers
     assert in_turn[:8] == (0, 1, 2, 0) * 2
-
-
-def test_a_variable_counts_its_largest_transfer() -> None:
-    assert variable_bytes(profile(MADE), TABLE) == (30, 100)
 
 
 def test_what_cannot_be_placed() -> None:

@@ -1,7 +1,7 @@
 import polars as pl
 import pytest
 
-from models.ceer.classes import classify, cpu_operations, deviations, scaling, shares, type_times
+from models.ceer.classes import classify, cpu_operations, deviations, scaling, type_times
 from models.ceer.operation_times import median
 from models.ceer.operations import select_computation
 from tests.models.ceer.frames import observed, operation, step, steps
@@ -38,15 +38,6 @@ def test_the_threshold_counts(us: float, heavy: bool) -> None:
 def test_the_list_of_cpu_operations_holds_what_no_gpu_computes() -> None:
     assert {"DecodeJpeg", "ParseExampleV2"} <= cpu_operations()
     assert not {"Conv2D", "Relu", "MatMul", "FusedBatchNormV3", "MaxPool"} & cpu_operations()
-
-
-def test_shares_add_up_per_dnn_and_node_type() -> None:
-    rows = shares(ROWS, classify(ROWS))
-    slow = rows.filter(pl.col("node_type") == "slow")
-    total = 1600 + 499.9 + 9000
-    assert dict(slow.select("class", "share").iter_rows()) == pytest.approx(
-        {"heavy": 1600 / total, "light": 499.9 / total, "cpu": 9000 / total}
-    )
 
 
 def test_medians_are_of_operations_not_of_rows() -> None:
