@@ -165,7 +165,7 @@ def rows(network: str, size: int, batch: int, precision: str) -> Iterator[dict[s
     yield {
         **about,
         "order": " ".join(map(str, step["order"])),
-        "parameters": " ".join(map(str, step["parameters"])),
+        "parameters": " ".join(str(size) for (size,), _ in step["parameters"]),
         "peak_bytes": step["peak_bytes"],
     }
 

@@ -3,8 +3,7 @@
 Each has the work that `operator_work` counts; where none is known, the most that it may be.
 
 Memory is that of storages alive at once: parameters, gradients and activations that backward keeps.
-What shards divide is told apart: trained parameters, their gradients, and copies of both in half
-precision.
+What shards divide is told apart: parameters, their gradients, and copies of both in half precision.
 
 `networks/own_program.py` loads this file where no package of ours may be imported.
 """

@@ -26,8 +26,8 @@ DTYPE_BYTES: Mapping[str, int] = {
     "uint8": 1,
     "bool": 1,
 }
-Autocast = Literal["float32", "bfloat16", "float16"]
-"""float32: none."""
+StepPrecision = Literal["float32", "bfloat16", "float16", "bfloat16-true", "float16-true"]
+"""Of autocast, float32: none; `-true` (Lightning's word): all is in that type, nothing is cast."""
 
 
 @dataclass(frozen=True)
@@ -73,23 +73,25 @@ class GpuStep:
     Attributes:
         operators: each call that differs once.
         order: of calls, as numbers of `operators`.
-        parameters: elements of each parameter that is trained.
+        parameters: each that is trained, flat, in the type that the optimizer sees.
+        frozen: the same of those that are not trained.
         peak_bytes: most bytes alive: parameters, buffers, batch, gradients and activations, not the
             optimizer's.
         without_gradients_bytes: the most of all but gradients of parameters.
-        activation_bytes: the most of all but trained parameters, their gradients, and copies of
-            both in half precision.
+        activation_bytes: the most of all but parameters, their gradients, and copies of both in
+            half precision.
         units: elements of the parameters of each unit that shards gather at once; first of those
             that are in no unit.
     """
 
     operators: tuple[Operator, ...]
     order: tuple[int, ...]
-    parameters: tuple[int, ...]
+    parameters: tuple[Tensor, ...]
     peak_bytes: int
     without_gradients_bytes: int
     activation_bytes: int
     units: tuple[int, ...]
+    frozen: tuple[Tensor, ...] = ()
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -105,11 +107,12 @@ class GpuStep:
                     for name, inputs, outputs, *work in fields["operators"]
                 ),
                 tuple(fields["order"]),
-                tuple(fields["parameters"]),
+                _tensors(fields["parameters"]),
                 int(fields["peak_bytes"]),
                 int(fields["without_gradients_bytes"]),
                 int(fields["activation_bytes"]),
                 tuple(fields["units"]),
+                _tensors(fields["frozen"]),
             )
         except (TypeError, KeyError) as error:
             raise ValueError(f"no step of a GPU: {error!r:.80}") from None
@@ -120,12 +123,12 @@ def _tensors(listed: Iterable[Any]) -> tuple[Tensor, ...]:
 
 
 class StepKey(NamedTuple):
-    """What a step is of; `precision` is that of autocast."""
+    """What a step is of."""
 
     dnn: str
     batch_size: int
     image_size: int
-    precision: Autocast
+    precision: StepPrecision
 
 
 _STEPS = GraphCache[StepKey, GpuStep]("gpu", GpuStep.of, at_hand=64, at_once=256)
@@ -139,7 +142,7 @@ def register_own_steps(dnn: str, image_size: int, steps: Mapping[str, Mapping[st
     Args:
         dnn: the name of the model.
         image_size: as its scenarios have it.
-        steps: by batch and precision ("8 bfloat16"), as `own_program` told them.
+        steps: by batch and precision ("8 bfloat16-true"), as `own_program` told them.
     """
     for batch_and_precision, fields in steps.items():
         batch_size, precision = batch_and_precision.split()

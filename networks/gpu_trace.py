@@ -13,6 +13,9 @@ Where the two devices differ, the GPU's behaviour is put in place:
 * bilinear layers are the products that PyTorch loops over,
 * a mask that `transformers` makes only while it is traced is left out, as attention is causal then.
 
+Where precision is of all (`bfloat16-true`), parameters, buffers and batch are cast before, as
+FullyShardedDataParallel casts its units and a whole module once, and nothing is cast by autocast.
+
 `networks.gpu_recorder` notes what is asked for.
 
 `networks/own_program.py` loads this file where no package of ours may be imported.
@@ -29,8 +32,9 @@ from torch.overrides import TorchFunctionMode
 
 from networks.gpu_recorder import Recorder
 from networks.operator_work import numbers
+from networks.own_torch import exchange_tensors
 
-Precision = Literal["float32", "bfloat16", "float16"]
+Precision = Literal["float32", "bfloat16", "float16", "bfloat16-true", "float16-true"]
 _IN_FLOAT32 = (
     "layer_norm",
     "native_layer_norm",
@@ -75,30 +79,39 @@ def trace_step(
         module: made under a `FakeTensorMode`, which has to be entered.
         images: the batch, which is in memory all the time.
         labels: of its samples.
-        precision: of autocast; parameters stay float32.
+        precision: of autocast, under which parameters keep their type; or of all.
         most: operators that there may be.
 
     Raises:
         ValueError: there are more.
     """
     recorder = Recorder(most)
-    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    inputs = getattr(module, "inputs", ())[1:]
-    for standing in (*module.parameters(), *module.buffers(), images, *inputs, labels):
-        recorder.hold(standing)
+    name, _, is_of_all = precision.partition("-")
+    dtype = getattr(torch, name)
+    as_made = list(module.parameters())
     with ExitStack() as stack:
+        inputs = getattr(module, "inputs", [])
+        if is_of_all:
+
+            def cast(tensor: torch.Tensor) -> torch.Tensor:
+                return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+            stack.callback(exchange_tensors(module, cast))
+            stack.callback(inputs.__setitem__, slice(None), inputs[:])
+            images, inputs[:] = cast(images), list(map(cast, inputs))
+        for standing in (*module.buffers(), images, *inputs[1:], labels):
+            recorder.hold(standing)
+        recorder.parameters.update(map(recorder.hold, module.parameters()))
+        trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         for parameter in trained:
-            recorder.parameters.add(recorder.hold(parameter))
             hooked: Any = parameter
             stack.callback(hooked.register_post_accumulate_grad_hook(recorder.note_gradient).remove)
         stack.enter_context(_cuda_lists())
         stack.enter_context(recorder)
         stack.enter_context(_AsOnGpu(recorder))
         stack.enter_context(_within_functions())
-        with torch.autocast(
-            "cpu", torch.bfloat16 if precision == "float32" else getattr(torch, precision),
-            enabled=precision != "float32",
-        ):  # fmt: skip
+        is_autocast = dtype in _HALF and not is_of_all
+        with torch.autocast("cpu", dtype if is_autocast else torch.bfloat16, is_autocast):
             loss = getattr(module, "loss_of", cross_entropy)(module(images), labels)
         torch.autograd.backward([loss])
     for parameter in trained:
@@ -106,7 +119,8 @@ def trace_step(
     return {
         "operators": list(recorder.operators),
         "order": recorder.order,
-        "parameters": [numbers(parameter) for parameter in trained],
+        "parameters": [_flat(each) for each in as_made if each.requires_grad],
+        "frozen": [_flat(each) for each in as_made if not each.requires_grad],
         "peak_bytes": recorder.most_alive(()),
         "without_gradients_bytes": recorder.most_alive(recorder.gradients),
         "activation_bytes": recorder.most_alive(recorder.divided()),
@@ -115,8 +129,14 @@ def trace_step(
     }
 
 
+def _flat(parameter: torch.Tensor) -> tuple[tuple[int], str]:
+    """Return shape and type of a parameter's real numbers side by side."""
+    real = parameter.real.dtype if parameter.is_complex() else parameter.dtype
+    return (numbers(parameter),), str(real).removeprefix("torch.")
+
+
 def _units(module: torch.nn.Module) -> list[int]:
-    """Return trained elements of each unit that shards gather at once; first of what is in none.
+    """Return elements of each unit that shards gather at once; first of what is in none.
 
     Units are layers of the outermost lists of modules, as wrapping policies of
     FullyShardedDataParallel choose them; of a network without lists, the parts that it has.
@@ -126,7 +146,7 @@ def _units(module: torch.nn.Module) -> list[int]:
         parts = list(parts[0].children())
     known, sizes = set[torch.nn.Parameter](), list[int]()
     for unit in (*(units or parts), module):
-        new = {each for each in unit.parameters() if each.requires_grad} - known
+        new = set(unit.parameters()) - known
         known |= new
         sizes.append(sum(each.numel() for each in new))
     return [sizes.pop(), *filter(None, sizes)]

@@ -35,7 +35,7 @@ _NAMED_AT, _NAMED_IN = 2, ("float32", "bfloat16")
 """Batch and precisions of the steps that tell a model from another."""
 _NEEDED = {
     **dict.fromkeys(("traced", "traced_step", "own_check", "gpu_recorder"), ("operator_work",)),
-    "gpu_trace": ("gpu_recorder", "operator_work"),
+    "gpu_trace": ("gpu_recorder", "operator_work", "own_torch"),
     "own_keras": ("own_function",),
 }
 """What files import of this folder, as `networks.…`."""

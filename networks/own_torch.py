@@ -61,13 +61,42 @@ def without_values(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
     return tensor if isinstance(tensor, FakeTensor) else mode.from_tensor(tensor)
 
 
-def forget_values(module: torch.nn.Module, mode: Any) -> None:
-    """Give a module parameters and buffers that have shapes and no values."""
+def exchange_tensors(
+    module: torch.nn.Module, exchange: Callable[[torch.Tensor], torch.Tensor]
+) -> Callable[[], None]:
+    """Give a module other parameters and buffers; return what gives it back those that it had.
+
+    Args:
+        module: whose tensors, also those that parts share, are exchanged once each.
+        exchange: returns what takes the place of a tensor; of a parameter its numbers.
+    """
+    before = list[tuple[dict[str, Any], str, torch.Tensor]]()
+    others = dict[int, torch.Tensor]()
     for part in module.modules():
         for held in (vars(part)["_parameters"], vars(part)["_buffers"]):
             for name, tensor in held.items():
-                held[name] = None if tensor is None else without_values(tensor, mode)
-        # Recurrent layers keep a list of their parameters beside.
+                if tensor is None:
+                    continue
+                before.append((held, name, tensor))
+                if id(tensor) not in others:
+                    other = exchange(tensor.detach())
+                    if isinstance(tensor, torch.nn.Parameter):
+                        other = torch.nn.Parameter(other, tensor.requires_grad)
+                    others[id(tensor)] = other
+                held[name] = others[id(tensor)]
+    _list_recurrent(module)
+
+    def undo() -> None:
+        for held, name, tensor in before:
+            held[name] = tensor
+        _list_recurrent(module)
+
+    return undo
+
+
+def _list_recurrent(module: torch.nn.Module) -> None:
+    """Give recurrent layers the list of their parameters that they keep beside."""
+    for part in module.modules():
         if isinstance(part, torch.nn.RNNBase):
             names = part._flat_weights_names  # noqa: SLF001
             part._flat_weights = [getattr(part, name, None) for name in names]  # noqa: SLF001
@@ -150,7 +179,7 @@ def network_without_values(
     """Return a model that has shapes and no values, of weights and of its batch."""
     fakes = tuple(without_values(tensor, mode) for tensor in batch)
     named = {name: without_values(tensor, mode) for name, tensor in by_name.items()}
-    forget_values(module.train(), mode)
+    exchange_tensors(module.train(), lambda tensor: without_values(tensor, mode))
     return OwnNetwork(module, fakes, named)
 
 

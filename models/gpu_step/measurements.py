@@ -268,16 +268,16 @@ def _traces(rows: Sequence[Fields]) -> dict[tuple[Any, ...], GpuStep]:
         if row["metric"] == "traced_peak_bytes":
             key = tuple(row[name] for name in _STEP)
             by_number, peak_bytes = operators[key], int(row["value"])
-            parameters = tuple(map(int, row["parameters"].split()))
+            sizes = [int(size) for size in row["parameters"].split()]
             traces[key] = GpuStep(
                 tuple(by_number[number] for number in range(len(by_number))),
                 tuple(map(int, row["order"].split())),
-                parameters,
+                tuple(Tensor((size,), "float32") for size in sizes),
                 peak_bytes,
                 # Rows do not tell gradients from activations, nor units: it is so much at most.
                 without_gradients_bytes=peak_bytes,
-                activation_bytes=peak_bytes - 4 * sum(parameters),
-                units=(sum(parameters),),
+                activation_bytes=peak_bytes - 4 * sum(sizes),
+                units=(sum(sizes),),
             )
     return traces
 

@@ -1,6 +1,6 @@
 """How much memory of a GPU a training step needs at most, from the trace of its operators.
 
-Parameters, gradients and the optimizer's state are there all the time (float32 under autocast).
+Parameters, gradients and the optimizer's state are there all the time, in the parameters' type.
 Activations live from the operator that makes them until nothing refers to them, which for what
 backward keeps is in backward; `networks.gpu_trace` counts them. PyTorch's allocator hands out
 blocks of 512 bytes; what it reserves beyond them (fragments, and blocks that it caches), the CUDA
@@ -87,21 +87,23 @@ def peak_memory(
     Args:
         step: traced; its bytes are those of one pass.
         optimizer: which keeps state, and makes temporary copies in its step.
-        precision: in which shards are gathered; gradients and state stay float32.
+        precision: in which shards are gathered; gradients and state stay as they were made.
         accumulate: passes; from the second on all gradients are there from the start.
         distributed: DistributedDataParallel has buckets beside the gradients, as large as they are.
         shards: of FullyShardedDataParallel, one on each GPU; units of layers are whole besides.
     """
-    parameters = sum(rounded(4 * size) for size in step.parameters)
+    parameters, frozen = (
+        sum(rounded(tensor.bytes) for tensor in held) for held in (step.parameters, step.frozen)
+    )
     copies = STATE_COPIES[optimizer] + distributed
-    of_optimizer = parameters * (2 + TEMPORARY_COPIES[optimizer] + copies)
+    of_optimizer = frozen + parameters * (2 + TEMPORARY_COPIES[optimizer] + copies)
     activations = step.activation_bytes
     if shards > 1:
         root, *units = step.units
         whole = _ROOT_COPIES * root + _UNIT_COPIES * max(units, default=0)
         # Gradients come as activations go.
         gradients = max(parameters // shards - activations, 0)
-        standing = parameters * (1 + copies) // shards + gradients
+        standing = (frozen + parameters * (1 + copies)) // shards + gradients
         standing += whole * (2 if precision in HALF else 4)
         return Memory(standing, activations, of_optimizer // shards)
     passes = step.peak_bytes

@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from models.gpu_step.operators import PRODUCTS, Work, work_of
-from networks.gpu_steps import Autocast, GpuStep, Operator, Tensor
-from warehouse.records import Optimizer, Precision
+from models.gpu_step.operators import HALF, PRODUCTS, Work, work_of
+from networks.gpu_steps import GpuStep, Operator, StepPrecision, Tensor
+from warehouse.records import Optimizer, Precision, StrategyKind
 
 _ADAM = (
     *(("lerp_", 2), ("mul_", 1), ("addcmul_", 3), ("sqrt", 1)),
@@ -64,9 +64,11 @@ class StepWork:
         return np.array([work.kind != "none" for work in self.works])
 
 
-def autocast_of(precision: Precision) -> Autocast:
-    """Return what a precision is as autocast; TF32 casts nothing."""
-    return "float32" if precision in ("float32", "tf32") else precision  # type: ignore[return-value]
+def step_precision(precision: Precision, strategy: StrategyKind) -> StepPrecision:
+    """Return at which precision a step is traced: TF32 casts nothing, shards are cast once."""
+    if precision not in HALF:
+        return "float32"
+    return f"{precision}-true" if strategy == "sharded" else precision  # type: ignore[return-value]
 
 
 def step_work(
@@ -82,7 +84,7 @@ def step_work(
         works = [_in_tf32(work) for work in works]
     order = list(step.order)
     waits = [place for place, number in enumerate(order) if operators[number].name == _WAITS]
-    parameters = tuple(Tensor((size,), "float32") for size in step.parameters)
+    parameters = step.parameters
     if accumulate > 1:
         added = [work_of(Operator("add_", (parameter, parameter), ())) for parameter in parameters]
         more = list(range(len(works), len(works) + len(added)))

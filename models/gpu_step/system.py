@@ -47,7 +47,7 @@ from models.gpu_step.measurements import (
 from models.gpu_step.memory import Memory, peak_memory
 from models.gpu_step.operators import HALF
 from models.gpu_step.queues import Step, simulate, varied_us
-from models.gpu_step.step import StepWork, autocast_of, step_work
+from models.gpu_step.step import StepWork, step_precision, step_work
 from models.gpu_step.timed_kinds import TimedKinds, TimedShare, kind_of, timed_kinds, timed_shares
 from models.system import NotCovered, System
 from networks.gpu_steps import GpuStep, StepKey, gpu_steps
@@ -257,7 +257,7 @@ class GpuStepModel:
         """
         self._times, self._host, self._past, self._timed = times, host, past, timed
         self._hosts, self._parallel = hosts, parallel
-        self._known: OrderedDict[TrainingWorkload, TimedWork] = OrderedDict()
+        self._known: OrderedDict[tuple[TrainingWorkload, StepKey], TimedWork] = OrderedDict()
         self._last: tuple[Scenario, StepForecast] | None = None
 
     def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
@@ -416,12 +416,18 @@ class GpuStepModel:
         alone_s = alone.step_us * 1e-6
         if scenario.strategy.kind == "single":
             return StepForecast(alone, share, alone_s, optimizer_us)
-        accumulate, optimizer_s = scenario.workload.accumulate, of_one.optimizer_s
+        load, optimizer_s = scenario.workload, of_one.optimizer_s
+        accumulate = load.accumulate
         passes = Passes((alone_s - optimizer_s) / accumulate, optimizer_s, accumulate)
         is_sharded = scenario.strategy.kind == "sharded"
-        # Autocast leaves gradients in float32; FSDP's mixed precision casts what it exchanges.
-        each_bytes = 2.0 if is_sharded and scenario.workload.precision in HALF else 4.0
-        sizes = tuple(each_bytes * size for size in _trace(scenario).parameters)
+        trace, exchanged = _trace(scenario), _trace(scenario).parameters
+        if is_sharded:
+            # Frozen parameters are gathered, too; mixed precision casts what is exchanged.
+            exchanged = tuple(
+                replace(each, dtype=load.precision if load.precision in HALF else each.dtype)
+                for each in (*exchanged, *trace.frozen)
+            )
+        sizes = tuple(float(each.bytes) for each in exchanged)
         exchange = Exchange(sizes, self._parallel.collectives, _topology(scenario))
         interference = self._parallel.interference
         if is_sharded:
@@ -457,7 +463,7 @@ class GpuStepModel:
         return timed.alone[name]
 
     def _timed_work(self, scenario: Scenario) -> TimedWork:
-        key = load = scenario.workload
+        load, key = scenario.workload, (scenario.workload, _key(scenario))
         timed = self._known.get(key)
         if timed is None:
             work = _work(scenario)
@@ -548,7 +554,8 @@ def _device(scenario: Scenario) -> Device:
 
 def _key(scenario: Scenario) -> StepKey:
     load = scenario.workload
-    return StepKey(load.dnn, load.batch_size, load.image_size, autocast_of(load.precision))
+    precision = step_precision(load.precision, scenario.strategy.kind)
+    return StepKey(load.dnn, load.batch_size, load.image_size, precision)
 
 
 def _trace(scenario: Scenario) -> GpuStep:
@@ -759,7 +766,7 @@ def _prepare(scenarios: Sequence[Scenario]) -> None:
 
 GPU_STEP = System(
     name="gpu_step",
-    version="7",
+    version="8",
     what="Steps of GPUs from operators, launches and exchanged gradients; names what binds.",
     source="ours, after Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "source", "external", "sample"),

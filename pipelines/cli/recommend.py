@@ -385,7 +385,7 @@ def _with_model(
     """
     from forecasting.decisions.question import batch_sizes_of
     from models.gpu_step.device import device_of_node
-    from models.gpu_step.step import autocast_of
+    from models.gpu_step.step import step_precision
     from pipelines.cli.workload import build_own_model, check_length, check_options, is_target
 
     target, sequence_length = question.dnn, of_answers["--sequence-length"]
@@ -397,7 +397,9 @@ def _with_model(
     check_options(target, options, sequence_length)
     batch_sizes = batch_sizes_of(question, capacity)
     on_gpus = any(device_of_node(name) is not None for name in capacity)
-    precisions = [autocast_of(question.precision)] if on_gpus else []
+    # Replicas for which there is no room are sharded.
+    asked = {step_precision(question.precision, kind): None for kind in ("single", "sharded")}
+    precisions = list(asked) if on_gpus else []
     model = build_own_model(target, batch_sizes, options, sequence_length, precisions)
     known = {
         "dnn": model.dnn,

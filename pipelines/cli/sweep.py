@@ -154,7 +154,7 @@ def _trace_models(sweep_file: "SweepFile", file: Path) -> "Models":
 def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
     from forecasting.sweep_file import Grid
     from models.gpu_step.device import device_of_node
-    from models.gpu_step.step import autocast_of
+    from models.gpu_step.step import step_precision
     from pipelines.cli.workload import as_asked, build_own_model, in_words
 
     target, length, curves = (
@@ -164,13 +164,13 @@ def _trace_model(template: Mapping[str, Any]) -> "OwnModel":
     )
     batch_sizes = list(dict.fromkeys(curve.batch_size for curve in curves))
     on_gpus = any(device_of_node(name) for curve in curves for name in curve.worker)
-    precisions = list(dict.fromkeys(autocast_of(curve.precision) for curve in curves))
+    asked = {step_precision(curve.precision, curve.strategy): None for curve in curves}
     layouts = {curve.memory_format for curve in curves}
     options = {
         "framework": template.get("framework"),
         "memory_format": "channels_last" if "channels_last" in layouts else None,
     }
-    model = build_own_model(target, batch_sizes, options, length, precisions if on_gpus else [])
+    model = build_own_model(target, batch_sizes, options, length, list(asked) if on_gpus else [])
     if model.framework != "pytorch":
         raise BadInput(
             f"{target}: it makes a model of Keras, and sweeps are of PyTorch's; `stepcast predict` "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from models.gpu_step.device import device_of_node
-from models.gpu_step.step import autocast_of
+from models.gpu_step.step import step_precision
 from networks.extraction import register_own_model
 from networks.own_huggingface import PREFIX, split_target, with_head, with_length
 from networks.own_model import NoGraph, OwnModel, tracing
@@ -196,8 +196,9 @@ def tracing_own_workload(
         for curve in expected_curves
         if any(device_of_node(name) is not None for name in curve.worker)
     ]
-    precisions = tuple(dict.fromkeys(autocast_of(curve.precision) for curve in on_gpus))
-    with _tracing_model(target, batch_sizes, options, sequence_length, precisions) as model_traced:
+    precisions = dict.fromkeys(step_precision(curve.precision, curve.strategy) for curve in on_gpus)
+    asked = (target, batch_sizes, options, sequence_length, list(precisions))
+    with _tracing_model(*asked) as model_traced:
         yield workload
 
 

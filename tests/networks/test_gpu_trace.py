@@ -77,9 +77,38 @@ def test_autocast_casts_weights_and_keeps_normalization_in_float32() -> None:
     assert not any(operator.name == "_to_copy" for operator in _traced("float32").operators)
 
 
+def test_all_in_half_precision_casts_nothing_and_keeps_what_the_optimizer_sees() -> None:
+    """Gradients have the type that parameters are cast to; a shard's own stay as they were made."""
+    with FakeTensorMode():
+        module = _Shared(_Block(), torch.nn.LSTM(64, 64, batch_first=True))
+        names = dict(module.named_parameters())
+        given, labels = torch.randn(2, 16, 64), torch.zeros(2, dtype=torch.int64)
+        trace = GpuStep.of(trace_step(module, given, labels, "bfloat16-true"))
+        assert all(names[name] is held for name, held in module.named_parameters())
+        assert {held.dtype for held in module.parameters()} == {torch.float32}
+        again = GpuStep.of(trace_step(module, given, labels, "float32"))
+    assert {call.dtype for call in _calls(trace) if call.kind == "matmul"} == {"bfloat16"}
+    assert {tensor.dtype for tensor in trace.parameters} == {"float32"}
+    assert "_to_copy" not in _names(trace)
+    assert trace.peak_bytes == pytest.approx(again.peak_bytes / 2, rel=0.1)
+    assert trace.parameters == again.parameters
+
+
+class _Shared(torch.nn.Module):
+    """A block twice, between recurrent layers that keep a list of their parameters beside."""
+
+    def __init__(self, block: torch.nn.Module, layers: torch.nn.Module) -> None:
+        super().__init__()
+        self.first = self.last = block
+        self.layers = layers
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(self.last(self.layers(self.first(given))[0])[:, -1])
+
+
 def test_memory_has_parameters_gradients_and_what_backward_keeps() -> None:
     trace = _traced("float32")
-    parameters = 4 * sum(trace.parameters)
+    parameters = sum(tensor.bytes for tensor in trace.parameters)
     assert parameters == 4 * (2 * 64 + 64 * 256 + 256 + 256 * 64 + 64)
     hidden = 4 * 2 * 16 * 256
     assert parameters + hidden < trace.peak_bytes < 2 * parameters + 12 * hidden
@@ -92,7 +121,7 @@ def test_gradients_and_copies_in_half_precision_are_no_activations(precision: Pr
         module = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(8)))
         given, labels = torch.randn(1, 512), torch.zeros(1, dtype=torch.int64)
         trace = GpuStep.of(trace_step(module, given, labels, precision))
-    parameters_bytes = 4 * sum(trace.parameters)
+    parameters_bytes = sum(tensor.bytes for tensor in trace.parameters)
     assert trace.peak_bytes > 2 * parameters_bytes
     assert parameters_bytes < trace.without_gradients_bytes < 1.6 * parameters_bytes
     assert trace.activation_bytes < 64 * 4 * 512
@@ -135,7 +164,7 @@ def test_a_value_that_is_asked_for_is_noted() -> None:
 def test_a_network_by_name_is_traced_in_another_process() -> None:
     key = StepKey("small_cnn", 4, 32, "float32")
     step = gpu_steps([key])[key]
-    assert sum(step.parameters) * 4 < step.peak_bytes
+    assert sum(tensor.bytes for tensor in step.parameters) < step.peak_bytes
     names = [step.operators[place].name for place in step.order]
     assert (names.count("convolution"), names.count("convolution_backward")) == (3, 3)
     assert gpu_steps([key])[key] is step
@@ -145,7 +174,8 @@ def test_a_users_model_has_the_steps_that_were_traced() -> None:
     step: dict[str, Any] = {
         "operators": [["relu", [[[2], "float32"]], [], False]],
         "order": [0],
-        "parameters": [3],
+        "parameters": [[[3], "float32"]],
+        "frozen": [],
         "peak_bytes": 512,
         "without_gradients_bytes": 512,
         "activation_bytes": 512,
@@ -321,7 +351,7 @@ def test_complex_products_are_four_real_ones_and_numbers_are_two() -> None:
 
     with FakeTensorMode():
         trace = _step_of(Complex(), torch.zeros(8, 16))
-    assert trace.parameters == (2 * 16 * 32, 2 * 32 * 24)
+    assert [tensor.numbers for tensor in trace.parameters] == [2 * 16 * 32, 2 * 32 * 24]
     first, last = 8 * 8 * 16 * 32, 8 * 8 * 32 * 24
     assert _flops(trace) == 2 * first + 3 * last
     product = next(work for work in _calls(trace) if work.kind == "matmul")

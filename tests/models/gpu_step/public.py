@@ -75,7 +75,7 @@ def made_up_steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
 
 
 def _made_up(key: StepKey) -> GpuStep:
-    dtype = key.precision
+    dtype = key.precision.removesuffix("-true")
     left, right = Tensor((64 * key.batch_size, 1024), dtype), Tensor((1024, 1024), dtype)
     operators = (
         Operator("mm", (left, right), (left,)),
@@ -86,7 +86,7 @@ def _made_up(key: StepKey) -> GpuStep:
     return GpuStep(
         operators,
         (0, 1, 2) * 3,
-        (1024**2,),
+        (Tensor((1024**2,), "float32"),),
         peak_bytes=2 * parameters_bytes + activation_bytes,
         without_gradients_bytes=parameters_bytes + activation_bytes,
         activation_bytes=activation_bytes,

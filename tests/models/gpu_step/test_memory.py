@@ -1,6 +1,7 @@
 """Peak memory, worked out by hand in blocks of 512 bytes, and as PyTorch itself tracks it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -10,7 +11,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from models.gpu_step.device import device_of
 from models.gpu_step.memory import Memory, peak_memory
-from networks.gpu_steps import GpuStep
+from models.gpu_step.step import step_precision
+from networks.gpu_steps import GpuStep, Tensor
 from networks.gpu_trace import trace_step
 from warehouse.records import Optimizer
 
@@ -21,7 +23,7 @@ def step(activation_bytes: int, *units: int) -> GpuStep:
     return GpuStep(
         operators=(),
         order=(),
-        parameters=units,
+        parameters=tuple(Tensor((size,), "float32") for size in units),
         peak_bytes=2 * parameters_bytes + activation_bytes,
         without_gradients_bytes=parameters_bytes + activation_bytes,
         activation_bytes=activation_bytes,
@@ -61,7 +63,8 @@ def test_the_largest_batch_fits_and_one_more_does_not() -> None:
 
 def test_the_second_pass_has_all_gradients_beside_its_activations() -> None:
     """Gradients of one pass come as activations go, so that they are not there at the peak."""
-    one_pass = GpuStep((), (), (25_600,), 300_000, 300_000, 300_000 - 102_400, (0, 25_600))
+    held = Tensor((25_600,), "float32")
+    one_pass = GpuStep((), (), (held,), 300_000, 300_000, 300_000 - 102_400, (0, 25_600))
     assert peak_memory(one_pass, "sgd").allocated_bytes == 300_000
     assert peak_memory(one_pass, "sgd", accumulate=8).allocated_bytes == 300_000 + 102_400
 
@@ -126,7 +129,8 @@ def test_shards_need_what_pytorch_itself_tracks(
     labels = torch.zeros(words, dtype=torch.int64)
     with FakeTensorMode(allow_non_fake_inputs=True):
         given = torch.zeros(1, words, dtype=torch.int64)
-        traced = GpuStep.of(trace_step(_Network(12), given, labels, precision))
+        as_traced = step_precision(precision, "sharded")
+        traced = GpuStep.of(trace_step(_Network(12), given, labels, as_traced))
         network = _Network(12)
         cast = MixedPrecisionPolicy(None if precision == "float32" else torch.bfloat16)
         for part in (*network.layers, network):
@@ -138,3 +142,16 @@ def test_shards_need_what_pytorch_itself_tracks(
         tracked = next(iter(tracker.get_tracker_snapshot("peak").values()))
     needed = peak_memory(traced, "sgd", precision, shards=64)
     assert needed.allocated_bytes == pytest.approx(tracked["Total"], rel=0.1)
+
+
+def test_frozen_parameters_have_no_gradients_state_or_temporary_copies() -> None:
+    frozen = (Tensor((12_800,), "bfloat16"),) * 3
+    adapted = replace(step(0, 128), frozen=frozen, peak_bytes=2 * 512 + 3 * 25_600)
+    needed = peak_memory(adapted, "adamw")
+    assert needed.allocated_bytes == 5 * 512 + 3 * 25_600
+    assert peak_memory(adapted, "adamw", shards=4).optimizer_bytes == needed.allocated_bytes // 4
+
+
+def test_state_and_gradients_have_the_type_of_parameters() -> None:
+    half = GpuStep((), (), (Tensor((25_600,), "bfloat16"),), 102_400, 51_200, 0, (0, 25_600))
+    assert peak_memory(half, "adamw").allocated_bytes == 5 * 51_200

@@ -61,7 +61,7 @@ def test_public_measurements_are_read() -> None:
     assert first.step_us == pytest.approx(36_813.2)
     # The sum of its operators, without rows that repeat others.
     assert first.gpu_us == pytest.approx(35_330, rel=0.01)
-    assert sum(first.trace.parameters) == 25_557_032
+    assert sum(tensor.numbers for tensor in first.trace.parameters) == 25_557_032
     kinds = {timing.work.kind for timing in measurements.timings if timing.device.name == "h100"}
     assert {"matmul", "convolution", "attention", "optimizer", "normalization"} <= kinds
     assert {"a100-sxm4-80gb", "v100", "t4", "p4", "p100"} <= {
@@ -113,7 +113,8 @@ def test_a_step_is_the_sum_of_its_parts(node_type: str) -> None:
 def test_what_a_step_costs_once_is_hidden_where_the_host_waits_for_loss_scaling() -> None:
     """After the check it issues two of 43 calls, the optimizer's and the next step's first."""
     relu = Operator("relu", (Tensor((1024,), "float32"),), (Tensor((1024,), "float32"),))
-    work = step_work(GpuStep((relu,), (0,) * 40, (1024,), 1, 1, 1, (1024,)), "sgd", "float16")
+    held = Tensor((1024,), "float32")
+    work = step_work(GpuStep((relu,), (0,) * 40, (held,), 1, 1, 1, (1024,)), "sgd", "float16")
     us = np.where(work.on_gpu, 30_000 / 42, 0.0)
     step = system.simulated(work, us, HostTime(1.0, 20_000.0))
     assert step.gpu_us == pytest.approx(30_000, rel=0.01)
@@ -155,7 +156,7 @@ def test_operators_of_unknown_work_are_refused_above_a_twentieth_of_the_gpus_tim
 def test_products_alone_count_as_flops_of_a_model_in_each_pass() -> None:
     left, right, out = (Tensor(shape, "float32") for shape in ((8, 16), (16, 4), (8, 4)))
     mm, relu = Operator("mm", (left, right), (out,)), Operator("relu", (out,), (out,))
-    step = GpuStep((mm, relu), (0, 1, 0, 0), (64,), 1, 1, 1, (64,))
+    step = GpuStep((mm, relu), (0, 1, 0, 0), (Tensor((64,), "float32"),), 1, 1, 1, (64,))
     assert step_work(step, "adamw", "float32", 2).product_flops == 2 * 3 * (2 * 8 * 16 * 4)
 
 
@@ -379,7 +380,7 @@ def test_a_device_that_is_left_out_has_no_influence_on_its_forecasts() -> None:
     assert forecasts(plain, "t4") != forecasts(permuted, "t4")
 
 
-def test_tracing_asks_for_the_autocast_of_a_precision() -> None:
+def test_shards_are_traced_in_half_precision_throughout_and_replicas_under_autocast() -> None:
     traced: list[StepKey] = []
 
     def noted(keys: list[StepKey]) -> dict[StepKey, object]:
@@ -388,5 +389,8 @@ def test_tracing_asks_for_the_autocast_of_a_precision() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(system, "gpu_steps", noted)
-        GPU_STEP.prepare([scenario(precision="tf32"), scenario(precision="bfloat16")])
-    assert [key.precision for key in traced] == ["float32", "bfloat16"]
+        asked = [scenario(precision=precision) for precision in ("tf32", "bfloat16")]
+        strategy = Strategy(kind="sharded", workers=1, devices_per_node=1)
+        sharded = [each.model_copy(update={"strategy": strategy}) for each in asked]
+        GPU_STEP.prepare([*asked, *sharded])
+    assert [key.precision for key in traced] == ["float32", "bfloat16", "float32", "bfloat16-true"]
