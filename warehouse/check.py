@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 from types import MappingProxyType
 
@@ -55,23 +54,7 @@ def rows_here(connection: duckdb.DuckDBPyConnection) -> Mapping[str, Mapping[str
         query = f'SELECT run_id, {_compared_rows(table)} FROM raw."{table}" GROUP BY run_id'
         for run_id, count, hashes in connection.execute(query).fetchall():
             held.setdefault(run_id, {})[table] = (int(count), int(hashes))
-    for (file,) in connection.execute("SELECT file FROM meta.timing_file").fetchall():
-        try:
-            rows = connection.execute(_OF_FILE, {"file": escape(file)}).fetchall()
-        except duckdb.Error as error:
-            if isinstance(error, duckdb.OutOfMemoryException):
-                raise
-            continue  # it is not what landed, which is told of its run
-        for run_id, count, hashes in rows:
-            held.setdefault(run_id, {})["timing"] = (int(count), int(hashes))
     return MappingProxyType(held)
-
-
-def files_gone(connection: duckdb.DuckDBPyConnection, landing: Path) -> list[str]:
-    """Return the files that the database points to and that are not in `landing`."""
-    rows = connection.execute("SELECT file FROM meta.timing_file ORDER BY file").fetchall()
-    here = landing.absolute()
-    return [file for (file,) in rows if Path(file).parent.parent != here or not Path(file).exists()]
 
 
 def differences(
@@ -117,12 +100,6 @@ def _rows_landed(connection: duckdb.DuckDBPyConnection, file: Path) -> Rows:
 def _compared_rows(table: str) -> str:
     columns = ", ".join(f'"{column}"' for column in SCHEMAS[table].names)
     return f"count(*), coalesce(sum(hash({columns})), 0)"
-
-
-_OF_FILE = (
-    f"SELECT run_id, {_compared_rows('timing')} "
-    "FROM read_parquet($file, hive_partitioning = false) GROUP BY run_id"
-)
 
 
 @contextmanager
@@ -220,11 +197,6 @@ def _ledger(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
 
 
 def _runs(connection: duckdb.DuckDBPyConnection, landing: Path) -> Iterator[Finding]:
-    if gone := files_gone(connection, landing):
-        yield Finding(
-            f"{len(gone)} files with timings are gone (first: {gone[0]}) from {landing}, where "
-            "queries of timings look; bring them back, then `stepcast load`"
-        )
     rows = connection.execute(
         "SELECT run_id, signature, landed.landed_sha256 FROM meta.loaded "
         "JOIN meta.landed AS landed USING (run_id)"

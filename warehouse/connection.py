@@ -19,7 +19,6 @@ from warehouse.home import HISTORY, JOURNAL, MAIN, home
 from warehouse.records import BadInput, DamagedFile, StepcastError, WarehouseBusy
 
 PATIENCE_S = 10.0
-TIMINGS = "timing.parquet"
 _FLOCK = "hhqqi4x"
 """Linux's `struct flock`: kind, whence, start, length, process."""
 _DATA = re.compile("constraint", re.IGNORECASE)
@@ -52,8 +51,8 @@ def connect(
     """Open a DuckDB file, waiting up to `patience_s` seconds for a lock another process holds.
 
     Before anything of the file is read, statements and views of it are kept from other files,
-    extensions and settings. Within reach stay the database itself, its log, what it spills, what
-    migrations read, and timings that it points to in landed runs of its own home.
+    extensions and settings. Within reach stay the database itself, its log, what it spills, and
+    what migrations read.
 
     Args:
         path: of the file.
@@ -95,35 +94,16 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _confine(
-    connection: duckdb.DuckDBPyConnection, folders: Sequence[Path | str], files: Sequence[str]
-) -> None:
+def _confine(connection: duckdb.DuckDBPyConnection, folders: Sequence[Path | str]) -> None:
     if _is_locked(connection):  # this process has it open already
         return
     # Not as parameters: the first value that is bound makes DuckDB import pandas, in 0.2 s.
     # DuckDB compares paths as they stand in a statement, where * and [ are escaped.
     inside = [name for folder in folders for name in (str(folder), escape(str(folder)))]
-    for name, paths in (("allowed_directories", inside), ("allowed_paths", files)):
-        if paths:
-            connection.execute(f"SET {name} = [{', '.join(map(literal, paths))}]")
+    if inside:
+        connection.execute(f"SET allowed_directories = [{', '.join(map(literal, inside))}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
-
-
-def _timing_files(connection: duckdb.DuckDBPyConnection, home: Path) -> list[str]:
-    """Return the files that a database points to and may: timings of landed runs of its home."""
-    try:
-        rows = connection.execute("SELECT file FROM meta.timing_file").fetchall()
-    except duckdb.Error:  # a database of earlier code points to none
-        return []
-    landing = home.absolute() / "landing"
-    named = {Path(str(file)) for (file,) in rows}
-    files = [
-        str(file)
-        for file in named
-        if file.parent.parent == landing and ".." not in file.parts and file.name == TIMINGS
-    ]
-    return sorted({name for file in files for name in (file, escape(file))})
 
 
 @contextmanager
@@ -244,11 +224,7 @@ def _open(
     if folders is None:
         return connection
     within_reach = folders if read_only else [*folders, plain_name(SCHEMA)]
-    _confine(connection, within_reach, [])
-    if files := _timing_files(connection, path.parent):
-        connection.close()
-        connection = _opened(path, read_only, settings)
-        _confine(connection, within_reach, files)
+    _confine(connection, within_reach)
     return connection
 
 

@@ -14,7 +14,6 @@ from glob import escape
 from pathlib import Path
 
 import duckdb
-import pyarrow.parquet as pq
 
 from warehouse import chain, journal
 from warehouse.connection import first_line, is_damage, is_of_machine
@@ -31,7 +30,6 @@ from warehouse.landing import (
     run_folders,
     set_aside,
 )
-from warehouse.publication import point_at_files
 from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.tables import columns_of, one_line
 
@@ -43,9 +41,6 @@ _MISTAKEN = re.compile(
 )
 """Reasons for which earlier editions set runs aside, and that were the machine's."""
 _REASON_BYTES = 1 << 16
-LARGE_ROWS = 10_000_000
-"""A run with so many timings or more keeps them in the file that landed; the database points to it.
-What most questions ask of them is in operation_time."""
 OPERATION_TIME = (Path(__file__).parent / "operation_time.sql").read_text()
 
 
@@ -127,7 +122,6 @@ def load(
             report.quarantined += (_set_aside(folder, error),)
         else:
             report.loaded += (folder.name,)
-    _update_timing_files(landing, connection)
     return report
 
 
@@ -148,22 +142,6 @@ def _reason_of(folder: Path) -> str:
         return read_plain(folder / REASON, _REASON_BYTES).decode(errors="replace").strip()
     except FileNotFoundError:
         return ""
-
-
-def _update_timing_files(landing: Path, connection: duckdb.DuckDBPyConnection) -> None:
-    """Point to the timings of large runs where their files are now: a home may have moved."""
-    rows = connection.execute("SELECT run_id, file FROM meta.timing_file").fetchall()
-    for run_id, file in rows:
-        current = str(_timing_file(landing / run_id))
-        if file != current:
-            connection.execute(
-                "UPDATE meta.timing_file SET file = ? WHERE run_id = ?", [current, run_id]
-            )
-    point_at_files(connection)
-
-
-def _timing_file(folder: Path) -> Path:
-    return folder.absolute() / "timing.parquet"
 
 
 def _not_loaded(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> list[str]:
@@ -240,7 +218,6 @@ def _has_rows(connection: duckdb.DuckDBPyConnection, run_id: str) -> bool:
 def _delete(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
     for name in SCHEMAS:
         connection.execute(f'DELETE FROM raw."{name}" WHERE run_id = ?', [run_id])
-    connection.execute("DELETE FROM meta.timing_file WHERE run_id = ?", [run_id])
 
 
 def _remember(
@@ -275,12 +252,6 @@ def _insert(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> Non
     # DuckDB takes * and [ in a path for a pattern unless they are escaped.
     paths = {file.stem: escape(str(file)) for file in files}
     for file in files:
-        if file.stem == "timing" and (rows := pq.read_metadata(file).num_rows) >= LARGE_ROWS:
-            connection.execute(
-                "INSERT INTO meta.timing_file VALUES (?, ?, ?)",
-                [run_id, str(_timing_file(file.parent)), rows],
-            )
-            continue
         columns = ", ".join(f'"{column}"' for column in columns_of(file))
         connection.execute(
             f'INSERT INTO raw."{file.stem}" BY NAME SELECT {columns} '

@@ -2,11 +2,9 @@
 
 import hashlib
 import os
-import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
 from types import MappingProxyType
 
@@ -191,7 +189,6 @@ def _mark(state: os.stat_result) -> tuple[int, int]:
 
 
 VIEWS = Path(__file__).parent / "views"
-_FILES = re.compile(r"'(?:[^']|'')*\.parquet'")
 _EDITIONS = "editions.csv"
 """Digests that migrations had when they still made views too: databases of then are as good."""
 
@@ -232,8 +229,6 @@ def migrate(
     if lacking or _edition_of(connection) != _edition(views):
         _make_views(connection, views)
         _explain_columns(connection)
-        if views == VIEWS:
-            point_at_files(connection)
     return before, after
 
 
@@ -287,27 +282,6 @@ def _make_views(connection: duckdb.DuckDBPyConnection, views: Path) -> None:
         raise StepcastError(
             f"views of {views} could not be made: {first_line(error)}; they are as they were"
         ) from error
-
-
-def point_at_files(connection: duckdb.DuckDBPyConnection) -> None:
-    """Have report.timing read the files of meta.timing_file that are there, if it does not yet."""
-    rows = connection.execute("SELECT file FROM meta.timing_file").fetchall()
-    # DuckDB takes * and [ in a path for a pattern unless they are escaped.
-    files = sorted(literal(escape(file)) for (file,) in rows if os.path.exists(file))
-    text, comment = connection.execute(
-        "SELECT sql, comment FROM duckdb_views() "
-        "WHERE database_name = current_database() AND schema_name = 'report' "
-        "AND view_name = 'timing'"
-    ).fetchall()[0]
-    if sorted(_FILES.findall(text)) == files:
-        return
-    others = f"UNION ALL BY NAME FROM read_parquet([{', '.join(files)}], hive_partitioning = false)"
-    with transaction(connection):
-        connection.execute(
-            f"CREATE OR REPLACE VIEW report.timing AS FROM raw.timing {others if files else ''}"
-        )
-        connection.execute(f"COMMENT ON VIEW report.timing IS {literal(comment)}")
-    _explain_columns(connection)
 
 
 def _edition(views: Path) -> str:
@@ -368,13 +342,12 @@ def _digest(*files: Path) -> str:
 
 
 def _explain_columns(connection: duckdb.DuckDBPyConnection) -> None:
-    """Give the columns of `visible` views, and timings, the comments of raw tables they show."""
+    """Give the columns of `visible` views the comments of raw tables they show."""
     bare = connection.execute(
         "SELECT seen.schema_name, table_name, column_name, raw.comment "
         "FROM duckdb_columns() AS raw "
         "JOIN duckdb_columns() AS seen USING (table_name, column_name) "
-        "WHERE raw.schema_name = 'raw' AND (seen.schema_name = 'visible' "
-        "OR (seen.schema_name, table_name) = ('report', 'timing')) "
+        "WHERE raw.schema_name = 'raw' AND seen.schema_name = 'visible' "
         "AND seen.comment IS DISTINCT FROM raw.comment"
     ).fetchall()
     # One transaction: each comment on its own would be written to disk on its own.

@@ -269,11 +269,10 @@ def test_what_a_killed_reader_spilled_is_in_the_home_and_swept(
 @pytest.mark.parametrize(
     ("foreign", "sql"),
     [
-        ("VIEW meta.timing_file AS SELECT content AS file FROM read_text('{secret}')", "SELECT 1"),
-        ("TABLE meta.timing_file AS SELECT '{secret}' AS file", "FROM read_text('{secret}')"),
+        ("VIEW report.noise AS SELECT content FROM read_text('{secret}')", "FROM report.noise"),
         (
-            "TABLE meta.timing_file AS SELECT '{home}/landing/r1/timing.parquet' AS file",
-            "FROM read_text('{home}/landing/r1/timing.parquet')",
+            "VIEW report.noise AS FROM read_text('{home}/landing/r1/timing.parquet')",
+            "FROM report.noise",
         ),
         ("MACRO main.max(x) AS (SELECT content FROM read_text('{secret}'))", "SELECT max(1)"),
         (
@@ -291,7 +290,6 @@ def test_a_history_of_somebody_else_reaches_no_file(
     (make.home / "landing" / "r1" / "timing.parquet").symlink_to(secret)
     places = {"secret": secret, "home": make.home}
     with duckdb.connect(str(make.home / "history.duckdb")) as connection:
-        connection.execute("DROP TABLE meta.timing_file")
         connection.execute(f"CREATE OR REPLACE {foreign.format(**places)}")
     before = (make.home / "history.duckdb").read_bytes()
     try:

@@ -97,7 +97,7 @@ def held(home: Path) -> dict[str, object]:
 
 def test_every_table_has_a_place(full: "Maker") -> None:
     tables = held(full.home)
-    of_the_schema = {"meta.chain", "meta.journal", "meta.views", "meta.timing_file", "head"}
+    of_the_schema = {"meta.chain", "meta.journal", "meta.views", "head"}
     others = {
         name for name in set(tables) - of_the_schema if not name.startswith(("raw.", "catalog."))
     }

@@ -27,7 +27,7 @@ tensor AS (
     WHERE resource = 'downlink'
 ),
 timed AS (  -- operations that transfer nothing, most of them, are left out before streams are joined
-    SELECT * FROM report.timing JOIN tensor USING (run_id, operation)
+    SELECT * FROM raw.timing JOIN tensor USING (run_id, operation)
     WHERE run_id IN (SELECT run_id FROM captured_run)
 ),
 stream AS (

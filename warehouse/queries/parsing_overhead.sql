@@ -21,7 +21,7 @@ tensor AS (
     WHERE role = CASE resource WHEN 'downlink' THEN 'worker' WHEN 'uplink' THEN 'server' END
 ),
 timed AS (  -- operations that transfer nothing, most of them, are left out before streams are joined
-    SELECT *, start_us + duration_us AS end_us FROM report.timing JOIN tensor USING (run_id, operation)
+    SELECT *, start_us + duration_us AS end_us FROM raw.timing JOIN tensor USING (run_id, operation)
     WHERE run_id IN (SELECT run_id FROM captured_run)
 ),
 stream AS (

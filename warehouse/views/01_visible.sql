@@ -27,12 +27,8 @@ COMMENT ON VIEW visible.operation_time IS 'raw.operation_time limited to ok prof
 CREATE VIEW visible.edge AS SELECT * FROM raw.edge SEMI JOIN visible.run USING (run_id);
 COMMENT ON VIEW visible.edge IS 'raw.edge limited to ok profile runs';
 
--- With the files of meta.timing_file, if there are some (warehouse/publication.py).
-CREATE VIEW report.timing AS FROM raw.timing;
-COMMENT ON VIEW report.timing IS 'All timings: raw.timing, and those of large runs, which stay in Parquet';
-
-CREATE VIEW visible.timing AS SELECT * FROM report.timing SEMI JOIN visible.run USING (run_id);
-COMMENT ON VIEW visible.timing IS 'report.timing limited to ok profile runs';
+CREATE VIEW visible.timing AS SELECT * FROM raw.timing SEMI JOIN visible.run USING (run_id);
+COMMENT ON VIEW visible.timing IS 'raw.timing limited to ok profile runs';
 
 CREATE VIEW visible.layer AS SELECT * FROM raw.layer SEMI JOIN visible.run USING (run_id);
 COMMENT ON VIEW visible.layer IS 'raw.layer limited to ok profile runs';
