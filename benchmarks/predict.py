@@ -170,13 +170,15 @@ def _main() -> None:
         from forecasting import calibration, forecast
         from forecasting.fits import Fit, load_or_fit
         from forecasting.inputs import systems_named
+        from forecasting.options import ForecastOptions
         from pipelines.cli import predict_output, workload
         from warehouse.history import PublishedHistory
         from warehouse.warehouse import Warehouse
 
         assert predict_output  # the command prints by it
     with watch.stage("trace_s"):
-        own = workload.build_own_workload(_TARGET, OPTIONS)
+        asked = ForecastOptions.model_validate(OPTIONS)
+        own = workload.build_own_workload(_TARGET, asked.training)
     warehouse = Warehouse(copy) if keep else PublishedHistory(copy)
     with watch.stage("open_s"), warehouse.reading():
         pass

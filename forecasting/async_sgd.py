@@ -6,14 +6,12 @@ from pathlib import Path
 
 import polars as pl
 
-from forecasting.forecast import ForecastAnswer
 from models.async_sgd import http2, overhead, streams, timeline
 from models.async_sgd.http2 import kept_order
 from models.async_sgd.overhead import Overhead, transfers
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.synthetic_trace import steps_per_s
-from models.async_sgd.systems import ASYNC_SGD
-from models.async_sgd.timeline import Timeline, chrome_trace, simulate_trace
+from models.async_sgd.timeline import Timeline, simulate_trace
 from models.async_sgd.workers import group_of_each
 from models.profiled_run import single_flow_Bps
 from profilers.probe import PlannedRun
@@ -194,25 +192,3 @@ def simulate_timeline(model: AsyncSGD, scenario: Scenario, steps: int) -> tuple[
     graphs = [group.graph for group in group_of_each(model.simulation(scenario, 0))]
     shown = timeline.timeline_of_trace(graphs, trace, skip=skip, count=steps)
     return shown, steps_per_s(trace, skip)
-
-
-def trace_of(answer: ForecastAnswer) -> str:
-    """Return `STEPS` steps of the first simulation behind async_sgd's forecast, as JSON.
-
-    Raises:
-        BadInput: it forecasts no scenario of the answer, or several.
-    """
-    forecasts = [forecast for forecast in answer.forecasts if forecast.system == ASYNC_SGD]
-    if not forecasts:
-        why = [refusal.reason for refusal in answer.refused if refusal.system == ASYNC_SGD]
-        reason = why[0] if why else "it was not asked; name it among --systems"
-        raise BadInput(f"--chrome-trace: {ASYNC_SGD.name} forecasts nothing here: {reason}")
-    if len(forecasts) > 1:
-        labels = "; ".join(forecast.scenario.label for forecast in forecasts)
-        raise BadInput(f"--chrome-trace: expected one scenario, found {labels}; ask about one")
-    (forecast,) = forecasts
-    model = forecast.fit.fitted()
-    assert isinstance(model, AsyncSGD)
-    shown, _ = simulate_timeline(model, forecast.scenario, STEPS)
-    label, fit_id = forecast.scenario.label, forecast.fit.fit_id
-    return chrome_trace(shown, {"scenario": label, "fit_id": fit_id, "seed": 0})

@@ -145,7 +145,7 @@ def _time_against_cost(
 def _name_points(figure: Figure, axes: Axes, points: Sequence[_Point]) -> None:
     """Write names beside marks, where none covers another, a mark, their line or the frame.
 
-    Those without such a place stay without a name: `stepcast recommend --front` lists all.
+    Those without such a place stay without a name: the table of what more money buys lists all.
     """
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw_without_rendering()

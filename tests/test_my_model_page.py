@@ -275,7 +275,7 @@ def test_what_to_measure_is_a_command_with_all_that_was_given() -> None:
     model = OwnModel("own-1234abcd", "tensorflow", 24, 100, None, {})
     assert hint(OwnWorkload(KERAS, model, served), "tf_trace") == (
         f"stepcast profile {KERAS} --worker emu.avx512.s40 --batch-size 4 --link-mbps 500 "
-        "--server emu.server --servers 2"
+        "--server emu.server=2"
     )
     ring = {**CURVE, "framework": "pytorch", "strategy": "all_reduce", "workers": [1, 2]}
     of_config = OwnModel("own-1234abcd", "pytorch", 0, 100, None, {})

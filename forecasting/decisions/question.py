@@ -101,49 +101,6 @@ class JobQuestion(Record):
         return Objective(self.minimize, limits, self.late)
 
 
-def samples_of(
-    samples: int | None,
-    iterations: int | None,
-    epochs: float | None,
-    dataset_samples: int | None,
-    *,
-    per_step: int | None,
-) -> int:
-    """Return how many samples a job trains, whichever way it is told.
-
-    Args:
-        samples: as many.
-        iterations: steps of `per_step` samples each.
-        epochs: passes over `dataset_samples` samples.
-        dataset_samples: of the data.
-        per_step: samples of a step; None: that depends on how many nodes there are.
-
-    Raises:
-        BadInput: it is told in no way, or in several.
-    """
-    options = {"--samples": samples, "--iterations": iterations, "--epochs": epochs}
-    given = [name for name, value in options.items() if value is not None]
-    if len(given) != 1:
-        listed = " and ".join(given) or "none"
-        raise BadInput(
-            f"how long is the job? expected one of {', '.join(options)}, found {listed}; --epochs "
-            "goes with --dataset-samples"
-        )
-    if (dataset_samples is not None) != (epochs is not None):
-        raise BadInput("--epochs and --dataset-samples go together; give both or neither")
-    if samples is not None:
-        return samples
-    if iterations is not None:
-        if per_step is None:
-            raise BadInput(
-                "--iterations: with --batch-size a step trains more samples on more nodes; give "
-                "--global-batch, or the job in --samples"
-            )
-        return iterations * per_step
-    assert epochs is not None and dataset_samples is not None
-    return max(round(epochs * dataset_samples), 1)
-
-
 # Every way to run a job within what can be rented, as scenarios that systems are asked about.
 
 

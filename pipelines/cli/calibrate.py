@@ -9,22 +9,7 @@ from profilers.record_file import fault
 from studies.curve import Curve
 from warehouse.records import BadInput
 
-ONE_NODE = "one-node"
-"""What is given to measure one node of each type now."""
 EXAMPLE = "--calibrate workers=1,step_s=0.41"
-
-
-def check_writes(calibrate: str | None, dry_run: bool) -> None:
-    """Refuse to measure a node where nothing may be written: its runs would land.
-
-    Raises:
-        BadInput: both are asked for.
-    """
-    if calibrate == ONE_NODE and dry_run:
-        raise BadInput(
-            f"--dry-run: --calibrate {ONE_NODE} lands what it measures; leave one of them out, or "
-            f"give a step that you measured: {EXAMPLE}"
-        )
 
 
 def parse_measured_step(text: str, curves: Sequence[Curve]) -> MeasuredSteps:
@@ -43,7 +28,7 @@ def parse_measured_step(text: str, curves: Sequence[Curve]) -> MeasuredSteps:
     if len(figures) != 1:
         raise BadInput(
             f"--calibrate {text}: expected one of step_s=SECONDS and steps_per_s=STEPS (of all "
-            f"workers), such as {EXAMPLE}, or {ONE_NODE}"
+            f"workers), such as {EXAMPLE}"
         )
     ((name, figure),) = figures.items()
     numbers = {name: int(word) if word.isdecimal() else word for name, word in given.items()}

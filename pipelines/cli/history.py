@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import polars as pl
 import typer
 
-from pipelines.cli.options import check_picture, write_picture
+from pipelines.cli.picture import check_picture, write_picture
 from pipelines.cli.query import Form, history_here
 from pipelines.cli.tables import TableColumn, print_frame, print_rows, print_text
 from reports.wording import percent

@@ -1,93 +1,79 @@
-"""Options that several commands share, each explained once, and pictures that they ask for."""
+"""A record as the options of a command."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Collection, Iterator
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, Concatenate, Literal, ParamSpec, get_args, get_origin
 
 import typer
+from pydantic.fields import FieldInfo
+from typer.models import ArgumentInfo
 
-from warehouse.records import BadInput
+from forecasting.options import O, read_options
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-Precision = Annotated[
-    str | None,
-    typer.Option(
-        help="float32 (TF32 in cuDNN alone, as PyTorch has it), tf32, bfloat16 or float16 "
-        "(autocast); also fp32, bf16, fp16."
-    ),
-]
-Optimizer = Annotated[str | None, typer.Option(help="sgd (no momentum), momentum, adam or adamw.")]
-Accumulate = Annotated[
-    str | None, typer.Option(help="Passes of --batch-size whose gradients a step adds up; 1.")
-]
-MemoryFormat = Annotated[str | None, typer.Option(help="contiguous or channels_last.")]
+P = ParamSpec("P")
 
 
-def _length(text: str) -> int:
-    """Return a number of words.
+def takes(
+    kind: type[O], without: Collection[str] = ()
+) -> Callable[[Callable[Concatenate[O, P], None]], Callable[..., None]]:
+    """Let a command take the described fields of a record as options, beside its own.
 
-    Raises:
-        BadInput: it is none.
+    Args:
+        kind: what the command is called with.
+        without: fields that it does not take.
     """
-    if text.isdecimal() and int(text) > 0:
-        return int(text)
-    several = "; `stepcast sweep` takes a list of lengths (docs/sweep.md)" if "," in text else ""
-    raise BadInput(f"--sequence-length: expected a whole number above 0, found {text!r}{several}")
+
+    def decorated(command: Callable[Concatenate[O, P], None]) -> Callable[..., None]:
+        options = [
+            _option(name, field)
+            for name, field in kind.model_fields.items()
+            if field.description and name not in without
+        ]
+        own = list(signature(command, eval_str=True).parameters.values())[1:]
+        own = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own]
+        arguments = [each for each in own if _is_argument(each)]
+        others = [each for each in own if not _is_argument(each)]
+
+        @wraps(command)
+        def taking(**given: Any) -> None:
+            asked = {option.name: given.pop(option.name) for option in options}
+            command(read_options(kind, asked), **given)  # type: ignore[call-arg]
+
+        taking.__signature__ = Signature([*arguments, *options, *others])  # type: ignore[attr-defined]
+        return taking
+
+    return decorated
 
 
-SequenceLength = Annotated[
-    int | None,
-    typer.Option(
-        help="Words of a sample, of hf:CONFIG; 128 if not given.", parser=_length, metavar="INTEGER"
-    ),
-]
-Head = Annotated[
-    str | None,
-    typer.Option(
-        help="What hf:CONFIG is trained as: a task such as text-generation, fill-mask, "
-        "text-classification, image-classification, causal-lm, seq2seq-lm; none: no head. If not "
-        "given, the class that the config names, else what its type is trained as."
-    ),
-]
+def _is_argument(parameter: Parameter) -> bool:
+    return isinstance(get_args(parameter.annotation)[-1], ArgumentInfo)
 
 
-def check_picture(path: Path | None) -> None:
-    """Refuse the name of a picture that says a format which we do not write; None: there is none.
-
-    Raises:
-        BadInput: it ends in neither .png nor .svg.
-    """
-    if path is not None and path.suffix not in (".png", ".svg"):
-        raise BadInput(f"--picture {path}: expected a name that ends in .png or .svg")
-
-
-def write_picture(path: Path | None, draw: Callable[[], "Figure"], *, told: bool = True) -> None:
-    """Draw a picture if it is asked for, write it, and print its path if that is to be told.
-
-    Raises:
-        BadInput: it cannot be written.
-    """
-    if path is None:
-        return
-    from reports import plots
-
-    figure = draw()
-    svg = path.suffix == ".svg"
-    write(path, plots.to_svg(figure).encode() if svg else plots.to_png(figure, dpi=120), told=told)
+def _option(name: str, field: FieldInfo) -> Parameter:
+    """Return a field as typer reads it: its record checks what it is, not typer."""
+    default = ... if field.is_required() else field.default
+    read_as: Any = str | None
+    if field.annotation is bool:
+        read_as = bool
+    elif default == {}:
+        read_as, default = list[str] | None, None
+    elif any(_choices(field.annotation)):
+        read_as = field.annotation
+    elif default is not None:
+        read_as, default = str, default if default is ... else str(default) if default else None
+    flag = f"--{name.replace('_', '-')}"
+    asked = typer.Option(*([flag] if read_as is bool else []), help=field.description)
+    return Parameter(
+        name,
+        Parameter.KEYWORD_ONLY,
+        default=Parameter.empty if default is ... else default,
+        annotation=Annotated[read_as, asked],
+    )
 
 
-def write(path: Path, content: bytes, *, told: bool = True) -> None:
-    """Write a file, and print its path if that is to be told.
-
-    Raises:
-        BadInput: it cannot be written.
-    """
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
-    if told:
-        typer.echo(path)
+def _choices(annotation: object) -> Iterator[str]:
+    if get_origin(annotation) is Literal:
+        yield from get_args(annotation)
+    for each in get_args(annotation):
+        yield from _choices(each)

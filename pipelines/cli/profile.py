@@ -4,44 +4,18 @@ from typing import Annotated
 
 import typer
 
-from pipelines.cli.options import (
-    Accumulate,
-    Head,
-    MemoryFormat,
-    Optimizer,
-    Precision,
-    SequenceLength,
-)
+from forecasting.options import ProfileOptions
+from pipelines.cli.options import takes
 from profilers.clusters import BackendChoice
 
 
+@takes(ProfileOptions, without=("dnn",))
 def profile(
+    options: ProfileOptions,
     target: Annotated[
         str,
         typer.Argument(help="What builds your model: package.module:function, or hf:CONFIG."),
     ],
-    worker: Annotated[str, typer.Option(help="The node type.")],
-    batch_size: Annotated[str, typer.Option(help="The largest batch of a device.")],
-    workers: Annotated[
-        str | None,
-        typer.Option(
-            help="Numbers of workers to be asked about: 1,2,4. Without it and --link-mbps: one "
-            "device by itself, strategy single of `stepcast predict`."
-        ),
-    ] = None,
-    link_mbps: Annotated[
-        str | None, typer.Option(help="Speed of links: times links and all-reduces, too.")
-    ] = None,
-    server: Annotated[
-        str | None, typer.Option(help="Node type of parameter servers, of Keras models.")
-    ] = None,
-    servers: Annotated[str | None, typer.Option(help="Number of parameter servers.")] = None,
-    sequence_length: SequenceLength = None,
-    head: Head = None,
-    precision: Precision = None,
-    optimizer: Optimizer = None,
-    accumulate: Accumulate = None,
-    memory_format: MemoryFormat = None,
     backend: Annotated[
         BackendChoice,
         typer.Option(help="Nodes of this host; auto: emulated if it permits. Others are refused."),
@@ -65,16 +39,5 @@ def profile(
     from pipelines.cli import profile_job
     from pipelines.cli.workload import target_with_head
 
-    options = {
-        "batch_size": batch_size,
-        "worker": worker,
-        "workers": workers,
-        "server": server,
-        "servers": servers,
-        "precision": precision,
-        "optimizer": optimizer,
-        "accumulate": accumulate,
-        "memory_format": memory_format,
-    }
-    asked = target_with_head(target, head) or target
-    profile_job.profile(asked, options, link_mbps, backend, sequence_length)
+    asked = target_with_head(target, options.head) or target
+    profile_job.profile(asked, options, backend)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from forecasting.inputs import inputs_of_study
+from forecasting.options import ProfileOptions
 from forecasting.study_checks import chosen_backend
 from pipelines.cli.errors import Interrupted
 from pipelines.cli.progress import show_progress
@@ -25,33 +26,26 @@ Probes = Mapping[str, Mapping[str, object]]
 _PASSES: Probes = {"torch_compute": {"interval": 0.04, "most_s": 60}}
 _EXCHANGE: Probes = {"links": {}, "allreduce": {}}
 _TRACES: Probes = {"links": {}, "tf_trace": {}}
-_LINK_MBPS = "1000"
+_LINK_MBPS = 1000
 """One node has nobody to talk to: no run knows of it."""
 
 
-def profile(
-    target: str,
-    options: Mapping[str, str | None],
-    link_mbps: str | None,
-    backend: BackendChoice,
-    sequence_length: int | None = None,
-) -> None:
+def profile(target: str, asked: ProfileOptions, backend: BackendChoice) -> None:
     """Time passes of a model on one node, and all-reduces of such nodes if links have a speed.
 
     Steps of a Keras model are traced, with parameter servers.
 
     Args:
         target: what builds the model.
-        options: of the command, by name.
-        link_mbps: speed of links; None: passes on one node alone.
+        asked: how it is trained, and on which nodes.
         backend: where.
-        sequence_length: words of a sample, of models of Hugging Face.
 
     Raises:
         BadInput: an option is wrong, or the model cannot be built; one line says why.
         Interrupted: the user stopped it.
     """
-    worker = options["worker"]
+    options, worker = asked.training, asked.worker
+    link_mbps = options.get("link_mbps")
     if not is_target(target):
         raise BadInput(f"{target}: expected package.module:function; docs/my-model.md has one")
     elsewhere = f"--backend {backend}" if backend in BACKENDS else f"--worker {worker}"
@@ -60,7 +54,7 @@ def profile(
             f"{elsewhere}: machines of a fleet do not see the files of your model; profile it on "
             "nodes of this machine, `stepcast node-types`"
         )
-    own = build_own_workload(target, _of_replicas(options, link_mbps), sequence_length)
+    own = build_own_workload(target, _of_replicas(options), asked.sequence_length)
     for name in {name for curve in own.curves for name in curve.worker}:
         check_host(node_group("worker", name, 1))
     probes = probes_of(own, link_mbps)
@@ -77,15 +71,14 @@ def profile(
     print_text(f"Its {what} on {worker} have landed; `stepcast predict {target} …` rests on them.")
 
 
-def _of_replicas(options: Mapping[str, str | None], link_mbps: str | None) -> Options:
+def _of_replicas(options: Options) -> Options:
     """Return options with the number of workers and a speed of links, where there are replicas."""
-    if options["workers"] is None and options["server"] is None and link_mbps is None:
+    if options.keys().isdisjoint({"workers", "server", "link_mbps"}):
         return options
-    workers = options["workers"] or "1"
-    return {**options, "workers": workers, "link_mbps": link_mbps or _LINK_MBPS}
+    return {"workers": 1, "link_mbps": _LINK_MBPS, **options}
 
 
-def probes_of(own: OwnWorkload, link_mbps: str | None) -> Probes:
+def probes_of(own: OwnWorkload, link_mbps: float | None) -> Probes:
     """Return what is measured of a model.
 
     Raises:

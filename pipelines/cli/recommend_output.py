@@ -57,18 +57,17 @@ _MOST_REASONS = 3
 """How many reasons of refusals are told; JSON has all."""
 
 
-def print_decision(answer: DecisionAnswer, *, with_front: bool, target: str | None = None) -> None:
+def print_decision(answer: DecisionAnswer, *, target: str | None = None) -> None:
     """Print choice, alternatives and rules of thumb, then how surely, and what would change it.
 
     Args:
         answer: of all systems.
-        with_front: whether the Pareto front is listed.
         target: what builds the user's own model; None: it is a network of ours.
     """
     for line in _question(answer):
         print_text(line)
     _print_candidates(answer, list(_rows(answer)))
-    if with_front and answer.front:
+    if len(answer.front) > 1:
         print_text("What more money buys: nothing else within the limits is faster and cheaper")
         _print_candidates(answer, [("", candidate) for candidate in answer.front])
     for lines in (

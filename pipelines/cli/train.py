@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipelines.cli.money import MaxUsd, SpendingLimit, Yes, check_cap
-from pipelines.cli.options import check_picture, write_picture
+from pipelines.cli.picture import check_picture, write_picture
 from pipelines.cli.tables import print_text
 from pipelines.runtime import IfInfeasible
 

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
+from forecasting.options import named_as_options
 from models.gpu_step.device import device_of_node
 from models.gpu_step.step import step_precision
 from networks.extraction import register_own_model
@@ -33,7 +34,8 @@ INVENTORY = (
     "An inventory of these nodes takes a minute each: list them in a copy of "
     "studies/inventory.yaml, or with six runs of studies/few.yaml, and `stepcast run` it there."
 )
-Options = Mapping[str, str | None]
+Options = Mapping[str, Any]
+"""Fields of a template, as options say them."""
 _NOT_ASKED = {
     "dnn": "the model is the network",
     "image_size": "the example batch has the images",
@@ -311,10 +313,10 @@ def as_asked(target: str) -> str:
 
 def _curves(options: Options, framework: str) -> list[Curve]:
     """Return what is asked about a model, whatever it is; Keras's is replicated, or has servers."""
-    completed = {**options, "dnn": "own", "image_size": "0", "framework": framework}
+    completed = {**options, "dnn": "own", "image_size": 0, "framework": framework}
     if framework == "tensorflow" and all(completed.get(name) is None for name in _OF_SERVERS):
         completed["strategy"] = completed.get("strategy") or "all_reduce"
-        completed["workers"] = completed.get("workers") or "1"
+        completed["workers"] = completed.get("workers") or 1
     return curves_of(of_options(completed), None)
 
 
@@ -356,8 +358,7 @@ def profile_commands(answer: "ForecastAnswer", own: OwnWorkload) -> Iterator[str
                 "batch_size": largest,
                 "workers": ",".join(map(str, first.workers)) if is_replicated else None,
                 "link_mbps": f"{first.link_mbps:g}" if exchange and first.link_mbps else None,
-                "server": first.server,
-                "servers": first.servers if served else None,
+                "server": f"{first.server}={first.servers}" if served else None,
                 "sequence_length": own.sequence_length,
                 **first.recipe,
             }
@@ -405,8 +406,8 @@ class Templates(Record):
     test: tuple[Test, ...] = Field(max_length=limits.LISTED)
 
 
-def of_options(options: Mapping[str, str | None]) -> list[Mapping[str, object]]:
-    """Return the template that options make; several values of one are told apart by commas.
+def of_options(options: Options) -> list[Mapping[str, object]]:
+    """Return the template that options make.
 
     PyTorch's strategy is all_reduce if none is given, but numbers of workers, devices or links are;
     without these it is single (`Curve`).
@@ -414,11 +415,7 @@ def of_options(options: Mapping[str, str | None]) -> list[Mapping[str, object]]:
     Raises:
         BadInput: nothing is asked about.
     """
-    given: dict[str, object] = {
-        name: _number(text) if "," not in text else [_number(value) for value in text.split(",")]
-        for name, text in options.items()
-        if text is not None
-    }
+    given = {name: value for name, value in options.items() if value is not None}
     if not given:
         raise BadInput(
             "nothing asked: give --dnn, --image-size, --batch-size, --worker, --workers and "
@@ -429,7 +426,7 @@ def of_options(options: Mapping[str, str | None]) -> list[Mapping[str, object]]:
     return [given]
 
 
-def of_file(path: Path, options: Mapping[str, str | None]) -> list[Mapping[str, object]]:
+def of_file(path: Path, options: Options) -> list[Mapping[str, object]]:
     """Return the templates of a YAML file.
 
     Raises:
@@ -479,19 +476,6 @@ def curves_of(listed: Sequence[Mapping[str, object]], path: Path | None) -> list
         text = fault(error, Templates).removeprefix("test").partition(", found {")[0]
         if path is not None:
             raise BadInput(f"{path}: {text}") from None
-        raise BadInput(_option(text.removeprefix("[0]").removeprefix(".").lstrip(": "))) from None
+        text = text.removeprefix("[0]").removeprefix(".").lstrip(": ")
+        raise BadInput(named_as_options(text, Curve)) from None
     return [curve for template in read.test for curve in template]
-
-
-def _option(text: str) -> str:
-    """Name the options that fields are."""
-    names, colon, rest = text.partition(":")
-    fields = names.split(", ")
-    if colon and all(field.removesuffix("[0]") in Curve.model_fields for field in fields):
-        return f"{', '.join(f'--{field}' for field in fields).replace('_', '-')}:{rest}"
-    return text
-
-
-def _number(text: str) -> object:
-    """Return a whole number or a text, as YAML would."""
-    return int(text) if text.strip().isdecimal() else text.strip()

@@ -1,4 +1,4 @@
-"""How long a job is, told in samples, steps or epochs."""
+"""Every way to run a job."""
 
 from datetime import UTC, datetime
 
@@ -11,47 +11,11 @@ from forecasting.decisions.question import (
     curves_of,
     node_counts,
     profile_facts,
-    samples_of,
 )
 from forecasting.history_scope import VisibleRun
 from studies.curve import Curve
 from warehouse.records import BadInput
 from warehouse.requirements import Subject
-
-
-@pytest.mark.parametrize(
-    ("job", "per_step", "samples"),
-    [
-        ((5000, None, None, None), None, 5000),
-        ((None, 100, None, None), 64, 6400),
-        ((None, None, 2.5, 1000), None, 2500),
-        ((None, None, 0.0001, 10), None, 1),
-    ],
-)
-def test_a_job_has_so_many_samples(
-    job: tuple[int | None, int | None, float | None, int | None],
-    per_step: int | None,
-    samples: int,
-) -> None:
-    assert samples_of(*job, per_step=per_step) == samples
-
-
-@pytest.mark.parametrize(
-    ("job", "said"),
-    [
-        ((None, None, None, None), "expected one of --samples, --iterations, --epochs, found none"),
-        ((1, 1, None, None), "found --samples and --iterations"),
-        ((None, None, 2.0, None), "--epochs and --dataset-samples go together"),
-        ((1, None, None, 5), "--epochs and --dataset-samples go together"),
-        ((None, 1, None, None), "a step trains more samples on more nodes; give --global-batch"),
-    ],
-)
-def test_a_job_that_is_told_wrongly_is_refused(
-    job: tuple[int | None, int | None, float | None, int | None], said: str
-) -> None:
-    with pytest.raises(BadInput, match=said):
-        samples_of(*job, per_step=None)
-
 
 KNOWN = ProfileFacts(32, 200.0, ("pytorch", "tensorflow"))
 TYPE = "emu.avx512.s15"

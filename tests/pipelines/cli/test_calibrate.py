@@ -2,10 +2,7 @@
 
 import pytest
 
-from forecasting.history_scope import HostSelection
-from pipelines.cli.calibrate import check_writes, parse_measured_step
-from pipelines.cli.calibrate_job import check_here
-from profilers.clusters import host_id
+from pipelines.cli.calibrate import parse_measured_step
 from studies.curve import Curve
 from warehouse.records import BadInput
 
@@ -51,31 +48,3 @@ def test_what_is_no_measured_step_is_told_in_one_line(text: str, said: str) -> N
         parse_measured_step(text, [SYNCHRONOUS])
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_measuring_a_node_writes() -> None:
-    for calibrate, dry_run in ((None, True), ("one-node", False), ("workers=1,step_s=1", True)):
-        check_writes(calibrate, dry_run)
-    with pytest.raises(BadInput, match="--dry-run: --calibrate one-node lands what it measures"):
-        check_writes("one-node", True)
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        HostSelection("emulated", "elsewhere", False),
-        HostSelection("loopback", "elsewhere", False),
-        HostSelection("loopback", "here", True),
-    ],
-)
-def test_a_step_of_this_host_corrects_no_forecast_of_another(place: HostSelection) -> None:
-    with pytest.raises(BadInput, match="--calibrate one-node measures backend emu") as caught:
-        check_here(place, "emulated")
-    message = str(caught.value)
-    assert f"forecasts are of backend {place.backend}, host {place.host_id}: give" in message
-    assert f"give --backend emulated --host {host_id('emulated')}; if it has no runs" in message
-    assert "\n" not in message
-
-
-def test_a_step_of_this_host_corrects_its_own_forecasts() -> None:
-    check_here(HostSelection("emulated", "here", True), "emulated")

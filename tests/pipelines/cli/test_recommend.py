@@ -29,7 +29,7 @@ ASKED = {
     "--framework": "pytorch",
     "--image-size": "32",
     "--global-batch": "16",
-    "--iterations": "1000",
+    "--samples": "16000",
     "--as-of": "2026-11-26",
 }
 BOTH = ("--capacity", f"{FAST}=1", "--capacity", f"{SLOW}=1")
@@ -115,7 +115,7 @@ def test_a_mix_that_srift_proposes_is_forecast_priced_and_kept(
 
 
 def test_without_a_global_batch_nothing_is_proposed(stepcast: Stepcast, home: Path) -> None:
-    each = options(*BOTH, global_batch=None, iterations=None, batch_size="8", samples="16000")
+    each = options(*BOTH, global_batch=None, batch_size="8")
     answer = stepcast(*each, "--json")
     assert answer.code == 0, answer.err
     labels = [candidate["nodes"] for candidate in json.loads(answer.out)["candidates"]]

@@ -53,7 +53,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         patch.setenv("COLUMNS", "80")
         load_public(home)
         assert stepcast_of("load", str(PUBLIC / "aws_on_demand")).code == 0
-        ran = stepcast_of(*options("--front", "--picture", str(picture)))
+        ran = stepcast_of(*options("--picture", str(picture)))
         assert ran.code == 0, ran.err
         yield Asked(home, ran.out, answered(stepcast_of))
 
@@ -167,7 +167,7 @@ def test_a_step_of_far_more_samples_than_were_asked_for_is_named(
     answer = answered(stepcast, minimize="time")
     steps = {candidate["nodes"]: candidate["step_samples"] for candidate in answer["candidates"]}
     assert (steps["2 p5.48xlarge@64"], steps["1 g5.xlarge@64"]) == (1024, 64)
-    words = " ".join(stepcast(*options("--front", minimize="time")).out.split())
+    words = " ".join(stepcast(*options(minimize="time")).out.split())
     assert "a step has 1,024 samples, 16 times the batch asked for" in words
     few = stepcast(*options("--capacity", "g5.xlarge=2", minimize="time", max_nodes=None))
     assert few.code == 0 and "a step has" not in few.out

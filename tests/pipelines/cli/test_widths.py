@@ -36,7 +36,6 @@ TABLES: dict[str, tuple[str, ...]] = {
     "recommend": (
         *("--dnn", "small_cnn", *WORKLOAD, "--samples", "1000000", "--max-hours", "60"),
         *("--capacity", "emu.avx512.s15=4", "--systems", "srift", "--as-of", "2026-11-26"),
-        "--front",
     ),
     "sql": ("SELECT * FROM report.accuracy LIMIT 3",),
 }

@@ -1,0 +1,282 @@
+"""Questions of the command line and of Python: options in, an answer out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from forecasting.options import ForecastOptions, RentalOptions, named_as_options
+from pipelines.cli.query import history_here, warehouse_here
+from pipelines.cli.workload import (
+    OwnWorkload,
+    build_own_model,
+    check_length,
+    check_options,
+    curves_of,
+    is_target,
+    of_file,
+    of_options,
+    target_with_head,
+    tracing_own_workload,
+)
+from warehouse.home import MAIN, home
+from warehouse.records import BadInput
+
+if TYPE_CHECKING:
+    from forecasting.decisions.answer import DecisionAnswer
+    from forecasting.decisions.question import JobQuestion
+    from forecasting.forecast import ForecastAnswer
+    from networks.own_model import OwnModel
+    from studies.curve import Curve
+    from warehouse.warehouse import Warehouse
+
+Say = Callable[[str], None]
+NETWORK = "a network (`stepcast networks` lists them)"
+_MAX_NODES = 64
+
+
+@dataclass(frozen=True)
+class AnsweredForecasts:
+    """What all systems say, of a model of the user's own or of templates."""
+
+    answer: "ForecastAnswer"
+    own: OwnWorkload | None
+    templates: Sequence[Mapping[str, object]]
+
+
+def forecast(options: ForecastOptions, say: Say = lambda _: None) -> AnsweredForecasts:
+    """Forecast what options say, by every system that does not refuse.
+
+    Args:
+        options: what is asked about.
+        say: told what takes long.
+
+    Raises:
+        BadInput: an option is wrong, nothing has been measured, or the model has no graph.
+    """
+    training, length = options.training, options.sequence_length
+    own, templates = None, list[Mapping[str, object]]()
+    with ExitStack() as stack:
+        # While a child process traces the user's model, this one gets ready to forecast.
+        model = None
+        if (target := _target(options)) is not None:
+            warehouse = _history(dry_run=options.dry_run)
+            del training["dnn"]
+            model = stack.enter_context(tracing_own_workload(target, training, length))
+        from forecasting.calibration import MeasuredSteps, predict_corrected
+        from forecasting.inputs import systems_named
+        from pipelines.cli.calibrate import parse_measured_step
+        from pipelines.cli.device_answer import bounded_by_loader
+
+        systems = systems_named(options.systems)
+        if model is not None:
+            own = model()
+            curves: Sequence[Curve] = own.curves
+        else:
+            check_length(length)
+            file = options.file
+            templates = of_options(training) if file is None else of_file(file, training)
+            curves = curves_of(templates, file)
+            warehouse = _history(dry_run=options.dry_run)
+    _check_devices(curves)
+    text = options.calibrate
+    answer = predict_corrected(
+        warehouse,
+        curves,
+        systems,
+        MeasuredSteps() if text is None else parse_measured_step(text, curves),
+        backend=options.backend,
+        host=options.host,
+        dry_run=options.dry_run,
+        far_out=options.far_out,
+        say=say,
+    )
+    if (speed := options.loader_samples_per_s) is not None:
+        bounded = tuple(bounded_by_loader(forecast, speed) for forecast in answer.forecasts)
+        answer = replace(answer, forecasts=bounded)
+    return AnsweredForecasts(answer, own, templates)
+
+
+def _target(options: ForecastOptions | RentalOptions) -> str | None:
+    """Return what builds the user's own model, with its head; None: a network is asked about.
+
+    Raises:
+        BadInput: a head of a network that is none of Hugging Face's.
+    """
+    dnn = options.dnn
+    is_own = isinstance(dnn, str) and is_target(dnn, NETWORK)
+    return target_with_head(str(dnn) if is_own else None, options.head)
+
+
+def _check_devices(curves: "Sequence[Curve]") -> None:
+    """Refuse more GPUs of a node than it has, if that is so of all that is asked about.
+
+    Raises:
+        BadInput: naming a node type.
+    """
+    from profilers.clusters.node_types import gpus
+
+    lacking = [
+        next((name for name in curve.worker if 0 < gpus(name) < curve.devices_per_node), None)
+        for curve in curves
+    ]
+    if lacking and (name := lacking[0]) is not None and all(lacking):
+        devices = curves[0].devices_per_node
+        raise BadInput(f"devices_per_node: {devices} of each node, but {name} has {gpus(name)}")
+
+
+def _history(*, dry_run: bool) -> "Warehouse":
+    """Return what forecasts rest on: the warehouse where they are to be written to its ledger.
+
+    Raises:
+        BadInput: nothing has been measured in this home.
+    """
+    from networks.kept_graphs import keep_beside
+
+    if not (home() / MAIN).exists():
+        raise BadInput(
+            f"nothing has been measured in {home()} yet; run a study first: `make demo` or "
+            "`stepcast run STUDY.yaml`; for GPUs, `stepcast load public` brings what others "
+            "measured"
+        )
+    keep_beside(home())
+    return history_here() if dry_run else warehouse_here()
+
+
+@dataclass(frozen=True)
+class AnsweredJob:
+    """What to rent for a job of a network of ours, or of a model of the user's own."""
+
+    answer: "DecisionAnswer"
+    model: "OwnModel | None"
+    target: str | None
+
+
+def recommend(options: RentalOptions, say: Say = lambda _: None) -> AnsweredJob:
+    """Choose nodes for a job, and write that to the ledger.
+
+    Args:
+        options: the job, and what can be rented.
+        say: told what takes long.
+
+    Raises:
+        BadInput: as `forecasting.decisions.answer.answer`, or options contradict each other.
+    """
+    from forecasting.decisions.answer import answer
+    from forecasting.decisions.offers import read_gpu_offers
+    from forecasting.inputs import systems_named
+    from networks.kept_graphs import keep_beside
+    from profilers.clusters.node_types import gpus
+
+    systems, question, catalogue = systems_named(options.systems), question_of(options), None
+    warehouse, market, capacity = warehouse_here(), options.of_market, options.capacity
+    if not capacity:
+        if question.framework == "tensorflow" or question.server is not None:
+            given = "--server" if question.server is not None else "--framework tensorflow"
+            raise BadInput(
+                f"{given}: of GPUs only PyTorch is known; say with --capacity what there is"
+            )
+        when, most = options.as_of or datetime.now(UTC), options.max_nodes or _MAX_NODES
+        catalogue = read_gpu_offers(warehouse, market, when, most)
+        capacity = catalogue.capacity
+        question = question.model_copy(update={"framework": "pytorch"})
+    if options.devices_per_node is None and any(gpus(name) > 1 for name in capacity):
+        question = question.model_copy(update={"all_gpus": True})
+    keep_beside(home())
+    question, model = _with_model(question, capacity, options)
+    decided = answer(
+        warehouse,
+        question,
+        capacity,
+        market,
+        systems,
+        as_of=options.as_of,
+        # What is measured of GPUs is measured on the machines themselves.
+        backend=options.backend or ("loopback" if catalogue else None),
+        host=options.host,
+        catalogue=catalogue,
+        say=say,
+    )
+    return AnsweredJob(decided, model, _target(options))
+
+
+def question_of(options: RentalOptions) -> "JobQuestion":
+    """Return the job that options tell, with its limits.
+
+    Raises:
+        BadInput: they tell none, or contradict each other.
+    """
+    from forecasting.decisions.question import JobQuestion
+    from profilers.record_file import fault
+
+    if (options.global_batch is None) == (options.batch_size is None):
+        raise BadInput("expected --global-batch (of all nodes together) or --batch-size (of each)")
+    if options.server is not None and options.batch_size is None:
+        raise BadInput("--server: asynchronous workers have batches of their own; --batch-size")
+    limits = ("global_batch", "minimize", "max_hours", "budget_usd", "max_usd_per_hour", "late")
+    target = _target(options)
+    fields: dict[str, Any] = {
+        **options.training,
+        **({} if target is None else {"dnn": target}),
+        **{name: getattr(options, name) for name in limits},
+        "samples": _samples(options),
+        "overheads": options.overheads,
+        "preemptions_per_node_hour": options.preemptions_per_node_hour,
+    }
+    try:
+        return JobQuestion.model_validate(fields)
+    except ValidationError as error:
+        raise BadInput(named_as_options(fault(error, JobQuestion), JobQuestion)) from None
+
+
+def _samples(options: RentalOptions) -> int:
+    """Return how many samples a job trains.
+
+    Raises:
+        BadInput: it is told in no way, or in both.
+    """
+    epochs, of_each = options.epochs, options.dataset_samples
+    if (epochs is None) == (options.samples is None):
+        raise BadInput(
+            "how long is the job? expected --samples, or --epochs with --dataset-samples, found "
+            f"{'both' if epochs else 'neither'}"
+        )
+    if (of_each is None) != (epochs is None):
+        raise BadInput("--epochs and --dataset-samples go together; give both or neither")
+    return options.samples or max(round((epochs or 0) * (of_each or 0)), 1)
+
+
+def _with_model(
+    question: "JobQuestion", capacity: Mapping[str, int], options: RentalOptions
+) -> "tuple[JobQuestion, OwnModel | None]":
+    """Return the question about a network that is known by its name from now on.
+
+    Raises:
+        BadInput: an option is of no model like it, or it has no graph.
+    """
+    from forecasting.decisions.question import batch_sizes_of
+    from models.gpu_step.device import device_of_node
+    from models.gpu_step.step import step_precision
+
+    target, length = question.dnn, options.sequence_length
+    if ":" not in target:
+        check_length(length)
+        return question, None
+    given = {name: value for name, value in options.training.items() if name != "dnn"}
+    check_options(target, given, length)
+    on_gpus = any(device_of_node(name) is not None for name in capacity)
+    # Replicas for which there is no room are sharded.
+    asked = {step_precision(question.precision, kind): None for kind in ("single", "sharded")}
+    precisions = list(asked) if on_gpus else []
+    batch_sizes = batch_sizes_of(question, capacity)
+    model = build_own_model(target, batch_sizes, given, length, precisions)
+    known = {
+        "dnn": model.dnn,
+        "image_size": model.image_size,
+        "framework": model.framework,
+        "sequence_length": model.sequence_length,
+    }
+    return question.model_copy(update=known), model
