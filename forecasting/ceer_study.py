@@ -60,23 +60,9 @@ def read_measurements(round_: Round, landing: Path) -> CeerMeasurements | None:
         return None
     fitted = {curve.dnn for curve in round_.study.curves if not curve.is_judged}
     tables = _tables(round_, landing, fitted)
-    times = tables.get("operation_time")
-    if times is None:
+    if "operation_time" not in tables:
         return None
-    operations = observed_operations(
-        runs=tables["run"],
-        scenarios=tables["scenario"],
-        operations=tables["operation"],
-        shapes=tables["operation_shape"],
-        times=times,
-        samples=tables["sample"],
-    )
-    steps = measured_steps(
-        runs=tables["run"],
-        scenarios=tables["scenario"],
-        samples=tables["sample"],
-        dnns=tables["dnn"],
-    )
+    operations, steps = observed_operations(tables), measured_steps(tables)
     known = operations["dnn"].unique().sort()
     if not fitted & set(known):
         return None
@@ -156,7 +142,7 @@ def leave_out(
                 f"profiled DNNs {', '.join(sorted(known))}"
             )
         left_out = pl.col("dnn").is_in(list(group))
-        model = fit(operations=operations.filter(~left_out), steps=steps.filter(~left_out))
+        model = fit(operations.filter(~left_out), steps.filter(~left_out))
         predictions += [
             _predicted(model, operations, rows, without)
             for rows in steps.filter(left_out).partition_by(STEP, maintain_order=True)

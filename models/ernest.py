@@ -1,18 +1,20 @@
 """Ernest: steps of a job as a black box, from a few runs that its own design chooses."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import polars as pl
 import scipy
 from numpy.typing import NDArray
 
 from models.inputs import out_of_scope_for_allreduce
-from models.predictddl.observations import batch_of, images_per_step, observed_steps
-from models.profiled_run import PREDICTED
+from models.predictddl.observations import (
+    ObservedStep,
+    batch_of,
+    images_per_step,
+    observed_steps,
+)
+from models.profiled_run import PointForecaster
 from models.system import System, Tables
 from warehouse.records import BadInput, NodeGroup, Scenario
 from warehouse.requirements import Refusal, Requirement
@@ -111,28 +113,12 @@ PARTS = (0.5, 1.0)
 POOL = ""
 
 
-@dataclass(frozen=True)
-class Ernest:
+class Ernest(PointForecaster):
     """Coefficients by job: of a network, its images and a node type; of all jobs, `POOL`."""
 
     coefficients: Mapping[str, tuple[float, ...]]
 
-    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
-        """Return scenario_id and value (step_time_s); low and high are NULL.
-
-        Raises:
-            BadInput: no run of the job was made.
-        """
-        rows = [
-            (scenario.scenario_id, self._step_s(scenario), None, None) for scenario in scenarios
-        ]
-        return pl.DataFrame(rows, schema=PREDICTED, orient="row")
-
-    def parameters_json(self) -> str:
-        """Return the coefficients as canonical JSON."""
-        return json.dumps(self.coefficients, sort_keys=True, separators=(",", ":"))
-
-    def _step_s(self, scenario: Scenario) -> float:
+    def value(self, scenario: Scenario) -> float:
         """Return seconds of a step: of nodes of several types, those of the slowest.
 
         Each type forecasts all machines with the batch that its own devices have, as its own runs
@@ -140,7 +126,6 @@ class Ernest:
         """
         if POOL in self.coefficients:
             return self._of(POOL, features(scenario))
-        machines = scenario.strategy.workers
         of_types = []
         for group in scenario.worker_groups:
             job = _job(scenario, group)
@@ -149,7 +134,7 @@ class Ernest:
                     f"{scenario.label}: Ernest has no run of {job}; list it in a study of "
                     "system ernest, and `stepcast run`"
                 )
-            row = terms(machines, float(batch_of(scenario, group)))
+            row = terms(scenario.strategy.workers, float(batch_of(scenario, group)))
             of_types.append(self._of(job, row))
         return max(of_types)
 
@@ -163,29 +148,23 @@ def _job(scenario: Scenario, group: NodeGroup) -> str:
 
 
 def _fit_pooled(tables: Tables) -> Ernest:
-    runs = observed_steps(tables["run"], tables["scenario"], tables["sample"])
+    runs = observed_steps(tables)
     if not runs:
         raise BadInput("Ernest needs runs to fit to, found none; list some under train of a study")
-    rows = [features(run.scenario) for run in runs]
-    coefficients = fit(rows, [run.step_s for run in runs])
-    return Ernest({POOL: tuple(coefficients.tolist())})
+    return Ernest(coefficients={POOL: _coefficients(runs)})
 
 
 def _fit_probed(tables: Tables) -> Ernest:
-    jobs: dict[str, list[tuple[Scenario, float]]] = {}
-    for observed_step in observed_steps(tables["run"], tables["scenario"], tables["sample"]):
-        (group,) = observed_step.scenario.worker_groups
-        jobs.setdefault(_job(observed_step.scenario, group), []).append(
-            (observed_step.scenario, observed_step.step_s)
-        )
-    return Ernest(
-        {
-            job: tuple(
-                fit([features(scenario) for scenario, _ in runs], [s for _, s in runs]).tolist()
-            )
-            for job, runs in sorted(jobs.items())
-        }
-    )
+    jobs: dict[str, list[ObservedStep]] = {}
+    for run in observed_steps(tables):
+        (group,) = run.scenario.worker_groups
+        jobs.setdefault(_job(run.scenario, group), []).append(run)
+    return Ernest(coefficients={job: _coefficients(runs) for job, runs in sorted(jobs.items())})
+
+
+def _coefficients(runs: Sequence[ObservedStep]) -> tuple[float, ...]:
+    rows = [features(run.scenario) for run in runs]
+    return tuple(fit(rows, [run.step_s for run in runs]).tolist())
 
 
 def _requires_train(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
@@ -224,10 +203,6 @@ def _run(scenario: Scenario, group: NodeGroup, machines: int, images: int) -> Sc
     )
 
 
-def _load(text: str, tables: Tables) -> Ernest:
-    return Ernest({job: tuple(coefficients) for job, coefficients in json.loads(text).items()})
-
-
 ERNEST_POOLED = System(
     name="ernest_pooled",
     version="1",
@@ -236,7 +211,7 @@ ERNEST_POOLED = System(
     tables=("run", "scenario", "sample"),
     inputs=_requires_train,
     fit=_fit_pooled,
-    load=_load,
+    load=lambda text, _: Ernest.model_validate_json(text),
     pooled=True,
     in_words="Ernest, pooled",
 )
@@ -248,7 +223,7 @@ ERNEST = System(
     tables=("run", "scenario", "sample"),
     inputs=_rests_on_own,
     fit=_fit_probed,
-    load=_load,
+    load=lambda text, _: Ernest.model_validate_json(text),
     pooled=True,
     in_words="Ernest",
     only_named=True,

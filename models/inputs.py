@@ -2,12 +2,9 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypedDict, TypeVar
+from typing import ParamSpec, TypeVar
 
-import polars as pl
-
-from models.profiled_run import like_workers
-from models.system import NotCovered, Tables
+from models.system import NotCovered
 from warehouse.records import Scenario
 from warehouse.requirements import Refusal, Requirement
 
@@ -16,31 +13,6 @@ from warehouse.requirements import Refusal, Requirement
 
 STEPS = ("run", "scenario", "operation", "timing", "step", "sample", "link")
 """Raw tables with the steps of a profile, operation by operation, and the speed of its links."""
-
-
-class StepTables(TypedDict):
-    """Those tables, as fits take them."""
-
-    runs: pl.DataFrame
-    scenarios: pl.DataFrame
-    operations: pl.DataFrame
-    timings: pl.DataFrame
-    steps: pl.DataFrame
-    samples: pl.DataFrame
-    links: pl.DataFrame
-
-
-def step_tables_of(tables: Tables) -> StepTables:
-    """Return `STEPS` by the names that fits give them."""
-    return StepTables(
-        runs=tables["run"],
-        scenarios=tables["scenario"],
-        operations=tables["operation"],
-        timings=tables["timing"],
-        steps=tables["step"],
-        samples=tables["sample"],
-        links=tables["link"],
-    )
 
 
 def out_of_scope_for_servers(scenario: Scenario) -> Refusal | None:
@@ -90,7 +62,7 @@ def inputs_of_like_workers(scenario: Scenario) -> tuple[Requirement, ...] | Refu
     """Rest on the profile of the one type of workers, and on the speed of its links."""
     if refused := out_of_scope_for_servers(scenario):
         return refused
-    if not like_workers(scenario):
+    if len({group.one for group in scenario.worker_groups}) > 1:
         return Refusal("its workers are of several node types; this model knows like ones only")
     inputs = inputs_of_profile_alone(scenario)
     return inputs if isinstance(inputs, Refusal) else (*inputs, link_input(scenario))

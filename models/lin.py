@@ -1,21 +1,25 @@
 """The queueing model of Lin et al. (MASCOTS 2018), as far as ICPE 2020 tells: docs/baselines.md."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import polars as pl
 from pydantic import Field
 
 from models.async_sgd.profiles import tracer_excess_s
-from models.inputs import STEPS, inputs_of_like_workers, step_tables_of
+from models.inputs import STEPS, inputs_of_like_workers
 from models.phases import phases
-from models.profiled_run import forecasts, metric_mean, of_run, only_run_id, profiled_scenario
+from models.profiled_run import (
+    PointForecaster,
+    check_alike,
+    check_links,
+    metric_mean,
+    profiled_scenario,
+)
 from models.system import System, Tables
-from warehouse.records import BadInput, Record, Scenario
+from warehouse.records import BadInput, Scenario
 
 
-class Parameters(Record):
-    """The profiled run, its scenario, and what one worker's step takes of each station.
+class Lin(PointForecaster):
+    """A closed queueing network in which each worker is a customer, of a profiled run.
 
     Workers queue for the downlink, the uplink and the server; for `delay_s` each is by itself.
     """
@@ -27,33 +31,12 @@ class Parameters(Record):
     update_s: float = Field(ge=0)
     delay_s: float = Field(ge=0)
 
-
-@dataclass(frozen=True)
-class Lin:
-    """A closed queueing network in which each worker is a customer."""
-
-    parameters: Parameters
-
-    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
-        """Return scenario_id and value (throughput_steps_per_s); low and high are NULL.
-
-        Raises:
-            BadInput: a scenario whose workload, nodes or link differ from the profiled one.
-        """
-        fitted = self.parameters
-        demands_s = (fitted.downlink_s, fitted.uplink_s, fitted.update_s)
-        return forecasts(
-            fitted.scenario, scenarios, lambda workers: mva(demands_s, fitted.delay_s, workers)
-        )
-
-    def parameters_json(self) -> str:
-        """Return the parameters as canonical JSON."""
-        return self.parameters.canonical_json()
-
-    @classmethod
-    def from_json(cls, text: str) -> "Lin":
-        """Read what `parameters_json` wrote."""
-        return cls(Parameters.model_validate_json(text))
+    def value(self, scenario: Scenario) -> float:
+        """Return the throughput, in steps of all workers a second."""
+        check_links(self.scenario, scenario)
+        check_alike([self.scenario], scenario)
+        demands_s = (self.downlink_s, self.uplink_s, self.update_s)
+        return mva(demands_s, self.delay_s, scenario.strategy.workers)
 
 
 def mva(demands_s: Sequence[float], delay_s: float, customers: int) -> float:
@@ -76,59 +59,33 @@ def mva(demands_s: Sequence[float], delay_s: float, customers: int) -> float:
     return throughput
 
 
-def fit(
-    *,
-    runs: pl.DataFrame,
-    scenarios: pl.DataFrame,
-    operations: pl.DataFrame,
-    timings: pl.DataFrame,
-    steps: pl.DataFrame,
-    samples: pl.DataFrame,
-    links: pl.DataFrame,
-    streams: pl.DataFrame | None = None,
-) -> Lin:
+def fit(tables: Tables) -> Lin:
     """Fit to the phases of one profile of 1 worker and 1 server.
 
     What tracing adds to a step is taken off the time that the worker is by itself.
 
     Args:
-        runs: table run; may hold other runs too, as may the next five.
-        scenarios: table scenario.
-        operations: table operation of exactly one run, the profile.
-        timings: table timing.
-        steps: table step.
-        samples: table sample, for `client_gap_s`.
-        links: table link of the profiled link.
-        streams: table stream, if packets were captured.
+        tables: `STEPS` of the profile and of its link, and stream if packets were captured.
 
     Raises:
         BadInput: tables that are incomplete or contradict each other.
     """
-    run_id = only_run_id(operations, "operation")
-    scenario = profiled_scenario(run_id, runs, scenarios)
-    timings, steps = of_run(timings, run_id), of_run(steps, run_id)
-    streams = None if streams is None else of_run(streams, run_id)
-    mean = phases(operations, timings, steps, links, streams).drop("step").mean().row(0, named=True)
+    run_id = tables["operation"]["run_id"][0]
+    mean = phases(tables).drop("step").mean().row(0, named=True)
     if not (mean["downlink_s"] > 0 and mean["uplink_s"] > 0):
         raise BadInput(
             f"run {run_id}: expected downlink and uplink phases above 0 s, found "
             f"{mean['downlink_s']:g} and {mean['uplink_s']:g}; profile again"
         )
-    own_s = mean["start_s"] + mean["compute_s"] + metric_mean(samples, run_id, "client_gap_s")
+    own_s = mean["start_s"] + mean["compute_s"] + metric_mean(tables, run_id, "client_gap_s")
     return Lin(
-        Parameters(
-            run_id=run_id,
-            scenario=scenario,
-            downlink_s=mean["downlink_s"],
-            uplink_s=mean["uplink_s"],
-            update_s=mean["update_s"],
-            delay_s=max(own_s - tracer_excess_s(timings, steps), 0.0),
-        )
+        run_id=run_id,
+        scenario=profiled_scenario(tables, run_id),
+        downlink_s=mean["downlink_s"],
+        uplink_s=mean["uplink_s"],
+        update_s=mean["update_s"],
+        delay_s=max(own_s - tracer_excess_s(tables["timing"], tables["step"]), 0.0),
     )
-
-
-def _fit(tables: Tables) -> Lin:
-    return fit(**step_tables_of(tables), streams=tables["stream"])
 
 
 LIN = System(
@@ -138,6 +95,6 @@ LIN = System(
     source="Lin, Paolieri, Chou, Golubchik, MASCOTS 2018, as compared in ICPE 2020, section 4.4",
     tables=(*STEPS, "stream"),
     inputs=inputs_of_like_workers,
-    fit=_fit,
-    load=lambda text, _: Lin.from_json(text),
+    fit=fit,
+    load=lambda text, _: Lin.model_validate_json(text),
 )

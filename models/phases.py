@@ -9,37 +9,29 @@ from statistics import fmean
 import polars as pl
 
 from models.profiled_run import single_flow_Bps
+from models.system import Tables
 from warehouse.records import BadInput
 
 PHASES = ("start_s", "downlink_s", "compute_s", "uplink_s", "update_s")
 DIRECTIONS = ("downlink", "uplink")
 
 
-def transfer_s(operations: pl.DataFrame, links: pl.DataFrame) -> dict[tuple[int, str], float]:
+def transfer_s(tables: Tables) -> dict[tuple[int, str], float]:
     """Return how long a link is busy with one step, by (server, direction), at one flow's goodput.
-
-    Args:
-        operations: table operation of one run.
-        links: table link of the links it was profiled on.
 
     Raises:
         BadInput: no bytes go in a direction, or its speed was not measured.
     """
-    sizes = _transfers(operations).group_by("server", "direction").agg(pl.col("size_bytes").sum())
-    speed_Bps = {direction: single_flow_Bps(links, direction) for direction in DIRECTIONS}
+    transfers = _transfers(tables["operation"])
+    sizes = transfers.group_by("server", "direction").agg(pl.col("size_bytes").sum())
+    speed_Bps = _speed_Bps(tables)
     return {
         (server, direction): size / speed_Bps[direction]
         for server, direction, size in sizes.sort("server", "direction").iter_rows()
     }
 
 
-def phases(
-    operations: pl.DataFrame,
-    timings: pl.DataFrame,
-    steps: pl.DataFrame,
-    links: pl.DataFrame,
-    streams: pl.DataFrame | None = None,
-) -> pl.DataFrame:
+def phases(tables: Tables) -> pl.DataFrame:
     """Return the phases of each traced step of one run.
 
     Where packets were captured they tell when data were on the link, and steps without captured
@@ -49,11 +41,7 @@ def phases(
     which the tracer lost a record are left out.
 
     Args:
-        operations: table operation of one run; so the next two and the last.
-        timings: table timing.
-        steps: table step.
-        links: table link of the links it was profiled on.
-        streams: table stream, if packets were captured.
+        tables: operation, timing, step and stream (it may be empty) of one run, and link.
 
     Returns:
         step and, in seconds, start_s (until the first downlink data), downlink_s, compute_s (until
@@ -65,13 +53,12 @@ def phases(
 
     Source: Li et al., ICPE 2020, section 1, on Lin et al., MASCOTS 2018.
     """
-    transfers = _transfers(operations)
-    ends = _ends(timings, steps)
-    if streams is not None and streams.height:
-        spans = _captured(transfers, steps, streams)
+    transfers = _transfers(tables["operation"])
+    if tables["stream"].height:
+        spans = _captured(transfers, tables["step"], tables["stream"])
     else:
-        spans = _modelled(transfers, timings, links)
-    cuts = _cuts(spans, ends)
+        spans = _modelled(transfers, tables)
+    cuts = _cuts(spans, _ends(tables))
     if cuts.is_empty():
         raise BadInput(
             "table timing: expected a traced step with all its operations, and data in both "
@@ -87,18 +74,16 @@ def phases(
     )
 
 
-def compute_busy_s(operations: pl.DataFrame, timings: pl.DataFrame, steps: pl.DataFrame) -> float:
+def compute_busy_s(tables: Tables) -> float:
     """Return the mean seconds of a traced step in which the worker computed anything.
 
     Raises:
         BadInput: no whole step.
     """
-    worker = operations.filter(pl.col("resource") == "worker").select("operation")
-    ends = _ends(timings, steps)
     spans = (
-        _intervals(timings)
-        .join(worker, on="operation", how="semi")
-        .join(ends, on="step", how="semi")
+        _intervals(tables["timing"])
+        .join(tables["operation"].filter(resource="worker"), on="operation", how="semi")
+        .join(_ends(tables), on="step", how="semi")
         .sort("step", "start_us", "end_us")
     )
     before = pl.col("end_us").cum_max().shift(1).over("step").fill_null(0)
@@ -114,6 +99,10 @@ def compute_busy_s(operations: pl.DataFrame, timings: pl.DataFrame, steps: pl.Da
             "profile again"
         )
     return fmean(busy["busy_us"]) / 1e6
+
+
+def _speed_Bps(tables: Tables) -> dict[str, float]:
+    return {direction: single_flow_Bps(tables["link"], direction) for direction in DIRECTIONS}
 
 
 def _transfers(operations: pl.DataFrame) -> pl.DataFrame:
@@ -138,9 +127,10 @@ def _intervals(timings: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _ends(timings: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+def _ends(tables: Tables) -> pl.DataFrame:
     """Return step and end_us of the traced steps that have all operations of the run."""
-    traced = steps.filter("traced").select(pl.col("step").cast(pl.Int32))
+    traced = tables["step"].filter("traced").select(pl.col("step").cast(pl.Int32))
+    timings = tables["timing"]
     return (
         _intervals(timings)
         .join(traced, on="step", how="semi")
@@ -162,16 +152,15 @@ def _captured(transfers: pl.DataFrame, steps: pl.DataFrame, streams: pl.DataFram
     )
 
 
-def _modelled(transfers: pl.DataFrame, timings: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
+def _modelled(transfers: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     """Return step, direction, first_us and last_us of each recorded transfer.
 
     The last of them all to leave a link that serves in order leaves when the longest chain is
     over: the start of some transfer, plus the time for it and all that started later. So last_us,
     of which only the largest of a step and direction counts, is the end of the transfer's chain.
     """
-    recorded = _intervals(timings).join(transfers, on="operation")
-    speed_Bps = {direction: single_flow_Bps(links, direction) for direction in DIRECTIONS}
-    us = 1e6 * pl.col("size_bytes") / pl.col("direction").replace_strict(speed_Bps)
+    recorded = _intervals(tables["timing"]).join(transfers, on="operation")
+    us = 1e6 * pl.col("size_bytes") / pl.col("direction").replace_strict(_speed_Bps(tables))
     group = ["step", "direction", "server"]
     return (
         recorded.sort("step", "start_us", "operation")

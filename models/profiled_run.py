@@ -1,11 +1,12 @@
-"""What predictors that extrapolate one profiled run share: its scenario, metrics and limits."""
+"""What predictors that extrapolate profiled runs share: scenarios, metrics and limits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 import polars as pl
 from pydantic import ValidationError
 
+from models.system import Tables
 from warehouse.records import BadInput, Record, Scenario, Strategy
 
 PREDICTED = pl.Schema(
@@ -13,20 +14,30 @@ PREDICTED = pl.Schema(
 )
 
 
+class PointForecaster(Record):
+    """A fit that is its parameters, and whose forecasts have no interval."""
+
+    def value(self, scenario: Scenario) -> float:
+        """Return the forecast of a scenario.
+
+        Raises:
+            BadInput: it says nothing of it; the message says why, or what to measure.
+        """
+        raise NotImplementedError
+
+    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
+        """Return scenario_id and value of each scenario; low and high are NULL."""
+        rows = [(scenario.scenario_id, self.value(scenario), None, None) for scenario in scenarios]
+        return pl.DataFrame(rows, schema=PREDICTED, orient="row")
+
+    def parameters_json(self) -> str:
+        """Return the parameters as canonical JSON."""
+        return self.canonical_json()
+
+
 def run_ids_of(frame: pl.DataFrame) -> list[str]:
     """Return the runs that rows of `frame` belong to, sorted."""
     return frame["run_id"].unique().sort().to_list()
-
-
-def only_run_id(frame: pl.DataFrame, table: str) -> str:
-    """Return the run all rows of `frame` belong to; BadInput if there is not exactly one."""
-    run_ids = run_ids_of(frame)
-    if len(run_ids) != 1:
-        raise BadInput(
-            f"table {table}: expected rows of one profile run, found {len(run_ids)} runs "
-            f"({', '.join(run_ids[:3]) or 'none'}); select one"
-        )
-    return run_ids[0]
 
 
 def of_run(frame: pl.DataFrame, run_id: str) -> pl.DataFrame:
@@ -47,56 +58,33 @@ def by_link_speed(runs: pl.DataFrame, rows: pl.DataFrame) -> dict[float | None, 
     return {link_mbps: of_speed.drop("link_mbps") for (link_mbps,), of_speed in groups}
 
 
-def profiled_scenario(run_id: str, runs: pl.DataFrame, scenarios: pl.DataFrame) -> Scenario:
-    """Return the scenario of a successful run with one worker, else BadInput."""
-    run = of_run(runs, run_id)
-    if run.height != 1 or run["status"][0] != "ok":
-        status = run["status"][0] if run.height else "no such run"
-        raise BadInput(f"run {run_id}: expected a profile with status ok, found {status}")
-    canonical = scenarios.filter(pl.col("scenario_id") == run["scenario_id"][0])["canonical"]
-    if canonical.is_empty():
-        raise BadInput(f"run {run_id}: its scenario {run['scenario_id'][0]} is not in scenario")
-    try:
-        scenario = Scenario.model_validate_json(canonical[0])
-    except ValidationError as error:
-        raise BadInput(
-            f"run {run_id}: its scenario is not one this version reads: {error.errors()[0]['msg']}"
-        ) from error
-    if scenario.strategy.workers != 1:
-        raise BadInput(
-            f"run {run_id}: expected a profile of 1 worker, found {scenario.strategy.workers}"
-        )
-    return scenario
-
-
-def check_one_job(profiled: Sequence[Scenario]) -> None:
-    """Refuse profiles that are not of one job, each of another type of worker.
+def read_scenario(canonical: str) -> Scenario:
+    """Return the scenario that a history holds as JSON.
 
     Raises:
-        BadInput: they differ in more than their workers, or two are of the same type of worker.
+        BadInput: another version wrote it.
     """
-    first, *others = profiled
-    kinds = [profile.worker_groups[0].one for profile in profiled]
-    for place, other in enumerate(others, start=1):
-        if _but_workers(other) != _but_workers(first):
-            raise BadInput(
-                f"profiles of {first.label} and {other.label}: expected scenarios that differ in "
-                "their worker only; select profiles of one job"
-            )
-        if kinds[place] in kinds[:place]:
-            raise BadInput(
-                f"{other.label}: expected one profile of each type of worker, found two of "
-                f"{kinds[place].node_type}; select one"
-            )
+    try:
+        return Scenario.model_validate_json(canonical)
+    except ValidationError as error:
+        raise BadInput(
+            f"a measured scenario is not one this version reads: {error.errors()[0]['msg']}"
+        ) from error
 
 
-def metric_mean(samples: pl.DataFrame, run_id: str, metric: str) -> float:
+def profiled_scenario(tables: Tables, run_id: str) -> Scenario:
+    """Return the scenario of a run."""
+    (scenario_id,) = of_run(tables["run"], run_id)["scenario_id"]
+    return read_scenario(tables["scenario"].filter(scenario_id=scenario_id)["canonical"][0])
+
+
+def metric_mean(tables: Tables, run_id: str, metric: str) -> float:
     """Return a metric of a run: of the whole run if that was recorded, else the mean over windows.
 
     Raises:
         BadInput: the metric is missing or negative.
     """
-    rows = of_run(samples, run_id).filter(pl.col("metric") == metric, pl.col("value").is_not_null())
+    rows = of_run(tables["sample"], run_id).filter(metric=metric).drop_nulls("value")
     whole = rows.filter(pl.col("window").is_null())
     values = (rows if whole.is_empty() else whole)["value"].to_list()
     mean = fmean(values) if values else None
@@ -125,11 +113,6 @@ def single_flow_Bps(links: pl.DataFrame, direction: str) -> float:
     return mean_Bps
 
 
-def like_workers(scenario: Scenario) -> bool:
-    """Tell whether all workers are on nodes of one type."""
-    return len({group.one for group in scenario.worker_groups}) == 1
-
-
 def refusal(profiled: Scenario, scenario: Scenario) -> str | None:
     """Return why a model of the profiled server and link says nothing about a scenario, if so."""
     profiled_servers, servers = profiled.strategy.servers, scenario.strategy.servers
@@ -148,44 +131,15 @@ def refusal(profiled: Scenario, scenario: Scenario) -> str | None:
     return None
 
 
-def forecasts(
-    profiled: Scenario, scenarios: Sequence[Scenario], steps_per_s: Callable[[int], float]
-) -> pl.DataFrame:
-    """Return scenario_id and value of each scenario; low and high are NULL.
-
-    `steps_per_s` gives the throughput of a number of like workers, in steps of all of them.
+def check_links(profiled: Scenario, scenario: Scenario) -> None:
+    """Refuse a scenario with other servers or links than were profiled.
 
     Raises:
-        BadInput: a scenario whose workload, nodes, number of servers or link differ from the
-            profiled one's.
+        BadInput: with the reason of `refusal`, or of `check_alike_servers`.
     """
-
-    def of_like(scenario: Scenario) -> float:
-        check_alike([profiled], scenario)
-        return steps_per_s(scenario.strategy.workers)
-
-    return forecasts_of(profiled, scenarios, of_like)
-
-
-def forecasts_of(
-    profiled: Scenario, scenarios: Sequence[Scenario], steps_per_s: Callable[[Scenario], float]
-) -> pl.DataFrame:
-    """Return scenario_id and value of each scenario; low and high are NULL.
-
-    `steps_per_s` gives the throughput of a scenario, in steps of all workers; it refuses those
-    whose workers it does not know.
-
-    Raises:
-        BadInput: a scenario whose number of servers, link or cross traffic differ from the
-            profiled one's, or what `steps_per_s` raises.
-    """
-    rows = []
-    for scenario in scenarios:
-        reason = refusal(profiled, scenario)
-        if reason:
-            raise BadInput(f"{scenario.label}: {reason}")
-        rows.append((scenario.scenario_id, steps_per_s(scenario), None, None))
-    return pl.DataFrame(rows, schema=PREDICTED, orient="row")
+    if reason := refusal(profiled, scenario):
+        raise BadInput(f"{scenario.label}: {reason}")
+    check_alike_servers(profiled, scenario)
 
 
 def check_alike(profiled: Sequence[Scenario], scenario: Scenario) -> None:
@@ -220,11 +174,6 @@ def check_alike_servers(profiled: Scenario, scenario: Scenario) -> None:
     for group in scenario.nodes:
         if group.role == "server":
             _check_equal(scenario.label, "server nodes", expected, group.one)
-
-
-def _but_workers(scenario: Scenario) -> Scenario:
-    others = tuple(group for group in scenario.nodes if group.role != "worker")
-    return scenario.model_copy(update={"nodes": others})
 
 
 def _placed(strategy: Strategy) -> str:

@@ -66,7 +66,7 @@ def _land(
     host: str | None,
 ) -> None:
     rows = {
-        srift.TABLES[kind]: frame.drop("run_id").with_columns(
+        kind: frame.drop("run_id").with_columns(
             pl.col(column).replace("fast", WORKER)
             for column in frame.columns
             if column == "node_type"

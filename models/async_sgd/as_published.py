@@ -17,11 +17,11 @@ from models.async_sgd.http2 import last_window_bytes
 from models.async_sgd.overhead import Overhead
 from models.async_sgd.parameters import LinkProfile, Parameters, Settings, link_of
 from models.async_sgd.predictor import AsyncSGD
+from models.async_sgd.profiles import tables_of_run
 from models.async_sgd.trace import Profile, read_profile
 from models.async_sgd.workers import Workers
-from models.inputs import StepTables
 from models.profiled_run import of_run
-from models.system import NotCovered
+from models.system import NotCovered, Tables
 from warehouse.records import Record, Role, Scenario
 
 UNCAPTURED = (
@@ -56,36 +56,24 @@ class AsPublished(AsyncSGD):
         )
 
 
-def fit(
-    steps: StepTables, edges: pl.DataFrame, streams: pl.DataFrame, frames: pl.DataFrame
-) -> AsPublished:
+def fit(tables: Tables) -> AsPublished:
     """Fit to a captured profile of one worker.
-
-    Args:
-        steps: the raw tables of its steps and links.
-        edges: table edge.
-        streams: table stream.
-        frames: table http2_frame.
 
     Raises:
         NotCovered: no packets were captured.
         BadInput: tables that are incomplete, or tensors of one size only.
     """
-    fitted = predictor.parameters_of(
-        runs=steps["runs"],
-        scenarios=steps["scenarios"],
-        operations=steps["operations"],
-        samples=steps["samples"],
-        links=steps["links"],
-    )
+    fitted = predictor.parameters_of(tables, Settings())
     (profiled,) = fitted.profiled
-    run_streams = of_run(streams, profiled.run_id)
-    window_bytes = _window_bytes(of_run(frames, profiled.run_id))
-    if run_streams.drop_nulls("operation").is_empty() or window_bytes is None:
+    streams = of_run(tables["stream"], profiled.run_id)
+    window_bytes = _window_bytes(of_run(tables["http2_frame"], profiled.run_id))
+    if streams.drop_nulls("operation").is_empty() or window_bytes is None:
         raise NotCovered(UNCAPTURED)
-    tables = (of_run(steps[name], profiled.run_id) for name in ("operations", "timings", "steps"))
     node_types: dict[Role, str] = {node.role: node.node_type for node in profiled.scenario.nodes}
-    lines = overhead.fit(overhead.overheads(run_streams, *tables), node_types)
+    recorded = tables_of_run(tables, profiled.run_id)
+    received = overhead.overheads(
+        streams, recorded["operation"], recorded["timing"], recorded["step"]
+    )
     parameters = fitted.model_copy(
         update={
             "profiled": (profiled.model_copy(update={"client_gap_s": 0.0}),),
@@ -93,26 +81,22 @@ def fit(
             "settings": paper_settings(window_bytes),
         }
     )
-    return load_published(PublishedFit(parameters=parameters, overheads=lines), steps, edges)
+    lines = overhead.fit(received, node_types)
+    return load_published(PublishedFit(parameters=parameters, overheads=lines), tables)
 
 
-def load_published(published: PublishedFit, steps: StepTables, edges: pl.DataFrame) -> AsPublished:
+def load_published(published: PublishedFit, tables: Tables) -> AsPublished:
     """Return the model of fitted parameters, with the tables of the run that they name."""
     (profiled,) = published.parameters.profiled
-    operations, timings, each = (
-        of_run(steps[name], profiled.run_id) for name in ("operations", "timings", "steps")
-    )
+    recorded = tables_of_run(tables, profiled.run_id)
     link = link_of(published.parameters, profiled.scenario)
     profile = read_profile(
-        operations,
-        of_run(edges, profiled.run_id),
-        timings,
-        each,
-        _cut(operations, timings, each, published.overheads),
+        recorded,
+        _cut(recorded, published.overheads),
         downlink_Bps=link.downlink_Bps,
         uplink_Bps=link.uplink_Bps,
     )
-    profile = _with_lines(profile, operations, published.overheads)
+    profile = _with_lines(profile, recorded["operation"], published.overheads)
     return AsPublished(published.parameters, (profile,), published)
 
 
@@ -144,19 +128,17 @@ def _plain(link: LinkProfile) -> LinkProfile:
     return link.model_copy(update={**equal, "downlink_measured": None, "uplink_measured": None})
 
 
-def _cut(
-    operations: pl.DataFrame,
-    timings: pl.DataFrame,
-    steps: pl.DataFrame,
-    overheads: Sequence[Overhead],
-) -> pl.DataFrame:
+def _cut(tables: Tables, overheads: Sequence[Overhead]) -> pl.DataFrame:
     """Return, as table stream, transfers that end as long before their record as parsing takes."""
     parsing = [
         (operation, round(1e6 * _seconds(direction, size_bytes, overheads)))
-        for operation, direction, size_bytes in _transfers(operations)
+        for operation, direction, size_bytes in _transfers(tables["operation"])
     ]
-    starts = steps.filter("traced").select(
-        pl.col("step").cast(timings.schema["step"]), since_us="start_us"
+    timings = tables["timing"]
+    starts = (
+        tables["step"]
+        .filter("traced")
+        .select(pl.col("step").cast(timings.schema["step"]), since_us="start_us")
     )
     return (
         timings.join(

@@ -12,6 +12,7 @@ from pydantic import Field
 from models.async_sgd.link_sharing import MeasuredSharing, measured_sharing
 from models.async_sgd.workers import Sharing, SimulationOptions
 from models.profiled_run import by_link_speed, single_flow_Bps
+from models.system import Tables
 from warehouse.records import BadInput, Record, Scenario
 
 
@@ -89,21 +90,18 @@ class Parameters(Record):
 # From the rows of link probes to what a simulation needs to know of links.
 
 
-def link_profiles(
-    runs: pl.DataFrame, links: pl.DataFrame, contention: pl.DataFrame | None
-) -> Iterator[LinkProfile]:
+def link_profiles(tables: Tables) -> Iterator[LinkProfile]:
     """Yield one for each speed that links were shaped to, None for unshaped ones.
 
     Args:
-        runs: table run, whose config has the speeds.
-        links: table link.
-        contention: table contention of one type of worker.
+        tables: run, link, and contention of one type of worker, if it was probed.
 
     Raises:
         BadInput: a speed without a trial of a single flow.
     """
-    shared = {} if contention is None else by_link_speed(runs, contention)
-    for link_mbps, rows in by_link_speed(runs, links).items():
+    runs = tables["run"]
+    shared = by_link_speed(runs, tables["contention"]) if "contention" in tables else {}
+    for link_mbps, rows in by_link_speed(runs, tables["link"]).items():
         probed = shared.get(link_mbps)
         down, up = (_Direction.of(rows, probed, direction) for direction in ("downlink", "uplink"))
         yield LinkProfile(

@@ -24,13 +24,13 @@ from models.async_sgd.workers import Workers
 from models.profiled_run import (
     PREDICTED,
     check_alike,
-    check_one_job,
     metric_mean,
     of_run,
     profiled_scenario,
     run_ids_of,
 )
-from warehouse.records import BadInput, Placement, Scenario
+from models.system import Tables
+from warehouse.records import Placement, Scenario
 
 __all__ = ["AsyncSGD", "Parameters", "Settings", "fit"]
 
@@ -90,27 +90,10 @@ class AsyncSGD:
         return self.parameters.canonical_json()
 
     @classmethod
-    def from_json(
-        cls,
-        text: str,
-        *,
-        operations: pl.DataFrame,
-        edges: pl.DataFrame,
-        timings: pl.DataFrame,
-        steps: pl.DataFrame,
-        streams: pl.DataFrame | None = None,
-    ) -> "AsyncSGD":
+    def from_json(cls, text: str, tables: Tables) -> "AsyncSGD":
         """Read what `parameters_json` wrote, with the tables of the runs it names."""
         parameters = Parameters.model_validate_json(text)
-        profiles = read_profiles(
-            parameters,
-            operations=operations,
-            edges=edges,
-            timings=timings,
-            steps=steps,
-            streams=streams,
-        )
-        return cls(parameters, tuple(profiles))
+        return cls(parameters, tuple(read_profiles(parameters, tables)))
 
     def _predict(self, scenario: Scenario) -> tuple[float, float, float]:
         settings = self.parameters.settings
@@ -176,84 +159,29 @@ class AsyncSGD:
         return took_s + profiled.client_gap_s
 
 
-def fit(
-    *,
-    runs: pl.DataFrame,
-    scenarios: pl.DataFrame,
-    operations: pl.DataFrame,
-    edges: pl.DataFrame,
-    timings: pl.DataFrame,
-    steps: pl.DataFrame,
-    samples: pl.DataFrame,
-    links: pl.DataFrame,
-    contention: pl.DataFrame | None = None,
-    streams: pl.DataFrame | None = None,
-    settings: Settings | None = None,
-) -> AsyncSGD:
+def fit(tables: Tables, settings: Settings | None = None) -> AsyncSGD:
     """Fit to a profile of 1 worker of each type, and to the link they were taken on.
 
     Args:
-        runs: table run, where profiles and the speeds of links are found; may hold other runs.
-        scenarios: table scenario, where their scenarios are found.
-        operations: table operation of exactly the profiles: one run for each type of worker.
-        edges: table edge; rows of other runs are left out here and in timings, steps, samples.
-        timings: table timing.
-        steps: table step.
-        samples: table sample, for `client_gap_s`.
-        links: table link of all links that are asked about: the mean over trials of the goodput
-            of a single flow is a link's speed in each direction.
-        contention: table contention of those links and of the profiled types of worker, if probed.
-        streams: table stream, if packets were captured.
+        tables: `STEPS` and edge of the profiles, one run for each type of worker; link of all links
+            that are asked about, and contention of those and of the types of worker, if probed.
         settings: how to simulate.
 
     Raises:
         BadInput: tables that are incomplete or contradict each other.
     """
-    parameters = parameters_of(
-        runs=runs,
-        scenarios=scenarios,
-        operations=operations,
-        samples=samples,
-        links=links,
-        contention=contention,
-        settings=settings,
-    )
-    profiles = read_profiles(
-        parameters,
-        operations=operations,
-        edges=edges,
-        timings=timings,
-        steps=steps,
-        streams=streams,
-    )
-    return AsyncSGD(parameters, tuple(profiles))
+    parameters = parameters_of(tables, settings or Settings())
+    return AsyncSGD(parameters, tuple(read_profiles(parameters, tables)))
 
 
-def parameters_of(
-    *,
-    runs: pl.DataFrame,
-    scenarios: pl.DataFrame,
-    operations: pl.DataFrame,
-    samples: pl.DataFrame,
-    links: pl.DataFrame,
-    contention: pl.DataFrame | None = None,
-    settings: Settings | None = None,
-) -> Parameters:
+def parameters_of(tables: Tables, settings: Settings) -> Parameters:
     """Return what is fitted besides the profiled steps; tables and errors as in `fit`."""
-    run_ids = run_ids_of(operations)
-    if not run_ids:
-        raise BadInput("table operation: expected rows of a profile run, found none; profile first")
     profiled = tuple(
         ProfiledRun(
             run_id=run_id,
-            scenario=profiled_scenario(run_id, runs, scenarios),
-            client_gap_s=metric_mean(samples, run_id, "client_gap_s"),
+            scenario=profiled_scenario(tables, run_id),
+            client_gap_s=metric_mean(tables, run_id, "client_gap_s"),
         )
-        for run_id in run_ids
+        for run_id in run_ids_of(tables["operation"])
     )
-    check_one_job([run.scenario for run in profiled])
-    return Parameters(
-        profiled=profiled,
-        links=tuple(link_profiles(runs, links, contention)),
-        settings=settings or Settings(),
-    )
+    return Parameters(profiled=profiled, links=tuple(link_profiles(tables)), settings=settings)

@@ -12,31 +12,26 @@ from models.async_sgd.parameters import Parameters, ProfiledRun, link_of, option
 from models.async_sgd.simulator import simulate
 from models.async_sgd.trace import Profile, read_profile
 from models.profiled_run import of_run
+from models.system import Tables
 from networks.variables import place
 from warehouse.records import BadInput, Placement, Scenario
 
 _ALONE_STEPS = 200
 
 
-def read_profiles(
-    parameters: Parameters,
-    *,
-    operations: pl.DataFrame,
-    edges: pl.DataFrame,
-    timings: pl.DataFrame,
-    steps: pl.DataFrame,
-    streams: pl.DataFrame | None,
-) -> Iterator[Profile]:
+def read_profiles(parameters: Parameters, tables: Tables) -> Iterator[Profile]:
     """Yield the profile of each run that the parameters name; tables may hold other runs.
 
     Raises:
         BadInput: as `models.async_sgd.trace.read_profile`.
     """
-    tables = (operations, edges, timings, steps)
     for profiled in parameters.profiled:
-        run_tables = [of_run(table, profiled.run_id) for table in tables]
-        captured = None if streams is None else of_run(streams, profiled.run_id)
-        yield _read(parameters, profiled, run_tables, captured)
+        yield _read(parameters, profiled, tables_of_run(tables, profiled.run_id))
+
+
+def tables_of_run(tables: Tables, run_id: str) -> Tables:
+    """Return the tables that `read_profile` reads, of one run."""
+    return {name: of_run(tables[name], run_id) for name in ("operation", "edge", "timing", "step")}
 
 
 def alone_s(
@@ -52,34 +47,24 @@ def alone_s(
     return float((trace.step_ends_s - trace.step_starts_s).mean())
 
 
-def _read(
-    parameters: Parameters,
-    profiled: ProfiledRun,
-    tables: list[pl.DataFrame],
-    streams: pl.DataFrame | None,
-) -> Profile:
-    operations, edges, timings, steps = tables
+def _read(parameters: Parameters, profiled: ProfiledRun, tables: Tables) -> Profile:
     scenario = profiled.scenario
     link = link_of(parameters, scenario)
     profile = read_profile(
-        operations,
-        edges,
-        timings,
-        steps,
-        streams,
+        tables,
         downlink_Bps=link.downlink_Bps,
         uplink_Bps=link.uplink_Bps,
         inter_op_threads=scenario.worker_groups[0].inter_op_threads,
         cores=worker_cores(scenario),
     )
-    target_s = untraced_s(timings, steps)
+    target_s = untraced_s(tables["timing"], tables["step"])
     if target_s is not None:
         took_s = partial(alone_s, parameters, profiled, scenario, _ALONE_STEPS)
         profile = without_tracer(profile, target_s, took_s)
     if not parameters.replaced:
         return profile
     strategy = scenario.strategy
-    return place_on_servers(profile, operations, strategy.servers, strategy.placement)
+    return place_on_servers(profile, tables["operation"], strategy.servers, strategy.placement)
 
 
 # What tracing itself costs, taken off the profiled steps again.

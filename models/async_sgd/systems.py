@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from models.async_sgd import as_published, predictor
-from models.async_sgd.as_published import AsPublished, PublishedFit
+from models.async_sgd.as_published import PublishedFit
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.profiles import scenario_on_servers
 from models.inputs import (
@@ -15,9 +15,8 @@ from models.inputs import (
     link_input,
     out_of_scope_for_servers,
     profile_inputs,
-    step_tables_of,
 )
-from models.system import System, Tables
+from models.system import System
 from warehouse.records import Scenario
 from warehouse.requirements import Refusal, Requirement
 
@@ -48,33 +47,6 @@ def _rests_on_captures(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     return (*captured, link_input(scenario))
 
 
-def _fit_published(tables: Tables) -> AsPublished:
-    return as_published.fit(
-        step_tables_of(tables), tables["edge"], tables["stream"], tables["http2_frame"]
-    )
-
-
-def _load_published(parameters: str, tables: Tables) -> AsPublished:
-    published = PublishedFit.model_validate_json(parameters)
-    return as_published.load_published(published, step_tables_of(tables), tables["edge"])
-
-
-def _fit(tables: Tables) -> AsyncSGD:
-    return predictor.fit(
-        **step_tables_of(tables), edges=tables["edge"], contention=tables["contention"]
-    )
-
-
-def _load(parameters: str, tables: Tables) -> AsyncSGD:
-    return AsyncSGD.from_json(
-        parameters,
-        operations=tables["operation"],
-        edges=tables["edge"],
-        timings=tables["timing"],
-        steps=tables["step"],
-    )
-
-
 ASYNC_SGD = System(
     name="async_sgd",
     version="7",
@@ -82,8 +54,8 @@ ASYNC_SGD = System(
     source="Li, Yan, Paolieri, Golubchik, ICPE 2020",
     tables=(*STEPS, "edge", "contention"),
     inputs=_requires,
-    fit=_fit,
-    load=_load,
+    fit=predictor.fit,
+    load=AsyncSGD.from_json,
     beside="linear",
 )
 ONE_SERVER = System(
@@ -93,8 +65,8 @@ ONE_SERVER = System(
     source="ours",
     tables=ASYNC_SGD.tables,
     inputs=_rests_on_one_server,
-    fit=lambda tables: OneServer(_fit(tables), tables["operation"]),
-    load=lambda text, tables: OneServer(_load(text, tables), tables["operation"]),
+    fit=lambda tables: OneServer(predictor.fit(tables), tables["operation"]),
+    load=lambda text, tables: OneServer(AsyncSGD.from_json(text, tables), tables["operation"]),
 )
 ASYNC_SGD_PAPER = replace(
     ASYNC_SGD,
@@ -106,8 +78,10 @@ ASYNC_SGD_PAPER = replace(
     "out.",
     tables=(*STEPS, "edge", "stream", "http2_frame"),
     inputs=_rests_on_captures,
-    fit=_fit_published,
-    load=_load_published,
+    fit=as_published.fit,
+    load=lambda text, tables: as_published.load_published(
+        PublishedFit.model_validate_json(text), tables
+    ),
 )
 
 

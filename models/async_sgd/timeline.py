@@ -11,6 +11,7 @@ from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.simulator import simulate, simulate_together
 from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.trace import cut_steps, ready_us
+from models.system import Tables
 from warehouse.records import BadInput, Scenario
 
 STEPS = pl.Schema({"worker": pl.Int16, "step": pl.Int32, "start_us": pl.Int64, "end_us": pl.Int64})
@@ -112,10 +113,7 @@ def interval_frame(
 
 
 def timeline_of_profile(
-    operations: pl.DataFrame,
-    edges: pl.DataFrame,
-    timings: pl.DataFrame,
-    steps: pl.DataFrame,
+    tables: Tables,
     streams: pl.DataFrame | None = None,
     *,
     downlink_Bps: float,
@@ -131,11 +129,7 @@ def timeline_of_profile(
     Raises:
         BadInput: as `read_profile`.
     """
-    graph, cut = cut_steps(
-        *(operations, edges, timings, steps, streams),
-        downlink_Bps=downlink_Bps,
-        uplink_Bps=uplink_Bps,
-    )
+    graph, cut = cut_steps(tables, streams, downlink_Bps=downlink_Bps, uplink_Bps=uplink_Bps)
     ran = []
     for step, recorded in cut.items():
         starts_us = ready_us(graph, recorded) if since_ready else [start for start, _ in recorded]

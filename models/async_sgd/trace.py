@@ -9,6 +9,7 @@ import polars as pl
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.link_sharing import Flow, SharedResource, share
 from models.async_sgd.overhead import captured_us
+from models.system import Tables
 from networks.variables import transfer_order
 from warehouse.records import BadInput, Order
 
@@ -28,10 +29,7 @@ class Profile:
 
 
 def read_profile(
-    operations: pl.DataFrame,
-    edges: pl.DataFrame,
-    timings: pl.DataFrame,
-    steps: pl.DataFrame,
+    tables: Tables,
     streams: pl.DataFrame | None = None,
     *,
     downlink_Bps: float,
@@ -39,7 +37,7 @@ def read_profile(
     inter_op_threads: int = 1,
     cores: float = 1.0,
 ) -> Profile:
-    """Turn the raw tables of one traced run (docs/architecture.md) into a graph and profiled steps.
+    """Turn operation, edge, timing and step of one traced run into a graph and profiled steps.
 
     A transfer is recorded from the moment its tensor is ready until the receiver has parsed it. It
     becomes bytes on the link, and a computation at the receiver (its parsing) from the moment the
@@ -51,16 +49,12 @@ def read_profile(
     record of an operation is left out.
 
     Raises:
-        BadInput: a table that contradicts itself or another, a cycle, more than half of the
-            traced steps incomplete, or a speed of 0 or less.
+        BadInput: a table that contradicts itself or another, a cycle, or more than half of the
+            traced steps incomplete.
 
     Source: Li et al., ICPE 2020, sections 2, 3.2.1 and 3.4.
     """
-    graph, cut = cut_steps(
-        *(operations, edges, timings, steps, streams),
-        downlink_Bps=downlink_Bps,
-        uplink_Bps=uplink_Bps,
-    )
+    graph, cut = cut_steps(tables, streams, downlink_Bps=downlink_Bps, uplink_Bps=uplink_Bps)
     profiled = []
     transfers = [i for i, resource in enumerate(graph.resources) if resource.is_link]
     requested_us = dict.fromkeys(transfers, 0)
@@ -83,14 +77,7 @@ def read_profile(
 
 
 def cut_steps(
-    operations: pl.DataFrame,
-    edges: pl.DataFrame,
-    timings: pl.DataFrame,
-    steps: pl.DataFrame,
-    streams: pl.DataFrame | None = None,
-    *,
-    downlink_Bps: float,
-    uplink_Bps: float,
+    tables: Tables, streams: pl.DataFrame | None, *, downlink_Bps: float, uplink_Bps: float
 ) -> tuple[StepGraph, dict[int, list[tuple[int, int]]]]:
     """Return the graph and, by whole traced step, (start_us, end_us) of each of its operations.
 
@@ -99,18 +86,13 @@ def cut_steps(
     Raises:
         BadInput: as `read_profile`.
     """
-    if not (downlink_Bps > 0 and uplink_Bps > 0):
-        raise BadInput(
-            f"link speeds must be above 0, found {downlink_Bps} bytes/s down and {uplink_Bps} up; "
-            "run the links probe again"
-        )
-    recorded = _recorded_graph(operations, edges)
+    recorded = _recorded_graph(tables["operation"], tables["edge"])
     transfers = [i for i, resource in enumerate(recorded.resources) if resource.is_link]
     speed_Bps = {Resource.DOWNLINK: downlink_Bps, Resource.UPLINK: uplink_Bps}
-    captured = captured_us(streams, steps)
+    captured = captured_us(streams, tables["step"])
     cut = {
         step: with_parsed(recorded, whole, transfers, speed_Bps, captured.get(step))
-        for step, whole in _recorded_steps(recorded, timings, steps)
+        for step, whole in _recorded_steps(recorded, tables["timing"], tables["step"])
     }
     return with_parsing(recorded, transfers), cut
 

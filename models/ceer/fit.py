@@ -11,7 +11,7 @@ from models.ceer.overhead import STEPS, Setup
 from models.ceer.parameters import Settings
 from models.ceer.predictor import Ceer
 from models.inputs import refuse_unknown_networks
-from models.system import NotCovered, unknown_recipe
+from models.system import NotCovered, Tables, unknown_recipe
 from networks.catalogue import OWN
 from networks.extraction import extract_graph, own_step
 from warehouse.records import BadInput, Scenario, TrainingWorkload
@@ -136,76 +136,47 @@ def check_measured(
     _check_known(scenario, setups)
 
 
-def fit(
-    *,
-    runs: pl.DataFrame,
-    scenarios: pl.DataFrame,
-    operations: pl.DataFrame,
-    shapes: pl.DataFrame,
-    times: pl.DataFrame,
-    samples: pl.DataFrame,
-    dnns: pl.DataFrame,
-    settings: Settings | None = None,
-    framework: str = "tensorflow",
-) -> FittedCeer:
+def fit(framework: str, settings: Settings | None, tables: Tables) -> FittedCeer:
     """Fit to raw tables of profile runs of one host and backend.
 
     Args:
-        runs: table run, of probes `tf_operations` (operations of a device that trains alone) and
-            `tf_sync` (steps of several); of PyTorch `torch_operations` and `torch_throughput`.
-        scenarios: table scenario; runs that are no all_reduce of one node type and the framework
-            are left out.
-        operations: table operation.
-        shapes: table operation_shape.
-        times: table operation_time.
-        samples: table sample.
-        dnns: table dnn.
-        settings: None: the defaults, which go past the paper; `parameters.PAPER` is the paper.
         framework: whose operations to fit.
+        settings: None: the defaults, which go past the paper; `parameters.PAPER` is the paper.
+        tables: of runs of `PROBES` of the framework; those that are no all_reduce of one node type
+            and the framework are left out.
 
     Raises:
         BadInput: tables that are incomplete, or contradict each other.
     """
-    predictable = predictable_scenarios(scenarios, framework)
+    predictable = predictable_scenarios(tables["scenario"], framework)
+    runs = tables["run"]
     measured = runs.filter(pl.col("scenario_id").is_in(predictable["scenario_id"].to_list()))
     if measured.is_empty():
         raise BadInput(
             f"ceer cannot be fitted: expected profile runs of all_reduce with {framework}, "
             f"found none among {runs.height} runs; measure some with `stepcast run`"
         )
-    rows = observed_operations(
-        runs=measured,
-        scenarios=predictable,
-        operations=operations,
-        shapes=shapes,
-        times=times,
-        samples=samples,
-    )
-    steps = measured_steps(runs=measured, scenarios=predictable, samples=samples, dnns=dnns)
-    model = predictor.fit(operations=rows, steps=steps, settings=settings)
+    tables = {**tables, "run": measured, "scenario": predictable}
+    model = predictor.fit(observed_operations(tables), measured_steps(tables), settings)
     return FittedCeer(model, framework=framework)
 
 
-def measured_steps(
-    *, runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame, dnns: pl.DataFrame
-) -> pl.DataFrame:
+def measured_steps(tables: Tables) -> pl.DataFrame:
     """Return rows of `STEPS`: the mean `step_time_s` of each run.
 
     Steps of DNNs whose parameters no profile counted are left out.
 
     Args:
-        runs: table run, of probes as `fit` takes them.
-        scenarios: table scenario.
-        samples: table sample.
-        dnns: table dnn.
+        tables: run, scenario, sample and dnn of runs as `fit` takes them.
     """
-    counted = dnns.group_by("dnn", "image_size").agg(pl.col("parameter_count").max())
+    counted = tables["dnn"].group_by("dnn", "image_size").agg(pl.col("parameter_count").max())
     distributed = (pl.col("devices") > 1) | pl.col("probe").is_in(_DISTRIBUTED)
     return (
-        runs.select("run_id", "scenario_id", "probe")
-        .join(_setups(scenarios), on="scenario_id")
+        tables["run"]
+        .select("run_id", "scenario_id", "probe")
+        .join(_setups(tables["scenario"]), on="scenario_id")
         .with_columns(distributed=distributed)
-        .join(_step_times(samples), on="run_id")
+        .join(_step_times(tables["sample"]), on="run_id")
         .join(counted, on=["dnn", "image_size"])
         .select([pl.col(name).cast(kind) for name, kind in STEPS.items()])
         .sort(pl.all())

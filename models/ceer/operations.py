@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from models.system import Tables
 from networks.operation_graph import GraphOperation, OperationGraph, canonical
 from warehouse.records import BadInput, Scenario
 
@@ -37,40 +38,29 @@ OBSERVED = pl.Schema(
 """
 
 
-def observed_operations(
-    *,
-    runs: pl.DataFrame,
-    scenarios: pl.DataFrame,
-    operations: pl.DataFrame,
-    shapes: pl.DataFrame,
-    times: pl.DataFrame,
-    samples: pl.DataFrame | None = None,
-) -> pl.DataFrame:
+def observed_operations(tables: Tables) -> pl.DataFrame:
     """Return rows of `OBSERVED` for the operations that workers computed.
 
     Operations that were traced at full speed take as much longer at their node's share as untraced
     steps did: by `step_time_s` over `unconfined_step_time_s`.
 
     Args:
-        runs: table run; rows of other runs in the other tables are left out.
-        scenarios: table scenario.
-        operations: table operation.
-        shapes: table operation_shape; operations without a row keep NULL.
-        times: table operation_time; operations that nobody timed are left out.
-        samples: table sample; runs without `unconfined_step_time_s` were not at full speed.
+        tables: run (rows of other runs in the others are left out), scenario, operation,
+            operation_shape, operation_time and sample; operations without a shape keep NULL, those
+            that nobody timed are left out.
     """
-    steps = runs.select("run_id", "scenario_id").join(_steps(scenarios), on="scenario_id")
+    runs, shapes = tables["run"], tables["operation_shape"]
+    steps = runs.select("run_id", "scenario_id").join(_steps(tables["scenario"]), on="scenario_id")
+    slower = pl.col("slower").fill_null(1.0)
     known = (
-        operations.filter(pl.col("resource") == "worker")
-        .join(times.select("run_id", "operation", *_TIMES), on=_KEY)
+        tables["operation"]
+        .filter(pl.col("resource") == "worker")
+        .join(tables["operation_time"].select("run_id", "operation", *_TIMES), on=_KEY)
         .join(shapes.select(*_KEY, "inputs", "outputs", "attributes"), on=_KEY, how="left")
         .join(steps, on="run_id")
+        .join(_slower(tables["sample"]), on="run_id", how="left")
+        .with_columns(pl.col(name) * slower for name in _TIMES)
     )
-    if samples is not None:
-        slower = pl.col("slower").fill_null(1.0)
-        known = known.join(_slower(samples), on="run_id", how="left").with_columns(
-            pl.col(name) * slower for name in _TIMES
-        )
     times_of = [pl.col(name).mean() for name in _TIMES]
     repeats = known.group_by(STEP).agg(pl.col("run_id").n_unique().alias("runs"))
     return (

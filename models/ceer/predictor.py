@@ -220,12 +220,7 @@ class Ceer:
         return wanted
 
 
-def fit(
-    *,
-    operations: pl.DataFrame,
-    steps: pl.DataFrame,
-    settings: Settings | None = None,
-) -> Ceer:
+def fit(operations: pl.DataFrame, steps: pl.DataFrame, settings: Settings | None = None) -> Ceer:
     """Fit to profiled operations and measured steps.
 
     Args:

@@ -7,7 +7,7 @@ from functools import partial
 
 from models.ceer import fit
 from models.ceer.fit import PROBES, FittedCeer
-from models.ceer.parameters import PAPER, Settings
+from models.ceer.parameters import PAPER
 from models.ceer.predictor import Ceer
 from models.system import System, Tables
 from networks.catalogue import OWN
@@ -22,20 +22,6 @@ def _requires(framework: str, scenario: Scenario) -> tuple[Requirement, ...] | R
         trained = scenario.strategy.kind, scenario.workload.framework
         return Refusal(reason, foreign=trained != ("all_reduce", framework))
     return tuple(Requirement(probe, "train", scenario) for probe in PROBES[framework])
-
-
-def _fit(framework: str, settings: Settings | None, tables: Tables) -> FittedCeer:
-    return fit.fit(
-        runs=tables["run"],
-        scenarios=tables["scenario"],
-        operations=tables["operation"],
-        shapes=tables["operation_shape"],
-        times=tables["operation_time"],
-        samples=tables["sample"],
-        dnns=tables["dnn"],
-        settings=settings,
-        framework=framework,
-    )
 
 
 def _load(framework: str, parameters: str, tables: Tables) -> FittedCeer:
@@ -69,7 +55,7 @@ CEER = System(
     source="Hafeez, Gandhi, Ceer, section IV",
     tables=("run", "scenario", "operation", "operation_shape", "operation_time", "sample", "dnn"),
     inputs=partial(_requires, "tensorflow"),
-    fit=partial(_fit, "tensorflow", None),
+    fit=partial(fit.fit, "tensorflow", None),
     load=partial(_load, "tensorflow"),
     pooled=True,
     beside="ceer_paper",
@@ -84,7 +70,7 @@ CEER_PAPER = replace(
     name="ceer_paper",
     version="1",
     what="Baseline: Ceer as published, with medians of light operations and S by parameters alone.",
-    fit=partial(_fit, "tensorflow", PAPER),
+    fit=partial(fit.fit, "tensorflow", PAPER),
     check=partial(_check, False),
 )
 CEER_PYTORCH = replace(
@@ -95,7 +81,7 @@ CEER_PYTORCH = replace(
     what="As ceer, of PyTorch's operators.",
     inputs=partial(_requires, "pytorch"),
     prepare=partial(_prepare, "pytorch"),
-    fit=partial(_fit, "pytorch", None),
+    fit=partial(fit.fit, "pytorch", None),
     load=partial(_load, "pytorch"),
 )
 CEER_PYTORCH_PAPER = replace(
@@ -105,6 +91,6 @@ CEER_PYTORCH_PAPER = replace(
     name="ceer_pytorch_paper",
     version="1",
     what="As ceer_paper, of PyTorch's operators.",
-    fit=partial(_fit, "pytorch", PAPER),
+    fit=partial(fit.fit, "pytorch", PAPER),
     check=partial(_check, False),
 )

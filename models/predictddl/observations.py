@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 
 import polars as pl
-from pydantic import ValidationError
 from threadpoolctl import threadpool_limits
 
-from warehouse.records import BadInput, NodeGroup, Record, Scenario
+from models.profiled_run import read_scenario
+from models.system import Tables
+from warehouse.records import NodeGroup, Record, Scenario
 
 DENSE, DEPTHWISE = "inventory_dense_flops", "inventory_depthwise_flops"
 POINTWISE = "inventory_pointwise_flops"
@@ -61,15 +62,15 @@ class Capabilities(Record):
     pointwise_part: float = 1.0
 
 
-def observed_steps(
-    runs: pl.DataFrame, scenarios: pl.DataFrame, samples: pl.DataFrame
-) -> list[ObservedStep]:
+def observed_steps(tables: Tables) -> list[ObservedStep]:
     """Return what probe `torch_throughput` measured, in the order of scenario ids.
 
     Several runs of a scenario on one host count as their geometric mean.
     """
+    runs = tables["run"]
     steps = (
-        samples.filter(pl.col("metric") == "step_time_s")
+        tables["sample"]
+        .filter(pl.col("metric") == "step_time_s")
         .join(
             runs.filter(pl.col("probe") == "torch_throughput", pl.col("status") == "ok").select(
                 "run_id", "scenario_id", _host(runs)
@@ -80,20 +81,25 @@ def observed_steps(
         .agg(pl.col("value").mean())
         .group_by("scenario_id", "host")
         .agg(pl.col("value").log().mean().exp())
-        .join(scenarios.select("scenario_id", "canonical").unique("scenario_id"), on="scenario_id")
+        .join(
+            tables["scenario"].select("scenario_id", "canonical").unique("scenario_id"),
+            on="scenario_id",
+        )
         .sort("scenario_id", "host")
     )
     return [
-        ObservedStep(_on_host(_scenario(text), host), float(step_s))
+        ObservedStep(_on_host(read_scenario(text), host), float(step_s))
         for _, host, step_s, text in steps.iter_rows()
     ]
 
 
-def capabilities(runs: pl.DataFrame, samples: pl.DataFrame) -> Mapping[str, Mapping[str, float]]:
+def capabilities(tables: Tables) -> Mapping[str, Mapping[str, float]]:
     """Return what probe `inventory` found, by node type and metric: geometric means of all runs."""
+    runs = tables["run"]
     worker = pl.col("config").str.json_path_match("$.worker").add(_host(runs)).alias("worker")
     rows = (
-        samples.filter(pl.col("metric").is_in([*_USUAL, POINTWISE]), pl.col("value") > 0)
+        tables["sample"]
+        .filter(pl.col("metric").is_in([*_USUAL, POINTWISE]), pl.col("value") > 0)
         .join(
             runs.filter(pl.col("probe") == "inventory", pl.col("status") == "ok").select(
                 "run_id", worker
@@ -195,15 +201,6 @@ def _on_host(scenario: Scenario, host: str) -> Scenario:
         group.model_copy(update={"node_type": group.node_type + host}) for group in scenario.nodes
     )
     return scenario.model_copy(update={"nodes": nodes})
-
-
-def _scenario(text: str) -> Scenario:
-    try:
-        return Scenario.model_validate_json(text)
-    except ValidationError as error:
-        raise BadInput(
-            f"a measured scenario is not one this version reads: {error.errors()[0]['msg']}"
-        ) from error
 
 
 # How many threads compute.

@@ -58,13 +58,13 @@ def training_set_of(tables: Tables, embedding: Embedding) -> TrainingSet:
     Raises:
         BadInput: no step was measured.
     """
-    runs = observed_steps(tables["run"], tables["scenario"], tables["sample"])
+    runs = observed_steps(tables)
     if not runs:
         raise BadInput(
             "predictddl learns from steps of other networks, found none; list some under train of "
             "a study, and `stepcast run`"
         )
-    measured = capabilities(tables["run"], tables["sample"])
+    measured = capabilities(tables)
     return TrainingSet(runs, measured, refuse_unknown_networks(primitive_graphs), embedding())
 
 

@@ -1,14 +1,7 @@
 """The baseline of synchronous training: an iteration takes as long as on the slowest node alone."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import polars as pl
-from pydantic import JsonValue, SerializerFunctionWrapHandler, model_serializer
-
 from models.inputs import out_of_scope_for_allreduce, pass_inputs
-from models.linear_scaling import step_time_s
-from models.profiled_run import PREDICTED, profiled_scenario
+from models.profiled_run import PointForecaster, profiled_scenario
 from models.srift import latency
 from models.srift.latency import Latency
 from models.system import System, Tables
@@ -28,49 +21,20 @@ class SingleNodePasses(Record):
     latency: Latency
     training: str = ""
 
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        # Fits keep the parameters that they had before there was a choice.
-        fields: dict[str, JsonValue] = handler(self)
-        if not self.training:
-            fields.pop("training", None)
-        return fields
 
-
-class Parameters(Record):
-    """Every network on every node type that was profiled."""
+class IdealScaling(PointForecaster):
+    """Linear scaling, of every profiled network and node type: exchanges take no time."""
 
     alone: tuple[SingleNodePasses, ...]
 
-
-@dataclass(frozen=True)
-class IdealScaling:
-    """Linear scaling: exchanging gradients takes no time."""
-
-    parameters: Parameters
-
-    def predict(self, scenarios: Sequence[Scenario]) -> pl.DataFrame:
-        """Return scenario_id and value (step_time_s) of scenarios; low and high are NULL.
-
-        Raises:
-            BadInput: a network or node type that was not profiled.
-        """
-        rows = [
-            (scenario.scenario_id, self._slowest_s(scenario), None, None) for scenario in scenarios
-        ]
-        return pl.DataFrame(rows, schema=PREDICTED, orient="row")
-
-    def parameters_json(self) -> str:
-        """Return the parameters as canonical JSON."""
-        return self.parameters.canonical_json()
-
-    def _slowest_s(self, scenario: Scenario) -> float:
-        return step_time_s(self._step_s(scenario, group) for group in scenario.nodes)
+    def value(self, scenario: Scenario) -> float:
+        """Return the seconds of a step, for which all nodes wait for the slowest."""
+        return max(self._step_s(scenario, group) for group in scenario.nodes)
 
     def _step_s(self, scenario: Scenario, group: NodeGroup) -> float:
         load = scenario.workload
         wanted = load.dnn, load.image_size, group.node_type, _training(scenario)
-        for passes in self.parameters.alone:
+        for passes in self.alone:
             if (passes.dnn, passes.image_size, passes.node_type, passes.training) == wanted:
                 return float(passes.latency.alone_s(group.batch_size or load.batch_size))
         raise BadInput(
@@ -79,15 +43,15 @@ class IdealScaling:
         )
 
 
-def fit(*, runs: pl.DataFrame, scenarios: pl.DataFrame, compute: pl.DataFrame) -> IdealScaling:
+def fit(tables: Tables) -> IdealScaling:
     """Fit to table compute of any number of profiles of one node.
 
     Raises:
-        BadInput: a profile with fewer than two batch sizes, or of several nodes.
+        BadInput: a profile with fewer than two batch sizes.
     """
     alone = []
-    for (run_id,), rows in compute.group_by("run_id", maintain_order=True):
-        scenario = profiled_scenario(str(run_id), runs, scenarios)
+    for (run_id,), rows in tables["compute"].group_by("run_id", maintain_order=True):
+        scenario = profiled_scenario(tables, str(run_id))
         alone.append(
             SingleNodePasses(
                 dnn=scenario.workload.dnn,
@@ -97,7 +61,7 @@ def fit(*, runs: pl.DataFrame, scenarios: pl.DataFrame, compute: pl.DataFrame) -
                 training=_training(scenario),
             )
         )
-    return IdealScaling(Parameters(alone=tuple(alone)))
+    return IdealScaling(alone=tuple(alone))
 
 
 def _training(scenario: Scenario) -> str:
@@ -113,10 +77,6 @@ def _requires(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     return out_of_scope_for_allreduce(scenario) or pass_inputs(scenario)
 
 
-def _fit(tables: Tables) -> IdealScaling:
-    return fit(runs=tables["run"], scenarios=tables["scenario"], compute=tables["compute"])
-
-
 IDEAL_SCALING = System(
     name="ideal_scaling",
     version="1",
@@ -124,8 +84,8 @@ IDEAL_SCALING = System(
     source="baseline",
     tables=("run", "scenario", "compute"),
     inputs=_requires,
-    fit=_fit,
-    load=lambda text, _: IdealScaling(Parameters.model_validate_json(text)),
+    fit=fit,
+    load=lambda text, _: IdealScaling.model_validate_json(text),
     pooled=True,
     in_words="linear scaling",
     any_recipe=True,

@@ -31,6 +31,7 @@ from models.srift.profiles import (
     place,
     profile,
 )
+from models.system import Tables
 from warehouse.records import BadInput, NodeGroup, Scenario
 
 __all__ = ["Parameters", "Settings", "Srift", "fit"]
@@ -194,50 +195,30 @@ class Srift:
         )
 
 
-def fit(
-    *,
-    runs: pl.DataFrame,
-    scenarios: pl.DataFrame,
-    compute: pl.DataFrame,
-    layers: pl.DataFrame,
-    layer_times: pl.DataFrame,
-    allreduce: pl.DataFrame,
-    clusters: pl.DataFrame,
-    links: pl.DataFrame,
-    samples: pl.DataFrame,
-    settings: Settings | None = None,
-) -> Srift:
+def fit(tables: Tables, settings: Settings | None = None) -> Srift:
     """Fit to the raw tables of all profile runs of a study, of one backend and host.
 
     Each network on each node type has its compute profile; all-reduces, of one library, have one
     model for all node types, link speeds and world sizes. Repeats of a probe count together.
 
     Args:
-        runs: table run; `config` has the speed of links.
-        scenarios: table scenario.
-        compute: table compute; the same runs in the next two.
-        layers: table layer.
-        layer_times: table layer_time.
-        allreduce: table allreduce.
-        clusters: table cluster_node.
-        links: table link, for b_cap.
-        samples: table sample, for `largest_batch_size`, `backward_slowdown`,
-            `allreduce_slowdown` and `straggling_share`, and `step_time_s` of runs that trained,
-            where measured.
+        tables: run, whose `config` has the speed of links; scenario; compute, layer and layer_time
+            of the same runs; allreduce and cluster_node; link, for b_cap; sample, for
+            `largest_batch_size`, `backward_slowdown`, `allreduce_slowdown` and `straggling_share`,
+            and `step_time_s` of runs that trained, where measured.
         settings: how to fit and predict.
 
     Raises:
         BadInput: tables that are empty, incomplete or contradict each other.
     """
     settings = settings or Settings()
-    probed = ProfileTables(
-        runs, scenarios, compute, layers, layer_times, allreduce, clusters, links, samples
-    )
-    for name, table in (("compute", compute), ("allreduce", allreduce), ("link", links)):
-        if table.is_empty():
+    for name in ("compute", "allreduce", "link"):
+        if tables[name].is_empty():
             raise BadInput(f"srift: table {name} has no rows of these profile runs; {MEASURE}")
-    places, hardware = allreduces_by_place(runs, allreduce, clusters)
+    runs, allreduce = tables["run"], tables["allreduce"]
+    places, hardware = allreduces_by_place(runs, allreduce, tables["cluster_node"])
     model = bandwidth_model(settings, allreduce, places, hardware)
+    probed = ProfileTables(tables)
     networks = tuple(_networks(probed, settings))
     return Srift(
         Parameters(
@@ -249,7 +230,7 @@ def fit(
             node_groups=probed.node_groups(),
             networks=networks,
             run_ids=tuple(runs["run_id"].unique().sort()),
-            pace=training_factor(observed_steps(runs, scenarios, samples), networks),
+            pace=training_factor(observed_steps(tables), networks),
         )
     )
 
@@ -258,10 +239,10 @@ def _networks(probed: ProfileTables, settings: Settings) -> Iterator[ProfiledNet
     slowdowns = _or_usual(probed.slowdowns("backward_slowdown"), 0.0)
     hindrances = _or_usual(probed.slowdowns("allreduce_slowdown"), 0.0)
     shares = _or_usual(probed.slowdowns("straggling_share"), 1.0)
-    speeds = list(probed.link_Bps)
     for network, tables in probed.networks().items():
-        for link_mbps in speeds:
-            profiled = profile(probed.at_speed(tables, link_mbps))
+        for link_mbps, links in probed.links.items():
+            at_speed = {name: of_type._replace(links=links) for name, of_type in tables.items()}
+            profiled = profile(at_speed)
             share = shares[network] if settings.slowdown else 1.0
             yield ProfiledNetwork(
                 dnn=network.dnn,

@@ -13,6 +13,7 @@ from models.srift.allreduce import LearnedBandwidth
 from models.srift.allreduce_samples import AlphaBeta, Hardware, RatedBandwidth
 from models.srift.exchange import Buckets
 from models.srift.iteration import NodeProfile, Performance
+from models.system import Tables
 from warehouse.records import BadInput, NodeGroup, Record, Scenario
 
 
@@ -201,22 +202,12 @@ class NetworkKey:
 class ProfileTables:
     """The raw tables of any number of profile runs, as `predictor.fit` takes them."""
 
-    runs: pl.DataFrame
-    scenarios: pl.DataFrame
-    compute: pl.DataFrame
-    layers: pl.DataFrame
-    layer_times: pl.DataFrame
-    allreduce: pl.DataFrame
-    clusters: pl.DataFrame
-    links: pl.DataFrame
-    samples: pl.DataFrame
+    tables: Tables
 
     @property
-    def link_Bps(self) -> dict[Speed, float]:
-        """b_cap of each link speed that was probed."""
-        return {
-            speed: link_Bps(rows) for speed, rows in by_link_speed(self.runs, self.links).items()
-        }
+    def links(self) -> dict[Speed, pl.DataFrame]:
+        """Table link by the speed that was probed."""
+        return by_link_speed(self.tables["run"], self.tables["link"])
 
     def node_groups(self) -> dict[str, NodeGroup]:
         """Return each node type that computed, as it was then.
@@ -225,7 +216,7 @@ class ProfileTables:
             BadInput: a node type was defined anew between two profiles.
         """
         groups: dict[str, NodeGroup] = {}
-        for scenario in self._scenarios(self.compute["run_id"].unique().to_list()).values():
+        for scenario in self._scenarios(self.tables["compute"]).values():
             group = node_type_group(scenario.nodes[0])
             if groups.setdefault(group.node_type, group) != group:
                 raise BadInput(
@@ -237,30 +228,23 @@ class ProfileTables:
     def networks(self) -> dict[NetworkKey, dict[str, NetworkTables]]:
         """Return the tables of each network and node type; links are those of no speed yet."""
         run_ids: dict[tuple[NetworkKey, str], list[str]] = {}
-        for run_id, scenario in self._scenarios(self.compute["run_id"].unique().to_list()).items():
+        for run_id, scenario in self._scenarios(self.tables["compute"]).items():
             key = (NetworkKey.of(scenario), scenario.nodes[0].node_type)
             run_ids.setdefault(key, []).append(run_id)
         largest = self._largest_batches()
         networks: dict[NetworkKey, dict[str, NetworkTables]] = {}
         for (network, node_type), ids in sorted(run_ids.items(), key=lambda item: str(item[0])):
             of_runs = pl.col("run_id").is_in(ids)
-            devices = self.clusters.filter(of_runs)["device_count"].max()
+            devices = self.tables["cluster_node"].filter(of_runs)["device_count"].max()
             networks.setdefault(network, {})[node_type] = NetworkTables(
-                compute=self.compute.filter(of_runs),
-                layers=self.layers.filter(of_runs),
-                layer_times=self.layer_times.filter(of_runs),
-                links=self.links.clear(),
+                compute=self.tables["compute"].filter(of_runs),
+                layers=self.tables["layer"].filter(of_runs),
+                layer_times=self.tables["layer_time"].filter(of_runs),
+                links=self.tables["link"].clear(),
                 devices=max(int(str(devices or 1)), 1),
                 max_batch=largest.get((network, node_type)),
             )
         return networks
-
-    def at_speed(
-        self, tables: Mapping[str, NetworkTables], link_mbps: Speed
-    ) -> dict[str, NetworkTables]:
-        """Return tables with the links of a speed."""
-        links = by_link_speed(self.runs, self.links)[link_mbps]
-        return {name: node_tables._replace(links=links) for name, node_tables in tables.items()}
 
     def slowdowns(self, metric: str) -> dict[NetworkKey, float]:
         """Return the mean slowdown with each network, where it was measured.
@@ -268,16 +252,16 @@ class ProfileTables:
         `backward_slowdown` is that of its backward pass, `allreduce_slowdown` of all-reduces;
         `straggling_share` is measured with them.
         """
-        rows = self.samples.filter(metric=metric)
+        rows = self.tables["sample"].filter(metric=metric)
         values: dict[NetworkKey, list[float]] = {}
-        scenarios = self._scenarios(rows["run_id"].to_list())
+        scenarios = self._scenarios(rows)
         for run_id, value in rows.select("run_id", "value").iter_rows():
             values.setdefault(NetworkKey.of(scenarios[run_id]), []).append(max(value, 0.0))
         return {network: sum(each) / len(each) for network, each in values.items()}
 
     def _largest_batches(self) -> dict[tuple[NetworkKey, str], int]:
-        rows = self.samples.filter(metric="largest_batch_size").drop_nulls("value")
-        scenarios = self._scenarios(rows["run_id"].to_list())
+        rows = self.tables["sample"].filter(metric="largest_batch_size").drop_nulls("value")
+        scenarios = self._scenarios(rows)
         largest: dict[tuple[NetworkKey, str], int] = {}
         for run_id, value in rows.select("run_id", "value").iter_rows():
             scenario = scenarios[run_id]
@@ -286,16 +270,13 @@ class ProfileTables:
             largest[key] = min(int(value), largest.get(key, int(value)))
         return largest
 
-    def _scenarios(self, run_ids: list[str]) -> dict[str, Scenario]:
-        rows = self.scenarios.filter(pl.col("run_id").is_in(run_ids))
-        scenarios = {
+    def _scenarios(self, rows: pl.DataFrame) -> dict[str, Scenario]:
+        """Return the scenario of each run that rows are of."""
+        known = self.tables["scenario"].join(rows, on="run_id", how="semi")
+        return {
             run_id: Scenario.model_validate_json(canonical)
-            for run_id, canonical in rows.select("run_id", "canonical").sort("run_id").iter_rows()
+            for run_id, canonical in known.select("run_id", "canonical").sort("run_id").iter_rows()
         }
-        missing = sorted(set(run_ids) - set(scenarios))
-        if missing:
-            raise BadInput(f"run {missing[0]}: its scenario is not in table scenario; load it")
-        return scenarios
 
 
 def allreduces_by_place(

@@ -8,7 +8,7 @@ import polars as pl
 
 from models.inputs import out_of_scope_for_allreduce, pass_inputs
 from models.srift import allreduce, iteration, latency, predictor
-from models.srift.parameters import PAPER, ProfiledNetwork, Settings
+from models.srift.parameters import PAPER, ProfiledNetwork
 from models.srift.predictor import Srift
 from models.system import System, Tables
 from warehouse.records import BadInput, Scenario
@@ -37,24 +37,9 @@ def _rests_on_less(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
     return tuple(rest for rest in rests if rest.probe not in ("slowdown", "torch_throughput"))
 
 
-def _fit(tables: Tables, settings: Settings | None = None) -> Srift:
-    return predictor.fit(
-        settings=settings,
-        runs=tables["run"],
-        scenarios=tables["scenario"],
-        compute=tables["compute"],
-        layers=tables["layer"],
-        layer_times=tables["layer_time"],
-        allreduce=tables["allreduce"],
-        clusters=tables["cluster_node"],
-        links=tables["link"],
-        samples=tables["sample"],
-    )
-
-
 def _fit_as_published(tables: Tables) -> Srift:
     sampled = select_published_batches(tables["compute"])
-    fitted = _fit({**tables, "compute": sampled}, PAPER)
+    fitted = predictor.fit({**tables, "compute": sampled}, PAPER)
     networks = tuple(map(_one_scale, fitted.parameters.networks))
     return Srift(fitted.parameters.model_copy(update={"networks": networks}))
 
@@ -130,7 +115,7 @@ SRIFT = System(
         "sample",
     ),
     inputs=_requires,
-    fit=_fit,
+    fit=predictor.fit,
     load=lambda text, _: Srift.from_json(text),
     pooled=True,
     beside="ideal_scaling",

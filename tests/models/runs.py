@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from tests.models.async_sgd.frames import RUN_ID
+from tests.models.async_sgd.frames import RUN_ID, Tables
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 
 LINK_MBPS, OTHER_LINK_MBPS = 0.8, 8.0
@@ -39,14 +39,12 @@ def scenario(
     )
 
 
-def run_tables(
-    profiled: Scenario | None = None, *, status: str = "ok"
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+def run_tables(profiled: Scenario | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return tables run and scenario of one profile run, of two links runs and of another run."""
     profiled = profiled or scenario()
     runs = pl.DataFrame(
         [
-            (RUN_ID, profiled.scenario_id, status, "{}"),
+            (RUN_ID, profiled.scenario_id, "ok", "{}"),
             ("other", None, "failed", "{}"),
             ("links-1", None, "ok", json.dumps({"link_mbps": profiled.link_mbps})),
             ("links-2", None, "ok", json.dumps({"link_mbps": OTHER_LINK_MBPS})),
@@ -93,3 +91,23 @@ def links(
     ]
     columns = ["run_id", "direction", "flows", "trial", "bandwidth_Bps"]
     return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def raw_tables(
+    made: Tables,
+    metrics: Mapping[str, Sequence[float | None]],
+    profiled: Scenario | None = None,
+    /,
+    **more: pl.DataFrame,
+) -> dict[str, pl.DataFrame]:
+    """Return the raw tables of a profile without packets on links of 100 kB/s, or with `more`."""
+    runs, scenarios = run_tables(profiled)
+    return {
+        **made.raw,
+        "run": runs,
+        "scenario": scenarios,
+        "sample": samples(metrics),
+        "link": links([100e3], [100e3]),
+        "stream": pl.DataFrame(),
+        **more,
+    }

@@ -1,4 +1,4 @@
-"""Phases of steps small enough to be cut by hand."""
+"""Phases of steps small enough to be cut by hand: a kilobyte takes 10 ms."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from models.phases import PHASES, phases, transfer_s
 from tests.models.async_sgd.frames import EPOCH_US, RUN_ID, Tables, chain, tables
-from tests.models.runs import links
+from tests.models.runs import links, raw_tables
 from warehouse.records import BadInput
 
-LINKS = links([100e3], [100e3])
-"""A kilobyte takes 10 ms."""
 MS = 1_000
 
 
 def cut(made: Tables, streams: pl.DataFrame | None = None) -> list[dict[str, float]]:
-    rows = phases(made.operations, made.timings, made.steps, LINKS, streams)
+    captured = {} if streams is None else {"stream": streams}
+    rows = phases(raw_tables(made, {}, **captured))
     return rows.select(PHASES).to_dicts()
 
 
@@ -120,10 +119,10 @@ def test_phases_add_up_to_the_step(moments: list[int], sizes: list[int]) -> None
 
 
 def test_seconds_of_a_link_are_bytes_at_the_goodput_of_one_flow() -> None:
-    load = transfer_s(chain().operations, links([50e3, 150e3], [20e3]))
-    assert load == pytest.approx({(0, "downlink"): 0.2, (0, "uplink"): 0.5})
-    only_down = chain().operations.filter(pl.col("resource") != "uplink")
+    made = raw_tables(chain(), {}, link=links([50e3, 150e3], [20e3]))
+    assert transfer_s(made) == pytest.approx({(0, "downlink"): 0.2, (0, "uplink"): 0.5})
+    only_down = made["operation"].filter(pl.col("resource") != "uplink")
     with pytest.raises(BadInput, match="expected uplink transfers that carry bytes"):
-        transfer_s(only_down, LINKS)
+        transfer_s({**made, "operation": only_down})
     with pytest.raises(BadInput, match="expected uplink trials of a single flow"):
-        transfer_s(chain().operations, links([50e3], []))
+        transfer_s({**made, "link": links([50e3], [])})

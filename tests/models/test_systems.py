@@ -26,7 +26,7 @@ from tests.models.async_sgd.frames import chain
 from tests.models.ceer import study as ceer
 from tests.models.gpu_step import public as gpus
 from tests.models.predictddl import study as networks
-from tests.models.runs import links, run_tables, samples, scenario
+from tests.models.runs import raw_tables, scenario
 from tests.models.srift import study as srift
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.requirements import Refusal, Requirement
@@ -87,21 +87,12 @@ def made_up_graphs() -> Iterator[None]:
 def asynchronous() -> tuple[dict[str, pl.DataFrame], list[Scenario]]:
     """A profile of one worker and one server."""
     made = chain(untraced_us=[1_000_000])
-    runs, scenarios = run_tables()
-    tables: dict[str, Any] = {
-        "run": runs,
-        "scenario": scenarios,
-        "operation": made.operations.with_columns(
-            type=pl.when(pl.col("operation") < 1).then(pl.lit("VariableV2")).otherwise(pl.lit("_"))
-        ),
-        "edge": made.edges,
-        "timing": made.timings,
-        "step": made.steps,
-        "sample": samples({"client_gap_s": [0.05], "step_time_s": [1.05]}),
-        "link": links([100e3], [100e3]),
-        "contention": None,
-        "stream": None,
-    }
+    types = pl.when(pl.col("operation") < 1).then(pl.lit("VariableV2")).otherwise(pl.lit("_"))
+    tables = raw_tables(
+        replace(made, operations=made.operations.with_columns(type=types)),
+        {"client_gap_s": [0.05], "step_time_s": [1.05]},
+        contention=pl.DataFrame(schema={"run_id": pl.String}),
+    )
     return tables, [scenario(1), scenario(3)]
 
 
@@ -109,7 +100,7 @@ def world(system: System) -> tuple[Declared, list[Scenario]]:
     """Return the tables of made-up runs that a system rests on, and what it may be asked."""
     if system.name.startswith("ceer"):
         framework = "pytorch" if "pytorch" in system.name else "tensorflow"
-        tables = ceer.raw_tables()
+        tables = ceer.tables()
         cases = [ceer.scenario("e", "slow", 1), ceer.scenario("c", "fast", 2)]
         if framework == "pytorch":
             tables["scenario"] = tables["scenario"].with_columns(
@@ -122,7 +113,7 @@ def world(system: System) -> tuple[Declared, list[Scenario]]:
         few = networks.scenarios(networks.NETWORKS[:4], (1, 2))
         return Declared(networks.raw_tables(few), system), cases
     if system.name in ("srift", "srift_paper", "ideal_scaling"):
-        tables = srift.raw_tables()
+        tables = srift.tables()
         mixed = srift.scenario(srift.group("fast", 2), srift.group("slow", 1, 4))
         return Declared(tables, system), [srift.scenario(srift.group("fast", 2)), mixed]
     if system is GPU_STEP:

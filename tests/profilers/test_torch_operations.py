@@ -61,14 +61,18 @@ def test_operators_below_differentiation_are_summed() -> None:
     times = pl.DataFrame(
         {"operation": [0, 1], "mean_us": [3.0, 5.0], "median_us": [3.0, 5.0], "sd_us": [0.0, 0.0]}
     )
+    scenario_id, canonical = one_worker.scenario_id, one_worker.canonical_json()
     rows = observed_operations(
-        runs=pl.DataFrame([run | {"scenario_id": one_worker.scenario_id}]),
-        scenarios=pl.DataFrame(
-            [{"scenario_id": one_worker.scenario_id, "canonical": one_worker.canonical_json()}]
-        ),
-        operations=frames["operation"].cast({"operation": pl.Int64}),
-        shapes=frames["operation_shape"].cast({"operation": pl.Int64}),
-        times=times.with_columns(run_id=pl.lit("run")),
+        {
+            "run": pl.DataFrame([run | {"scenario_id": scenario_id}]),
+            "scenario": pl.DataFrame([{"scenario_id": scenario_id, "canonical": canonical}]),
+            "operation": frames["operation"].cast({"operation": pl.Int64}),
+            "operation_shape": frames["operation_shape"].cast({"operation": pl.Int64}),
+            "operation_time": times.with_columns(run_id=pl.lit("run")),
+            "sample": pl.DataFrame(
+                schema={"run_id": pl.String, "metric": pl.String, "value": pl.Float64}
+            ),
+        }
     )
     assert select_computation(rows).select("type", "count", "mean_us").rows() == [
         ("aten::relu", 2.0, 4.0)

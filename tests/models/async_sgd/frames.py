@@ -22,6 +22,11 @@ class Tables:
     timings: pl.DataFrame
     steps: pl.DataFrame
 
+    @property
+    def raw(self) -> dict[str, pl.DataFrame]:
+        """The same by the names of raw tables."""
+        return dict(zip(("operation", "edge", "timing", "step"), vars(self).values(), strict=True))
+
     def without_timing(self, step: int, operation: int) -> "Tables":
         """Return these tables as if the tracer had lost one record."""
         lost = (pl.col("step") == step) & (pl.col("operation") == operation)
@@ -155,10 +160,7 @@ def profile(
 ) -> Profile:
     """Read the tables of a run on links of this speed."""
     return read_profile(
-        made.operations,
-        made.edges,
-        made.timings,
-        made.steps,
+        made.raw,
         streams,
         downlink_Bps=link_Bps,
         uplink_Bps=link_Bps,

@@ -5,7 +5,6 @@ of 100 kB/s, which hardly take any time on links of 1 GB/s.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 import pytest
@@ -16,7 +15,7 @@ from models.async_sgd.workers import group_of_each
 from tests.models.async_sgd.frames import APPLY, CHAIN_STEP, COMPUTE, UPLOAD, Tables, chain, tables
 from tests.models.async_sgd.test_predictor import QUICK, probed, value, varied
 from tests.models.mixed import both, both_samples, both_tables, mixed
-from tests.models.runs import links, samples
+from tests.models.runs import links, raw_tables
 from warehouse.records import BadInput, Scenario
 
 FAST, SLOW, GAP = 0.78, 1.08, 0.08
@@ -41,20 +40,15 @@ def fitted(
     """Fit to a profile of each type, on links of 100 kB/s, with others of 1 GB/s known."""
     made = made or both(chain(), slow_chain())
     runs, scenarios = both_tables(**changes)
-    return fit(
-        runs=runs,
-        scenarios=scenarios,
-        operations=made.operations,
-        edges=made.edges,
-        timings=made.timings,
-        steps=made.steps,
-        samples=both_samples("client_gap_s", GAP, GAP),
-        links=pl.concat(
-            [links([1e5], [1e5]), links([UNLIMITED_BPS], [UNLIMITED_BPS], run_id="links-2")]
-        ),
-        contention=contention,
-        settings=settings,
-    )
+    fast_links = links([UNLIMITED_BPS], [UNLIMITED_BPS], run_id="links-2")
+    tables = {
+        **made.raw,
+        "run": runs,
+        "scenario": scenarios,
+        "sample": both_samples("client_gap_s", GAP, GAP),
+        "link": pl.concat([links([1e5], [1e5]), fast_links]),
+    }
+    return fit(tables if contention is None else {**tables, "contention": contention}, settings)
 
 
 def on_fast_links(**counts: int) -> Scenario:
@@ -93,18 +87,7 @@ def test_the_slow_one_takes_less_of_the_link() -> None:
 def test_like_workers_are_predicted_as_from_their_profile_alone() -> None:
     """To the last bit, whatever else the model has seen."""
     made = both(varied(), slow_chain())
-    runs, scenarios = both_tables()
-    alone = fit(
-        runs=runs,
-        scenarios=scenarios,
-        operations=varied().operations,
-        edges=made.edges,
-        timings=made.timings,
-        steps=made.steps,
-        samples=samples({"client_gap_s": [GAP]}),
-        links=links([1e5], [1e5]),
-        settings=QUICK,
-    )
+    alone = fit(raw_tables(varied(), {"client_gap_s": [GAP]}), QUICK)
     cases = [mixed({"emu.1c": workers}) for workers in (1, 2, 3)]
     assert fitted(made, QUICK).predict(cases).equals(alone.predict(cases))
 
@@ -155,29 +138,3 @@ def test_what_profiles_do_not_cover() -> None:
         fitted().predict([mixed({"emu.1c": 2, "emu.2c": 1})])
     with pytest.raises(BadInput, match="inter_op_threads 4, but the profile has 1"):
         fitted().predict([mixed({"emu.1c": 1, "emu.slow": 1}, inter_op_threads=4)])
-
-
-def test_profiles_that_are_not_of_one_job() -> None:
-    made = both(chain(), slow_chain())
-    shared: dict[str, Any] = {
-        "edges": made.edges,
-        "timings": made.timings,
-        "steps": made.steps,
-        "samples": both_samples("client_gap_s", GAP, GAP),
-        "links": links([1e5], [1e5]),
-    }
-    runs, scenarios = both_tables()
-    same = runs.with_columns(scenario_id=pl.lit(mixed({"emu.1c": 1}).scenario_id))
-    with pytest.raises(BadInput, match=r"one profile of each type of worker, found two of emu\.1c"):
-        fit(runs=same, scenarios=scenarios, operations=made.operations, **shared)
-    other = mixed({"emu.slow": 1}, batch_size=9)
-    row = {"scenario_id": other.scenario_id, "canonical": other.canonical_json()}
-    slow = pl.col("run_id") == "profile-2"
-    unlike = runs.with_columns(
-        scenario_id=pl.when(slow).then(pl.lit(other.scenario_id)).otherwise(pl.col("scenario_id"))
-    )
-    known = pl.concat([scenarios, pl.DataFrame([row])])
-    with pytest.raises(BadInput, match="expected scenarios that differ in their worker only"):
-        fit(runs=unlike, scenarios=known, operations=made.operations, **shared)
-    with pytest.raises(BadInput, match="expected rows of a profile run, found none"):
-        fit(runs=runs, scenarios=scenarios, operations=made.operations.clear(), **shared)

@@ -21,7 +21,7 @@ from tests.models.async_sgd.frames import (
     chain,
     tables,
 )
-from tests.models.runs import links, run_tables, samples, scenario
+from tests.models.runs import links, raw_tables, scenario
 from warehouse.records import BadInput, Scenario
 
 SPEED_BPS = 100e3
@@ -39,21 +39,12 @@ def fitted(
     contention: pl.DataFrame | None = None,
     profiled: Scenario | None = None,
 ) -> AsyncSGD:
-    made = made or chain()
-    runs, scenarios = run_tables(profiled)
     probed = links([SPEED_BPS - 5e3, SPEED_BPS + 5e3], [SPEED_BPS], shared_Bps)
-    return fit(
-        runs=runs,
-        scenarios=scenarios,
-        operations=made.operations,
-        edges=made.edges,
-        timings=made.timings,
-        steps=made.steps,
-        samples=samples({"client_gap_s": [client_gap_s]}),
-        links=probed if other_link is None else pl.concat([probed, other_link]),
-        contention=contention,
-        settings=settings,
-    )
+    more = {"link": probed if other_link is None else pl.concat([probed, other_link])}
+    if contention is not None:
+        more["contention"] = contention
+    metrics = {"client_gap_s": [client_gap_s]}
+    return fit(raw_tables(made or chain(), metrics, profiled, **more), settings)
 
 
 def varied(steps: int = 20) -> Tables:
@@ -278,14 +269,7 @@ def test_variables_of_one_server_on_two() -> None:
     assert value(two, scenario(12, servers=2)) == pytest.approx(12 / (12 * 0.2 + 0.18), rel=1e-3)
     with pytest.raises(BadInput, match="variables on 1 server, but the profile has them on 2"):
         value(two, scenario())
-    again = AsyncSGD.from_json(
-        two.parameters_json(),
-        operations=made.operations,
-        edges=made.edges,
-        timings=made.timings,
-        steps=made.steps,
-    )
-    assert again == two
+    assert AsyncSGD.from_json(two.parameters_json(), made.raw) == two
 
 
 def test_workers_may_share_the_server_s_core() -> None:
@@ -333,18 +317,7 @@ def two_variables() -> Tables:
 
 def model() -> OneServer:
     made = two_variables()
-    runs, scenarios = run_tables()
-    fitted = fit(
-        runs=runs,
-        scenarios=scenarios,
-        operations=made.operations,
-        edges=made.edges,
-        timings=made.timings,
-        steps=made.steps,
-        samples=samples({"client_gap_s": [0.0]}),
-        links=links([SPEED_BPS], [SPEED_BPS]),
-    )
-    return OneServer(fitted, made.operations)
+    return OneServer(fit(raw_tables(made, {"client_gap_s": [0.0]})), made.operations)
 
 
 def test_each_of_two_servers_sends_half_to_many_workers() -> None:

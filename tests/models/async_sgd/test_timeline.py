@@ -34,7 +34,7 @@ def spans(shown: Timeline, resource: str) -> list[tuple[int, int]]:
 def traced(steps: int = 1, since_ready: bool = False) -> Timeline:
     made = chain(steps=steps)
     return timeline.timeline_of_profile(
-        *(made.operations, made.edges, made.timings, made.steps),
+        made.raw,
         downlink_Bps=LINK_BPS,
         uplink_Bps=LINK_BPS,
         since_ready=since_ready,

@@ -66,7 +66,7 @@ def network(load: TrainingWorkload) -> NetworkOperations:
 def tables(
     dnns: tuple[str, ...] = DNNS, workers: tuple[int, ...] = (1, 2)
 ) -> dict[str, pl.DataFrame]:
-    """Return the arguments of `models.ceer.fit.fit`."""
+    """Return the raw tables."""
     parts: dict[str, list[pl.DataFrame]] = {}
     for dnn in dnns:
         for node_type in SLOWNESS:
@@ -74,41 +74,25 @@ def tables(
                 run_id = f"{dnn}-{node_type}-{count}"
                 measured = scenario(dnn, node_type, count)
                 run_tables = {
-                    "runs": pl.DataFrame(
+                    "run": pl.DataFrame(
                         {
                             "scenario_id": [measured.scenario_id],
                             "probe": ["tf_operations" if count == 1 else "tf_sync"],
                         }
                     ),
-                    "scenarios": pl.DataFrame(
+                    "scenario": pl.DataFrame(
                         {
                             "scenario_id": [measured.scenario_id],
                             "canonical": [measured.canonical_json()],
                         }
                     ),
-                    "samples": _samples(dnn, node_type, count),
+                    "sample": _samples(dnn, node_type, count),
                 }
                 if count == 1:
                     run_tables |= _operations(dnn, node_type)
                 for name, frame in run_tables.items():
                     parts.setdefault(name, []).append(frame.with_columns(run_id=pl.lit(run_id)))
     return {name: pl.concat(frames) for name, frames in parts.items()}
-
-
-_TABLES = {
-    "runs": "run",
-    "scenarios": "scenario",
-    "operations": "operation",
-    "shapes": "operation_shape",
-    "times": "operation_time",
-    "samples": "sample",
-    "dnns": "dnn",
-}
-
-
-def raw_tables() -> dict[str, pl.DataFrame]:
-    """Return `tables` as systems take them: by the names of raw tables."""
-    return {_TABLES[name]: frame for name, frame in tables().items()}
 
 
 def _samples(dnn: str, node_type: str, workers: int) -> pl.DataFrame:
@@ -125,7 +109,7 @@ def _operations(dnn: str, node_type: str) -> dict[str, pl.DataFrame]:
     us = operations_s(dnn, node_type) / 2 * 1e6
     numbers = [0, 1]
     return {
-        "operations": pl.DataFrame(
+        "operation": pl.DataFrame(
             {
                 "operation": numbers,
                 "type": ["Relu"] * 2,
@@ -135,7 +119,7 @@ def _operations(dnn: str, node_type: str) -> dict[str, pl.DataFrame]:
                 "output_bytes": [relu["output_bytes"]] * 2,
             }
         ),
-        "shapes": pl.DataFrame(
+        "operation_shape": pl.DataFrame(
             {
                 "operation": numbers,
                 "inputs": [relu["inputs"]] * 2,
@@ -143,7 +127,7 @@ def _operations(dnn: str, node_type: str) -> dict[str, pl.DataFrame]:
                 "attributes": ["{}"] * 2,
             }
         ),
-        "times": pl.DataFrame(
+        "operation_time": pl.DataFrame(
             {
                 "operation": numbers,
                 "mean_us": [0.5 * us, 1.5 * us],
@@ -151,7 +135,7 @@ def _operations(dnn: str, node_type: str) -> dict[str, pl.DataFrame]:
                 "sd_us": [0.0] * 2,
             }
         ),
-        "dnns": pl.DataFrame(
+        "dnn": pl.DataFrame(
             {"dnn": [dnn], "image_size": [32], "parameter_count": [parameters(dnn)]}
         ),
     }

@@ -1,6 +1,5 @@
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -18,14 +17,10 @@ from tests.models.ceer.frames import network as network_of
 from tests.models.runs import scenario as with_server
 from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
 
-Fit = Callable[..., FittedCeer]
-"""Tables come by name, from a dictionary."""
-FIT: Fit = ceer_fit.fit
-
 
 def model(tables: dict[str, pl.DataFrame] | None = None) -> FittedCeer:
     """Fit to the made-up study; networks are made up too."""
-    fit = FIT(**(tables or study.tables()))
+    fit = ceer_fit.fit("tensorflow", None, tables or study.tables())
     return FittedCeer(fit.model, study.network)
 
 
@@ -43,8 +38,7 @@ def test_a_dnn_without_profile_is_forecast_from_its_graph(node_type: str, worker
 
 def test_operations_at_full_speed_count_as_at_the_share() -> None:
     tables = study.tables(("c",), (1,))
-    names = ("runs", "scenarios", "operations", "shapes", "times", "samples")
-    rows = observed_operations(**{name: tables[name] for name in names})
+    rows = observed_operations(tables)
     by_node = dict(rows.select("node_type", pl.col("count") * pl.col("mean_us") / 1e6).iter_rows())
     for node_type, operations_s in by_node.items():
         assert operations_s == pytest.approx(study.operations_s("c", node_type) / study.SHARE)
@@ -52,9 +46,7 @@ def test_operations_at_full_speed_count_as_at_the_share() -> None:
 
 def test_windows_and_repeated_runs_count_with_their_mean() -> None:
     tables = study.tables(("b",))
-    steps = measured_steps(
-        **{name: tables[name] for name in ("runs", "scenarios", "samples", "dnns")}
-    )
+    steps = measured_steps(tables)
     columns = ["dnn", "node_type", "devices", "link_mbps", "parameter_count", "step_s"]
     assert steps.sort("node_type", "devices").select(columns).rows() == [
         ("b", node, k, link, 4_000_000, pytest.approx(study.step_s("b", node, k)))
@@ -164,10 +156,10 @@ def test_a_model_of_a_user_is_forecast_where_its_step_was_traced(
 
 def test_runs_of_a_users_model_are_no_part_of_a_fit() -> None:
     tables = study.tables()
-    of_users = tables["scenarios"].with_columns(
+    of_users = tables["scenario"].with_columns(
         pl.col("canonical").str.replace('"dnn":"a"', '"dnn":"own-1234abcd"', literal=True)
     )
-    assert not of_users.equals(tables["scenarios"])
+    assert not of_users.equals(tables["scenario"])
     kept = {
         json.loads(text)["workload"]["dnn"] for text in predictable_scenarios(of_users)["canonical"]
     }
@@ -177,17 +169,17 @@ def test_runs_of_a_users_model_are_no_part_of_a_fit() -> None:
 def test_other_runs_are_left_out() -> None:
     tables = study.tables()
     other = with_server()
-    tables["runs"] = pl.concat(
+    tables["run"] = pl.concat(
         [
-            tables["runs"],
+            tables["run"],
             pl.DataFrame(
                 {"scenario_id": [other.scenario_id], "probe": ["tf_sync"], "run_id": ["other"]}
             ),
         ]
     )
-    tables["scenarios"] = pl.concat(
+    tables["scenario"] = pl.concat(
         [
-            tables["scenarios"],
+            tables["scenario"],
             pl.DataFrame(
                 {
                     "scenario_id": [other.scenario_id],
@@ -200,4 +192,4 @@ def test_other_runs_are_left_out() -> None:
     assert model(tables).parameters_json() == model().parameters_json()
     alone = {name: frame.filter(pl.col("run_id") == "other") for name, frame in tables.items()}
     with pytest.raises(BadInput, match="found none among 1 runs"):
-        FIT(**alone)
+        ceer_fit.fit("tensorflow", None, alone)

@@ -62,24 +62,27 @@ def tables(*run_ids: str) -> dict[str, pl.DataFrame]:
     shapes = [(run_id, 2, "[[4, 4], [4, 4]]", "[[4, 4]]", "{}") for run_id in run_ids]
     names = ["run_id", "operation", "type", "resource", "device", "input_bytes", "output_bytes"]
     return {
-        "runs": pl.DataFrame(
+        "run": pl.DataFrame(
             {"run_id": run_ids, "scenario_id": [SCENARIO.scenario_id] * len(run_ids)}
         ),
-        "scenarios": pl.DataFrame(
+        "scenario": pl.DataFrame(
             {"scenario_id": [SCENARIO.scenario_id], "canonical": [SCENARIO.canonical_json()]}
         ),
-        "operations": pl.DataFrame(operations, schema=names, orient="row"),
-        "times": pl.DataFrame(
+        "operation": pl.DataFrame(operations, schema=names, orient="row"),
+        "operation_time": pl.DataFrame(
             times, schema=["run_id", "operation", "mean_us", "median_us", "sd_us"], orient="row"
         ),
-        "shapes": pl.DataFrame(
+        "sample": pl.DataFrame(
+            schema={"run_id": pl.String, "metric": pl.String, "value": pl.Float64}
+        ),
+        "operation_shape": pl.DataFrame(
             shapes, schema=["run_id", "operation", "inputs", "outputs", "attributes"], orient="row"
         ),
     }
 
 
 def test_equal_operations_of_a_run_are_one_row() -> None:
-    rows = observed_operations(**tables("run1"))
+    rows = observed_operations(tables("run1"))
     assert rows.schema == OBSERVED
     assert rows.select("type", "count", "mean_us", "inputs").rows() == [
         ("MatMul", 1.0, 600.0, "[[4, 4], [4, 4]]"),
@@ -91,7 +94,7 @@ def test_equal_operations_of_a_run_are_one_row() -> None:
 
 
 def test_repeated_runs_count_with_their_mean() -> None:
-    rows = observed_operations(**tables("run1", "run2"))
+    rows = observed_operations(tables("run1", "run2"))
     by_type = {row[0]: row[1:] for row in rows.select("type", "count", "mean_us").rows()}
     assert by_type == {"Relu": (2.0, 16.0), "MatMul": (1.0, 601.0)}
     assert operation_sums(rows)["operations_s"].to_list() == pytest.approx([633e-6])
@@ -99,4 +102,4 @@ def test_repeated_runs_count_with_their_mean() -> None:
 
 def test_columns_that_are_missing_are_named() -> None:
     with pytest.raises(BadInput, match="found no count, mean_us"):
-        select_computation(observed_operations(**tables("run1")).drop("count", "mean_us"))
+        select_computation(observed_operations(tables("run1")).drop("count", "mean_us"))

@@ -22,14 +22,14 @@ def with_pointwise(parts: Mapping[str, float]) -> dict[str, dict[str, float]]:
 
 def test_a_scenario_that_several_runs_brought_is_observed_once() -> None:
     tables = raw_tables()
-    once = observed_steps(tables["run"], tables["scenario"], tables["sample"])
+    once = observed_steps(tables)
     twice = pl.concat([tables["scenario"]] * 2)
-    assert observed_steps(tables["run"], twice, tables["sample"]) == once
+    assert observed_steps({**tables, "scenario": twice}) == once
 
 
 def test_runs_without_single_pixels_say_what_they_said() -> None:
     tables = raw_tables()
-    by_type = capabilities(tables["run"], tables["sample"])
+    by_type = capabilities(tables)
     assert by_type == {name: pytest.approx(rates) for name, rates in MEASURED.items()}
     assert of_node(FAST, by_type).pointwise_part == 1
     assert of_node(group("unheard_of", 1), {}).pointwise_part == 1
@@ -41,8 +41,8 @@ def test_types_of_other_hosts_are_types_of_their_own() -> None:
     cases = (other, {"fast", "slow@5e1f5e1f"}), (~other, {"fast@5e1f5e1f", "slow"})
     for elsewhere, names in cases:
         run = tables["run"].with_columns(host_id=pl.lit("5e1f5e1f99999999"), elsewhere=elsewhere)
-        assert capabilities(run, tables["sample"]).keys() == names
-        (step,) = observed_steps(run, tables["scenario"], tables["sample"])
+        assert capabilities({**tables, "run": run}).keys() == names
+        (step,) = observed_steps({**tables, "run": run})
         (node_group,) = step.scenario.worker_groups
         assert node_group.node_type in names
         assert node_group.node_type.startswith("fast")
@@ -61,7 +61,8 @@ def test_a_scenario_of_two_hosts_is_two() -> None:
         .filter(run_id="step-0")
         .with_columns(run_id=pl.lit("there"), value=2 * pl.col("value"))
     )
-    here, far = observed_steps(run, tables["scenario"], pl.concat([tables["sample"], other_sample]))
+    sample = pl.concat([tables["sample"], other_sample])
+    here, far = observed_steps({**tables, "run": run, "sample": sample})
     assert far.step_s == pytest.approx(2 * here.step_s)
     assert far.scenario.worker_groups[0].node_type == "fast@5e1f5e1f"
 

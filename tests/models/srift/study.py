@@ -52,31 +52,12 @@ def seconds(world_size: int, size_bytes: int, link_mbps: float) -> float:
 
 
 def tables(*trained: tuple[Scenario, float]) -> dict[str, pl.DataFrame]:
-    """Return what `predictor.fit` takes; some scenarios were trained, with steps of so many s."""
+    """Return the raw tables; some scenarios were trained, with steps of so many s."""
     frames_by_name: dict[str, list[pl.DataFrame]] = {}
     for run in [*profiles(), *slowdowns(), *rings(), *links(), *trainings(trained)]:
         for name, table in run.items():
             frames_by_name.setdefault(name, []).append(table)
     return {name: pl.concat(frames, how="diagonal") for name, frames in frames_by_name.items()}
-
-
-TABLES = {
-    "runs": "run",
-    "scenarios": "scenario",
-    "compute": "compute",
-    "layers": "layer",
-    "layer_times": "layer_time",
-    "allreduce": "allreduce",
-    "clusters": "cluster_node",
-    "links": "link",
-    "samples": "sample",
-}
-"""Raw tables by what `predictor.fit` calls them."""
-
-
-def raw_tables() -> dict[str, pl.DataFrame]:
-    """Return `tables` as systems take them: by the names of raw tables."""
-    return {TABLES[name]: frame for name, frame in tables().items()}
 
 
 def profiles() -> list[dict[str, pl.DataFrame]]:
@@ -98,7 +79,7 @@ def profiles() -> list[dict[str, pl.DataFrame]]:
                     backward_s=[2 * each_s * size for size in batches],
                     update_s=[0.1] * 4,
                 ),
-                "layers": _frame(
+                "layer": _frame(
                     run_id,
                     layer=[0, 1],
                     name=["first", "second"],
@@ -106,15 +87,15 @@ def profiles() -> list[dict[str, pl.DataFrame]]:
                     parameter_count=[size // 4 for size in LAYERS[dnn]],
                     gradient_bytes=list(LAYERS[dnn]),
                 ),
-                "layer_times": _frame(
+                "layer_time": _frame(
                     run_id,
                     batch_size=[8, 8],
                     trial=[0, 0],
                     layer=[0, 1],
                     gradient_ready=[1.0, 0.5],
                 ),
-                "clusters": _nodes(run_id, [node_type]),
-                "samples": _sample(run_id, "largest_batch_size", LARGEST[node_type]),
+                "cluster_node": _nodes(run_id, [node_type]),
+                "sample": _sample(run_id, "largest_batch_size", LARGEST[node_type]),
             }
         )
     return runs
@@ -128,7 +109,7 @@ def slowdowns() -> list[dict[str, pl.DataFrame]]:
         _sample("slowdown", "allreduce_slowdown", HINDRANCE),
         _sample("slowdown", "straggling_share", SHARE),
     ]
-    return [{**_run("slowdown", 200.0, two_nodes), "samples": pl.concat(samples)}]
+    return [{**_run("slowdown", 200.0, two_nodes), "sample": pl.concat(samples)}]
 
 
 def trainings(trained: Sequence[tuple[Scenario, float]]) -> list[dict[str, pl.DataFrame]]:
@@ -136,7 +117,7 @@ def trainings(trained: Sequence[tuple[Scenario, float]]) -> list[dict[str, pl.Da
     return [
         {
             **_run(f"trained-{index}", scenario.link_mbps, scenario, "torch_throughput"),
-            "samples": _sample(f"trained-{index}", "step_time_s", step_s),
+            "sample": _sample(f"trained-{index}", "step_time_s", step_s),
         }
         for index, (scenario, step_s) in enumerate(trained)
     ]
@@ -163,7 +144,7 @@ def rings(mixes: Sequence[tuple[str, ...]] = MIXES) -> list[dict[str, pl.DataFra
             bus_bandwidth_Bps=[wire_bytes / s for wire_bytes, s in zip(wire, took, strict=True)],
             mtu_bytes=[1500] * count,
         )
-        runs.append({**_run(run_id, speed), "allreduce": rows, "clusters": _nodes(run_id, mix)})
+        runs.append({**_run(run_id, speed), "allreduce": rows, "cluster_node": _nodes(run_id, mix)})
     return runs
 
 
@@ -172,7 +153,7 @@ def links() -> list[dict[str, pl.DataFrame]]:
     return [
         {
             **_run(f"links-{speed}", speed),
-            "links": _frame(
+            "link": _frame(
                 f"links-{speed}",
                 direction=["downlink", "uplink"],
                 flows=[1, 1],
@@ -201,11 +182,11 @@ def _run(
         config=[json.dumps({"link_mbps": link_mbps})],
     ).with_columns(pl.col("scenario_id").cast(pl.String))
     if scenario is None:
-        return {"runs": run}
+        return {"run": run}
     canonical = _frame(
         run_id, scenario_id=[scenario.scenario_id], canonical=[scenario.canonical_json()]
     )
-    return {"runs": run, "scenarios": canonical}
+    return {"run": run, "scenario": canonical}
 
 
 def _sample(run_id: str, metric: str, value: float) -> pl.DataFrame:

@@ -14,8 +14,7 @@ from warehouse.requirements import Refusal
 @pytest.fixture(scope="module")
 def model() -> ideal.IdealScaling:
     """Return the baseline, fitted to the made-up study."""
-    tables = study.tables()
-    return ideal.fit(**{name: tables[name] for name in ("runs", "scenarios", "compute")})
+    return ideal.fit(study.tables())
 
 
 def test_an_iteration_is_that_of_the_slowest_node(model: ideal.IdealScaling) -> None:
@@ -51,15 +50,14 @@ def otherwise(training: Scenario, **recipe: str) -> Scenario:
 def test_passes_stand_for_no_other_training(model: ideal.IdealScaling) -> None:
     """A device alone and other recipes have passes of their own: here of half the time."""
     plain = scenario(group("fast"))
-    assert '"training"' not in model.parameters_json()
     for other in (otherwise(plain), otherwise(plain, precision="bfloat16")):
         assert not isinstance(IDEAL_SCALING.requires(other), Refusal)
         with pytest.raises(BadInput, match="has no compute profile on"):
             model.predict([other])
         tables = study.tables()
-        (run_id,) = tables["runs"].filter(scenario_id=plain.scenario_id)["run_id"].head(1)
+        (run_id,) = tables["run"].filter(scenario_id=plain.scenario_id)["run_id"].head(1)
         run = (
-            tables["runs"]
+            tables["run"]
             .filter(run_id=run_id)
             .with_columns(run_id=pl.lit("other"), scenario_id=pl.lit(other.scenario_id))
         )
@@ -72,8 +70,10 @@ def test_passes_stand_for_no_other_training(model: ideal.IdealScaling) -> None:
             .with_columns(pl.col("forward_s", "backward_s", "update_s") / 2, run_id=pl.lit("other"))
         )
         refitted = ideal.fit(
-            runs=pl.concat([tables["runs"], run]),
-            scenarios=pl.concat([tables["scenarios"], known], how="diagonal"),
-            compute=pl.concat([tables["compute"], faster.select(tables["compute"].columns)]),
+            {
+                "run": pl.concat([tables["run"], run]),
+                "scenario": pl.concat([tables["scenario"], known], how="diagonal"),
+                "compute": pl.concat([tables["compute"], faster.select(tables["compute"].columns)]),
+            }
         )
         assert refitted.predict([plain, other])["value"].to_list() == pytest.approx([0.34, 0.17])

@@ -162,7 +162,7 @@ BOTH = (
 @pytest.fixture(scope="module")
 def srift() -> Srift:
     """Return Srift fitted to the made-up study."""
-    return fit(**tables(), settings=EXACT)
+    return fit(tables(), EXACT)
 
 
 def job(**changes: object) -> Job:

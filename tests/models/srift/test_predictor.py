@@ -23,7 +23,7 @@ GRID = Grid(depths=(4,), rounds=(60,), folds=4)
 @pytest.fixture(scope="module")
 def exact() -> Srift:
     """Return the formula, which these all-reduces obey, and ideal overlap."""
-    return fit(**study.tables(), settings=EXACT)
+    return fit(study.tables(), EXACT)
 
 
 def step_s(model: Srift, scenario: Scenario) -> float:
@@ -61,9 +61,7 @@ def test_the_slowest_of_a_mix_counts_with_its_own_batch(exact: Srift) -> None:
 
 
 def test_slowdown_and_buckets_as_measured_and_as_pytorch() -> None:
-    slowed = fit(
-        **study.tables(), settings=EXACT.model_copy(update={"slowdown": True, "buckets": Buckets()})
-    )
+    slowed = fit(study.tables(), EXACT.model_copy(update={"slowdown": True, "buckets": Buckets()}))
     slow = {
         network.dnn: (network.slowdown, network.hindrance) for network in slowed.parameters.networks
     }
@@ -73,7 +71,7 @@ def test_slowdown_and_buckets_as_measured_and_as_pytorch() -> None:
     sizes = performance.transfers("fast").size_bytes.tolist()
     assert sizes == [*LAYERS["small_cnn"][::-1], 1]
     four_nodes = scenario(group("fast", 4))
-    plain = fit(**study.tables(), settings=EXACT)
+    plain = fit(study.tables(), EXACT)
     assert step_s(slowed, four_nodes) > step_s(plain, four_nodes)
 
 
@@ -82,8 +80,8 @@ def test_only_the_measured_share_of_scatter_is_straggling() -> None:
     late = pl.col("forward_s") + 0.1
     again = tables["compute"].with_columns(forward_s=late, trial=pl.lit(1, pl.Int64))
     tables["compute"] = pl.concat([tables["compute"], again])
-    whole = fit(**tables, settings=EXACT)
-    part = fit(**tables, settings=EXACT.model_copy(update={"slowdown": True}))
+    whole = fit(tables, EXACT)
+    part = fit(tables, EXACT.model_copy(update={"slowdown": True}))
     scales = [
         model.performance(NetworkKey("small_cnn", 64), 200.0).node("fast").latency.scale(8)
         for model in (whole, part)
@@ -93,7 +91,7 @@ def test_only_the_measured_share_of_scatter_is_straggling() -> None:
 
 
 def test_trees_come_near_the_formula(exact: Srift) -> None:
-    learned = fit(**study.tables(), settings=Settings(grid=GRID, buckets=None, streams=None))
+    learned = fit(study.tables(), Settings(grid=GRID, buckets=None, streams=None))
     assert learned.parameters.places == ("fast@200", "fast@400", "slow@200", "slow@400")
     scenarios = [
         scenario(group("fast", workers), dnn=dnn, link_mbps=speed)
@@ -148,22 +146,22 @@ def test_what_was_never_profiled_is_refused(exact: Srift, message: str) -> None:
 
 def test_a_node_type_without_all_reduces_trains_alone_only() -> None:
     tables = study.tables()
-    seen = tables["clusters"].filter(pl.col("node_type") == "fast")["run_id"]
-    mixed = tables["clusters"].filter(pl.col("node_type") == "slow")["run_id"]
+    seen = tables["cluster_node"].filter(pl.col("node_type") == "fast")["run_id"]
+    mixed = tables["cluster_node"].filter(pl.col("node_type") == "slow")["run_id"]
     only_fast = pl.col("run_id").is_in(seen.filter(~seen.is_in(mixed.to_list())).to_list())
     tables["allreduce"] = tables["allreduce"].filter(only_fast)
-    model = fit(**tables, settings=EXACT)
+    model = fit(tables, EXACT)
     assert step_s(model, scenario(group("slow"))) > 0
     with pytest.raises(BadInput, match="no all-reduce was probed on slow@200, only on fast@200"):
         model.predict([scenario(group("slow", 2))])
 
 
-@pytest.mark.parametrize("name", ["compute", "allreduce", "links"])
+@pytest.mark.parametrize("name", ["compute", "allreduce", "link"])
 def test_an_empty_table_is_refused(name: str) -> None:
     tables = study.tables()
     tables[name] = tables[name].clear()
     with pytest.raises(BadInput, match="has no rows of these profile runs"):
-        fit(**tables, settings=EXACT)
+        fit(tables, EXACT)
 
 
 def alone_s(batch_size: int, node_type: str = "fast") -> float:
@@ -177,20 +175,19 @@ def test_ratios_of_one_node_count_as_their_geometric_mean() -> None:
         (scenario(group("slow", batch_size=4), dnn="alexnet"), 1.1 * 1.1 * alone_s(4, "slow")),
         (scenario(group("fast", 4)), 99.0),
     )
-    paced_model = fit(**study.tables(*steps), settings=EXACT)
+    paced_model = fit(study.tables(*steps), EXACT)
     assert paced_model.parameters.pace == pytest.approx(1.1**1.5)
     slow = scenario(group("slow"))
     (plain,), (paced,) = (
-        model.predict([slow])["value"]
-        for model in (fit(**study.tables(), settings=EXACT), paced_model)
+        model.predict([slow])["value"] for model in (fit(study.tables(), EXACT), paced_model)
     )
     assert paced == pytest.approx(1.1**1.5 * plain)
 
 
 def test_exchanges_keep_theirs() -> None:
     """What data-parallel training adds to a step of one node stays as it was probed."""
-    paced = fit(**study.tables((scenario(group("fast")), 1.5 * alone_s(8))), settings=EXACT)
-    plain = fit(**study.tables(), settings=EXACT)
+    paced = fit(study.tables((scenario(group("fast")), 1.5 * alone_s(8))), EXACT)
+    plain = fit(study.tables(), EXACT)
     added = []
     for model in (plain, paced):
         alone, four = model.predict([scenario(group("fast")), scenario(group("fast", 4))])["value"]
@@ -199,7 +196,7 @@ def test_exchanges_keep_theirs() -> None:
 
 
 def test_what_has_no_profile_says_nothing() -> None:
-    networks = fit(**study.tables(), settings=EXACT).parameters.networks
+    networks = fit(study.tables(), EXACT).parameters.networks
     unknown = [
         ObservedStep(scenario(group("fast"), dnn="vgg11"), 1.0),
         ObservedStep(scenario(group("other")), 1.0),

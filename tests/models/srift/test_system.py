@@ -7,7 +7,7 @@ from models.srift import system
 from models.srift.parameters import PAPER
 from models.srift.predictor import Srift
 from models.srift.system import SRIFT, SRIFT_PAPER, select_published_batches
-from tests.models.srift.study import group, raw_tables, scenario
+from tests.models.srift.study import group, scenario, tables
 from warehouse.requirements import Refusal
 
 
@@ -56,7 +56,7 @@ def test_it_keeps_the_paper_s_settings_and_one_scale_for_all_batches(
     """A line in place of trees is fitted at once; `tests/models/test_systems.py` fits trees."""
     quick = PAPER.model_copy(update={"bandwidth": "alpha_beta"})
     monkeypatch.setattr(system, "PAPER", quick)
-    model = SRIFT_PAPER.fit(raw_tables())
+    model = SRIFT_PAPER.fit(tables())
     assert isinstance(model, Srift)
     assert model.parameters.settings == quick
     for network in model.parameters.networks:

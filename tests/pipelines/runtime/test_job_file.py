@@ -80,7 +80,7 @@ def test_an_unknown_network_is_told(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def fitted() -> Srift:
     """Return a fit of two networks on the node types fast and slow."""
-    return fit(**study.tables(), settings=Settings(bandwidth="alpha_beta", model_error=0.0))
+    return fit(study.tables(), Settings(bandwidth="alpha_beta", model_error=0.0))
 
 
 def record(home: Path, model: Srift, host: str) -> None:

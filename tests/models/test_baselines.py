@@ -1,0 +1,162 @@
+"""Baselines of asynchronous training on jobs whose figures can be worked out by hand.
+
+A step takes 3 ms to start, 200 down, 50 of parsing, 7 of stall and 300 of computing, 100 up, 40 of
+updates.
+"""
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models import cynthia, lin, line_rate, linear_scaling
+from models.profiled_run import PointForecaster
+from tests.models.async_sgd.frames import RUN_ID, chain
+from tests.models.mixed import both_samples, both_tables, mixed
+from tests.models.runs import links, raw_tables, samples, scenario
+from warehouse.records import BadInput, Scenario
+
+
+def values(model: PointForecaster, *workers: int) -> list[float]:
+    return model.predict([scenario(count) for count in workers])["value"].to_list()
+
+
+def fitted_cynthia(
+    step_time_s: float = 0.75, *, untraced_us: int = 1_000_000, halved: bool = False
+) -> cynthia.Cynthia:
+    made = chain(untraced_us=[untraced_us])
+    return cynthia.fit(raw_tables(made, {"step_time_s": [step_time_s]}), halved=halved)
+
+
+def test_cynthia_is_the_printed_equation() -> None:
+    model = fitted_cynthia()
+    assert (model.compute_s, model.transfer_s) == pytest.approx((0.3, 0.15))
+    assert model.utilisation == pytest.approx(0.4)
+    # max(1, W U) is 1, 1, and 4 x 0.4.
+    assert values(model, 1, 2, 4) == pytest.approx([1 / 0.6, 2 / 0.6, 4 / (0.3 * 1.6 + 0.3)])
+    assert values(model, 10_000) == pytest.approx([1 / (0.3 * 0.4)], rel=0.01)
+
+
+def test_halved_transfers_halve_the_utilisation_too() -> None:
+    model = fitted_cynthia(halved=True)
+    assert model.utilisation == pytest.approx(0.2)
+    expected = [1 / 0.45, 4 / 0.45, 10 / (0.3 * 2 + 0.15)]
+    assert values(model, 1, 4, 10) == pytest.approx(expected)
+
+
+def test_the_cost_of_tracing_is_taken_off_the_computation() -> None:
+    assert fitted_cynthia(untraced_us=600_000).compute_s == pytest.approx(0.2)
+    assert fitted_cynthia(untraced_us=100_000).compute_s == pytest.approx(0.15)
+
+
+DEMANDS = st.lists(st.floats(0.001, 10), min_size=1, max_size=4)
+
+
+def fitted_lin(untraced_us: int = 1_000_000, **more: pl.DataFrame) -> lin.Lin:
+    made = chain(untraced_us=[untraced_us])
+    return lin.fit(raw_tables(made, {"client_gap_s": [0.05]}, **more))
+
+
+@pytest.mark.parametrize("customers", [1, 2, 7])
+def test_queues_have_closed_forms(customers: int) -> None:
+    """X = n / (D (n + K - 1)) with K queues of demand D (Lazowska et al., 1984, section 5.4)."""
+    assert lin.mva([0.25], 0.0, customers) == pytest.approx(4.0)
+    balanced = customers / (0.5 * (customers + 2))
+    assert lin.mva([0.5] * 3, 0.0, customers) == pytest.approx(balanced)
+
+
+@given(demands_s=DEMANDS, delay_s=st.floats(0, 10), customers=st.integers(1, 30))
+def test_throughput_grows_within_its_bounds(
+    demands_s: list[float], delay_s: float, customers: int
+) -> None:
+    now, more = (lin.mva(demands_s, delay_s, count) for count in (customers, customers + 1))
+    assert now <= more * (1 + 1e-12)
+    alone_s = delay_s + sum(demands_s)
+    assert more <= min(1 / max(demands_s), (customers + 1) / alone_s) * (1 + 1e-12)
+
+
+def test_workers_queue_for_each_phase() -> None:
+    model = fitted_lin()
+    assert model.delay_s == pytest.approx(0.003 + 0.357 + 0.05)
+    predicted = values(model, 1, 2, 50)
+    assert predicted[0] == pytest.approx(1 / 0.75)
+    queued_s = sum(s * (1 + s / 0.75) for s in (0.2, 0.1, 0.04))
+    assert predicted[1] == pytest.approx(2 / (0.41 + queued_s))
+    assert predicted[2] == pytest.approx(1 / 0.2, rel=1e-6)
+
+
+def test_the_cost_of_tracing_is_the_workers() -> None:
+    # The traced steps end after 700 ms, untraced ones after 600.
+    assert fitted_lin(600_000).delay_s == pytest.approx(0.31)
+    assert fitted_lin(100_000).delay_s == 0
+
+
+def test_captured_packets_are_used() -> None:
+    times = {"first_us": [100_000, 600_000], "last_us": [300_000, 650_000]}
+    streams = pl.DataFrame({"run_id": [RUN_ID] * 2, "step": [0, 0], "operation": [2, 5]} | times)
+    streams = streams.with_columns(pl.col("first_us", "last_us") + chain().steps["start_us"][0])
+    model = fitted_lin(stream=streams)
+    assert (model.downlink_s, model.uplink_s) == pytest.approx((0.2, 0.05))
+    assert model.update_s == pytest.approx(0.05)
+
+
+def fitted_line_rate(downlink_Bps: float, uplink_Bps: float) -> line_rate.LineRate:
+    """Fit to steps of 20 kB down and 10 kB up."""
+    return line_rate.fit(raw_tables(chain(), {}, link=links([downlink_Bps], [uplink_Bps])))
+
+
+@pytest.mark.parametrize(("speeds", "bound"), [((100e3, 100e3), 5.0), ((400e3, 100e3), 10.0)])
+def test_the_busier_direction_counts_whatever_w(speeds: tuple[float, float], bound: float) -> None:
+    model = fitted_line_rate(*speeds)
+    assert values(model, 1, 2, 9) == pytest.approx([bound] * 3)
+    assert model.value(mixed({"emu.1c": 2, "emu.slow": 1})) == pytest.approx(bound)
+    with pytest.raises(BadInput, match="batch_size 9, but the profile has 8"):
+        model.value(mixed({"emu.1c": 2, "emu.slow": 1}, batch_size=9))
+
+
+def fitted_linear(*step_times_s: float | None) -> linear_scaling.LinearScaling:
+    return linear_scaling.fit(raw_tables(chain(), {"step_time_s": step_times_s}))
+
+
+def test_w_workers_do_w_times_the_steps_of_one() -> None:
+    cases = [scenario(workers) for workers in (1, 2, 4)]
+    predicted = fitted_linear(0.5).predict(cases)
+    assert predicted["scenario_id"].to_list() == [case.scenario_id for case in cases]
+    assert predicted["value"].to_list() == [2.0, 4.0, 8.0]
+    assert predicted["low"].to_list() == predicted["high"].to_list() == [None] * 3
+
+
+def test_mixed_workers_do_as_many_steps_as_each_alone() -> None:
+    runs, scenarios = both_tables()
+    tables = {"run": runs, "scenario": scenarios, "sample": both_samples("step_time_s", 0.5, 2.0)}
+    model = linear_scaling.fit(tables)
+    cases = [mixed({"emu.1c": 2, "emu.slow": 3}), mixed({"emu.1c": 1}), mixed({"emu.slow": 1})]
+    assert model.predict(cases)["value"].to_list() == [2 / 0.5 + 3 / 2.0, 2.0, 0.5]
+    assert linear_scaling.LINEAR.load(model.parameters_json(), tables) == model
+    with pytest.raises(BadInput, match=r"node_type 'emu\.2c', but the profile has 'emu\.1c'"):
+        model.predict([mixed({"emu.1c": 2, "emu.2c": 1})])
+    with pytest.raises(BadInput, match="expected step_time_s of a profile, found none"):
+        linear_scaling.fit({**tables, "sample": samples({})})
+
+
+def test_the_metric_of_the_whole_run_goes_before_its_windows() -> None:
+    for step_times_s in ((0.5, 9.0, 9.0), (None, 0.25, 0.75)):
+        (profiled,) = fitted_linear(*step_times_s).profiled
+        assert profiled.step_time_s == 0.5
+
+
+@pytest.mark.parametrize(
+    "model", [fitted_cynthia(), fitted_lin(), fitted_line_rate(1e3, 1e3), fitted_linear(0.5)]
+)
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (scenario(2, servers=2), r"has 1 server\(s\), not 2; this model does not change that"),
+        (scenario(2, link_mbps=2.0), r"has a link of 0\.8 Mb/s, not 2\.0; this model does not"),
+    ],
+)
+def test_other_servers_and_links_are_refused(
+    model: PointForecaster, asked: Scenario, message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        model.predict([asked])
