@@ -1,14 +1,19 @@
-"""What pages say can be done: their studies can be forecast, the files that they name are there."""
+"""What pages say can be done: commands, files and studies are there, and print what is shown."""
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from forecasting.study_checks import check_forecasts
+from profilers.clusters.fleet import Fleet
 from studies.study import read_study
+from tests.pipelines.ran import stepcast
 from tests.test_equations import is_defined
+from tests.test_reference_pages import script
 from warehouse.home import CHECKOUT
 from warehouse.warehouse import QUERIES
 
@@ -92,6 +97,99 @@ def test_the_index_leads_to_every_page() -> None:
     led = set(_LINK.findall((docs / "README.md").read_text()))
     pages = {page.name for page in docs.glob("*.md")} - {"README.md"}
     assert pages <= led
+
+
+_FENCED = re.compile(r"^ *```(?P<kind>\w*)\n(?P<text>.*?)^ *```", re.DOTALL | re.MULTILINE)
+_INLINE = re.compile(r"`(stepcast [a-z][^`]*)`")
+
+
+def commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the words of each command in blocks of a page, and the lines that it shows."""
+    words, shown = list[str](), list[str]()
+    for block in _FENCED.finditer(text):
+        if block["kind"] not in ("", "sh"):
+            continue
+        for line in block["text"].replace("\\\n", " ").splitlines():
+            if line.removeprefix("$ ").startswith("stepcast "):
+                if words:
+                    yield words, shown
+                words, shown = shlex.split(line.removeprefix("$ "), comments=True), []
+            elif words:
+                shown.append(line)
+    if words:
+        yield words, shown
+
+
+def unknown(words: list[str]) -> list[str]:
+    """Return the command, if there is none of this name, or those of its options that are none."""
+    for name in (" ".join(words[:3]), " ".join(words[:2])):
+        if (command := _COMMANDS.get(name)) is not None:
+            options = {
+                option
+                for param in command.params
+                for option in (*param.opts, *param.secondary_opts)
+            }
+            given = [word.partition("=")[0] for word in words if re.match("--[a-z]", word)]
+            return [option for option in given if option not in {*options, "--help"}]
+    groups = {name.split()[1] for name in _COMMANDS if name.count(" ") > 1}
+    return [] if words[1] in groups and len(words) == 2 else [" ".join(words)]
+
+
+_COMMANDS = dict(script("reference_pages").commands())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(CHECKOUT)) for page in PAGES])
+def test_commands_and_their_options_are_there(page: Path) -> None:
+    if page.name == "CHANGELOG.md":  # it names what is gone
+        return
+    text = page.read_text()
+    inline = [found.split() for found in _INLINE.findall(text)]
+    assert not [lost for words in inline for lost in unknown([_plain(word) for word in words])]
+    assert not [lost for words, _ in commands(text) for lost in unknown(words)]
+
+
+def _plain(word: str) -> str:
+    return word.rstrip(".,:;…)")
+
+
+FOLLOWED = {"predict.md": 120, "recommend.md": 120, "changes.md": 130}
+"""Pages whose commands need no cloud and no minutes of measuring, and how wide their tables are."""
+_OF_THE_DAY = re.compile(r"\d+ d old|; about .* min$")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("page", FOLLOWED)
+def test_commands_print_what_the_page_shows(
+    page: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(FOLLOWED[page]))
+    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
+    monkeypatch.chdir(tmp_path)
+    followed = list(commands((CHECKOUT / "docs" / page).read_text()))
+    assert any(shown for _, shown in followed)
+    for (_, *words), shown in followed:
+        answer = stepcast(*(word.replace("data/", f"{CHECKOUT}/data/") for word in words))
+        assert answer.code in (0, 2), answer.err
+        printed = {_without_the_day(line) for line in (answer.out + answer.err).splitlines()}
+        printed |= {line.removeprefix("stepcast: ") for line in printed}
+        lines = [_without_the_day(line) for line in shown if line not in ("", "…")]
+        assert not [line for line in lines if line not in printed], words
+
+
+def _without_the_day(line: str) -> str:
+    return " ".join(_OF_THE_DAY.sub("", line).split())
+
+
+def test_fleet_files_of_pages_are_read() -> None:
+    texts = [
+        text
+        for page in PAGES
+        for text in _YAML.findall(page.read_text())
+        if isinstance(content := yaml.safe_load(text), dict) and {"ssh", "ec2"} & content.keys()
+    ]
+    assert len(texts) > 1
+    for text in texts:
+        Fleet.model_validate(yaml.safe_load(text))
 
 
 GENERATED = {"cli.md"}

@@ -27,11 +27,9 @@ from profilers.torch_compute import probe as torch_compute
 from tests import my_history
 from tests.my_history import WORKER, possible
 from tests.pipelines.ran import stepcast
-from tests.reference import REFERENCE
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
-from warehouse.sets import copy_kept_runs, kept_runs
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.warehouse import read_only
 
 PAGE = possible((CHECKOUT / "docs" / "my-model.md").read_text())
 TARGET = "my_package.my_module:build_model"
@@ -131,63 +129,6 @@ def test_the_page_is_followed(there: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (ledger["least"] > 0).all()
 
 
-@pytest.fixture(scope="module")
-def gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a home with the steps of both GPUs that predictors may see."""
-    home = tmp_path_factory.mktemp("gpus")
-    seen = [
-        run.run_id
-        for run in kept_runs(REFERENCE)
-        if run.study in ("reference_gpu", "reference_h100") and run.purpose == "profile"
-    ]
-    copy_kept_runs(REFERENCE, home / "landing", seen)
-    Warehouse(home).load()
-    return home
-
-
-@pytest.mark.exhaustive
-def test_gpus_that_nobody_has_here_answer(
-    there: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Public data alone answer; parts of rows that are not figures are those of the page."""
-    monkeypatch.setenv("COLUMNS", "116")
-    commands = [command for command in followed() if not {KERAS, WORKER} & {*command[0]}]
-    assert [words[:2] for words, _ in commands] == [
-        ["load", "public"],
-        ["predict", TARGET],
-        ["predict", "hf:vit"],
-    ]
-    for words, shown in commands:
-        answer = stepcast(*words)
-        assert answer.code == 0, answer.err
-        lines = answer.out.splitlines()
-        assert lines[: len(shown)] == shown
-        for node_type in words[words.index("--worker") + 1].split(",") if shown else ():
-            assert any(line.startswith(f"{node_type}  ") for line in lines)
-        assert not shown or re.search(r"/10⁶ samples, .* TFLOP/s a GPU, MFU \d", answer.out)
-
-
-@pytest.mark.exhaustive
-def test_what_no_run_of_a_host_tells_is_refused(
-    there: Path, gpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Steps of one GPU say nothing of an exchange, and those of one type nothing of another."""
-    monkeypatch.setenv("STEPCAST_HOME", str(gpus))
-    given = ["--batch-size", "64", "--link-mbps", "1000", "--systems", "log_linear", "--json"]
-    types = ["--worker", "gpu.h100,gpu.h200", "--workers", "1,2"]
-    answer = stepcast("predict", TARGET, *given, *types)
-    assert answer.code == 0, answer.err
-    content = json.loads(answer.out)
-    assert [row["scenario"].split("W=")[1][:13] for row in content["forecasts"]] == [
-        "1 (1 gpu.h100"
-    ]
-    reasons = [refusal["reason"] for refusal in content["refused"]]
-    assert reasons == [
-        "no steps of several devices, so no exchange is known",
-        *["gpu.h200 was profiled on another host; --backend loopback --host b436080409dd65c8"] * 2,
-    ]
-
-
 @pytest.mark.parametrize(
     "batch",
     [
@@ -205,37 +146,6 @@ def test_nodes_for_a_model_of_ones_own(there: Path, batch: list[str]) -> None:
     assert [candidate["workers"] for candidate in content["candidates"]] == [1, 2]
     words = stepcast("recommend", "--dnn", TARGET, *question, "--systems", "log_linear")
     assert words.out.splitlines()[0].startswith(f"{TARGET} is own-")
-
-
-@pytest.mark.exhaustive
-def test_whoever_answers_is_named(there: Path) -> None:
-    """Of four networks, each of another family, ours is not better than baselines for certain."""
-    workload = ["--dnn", "resnet34", "--framework", "pytorch", "--image-size", "64", *ASKED]
-    ask = ["predict", *workload, "--systems", "predictddl,log_linear", "--dry-run"]
-    predictddl, baseline = json.loads(stepcast(*ask, "--json").out)["forecasts"]
-    assert (predictddl["system"], predictddl["answered_by"]) == ("predictddl", "histogram")
-    assert baseline["answered_by"] == baseline["system"] == "log_linear"
-    reason = "because on families of networks left out predictddl was not better with confidence."
-    assert reason in stepcast(*ask).out
-
-
-@pytest.mark.exhaustive
-@pytest.mark.cluster
-def test_the_part_about_keras_is_followed(
-    there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quick = {"links": {"trials": 1}, "tf_trace": {"traced_steps": 4, "untraced_steps": 4}}
-    monkeypatch.setattr("pipelines.cli.profile_job._TRACES", quick)
-    monkeypatch.setenv("STEPCAST_HOME", str(tmp_path))
-    commands = [command for command in followed() if command[0][1] == KERAS]
-    assert [words[0] for words, _ in commands] == ["profile", "predict"]
-    for words, shown in commands:
-        answer = stepcast(*words)
-        assert answer.code == 0, answer.err
-        assert all(line in answer.out.splitlines() for line in shown)
-    ledger = read_only(tmp_path, "SELECT system, value FROM pred.ledger ORDER BY 1, 2")
-    assert ledger["system"].to_list() == ["async_sgd"] * 2 + ["linear"] * 2
-    assert (ledger["value"] > 0).all()
 
 
 def test_a_keras_model_is_profiled_with_servers_alone() -> None:

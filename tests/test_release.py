@@ -1,21 +1,11 @@
 """What `make release` writes and refuses."""
 
-import importlib.util
 from datetime import date
-from types import ModuleType
 
 import pytest
 
+from tests.test_reference_pages import script
 from warehouse.home import CHECKOUT
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, CHECKOUT / f"scripts/{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 RELEASE = script("release")
 NEXT = "9.1.0"

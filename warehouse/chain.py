@@ -39,21 +39,6 @@ _BATCH = 10_000
 
 
 @dataclass(frozen=True)
-class BrokenRow:
-    """The first row that is not what was written: its number, where it is, and what is wrong."""
-
-    sequence: int
-    table: str
-    key: str
-    reason: str
-
-    @property
-    def text(self) -> str:
-        """One line that names the row."""
-        return f"row {self.sequence} of the ledger ({self.table} {self.key}) {self.reason}"
-
-
-@dataclass(frozen=True)
 class _Link:
     sequence: int
     table: str
@@ -95,29 +80,34 @@ def canonical(content: Mapping[str, object]) -> str:
     return json.dumps(known, sort_keys=True, separators=(",", ":"), default=_in_utc)
 
 
-def verify(connection: duckdb.DuckDBPyConnection) -> BrokenRow | None:
-    """Return the first row that was changed, removed, put in or moved since; None if none was."""
+def verify(connection: duckdb.DuckDBPyConnection) -> str | None:
+    """Say which row is the first that was changed, removed, put in or moved; None if none was."""
     expected, previous = 1, ""
     streams = (_links(connection, table) for table in KEYS)
     for link in heapq.merge(*streams, key=lambda link: link.sequence):
-        where = (link.sequence, link.table, link.key)
         if link.sequence > expected:
             return _removed(expected)
+        where = name_row(link.sequence, link.table, link.key)
         if link.sequence < expected:
-            return BrokenRow(*where, "was put in: its number is taken")
+            return f"{where} was put in: its number is taken"
         if _digest(previous, link.table, link.content) != link.sha256:
-            return BrokenRow(*where, "was changed, put in or moved: its hash is of something else")
+            return f"{where} was changed, put in or moved: its hash is of something else"
         expected, previous = expected + 1, link.sha256
     sequence, sha256 = head(connection)
     if sequence >= expected:
         return _removed(expected)
     if (sequence, sha256) != (expected - 1, previous):
-        return BrokenRow(sequence + 1, "meta.chain", "", "was put in: the chain ends before it")
+        return f"row {sequence + 1} of the ledger was put in: the chain ends before it"
     return None
 
 
-def _removed(sequence: int) -> BrokenRow:
-    return BrokenRow(sequence, "table unknown", "", "was removed, or its number was changed")
+def name_row(sequence: int, table: str, key: str) -> str:
+    """Name a row of the ledger in words."""
+    return f"row {sequence} of the ledger ({table} {key})"
+
+
+def _removed(sequence: int) -> str:
+    return f"row {sequence} of the ledger was removed, or its number was changed"
 
 
 def head(connection: duckdb.DuckDBPyConnection) -> tuple[int, str]:

@@ -1,7 +1,6 @@
 """Is the warehouse sound: the chain, every run against what has landed, row by row, the history."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from warehouse.landed_files import read_plain, verify
 from warehouse.landing import QUARANTINE, REASON, run_folders
 from warehouse.loader import OPERATION_TIME, signature_of
 from warehouse.publication import is_current, lag, open_published, same_bytes, versions
-from warehouse.records import BadInput, NodeGroup
+from warehouse.records import BadInput
 from warehouse.tables import SCHEMAS, stream
 from warehouse.upkeep import open_warehouse
 
@@ -113,10 +112,6 @@ def _as_table(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> I
         connection.unregister(name)
 
 
-Mismatch = Callable[[NodeGroup, Mapping[str, str]], str | None]
-"""How a machine, as runs describe it, differs from what a node type declares; None: it does not."""
-
-
 @dataclass(frozen=True)
 class Finding:
     """One thing that is not as it should be; `broken` if rows are wrong or may be lost."""
@@ -138,15 +133,8 @@ class CheckReport:
         return not any(finding.broken for finding in self.findings)
 
 
-def check(
-    home: Path, *, mismatch: Mismatch = lambda *_: None, patience_s: float = PATIENCE_S
-) -> CheckReport:
-    """Look for what is lost, doubled or altered, or landed under a wrong name; changes nothing.
-
-    Args:
-        home: of the warehouse.
-        mismatch: tells node types from machines; runs on others than they say are findings.
-        patience_s: seconds to wait for another process.
+def check(home: Path, *, patience_s: float = PATIENCE_S) -> CheckReport:
+    """Look for what is lost, doubled or altered; changes nothing.
 
     While another process writes to the warehouse, what is published is looked at instead.
 
@@ -172,7 +160,6 @@ def check(
             *_rows(connection),
             *_clock(connection),
             *(Finding(line, broken=False) for line in describe_left_out(connection)),
-            *_machines(connection, mismatch),
             *_quarantined(home / "landing"),
             *(_beside(connection, home) if writer is None else _instead(writer)),
         )
@@ -181,7 +168,7 @@ def check(
 
 def _ledger(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
     if (broken := ledger.verify(connection)) is not None:
-        yield Finding(broken.text)
+        yield Finding(broken)
     lost = connection.execute(
         "SELECT fit_id, count(*), min(prediction_id) FROM pred.ledger "
         "ANTI JOIN fit.fit USING (fit_id) GROUP BY fit_id ORDER BY fit_id"
@@ -288,33 +275,6 @@ def _clock(connection: duckdb.DuckDBPyConnection) -> Iterator[Finding]:
     for (run_id,) in backwards:
         text = f"run {run_id} ended before it started: the clock of its host jumped back"
         yield Finding(text, broken=False)
-
-
-def _machines(connection: duckdb.DuckDBPyConnection, mismatch: Mismatch) -> Iterator[Finding]:
-    """Yield runs that landed under a node type which their machine was not."""
-    runs = connection.execute(
-        "SELECT run_id, host::VARCHAR, config ->> '$.worker', canonical::VARCHAR FROM raw.run "
-        "LEFT JOIN raw.scenario USING (run_id) WHERE backend <> 'imported' "
-        "ORDER BY started_at, run_id"
-    ).fetchall()
-    for run_id, host, worker, canonical in runs:
-        for group in _groups(worker, canonical):
-            own = f"{group.node_type} "
-            machine = {key.removeprefix(own): value for key, value in json.loads(host).items()}
-            if (differs := mismatch(group, machine)) is not None:
-                yield Finding(
-                    f"run {run_id} landed as {group.node_type}, which {differs}: forecasts that "
-                    "rest on it are wrong; move its folder to landing/quarantine, put "
-                    f"{MAIN} aside and `stepcast load`"
-                )
-
-
-def _groups(worker: str | None, canonical: str | None) -> list[NodeGroup]:
-    """Return the nodes of a run: its scenario's, or of the types that its configuration names."""
-    if canonical is not None:
-        return [NodeGroup.model_validate(group) for group in json.loads(canonical).get("nodes", ())]
-    names = [name.strip() for name in (worker or "").split("+") if name.strip()]
-    return [NodeGroup(role="worker", node_type=name, count=1) for name in names]
 
 
 def _quarantined(landing: Path) -> Iterator[Finding]:

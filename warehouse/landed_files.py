@@ -4,15 +4,12 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from io import BufferedReader
 from pathlib import Path
 
-import pyarrow as pa
-
 from warehouse import limits
-from warehouse.durable_files import is_of_machine, sync
+from warehouse.durable_files import sync
 from warehouse.records import BadInput
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
@@ -69,22 +66,6 @@ def read_plain(path: Path, most_bytes: int) -> bytes:
     if len(content) > most_bytes:
         raise BadInput(f"{path.name} is longer than {most_bytes:,} bytes")
     return content
-
-
-@contextmanager
-def explain_damage(file: Path) -> Iterator[None]:
-    """Tell what a reader makes of a damaged file of a set as the user's matter.
-
-    Raises:
-        BadInput: the file is damaged.
-    """
-    try:
-        yield
-    except (pa.ArrowException, OSError, KeyError, ValueError, RecursionError) as error:
-        if is_of_machine(error):
-            raise
-        message = " ".join(str(error).split())
-        raise BadInput(f"set {file.parent}: {file.name} is damaged: {message}") from error
 
 
 def check_plain(folder: Path) -> None:

@@ -8,7 +8,6 @@ import pyarrow as pa
 from pydantic import AwareDatetime, Field, JsonValue
 
 from warehouse import chain, journal
-from warehouse.chain import BrokenRow
 from warehouse.journal import JournalTransaction
 from warehouse.records import (
     Backend,
@@ -156,8 +155,8 @@ def record_prices(connection: duckdb.DuckDBPyConnection, prices: Sequence[Price]
     return key
 
 
-def verify(connection: duckdb.DuckDBPyConnection) -> BrokenRow | None:
-    """Return the first row of the ledger that is not what was written; None if all are.
+def verify(connection: duckdb.DuckDBPyConnection) -> str | None:
+    """Say which row of the ledger is the first that is not what was written; None if all are.
 
     Rows were changed, removed, put in or moved; prices a row rests on count as part of it.
     """
@@ -177,9 +176,8 @@ def verify(connection: duckdb.DuckDBPyConnection) -> BrokenRow | None:
         )
         rows = connection.execute(query, [key]).to_arrow_table().to_pylist()
         if price_snapshot([Price.model_validate(price) for price in rows]) != key:
-            return BrokenRow(
-                sequence, kind, row, f"rests on prices that were changed: snapshot {key}"
-            )
+            where = chain.name_row(sequence, kind, row)
+            return f"{where} rests on prices that were changed: snapshot {key}"
     return None
 
 

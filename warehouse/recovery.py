@@ -89,7 +89,7 @@ def _bring_back(home: Path, patience_s: float) -> list[str]:
         if origin == HISTORY:
             bring_up_to_date(connection, main)
         else:
-            faults = reconcile(connection, home).faults
+            faults = reconcile(connection, home)
         row = connection.execute(
             "SELECT (SELECT count(*) FROM fit.fit), (SELECT count(*) FROM pred.ledger)"
         ).fetchone()

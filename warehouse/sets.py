@@ -8,7 +8,6 @@ Runs that are kept are a folder of landed runs or one of sets, whichever it is.
 """
 
 import fcntl
-import json
 import os
 import re
 from collections import defaultdict
@@ -26,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from warehouse.durable_files import remove, sweep, sync, temporary
-from warehouse.landed_files import SUMS, check_name, check_plain, explain_damage, seal, verify
+from warehouse.landed_files import SUMS, check_name, check_plain, seal, verify
 from warehouse.landing import (
     ARTEFACTS,
     checked_files,
@@ -35,19 +34,25 @@ from warehouse.landing import (
     read_tables,
     run_folders,
     run_of,
-    smallest,
 )
 from warehouse.records import BadInput, Run, StepcastError
 from warehouse.tables import CHUNK_ROWS, SCHEMAS, one_line, read, stream
-from warehouse.transfer import RECEIVED, copy_runs, put_in_place
+from warehouse.transfer import copy_runs, put_in_place
 
-WITHOUT_ROWS = b"stepcast.without_rows"
-"""Metadata of a file: a JSON list of the runs that have the table without a row in it."""
 REPLACED = ".replaced-"
 """Begins the name of a day's set while a new one takes its place."""
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _AT_ONCE = 32
 _QUICK: dict[str, Any] = {"compression": "zstd", "compression_level": 1}
+_SMALL: dict[str, Any] = {
+    "compression": "zstd",
+    "compression_level": 22,
+    "use_dictionary": False,
+    # One page for each column of a row group: what repeats is found only within a page.
+    "max_rows_per_page": 1 << 20,
+    "data_page_size": 32 * 2**20,
+}
+"""Reference measurements take three quarters of what `landing.compact` makes of them."""
 
 
 def is_sets(folder: Path) -> bool:
@@ -75,7 +80,6 @@ class Sets:
         self._folder = folder
         self._days: dict[str, Path] = {}
         self._runs: dict[str, Run] = {}
-        self._having: dict[Path, frozenset[str]] = {}
         for day in _days(folder):
             for run in _runs_of(day):
                 if other := self._days.get(run.run_id):
@@ -91,16 +95,15 @@ class Sets:
         return [self._runs[run_id] for run_id in sorted(self._runs)]
 
     def tables(self, run_id: str) -> dict[str, pa.Table]:
-        """Return all tables of a run; one that it has not is left out.
+        """Return all tables of a run that have rows.
 
         Raises:
             BadInput: there is no such run, or a file is unreadable or no known table.
         """
-        return {
-            file.stem: pa.concat_tables(_read(file, [run_id]))
-            for file in _files(self._day(run_id))
-            if run_id in self._holders(file)
+        tables = {
+            file.stem: pa.concat_tables(_read(file, [run_id])) for file in _files(self._day(run_id))
         }
+        return {name: rows for name, rows in tables.items() if rows.num_rows}
 
     def unpack(self, landing: Path, run_ids: Iterable[str], *, durable: bool = True) -> int:
         """Write those runs that `landing` lacks there, each whole or not at all; return how many.
@@ -126,12 +129,6 @@ class Sets:
             raise BadInput(f"{self._folder} holds no run {run_id}")
         return self._days[run_id]
 
-    def _holders(self, file: Path) -> frozenset[str]:
-        """Return the runs that have the table of a file: neighbours in it may lack theirs."""
-        if file not in self._having:
-            self._having[file] = frozenset(_holders(file)).union(without_rows(file))
-        return self._having[file]
-
     def _unpack(self, day: Path, landing: Path, run_ids: list[str], durable: bool) -> int:
         landing.mkdir(parents=True, exist_ok=True)
         fresh = temporary(landing)
@@ -139,8 +136,7 @@ class Sets:
             for run_id in run_ids:
                 (fresh / run_id).mkdir(parents=True)
             for file in _files(day):
-                if having := self._holders(file).intersection(run_ids):
-                    _split(file, fresh, having)
+                _split(file, fresh, run_ids)
             for run_id in run_ids:
                 seal(fresh / run_id, durable=False)
             if durable:
@@ -163,20 +159,6 @@ class Sets:
 def day_of(run: Run) -> str:
     """Return the name of the set that holds a run: the day on which it began, in UTC."""
     return run.started_at.strftime("%Y-%m-%d")
-
-
-def without_rows(file: Path) -> list[str]:
-    """Return the runs that have the table of a file without a row in it.
-
-    Raises:
-        BadInput: the file is damaged.
-    """
-    with explain_damage(file):
-        metadata = pq.read_schema(file).metadata or {}
-        run_ids = json.loads(metadata.get(WITHOUT_ROWS, b"[]"))
-        if not isinstance(run_ids, list) or not all(isinstance(name, str) for name in run_ids):
-            raise ValueError(f"{WITHOUT_ROWS.decode()} is no list of runs")
-        return run_ids
 
 
 def ends_of_runs(table: pa.Table) -> Iterator[tuple[str, int]]:
@@ -230,29 +212,14 @@ def _read(file: Path, run_ids: Collection[str]) -> Iterator[pa.Table]:
         raise BadInput(f"set {file.parent}: {error}") from error
 
 
-def _holders(file: Path) -> set[str]:
-    """Return the runs whose rows a file has."""
-    run_ids: set[str] = set()
-    with explain_damage(file), pq.ParquetFile(file, read_dictionary=["run_id"]) as parquet:
-        for batch in parquet.iter_batches(CHUNK_ROWS, columns=["run_id"]):
-            run_ids.update(map(str, batch["run_id"].unique().to_pylist()))
-    return run_ids
-
-
 def _split(file: Path, target: Path, run_ids: Collection[str]) -> None:
     """Write the rows of each run to `<run>/<table>.parquet`."""
-    none = SCHEMAS[file.stem].empty_table() if file.stem in SCHEMAS else None
-    empty = {run_id: [none] for run_id in set(without_rows(file)).intersection(run_ids)}
-    written = (
-        (run_id, [piece for _, piece in pieces])
-        for run_id, pieces in groupby(_pieces(_read(file, run_ids)), key=itemgetter(0))
-    )
-    for run_id, pieces in (*written, *empty.items()):
+    for run_id, pieces in groupby(_pieces(_read(file, run_ids)), key=itemgetter(0)):
         path = target / run_id / file.name
         if path.exists():
             raise BadInput(f"set {file.parent}: rows of {run_id} are apart in {file.name}")
         with pq.ParquetWriter(path, SCHEMAS[file.stem], **_QUICK) as writer:
-            for piece in pieces:
+            for _, piece in pieces:
                 writer.write_table(piece, row_group_size=CHUNK_ROWS)
 
 
@@ -337,11 +304,6 @@ def _checked(run: Path, artefacts: bool) -> str:
         checked_files(run)
         if artefacts and (run / ARTEFACTS).exists():
             raise BadInput(f"it has raw artefacts, which sets do not hold; see {run / ARTEFACTS}")
-        extra = sorted(
-            path.name for path in run.iterdir() if path.is_dir() and path.name not in (ARTEFACTS,)
-        )
-        if extra:
-            raise BadInput(f"{extra[0]} is neither a table nor {RECEIVED}")
     except BadInput as error:
         raise BadInput(f"run {run.name} was not packed: {error}") from error
     return day_of(landed)
@@ -352,21 +314,15 @@ def _write(day: Path, runs: Sequence[Path], fresh: Path) -> None:
     fresh.mkdir()
     names = {file.name for place in (day, *runs) for file in place.glob("*.parquet")}
     for name in sorted(names):
-        old = [day / name] if (day / name).exists() else []
-        new = {run.name: read(run / name) for run in runs if (run / name).exists()}
-        empty = {run_id for run_id, table in new.items() if not len(table)}
-        empty.update(*map(without_rows, old))
-        rows = pa.concat_tables([*map(read, old), *new.values()])
-        _write_table(rows.sort_by("run_id"), sorted(empty), fresh / name)
+        files = (place / name for place in (day, *runs))
+        rows = pa.concat_tables([read(file) for file in files if file.exists()])
+        _write_table(rows.sort_by("run_id"), fresh / name)
     seal(fresh)
     sync(fresh)
 
 
-def _write_table(rows: pa.Table, empty: Sequence[str], file: Path) -> None:
-    schema = SCHEMAS[file.stem]
-    if empty:
-        schema = schema.with_metadata({WITHOUT_ROWS: json.dumps(list(empty))})
-    with pq.ParquetWriter(file, schema, **smallest(rows)) as writer:
+def _write_table(rows: pa.Table, file: Path) -> None:
+    with pq.ParquetWriter(file, SCHEMAS[file.stem], **_SMALL) as writer:
         for group in _row_groups(rows):
             writer.write_table(group, row_group_size=_ROWS)
     sync(file)

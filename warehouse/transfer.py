@@ -11,9 +11,6 @@ from warehouse.landing import ARTEFACTS, QUARANTINE, run_folders
 from warehouse.records import BadInput, StepcastError
 from warehouse.tables import one_line
 
-RECEIVED = "received.json"
-"""What releases before 0.2 wrote into a run that they received; it is not copied on."""
-
 _CHUNK_BYTES = 1 << 20
 
 
@@ -113,7 +110,6 @@ def copy_folder(source: Path, target: Path, *, artefacts: bool = True) -> None:
         destination.mkdir()
         if destination == target:
             folders[:] = [folder for folder in folders if artefacts or folder != ARTEFACTS]
-            files = [file for file in files if file != RECEIVED]
         bounds.count(len(folders) + len(files))
         for folder in folders:
             status = os.stat(folder, dir_fd=descriptor, follow_symlinks=False)

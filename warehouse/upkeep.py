@@ -206,16 +206,10 @@ _ROWS = 10_000
 """Of a table in one entry where the journal is made of the database."""
 
 
-@dataclass(frozen=True)
-class JournalReplay:
-    """How many entries of the journal went into the database, and what was damaged in it."""
-
-    entries: int = 0
-    faults: tuple[str, ...] = ()
-
-
-def reconcile(connection: duckdb.DuckDBPyConnection, home: Path) -> JournalReplay:
+def reconcile(connection: duckdb.DuckDBPyConnection, home: Path) -> tuple[str, ...]:
     """Write what the journal of `home` has and the database lacks, or the other way round.
+
+    Returns what was damaged in the journal.
 
     The caller holds the database alone. A process may have been killed after it wrote an entry and
     before it committed it; the database may be new, or a copy from before; there may be no journal
@@ -227,11 +221,11 @@ def reconcile(connection: duckdb.DuckDBPyConnection, home: Path) -> JournalRepla
     """
     folder, known = home / JOURNAL, journal.position(connection)
     if journal.size_bytes(folder) == known.size_bytes and known.number:
-        return JournalReplay()
+        return ()
     entries = [entry.position for entry in journal.read(folder) if isinstance(entry, LoggedEntry)]
     if not entries or entries[-1].number < known.number:
         rewrite_journal(connection, home, f"it ended before {MAIN} did")
-        return JournalReplay()
+        return ()
     is_part = any(
         known.number == entry.number and known.sha256 == entry.sha256 for entry in entries
     )
@@ -241,10 +235,8 @@ def reconcile(connection: duckdb.DuckDBPyConnection, home: Path) -> JournalRepla
             f"`stepcast load` to go on with {JOURNAL}/, or move {JOURNAL}/ away to go on with "
             f"{MAIN}"
         )
-    replayed = _replay(connection, folder, known)
-    if faults := rewrite_damaged_journal(connection, home):
-        return JournalReplay(replayed, faults)
-    return JournalReplay(replayed)
+    _replay(connection, folder, known)
+    return rewrite_damaged_journal(connection, home)
 
 
 def rewrite_damaged_journal(connection: duckdb.DuckDBPyConnection, home: Path) -> tuple[str, ...]:
@@ -307,9 +299,9 @@ def set_aside(home: Path, paths: list[Path], why: str) -> Path:
     return target
 
 
-def _replay(connection: duckdb.DuckDBPyConnection, folder: Path, known: Position) -> int:
+def _replay(connection: duckdb.DuckDBPyConnection, folder: Path, known: Position) -> None:
     """Write the entries after `known`, each in a transaction; cut what is no entry at the end."""
-    count, newest = 0, known
+    newest = known
     for entry in journal.read(folder):
         if isinstance(entry, str) or entry.position.number <= known.number:
             continue
@@ -318,9 +310,8 @@ def _replay(connection: duckdb.DuckDBPyConnection, folder: Path, known: Position
                 _insert(connection, table, columns)
             _move_head(connection, entry)
             journal.remember(connection, entry.position)
-        count, newest = count + 1, entry.position
+        newest = entry.position
     journal.cut(folder, newest)
-    return count
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns) -> None:

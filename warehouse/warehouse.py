@@ -112,14 +112,6 @@ class Warehouse:
                 for table in tables
             }
 
-    def visible_runs_with(self, table: str) -> frozenset[str]:
-        """Return the ids of visible runs that have rows of a table."""
-        if table not in SCHEMAS:
-            raise BadInput(f"no table {table!r}; the tables are {', '.join(SCHEMAS)}")
-        with self._open() as connection:
-            rows = connection.execute(f'SELECT DISTINCT run_id FROM visible."{table}"').fetchall()
-        return frozenset(run_id for (run_id,) in rows)
-
     def has_runs_on(self, backend: Backend) -> bool:
         """Tell whether anything ran on a backend: nothing was judged where nothing did."""
         with self._open() as connection:

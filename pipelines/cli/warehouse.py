@@ -31,16 +31,14 @@ def check() -> None:
     """Look for what is lost, doubled or altered; changes nothing.
 
     Verifies the ledger's hash chain, the rows of every loaded run against its landed files, that
-    every prediction's fit and every fit's runs are there, that every run's machine was what its
-    node type declares, and that history.duckdb is current.
+    every prediction's fit and every fit's runs are there, and that history.duckdb is current.
     Prints a line for each finding; exit code 1 if something is broken.
 
     Example: stepcast warehouse check
     """
-    from profilers.clusters.node_types import mismatch
     from warehouse.check import check as examine
 
-    examined = examine(home(), mismatch=mismatch)
+    examined = examine(home())
     for finding in examined.findings:
         print_text(f"{'broken' if finding.broken else 'note'}: {finding.text}")
     broken = sum(finding.broken for finding in examined.findings)

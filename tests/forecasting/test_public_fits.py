@@ -119,7 +119,7 @@ def test_a_study_forecasts_single_gpus_and_judges_that(tmp_path: Path) -> None:
     check_predicted(round_, ledger)
     warehouse = Warehouse(home)
     saw = warehouse.query("fit_inputs", fit_id=None, system="gpu_step")
-    assert set(saw["run_id"]) == set(warehouse.visible_runs_with("external"))
+    assert set(saw["run_id"]) == set(warehouse.visible("external")["run_id"])
     path, count = warehouse.seal(
         "gpus", 1, [need.scenario for need in round_.missing], tmp_path, datetime.now(UTC)
     )

@@ -1,5 +1,6 @@
 """The chain names the first row that is not what was written."""
 
+import re
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -7,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from warehouse import ledger
-from warehouse.chain import BrokenRow
 from warehouse.connection import connect
 from warehouse.landed_files import seal
 
@@ -33,7 +33,7 @@ def chained(built: "Built", fresh: "Maker") -> "Maker":
     return built(fill_chained, fresh.home)
 
 
-def broken(make: "Maker", *tampering: str) -> BrokenRow | None:
+def broken(make: "Maker", *tampering: str) -> str | None:
     with connect(make.home / "warehouse.duckdb") as connection:
         for statement in tampering:
             connection.execute(statement)
@@ -57,86 +57,54 @@ def test_an_empty_ledger_is_sound(connection: duckdb.DuckDBPyConnection) -> None
     assert ledger.verify(connection) is None
 
 
+INSERTED = (
+    "INSERT INTO pred.ledger SELECT * REPLACE ('forged' AS prediction_id, {} AS sequence) "
+    "FROM pred.ledger WHERE sequence = 4"
+)
+
+
 @pytest.mark.parametrize(
-    ("tampering", "sequence", "table"),
+    ("tampering", "expected"),
     [
-        ("UPDATE pred.ledger SET value = 2.5 WHERE sequence = 3", 3, "pred.ledger"),
-        ("UPDATE pred.ledger SET low = 0 WHERE sequence = 5", 5, "pred.ledger"),
-        ("UPDATE pred.ledger SET made_at = now() WHERE sequence = 4", 4, "pred.ledger"),
-        ("UPDATE pred.ledger SET code_version = 'v2' WHERE sequence = 4", 4, "pred.ledger"),
-        ("UPDATE fit.fit SET run_ids = ['p1', 'm1']", 2, "fit.fit"),
-        ("UPDATE meta.loaded SET run_id = 'p2' WHERE run_id = 'p1'", 1, "meta.loaded"),
+        (
+            ["UPDATE pred.ledger SET value = 2.5 WHERE sequence = 3"],
+            r"row 3 .*pred.ledger \w+\) was changed",
+        ),
+        (["UPDATE pred.ledger SET low = 0 WHERE sequence = 5"], "row 5 .* was changed"),
+        (["UPDATE pred.ledger SET made_at = now() WHERE sequence = 4"], "row 4 .* was changed"),
+        (["UPDATE pred.ledger SET code_version = '2' WHERE sequence = 4"], "row 4 .* was changed"),
+        (["UPDATE fit.fit SET run_ids = ['p1', 'm1']"], r"row 2 .*fit.fit \w+\) was changed"),
+        (
+            ["UPDATE meta.loaded SET run_id = 'p2' WHERE run_id = 'p1'"],
+            r"row 1 .*meta.loaded p2\) was changed",
+        ),
+        (["DELETE FROM pred.ledger WHERE sequence = 4"], "row 4 .* was removed"),
+        (["DELETE FROM meta.loaded WHERE run_id = 'm1'"], "row 6 .* was removed"),
+        (["DELETE FROM meta.loaded WHERE run_id = 'p1'"], "row 1 .* was removed"),
+        (["DELETE FROM pred.ledger"], "row 3 .* was removed"),
+        (
+            [
+                "DELETE FROM pred.ledger WHERE sequence = 3",
+                "UPDATE pred.ledger SET sequence = sequence - 1",
+                "UPDATE meta.loaded SET sequence = 5 WHERE run_id = 'm1'",
+                "UPDATE meta.chain SET sequence = 5",
+            ],
+            "row 3 .*pred.ledger ",
+        ),
+        ([INSERTED.format(4)], "row 4 .*pred.ledger "),
+        ([INSERTED.format(7)], "row 7 .*pred.ledger forged"),
+        (
+            ["UPDATE pred.ledger SET sequence = if(sequence = 4, 4, 8 - sequence)"],
+            "row 3 .*pred.ledger ",
+        ),
+        # Moving a run would let a prediction be judged by what it saw.
+        (["UPDATE meta.loaded SET sequence = 7 WHERE run_id = 'p1'"], "row 1 "),
     ],
 )
-def test_a_changed_row_is_named(
-    chained: "Maker", tampering: str, sequence: int, table: str
+def test_the_first_row_that_is_another_is_named(
+    chained: "Maker", tampering: list[str], expected: str
 ) -> None:
-    row = broken(chained, tampering)
-    assert row is not None
-    assert (row.sequence, row.table) == (sequence, table)
-    assert "was changed" in row.reason
-    assert f"row {sequence} of the ledger ({table} {row.key})" in row.text
-
-
-@pytest.mark.parametrize(
-    ("tampering", "sequence"),
-    [
-        ("DELETE FROM pred.ledger WHERE sequence = 4", 4),
-        ("DELETE FROM meta.loaded WHERE run_id = 'm1'", 6),
-        ("DELETE FROM meta.loaded WHERE run_id = 'p1'", 1),
-        ("DELETE FROM pred.ledger", 3),
-    ],
-)
-def test_a_removed_row_is_named(chained: "Maker", tampering: str, sequence: int) -> None:
-    row = broken(chained, tampering)
-    assert row is not None
-    assert (row.sequence, "was removed" in row.reason) == (sequence, True)
-
-
-def test_a_removal_with_the_numbers_closed_up_is_found(chained: "Maker") -> None:
-    row = broken(
-        chained,
-        "DELETE FROM pred.ledger WHERE sequence = 3",
-        "UPDATE pred.ledger SET sequence = sequence - 1",
-        "UPDATE meta.loaded SET sequence = 5 WHERE run_id = 'm1'",
-        "UPDATE meta.chain SET sequence = 5",
-    )
-    assert row is not None
-    assert (row.sequence, row.table) == (3, "pred.ledger")
-
-
-def test_an_inserted_row_is_named(chained: "Maker") -> None:
-    copy = "INSERT INTO pred.ledger SELECT * REPLACE ('forged' AS prediction_id, {} AS sequence) "
-    source = "FROM pred.ledger WHERE sequence = 4"
-    taken = broken(chained, copy.format(4) + source)
-    assert taken is not None
-    assert (taken.sequence, taken.table) == (4, "pred.ledger")
-    beyond = broken(
-        chained,
-        "DELETE FROM pred.ledger WHERE prediction_id = 'forged'",
-        copy.format(7) + source,
-    )
-    assert beyond is not None
-    assert (beyond.sequence, beyond.key) == (7, "forged")
-
-
-def test_reordered_rows_are_found_at_the_first_of_them(chained: "Maker") -> None:
-    row = broken(
-        chained,
-        "UPDATE pred.ledger SET sequence = CASE sequence WHEN 3 THEN 5 WHEN 5 THEN 3 ELSE 4 END",
-    )
-    assert row is not None
-    assert (row.sequence, row.table) == (3, "pred.ledger")
-
-
-def test_a_run_moved_behind_a_prediction_is_found(chained: "Maker") -> None:
-    """Moving a run in the order of things would let a prediction be judged by what it saw."""
-    row = broken(
-        chained,
-        "UPDATE meta.loaded SET sequence = 7 WHERE run_id = 'p1'",
-    )
-    assert row is not None
-    assert row.sequence == 1
+    assert re.match(expected, broken(chained, *tampering) or "")
 
 
 def test_loading_a_changed_run_again_leaves_the_chain_whole(chained: "Maker") -> None:

@@ -1,6 +1,5 @@
 import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ from warehouse.landed_files import seal
 from warehouse.landing import compact
 from warehouse.loader import signature_of
 from warehouse.publication import migrate
-from warehouse.records import NodeGroup
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -30,22 +28,6 @@ def test_a_sound_warehouse_has_no_findings(filled: "Maker") -> None:
     assert report.sound
     assert report.summary.startswith("2 runs, 1 fits, 1 predictions, schema version ")
     assert (filled.home / "warehouse.duckdb").read_bytes() == before
-
-
-def test_runs_of_another_machine_than_their_type_are_found(filled: "Maker") -> None:
-    calls: list[tuple[str, Mapping[str, str]]] = []
-
-    def mismatch(group: NodeGroup, hardware: Mapping[str, str]) -> str | None:
-        calls.append((group.node_type, hardware))
-        return "needs 1 GPU H100, but it has none" if group.role == "worker" else None
-
-    report = check(filled.home, mismatch=mismatch)
-    assert [name for name, _ in calls] == ["emu.avx2.1c", "emu.server"] * 2
-    assert not report.sound
-    assert [finding.text.partition(":")[0] for finding in report.findings] == [
-        f"run {run} landed as emu.avx2.1c, which needs 1 GPU H100, but it has none"
-        for run in ("p1", "m1")
-    ]
 
 
 @pytest.mark.parametrize(

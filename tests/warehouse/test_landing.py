@@ -11,7 +11,7 @@ import pytest
 
 from warehouse import landing
 from warehouse.landed_files import seal
-from warehouse.landing import SCHEMAS, compact, land, landed_runs, read_tables, smallest
+from warehouse.landing import SCHEMAS, compact, land, landed_runs, read_tables
 from warehouse.records import BadInput, StepcastError, content_hash
 from warehouse.tables import CHUNK_ROWS
 
@@ -227,45 +227,3 @@ def test_a_trace_comes_back_and_is_smaller(tmp_path: Path) -> None:
         assert pq.read_table(file).equals(table)
         sizes.append(file.stat().st_size)
     assert sizes[1] < sizes[0]
-
-
-def test_the_smallest_is_no_larger_and_comes_back(tmp_path: Path) -> None:
-    chance = random.Random(2)
-    schema = SCHEMAS["operation"]
-    rows = [
-        {
-            "run_id": "one run",
-            "operation": number,
-            "name": f"block{number // 7}/Conv_{number}",
-            "type": chance.choice(["Conv2D", "MatMul", "Relu"]),
-            "resource": "worker",
-            "input_bytes": chance.choice([None, 4096 * number, 150_528]),
-        }
-        for number in range(9000)
-    ]
-    table = pa.Table.from_pylist(rows, schema)
-    sizes = []
-    for name, options in (("compact", compact(schema)), ("smallest", smallest(table))):
-        file = tmp_path / f"{name}.parquet"
-        with pq.ParquetWriter(file, schema, **options) as writer:
-            writer.write_table(table)
-        # As the loader reads a file: texts as words of a dictionary, not all encodings know how.
-        assert pq.read_table(file, read_dictionary=["name"]).cast(schema).equals(table)
-        sizes.append(file.stat().st_size)
-    assert sizes[1] < sizes[0]
-
-
-def test_what_repeats_far_away_is_found(tmp_path: Path) -> None:
-    """Pages of 20,000 rows, which pyarrow makes by itself, would be compressed one by one."""
-    chance = random.Random(3)
-    once = [chance.randrange(1 << 30) for _ in range(30_000)]
-    schema = pa.schema([pa.field("start_us", pa.int32(), nullable=False)])
-    sizes = []
-    for values in (once, once + once):
-        table = pa.table({"start_us": values}, schema=schema)
-        file = tmp_path / "rows.parquet"
-        with pq.ParquetWriter(file, schema, **smallest(table)) as writer:
-            writer.write_table(table)
-        assert pq.read_table(file).equals(table)
-        sizes.append(file.stat().st_size)
-    assert sizes[1] < 1.2 * sizes[0]
