@@ -4,8 +4,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import polars as pl
@@ -77,56 +76,35 @@ def capture(
             _stop(cluster, process)
 
 
-@dataclass(frozen=True)
-class CaptureResult:
-    """What a run keeps of its captures: tables, samples (metric, unit, value) and artefacts."""
+def read_captures(
+    control: Path, steps: Path, trace: TracedRun, step_times_us: Sequence[tuple[int, int]]
+) -> tuple[dict[str, pl.DataFrame], float, dict[str, Path]]:
+    """Read captures of a job with one worker; keep copies without tensors, which are most of it.
 
-    tables: dict[str, pl.DataFrame] = field(default_factory=dict)
-    samples: list[tuple[str, str, float]] = field(default_factory=list)
-    artefacts: dict[str, Path] = field(default_factory=dict)
+    Args:
+        control: of the control frames of its start: they set its windows. Removed.
+        steps: of traced steps. Removed.
+        trace: of these steps.
+        step_times_us: their starts and ends.
 
-
-class JobCapture:
-    """The captures of one job with one worker, taken on the worker; nothing unless `wanted`."""
-
-    def __init__(self, cluster: Cluster, folder: Path, *, wanted: bool) -> None:
-        self._cluster, self._folder, self._wanted = cluster, folder, wanted
-        self._files = folder / "control.pcap", folder / "steps.pcap"
-
-    def control(self) -> AbstractContextManager[None]:
-        """Capture the control frames of a job that starts in the block: they set its windows."""
-        return self._capture(self._files[0], CONTROL)
-
-    def steps(self) -> AbstractContextManager[None]:
-        """Capture what passes during the block."""
-        return self._capture(self._files[1], EVERYTHING)
-
-    def read(self, trace: TracedRun, step_times_us: Sequence[tuple[int, int]]) -> CaptureResult:
-        """Read what was captured; keep a copy without tensors, which are most of it."""
-        if not self._wanted:
-            return CaptureResult()
-        frames = reader.read(
-            self._files[1],
-            control=self._files[0],
-            transfers=trace.transfers,
-            sizes_bytes=dict(trace.operation.select("operation", "size_bytes").iter_rows()),
-            step_times_us=step_times_us,
-            keep_in=self._folder,
-        )
-        for file in self._files:
-            file.unlink()
-        share = reader.matched_fraction(trace.timing, trace.operation, frames.stream)
-        return CaptureResult(
-            {"stream": frames.stream, "http2_frame": frames.http2_frame},
-            [("captured_fraction", "1", share)],
-            {f"{file.name}.gz": self._folder / f"{file.name}.gz" for file in self._files},
-        )
-
-    def _capture(self, file: Path, packets: str) -> AbstractContextManager[None]:
-        if not self._wanted:
-            return nullcontext()
-        (worker,) = self._cluster.of_role("worker")
-        return capture(self._cluster, worker, file, packets)
+    Returns:
+        Tables stream and http2_frame, the share of timed transfers whose packets were found, and
+        the copies by name.
+    """
+    frames = reader.read(
+        steps,
+        control=control,
+        transfers=trace.transfers,
+        sizes_bytes=dict(trace.operation.select("operation", "size_bytes").iter_rows()),
+        step_times_us=step_times_us,
+        keep_in=steps.parent,
+    )
+    kept = {}
+    for file in (control, steps):
+        file.unlink()
+        kept[f"{file.name}.gz"] = steps.parent / f"{file.name}.gz"
+    share = reader.matched_fraction(trace.timing, trace.operation, frames.stream)
+    return {"stream": frames.stream, "http2_frame": frames.http2_frame}, share, kept
 
 
 def _argv(interface: str, file: Path, packets: str, snap_bytes: int) -> list[str]:

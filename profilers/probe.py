@@ -13,13 +13,19 @@ from profilers import clock
 from profilers.clusters import Cluster
 from profilers.clusters.node_types import declared_usd_per_hour
 from profilers.steady.gauges import GAUGE
+from profilers.steady.hostlock import host_lock
 from warehouse.records import Backend, NodeGroup, ProbeFailed, Purpose, Record, Run, Scenario
 from warehouse.requirements import Subject
 
-# What a probe returns, and how it says who it is.
-
-
 Setting = str | int | float | bool | None
+Say = Callable[[str], None]
+"""Told what runs now."""
+Settings = Mapping[str, Any]
+"""What a run was asked for by name, as its probe takes it; what has landed keeps these names."""
+
+START_S, START_PER_NODE_S = 8.0, 4.0
+STEP_S = 0.5
+"""First guesses of what programs and steps take; what a study really takes corrects them."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,40 @@ class RunContext:
     scratch: Path
 
 
+@dataclass
+class Session:
+    """Where a probe measures: nodes that are up, a folder, and who is told what runs now.
+
+    The host lock is held meanwhile. A run starts at `started_at`: when the one before it was
+    finished, or when a probe says that it begins.
+    """
+
+    cluster: Cluster
+    scratch: Path
+    say: Say
+    started_at: datetime = field(default_factory=clock.now)
+
+    def begin(self, text: str) -> None:
+        """Begin the next run now, and tell which it is."""
+        self.started_at = clock.now()
+        self.say(text)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a probe measured for a planned run.
+
+    Attributes:
+        tables: a frame for each raw table, without run_id.
+        config: what the run remembers of how it was measured.
+        artefacts: raw files by name.
+    """
+
+    tables: Mapping[str, pl.DataFrame]
+    config: Mapping[str, Setting] = field(default_factory=dict)
+    artefacts: Mapping[str, Path] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class ProbeResult:
     """A run, its scenario, one frame per raw table (without run_id) and raw artefacts by name."""
@@ -43,65 +83,6 @@ class ProbeResult:
     scenario: Scenario | None
     tables: Mapping[str, pl.DataFrame]
     artefacts: Mapping[str, Path] = field(default_factory=dict)
-
-
-def finished_run(
-    probe: str,
-    cluster: Cluster,
-    scenario: Scenario | None,
-    context: RunContext,
-    started_at: datetime,
-    settings: Mapping[str, Setting],
-    error: str | None = None,
-) -> Run:
-    """Describe a run that ends now; with an `error` it is a failed one.
-
-    Its config has the settings, facts of the cluster, how fast the host was (`gauge_us`, and
-    `host_gflops` where nodes have steady cores), and what its nodes cost an hour (`usd_per_hour`):
-    as they are rented, else where their types declare it; query run_costs has what a provider asked
-    for others. The cost of a run on rented nodes is that of its own seconds; what they cost before
-    and after is in query bill.
-
-    Raises:
-        ProbeFailed: the cores of a run that did not fail were not steady.
-    """
-    gauge_us = GAUGE.mean_us(started_at) if cluster.here else None
-    conditions = {"gauge_us": None if gauge_us is None else round(gauge_us, 1)}
-    host_gflops = cluster.host_gflops(started_at) if error is None else None
-    groups = cluster.groups if scenario is None else scenario.nodes
-    rented_usd, ended_at = cluster.usd_per_hour(), clock.now()
-    conditions["usd_per_hour"] = declared_usd_per_hour(groups) if rented_usd is None else rented_usd
-    hours = (ended_at - started_at).total_seconds() / 3600
-    if host_gflops is not None:
-        conditions["host_gflops"] = round(host_gflops, 2)
-    return Run(
-        run_id=f"{started_at:%Y%m%dT%H%M%S}-{probe}-{uuid.uuid4().hex[:8]}",
-        probe=probe,
-        purpose=context.purpose,
-        study=context.study,
-        repeat=context.repeat,
-        scenario_id=scenario.scenario_id if scenario else None,
-        backend=cluster.backend,
-        status="failed" if error else "ok",
-        error=error,
-        started_at=started_at,
-        ended_at=ended_at,
-        host_id=cluster.host_id(),
-        host=dict(cluster.host()),
-        software=dict(cluster.software()),
-        config={**settings, **cluster.facts(), "link_mbps": cluster.link_mbps, **conditions},
-        cost_usd=None if rented_usd is None else rented_usd * hours,
-    )
-
-
-Say = Callable[[str], None]
-"""Told what runs now."""
-Settings = Mapping[str, Any]
-"""What a run was asked for by name, as its probe takes it; what has landed keeps these names."""
-
-START_S, START_PER_NODE_S = 8.0, 4.0
-STEP_S = 0.5
-"""First guesses of what programs and steps take; what a study really takes corrects them."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +128,7 @@ class PlannedRun:
         settings: what the probe is asked for.
         expected_s: seconds that it takes beside the start of programs.
         start: needs with the same are measured on one start of programs; None: it has its own.
-        start_s: seconds of that start.
+        starts_programs: whether a framework is loaded on its workers, which takes `start_s`.
         of_train: about a train scenario: later rounds go on with it.
     """
 
@@ -158,8 +139,13 @@ class PlannedRun:
     settings: Settings = field(compare=False)
     expected_s: float = field(compare=False)
     start: Hashable = field(default=None, compare=False)
-    start_s: float = field(default=0.0, compare=False)
+    starts_programs: bool = field(default=True, compare=False)
     of_train: bool = field(default=False, compare=False)
+
+    @property
+    def start_s(self) -> float:
+        """Seconds of the start of its programs."""
+        return start_s(self.nodes) if self.starts_programs else 0.0
 
     @property
     def probe(self) -> str:
@@ -192,6 +178,12 @@ class PlannedRun:
         return all(run.config.get(name) == value for name, value in expected.items())
 
 
+def start_s(nodes: Sequence[NodeGroup]) -> float:
+    """Return about how many seconds programs on these nodes take to start."""
+    workers = sum(group.count for group in nodes if group.role == "worker")
+    return START_S + START_PER_NODE_S * workers
+
+
 def _no_check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
     """Refuse nothing."""
 
@@ -208,8 +200,8 @@ class Probe:
         settings: what a study may ask of it; everything in it has a default.
         needs: the runs that serve what a study asks for, with these settings. It refuses settings
             that cannot work (BadInput).
-        run: measures needs of one start on a cluster of their nodes, and yields a result for each,
-            in their order. It raises ProbeFailed where it cannot go on.
+        run: measures needs of one start on a cluster of their nodes, and yields what it measured
+            for each, in their order. It raises ProbeFailed where it cannot go on.
         concerns: whether it can say anything of a scenario.
         metric: what it measures of whole scenarios, by which forecasts are judged; None: nothing.
         essential: settings that say what is measured, not how precisely.
@@ -224,7 +216,7 @@ class Probe:
     tables: tuple[str, ...]
     settings: type[Record]
     needs: Callable[[RequestedScenarios, Any], Iterable[PlannedRun]]
-    run: Callable[[Cluster, Sequence[PlannedRun], RunContext, Say], Iterable[ProbeResult]]
+    run: Callable[[Session, Sequence[PlannedRun]], Iterable[Measured]]
     concerns: Callable[[Scenario], bool] = lambda _: True
     metric: Metric | None = None
     essential: frozenset[str] = frozenset()
@@ -232,56 +224,88 @@ class Probe:
     check: Callable[[RequestedScenarios, Sequence[PlannedRun], Backend], None] = _no_check
 
 
+def one_by_one(
+    measure: Callable[[Session, PlannedRun], Measured],
+) -> Callable[[Session, Sequence[PlannedRun]], Iterator[Measured]]:
+    """Return a `Probe.run` that measures needs one after the other, by a function for one."""
+    return lambda session, needs: (measure(session, need) for need in needs)
+
+
 def measure_planned_runs(
     probe: Probe, cluster: Cluster, needs: Sequence[PlannedRun], context: RunContext, say: Say
 ) -> Iterator[tuple[PlannedRun, ProbeResult]]:
     """Measure needs of one start, and yield each with its result as soon as it is there.
 
-    After a failure that is a failed run, which keeps error and stderr and has no rows, for each
-    need that was not measured.
+    The host lock is held all the time. After a failure that is a failed run, which keeps error and
+    stderr and has no rows, for each need that was not measured.
     """
-    remaining, started_at = list(needs), clock.now()
-    try:
-        for result in probe.run(cluster, needs, context, say):
-            yield remaining.pop(0), result
-            started_at = clock.now()
-    except ProbeFailed as error:
-        why = f"{lost} ({error})" if (lost := cluster.lost()) else str(error)
-        for need in remaining:
-            scenario = need.subject.scenario
-            run = finished_run(probe.name, cluster, scenario, context, started_at, {}, error=why)
-            artefacts = {}
-            if error.detail:
-                artefacts["stderr.txt"] = context.scratch / f"{run.run_id}.stderr.txt"
-                artefacts["stderr.txt"].write_text(error.detail)
-            yield need, ProbeResult(run, scenario, {}, artefacts)
+    remaining = list(needs)
+    with host_lock(say):
+        session = Session(cluster, context.scratch, say)
+        try:
+            for measured in probe.run(session, needs):
+                run = _finished_run(session, remaining[0], context, measured.config)
+                scenario = remaining[0].subject.scenario
+                result = ProbeResult(run, scenario, measured.tables, measured.artefacts)
+                yield remaining.pop(0), result
+                session.started_at = clock.now()
+        except ProbeFailed as error:
+            why = f"{lost} ({error})" if (lost := cluster.lost()) else str(error)
+            for need in remaining:
+                run = _finished_run(session, need, context, {}, error=why)
+                artefacts = {}
+                if error.detail:
+                    artefacts["stderr.txt"] = context.scratch / f"{run.run_id}.stderr.txt"
+                    artefacts["stderr.txt"].write_text(error.detail)
+                yield need, ProbeResult(run, need.subject.scenario, {}, artefacts)
 
 
-def start_s(nodes: Sequence[NodeGroup]) -> float:
-    """Return about how many seconds programs on these nodes take to start."""
-    workers = sum(group.count for group in nodes if group.role == "worker")
-    return START_S + START_PER_NODE_S * workers
+def _finished_run(
+    session: Session,
+    need: PlannedRun,
+    context: RunContext,
+    config: Mapping[str, Setting],
+    error: str | None = None,
+) -> Run:
+    """Describe a run that ends now; with an `error` it is a failed one.
 
+    Its config has how it was measured, facts of the cluster, how fast the host was (`gauge_us`, and
+    `host_gflops` where nodes have steady cores), and what its nodes cost an hour (`usd_per_hour`):
+    as they are rented, else where their types declare it; query run_costs has what a provider asked
+    for others. The cost of a run on rented nodes is that of its own seconds; what they cost before
+    and after is in query bill.
 
-def one_by_one(
-    measure: Callable[[], Callable[..., ProbeResult]],
-) -> Callable[[Cluster, Sequence[PlannedRun], RunContext, Say], Iterator[ProbeResult]]:
-    """Return a `Probe.run` that measures needs one after the other, by a function for one.
-
-    Args:
-        measure: returns that function, which takes a cluster, the scenario where the need is about
-            one, the context, the settings of the need by name, and `progress`.
+    Raises:
+        ProbeFailed: the cores of a run that did not fail were not steady.
     """
-
-    def run(
-        cluster: Cluster, needs: Sequence[PlannedRun], context: RunContext, say: Say
-    ) -> Iterator[ProbeResult]:
-        for need in needs:
-            scenario = need.subject.scenario
-            about = () if scenario is None else (scenario,)
-            yield measure()(cluster, *about, context, **need.settings, progress=say)
-
-    return run
+    cluster, started_at, scenario = session.cluster, session.started_at, need.subject.scenario
+    gauge_us = GAUGE.mean_us(started_at) if cluster.here else None
+    conditions = {"gauge_us": None if gauge_us is None else round(gauge_us, 1)}
+    host_gflops = cluster.host_gflops(started_at) if error is None else None
+    groups = cluster.groups if scenario is None else scenario.nodes
+    rented_usd, ended_at = cluster.usd_per_hour(), clock.now()
+    conditions["usd_per_hour"] = declared_usd_per_hour(groups) if rented_usd is None else rented_usd
+    hours = (ended_at - started_at).total_seconds() / 3600
+    if host_gflops is not None:
+        conditions["host_gflops"] = round(host_gflops, 2)
+    return Run(
+        run_id=f"{started_at:%Y%m%dT%H%M%S}-{need.probe}-{uuid.uuid4().hex[:8]}",
+        probe=need.probe,
+        purpose=context.purpose,
+        study=context.study,
+        repeat=context.repeat,
+        scenario_id=scenario.scenario_id if scenario else None,
+        backend=cluster.backend,
+        status="failed" if error else "ok",
+        error=error,
+        started_at=started_at,
+        ended_at=ended_at,
+        host_id=cluster.host_id(),
+        host=dict(cluster.host()),
+        software=dict(cluster.software()),
+        config={**config, **cluster.facts(), "link_mbps": cluster.link_mbps, **conditions},
+        cost_usd=None if rented_usd is None else rented_usd * hours,
+    )
 
 
 # Needs of probes that measure whole scenarios: all nodes train.
@@ -305,25 +329,17 @@ def plan_scenario_runs(
         start: what scenarios share that one start of programs can measure.
         nodes: those that measure a scenario.
     """
-    parts: tuple[tuple[tuple[Scenario, ...], Purpose, bool], ...] = (
-        (requested.train, "profile", True),
-        (
-            tuple(scenario for scenario in requested.own if scenario not in requested.train),
-            "profile",
-            False,
-        ),
-        (requested.test, "measurement", False),
-    )
-    for scenarios, purpose, of_train in parts:
-        for scenario in dict.fromkeys(scenarios):
-            yield PlannedRun(
-                Subject(probe, scenario, scenario.link_mbps),
-                purpose,
-                f"measure {scenario.label}",
-                nodes(scenario),
-                settings,
-                expected_s=expected_s(scenario),
-                start=start(scenario),
-                start_s=start_s(scenario.nodes),
-                of_train=of_train,
-            )
+    shown = dict.fromkeys((*requested.train, *requested.own))
+    purposes: list[tuple[Scenario, Purpose]] = [(scenario, "profile") for scenario in shown]
+    purposes += [(scenario, "measurement") for scenario in dict.fromkeys(requested.test)]
+    for scenario, purpose in purposes:
+        yield PlannedRun(
+            Subject(probe, scenario, scenario.link_mbps),
+            purpose,
+            f"measure {scenario.label}",
+            nodes(scenario),
+            settings,
+            expected_s=expected_s(scenario),
+            start=start(scenario),
+            of_train=purpose == "profile" and scenario in requested.train,
+        )

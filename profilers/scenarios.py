@@ -5,12 +5,10 @@ Times of steps are for plans, before anything has run.
 
 from collections.abc import Hashable, Iterable, Sequence
 
-import polars as pl
-
 from networks.figures import Figures, figures
 from profilers.clusters.node_types import gpus, node_types
 from profilers.probe import STEP_S
-from warehouse.records import BadInput, NodeGroup, Scenario
+from warehouse.records import NodeGroup, Scenario
 
 
 def is_async(scenario: Scenario) -> bool:
@@ -55,18 +53,13 @@ def largest(scenarios: Iterable[Scenario]) -> Scenario:
     """Return the scenario with the most workers, of these with the most nodes, the last of equals.
 
     Raises:
-        ValueError: there is none.
+        IndexError: there is none.
     """
-    by_size = sorted(
-        scenarios,
-        key=lambda scenario: (
-            scenario.strategy.workers,
-            sum(group.count for group in scenario.nodes),
-        ),
-    )
-    if not by_size:
-        raise ValueError("the largest of no scenarios")
-    return by_size[-1]
+
+    def size(scenario: Scenario) -> tuple[int, int]:
+        return scenario.strategy.workers, sum(group.count for group in scenario.nodes)
+
+    return sorted(scenarios, key=size)[-1]
 
 
 def same_start(scenario: Scenario, *, any_batch: bool = False) -> Hashable:
@@ -84,36 +77,6 @@ def same_start(scenario: Scenario, *, any_batch: bool = False) -> Hashable:
         load = load.model_copy(update={"batch_size": 1})
     strategy = scenario.strategy.model_copy(update={"workers": 1})
     return load, strategy, groups, others, scenario.link_mbps, scenario.cross_traffic
-
-
-# Scenarios of TensorFlow that one start of their job measures, and the table of their steps.
-
-
-STEP_SCHEMA = {
-    "worker": pl.Int16,
-    "step": pl.Int32,
-    "window": pl.Int16,
-    "traced": pl.Boolean,
-    "start_us": pl.Int64,
-    "end_us": pl.Int64,
-}
-"""Columns of table step, as measured runs land it."""
-
-
-def check_family(scenarios: Sequence[Scenario], workers: int) -> Scenario:
-    """Return the scenario of most workers; the others only have fewer of them.
-
-    Raises:
-        BadInput: they differ in more than W, or need more than `workers`.
-    """
-    largest = max(scenarios, key=lambda scenario: scenario.strategy.workers)
-    for scenario in scenarios:
-        # Not the other way round: with a single worker nobody knows the types of further ones.
-        if largest.with_workers(scenario.strategy.workers) != scenario:
-            raise BadInput(f"{scenario.label} and {largest.label} differ in more than W")
-    if largest.strategy.workers > workers:
-        raise BadInput(f"{largest.label} needs more workers than the cluster's {workers}")
-    return largest
 
 
 # About how long training steps of PyTorch take, before anything has run: linear in what the graph

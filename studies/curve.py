@@ -244,20 +244,12 @@ class Curve(Record):
         assert metric is not None
         return metric
 
-    @property
-    def judge(self) -> str:
-        """The name of the probe that measures it."""
-        return measuring_probe(self.scenario(self.workers[0], "loopback")).name
-
     def nodes(self, workers: int) -> tuple[NodeGroup, ...]:
         """Return the groups of workers and servers for a number of workers, its types in turn."""
-        return take_turns(self._groups(), workers)
-
-    def _groups(self) -> list[NodeGroup]:
         groups = [node_group("worker", name, 1) for name in self.worker]
         if self.server is not None:
             groups.append(node_group("server", self.server, self.servers))
-        return groups
+        return take_turns(groups, workers)
 
     def scenario(self, workers: int, backend: Backend) -> Scenario:
         """Return the scenario with a number of workers.
@@ -265,15 +257,8 @@ class Curve(Record):
         Only emulated links are shaped. Of several nodes with GPUs that are merely asked about, on
         no cluster, the speed is what their network is taken to have.
         """
-        return self._scenarios(backend, (workers,))[0]
-
-    def scenarios(self, backend: Backend) -> tuple[Scenario, ...]:
-        """Return what is predicted and measured, by number of workers."""
-        return self._scenarios(backend, self.workers)
-
-    def _scenarios(self, backend: Backend, counts: Sequence[int]) -> tuple[Scenario, ...]:
-        shaped, groups = backend == "emulated", self._groups()
-        assumed = backend == "loopback" and all(map(gpus, self.worker))
+        shaped, is_mixed = backend == "emulated", self.mix and workers in self.workers
+        assumed = backend == "loopback" and all(map(gpus, self.worker)) and workers > 1
         workload = TrainingWorkload(
             dnn=self.dnn,
             framework=self.framework,
@@ -282,18 +267,17 @@ class Curve(Record):
             sequence_length=self.sequence_length,
             **self.recipe,
         )
-        return tuple(
-            Scenario(
-                workload=workload,
-                strategy=self._strategy(workers),
-                nodes=self._mixed()
-                if self.mix and workers in self.workers
-                else take_turns(groups, workers),
-                link_mbps=self.link_mbps if shaped or (assumed and workers > 1) else None,
-                cross_traffic=self.cross_traffic if shaped else None,
-            )
-            for workers in counts
+        return Scenario(
+            workload=workload,
+            strategy=self._strategy(workers),
+            nodes=self._mixed() if is_mixed else self.nodes(workers),
+            link_mbps=self.link_mbps if shaped or assumed else None,
+            cross_traffic=self.cross_traffic if shaped else None,
         )
+
+    def scenarios(self, backend: Backend) -> tuple[Scenario, ...]:
+        """Return what is predicted and measured, by number of workers."""
+        return tuple(self.scenario(workers, backend) for workers in self.workers)
 
     def link_speeds(self, backend: Backend) -> tuple[float | None, ...]:
         """Return the speeds of the links it is profiled on and trains on; once if they agree.

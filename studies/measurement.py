@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
 from profilers.clusters import Cluster, open_cluster
 from profilers.clusters.fleet import BACKENDS, RENTED
-from profilers.probe import PlannedRun, ProbeResult, RunContext, measure_planned_runs
+from profilers.probe import PlannedRun, RunContext, measure_planned_runs
 from profilers.probes import PROBES
 from profilers.steady.hostlock import host_lock
 from studies.messages import Progress
@@ -96,19 +95,18 @@ def _run(
         where = "" if is_alone else f"{' + '.join(sorted(_node_types(start)))}: "
         cluster = open_cluster(round_.backend, nodes_of(start), start[0].subject.link_mbps)
         cluster.expected_s = seconds
-        last: tuple[str, ProbeResult] | None = None
         with _context(round_, purpose, landing) as context, clusters.opened(cluster):
-            say = partial(_say, progress, where)
             # Land each before the next is measured: a kill loses only what is under way.
-            for need, result in measure_planned_runs(PROBES[probe], cluster, start, context, say):
+            for need, result in measure_planned_runs(
+                PROBES[probe], cluster, start, context, lambda text: progress.say(where + text)
+            ):
                 clusters.check_not_stopped()
                 record = with_settings(result.run, need.settings)
                 land(landing, record, result.scenario, result.tables, result.artefacts)
                 landed.append(record)
                 progress.finished(need.title)
-                last = need.title, result
-        assert last is not None
-        _raise_if_failed(*last)
+        if record.status == "failed":
+            raise ProbeFailed(f"{need.title} failed: {record.error}; its run has landed")
 
     # Nothing is rented while another measurement is waited for.
     is_free = is_alone and round_.backend not in RENTED
@@ -121,10 +119,6 @@ def _node_types(start: Sequence[PlannedRun]) -> set[str]:
     return {group.node_type for group in nodes_of(start)}
 
 
-def _say(progress: Progress, where: str, text: str) -> None:
-    progress.say(f"{where}{text}")
-
-
 @contextmanager
 def _context(round_: Round, purpose: Purpose, landing: Path) -> Iterator[RunContext]:
     """Give a probe its context; its scratch folder is removed, or swept after a kill."""
@@ -135,11 +129,6 @@ def _context(round_: Round, purpose: Purpose, landing: Path) -> Iterator[RunCont
         yield RunContext(round_.study.name, round_.repeat, purpose, scratch)
     finally:
         remove(scratch)
-
-
-def _raise_if_failed(name: str, result: ProbeResult) -> None:
-    if result.run.status == "failed":
-        raise ProbeFailed(f"{name} failed: {result.run.error}; its run has landed")
 
 
 # Lanes: what needs machines of its own is measured beside what needs others.

@@ -117,8 +117,20 @@ def tasks(
         judged: whether forecasts are judged as well; else it ends with them.
         forecasting: the systems that forecast any of it, by name; None: all that it chooses.
     """
+    study, missing = round_.study, round_.missing
     systems = round_.asking.systems if forecasting is None else tuple(forecasting)
-    return tuple(_tasks(round_, taken, systems, judged=judged))
+    planned = list(_of([need for need in missing if need.profiles], taken))
+    judged_curves = [curve for curve in study.curves if curve.is_judged]
+    if scenarios := sum(len(curve.scenarios(round_.backend)) for curve in judged_curves):
+        expected_s = _FORECAST_S + _FORECAST_PER_SCENARIO_S * scenarios
+        planned += [Task(fit_name(system), expected_s, "fit") for system in systems]
+        planned += [Task(prediction_name(system), expected_s, "predict") for system in systems]
+    if judged:
+        planned += _of([need for need in missing if not need.profiles], taken)
+        if not study.only_profiles:
+            report_s = _REPORT_S + _REPORT_PER_CURVE_S * len(study.curves)
+            planned.append(Task(REPORT_NAME, report_s, "report"))
+    return tuple(planned)
 
 
 def fit_name(system: str) -> str:
@@ -129,28 +141,6 @@ def fit_name(system: str) -> str:
 def prediction_name(system: str) -> str:
     """Return what progress and plans call all forecasts of a system."""
     return f"predict by {system}"
-
-
-def _tasks(
-    round_: Round, taken: RunDurations | None, systems: Sequence[str], *, judged: bool
-) -> Iterator[Task]:
-    missing = round_.missing
-    yield from _of([need for need in missing if need.profiles], taken)
-    yield from _forecasts(round_, systems)
-    if not judged:
-        return
-    yield from _of([need for need in missing if not need.profiles], taken)
-    if not round_.study.only_profiles:
-        expected_s = _REPORT_S + _REPORT_PER_CURVE_S * len(round_.study.curves)
-        yield Task(REPORT_NAME, expected_s, "report")
-
-
-def _forecasts(round_: Round, systems: Sequence[str]) -> Iterator[Task]:
-    judged = (curve for curve in round_.study.curves if curve.is_judged)
-    scenarios = sum(len(curve.scenarios(round_.backend)) for curve in judged)
-    expected_s = _FORECAST_S + _FORECAST_PER_SCENARIO_S * scenarios
-    for name, kind in ((fit_name, "fit"), (prediction_name, "predict")):
-        yield from (Task(name(system), expected_s, kind) for system in systems if scenarios)
 
 
 def _of(missing: Sequence[PlannedRun], taken: RunDurations | None) -> Iterator[Task]:

@@ -53,34 +53,17 @@ def required_runs(study: Study, backend: Backend, asking: SystemInputs) -> tuple
                     by_subject[need.subject, judges] = need
         except BadInput as error:
             raise BadInput(f"probes.{name}: {error}") from None
-    return _with_distinct_titles(
-        sorted(by_subject.values(), key=lambda need: need.purpose == "measurement")
-    )
+    in_order = sorted(by_subject.values(), key=lambda need: need.purpose == "measurement")
+    return tuple(_with_distinct_titles(in_order))
 
 
-def _with_distinct_titles(needed: Sequence[PlannedRun]) -> tuple[PlannedRun, ...]:
-    """Return needs whose titles differ: where several share one, it names probe and nodes too.
-
-    A run that fits see of a scenario that is also measured is told apart by its purpose.
-    """
-    titles = [need.title for need in needed]
-    titles = [
-        f"{need.title} ({need.probe} on {_in_words(need.nodes)})" if shared else need.title
-        for need, shared in zip(needed, _shared(titles), strict=True)
-    ]
-    return tuple(
-        replace(need, title=f"{title}, as a {need.purpose}" if shared else title)
-        for need, title, shared in zip(needed, titles, _shared(titles), strict=True)
-    )
-
-
-def _shared(titles: Sequence[str]) -> list[bool]:
-    counts = Counter(titles)
-    return [counts[title] > 1 for title in titles]
-
-
-def _in_words(nodes: Sequence[NodeGroup]) -> str:
-    return " + ".join(f"{group.count} {group.node_type}" for group in nodes)
+def _with_distinct_titles(needed: Sequence[PlannedRun]) -> Iterator[PlannedRun]:
+    """Yield needs whose titles differ: where several share one, it names what tells them apart."""
+    counts = Counter(need.title for need in needed)
+    for need in needed:
+        nodes = " + ".join(f"{group.count} {group.node_type}" for group in need.nodes)
+        title = f"{need.title} ({need.probe} as a {need.purpose} on {nodes})"
+        yield replace(need, title=title) if counts[need.title] > 1 else need
 
 
 def group_by_start(some: Sequence[PlannedRun]) -> Iterator[list[PlannedRun]]:

@@ -4,7 +4,7 @@ import fcntl
 import os
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -255,28 +255,6 @@ def _dearest(prices: pl.DataFrame, market: Market) -> Rate | None:
 
 
 PROBE, TABLE = "renting", "rented"
-_ROW = pl.Schema(
-    {
-        "entry": pl.Int32(),
-        "kind": pl.String(),
-        "written_at": pl.Datetime("us", "UTC"),
-        "token": pl.String(),
-        "instance": pl.String(),
-        "account": pl.String(),
-        "region": pl.String(),
-        "zone": pl.String(),
-        "node_type": pl.String(),
-        "market": pl.String(),
-        "instances": pl.Int32(),
-        "usd_per_hour": pl.Float64(),
-        "volume_usd_per_hour": pl.Float64(),
-        "hours": pl.Float64(),
-        "seconds": pl.Float64(),
-        "usd": pl.Float64(),
-        "code": pl.String(),
-        "reason": pl.String(),
-    }
-)
 
 
 def land_book(home: Path) -> str | None:
@@ -297,19 +275,41 @@ def land_book(home: Path) -> str | None:
 
 def _landed(home: Path, entries: Entries) -> str | None:
     landing, of = home / "landing", owner.token()
-    first = max((_next(run) for run in landed_runs(landing) if _is_of(run, of)), default=0)
+    earlier = (
+        run.config
+        for run in landed_runs(landing)
+        if (run.probe, run.config.get("home")) == (PROBE, of)
+    )
+    ends = (int(str(config["first"])) + int(str(config["entries"])) for config in earlier)
+    first = max(ends, default=0)
     fresh = entries.all[first:]
-    if not fresh:
-        return None
     rows = [
         {"entry": first + place, "kind": entry.kind, "written_at": entry.at, **row}
         for place, entry in enumerate(fresh)
         for row in _rows(entry, entries)
     ]
-    if not rows:  # keys and groups cost nothing
+    if not rows:  # nothing is new; keys and groups cost nothing
         return None
-    run = _run(of, first, fresh)
-    land(landing, run, None, {TABLE: pl.DataFrame(rows, _ROW)})
+    at = clock.now()
+    run = with_origin(
+        Run(
+            run_id=f"{at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}",
+            probe=PROBE,
+            purpose="profile",
+            study=PROBE,
+            repeat=1,
+            scenario_id=None,
+            backend="imported",
+            status="ok",
+            started_at=min(at, *(entry.at for entry in fresh)),
+            ended_at=at,
+            host_id=PROVIDER,
+            host={"provider": PROVIDER},
+            software={},
+            config={"home": of, "first": first, "entries": len(fresh)},
+        )
+    )
+    land(landing, run, None, {TABLE: pl.DataFrame(rows, infer_schema_length=None)})
     return run.run_id
 
 
@@ -330,40 +330,6 @@ def _rows(entry: Entry, entries: Entries) -> Iterator[Mapping[str, object]]:
 def _launch_of(id_: str, entries: Entries) -> LaunchIntent | None:
     tokens = (token for token, result in entries.launched.items() if id_ in result.ids)
     return next((entries.intents[token] for token in tokens if token in entries.intents), None)
-
-
-def _is_of(run: Run, home_token: str) -> bool:
-    return run.probe == PROBE and run.config.get("home") == home_token
-
-
-def _next(run: Run) -> int:
-    """Return the place of the first entry that a run did not bring."""
-    first, count = run.config.get("first"), run.config.get("entries")
-    assert isinstance(first, int)
-    assert isinstance(count, int)
-    return first + count
-
-
-def _run(home_token: str, first: int, fresh: Sequence[Entry]) -> Run:
-    at = clock.now()
-    return with_origin(
-        Run(
-            run_id=f"{at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}",
-            probe=PROBE,
-            purpose="profile",
-            study=PROBE,
-            repeat=1,
-            scenario_id=None,
-            backend="imported",
-            status="ok",
-            started_at=min(at, *(entry.at for entry in fresh)),
-            ended_at=at,
-            host_id=PROVIDER,
-            host={"provider": PROVIDER},
-            software={},
-            config={"home": home_token, "first": first, "entries": len(fresh)},
-        )
-    )
 
 
 # Ending what dead processes of a home have rented, wherever that is, and landing what it cost.

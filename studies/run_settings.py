@@ -62,7 +62,7 @@ def _in_order(value: object) -> object:
 
 COMMAND, CODE_VERSION = "command", "code_version"
 """Where a run's config has them; report.configuration leaves them out of what was asked."""
-_LONGEST, _LEFT_OUT = 200, "…"
+_LONGEST = 200
 
 
 def with_origin(run: Run) -> Run:
@@ -72,14 +72,10 @@ def with_origin(run: Run) -> Run:
 
 
 def command() -> str:
-    """Return the command line of this process, as a shell takes it.
+    """Return the command line of this process, as a shell takes it; only the start of a long one.
 
-    Long arguments are left out: Dagster gives its own processes pages of JSON.
+    Dagster gives its own processes pages of JSON.
     """
     program, *arguments = sys.argv or [""]
-    path = Path(program)
-    name = path.parent.name if path.name == "__main__.py" else path.name
-    shown = [
-        argument if len(argument) <= _LONGEST else _LEFT_OUT for argument in arguments[:_LONGEST]
-    ]
-    return shlex.join([name, *shown]).replace(f"'{_LEFT_OUT}'", _LEFT_OUT)
+    text = shlex.join([Path(program).name, *arguments])
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

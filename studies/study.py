@@ -1,10 +1,9 @@
 """A study: the YAML file that lists what to train and to test, by which systems and probes."""
 
-import logging
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -60,8 +59,6 @@ def known_scenarios(curve: Curve) -> tuple[Scenario, ...]:
 
 OF_FLEET = ("fleet.", "watch.")
 """How names of studies begin that profile and watch the members of the fleet."""
-_GONE = ("reserve", "anchors")
-"""Keys that older files have, and nothing reads."""
 
 
 class Study(Record):
@@ -91,19 +88,6 @@ class Study(Record):
     learns_from: tuple[Name, ...] = Field(default=(), max_length=limits.LISTED)
     train: tuple[Train, ...] = Field(default=(), max_length=limits.LISTED)
     test: tuple[Test, ...] = Field(default=(), max_length=limits.LISTED)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_of_today(cls, fields: object) -> object:
-        if isinstance(fields, Mapping) and "jobs" in fields:
-            raise ValueError(
-                "jobs: files of studies have train and test now, and the settings of probes under "
-                "probes; docs/studies.md says how to write them"
-            )
-        if isinstance(fields, Mapping) and (gone := [key for key in _GONE if key in fields]):
-            _tell(str(fields.get("name")), tuple(gone))
-            return {key: value for key, value in fields.items() if key not in gone}
-        return fields
 
     @field_validator("systems", "learns_from")
     @classmethod
@@ -243,14 +227,6 @@ class Study(Record):
     def curve_of(self, scenario: Scenario, backend: Backend) -> Curve:
         """Return the curve that a scenario belongs to."""
         return next(curve for curve in self.curves if scenario in curve.scenarios(backend))
-
-
-@cache
-def _tell(study: str, gone: Sequence[str]) -> None:
-    """Say once that a file has keys of the past."""
-    logging.getLogger("stepcast").warning(
-        "study %s: %s: no longer used, and left out; delete from its file", study, ", ".join(gone)
-    )
 
 
 def read_study(path: Path) -> Study:

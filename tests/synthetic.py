@@ -1,10 +1,11 @@
 """Probes that run nothing: small results typed in here, in the shape of those of real probes."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -18,13 +19,12 @@ from models.line_rate import LINE_RATE
 from models.linear_scaling import LINEAR
 from models.system import System
 from models.systems import SYSTEMS
-from profilers.clusters import Cluster
-from profilers.contention import probe as contention
-from profilers.links import probe as links
-from profilers.probe import PlannedRun, ProbeResult, RunContext, finished_run
-from profilers.tf_throughput import probe as tf_throughput
-from profilers.tf_trace import probe as tf_trace
-from profilers.windows import Windows
+from profilers.nodes.tf_jobs import StepTime
+from profilers.probe import THROUGHPUT, Measured, PlannedRun, Session
+from profilers.probes import PROBES
+from profilers.steady import hostlock
+from profilers.steady.host import MeasuredValue
+from profilers.tables import sample_table, step_table, traced_step_table, window_rows
 from studies.curve import Curve
 from studies.measurement import profile
 from studies.messages import Progress
@@ -143,91 +143,71 @@ class PaperProbes:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Put these in the place of the real probes."""
-        monkeypatch.setattr(links, "measure", self.measure_links)
-        monkeypatch.setattr(contention, "measure", self.measure_contention)
-        monkeypatch.setattr(tf_trace, "profile", self.profile)
-        monkeypatch.setattr(tf_throughput, "measure", self.measure_throughput)
+        runs = {
+            "links": self.measure_links,
+            "contention": self.measure_contention,
+            "tf_trace": self.profile,
+            "tf_throughput": self.measure_throughput,
+        }
+        for name, run in runs.items():
+            monkeypatch.setitem(cast(dict[str, Any], PROBES), name, replace(PROBES[name], run=run))
         monkeypatch.setattr(predictor, "Settings", lambda: SHORT)
+        # They measure nothing, so nobody who does need wait for them.
+        monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-on-paper-{os.getpid()}")
 
     def _ask(self, name: str) -> None:
         self.asked.append(name)
         if name == self.fail_at:
             raise ProbeFailed(f"worker0 of {name} ended early\n(exit 1): no paper left")
 
-    def measure_links(
-        self,
-        cluster: Cluster,
-        context: RunContext,
-        *,
-        flows: Sequence[int],
-        seconds: float,
-        trials: int,
-        progress: Callable[[str], None],
-    ) -> ProbeResult:
-        """Return links on which flows share evenly."""
-        started_at = datetime.now(UTC)
+    def measure_links(self, session: Session, needs: Sequence[PlannedRun]) -> Iterator[Measured]:
+        """Yield links on which flows share evenly."""
+        settings = needs[0].settings
         self._ask("links")
-        progress("probe links")
+        session.say("probe links")
         rows = [
-            (direction, count, flow, trial, seconds, LINK_BPS / count)
+            (direction, count, flow, trial, settings["seconds"], LINK_BPS / count)
             for direction in ("downlink", "uplink")
-            for count in flows
-            for trial in range(trials)
+            for count in settings["flows"]
+            for trial in range(settings["trials"])
             for flow in range(count)
         ]
         columns = ["direction", "flows", "flow", "trial", "seconds", "bandwidth_Bps"]
         frame = pl.DataFrame(rows, schema=columns, orient="row").with_columns(
             bytes=(pl.col("seconds") * pl.col("bandwidth_Bps")).cast(pl.Int64), retransmits=0
         )
-        artefact = context.scratch / "iperf3.json"
+        artefact = session.scratch / "iperf3.json"
         artefact.write_text("[]")
-        run = finished_run("links", cluster, None, context, started_at, {"trials": trials})
-        return ProbeResult(run, None, {"link": frame}, {artefact.name: artefact})
+        config = {"trials": settings["trials"]}
+        yield Measured({"link": frame}, config, {artefact.name: artefact})
 
     def measure_contention(
-        self,
-        cluster: Cluster,
-        context: RunContext,
-        *,
-        flows: Sequence[int],
-        seconds: float,
-        trials: int,
-        progress: Callable[[str], None],
-    ) -> ProbeResult:
-        """Return transfers that share evenly."""
-        started_at = datetime.now(UTC)
+        self, session: Session, needs: Sequence[PlannedRun]
+    ) -> Iterator[Measured]:
+        """Yield transfers that share evenly."""
+        settings = needs[0].settings
         self._ask("contention")
-        progress("contention")
+        session.say("contention")
+        seconds = settings["seconds"]
         rows = [
             (direction, count, place, seconds, int(LINK_BPS / count * seconds), 0.0)
             for direction in ("downlink", "uplink")
-            for count in flows
+            for count in settings["flows"]
             for place in range(count)
         ]
         columns = ["direction", "flows", "place", "seconds", "bytes", "log_share_sd"]
-        worker = cluster.of_role("worker")[0].group.node_type
-        run = finished_run("contention", cluster, None, context, started_at, {"worker": worker})
-        return ProbeResult(run, None, {"contention": pl.DataFrame(rows, columns, orient="row")})
+        frame = pl.DataFrame(rows, columns, orient="row")
+        yield Measured({"contention": frame}, needs[0].subject.config)
 
-    def profile(
-        self,
-        cluster: Cluster,
-        scenario: Scenario,
-        context: RunContext,
-        *,
-        traced_steps: int,
-        untraced_steps: int,
-        capture: bool,
-        progress: Callable[[str], None],
-    ) -> ProbeResult:
-        """Return steps that are all alike."""
-        started_at = datetime.now(UTC)
-        self._ask(f"profile {scenario.workload.dnn}")
-        progress(f"profile {scenario.workload.dnn}")
-        run = finished_run("tf_trace", cluster, scenario, context, started_at, {})
-        tables = self._trace(traced_steps, untraced_steps)
-        captured = captured_tables(traced_steps) if capture else {}
-        return ProbeResult(run, scenario, tables | captured)
+    def profile(self, session: Session, needs: Sequence[PlannedRun]) -> Iterator[Measured]:
+        """Yield steps that are all alike."""
+        (need,) = needs
+        dnn, traced = need.scenario.workload.dnn, need.settings["traced_steps"]
+        self._ask(f"profile {dnn}")
+        session.say(f"profile {dnn}")
+        tables = self._trace(traced, need.settings["untraced_steps"])
+        captured = captured_tables(traced) if need.settings["capture"] else {}
+        yield Measured(tables | captured)
 
     def _trace(self, traced_steps: int, untraced_steps: int) -> dict[str, pl.DataFrame]:
         names = ["name", "type", "resource", "server", "size_bytes"]
@@ -239,71 +219,42 @@ class PaperProbes:
             for step in range(traced_steps)
             for index in range(len(self.operations))
         ]
-        steps = [
-            (0, step, traced, step * STEP_US, step * STEP_US + 90_000)
-            for traced, count in ((True, traced_steps), (False, untraced_steps))
-            for step in range(count)
-        ]
-        samples = [("step_time_s", "s", 0.1), ("client_gap_s", "s", 0.012)]
-        window = pl.lit(None, pl.Int16)
+        traced, untraced = (
+            [StepTime(step * STEP_US, step * STEP_US + 90_000) for step in range(count)]
+            for count in (traced_steps, untraced_steps)
+        )
         return {
             "operation": operation,
             "edge": pl.DataFrame(EDGES, schema=["source", "target"], orient="row"),
             "timing": pl.DataFrame(
                 timing, schema=["step", "operation", "start_us", "duration_us"], orient="row"
             ),
-            "step": pl.DataFrame(
-                steps, schema=["worker", "step", "traced", "start_us", "end_us"], orient="row"
-            ).with_columns(window=window),
-            "sample": pl.DataFrame(
-                samples, schema=["metric", "unit", "value"], orient="row"
-            ).with_columns(window=window),
+            "step": traced_step_table(traced, untraced),
+            "sample": sample_table(
+                [("step_time_s", "s", None, 0.1), ("client_gap_s", "s", None, 0.012)]
+            ),
         }
 
     def measure_throughput(
-        self,
-        cluster: Cluster,
-        scenarios: Sequence[Scenario],
-        context: RunContext,
-        windows: Windows,
-        *,
-        progress: Callable[[str], None],
-    ) -> Iterator[ProbeResult]:
-        """Yield `throughput` of each scenario, in windows 2 % apart."""
-        for scenario in scenarios:
-            started_at = datetime.now(UTC)
+        self, session: Session, needs: Sequence[PlannedRun]
+    ) -> Iterator[Measured]:
+        """Yield `throughput` of scenarios in windows 2 % apart, and 12 steps of each worker."""
+        for scenario in (need.scenario for need in needs):
             self._ask(f"measure {scenario.label}")
-            progress(f"measure {scenario.label}")
-            rows = [
-                row
-                for window in range(windows.windows)
-                for row in (
-                    (
-                        "throughput_steps_per_s",
-                        "step/s",
-                        window,
-                        self.throughput(scenario) * (1 + 0.02 * window),
-                    ),
-                    ("idle_cpu_fraction", "1", window, self.idle),
-                )
+            session.begin(f"measure {scenario.label}")
+            rate, workers = self.throughput(scenario), scenario.strategy.workers
+            windows = [
+                (rate * (1 + 0.02 * window), MeasuredValue(None, self.idle, 0.0))
+                for window in range(needs[0].settings["windows"])
             ]
-            sample = pl.DataFrame(rows, schema=["metric", "unit", "window", "value"], orient="row")
-            run = finished_run("tf_throughput", cluster, scenario, context, started_at, {})
-            yield ProbeResult(run, scenario, {"sample": sample, "step": self._steps(scenario)})
-
-    def _steps(self, scenario: Scenario) -> pl.DataFrame:
-        """Return 12 steps of each worker, from a common start."""
-        workers = scenario.strategy.workers
-        step_us = round(1e6 * workers / self.throughput(scenario))
-        rows = [
-            (worker, step, step * step_us, (step + 1) * step_us)
-            for worker in range(workers)
-            for step in range(12)
-        ]
-        columns = ["worker", "step", "start_us", "end_us"]
-        return pl.DataFrame(rows, schema=columns, orient="row").with_columns(
-            window=pl.lit(None, pl.Int16), traced=pl.lit(value=False)
-        )
+            step_us = round(1e6 * workers / rate)
+            steps = step_table(
+                (worker, step, None, False, step * step_us, (step + 1) * step_us)
+                for worker in range(workers)
+                for step in range(12)
+            )
+            sample = sample_table(window_rows(THROUGHPUT, windows))
+            yield Measured({"sample": sample, "step": steps})
 
 
 def profiled(round_: Round, landing: Path) -> Round:

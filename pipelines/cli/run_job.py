@@ -19,11 +19,8 @@ from pipelines.cli.money import SpendingLimit, check_cap
 from pipelines.cli.query import history_here
 from pipelines.cli.tables import TableColumn, format_duration, print_rows, print_table, print_text
 from profilers.clusters import host_id
-from profilers.clusters.fleet import read_fleet
 from profilers.probe import PlannedRun
-from profilers.renting.book import Book
 from reports.wording import headline, interval, number, opening, percent
-from studies import node_type_fallback
 from studies.plan import RunDurations, Task, tasks
 from studies.renting import estimate, price_plan
 from studies.rounds import (
@@ -38,7 +35,7 @@ from studies.study import read_study
 from warehouse.durable_files import write_text
 from warehouse.history import PublishedHistory, known_runs
 from warehouse.home import HISTORY, PAPERS, REPORT, home
-from warehouse.records import BadInput, Run, StepcastError
+from warehouse.records import BadInput, Run
 from warehouse.warehouse import Warehouse
 
 
@@ -75,13 +72,7 @@ def run_study(
     until_s = time.monotonic() + 60 * minutes
     try:
         while True:
-            try:
-                _run_round(path, backend, money, judged=judged)
-            except StepcastError:
-                if (other := _of_next_type(path, backend, money)) is None:
-                    raise
-                path = other
-                continue
+            _run_round(path, backend, money, judged=judged)
             if time.monotonic() >= until_s:
                 return
     except KeyboardInterrupt:
@@ -119,26 +110,6 @@ def _run_round(path: Path, backend: str | None, money: SpendingLimit, *, judged:
                     f"seal {path} FOLDER --round {number}` publishes that, `stepcast run {path}` "
                     "measures"
                 )
-
-
-def _of_next_type(path: Path, backend: str | None, money: SpendingLimit) -> Path | None:
-    """Return the study of the next node type, where one is not to be had and a next is listed.
-
-    None where there is none, or runs of the round were on the type that is not to be had.
-    """
-    if money.account is None:
-        return None
-    lacking = node_type_fallback.unavailable_node_type(Book().read().of(money.account))
-    other = None if lacking is None else read_fleet().launch().following(lacking)
-    if lacking is None or other is None:
-        return None
-    if node_type_fallback.has_begun(_prospect(path, backend, home()).round_, lacking):
-        _tell(f"runs of this round were on {lacking}, so it does not go on with {other}")
-        return None
-    file = node_type_fallback.write_fallback_study(path, lacking, other, home())
-    if file is not None:
-        _tell(f"{lacking} is not to be had; {other} is tried instead: study {file}")
-    return file
 
 
 def _renting(ahead: RoundPlan, place: Path, money: SpendingLimit) -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ import json
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import cast
@@ -22,7 +22,6 @@ from pipelines.runtime.state import StartTraining
 from profilers.clusters import Cluster, Node
 from profilers.clusters.node_types import node_group
 from profilers.nodes.programs import Message, Programs
-from profilers.nodes.torch_program import environment
 from warehouse.records import ProbeFailed, StepcastError
 
 RANK = "pipelines.runtime.rank"
@@ -64,7 +63,7 @@ class JobFleet:
         folder: of the job: outlives nodes.
         devices: of each node type; one where it is not named.
         program: module of the program on each node.
-        notices: where a node is told of interruptions, by its name (see `notices.source`); None:
+        notices: where a node is told of interruptions, by its name (see `notices.poll`); None:
             files in the node's folder.
     """
 
@@ -271,12 +270,11 @@ class JobFleet:
 
     def _start(self, name: str) -> None:
         node = self._nodes[name]
-        variables = environment(self._cluster, node)
         programs = []
         for device in range(self._devices.get(node.group.node_type, 1)):
             programs.append(f"{name}.{next(self._serial)}")
-            config = self._config(name, device).to_json()
-            self._programs.start(programs[-1], node, self._program, config, variables)
+            config = asdict(self._config(name, device))
+            self._programs.start(programs[-1], node, self._program, **config)
         self._running[name] = _NodePrograms(programs)
 
     def _config(self, name: str, device: int) -> TrainingRankConfig:

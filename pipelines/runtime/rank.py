@@ -1,6 +1,6 @@
 """The program of one rank: trains its share of every batch, beats, and saves when told to.
 
-Started as `python -m pipelines.runtime.rank CONFIG_JSON`; see `torch_program.obey`. Commands:
+Started as `python -m pipelines.runtime.rank CONFIG_JSON`; see `profilers.nodes.program`. Commands:
 `train` (meet the other ranks, go on from a checkpoint, train to the end) and `save` (stop, and
 write a checkpoint). Training has a thread of its own: what waits for a dead peer can still be
 saved.
@@ -13,15 +13,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipelines.runtime import checkpoints
 from pipelines.runtime.checkpoints import SampleWriter, draw_samples, open_sample_log, share
-from profilers.nodes import notices, torch_program
-from profilers.nodes.torch_program import Say
+from profilers.nodes import notices
+from profilers.nodes.program import Say, answers, obey
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +48,7 @@ class TrainingRankConfig:
         keep: how many of them.
         every: iterations between two of rank 0.
         beat_s: between two heartbeats.
-        notices: where notices come from (see `notices.source`).
+        notices: where notices come from (see `notices.poll`).
     """
 
     interface: str
@@ -64,10 +64,6 @@ class TrainingRankConfig:
     every: int
     beat_s: float
     notices: str
-
-    def to_json(self) -> str:
-        """Encode for the command line."""
-        return json.dumps(asdict(self))
 
 
 class RankProgram(Protocol):
@@ -105,7 +101,7 @@ class TrainingRank:
 
         torch.set_num_threads(config.threads)
         torch.set_num_interop_threads(config.inter_op_threads)
-        # As in profilers.allreduce.program.
+        # As in profilers.nodes.torch_rank.
         self._dist: Any = dist
         self._torch, self._config, self._say = torch, config, say
         self._images = SyntheticImages(config.samples, config.image_size, config.seed)
@@ -225,12 +221,12 @@ def serve(make: Callable[[TrainingRankConfig, Say], RankProgram]) -> None:
     # Ctrl-C is the controller's: it has the last state saved before it ends its programs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = TrainingRankConfig(**json.loads(sys.argv[1]))
-    say = _one_at_a_time(torch_program.answers())
+    say = _one_at_a_time(answers())
     rank = make(config, say)
     say("ready")
     threading.Thread(target=_beat, args=(rank, config.beat_s, say), daemon=True).start()
     threading.Thread(target=_watch, args=(config, say), daemon=True).start()
-    torch_program.obey({"train": rank.train, "save": rank.save})
+    obey({"train": rank.train, "save": rank.save})
 
 
 def _beat(rank: RankProgram, every_s: float, say: Say) -> None:
@@ -241,10 +237,9 @@ def _beat(rank: RankProgram, every_s: float, say: Say) -> None:
 
 def _watch(config: TrainingRankConfig, say: Say) -> None:
     """Tell of the first notice to this node."""
-    source = notices.notice_source(config.notices)
-    while (notice := source.poll()) is None:
+    while (notice := notices.poll(config.notices)) is None:
         time.sleep(config.beat_s)
-    say("notice", **asdict(notice))
+    say("notice", **notice._asdict())
 
 
 def _one_at_a_time(say: Say) -> Say:

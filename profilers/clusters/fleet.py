@@ -112,7 +112,6 @@ _LATER = (
     "volume",
     "profile",
     "ssh_from",
-    "instead",
 )
 """Fields of `Launch` that came after fleets had measured without them."""
 
@@ -127,8 +126,7 @@ class Launch(Record):
     reach their ssh.
     `subnets` lists one by availability zone, in the order in which they are asked for instances.
     With `public`, ssh connects to their public addresses; among themselves they use private ones.
-    A program on an instance that says nothing for `silence_s` counts as lost. `instead` lists node
-    types that a study goes on with, in their order, where one is not to be had.
+    A program on an instance that says nothing for `silence_s` counts as lost.
     """
 
     region: Name
@@ -146,7 +144,6 @@ class Launch(Record):
     silence_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     volume: Volume = Volume()
     profile: str | None = None
-    instead: Mapping[Name, tuple[Name, ...]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _says_enough(self) -> "Launch":
@@ -176,14 +173,6 @@ class Launch(Record):
                 fields.pop(name, None)
         return fields
 
-    def following(self, node_type: str) -> str | None:
-        """Return the node type that is tried after one which is not to be had; None: none is."""
-        for first, others in self.instead.items():
-            order = (first, *others)
-            if node_type in order[:-1]:
-                return order[order.index(node_type) + 1]
-        return None
-
     @property
     def places(self) -> Mapping[str | None, str | None]:
         """Subnets by availability zone, in the order in which they are asked (None: whichever)."""
@@ -200,19 +189,6 @@ class Fleet(Record):
     machines: tuple[Machine, ...] = ()
     ec2: Launch | None = None
     _host_ids: dict[Backend, str] = PrivateAttr(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _knows_what_is_tried(self) -> "Fleet":
-        orders = self.ec2.instead.items() if self.ec2 else ()
-        tried = [name for first, others in orders for name in (first, *others)]
-        for name in tried:
-            if name not in self.node_types:
-                raise ValueError(
-                    f"ec2.instead: {name!r} is not under node_types; describe it there"
-                )
-            if tried.count(name) > 1:
-                raise ValueError(f"ec2.instead: {name!r} is listed twice; one order has it")
-        return self
 
     def host_id(self, backend: Backend) -> str:
         """Hash of what runs must have in common to be comparable: the machines, or the launch."""

@@ -10,7 +10,7 @@ training differ, and two workers whose steps do not would pass each other for ev
 
 import socket
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from math import sqrt
@@ -23,27 +23,22 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from profilers import clock
 from profilers.captures import EVERYTHING, HEADER_BYTES, capture, check_tcpdump
 from profilers.clusters import Cluster
 from profilers.clusters.fleet import BACKENDS
 from profilers.links.probe import check_flows, link_in_words
 from profilers.nodes.tf_jobs import AsyncJob, StepTime
 from profilers.probe import (
+    Measured,
     PlannedRun,
     Probe,
-    ProbeResult,
     RequestedScenarios,
-    RunContext,
-    Setting,
-    finished_run,
+    Session,
     one_by_one,
-    start_s,
 )
 from profilers.readers.tcp import packets
 from profilers.scenarios import is_async, largest, take_turns
 from profilers.steady.host import Patience
-from profilers.steady.hostlock import host_lock
 from warehouse import limits
 from warehouse.fields import Nodes, Repeats, Seconds
 from warehouse.records import Backend, BadInput, Record, Scenario, Strategy, TrainingWorkload
@@ -210,67 +205,35 @@ _OVERHEAD_S = 1.5
 """First guess of what a trial takes beside its captured seconds."""
 
 
-def measure(
-    cluster: Cluster,
-    context: RunContext,
-    *,
-    flows: Sequence[int],
-    seconds: float,
-    trials: int,
-    progress: Callable[[str], None] = lambda _: None,
-) -> ProbeResult:
-    """Measure what transfers get of the link of server 0 while 1..n workers use it.
-
-    Args:
-        cluster: one server and at least `max(flows)` workers.
-        context: study and round.
-        flows: numbers of workers that train together, e.g. (2, 4); a single one is left out.
-        seconds: captured length of each trial.
-        trials: repeats of each number.
-        progress: told what runs now.
-
-    Returns:
-        A run with table `contention`, one row per direction, number of simultaneous transfers,
-        place among them and number of transfers the other way, over all trials.
-
-    Raises:
-        BadInput: the cluster has too few workers, or there is no number above 1.
-        MissingTool: there is no tcpdump.
-        ProbeFailed: the job failed.
-    """
-    workers = cluster.of_role("worker")
-    counts = [count for count in flows if count > 1]
-    if not counts:
-        raise BadInput(f"contention needs two flows or more, found {list(flows)}; add 2")
-    if max(counts) > len(workers):
-        raise BadInput(f"{max(counts)} flows need as many workers; the cluster has {len(workers)}")
-    started_at = clock.now()
+def _measure(session: Session, need: PlannedRun) -> Measured:
+    """Capture what transfers get of the link of server 0 while some of the workers use it."""
+    settings, cluster = Settings(**need.settings), session.cluster
+    counts = [count for count in settings.flows if count > 1]
     scenario = _scenario(cluster)
     patience = Patience(cluster.cpu_times)
     stolen: list[float] = []
     files: list[Path] = []
-    with host_lock(progress), AsyncJob(cluster, scenario, progress) as job:
-        for trial in range(trials):
+    with AsyncJob(cluster, scenario, session.say) as job:
+        for trial in range(settings.trials):
             for count in counts:
-                progress(f"contention: {count} workers, trial {trial + 1}")
-                file = context.scratch / f"contention_{trial}_{count}.pcap"
-                trained = partial(_train, cluster, job, count, seconds, file)
+                session.say(f"contention: {count} workers, trial {trial + 1}")
+                file = session.scratch / f"contention_{trial}_{count}.pcap"
+                trained = partial(_train, cluster, job, count, settings.seconds, file)
                 stolen.append(patience.measure_undisturbed(trained).stolen)
                 files.append(file)
-    settings: dict[str, Setting] = {
-        "worker": cluster.of_role("worker")[0].group.node_type,
-        "flows": ",".join(map(str, counts)),
-        "seconds": seconds,
-        "trials": trials,
-        "network": f"{NETWORK} {scenario.workload.image_size}px",
-        "stolen_cpu_fraction": round(fmean(stolen), 4),
-    }
-    run = finished_run("contention", cluster, None, context, started_at, settings)
-    addresses = [worker.address for worker in workers]
+    addresses = [worker.address for worker in job.workers]
     table = shares(files, cluster.of_role("server")[0].address, addresses)
     for file in files:
         file.unlink()
-    return ProbeResult(run, None, {"contention": table})
+    config = {
+        **need.subject.config,
+        "flows": ",".join(map(str, counts)),
+        "seconds": settings.seconds,
+        "trials": settings.trials,
+        "network": f"{NETWORK} {scenario.workload.image_size}px",
+        "stolen_cpu_fraction": round(fmean(stolen), 4),
+    }
+    return Measured({"contention": table}, config)
 
 
 def _scenario(cluster: Cluster) -> Scenario:
@@ -347,7 +310,6 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
             nodes,
             settings.model_dump() | {"flows": flows},
             expected_s=trials * (settings.seconds + _OVERHEAD_S),
-            start_s=start_s(nodes),
         )
 
 
@@ -364,7 +326,7 @@ PROBE = Probe(
     tables=("contention",),
     settings=Settings,
     needs=_needs,
-    run=one_by_one(lambda: measure),
+    run=one_by_one(_measure),
     concerns=is_async,
     essential=frozenset({"flows"}),
     check=_check,

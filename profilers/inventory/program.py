@@ -1,28 +1,19 @@
 """The program that times pieces of work of one kind on a node: what its share of it can do.
 
-Started as `python -m profilers.inventory.program CONFIG_JSON`; see `torch_program.obey`. It answers
-to `do` with how much work was done, in how much time by the clock, and to `issue` with how long
-the host takes to issue steps of small networks, and which operators these have.
+It answers to `do` with how much work was done, in how much time by the clock, and to `issue` with
+how long the host takes to issue steps of small networks, and which operators these have.
 """
 
-import json
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from profilers.nodes import torch_program
-from profilers.nodes.torch_program import Say
+from profilers.nodes.program import Say, serve
 
-_PRODUCT = "product_"
-"""How kinds of work are called that are matrix products of a precision."""
-_ORDER = 512
-"""Of the matrices; 4096 on a GPU, whose units smaller ones do not fill."""
-_ORDER_GPU = 4096
 CHANNELS, SIDE, BATCH = 64, 32, 4
 """Of convolutions: as in the middle of networks for small images."""
 _MEMORY_BYTES, _DISK_BYTES = 96 * 2**20, 8 * 2**20
@@ -74,8 +65,6 @@ class Inventory:
 
     def do(self, kind: str, seconds: float) -> None:
         """Do work of a kind for about so long; the first piece does not count."""
-        if kind not in self._work:
-            self._work[kind] = self._product(kind.removeprefix(_PRODUCT))
         work, amount = self._work[kind]
         work()
         self._wait()
@@ -112,20 +101,6 @@ class Inventory:
                 for step, ours_s in zip(self._steps, times_s, strict=True)
             ],
         )
-
-    def _product(self, precision: str) -> tuple[Callable[[], Any], float]:
-        """Return a matrix product in a precision, and its floating-point operations."""
-        import torch
-
-        order = _ORDER if self._device == "cpu" else _ORDER_GPU
-        dtype = getattr(torch, "float32" if precision == "tf32" else precision)
-        left, right = (torch.randn(order, order, device=self._device).to(dtype) for _ in range(2))
-
-        def product() -> None:
-            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-            torch.mm(left, right)
-
-        return product, 2.0 * order**3
 
 
 class SmallStep:
@@ -216,14 +191,10 @@ def _written() -> None:
         os.fsync(file.fileno())
 
 
-def main() -> None:
-    """Run this program until its controller closes stdin."""
-    fields = json.loads(sys.argv[1])
-    say = torch_program.answers()
-    inventory = Inventory(fields["threads"], say)
-    say("ready", **torch_program.own_facts(fields["interface"]))
-    torch_program.obey({"do": inventory.do, "issue": inventory.issue})
+def _commands(config: dict[str, Any], say: Say) -> dict[str, Callable[..., None]]:
+    inventory = Inventory(config["threads"], say)
+    return {"do": inventory.do, "issue": inventory.issue}
 
 
 if __name__ == "__main__":
-    main()
+    serve(_commands)

@@ -7,7 +7,7 @@ headers are already taken off.
 import itertools
 import json
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -15,22 +15,19 @@ from typing import Any
 import polars as pl
 from pydantic import Field, field_validator
 
-from profilers import clock
 from profilers.clusters import Cluster, Node
 from profilers.clusters.node_types import node_group
 from profilers.probe import (
+    Measured,
     PlannedRun,
     Probe,
-    ProbeResult,
     RequestedScenarios,
-    RunContext,
+    Session,
     Setting,
-    finished_run,
     one_by_one,
 )
 from profilers.scenarios import largest, take_turns
 from profilers.steady.host import Patience
-from profilers.steady.hostlock import host_lock
 from warehouse import limits
 from warehouse.fields import Nodes, Repeats, Seconds
 from warehouse.records import BadInput, NodeGroup, ProbeFailed, Record, Scenario
@@ -45,64 +42,39 @@ LEAST_GOODPUT = 0.5
 """The share of a shaped link's speed below which the host, not the link, was measured."""
 
 
-def measure(
-    cluster: Cluster,
-    context: RunContext,
-    *,
-    flows: Sequence[int],
-    seconds: float,
-    trials: int,
-    progress: Callable[[str], None] = lambda _: None,
-) -> ProbeResult:
+def _measure(session: Session, need: PlannedRun) -> Measured:
     """Measure goodput in each direction for each number of simultaneous flows.
 
-    Args:
-        cluster: one server and at least `max(flows)` workers.
-        context: study and round.
-        flows: numbers of simultaneous flows, e.g. (1, 2, 4).
-        seconds: counted length of each trial.
-        trials: repeats of each combination.
-        progress: told what runs now.
-
-    Returns:
-        A run with table `link`, one row per flow and trial.
-
     Raises:
-        BadInput: the cluster has too few workers.
         ProbeFailed: iperf3 failed, or flows got less than half of a shaped link together.
     """
+    settings, cluster = Settings(**need.settings), session.cluster
     workers = cluster.of_role("worker")
-    if max(flows) > len(workers):
-        raise BadInput(f"{max(flows)} flows need as many workers; the cluster has {len(workers)}")
-    started_at = clock.now()
     patience = Patience(cluster.cpu_times)
     rows: list[dict[str, Any]] = []
     reports: list[Any] = []
     stolen: list[float] = []
-    with host_lock(progress):
-        for trial, direction, count in itertools.product(range(trials), DIRECTIONS, flows):
-            progress(f"probe links: {direction}, {count} flow(s), trial {trial + 1}")
-            trial_of = partial(simultaneous, cluster, workers[:count], direction, seconds)
-            measured = patience.measure_undisturbed(trial_of)
-            reports += measured.value
-            stolen.append(measured.stolen)
-            key = {"direction": direction, "flows": count, "trial": trial}
-            rows += [
-                {**key, "flow": i, **received_goodput(r)} for i, r in enumerate(measured.value)
-            ]
+    trials = range(settings.trials)
+    for trial, direction, count in itertools.product(trials, DIRECTIONS, settings.flows):
+        session.say(f"probe links: {direction}, {count} flow(s), trial {trial + 1}")
+        trial_of = partial(simultaneous, cluster, workers[:count], direction, settings.seconds)
+        measured = patience.measure_undisturbed(trial_of)
+        reports += measured.value
+        stolen.append(measured.stolen)
+        key = {"direction": direction, "flows": count, "trial": trial}
+        rows += [{**key, "flow": i, **received_goodput(r)} for i, r in enumerate(measured.value)]
     table = pl.DataFrame(rows)
     _check_goodput(table, cluster.link_mbps, fmean(stolen))
-    artefact = context.scratch / "iperf3.json"
+    artefact = session.scratch / "iperf3.json"
     artefact.write_text(json.dumps(reports))
-    settings: dict[str, Setting] = {
+    config: dict[str, Setting] = {
         "between": " + ".join(sorted({worker.group.node_type for worker in workers})),
-        "seconds": seconds,
-        "trials": trials,
+        "seconds": settings.seconds,
+        "trials": settings.trials,
         "ramp_s": RAMP_S,
         "stolen_cpu_fraction": round(fmean(stolen), 4),
     }
-    run = finished_run("links", cluster, None, context, started_at, settings)
-    return ProbeResult(run, None, {"link": table}, {artefact.name: artefact})
+    return Measured({"link": table}, config, {artefact.name: artefact})
 
 
 def sum_simultaneous(table: pl.DataFrame) -> pl.DataFrame:
@@ -218,6 +190,7 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
             _between(scenario, max(flows)),
             settings.model_dump() | {"flows": flows},
             expected_s=seconds,
+            starts_programs=False,
         )
 
 
@@ -258,7 +231,7 @@ PROBE = Probe(
     tables=("link",),
     settings=Settings,
     needs=_needs,
-    run=one_by_one(lambda: measure),
+    run=one_by_one(_measure),
     essential=frozenset({"flows"}),
     check=lambda requested, needs, backend: check_flows(requested, needs),
 )

@@ -1,13 +1,6 @@
-"""Training steps of one TensorFlow session, and the commands that every training program obeys.
+"""Training steps of one TensorFlow session; times are microseconds of UTC."""
 
-Commands are JSON lines on stdin, answers JSON lines on stdout; end of input (the controller died)
-ends the program. Times are microseconds of UTC.
-"""
-
-import json
-import os
 import random
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from profilers import clock
+from profilers.nodes.program import Say
 
 LEARNING_RATE = 0.01
-Say = Callable[..., None]
 
 
 class Stepper:
@@ -32,11 +25,11 @@ class Stepper:
     def initialize(self) -> None:
         """Create the variables."""
         self._session.run(self._initializer)
-        self._say(event="initialized")
+        self._say("initialized")
 
     def run(self, steps: int) -> None:
         """Run steps and report their start and end times."""
-        self._say(event="ran", times=[time_step(self._run_step) for _ in range(steps)])
+        self._say("ran", times=[time_step(self._run_step) for _ in range(steps)])
 
     def trace(self, steps: int, folder: str) -> None:
         """Run steps under the full tracer; write each one's RunMetadata to `folder`."""
@@ -54,11 +47,12 @@ class Stepper:
             times.append(time_step(traced))
             path = Path(folder) / f"run_metadata_{step:05d}.pb"
             path.write_bytes(metadata.SerializeToString())
-        self._say(event="traced", times=times)
+        self._say("traced", times=times)
 
-    def tell_cpu(self) -> None:
-        """Report the processor time this program has had."""
-        self._say(event="cpu", seconds=time.process_time())
+    def commands(self) -> dict[str, Callable[..., None]]:
+        """Return what it obeys, by name."""
+        cpu = partial(tell_cpu, self._say)
+        return {"initialize": self.initialize, "run": self.run, "trace": self.trace, "cpu": cpu}
 
 
 class FreeStepper(Stepper):
@@ -67,6 +61,10 @@ class FreeStepper(Stepper):
     def __init__(self, session: Any, initializer: Any, step: Any, say: Say) -> None:
         super().__init__(session, initializer, step, say)
         self._halted = threading.Event()
+
+    def commands(self) -> dict[str, Callable[..., None]]:
+        """Return what it obeys, by name."""
+        return {**super().commands(), "train": self.train, "halt": self.halt}
 
     def train(self, rest_s: float) -> None:
         """Step until `halt`, reporting each step as it ends; rest up to so long between two."""
@@ -80,9 +78,14 @@ class FreeStepper(Stepper):
     def _train(self, rest_s: float) -> None:
         while not self._halted.is_set():
             start_us, end_us = time_step(self._run_step)
-            self._say(event="step", start_us=start_us, end_us=end_us)
+            self._say("step", start_us=start_us, end_us=end_us)
             time.sleep(random.uniform(0, rest_s))
-        self._say(event="halted")
+        self._say("halted")
+
+
+def tell_cpu(say: Say) -> None:
+    """Report the processor time this program has had."""
+    say("cpu", seconds=time.process_time())
 
 
 def time_step(step: Callable[[], Any]) -> tuple[int, int]:
@@ -108,26 +111,3 @@ def start_server(cluster: Mapping[str, Sequence[str]], role: str, index: int, co
     return tf.train.Server(
         tf.train.ClusterSpec(cluster), job_name=role, task_index=index, config=config
     )
-
-
-def answers() -> Say:
-    """Return what answers the controller; TensorFlow's own prints go to stderr from now on."""
-    file = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-
-    def say(**message: object) -> None:
-        file.write(json.dumps(message) + "\n")
-        file.flush()
-
-    return say
-
-
-def obey(program: object) -> None:
-    """Carry out the commands that stdin holds until it ends, then leave at once.
-
-    Sessions that wait for a dead peer would never close.
-    """
-    for line in sys.stdin:
-        command = json.loads(line)
-        getattr(program, command.pop("do"))(**command)
-    os._exit(0)

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+from warehouse.records import TrainingWorkload
 
 if TYPE_CHECKING:
     import torch
@@ -51,16 +53,6 @@ class Step:
         return self.forward_s + self.backward_s + self.update_s
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How a network is trained; fields as in `warehouse.records.TrainingWorkload`."""
-
-    precision: str = "float32"
-    optimizer: str = "sgd"
-    accumulate: int = 1
-    memory_format: str = "contiguous"
-
-
 class TrainingStep:
     """The parts of a training step of a network, on the device that it is on.
 
@@ -69,11 +61,11 @@ class TrainingStep:
 
     Args:
         network: whose parameters are trained; its memory format is changed as the recipe says.
-        recipe: how.
+        recipe: how: precision, optimizer, passes of a step, memory format.
         device: `cpu` or a GPU, as PyTorch names it.
     """
 
-    def __init__(self, network: "nn.Module", recipe: Recipe, device: str) -> None:
+    def __init__(self, network: "nn.Module", recipe: TrainingWorkload, device: str) -> None:
         import torch
 
         self.recipe = recipe
@@ -175,7 +167,7 @@ def _units(module: "nn.Module") -> "Iterator[nn.Module]":
             yield from _units(child)
 
 
-def lay_out(network: "nn.Module", recipe: Recipe) -> None:
+def lay_out(network: "nn.Module", recipe: TrainingWorkload) -> None:
     """Give parameters the memory format of a recipe; replicas are made of networks that have it."""
     import torch
 
@@ -200,55 +192,34 @@ def _optimizer(network: "nn.Module", name: str) -> Any:
             return torch.optim.AdamW(parameters)
 
 
-class Clock(Protocol):
-    """Marks moments of a device's work; they may be compared once it has settled."""
+class Clock:
+    """Marks moments of a device's work; they may be compared once it has settled.
+
+    A processor has done what it was given when a call returns. A GPU works behind its program:
+    events among its work tell when it got there.
+    """
+
+    def __init__(self, device: str) -> None:
+        import torch
+
+        self._cuda: Any = torch.cuda if device.startswith("cuda") else None
 
     def mark(self) -> Any:
         """Mark what the device has been given so far as done by then."""
-
-    def settle(self) -> None:
-        """Wait until the device has done everything."""
-
-    def seconds(self, before: Any, after: Any) -> float:
-        """Return the time between two marks."""
-
-
-class HostClock:
-    """A processor has done what it was given when a call returns."""
-
-    def mark(self) -> Any:
-        """Return the time."""
-        return time.perf_counter()
-
-    def settle(self) -> None:
-        """Do nothing."""
-
-    def seconds(self, before: Any, after: Any) -> float:
-        """Return the difference."""
-        return float(after - before)
-
-
-class CudaClock:
-    """A GPU works behind its program; events among its work tell when it got there."""
-
-    def mark(self) -> Any:
-        """Put an event behind the work given so far."""
-        import torch
-
-        cuda: Any = torch.cuda
-        event = cuda.Event(enable_timing=True)
+        if self._cuda is None:
+            return time.perf_counter()
+        event = self._cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def settle(self) -> None:
-        """Wait for the GPU."""
-        import torch
-
-        torch.cuda.synchronize()
+        """Wait until the device has done everything."""
+        if self._cuda is not None:
+            self._cuda.synchronize()
 
     def seconds(self, before: Any, after: Any) -> float:
-        """Return the time between two events."""
-        return float(before.elapsed_time(after)) / 1e3
+        """Return the time between two marks."""
+        return float(after - before if self._cuda is None else before.elapsed_time(after) / 1e3)
 
 
 class Trainer:
@@ -262,15 +233,15 @@ class Trainer:
         self,
         network: "nn.Module",
         draw: Callable[[int], "Batch"],
+        recipe: TrainingWorkload,
         device: str = "cpu",
         called: "nn.Module | None" = None,
-        recipe: Recipe = Recipe(),
     ) -> None:
         self._called = called or network.to(device)
         self._draw, self._device = draw, device
         self._drawn: tuple[int, Batch] | None = None
         self.training = TrainingStep(network, recipe, device)
-        self._clock: Clock = CudaClock() if device.startswith("cuda") else HostClock()
+        self._clock = Clock(device)
         self._owned: list[tuple[str, nn.Module, list[Any]]] = [
             (name, module, parameters)
             for name, module in network.named_modules()

@@ -5,42 +5,33 @@ of the multiprocessors. The paper leaves it out. How much steps scatter that sev
 the same time is seen here too: what a moment adds to the steps of all of them delays nobody.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean, variance
-from typing import Any, cast
 
 import polars as pl
 from pydantic import Field
 
-from profilers import clock
 from profilers.allreduce.probe import WARM_UPS, rank_times
-from profilers.allreduce.program import AllreduceRankConfig
-from profilers.clusters import Cluster, Node
-from profilers.nodes.programs import Message, Programs
-from profilers.nodes.torch_jobs import STEP_TIMEOUT_S, Ranks, check_trains
-from profilers.nodes.torch_program import cluster_nodes
+from profilers.nodes.programs import STEP_TIMEOUT_S, Message, cluster_nodes
+from profilers.nodes.torch_jobs import Ranks
+from profilers.nodes.torch_network import TrainedNetwork
 from profilers.nodes.torch_training import Step
 from profilers.probe import (
     STEP_S,
+    Measured,
     PlannedRun,
     Probe,
-    ProbeResult,
     RequestedScenarios,
-    RunContext,
-    Setting,
-    finished_run,
+    Session,
     one_by_one,
-    start_s,
 )
 from profilers.scenarios import is_all_reduce
-from profilers.slowdown.program import SlowdownConfig
 from profilers.steady.host import Patience
-from profilers.steady.hostlock import host_lock
-from profilers.torch_compute.program import ComputeConfig
+from profilers.tables import sample_table
 from warehouse import limits
 from warehouse.fields import Batch
 from warehouse.records import BadInput, ProbeFailed, Record, Scenario
@@ -51,79 +42,8 @@ BUCKET_BYTES = 25 * 2**20
 PIECE_STEPS = 10
 """Steps of each kind in a row; then it is the turn of the others: all share the host's moments."""
 
-
-def measure(
-    cluster: Cluster,
-    scenario: Scenario,
-    context: RunContext,
-    *,
-    trials: int,
-    size_bytes: int = BUCKET_BYTES,
-    progress: Callable[[str], None] = lambda _: None,
-) -> ProbeResult:
-    """Train on every node without and with all-reduces, and compare.
-
-    Args:
-        cluster: the workers of the scenario.
-        scenario: an all-reduce of two workers or more; its batch size is trained.
-        context: study and round.
-        trials: steps of each kind that count on each node, at least; in pieces of `PIECE_STEPS`.
-        size_bytes: the buffer that is reduced over and over.
-        progress: told what runs now.
-
-    Returns:
-        A run with table `cluster_node` and samples `forward_slowdown`, `backward_slowdown` and
-        `allreduce_slowdown`: what each takes longer, as a part of its time alone, over all ranks;
-        and `straggling_share` (see `straggling_share`).
-
-    Raises:
-        ProbeFailed: the job failed.
-        BadInput: a single worker, or another framework or strategy.
-    """
-    workers = cluster.of_role("worker")
-    check_workers(scenario)
-    if scenario.strategy.workers != len(workers):
-        raise BadInput(
-            f"{scenario.label}: expected a cluster of as many workers, found {len(workers)}"
-        )
-    started_at = clock.now()
-    with host_lock(progress), Programs(cluster, scenario.label) as programs:
-        progress(f"start {scenario.workload.dnn}: {len(workers)} worker(s) load PyTorch")
-        config = partial(_config, cluster, scenario)
-        ranks = Ranks(cluster, programs, workers, "profilers.slowdown.program", config)
-        ranks.connect(list(ranks.facts), 1)
-        measured = _MeasuredSteps(ranks, Patience(cluster.cpu_times), scenario, size_bytes)
-        pieces = -(-trials // PIECE_STEPS)
-        for piece in range(pieces):
-            progress(f"slowdown of {scenario.workload.dnn}: {piece + 1} of {pieces}")
-            measured.add(min(PIECE_STEPS, trials))
-    settings: dict[str, Setting] = {
-        "trials": trials,
-        "warm_ups": WARM_UPS,
-        "size_bytes": size_bytes,
-        "library": ranks.library,
-        "stolen_cpu_fraction": round(fmean(measured.stolen), 4),
-    }
-    run = finished_run("slowdown", cluster, scenario, context, started_at, settings)
-    tables = {
-        "sample": samples(measured.alone, measured.beside, measured.together),
-        "cluster_node": cluster_nodes(ranks.members(list(ranks.facts))),
-    }
-    return ProbeResult(run, scenario, tables)
-
-
-def check_workers(scenario: Scenario) -> None:
-    """Refuse what is not PyTorch without servers on two workers or more.
-
-    Raises:
-        BadInput: naming what is wrong.
-    """
-    check_trains(scenario)
-    if scenario.strategy.workers < 2:
-        raise BadInput(
-            f"{scenario.label}: expected two workers or more, that reduce while they train, found "
-            f"{scenario.strategy.workers}"
-        )
+Together = Sequence[Sequence[float]]
+"""Seconds of steps, [rank][step], each of which all ranks began at the same time."""
 
 
 @dataclass(frozen=True)
@@ -133,71 +53,60 @@ class Times:
     steps: list[Step] = field(default_factory=list)
     reduce_s: list[float] = field(default_factory=list)
 
-    @property
-    def forward_s(self) -> list[float]:
-        """Return the seconds of each step's forward pass."""
-        return [step.forward_s for step in self.steps]
 
-    @property
-    def backward_s(self) -> list[float]:
-        """Return the seconds of each step's backward pass."""
-        return [step.backward_s for step in self.steps]
-
-
-Together = Sequence[Sequence[float]]
-"""Seconds of steps, [rank][step], each of which all ranks began at the same time."""
-
-
-@dataclass(frozen=True)
-class _MeasuredSteps:
-    """Steps and all-reduces so far, alone and beside each other."""
-
-    ranks: Ranks
-    patience: Patience
-    scenario: Scenario
-    size_bytes: int
-    alone: Times = field(default_factory=Times)
-    beside: Times = field(default_factory=Times)
-    together: list[Together] = field(default_factory=list)
-    stolen: list[float] = field(default_factory=list)
-
-    def add(self, trials: int) -> None:
-        """Measure so many steps and all-reduces more of each kind."""
-        steps = WARM_UPS + trials
-        command = {"batch_size": self.scenario.workload.batch_size, "steps": steps}
-        trained = self.patience.measure_undisturbed(partial(_train, self.ranks, command))
-        at_once = self.patience.measure_undisturbed(
-            partial(_train_at_once, self.ranks, command, trials)
-        )
-        reduced = self.patience.measure_undisturbed(
-            partial(_reduce, self.ranks, self.size_bytes, steps)
-        )
-        overlapped = self.patience.measure_undisturbed(
-            partial(_overlap, self.ranks, command, self.size_bytes)
-        )
-        self.alone.steps.extend(trained.value)
-        self.together.append(at_once.value)
-        self.alone.reduce_s.extend(reduced.value)
-        self.beside.steps.extend(overlapped.value.steps)
-        self.beside.reduce_s.extend(overlapped.value.reduce_s)
-        self.stolen.extend(piece.stolen for piece in (trained, at_once, reduced, overlapped))
+def _measure(session: Session, need: PlannedRun) -> Measured:
+    """Train on every node without and with all-reduces, which go on over and over."""
+    load, trials, cluster = need.scenario.workload, need.settings["trials"], session.cluster
+    patience = Patience(cluster.cpu_times)
+    alone, beside, together, stolen = Times(), Times(), list[Together](), list[float]()
+    workers = cluster.of_role("worker")
+    session.say(f"start {load.dnn}: {len(workers)} worker(s) load PyTorch")
+    network = TrainedNetwork.of(need.scenario, wrapped=False).model_dump(mode="json")
+    program = "profilers.slowdown.program"
+    with Ranks(cluster, need.scenario.label, workers, program, network=network) as ranks:
+        ranks.connect(ranks.first(), 1)
+        nodes = cluster_nodes(ranks.members(ranks.first()))
+        pieces, count = -(-trials // PIECE_STEPS), min(PIECE_STEPS, trials)
+        for piece in range(pieces):
+            session.say(f"slowdown of {load.dnn}: {piece + 1} of {pieces}")
+            several = partial(_train, ranks, load.batch_size, WARM_UPS + count)
+            trained = patience.measure_undisturbed(several)
+            at_once = patience.measure_undisturbed(
+                partial(_train_at_once, ranks, load.batch_size, count)
+            )
+            reduced = patience.measure_undisturbed(partial(_reduce, ranks, WARM_UPS + count))
+            both = patience.measure_undisturbed(
+                partial(_overlap, ranks, load.batch_size, WARM_UPS + count)
+            )
+            alone.steps.extend(step for steps in trained.value for step in steps[WARM_UPS:])
+            together.append(at_once.value)
+            alone.reduce_s.extend(reduced.value)
+            beside.steps.extend(both.value.steps)
+            beside.reduce_s.extend(both.value.reduce_s)
+            stolen += [measured.stolen for measured in (trained, at_once, reduced, both)]
+    config = {
+        "trials": trials,
+        "warm_ups": WARM_UPS,
+        "size_bytes": BUCKET_BYTES,
+        "library": ranks.library,
+        "stolen_cpu_fraction": round(fmean(stolen), 4),
+    }
+    return Measured({"sample": samples(alone, beside, together), "cluster_node": nodes}, config)
 
 
 def samples(alone: Times, beside: Times, together: Sequence[Together]) -> pl.DataFrame:
-    """Return samples of the three slowdowns, and `straggling_share`."""
+    """Return what each takes longer, as a part of its time alone, and `straggling_share`."""
+
+    def longer(alone_s: Sequence[float], beside_s: Sequence[float]) -> float:
+        return fmean(beside_s) / fmean(alone_s) - 1
+
     values = {
         "straggling_share": straggling_share(together),
-        "forward_slowdown": _longer(alone.forward_s, beside.forward_s),
-        "backward_slowdown": _longer(alone.backward_s, beside.backward_s),
-        "allreduce_slowdown": _longer(alone.reduce_s, beside.reduce_s),
+        "forward_slowdown": longer(*([s.forward_s for s in t.steps] for t in (alone, beside))),
+        "backward_slowdown": longer(*([s.backward_s for s in t.steps] for t in (alone, beside))),
+        "allreduce_slowdown": longer(alone.reduce_s, beside.reduce_s),
     }
-    return pl.DataFrame(
-        [
-            {"metric": metric, "unit": "1", "window": None, "value": value}
-            for metric, value in values.items()
-        ],
-        schema_overrides={"window": pl.Int16},
-    )
+    return sample_table((metric, "1", None, value) for metric, value in values.items())
 
 
 def straggling_share(together: Sequence[Together]) -> float:
@@ -217,65 +126,44 @@ def straggling_share(together: Sequence[Together]) -> float:
     return min(sqrt(fmean(map(variance, at_once)) * len(in_a_row) / successive), 1.0)
 
 
-def _longer(alone_s: Sequence[float], beside_s: Sequence[float]) -> float:
-    return fmean(beside_s) / fmean(alone_s) - 1
+def _train(ranks: Ranks, batch_size: int, steps: int) -> list[list[Step]]:
+    """Train on all ranks, one step behind the other; return the steps of each."""
+    command = {"batch_size": batch_size, "steps": steps, "watched": False, "resting": False}
+    return list(map(_steps, _ask(ranks, "trained", steps, do="train", **command)))
 
 
-def _config(cluster: Cluster, scenario: Scenario, node: Node, device: int) -> str:
-    rank = AllreduceRankConfig(cluster.interface, node.group.threads, device)
-    return SlowdownConfig(rank, ComputeConfig.of(cluster.interface, scenario, node)).to_json()
-
-
-def _train(ranks: Ranks, command: Mapping[str, int]) -> list[Step]:
-    """Train on all ranks; leave out the warm-ups."""
-    return [step for steps in _trained(ranks, command) for step in steps[WARM_UPS:]]
-
-
-def _train_at_once(ranks: Ranks, command: Mapping[str, int], times: int) -> Together:
+def _train_at_once(ranks: Ranks, batch_size: int, times: int) -> Together:
     """Train single steps, each of which all ranks begin together."""
-    single = {**command, "steps": 1}
-    rounds = [[step.seconds for (step,) in _trained(ranks, single)] for _ in range(times)]
+    rounds = [[step.seconds for (step,) in _train(ranks, batch_size, 1)] for _ in range(times)]
     return list(zip(*rounds, strict=True))
 
 
-def _trained(ranks: Ranks, command: Mapping[str, int]) -> list[list[Step]]:
-    """Train on all ranks, one step behind the other; return the steps of each."""
-    fields = {**command, "watched": False, "resting": False}
-    return [
-        _steps(reply) for reply in _ask(ranks, "trained", command["steps"], do="train", **fields)
-    ]
-
-
-def _reduce(ranks: Ranks, size_bytes: int, times: int) -> list[float]:
+def _reduce(ranks: Ranks, times: int) -> list[float]:
     """All-reduce on all ranks; leave out the warm-ups. Return the seconds of each."""
-    fields = {"size_bytes": size_bytes, "concurrent": 1, "times": times}
-    replies = _ask(ranks, "reduced", times, do="reduce", **fields)
+    command = {"size_bytes": BUCKET_BYTES, "concurrent": 1, "times": times}
+    replies = _ask(ranks, "reduced", times, do="reduce", **command)
     return [rank_time.raw_seconds for rank_time in rank_times(replies)]
 
 
-def _overlap(ranks: Ranks, command: Mapping[str, int], size_bytes: int) -> Times:
+def _overlap(ranks: Ranks, batch_size: int, steps: int) -> Times:
     """Do both on all ranks; leave out steps that warm up, and the first all-reduce."""
-    fields = {**command, "size_bytes": size_bytes}
-    replies = _ask(ranks, "overlapped", command["steps"], do="overlap", **fields)
-    steps = [step for reply in replies for step in _steps(reply)[WARM_UPS:]]
-    reduce_s = [
-        seconds for reply in replies for seconds in cast(list[float], reply["reduce_s"])[1:]
-    ]
-    return Times(steps, reduce_s)
+    command = {"batch_size": batch_size, "steps": steps, "size_bytes": BUCKET_BYTES}
+    replies = _ask(ranks, "overlapped", steps, do="overlap", **command)
+    return Times(
+        [step for reply in replies for step in _steps(reply)[WARM_UPS:]],
+        [seconds for reply in replies for seconds in reply["reduce_s"][1:]],
+    )
 
 
 def _ask(ranks: Ranks, answer: str, each: int, **command: object) -> list[Message]:
     """Give all ranks a command, and time for so many steps or all-reduces."""
-    names = list(ranks.facts)
-    replies = ranks.programs.ask(names, answer, STEP_TIMEOUT_S * each, **command)
-    return [replies[name] for name in names]
+    return ranks.ask(ranks.first(), answer, STEP_TIMEOUT_S * each, **command)
 
 
 def _steps(reply: Message) -> list[Step]:
-    done = cast(Sequence[Mapping[str, Any]] | None, reply["steps"])
-    if done is None:
+    if reply["steps"] is None:
         raise ProbeFailed("the batch does not fit the nodes' memory; use a smaller one")
-    return [Step(**fields) for fields in done]
+    return [Step(**fields) for fields in reply["steps"]]
 
 
 class Settings(Record):
@@ -310,7 +198,8 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
                 "nodes": (scenario.nodes[0].model_copy(update={"count": workers}),),
             }
         )
-        check_workers(whole)
+        if workers < 2:
+            raise BadInput(f"{whole.label}: expected two workers or more, found {workers}")
         yield PlannedRun(
             Subject("slowdown", whole, whole.link_mbps),
             "profile",
@@ -318,7 +207,6 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
             whole.nodes,
             settings.model_dump(include={"trials"}),
             expected_s=4 * settings.trials * STEP_S,
-            start_s=start_s(whole.nodes),
         )
 
 
@@ -329,6 +217,6 @@ PROBE = Probe(
     tables=("sample", "cluster_node"),
     settings=Settings,
     needs=_needs,
-    run=one_by_one(lambda: measure),
+    run=one_by_one(_measure),
     concerns=lambda scenario: is_all_reduce(scenario, "pytorch"),
 )

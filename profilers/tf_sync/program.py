@@ -1,69 +1,49 @@
 """The program on a node of a synchronous-SGD job: a replica that averages gradients with others.
 
 As TensorFlow's MultiWorkerMirroredStrategy does it by default: once all gradients are there, they
-are packed into one tensor, which a ring of the nodes reduces. Started as
-`python -m profilers.tf_sync.program CONFIG_JSON`; obeys the commands of
+are packed into one tensor, which a ring of the nodes reduces. Commands: those of
 `profilers.nodes.tf_stepper`, `run_together`, `meet`, `shapes` and `digest`.
 """
 
-import json
-import os
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
+from profilers.nodes.program import Say, serve
 from profilers.nodes.tf_stepper import (
     LEARNING_RATE,
-    Say,
     Stepper,
-    answers,
-    obey,
     session_config,
     start_server,
     time_step,
 )
-from profilers.nodes.torch_program import mtu_bytes
 
 _DESCRIBED = ("name", "inputs", "outputs", "attributes", "input_bytes", "output_bytes")
 
 
-@dataclass(frozen=True)
-class ReplicaConfig:
-    """What a replica must know: `workers` are host:port of all, `world_sizes` how many may step."""
-
-    workers: list[str]
-    world_sizes: list[int]
-    index: int
-    interface: str
-    dnn: str
-    image_size: int
-    batch_size: int
-    threads: int
-    inter_op_threads: int
-
-    def to_json(self) -> str:
-        """Encode for the command line."""
-        return json.dumps(asdict(self))
-
-
 class TensorFlowReplica(Stepper):
-    """One replica's graph and session: its step alone, and one for each group of several."""
+    """One replica's graph and session: its step alone, and one for each group of several.
 
-    def __init__(self, config: ReplicaConfig, say: Say) -> None:
+    Args:
+        config: of its program: `workers` are host:port of all, `world_sizes` how many may step,
+            `index` which it is; `dnn`, `image_size` and `batch_size`; and threads.
+        say: answers the controller.
+    """
+
+    def __init__(self, config: dict[str, Any], say: Say) -> None:
         import tensorflow.compat.v1 as tf
 
         import networks
 
         tf.disable_v2_behavior()
-        device = f"/job:worker/task:{config.index}"
-        options = session_config(config.threads, config.inter_op_threads)
+        index, size = config["index"], (config["dnn"], config["batch_size"], config["image_size"])
+        device = f"/job:worker/task:{index}"
+        options = session_config(config["threads"], config["inter_op_threads"])
         options.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
         options.device_filters.append(device)
-        server = start_server({"worker": config.workers}, "worker", config.index, options)
-        groups = [size for size in config.world_sizes if 1 < size and config.index < size]
+        server = start_server({"worker": config["workers"]}, "worker", index, options)
+        groups = [world for world in config["world_sizes"] if 1 < world and index < world]
         with tf.device(device):
-            loss = networks.training_loss(config.dnn, config.batch_size, config.image_size)
+            loss = networks.training_loss(*size)
             optimizer = tf.train.GradientDescentOptimizer(LEARNING_RATE)
             slopes = [pair for pair in optimizer.compute_gradients(loss) if pair[0] is not None]
             updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
@@ -76,15 +56,20 @@ class TensorFlowReplica(Stepper):
         self._together = {size: session.make_callable(step) for size, (step, _) in together.items()}
         self._meet = {size: session.make_callable(meet) for size, (_, meet) in together.items()}
 
+    def commands(self) -> dict[str, Callable[..., None]]:
+        """Return what it obeys, by name."""
+        own = (self.run_together, self.meet, self.shapes, self.digest)
+        return {**super().commands(), **{command.__name__: command for command in own}}
+
     def meet(self, world_size: int) -> None:
         """Let replicas of a group start from the same variables: the mean of their own."""
         self._meet[world_size]()
-        self._say(event="met")
+        self._say("met")
 
     def run_together(self, world_size: int, steps: int) -> None:
         """Run steps of a group and report their start and end times."""
         step = self._run_step if world_size == 1 else self._together[world_size]
-        self._say(event="ran", times=[time_step(step) for _ in range(steps)])
+        self._say("ran", times=[time_step(step) for _ in range(steps)])
 
     def shapes(self) -> None:
         """Report what the operations of the step alone work on, and the number of parameters."""
@@ -92,7 +77,7 @@ class TensorFlowReplica(Stepper):
 
         operations = step_operations(self._session.graph, self._train_step.name)
         self._say(
-            event="shapes",
+            "shapes",
             operations=[
                 [getattr(operation, name) for name in _DESCRIBED]
                 for operation in operations
@@ -104,28 +89,7 @@ class TensorFlowReplica(Stepper):
     def digest(self) -> None:
         """Report the sum of all variables' magnitudes: replicas in step have the same."""
         values = self._session.run(self._variables)
-        self._say(event="digest", value=float(sum(abs(value).sum(dtype="f8") for value in values)))
-
-
-def main() -> None:
-    """Run this replica until its controller closes stdin."""
-    say = answers()
-    config = ReplicaConfig(**json.loads(sys.argv[1]))
-    program = TensorFlowReplica(config, say)
-    say(event="ready", **_facts(config.interface))
-    obey(program)
-
-
-def _facts(interface: str) -> dict[str, object]:
-    """Return what `profilers.nodes.torch_program.Facts` holds of this node."""
-    import tensorflow as tf
-
-    return {
-        "devices": [device.name for device in tf.config.list_physical_devices("GPU")],
-        "cores": os.cpu_count() or 1,
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "mtu_bytes": mtu_bytes(interface),
-    }
+        self._say("digest", value=float(sum(abs(value).sum(dtype="f8") for value in values)))
 
 
 def _together(
@@ -175,4 +139,4 @@ def _averages(tensors: Sequence[Any]) -> Callable[[int, int], list[Any]]:
 
 
 if __name__ == "__main__":
-    main()
+    serve(lambda config, say: TensorFlowReplica(config, say).commands())

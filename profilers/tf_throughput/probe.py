@@ -4,37 +4,27 @@ All workers start from a barrier, step until throughput is stationary, and are m
 windows in which all of them are stepping. The whole series of steps is kept.
 """
 
-import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
 
-import polars as pl
-
-from profilers import clock
-from profilers.clusters import Cluster, Node
+from profilers.clusters import Node
 from profilers.clusters.node_types import node_group
-from profilers.links.probe import listen
+from profilers.cross_traffic import cross_traffic, received_bytes
 from profilers.nodes.tf_jobs import AsyncJob, StepTime
 from profilers.probe import (
     THROUGHPUT,
+    Measured,
     PlannedRun,
     Probe,
-    ProbeResult,
     RequestedScenarios,
-    RunContext,
-    Say,
-    Setting,
-    finished_run,
+    Session,
     plan_scenario_runs,
 )
-from profilers.scenarios import STEP_SCHEMA, check_family, is_async, same_start
+from profilers.scenarios import is_async, largest, same_start
 from profilers.steady.host import MOST_STOLEN, CpuTimes, MeasuredValue
-from profilers.steady.hostlock import host_lock
-from profilers.windows import Settings, Window, Windows, is_stationary, steps_per_s
-from warehouse.records import BadInput, NodeGroup, ProbeFailed, Role, Scenario
+from profilers.tables import SampleRow, sample_table, step_table, window_rows
+from profilers.windows import Window, Windows, is_stationary, steps_per_s
+from warehouse.records import NodeGroup, Scenario
 
 MIN_DISCARDED_STEPS = 8
 """Steps of each worker after the barrier that are never counted."""
@@ -46,59 +36,32 @@ MAX_SETTLING_WINDOWS = 2.0
 """Measure after this many window lengths even if throughput still changes; the run says so."""
 
 
-def measure(
-    cluster: Cluster,
-    scenarios: Sequence[Scenario],
-    context: RunContext,
-    windows: Windows,
-    *,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Iterator[ProbeResult]:
-    """Measure scenarios that differ only in the number of workers, on one start of the job.
+def _run(session: Session, needs: Sequence[PlannedRun]) -> Iterator[Measured]:
+    """Measure scenarios that differ only in the number of workers.
 
-    Args:
-        cluster: the servers and workers of the largest scenario.
-        scenarios: the same job with different W, each at most the cluster's workers.
-        context: study and round.
-        windows: of each scenario; they give a within-run spread.
-        progress: told what runs now.
-
-    Yields:
-        One run per scenario as soon as it is measured, with tables `step` (workers are numbered
-        group by group of the scenario) and `sample`
-        (`throughput_steps_per_s`, `idle_cpu_fraction`, `stolen_cpu_fraction` per window; of the
-        run `worker_cpu_s_per_step` and `server_cpu_s_per_step`, and `cross_traffic_fraction` where
-        there was any).
-
-    Raises:
-        BadInput: the scenarios differ in more than W, or need more workers than there are.
-        ProbeFailed: the job failed.
+    In table `step`, workers are numbered group by group of the scenario.
     """
-    largest = check_family(scenarios, len(cluster.of_role("worker")))
-    with host_lock(progress), AsyncJob(cluster, largest, progress) as job:
-        for scenario in scenarios:
-            started_at = clock.now()
-            progress(f"measure {scenario.label}")
+    windows, cluster = Windows(**needs[0].settings), session.cluster
+    with AsyncJob(cluster, largest(need.scenario for need in needs), session.say) as job:
+        for scenario in (need.scenario for need in needs):
+            session.begin(f"measure {scenario.label}")
             recorder = Recorder(cluster.cpu_times, scenario.strategy.workers, windows)
             with cross_traffic(cluster, scenario.cross_traffic):
-                used = _train(job, scenario, recorder)
-            yield _result(cluster, scenario, context, started_at, recorder, used)
-
-
-@dataclass(frozen=True)
-class _ResourceUse:
-    """What a run used: processor time by role; and the bytes per second that others received."""
-
-    cpu_s: Mapping[Role, float]
-    others_Bps: float
-
-
-def _train(job: AsyncJob, scenario: Scenario, recorder: "Recorder") -> _ResourceUse:
-    had_s, had_bytes, from_s = job.cpu_s(), received_bytes(job.cluster), time.monotonic()
-    job.train(workers_of(scenario, job.workers), recorder.until)
-    others_bytes, seconds = received_bytes(job.cluster) - had_bytes, time.monotonic() - from_s
-    cpu_s = {role: had - had_s[role] for role, had in job.cpu_s().items()}
-    return _ResourceUse(cpu_s, others_bytes / seconds)
+                had_s, had_bytes = job.cpu_s_by_role(), received_bytes(cluster)
+                from_s = time.monotonic()
+                job.train(workers_of(scenario, job.workers), recorder.until)
+                others_bytes = received_bytes(cluster) - had_bytes
+                seconds = time.monotonic() - from_s
+                cpu_s = job.cpu_s_by_role()
+            steps = sum(map(len, recorder.series.values()))
+            samples: list[SampleRow] = [
+                (f"{role}_cpu_s_per_step", "s", None, (cpu_s[role] - had_s[role]) / steps)
+                for role in cpu_s
+            ]
+            if scenario.cross_traffic is not None and scenario.link_mbps is not None:
+                fraction = others_bytes / seconds * 8e-6 / scenario.link_mbps
+                samples.append(("cross_traffic_fraction", "1", None, fraction))
+            yield _measured(recorder, samples)
 
 
 def workers_of(scenario: Scenario, nodes: Sequence[Node]) -> list[Node]:
@@ -182,58 +145,26 @@ class Recorder:
         return self.stationary or lasting_us > limit_us
 
 
-def _result(
-    cluster: Cluster,
-    scenario: Scenario,
-    context: RunContext,
-    started_at: datetime,
-    recorder: Recorder,
-    used: "_ResourceUse",
-) -> ProbeResult:
-    settings: dict[str, Setting] = {
-        "windows": len(recorder.counted),
-        "discarded_windows": len(recorder.measured) - len(recorder.counted),
-        "min_discarded_steps": MIN_DISCARDED_STEPS,
-        "stationary": recorder.stationary,
-    }
-    run = finished_run("tf_throughput", cluster, scenario, context, started_at, settings)
-    samples: list[tuple[str, str, int | None, float]] = [
-        row
-        for number, window in enumerate(recorder.counted)
-        for row in (
-            (
-                "throughput_steps_per_s",
-                "step/s",
-                number,
-                steps_per_s(recorder.series, window.value),
-            ),
-            ("idle_cpu_fraction", "1", number, window.idle),
-            ("stolen_cpu_fraction", "1", number, window.stolen),
-        )
-    ]
-    steps = sum(map(len, recorder.series.values()))
-    samples += [
-        (f"{role}_cpu_s_per_step", "s", None, cpu_s / steps) for role, cpu_s in used.cpu_s.items()
-    ]
-    if scenario.cross_traffic is not None and scenario.link_mbps is not None:
-        fraction = used.others_Bps * 8e-6 / scenario.link_mbps
-        samples.append(("cross_traffic_fraction", "1", None, fraction))
-    columns = ["metric", "unit", "window", "value"]
-    tables = {
-        "sample": pl.DataFrame(samples, schema=columns, orient="row"),
-        "step": _step_frame(recorder),
-    }
-    return ProbeResult(run, scenario, tables)
-
-
-def _step_frame(recorder: Recorder) -> pl.DataFrame:
+def _measured(recorder: Recorder, samples: Sequence[SampleRow]) -> Measured:
     windows = [window.value for window in recorder.counted]
-    rows = [
-        (worker, number, _window_of(step, windows), False, step.start_us, step.end_us)
-        for worker, steps in recorder.series.items()
-        for number, step in enumerate(steps)
-    ]
-    return pl.DataFrame(rows, schema=STEP_SCHEMA, orient="row")
+    rates = [steps_per_s(recorder.series, window) for window in windows]
+    counted = list(zip(rates, recorder.counted, strict=True))
+    return Measured(
+        {
+            "sample": sample_table([*window_rows(THROUGHPUT, counted), *samples]),
+            "step": step_table(
+                (worker, number, _window_of(step, windows), False, *step)
+                for worker, steps in recorder.series.items()
+                for number, step in enumerate(steps)
+            ),
+        },
+        {
+            "windows": len(windows),
+            "discarded_windows": len(recorder.measured) - len(windows),
+            "min_discarded_steps": MIN_DISCARDED_STEPS,
+            "stationary": recorder.stationary,
+        },
+    )
 
 
 def _window_of(step: StepTime, windows: Sequence[Window]) -> int | None:
@@ -252,18 +183,11 @@ def _nodes(scenario: Scenario) -> tuple[NodeGroup, ...]:
     return (*scenario.nodes, node_group("neighbour", server.node_type, 1))
 
 
-def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[PlannedRun]:
+def _needs(requested: RequestedScenarios, settings: Windows) -> Iterator[PlannedRun]:
     run_settings, expected_s = settings.model_dump(), settings.expected_s
     return plan_scenario_runs(
         "tf_throughput", requested, run_settings, lambda _: expected_s, same_start, _nodes
     )
-
-
-def _run(
-    cluster: Cluster, needs: Sequence[PlannedRun], context: RunContext, say: Say
-) -> Iterator[ProbeResult]:
-    windows = Windows(**needs[0].settings)
-    return measure(cluster, [need.scenario for need in needs], context, windows, progress=say)
 
 
 PROBE = Probe(
@@ -271,95 +195,9 @@ PROBE = Probe(
     what="Steps per second of workers that train together with parameter servers.",
     kind="tensorflow",
     tables=("sample", "step"),
-    settings=Settings,
+    settings=Windows,
     needs=_needs,
     run=_run,
     concerns=is_async,
     metric=THROUGHPUT,
 )
-
-
-# Traffic of others: a neighbour that exchanges datagrams with the servers at a constant rate.
-#
-# Datagrams, because they do not slow down for those who train: what is left of the link is known.
-
-
-_LONGEST_S = 86_400
-"""iperf3 must be given an end; it is killed when training ends."""
-_START_TIMEOUT_S = 15.0
-_FLOWING_BYTES = 100_000
-"""More than iperf3's first messages: datagrams flow."""
-_RECEIVED, _SENT = 0, 8
-"""Columns of bytes in /proc/net/dev."""
-
-
-@contextmanager
-def cross_traffic(cluster: Cluster, fraction: float | None) -> Iterator[None]:
-    """Send this fraction of the links' speed between the neighbour and each server, both ways.
-
-    Does nothing without a fraction.
-
-    Begins once the servers send: with --bidir that direction starts last.
-
-    Raises:
-        BadInput: the cluster has no neighbour, or links without a speed.
-        ProbeFailed: no traffic after 15 s, or iperf3 ended before the training.
-    """
-    if fraction is None:
-        yield
-        return
-    neighbours = cluster.of_role("neighbour")
-    if not neighbours or cluster.link_mbps is None:
-        raise BadInput(
-            f"cross traffic: expected shaped links and a neighbour, found {cluster.link_mbps} Mb/s "
-            f"and {len(neighbours)} neighbour(s)"
-        )
-    rate_bps = fraction * cluster.link_mbps * 1e6
-    processes = []
-    try:
-        for server in cluster.of_role("server"):
-            had_bytes = _counters(cluster, server)[_SENT]
-            processes += _exchange(cluster, neighbours[0], server, rate_bps)
-            _wait_until_it_sends(cluster, server, had_bytes)
-        yield
-        ended = [process for process in processes if process.poll() is not None]
-        if ended:
-            raise ProbeFailed(f"cross traffic: iperf3 ended early, exit {ended[0].returncode}")
-    finally:
-        for process in processes:
-            process.kill()
-
-
-def received_bytes(cluster: Cluster) -> int:
-    """Return the bytes that the neighbours have received so far, with their headers."""
-    return sum(_counters(cluster, node)[_RECEIVED] for node in cluster.of_role("neighbour"))
-
-
-def _wait_until_it_sends(cluster: Cluster, server: Node, had_bytes: int) -> None:
-    give_up_at_s = time.monotonic() + _START_TIMEOUT_S
-    while _counters(cluster, server)[_SENT] < had_bytes + _FLOWING_BYTES:
-        if time.monotonic() > give_up_at_s:
-            raise ProbeFailed(f"cross traffic: none from {server.name} in {_START_TIMEOUT_S:.0f} s")
-        time.sleep(0.05)
-
-
-def _counters(cluster: Cluster, node: Node) -> list[int]:
-    """Return what the node's interface has counted, as /proc/net/dev orders it."""
-    for line in cluster.run(node, ["cat", "/proc/net/dev"]).splitlines():
-        name, _, counters = line.partition(":")
-        if name.strip() == cluster.interface:
-            return [int(count) for count in counters.split()]
-    raise ProbeFailed(f"{node.name} has no interface {cluster.interface}")
-
-
-def _exchange(
-    cluster: Cluster, neighbour: Node, server: Node, rate_bps: float
-) -> "list[subprocess.Popen[str]]":
-    # Nobody reads the pipes, so nothing but a last report may be written to them.
-    listener, port = listen(cluster, server, "--interval", "0")
-    rate = ["--udp", "--bidir", "--bitrate", f"{rate_bps:.0f}", "--time", str(_LONGEST_S)]
-    quiet = ["--interval", "0", "--json"]
-    client = cluster.popen(
-        neighbour, ["iperf3", "--client", server.address, "--port", port, *rate, *quiet]
-    )
-    return [listener, client]

@@ -5,7 +5,7 @@ Source: Srift, section 4.1.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from statistics import fmean, median
@@ -14,24 +14,20 @@ from typing import Any, Self
 import polars as pl
 from pydantic import Field, model_validator
 
-from profilers import clock
-from profilers.clusters import Cluster
-from profilers.nodes.torch_jobs import ComputeJob, check_single
+from profilers.nodes.programs import cluster_nodes
+from profilers.nodes.torch_jobs import ComputeJob
 from profilers.nodes.torch_training import Layer, Step
 from profilers.probe import (
+    Measured,
     PlannedRun,
     Probe,
-    ProbeResult,
     RequestedScenarios,
-    RunContext,
-    Setting,
-    finished_run,
+    Session,
     one_by_one,
-    start_s,
 )
 from profilers.scenarios import step_or_guess_s, trains_pytorch
 from profilers.steady.host import MeasuredValue, Patience
-from profilers.steady.hostlock import host_lock
+from profilers.tables import sample_table
 from profilers.windows import half_width
 from warehouse import limits
 from warehouse.fields import Batch, Repeats, Seconds
@@ -48,87 +44,52 @@ Times = dict[int, list[MeasuredValue[list[Step]]]]
 """The pieces of each batch size, one each turn."""
 
 
-def profile(
-    cluster: Cluster,
-    scenario: Scenario,
-    context: RunContext,
-    *,
-    batch_sizes: Sequence[int],
-    trials: int,
-    watched_trials: int,
-    interval: float | None = None,
-    most_s: float | None = None,
-    branches: bool = False,
-    progress: Callable[[str], None] = lambda _: None,
-) -> ProbeResult:
-    """Time the passes of a network on one node at some batch sizes.
+def _measure(session: Session, need: PlannedRun) -> Measured:
+    """Time the passes of a network on one node at some batch sizes, in turns.
 
-    Args:
-        cluster: at least one worker; the first one trains.
-        scenario: an all-reduce of one worker. Its batch size is replaced by the largest of
-            `batch_sizes`.
-        context: study and round.
-        batch_sizes: the points to sample, e.g. 1, a third, two thirds and all of what fits.
-        trials: timed steps of each batch size, at least; in pieces of `PIECE_STEPS` or more.
-        interval: go on until `uncertainty` is no more than that (0.04: 4 %), or for `most_s`
-            seconds: a host may be slow for minutes. None: not.
-        most_s: see `interval`.
-        watched_trials: further steps of each, with hooks that record when gradients are ready.
-            Networks with branches need many: they tell how often each layer is executed.
-        branches: whether the network leaves out layers in some steps; DDP then looks for them.
-        progress: told what runs now.
-
-    Returns:
-        A run with tables `compute` (a row for each batch size and trial), `layer`, `layer_time`
-        (gradient_ready only), `cluster_node` and `sample`.
+    Then steps with hooks that record when gradients are ready (`watched_trials`): networks with
+    branches need many, which tell how often each layer is executed.
 
     Raises:
         ProbeFailed: the job failed, or a batch did not fit.
-        BadInput: more than one worker, another framework, or no batch sizes.
     """
-    check_single(scenario)
-    if not batch_sizes or min(batch_sizes) < 1:
-        raise BadInput(f"batch_sizes: expected some, 1 or more, found {list(batch_sizes)}")
-    workload = scenario.workload.model_copy(update={"batch_size": max(batch_sizes)})
-    scenario = scenario.model_copy(update={"workload": workload})
-    started_at = clock.now()
-    patience = Patience(cluster.cpu_times)
-    sizes = order_batch_sizes(batch_sizes)
+    settings, dnn = Settings(**need.settings), need.scenario.workload.dnn
+    patience = Patience(session.cluster.cpu_times)
+    sizes = order_batch_sizes(settings.batch_sizes)
     times: Times = {size: [] for size in sizes}
-    with host_lock(progress), ComputeJob(cluster, scenario, branches=branches) as job:
-        progress(f"profile {workload.dnn}: warm up")
-        steps = {size: _in_a_row(_train(job, size, WARM_UPS)[-1]) for size in sizes}
-        for turn in turns(times, -(-trials // PIECE_STEPS), interval, most_s):
-            progress(f"profile {workload.dnn}: {turn}")
+    with ComputeJob(session.cluster, need.scenario) as job:
+        session.say(f"profile {dnn}: warm up")
+        steps = {size: _in_a_row(_train(job, size, WARM_UPS)[-1].seconds) for size in sizes}
+        least = -(-settings.trials // PIECE_STEPS)
+        for turn in turns(times, least, settings.interval, settings.most_s):
+            session.say(f"profile {dnn}: {turn}")
             for size in sizes:
-                times[size].append(
-                    patience.measure_undisturbed(partial(_piece, job, size, steps[size]))
-                )
-        progress(f"profile {workload.dnn}: gradients")
-        watched = {size: _train(job, size, watched_trials, watched=True) for size in sorted(sizes)}
+                piece = partial(_piece, job, size, steps[size])
+                times[size].append(patience.measure_undisturbed(piece))
+        session.say(f"profile {dnn}: gradients")
+        watched = {
+            size: _train(job, size, settings.watched_trials, watched=True) for size in sorted(sizes)
+        }
+        layers = job.layers()
     stolen = fmean(piece.stolen for pieces in times.values() for piece in pieces)
-    settings: dict[str, Setting] = {
-        "trials": trials,
-        "watched_trials": watched_trials,
-        "warm_ups": WARM_UPS,
-        "uncertainty": round(known, 4) if (known := uncertainty(times)) < math.inf else None,
-    }
-    run = finished_run("torch_compute", cluster, scenario, context, started_at, settings)
     timed = {
         size: [step for piece in pieces for step in piece.value]
         for size, pieces in sorted(times.items())
     }
     tables = {
         "compute": compute_rows(timed),
-        "layer": layer_rows(job.layers),
+        "layer": layer_rows(layers),
         "layer_time": layer_time_rows(watched),
-        "cluster_node": job.cluster_node,
-        "sample": pl.DataFrame(
-            [{"metric": "stolen_cpu_fraction", "unit": "1", "window": None, "value": stolen}],
-            schema_overrides={"window": pl.Int16},
-        ),
+        "cluster_node": cluster_nodes({job.node: job.ready}),
+        "sample": sample_table([("stolen_cpu_fraction", "1", None, stolen)]),
     }
-    return ProbeResult(run, scenario, tables)
+    config = {
+        "trials": settings.trials,
+        "watched_trials": settings.watched_trials,
+        "warm_ups": WARM_UPS,
+        "uncertainty": round(known, 4) if (known := uncertainty(times)) < math.inf else None,
+    }
+    return Measured(tables, config)
 
 
 def uncertainty(times: Times) -> float:
@@ -192,7 +153,11 @@ def order_batch_sizes(batch_sizes: Iterable[int]) -> list[int]:
 def turns(
     times: Times, least: int, interval: float | None = None, most_s: float | None = None
 ) -> Iterator[str]:
-    """Yield what each turn is called, until there are enough of them: see `profile`."""
+    """Yield what each turn is called, until there are enough of them.
+
+    With `interval` they go on until `uncertainty` is no more than that (0.04: 4 %), or for `most_s`
+    seconds: a host may be slow for minutes.
+    """
     until_s = time.monotonic() + (most_s or math.inf)
     for turn in range(1, least + 1):
         yield f"turn {turn} of {least}"
@@ -204,11 +169,7 @@ def turns(
         yield f"one more turn, steps are known to ±{known:.1%}"
 
 
-def _in_a_row(step: Step) -> int:
-    return _in_a_row_of(step.seconds)
-
-
-def _in_a_row_of(step_s: float) -> int:
+def _in_a_row(step_s: float) -> int:
     return min(max(PIECE_STEPS, math.ceil(PIECE_S / step_s)), MOST_STEPS)
 
 
@@ -230,7 +191,7 @@ class Settings(Record):
     """Batch sizes (none: a quarter, half and all of the largest that trains), and steps of each.
 
     With `interval`, steps are timed until they are known as well as that, or for `most_s`: see
-    `profile`. Batch sizes that are `held_out` are timed apart, hidden from fits: they tell how well
+    `turns`. Batch sizes that are `held_out` are timed apart, hidden from fits: they tell how well
     profiles know sizes that they do not have.
     """
 
@@ -288,13 +249,12 @@ def _need(bare: Scenario, settings: Mapping[str, Any], purpose: Purpose) -> Plan
         scenario.nodes,
         settings,
         expected_s=_expected_s(scenario, settings),
-        start_s=start_s(scenario.nodes),
     )
 
 
 def _expected_s(scenario: Scenario, settings: Mapping[str, Any]) -> float:
     steps_s = [step_or_guess_s(scenario, size) for size in settings["batch_sizes"]]
-    turn_s = sum(one_s * (1 + _in_a_row_of(one_s)) for one_s in steps_s)
+    turn_s = sum(one_s * (1 + _in_a_row(one_s)) for one_s in steps_s)
     least_s = -(-settings["trials"] // PIECE_STEPS) * turn_s
     timed_s = max(float(least_s), settings["most_s"] or 0.0)
     untimed = WARM_UPS + int(settings["watched_trials"])
@@ -318,7 +278,7 @@ PROBE = Probe(
     tables=("compute", "layer", "layer_time", "cluster_node", "sample"),
     settings=Settings,
     needs=_needs,
-    run=one_by_one(lambda: profile),
+    run=one_by_one(_measure),
     concerns=trains_pytorch,
     essential=frozenset({"batch_sizes"}),
     one_node=True,

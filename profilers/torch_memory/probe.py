@@ -5,80 +5,71 @@ control group; being killed by it means that the batch does not fit.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import Self
+from contextlib import ExitStack
 
-import polars as pl
-
-from profilers import clock
-from profilers.clusters import Cluster
-from profilers.nodes.programs import ProgramKilled
-from profilers.nodes.torch_jobs import ComputeJob, check_single
+from profilers.nodes.programs import Message, ProgramKilled, cluster_nodes
+from profilers.nodes.torch_jobs import ComputeJob
 from profilers.probe import (
+    Measured,
     PlannedRun,
     Probe,
-    ProbeResult,
     RequestedScenarios,
-    RunContext,
-    Setting,
-    finished_run,
+    Session,
     one_by_one,
     start_s,
 )
 from profilers.scenarios import trains_pytorch
 from profilers.steady import host
-from profilers.steady.hostlock import host_lock
+from profilers.tables import sample_table
 from warehouse.fields import Batch
-from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed, Record, Scenario
+from warehouse.records import Backend, BadInput, ProbeFailed, Record, Scenario
 from warehouse.requirements import Subject
 
 STEPS = 2
 """The second one meets the parameters' gradients and the kernels' scratch space of the first."""
 
 
-def search(
-    cluster: Cluster,
-    scenario: Scenario,
-    context: RunContext,
-    *,
-    most: int,
-    progress: Callable[[str], None] = lambda _: None,
-) -> ProbeResult:
+def _measure(session: Session, need: PlannedRun) -> Measured:
     """Find the largest batch, up to `most`, that trains on the first worker.
 
-    Args:
-        cluster: at least one worker; the first one trains.
-        scenario: an all-reduce of one worker; its batch size plays no part.
-        context: study and round.
-        most: the largest batch to try.
-        progress: told what runs now.
-
-    Returns:
-        A run with the sample `largest_batch_size` (examples, exact) and table `cluster_node`.
+    Batches are tried in one program, and in a new one after each that was too large.
 
     Raises:
         ProbeFailed: not even one example fits, or the program died otherwise.
-        BadInput: more than one worker, another framework, `most` below 1, or a node whose only
-            limit is the memory of this host.
     """
-    check_single(scenario)
-    check_limited(cluster.backend, cluster.of_role("worker")[0].group)
-    if most < 1:
-        raise BadInput(f"most: expected 1 or more, found {most}")
-    started_at = clock.now()
-    with host_lock(progress), _Attempts(cluster, scenario, progress) as attempts:
-        largest = largest_that_fits(attempts.fits, most)
+    scenario, most = need.scenario, need.settings["most"]
+    node = session.cluster.of_role("worker")[0]
+    tried, jobs, ready = list[int](), list[ComputeJob](), dict[str, Message]()
+    with ExitStack() as running:
+
+        def fits(batch_size: int) -> bool:
+            session.say(f"search largest batch of {scenario.workload.dnn}: {batch_size}")
+            tried.append(batch_size)
+            try:
+                if not jobs:
+                    job = ComputeJob(session.cluster, scenario, searching=True)
+                    jobs.append(running.enter_context(job))
+                    ready["said"] = job.ready
+                if jobs[0].train(batch_size, STEPS) is not None:
+                    return True
+            except ProgramKilled:
+                pass
+            jobs.clear()
+            running.close()
+            return False
+
+        largest = largest_that_fits(fits, most)
     if not largest:
+        limit = node.group.memory_bytes
+        memory = "the machine's memory" if limit is None else f"{limit / 2**20:.0f} MiB"
         raise ProbeFailed(
-            f"{scenario.label}: not a single example fits {_memory(cluster)}; use a larger node"
+            f"{scenario.label}: not a single example fits {memory}; use a larger node"
         )
-    settings: dict[str, Setting] = {"most": most, "steps": STEPS, "attempts": attempts.count}
-    run = finished_run("torch_memory", cluster, scenario, context, started_at, settings)
-    sample = pl.DataFrame(
-        [{"metric": "largest_batch_size", "unit": "1", "window": None, "value": float(largest)}],
-        schema_overrides={"window": pl.Int16},
-    )
-    return ProbeResult(run, scenario, {"sample": sample, "cluster_node": attempts.cluster_node})
+    tables = {
+        "sample": sample_table([("largest_batch_size", "1", None, float(largest))]),
+        "cluster_node": cluster_nodes({node: ready["said"]}),
+    }
+    return Measured(tables, {"most": most, "steps": STEPS, "attempts": len(tried)})
 
 
 def largest_that_fits(fits: Callable[[int], bool], most: int) -> int:
@@ -97,69 +88,6 @@ def largest_that_fits(fits: Callable[[int], bool], most: int) -> int:
             failing = trying
             trying = (fitting + failing) // 2
     return fitting
-
-
-class _Attempts:
-    """Tries batches in one program, and in a new one after each that was too large."""
-
-    def __init__(
-        self, cluster: Cluster, scenario: Scenario, progress: Callable[[str], None]
-    ) -> None:
-        self._cluster, self._scenario, self._progress = cluster, scenario, progress
-        self._job: ComputeJob | None = None
-        self.count = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end()
-
-    def fits(self, batch_size: int) -> bool:
-        """Tell whether a batch trains."""
-        self._progress(f"search largest batch of {self._scenario.workload.dnn}: {batch_size}")
-        self.count += 1
-        try:
-            if self._job is None:
-                job = ComputeJob(self._cluster, self._scenario, searching=True)
-                self._job = job.__enter__()
-                self.cluster_node = job.cluster_node
-            if self._job.train(batch_size, STEPS) is not None:
-                return True
-        except ProgramKilled:
-            pass
-        self._end()
-        return False
-
-    def _end(self) -> None:
-        if self._job is not None:
-            self._job.__exit__(None, None, None)
-        self._job = None
-
-
-def check_limited(backend: Backend, group: NodeGroup) -> None:
-    """Refuse nodes whose only limit is the memory of this host.
-
-    Raises:
-        BadInput: naming the node type.
-    """
-    limited = backend == "emulated" and group.memory_bytes is not None
-    if backend in ("emulated", "loopback") and not limited and not host.gpus():
-        raise BadInput(
-            f"node type {group.node_type!r} on backend {backend}: expected a memory limit "
-            "that is enforced, found none, and the search would take all memory of this host; use "
-            "emulated nodes of a type with memory_bytes"
-        )
-
-
-def _memory(cluster: Cluster) -> str:
-    limit = cluster.of_role("worker")[0].group.memory_bytes
-    return "the machine's memory" if limit is None else f"{limit / 2**20:.0f} MiB"
 
 
 class Settings(Record):
@@ -183,12 +111,20 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
             scenario.nodes,
             settings.model_dump(),
             expected_s=start_s(scenario.nodes) * 2 * settings.most.bit_length(),
+            starts_programs=False,
         )
 
 
 def _check(requested: RequestedScenarios, needs: Sequence[PlannedRun], backend: Backend) -> None:
-    for need in needs:
-        check_limited(backend, need.nodes[0])
+    """Refuse nodes whose only limit is the memory of this host."""
+    for group in (need.nodes[0] for need in needs):
+        limited = backend == "emulated" and group.memory_bytes is not None
+        if backend in ("emulated", "loopback") and not limited and not host.gpus():
+            raise BadInput(
+                f"node type {group.node_type!r} on backend {backend}: expected a memory limit "
+                "that is enforced, found none, and the search would take all memory of this host; "
+                "use emulated nodes of a type with memory_bytes"
+            )
 
 
 PROBE = Probe(
@@ -198,7 +134,7 @@ PROBE = Probe(
     tables=("sample", "cluster_node"),
     settings=Settings,
     needs=_needs,
-    run=one_by_one(lambda: search),
+    run=one_by_one(_measure),
     concerns=trains_pytorch,
     essential=frozenset({"most"}),
     one_node=True,

@@ -1,16 +1,18 @@
 """A member whose nodes are machines of one's own, for real: two sshd's of this host."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from fleet.history import runs
 from fleet.schedule import visits, watches
 from fleet.watch import watch
-from profilers.clusters import Cluster
 from profilers.clusters.fleet import VARIABLE
-from profilers.probe import ProbeResult, RunContext, Say
+from profilers.probe import Measured, PlannedRun, Session
+from profilers.probes import PROBES
 from profilers.watch import probe
 from studies.measurement import profile
 from studies.messages import Progress
@@ -24,14 +26,13 @@ from warehouse.warehouse import Warehouse
 def test_machines_are_watched_and_profiled(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measure = probe.measure
+    quick = {"turns": 2, "compute_s": 1, "memory_s": 0.5, "links_s": 1}
 
-    def shorter(cluster: Cluster, context: RunContext, *, progress: Say, **_: Any) -> ProbeResult:
-        return measure(
-            cluster, context, turns=2, compute_s=1, memory_s=0.5, links_s=1, progress=progress
-        )
+    def shorter(session: Session, needs: Sequence[PlannedRun]) -> Iterable[Measured]:
+        return probe.PROBE.run(session, [replace(need, settings=quick) for need in needs])
 
-    monkeypatch.setattr(probe, "measure", shorter)
+    of_less = replace(probe.PROBE, run=shorter)
+    monkeypatch.setitem(cast(dict[str, Any], PROBES), "watch", of_less)
     warehouse = Warehouse(home)
     with machines(tmp_path, 2) as fleet:
         monkeypatch.setenv(VARIABLE, str(fleet))

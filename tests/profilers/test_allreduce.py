@@ -10,25 +10,24 @@ import pytest
 
 from models.srift import allreduce_samples
 from profilers.allreduce import probe as allreduce
-from profilers.allreduce.program import clock_offset_ns
-from profilers.clusters import Node, open_cluster
+from profilers.clusters import Node
 from profilers.clusters.base import SOURCE
 from profilers.clusters.node_types import node_group
-from profilers.nodes.torch_program import Facts, cluster_nodes, interleave_node_types
-from profilers.probe import RunContext
+from profilers.nodes.programs import cluster_nodes, interleave_node_types
+from profilers.nodes.torch_rank import clock_offset_ns
+from profilers.probe import RequestedScenarios
 from tests.leftovers import left_behind
-from warehouse import tables
-from warehouse.records import Backend, BadInput, NodeGroup, ProbeFailed
+from tests.profilers.training import LINK_MBPS, measured, scenario
+from warehouse.records import Backend, NodeGroup, ProbeFailed
 
-LINK_MBPS = 100
 MIB = 2**20
 REGROUPED = """
 import socket
 from torch.distributed import distributed_c10d
-from profilers.allreduce.program import AllreduceRank, AllreduceRankConfig
+from profilers.nodes.torch_rank import Rank
 with socket.create_server(("127.0.0.1", 0)) as free:
     port = free.getsockname()[1]
-rank = AllreduceRank(AllreduceRankConfig("lo", 1, 0), lambda event, **facts: None)
+rank = Rank({"threads": 1, "device": 0}, lambda event, **facts: None)
 rank.join(0, 1, "gloo", "127.0.0.1", port)
 counts = []
 for _ in range(3):
@@ -55,16 +54,9 @@ def test_waiting_for_the_last_rank_is_taken_off() -> None:
     assert [(timing.trial, timing.rank) for timing in timed] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert [timing.raw_seconds for timing in timed] == pytest.approx([1e-6, 0.9e-6, 1e-6, 1.2e-6])
     assert [timing.seconds for timing in timed] == pytest.approx([0.8e-6, 0.9e-6, 1e-6, 1.1e-6])
-
-
-def test_transfers_at_once_are_averaged() -> None:
-    timed = allreduce.without_waiting([[[0, 100]], [[50, 120]]], [[[400, 600]], [[410, 590]]])
-    assert timed[0].raw_seconds == pytest.approx((400 + 500) / 2 * 1e-9)
-    assert timed[0].seconds == pytest.approx((350 + 480) / 2 * 1e-9)
-    assert timed[1].seconds == pytest.approx((360 + 470) / 2 * 1e-9)
-
-
-def test_a_sum_before_the_last_start_can_only_be_the_clocks() -> None:
+    at_once = allreduce.without_waiting([[[0, 100]], [[50, 120]]], [[[400, 600]], [[410, 590]]])
+    assert at_once[0].raw_seconds == pytest.approx((400 + 500) / 2 * 1e-9)
+    assert [timing.seconds for timing in at_once] == pytest.approx([415e-9, 415e-9])
     with pytest.raises(ProbeFailed, match="rank 0 had its sum before the last rank started"):
         allreduce.without_waiting([[[1000]], [[9000]]], [[[2000]], [[9900]]])
 
@@ -86,69 +78,38 @@ def nodes(*types: str) -> list[Node]:
 
 
 def test_the_first_ranks_are_of_all_types() -> None:
-    assert [node.index for node in interleave_node_types(nodes("a", "a", "a", "b", "c"))] == [
-        0,
-        3,
-        4,
-        1,
-        2,
-    ]
-    assert [node.index for node in interleave_node_types(nodes("a", "a"))] == [0, 1]
+    mixed = interleave_node_types(nodes("a", "a", "a", "b", "c"))
+    assert [node.index for node in mixed] == [0, 3, 4, 1, 2]
 
 
 def test_nodes_are_described_by_type_where_it_says_and_by_themselves_else() -> None:
     (whole,) = nodes("p3.8xlarge")
     group = NodeGroup(role="worker", node_type="e", count=1, cpu_share=0.25, memory_bytes=MIB)
     share = Node("worker1", "worker", 1, "10.0.0.9", group)
-    table = cluster_nodes(
-        {whole: Facts(("V100",) * 4, 32, 99, 9001), share: Facts((), 2, 99, 1500)}
-    )
+    said = {"cores": 32, "memory_bytes": 99, "devices": ["V100"] * 4}
+    table = cluster_nodes({whole: said, share: {**said, "devices": []}})
     shown = table.select("cores", "memory_bytes", "device_count", "device_name").rows()
     assert shown == [(32.0, 99, 4, "V100"), (0.25, MIB, 0, None)]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "worlds", "concurrent", "message"),
-    [
-        ([6], [2], [1], "multiples of 4, found"),
-        ([4], [3], [1], "expected 2 to 2, the ranks of this cluster"),
-        ([4], [1], [1], "expected 2 to 2"),
-        ([4], [2], [0], "concurrent: expected 1 or more"),
-    ],
-)
-def test_what_cannot_be_probed_is_refused(
-    sizes: list[int], worlds: list[int], concurrent: list[int], message: str, tmp_path: Path
-) -> None:
-    group = NodeGroup(role="worker", node_type="any", count=2)
-    with open_cluster("loopback", [group], None) as cluster, pytest.raises(BadInput, match=message):
-        next(
-            allreduce.measure(
-                cluster,
-                RunContext("test", 1, "profile", tmp_path),
-                sizes_bytes=sizes,
-                world_sizes=worlds,
-                concurrent=concurrent,
-                trials=1,
-            )
-        )
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("backend", ["emulated", "loopback"])
 def test_two_nodes_of_two_types_reduce(backend: Backend, alone: None, tmp_path: Path) -> None:
     before = left_behind()
-    groups = [node_group("worker", f"emu.{kind}", 1) for kind in ("native.c25", "avx2.c25")]
-    with open_cluster(backend, groups, LINK_MBPS) as cluster:
-        (result,) = allreduce.measure(
-            cluster,
-            RunContext("test", 1, "profile", tmp_path),
-            sizes_bytes=[4, MIB],
-            world_sizes=[2],
-            concurrent=[1, 2],
-            trials=2,
-        )
+    types = ("emu.native.c25", "emu.avx2.c25")
+    pair = scenario(*(node_group("worker", name, 1) for name in types))
+    if backend == "loopback":
+        pair = pair.model_copy(update={"link_mbps": None})
+    (result,) = measured(
+        "allreduce",
+        tmp_path,
+        RequestedScenarios(cluster=(pair,)),
+        backend,
+        sizes_bytes=[4, MIB],
+        concurrent=[1, 2],
+        trials=2,
+    )
     assert left_behind() == before
-    assert result.run.status == "ok", result.run.error
     assert result.run.config["library"] == "gloo"
     rows = result.tables["allreduce"]
     # Two sizes, one or two at once, two trials, two ranks.
@@ -160,10 +121,8 @@ def test_two_nodes_of_two_types_reduce(backend: Backend, alone: None, tmp_path: 
         first = rows.filter(pl.col("size_bytes") == MIB).group_by("concurrent", "trial")
         longest_s = first.agg(pl.col("raw_seconds").max())["raw_seconds"]
         assert (longest_s > MIB * 8 / (LINK_MBPS * 1e6) * 0.95).all()
-    run_id = pl.lit("run").alias("run_id")
-    landed = {name: table.with_columns(run_id) for name, table in result.tables.items()}
-    for name, table in landed.items():
-        tables.conform(name, table.to_arrow(), name)
-    samples = allreduce_samples.samples(landed["allreduce"], landed["cluster_node"])
+    samples = allreduce_samples.samples(
+        *(result.tables[name].with_columns(run_id=pl.lit("run")) for name in result.tables)
+    )
     assert set(samples["node_types"]) == {"emu.avx2.c25+emu.native.c25"}
     assert samples.height == 8

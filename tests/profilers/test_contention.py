@@ -5,37 +5,27 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.contention import probe as contention
-from profilers.probe import ProbeResult, RunContext
-from warehouse.records import Backend
+from profilers.probe import RequestedScenarios
+from tests.profilers.training import LINK_MBPS, measured, with_server
 
-SERVER, WORKERS = node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 2)
-LINK_MBPS = 100
-
-
-def probed(tmp_path: Path, flows: tuple[int, ...], *, backend: Backend = "emulated") -> ProbeResult:
-    context = RunContext("demo", 1, "profile", tmp_path)
-    link_mbps = LINK_MBPS if backend == "emulated" else None
-    with open_cluster(backend, (SERVER, WORKERS), link_mbps) as cluster:
-        return contention.measure(cluster, context, flows=flows, seconds=2, trials=1)
+WORKERS = node_group("worker", "emu.native.c25", 2)
 
 
 @pytest.mark.cluster
 def test_two_workers_share_what_the_link_carries(tmp_path: Path) -> None:
     """In a slow moment of the host they get less, never more: the best of three counts."""
+    pair = with_server(2).model_copy(update={"link_mbps": LINK_MBPS})
+    pair = pair.model_copy(update={"nodes": (WORKERS, pair.nodes[1])})
     expected = pytest.approx([0.95 * LINK_MBPS] * 2, rel=0.1)
     together: list[float] = []
     while together != expected and len(list(tmp_path.iterdir())) < 3:
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        result = probed(folder, (1, 2))
-        assert result.run.status == "ok", result.run.error
-        assert (result.run.config["flows"], result.run.config["network"]) == (
-            "2",
-            "softmax_regression 161px",
-        )
+        asked = RequestedScenarios(cluster=(pair,))
+        (result,) = measured("contention", folder, asked, flows=(1, 2), seconds=2, trials=1)
+        config = result.run.config
+        assert (config["flows"], config["network"]) == ("2", "softmax_regression 161px")
         assert not list(folder.glob("*.pcap"))
         together = shared_mbps(result.tables["contention"])
         assert max(together) < 1.05 * LINK_MBPS

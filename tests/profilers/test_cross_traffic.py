@@ -7,8 +7,8 @@ import pytest
 
 from profilers.clusters import Cluster, open_cluster
 from profilers.clusters.node_types import node_group
+from profilers.cross_traffic import cross_traffic, received_bytes
 from profilers.steady.hostlock import host_lock
-from profilers.tf_throughput.probe import cross_traffic, received_bytes
 from warehouse.records import BadInput, ProbeFailed
 
 pytestmark = pytest.mark.cluster

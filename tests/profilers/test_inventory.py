@@ -12,15 +12,12 @@ from models.gpu_step.host_time import HostTime
 from models.gpu_step.operators import work_of
 from networks.gpu_steps import GpuStep
 from networks.gpu_trace import trace_step
-from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.inventory import probe as inventory
 from profilers.inventory.program import Inventory, SmallStep
-from profilers.probe import PlannedRun, RequestedScenarios, RunContext
-from tests.profilers.torch_jobs import scenario
-from warehouse.records import BadInput, NodeGroup, Scenario
-from warehouse.requirements import Requirement, meets_requirement
-from warehouse.tables import SCHEMAS
+from profilers.probe import PlannedRun, RequestedScenarios
+from tests.profilers.training import measured, samples, scenario
+from warehouse.records import NodeGroup, Scenario
 
 
 def asked(*groups: NodeGroup) -> Scenario:
@@ -44,40 +41,19 @@ def test_each_type_is_taken_stock_of_once_whatever_its_links_and_numbers() -> No
     assert all(need.profiles for need in planned)
 
 
-def test_what_is_known_of_a_type_serves_whoever_trains_on_it() -> None:
-    of = node_group("worker", "emu.avx2.s15", 2)
-    (need,) = needs(asked(of))
-    other = node_group("worker", "emu.sse41.s15", 2)
-    assert meets_requirement(
-        need.subject, Requirement("inventory", "cluster", asked(of), any_link=True)
-    )
-    assert meets_requirement(
-        need.subject, Requirement("inventory", "cluster", asked(of, other), any_link=True)
-    )
-    assert not meets_requirement(
-        need.subject, Requirement("inventory", "cluster", asked(other), any_link=True)
-    )
-    assert not meets_requirement(
-        need.subject, Requirement("links", "cluster", asked(of), any_link=True)
-    )
-
-
-def figures(group: NodeGroup, scratch: Path) -> dict[str, float]:
+def figures(group: NodeGroup, folder: Path) -> dict[str, float]:
     """Take stock of a node for real, one short turn; return the figures."""
-    context = RunContext("test", 1, "profile", scratch)
-    with open_cluster("emulated", (group,), None) as cluster:
-        result = inventory.measure(cluster, context, turns=1, seconds=0.5)
-    run, sample = result.run, result.tables["sample"]
-    assert (run.status, run.scenario_id) == ("ok", None)
+    asked_for = RequestedScenarios(cluster=(asked(group),))
+    (result,) = measured("inventory", folder, asked_for, turns=1, seconds=0.5)
     # What a run finds out is in its rows: its config is what tells comparable runs.
     found_out = {"gauge_us", "host_gflops", "usd_per_hour"}
-    own = {name for name in run.config if "inventory" in name or name in {"worker", "turns"}}
+    own = {name for name in result.run.config if name in {"worker", "turns"} or "inv" in name}
     assert own == {"worker", "turns"}
-    assert found_out <= run.config.keys()
-    assert set(sample.columns) <= set(SCHEMAS["sample"].names)
+    assert found_out <= result.run.config.keys()
+    sample = result.tables["sample"]
     assert sample.height == sample["metric"].n_unique()
     assert sample.filter(~pl.col("value").is_finite()).is_empty()
-    return dict(sample.select("metric", "value").iter_rows())
+    return samples(result)
 
 
 @pytest.mark.cluster
@@ -100,26 +76,6 @@ def test_a_larger_share_can_do_more(alone: None, tmp_path: Path) -> None:
     assert (large["inventory_cores"], small["inventory_cores"]) == (0.4, 0.1)
     assert large["inventory_gpus"] == 0
     assert large["inventory_memory_bytes"] > 2**28
-
-
-def test_products_are_timed_in_the_precisions_that_a_study_names(
-    alone: None, tmp_path: Path
-) -> None:
-    group = node_group("worker", "emu.native.c25", 1)
-    settings = inventory.Settings(turns=1, seconds=0.05, precisions=("float32", "bfloat16"))
-    (need,) = inventory.PROBE.needs(RequestedScenarios(cluster=(asked(group),)), settings)
-    context = RunContext("test", 1, "profile", tmp_path)
-    with open_cluster("loopback", need.nodes, None) as cluster:
-        result = inventory.measure(cluster, context, **need.settings)
-    samples = dict(result.tables["sample"].select("metric", "value").iter_rows())
-    assert samples["inventory_product_float32_flops"] > 0
-    assert samples["inventory_product_bfloat16_flops"] > 0
-    issued = [samples[f"inventory_issue_{kind}_s"] for kind in inventory.ISSUE_KINDS]
-    assert all(0 <= seconds < 1 for seconds in issued) and sum(issued) > 0
-    assert result.run.config["precisions"] == "float32, bfloat16"
-    half = inventory.Settings(precisions=("float16",))
-    with pytest.raises(BadInput, match="precisions: float16 is of GPUs, and emu"):
-        list(inventory.PROBE.needs(RequestedScenarios(cluster=(asked(group),)), half))
 
 
 def test_operators_are_timed_by_kind_from_steps_of_small_networks() -> None:

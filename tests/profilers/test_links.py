@@ -1,6 +1,6 @@
 """What the links probe makes of the flows that iperf3 reports."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,36 +9,26 @@ import pytest
 from profilers.clusters.base import LoopbackCluster
 from profilers.clusters.node_types import node_group
 from profilers.links import probe as links
-from profilers.probe import RunContext
-from warehouse.records import ProbeFailed
+from profilers.probe import RequestedScenarios, RunContext, measure_planned_runs
+from tests.profilers.training import LINK_MBPS, with_server
 
 GROUPS = (node_group("server", "emu.server", 1), node_group("worker", "emu.native.c25", 2))
 
 
-def report(mbps: float) -> dict[str, Any]:
-    """Return what iperf3 says of a flow, as far as it is read."""
-    received = {"seconds": 1.0, "bytes": mbps * 125e3, "bits_per_second": mbps * 1e6}
-    return {"end": {"sum_received": received, "sum_sent": {"retransmits": 0}}}
+def test_a_host_too_slow_for_its_links_is_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flows(cluster: object, workers: Sequence[object], *_: object) -> list[Any]:
+        received = {"seconds": 1.0, "bytes": 5_000_000, "bits_per_second": 40e6}
+        return [{"end": {"sum_received": received, "sum_sent": {}}} for _ in workers]
 
-
-@pytest.fixture
-def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Any]:
-    """Return a function that probes links shaped to 100 Mb/s, of which flows get so much each."""
-
-    def probed(mbps: float) -> Any:
-        def flows(cluster: object, workers: Sequence[object], *_: object) -> list[Any]:
-            return [report(mbps) for _ in workers]
-
-        monkeypatch.setattr(links, "simultaneous", flows)
-        cluster = LoopbackCluster(GROUPS, None)
-        cluster.up()
-        cluster.link_mbps = 100
-        context = RunContext("test", 1, "profile", tmp_path)
-        return links.measure(cluster, context, flows=(1, 2), seconds=1, trials=1)
-
-    return probed
-
-
-def test_a_host_too_slow_for_its_links_is_no_measurement(measure: Callable[[float], Any]) -> None:
-    with pytest.raises(ProbeFailed, match=r"1 flow\(s\): 40 Mb/s on links shaped to 100, while"):
-        measure(40)
+    monkeypatch.setattr(links, "simultaneous", flows)
+    pair = with_server(2).model_copy(update={"link_mbps": LINK_MBPS})
+    needs = list(links.PROBE.needs(RequestedScenarios(cluster=(pair,)), links.Settings()))
+    context = RunContext("test", 1, "profile", tmp_path)
+    with LoopbackCluster(GROUPS, LINK_MBPS) as cluster:
+        cluster.link_mbps = LINK_MBPS
+        measured = measure_planned_runs(links.PROBE, cluster, needs, context, lambda _: None)
+        ((_, result),) = measured
+    error = str(result.run.error)
+    assert error.startswith("downlink, 1 flow(s): 40 Mb/s on links shaped to 100, while")

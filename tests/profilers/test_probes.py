@@ -1,30 +1,26 @@
 """What every probe keeps to, whatever it measures."""
 
-import inspect
 import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from sys import modules
 from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
 
 from forecasting.inputs import inputs_of_study
-from profilers import clock
-from profilers.clusters import Cluster, open_cluster
+from profilers.clusters import open_cluster
 from profilers.clusters.node_types import declared_usd_per_hour
 from profilers.probe import (
+    Measured,
     PlannedRun,
     Probe,
-    ProbeResult,
     RequestedScenarios,
     RunContext,
-    Say,
-    finished_run,
+    Session,
     measure_planned_runs,
 )
 from profilers.probes import PROBES, measuring_probe
@@ -32,6 +28,7 @@ from studies.planned_runs import group_by_start, requested_scenarios, required_r
 from studies.run_settings import differences, with_settings
 from studies.study import Study, read_study
 from tests.reference import REFERENCE
+from tests.synthetic import landed
 from warehouse.home import CHECKOUT
 from warehouse.landing import SCHEMAS
 from warehouse.records import BadInput, ProbeFailed, Scenario
@@ -130,8 +127,6 @@ def test_a_probe_is_a_folder_with_its_name(probe: Probe) -> None:
 
 @every_probe
 def test_runs_land_under_the_name_of_their_probe(probe: Probe) -> None:
-    source = inspect.getsource(modules[probe.needs.__module__])
-    assert set(re.findall(r'finished_run\(\s*"(\w+)"', source)) == {probe.name}
     assert {need.probe for need in needs_of(probe)} == {probe.name}
 
 
@@ -149,14 +144,11 @@ def test_all_that_has_landed_is_of_a_probe_and_in_its_tables() -> None:
 @every_probe
 def test_settings_have_defaults_and_land_as_they_were_given(probe: Probe) -> None:
     assert probe.settings() == probe.settings.model_validate({})
-    cluster = open_cluster("loopback", (), None)
-    context = RunContext("test", 1, "profile", Path())
-    run = finished_run(probe.name, cluster, None, context, clock.now(), {}, error="never ran")
     for need in needs_of(probe):
         assert need.settings.keys() <= probe.settings.model_fields.keys()
-        assert probe.essential <= probe.settings.model_fields.keys()
         assert json.loads(json.dumps(dict(need.settings))).keys() == need.settings.keys()
-        assert differences(with_settings(run, need.settings), need.settings) == {}
+        ran = with_settings(landed(need), need.settings)
+        assert differences(ran, need.settings) == {}
 
 
 @every_probe
@@ -229,21 +221,6 @@ def test_titles_and_subjects_are_unique_within_a_study(one: Study) -> None:
     assert all(PROBES[need.probe].concerns(need.scenario) for need in about)
 
 
-@pytest.mark.parametrize(
-    ("text", "judge"),
-    [(SERVERS, "tf_throughput"), (REDUCING, "torch_throughput"), (SYNCHRONOUS, "tf_sync")],
-)
-def test_exactly_one_probe_judges_each_kind_of_scenario(text: str, judge: str) -> None:
-    for curve in study(text).curves:
-        for scenario in curve.scenarios("emulated"):
-            judges = [
-                probe for probe in PROBES.values() if probe.metric and probe.concerns(scenario)
-            ]
-            assert [judge.name for judge in judges] == [judge]
-            assert measuring_probe(scenario) is judges[0]
-            assert curve.metric is judges[0].metric
-
-
 def test_what_no_probe_measures_is_told() -> None:
     scenario = next(iter(asked()["tf_throughput"][0].test))
     load = scenario.workload.model_copy(update={"framework": "pytorch"})
@@ -258,13 +235,9 @@ def test_a_failure_is_a_failed_run_of_each_need_that_was_not_measured(
 ) -> None:
     needs = needs_of(probe)[: measured + 2]
 
-    def run(
-        cluster: Cluster, some: Sequence[PlannedRun], context: RunContext, say: Say
-    ) -> Iterator[ProbeResult]:
-        for need in some[:measured]:
-            scenario = need.subject.scenario
-            ok = finished_run(probe.name, cluster, scenario, context, clock.now(), {})
-            yield ProbeResult(ok, scenario, {})
+    def run(session: Session, some: Sequence[PlannedRun]) -> Iterator[Measured]:
+        for _ in some[:measured]:
+            yield Measured({})
         raise ProbeFailed("worker0 ended early", "no paper left")
 
     context = RunContext("test", 3, needs[-1].purpose, tmp_path)
@@ -297,7 +270,7 @@ def test_a_failure_is_a_failed_run_of_each_need_that_was_not_measured(
 def test_what_is_no_failure_of_measuring_is_raised(tmp_path: Path) -> None:
     probe = PROBES["links"]
 
-    def run(*_: object) -> Iterator[ProbeResult]:
+    def run(*_: object) -> Iterator[Measured]:
         raise BadInput("four flows need four workers")
         yield
 

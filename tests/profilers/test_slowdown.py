@@ -4,15 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_training import Step
-from profilers.probe import RunContext
+from profilers.probe import RequestedScenarios
 from profilers.slowdown import probe as slowdown
 from profilers.slowdown.probe import Times
-from tests.profilers.torch_jobs import scenario
-from warehouse import tables
-from warehouse.records import BadInput, NodeGroup
+from tests.profilers.training import measured, scenario
+from warehouse.records import BadInput
 
 
 def test_slowdowns_are_parts_of_the_time_alone() -> None:
@@ -39,33 +37,22 @@ def test_what_a_moment_adds_to_all_nodes_is_no_straggling() -> None:
     assert share([[[1.0], [2.0]]]) == 1.0, "of single steps nothing is known"
 
 
-def test_a_single_worker_has_nobody_to_reduce_with(tmp_path: Path) -> None:
-    group = NodeGroup(role="worker", node_type="any", count=1)
-    with (
-        open_cluster("loopback", [group], None) as cluster,
-        pytest.raises(BadInput, match="expected two workers or more"),
-    ):
-        context = RunContext("test", 1, "profile", tmp_path)
-        slowdown.measure(cluster, scenario(group, batch_size=4), context, trials=1)
-
-
 @pytest.mark.cluster
-def test_two_nodes_train_beside_all_reduces(alone: None, tmp_path: Path) -> None:
-    two_workers = scenario(node_group("worker", "emu.avx2.c40", 2), batch_size=4)
-    with open_cluster("emulated", two_workers.nodes, 100) as cluster:
-        result = slowdown.measure(
-            cluster,
-            two_workers,
-            RunContext("test", 1, "profile", tmp_path),
-            trials=3,
-            size_bytes=2**20,
-        )
-    assert result.run.status == "ok", result.run.error
+def test_two_nodes_train_beside_all_reduces(
+    alone: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slowdown, "BUCKET_BYTES", 2**20)
+    pair = scenario(node_group("worker", "emu.avx2.c40", 2), batch_size=4)
+    asked = RequestedScenarios(cluster=(pair,))
+    (result,) = measured("slowdown", tmp_path, asked, trials=3)
     sample = result.tables["sample"]
     metrics = {f"{what}_slowdown" for what in ("forward", "backward", "allreduce")}
-    metrics.add("straggling_share")
-    assert set(sample["metric"]) == metrics
+    assert set(sample["metric"]) == {*metrics, "straggling_share"}
     assert (sample["value"] > -1).all()
-    for name, table in result.tables.items():
-        assert set(table.columns) <= set(tables.SCHEMAS[name].names)
     assert result.tables["cluster_node"].height == 2
+
+
+def test_a_single_worker_has_nobody_to_reduce_with() -> None:
+    one = scenario(node_group("worker", "emu.avx2.c40", 1))
+    with pytest.raises(BadInput, match="expected two workers or more"):
+        list(slowdown.PROBE.needs(RequestedScenarios(cluster=(one,)), slowdown.Settings()))

@@ -1,15 +1,13 @@
 """What plans expect of steps of PyTorch: the terms of the sum, one by one."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from networks.figures import figures
 from profilers.clusters.node_types import node_group
 from profilers.probe import STEP_S
 from profilers.scenarios import step_or_guess_s, step_s
-from profilers.windows import PIECE_STEPS, Goal
-from tests.profilers.torch_jobs import scenario
+from profilers.torch_throughput.probe import Settings
+from tests.profilers.training import scenario
 from warehouse.records import Scenario
 
 
@@ -62,22 +60,16 @@ def test_of_unknown_networks_there_is_a_guess() -> None:
 
 
 @pytest.mark.parametrize(
-    ("goal", "step_s", "steps"),
+    ("iterations", "interval", "most_s", "step_s", "steps"),
     [
-        (Goal(60), 5.0, 60),
-        (Goal(60, 0.03), 0.1, 30),
-        (Goal(60, 0.03, 45), 2.0, 20),
-        (Goal(100, 0.02, 10), 0.5, 20),
+        (60, None, None, 5.0, 60),
+        (60, 0.03, None, 0.1, 30),
+        (60, 0.03, 45, 2.0, 20),
+        (100, 0.02, 10, 0.5, 20),
     ],
 )
-def test_so_many_iterations_are_expected(goal: Goal, step_s: float, steps: int) -> None:
-    assert goal.expected_steps(step_s) == steps
-
-
-@given(st.integers(20, 500), st.floats(0.01, 100), st.floats(0.01, 0.5) | st.none())
-def test_whole_pieces_are_expected_and_never_many_more_than_asked_for(
-    iterations: int, step_s: float, interval: float | None
+def test_so_many_iterations_are_expected(
+    iterations: int, interval: float | None, most_s: float | None, step_s: float, steps: int
 ) -> None:
-    steps = Goal(iterations, interval).expected_steps(step_s)
-    assert steps % PIECE_STEPS == 0
-    assert 2 * PIECE_STEPS <= steps <= iterations + PIECE_STEPS
+    settings = Settings(iterations=iterations, interval=interval, most_s=most_s)
+    assert settings.expected_steps(step_s) == steps

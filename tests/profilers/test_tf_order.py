@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from networks.variables import EnforcedOrder
-from profilers.tf_throughput.program import enforce
+from profilers.nodes.tf_order import enforce
 
 WORKER = "/job:worker/task:0"
 

@@ -1,59 +1,31 @@
 """The TensorFlow probes for real: tiny jobs on an emulated cluster."""
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from profilers.clusters import open_cluster
-from profilers.clusters.node_types import node_group
-from profilers.nodes.tf_jobs import AsyncJob, check_async_supported
-from profilers.probe import RunContext
-from profilers.tf_throughput import probe as tf_throughput
-from profilers.tf_trace import probe as tf_trace
-from profilers.windows import Windows
-from warehouse.records import BadInput, ProbeFailed, Scenario, Strategy, TrainingWorkload
+from profilers.commands import run
+from profilers.nodes.tf_jobs import AsyncJob
+from profilers.probe import RequestedScenarios
+from tests.profilers.training import SMALL_CNN_PARAMETERS, measured, samples, with_server
+from warehouse.records import ProbeFailed
 
-LINK_MBPS = 200
-PARAMETER_BYTES = 4 * (
-    (3 * 3 * 3 * 64 + 64) + 2 * (3 * 3 * 64 * 64 + 64) + (4 * 4 * 64 * 320 + 320) + (320 * 10 + 10)
-)
-"""small_cnn at 16 px: three convolutions, a dense layer on a 4 × 4 map, ten logits."""
-
-
-def scenario(workers: int, **strategy: object) -> Scenario:
-    """A small job with this many workers."""
-    return Scenario(
-        workload=TrainingWorkload(dnn="small_cnn", image_size=16, batch_size=2),
-        strategy=Strategy.model_validate({"workers": workers, **strategy}),
-        nodes=(
-            node_group("worker", "emu.avx2.c40", workers),
-            node_group("server", "emu.server", 1),
-        ),
-        link_mbps=LINK_MBPS,
-    )
-
-
-def context(folder: Path, purpose: str = "profile") -> RunContext:
-    """A round of a test study."""
-    return RunContext("test", 1, "profile" if purpose == "profile" else "measurement", folder)
+ONE = RequestedScenarios(own=(with_server(1),))
 
 
 @pytest.mark.cluster
 def test_a_profile_holds_every_parameter_once_in_each_direction(
     alone: None, tmp_path: Path
 ) -> None:
-    one_worker = scenario(1)
-    with open_cluster("emulated", one_worker.nodes, LINK_MBPS) as cluster:
-        result = tf_trace.profile(
-            cluster, one_worker, context(tmp_path), traced_steps=4, untraced_steps=4
-        )
-    assert result.run.status == "ok", result.run.error
+    (result,) = measured("tf_trace", tmp_path, ONE, traced_steps=4, untraced_steps=4)
     operations, timing = result.tables["operation"], result.tables["timing"]
     sizes = dict(operations.group_by("resource").agg(pl.col("size_bytes").sum()).rows())
-    assert sizes["downlink"] == PARAMETER_BYTES
+    assert sizes["downlink"] == 4 * SMALL_CNN_PARAMETERS
     # The learning rate, one number, travels with the gradients.
-    assert sizes["uplink"] == PARAMETER_BYTES + 4
+    assert sizes["uplink"] == 4 * SMALL_CNN_PARAMETERS + 4
     assert timing["step"].n_unique() == 4
     assert set(result.tables["edge"]["target"]) <= set(operations["operation"])
     steps = result.tables["step"]
@@ -62,21 +34,17 @@ def test_a_profile_holds_every_parameter_once_in_each_direction(
     lengths = steps.filter("traced").select("step", length=pl.col("end_us") - pl.col("start_us"))
     inside = ends.join(lengths.cast({"step": pl.Int64}), on="step")
     assert inside.filter(pl.col("end") > pl.col("length")).is_empty()
-    samples = dict(result.tables["sample"].select("metric", "value").iter_rows())
-    assert 0 < samples["server_cpu_s_per_step"]
-    assert 0 < samples["worker_cpu_s_per_step"] < samples["step_time_s"]
+    values = samples(result)
+    assert 0 < values["server_cpu_s_per_step"]
+    assert 0 < values["worker_cpu_s_per_step"] < values["step_time_s"]
     assert (tmp_path / "run_metadata.tar.gz").exists()
 
 
 @pytest.mark.cluster
 def test_a_capture_finds_the_packets_of_transfers(alone: None, tmp_path: Path) -> None:
-    one_worker = scenario(1)
-    with open_cluster("emulated", one_worker.nodes, LINK_MBPS) as cluster:
-        result = tf_trace.profile(
-            cluster, one_worker, context(tmp_path), traced_steps=4, untraced_steps=4, capture=True
-        )
-        assert "tcpdump" not in cluster.run(cluster.nodes[0], ["ps", "-eo", "args"])
-    assert result.run.status == "ok", result.run.error
+    steps: dict[str, Any] = {"traced_steps": 4, "untraced_steps": 4}
+    (result,) = measured("tf_trace", tmp_path, ONE, **steps, capture=True)
+    assert "tcpdump" not in run(["ps", "-eo", "comm"])
     (share,) = result.tables["sample"].filter(metric="captured_fraction")["value"]
     assert share >= 0.95
     streams = result.tables["stream"].drop_nulls(["step", "operation"])
@@ -99,35 +67,27 @@ def test_a_capture_finds_the_packets_of_transfers(alone: None, tmp_path: Path) -
 
 @pytest.mark.cluster
 def test_throughput_of_one_and_two_workers_on_one_start(alone: None, tmp_path: Path) -> None:
-    with open_cluster("emulated", scenario(2).nodes, LINK_MBPS) as cluster:
-        results = list(
-            tf_throughput.measure(
-                cluster,
-                [scenario(1), scenario(2)],
-                context(tmp_path, "measurement"),
-                Windows(2, 2),
-            )
-        )
-    assert [result.run.status for result in results] == ["ok", "ok"]
+    both = RequestedScenarios(test=(with_server(1), with_server(2)))
+    results = measured("tf_throughput", tmp_path, both, windows=2, window_s=2)
     for workers, result in enumerate(results, start=1):
-        samples = result.tables["sample"]
-        rates = samples.filter(metric="throughput_steps_per_s")["value"].to_list()
+        sample = result.tables["sample"]
+        rates = sample.filter(metric="throughput_steps_per_s")["value"].to_list()
         assert len(rates) == 2
-        (worker_s,) = samples.filter(metric="worker_cpu_s_per_step")["value"]
+        (worker_s,) = sample.filter(metric="worker_cpu_s_per_step")["value"]
         # What a worker may use of a core, and what it used between the windows' end and halting.
         assert 0 < worker_s < 1.5 * 0.4 * workers / min(rates)
         steps = result.tables["step"]
         assert set(steps["worker"]) == set(range(workers))
-        measured = steps.drop_nulls("window")
-        assert 0 < measured.height < steps.height
-        counted = measured.height / (2 * 2)
+        inside = steps.drop_nulls("window")
+        assert 0 < inside.height < steps.height
+        counted = inside.height / (2 * 2)
         assert sum(rates) / 2 == pytest.approx(counted, rel=0.3)
 
 
 @pytest.mark.cluster
 def test_a_worker_that_dies_is_told_with_its_words(alone: None) -> None:
-    one_worker = scenario(1)
-    with open_cluster("emulated", one_worker.nodes, LINK_MBPS) as cluster:
+    one_worker = with_server(1)
+    with open_cluster("emulated", one_worker.nodes, one_worker.link_mbps) as cluster:
         with AsyncJob(cluster, one_worker, lambda _: None) as job:
             cluster.run(
                 job.workers[0],
@@ -135,9 +95,3 @@ def test_a_worker_that_dies_is_told_with_its_words(alone: None) -> None:
             )
             with pytest.raises(ProbeFailed, match=r"worker0 of small_cnn .* ended early \(killed"):
                 job.run(job.workers[0], 1)
-
-
-def test_what_stock_tensorflow_cannot_do_is_refused() -> None:
-    with pytest.raises(BadInput, match="flow_control: true"):
-        check_async_supported(scenario(1, flow_control=False))
-    check_async_supported(scenario(3, order="tic"))

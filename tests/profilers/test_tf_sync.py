@@ -6,52 +6,25 @@ import polars as pl
 import pytest
 
 from profilers.clusters import open_cluster
-from profilers.clusters.node_types import node_group
 from profilers.nodes.tf_jobs import OperationDescription, Shapes, StepTime, SyncJob
-from profilers.operation_tables import operation_time
-from profilers.probe import RunContext
+from profilers.operation_profile import operation_time
+from profilers.probe import RequestedScenarios
 from profilers.tf_operations import probe as tf_operations
 from profilers.tf_sync import probe as tf_sync
-from profilers.windows import Windows
-from warehouse import tables
-from warehouse.records import BadInput, NodeGroup, Scenario, Strategy, TrainingWorkload
-
-LINK_MBPS = 200
-PARAMETERS = (
-    (3 * 3 * 3 * 64 + 64) + 2 * (3 * 3 * 64 * 64 + 64) + (4 * 4 * 64 * 320 + 320) + (320 * 10 + 10)
+from tests.profilers.training import (
+    SMALL_CNN_PARAMETERS,
+    TF_LINK_MBPS,
+    measured,
+    samples,
+    synchronous,
 )
-"""Of small_cnn at 16 px: three convolutions, a dense layer on a 4 × 4 map, ten logits."""
-
-
-def scenario(workers: int, batch_size: int = 2, framework: str = "tensorflow") -> Scenario:
-    """A small job with this many workers."""
-    load = {"dnn": "small_cnn", "image_size": 16, "batch_size": batch_size, "framework": framework}
-    return Scenario(
-        workload=TrainingWorkload.model_validate(load),
-        strategy=Strategy(kind="all_reduce", workers=workers),
-        nodes=(node_group("worker", "emu.avx2.c40", workers),),
-        link_mbps=LINK_MBPS,
-    )
-
-
-@pytest.fixture
-def context(tmp_path: Path) -> RunContext:
-    """A round of a test study."""
-    return RunContext("test", 1, "profile", tmp_path)
-
-
-def fits_its_schema(frames: "dict[str, pl.DataFrame]") -> bool:
-    """Tell whether tables have only columns that the history knows."""
-    return all(
-        set(table.columns) <= set(tables.SCHEMAS[name].names) for name, table in frames.items()
-    )
 
 
 @pytest.mark.cluster
 def test_replicas_that_step_together_have_equal_variables(alone: None) -> None:
-    two = scenario(2)
+    two = synchronous(2)
     with (
-        open_cluster("emulated", two.nodes, LINK_MBPS) as cluster,
+        open_cluster("emulated", two.nodes, two.link_mbps) as cluster,
         SyncJob(cluster, two, [1, 2], lambda _: None) as job,
     ):
         job.run(1, 2)
@@ -66,16 +39,14 @@ def test_replicas_that_step_together_have_equal_variables(alone: None) -> None:
 
 
 @pytest.mark.cluster
-def test_steps_of_one_and_two_nodes_on_one_start(alone: None, context: RunContext) -> None:
-    with open_cluster("emulated", scenario(2).nodes, LINK_MBPS) as cluster:
-        results = list(tf_sync.measure(cluster, [scenario(1), scenario(2)], context, Windows(2, 1)))
-    assert [result.run.status for result in results] == ["ok", "ok"]
+def test_steps_of_one_and_two_nodes_on_one_start(alone: None, tmp_path: Path) -> None:
+    both = RequestedScenarios(test=(synchronous(1), synchronous(2)))
+    results = measured("tf_sync", tmp_path, both, windows=2, window_s=1)
     for workers, result in enumerate(results, start=1):
-        assert fits_its_schema(dict(result.tables))
-        samples = result.tables["sample"]
-        measured_s = samples.filter(metric="step_time_s")["value"].to_list()
+        sample = result.tables["sample"]
+        measured_s = sample.filter(metric="step_time_s")["value"].to_list()
         assert len(measured_s) == 2
-        (cpu_s,) = samples.filter(metric="worker_cpu_s_per_step")["value"]
+        (cpu_s,) = sample.filter(metric="worker_cpu_s_per_step")["value"]
         assert 0 < cpu_s < 1.5 * 0.4 * workers * max(measured_s)
         steps = result.tables["step"]
         counted = steps.drop_nulls("window")
@@ -86,20 +57,15 @@ def test_steps_of_one_and_two_nodes_on_one_start(alone: None, context: RunContex
         assert isinstance(lasted_s, float)
         assert sum(measured_s) / 2 == pytest.approx(lasted_s / 1e6, rel=0.5)
     # 0.9 MB to and from the other node at 200 Mb/s: 36 ms at least.
-    assert min(measured_s) > PARAMETERS * 4 * 8 / (LINK_MBPS * 1e6)
+    assert min(measured_s) > SMALL_CNN_PARAMETERS * 4 * 8 / (TF_LINK_MBPS * 1e6)
 
 
 @pytest.mark.cluster
-def test_operations_of_a_device_that_trains_alone(alone: None, context: RunContext) -> None:
-    one_worker = scenario(1)
-    with open_cluster("emulated", one_worker.nodes, LINK_MBPS) as cluster:
-        result = tf_operations.profile(
-            cluster, one_worker, context, traced_steps=12, untraced_steps=4
-        )
-    assert result.run.status == "ok", result.run.error
+def test_operations_of_a_device_that_trains_alone(alone: None, tmp_path: Path) -> None:
+    of = RequestedScenarios(train=(synchronous(1),))
+    (result,) = measured("tf_operations", tmp_path, of, traced_steps=12, untraced_steps=4)
     frames = result.tables
-    assert fits_its_schema(dict(frames))
-    assert frames["dnn"]["parameter_count"].to_list() == [PARAMETERS]
+    assert frames["dnn"]["parameter_count"].to_list() == [SMALL_CNN_PARAMETERS]
     operations = frames["operation"].join(frames["operation_time"], on="operation")
     assert set(operations["resource"]) == {"worker"}
     convolutions = operations.filter(pl.col("type").str.contains("Conv2DBackpropFilter"))
@@ -107,12 +73,12 @@ def test_operations_of_a_device_that_trains_alone(alone: None, context: RunConte
     timed = operations.join(frames["operation_shape"], on="operation")
     known_us, all_us = (float(frame["mean_us"].sum()) for frame in (timed, operations))
     assert known_us > 0.99 * all_us
-    samples = dict(frames["sample"].select("metric", "value").iter_rows())
-    assert all_us / 1e6 < samples["traced_step_time_s"]
-    assert samples["unconfined_step_time_s"] < samples["step_time_s"]
+    values = samples(result)
+    assert all_us / 1e6 < values["traced_step_time_s"]
+    assert values["unconfined_step_time_s"] < values["step_time_s"]
     assert frames["step"].filter("traced").height == 12
     assert frames["step"].filter(~pl.col("traced")).height == 8
-    assert not list(context.scratch.iterdir())
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_step_lasts_until_the_last_replica_has_ended_it() -> None:
@@ -140,18 +106,3 @@ def test_shapes_are_joined_by_name() -> None:
     assert joined.rows() == [(1, "[[2]]", "[[3]]", "{}")]
     sizes = tf_operations.with_sizes(operation, shapes)
     assert sizes.select("input_bytes", "output_bytes").rows() == [(None, None), (8, 12)]
-
-
-def test_what_differs_in_more_than_workers_is_refused(context: RunContext) -> None:
-    group = NodeGroup(role="worker", node_type="any", count=2)
-    with open_cluster("loopback", [group], None) as cluster:
-        others = [scenario(1), scenario(2, batch_size=4)]
-        with pytest.raises(BadInput, match="differ in more than W"):
-            list(tf_sync.measure(cluster, others, context, Windows(1, 1)))
-        with pytest.raises(BadInput, match="needs more workers than the cluster's 2"):
-            list(tf_sync.measure(cluster, [scenario(3)], context, Windows(1, 1)))
-        with pytest.raises(BadInput, match="expected all_reduce with framework tensorflow"):
-            other = scenario(1, framework="pytorch")
-            list(tf_sync.measure(cluster, [other], context, Windows(1, 1)))
-        with pytest.raises(BadInput, match="a profile needs one worker"):
-            tf_operations.profile(cluster, scenario(2), context, traced_steps=1, untraced_steps=1)

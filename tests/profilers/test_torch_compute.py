@@ -1,6 +1,7 @@
 """The compute and memory probes: their rows, the search, and real steps on an emulated node."""
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -8,18 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.srift import latency
-from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
 from profilers.nodes.torch_training import Layer, Step
-from profilers.probe import RunContext
+from profilers.probe import RequestedScenarios
 from profilers.steady import host
 from profilers.steady.host import MeasuredValue
 from profilers.torch_compute import probe as torch_compute
 from profilers.torch_compute.probe import MOST_STEPS, PIECE_STEPS
 from profilers.torch_memory import probe as torch_memory
-from tests.profilers.torch_jobs import scenario, single
-from warehouse import tables
-from warehouse.records import BadInput, NodeGroup
+from tests.profilers.training import measured, samples, scenario, single
+from warehouse.records import BadInput
 
 LAYERS = ["Conv2d", "Conv2d", "Conv2d", "Linear", "Linear"]
 MIB = 2**20
@@ -55,52 +54,19 @@ def test_the_search_finds_the_largest_in_few_attempts(most: int, limit: int) -> 
     assert max(tried) <= most
 
 
-def test_jobs_of_other_kinds_are_refused(tmp_path: Path) -> None:
-    context = RunContext("test", 1, "profile", tmp_path)
-    group = NodeGroup(role="worker", node_type="any", count=1)
-    tensorflow = scenario(group, framework="tensorflow")
-    two = scenario(group).with_workers(2)
-    with open_cluster("loopback", [group], None) as cluster:
-        with pytest.raises(BadInput, match="found all_reduce with tensorflow"):
-            torch_memory.search(cluster, tensorflow, context, most=1)
-        with pytest.raises(BadInput, match="a profile needs one worker, found 2"):
-            torch_memory.search(cluster, two, context, most=1)
-        for wrong in ([], [0, 1]):
-            with pytest.raises(BadInput, match="batch_sizes: expected some"):
-                torch_compute.profile(
-                    cluster,
-                    scenario(group),
-                    context,
-                    batch_sizes=wrong,
-                    trials=1,
-                    watched_trials=1,
-                )
-
-
-def test_the_memory_of_this_host_is_not_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_memory_of_this_host_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "gpus", lambda: 0)
-    group = NodeGroup(role="worker", node_type="any", count=1, memory_bytes=MIB)
-    context = RunContext("test", 1, "profile", tmp_path)
-    with (
-        open_cluster("loopback", [group], None) as cluster,
-        pytest.raises(BadInput, match="use emulated nodes of a type with memory_bytes"),
-    ):
-        torch_memory.search(cluster, scenario(group), context, most=8)
+    limited = node_group("worker", "emu.avx2.1c", 1).model_copy(update={"memory_bytes": MIB})
+    asked = RequestedScenarios(own=(scenario(limited),))
+    needs = list(torch_memory.PROBE.needs(asked, torch_memory.Settings()))
+    torch_memory.PROBE.check(asked, needs, "emulated")
+    with pytest.raises(BadInput, match="use emulated nodes of a type with memory_bytes"):
+        torch_memory.PROBE.check(asked, needs, "loopback")
 
 
 def test_neighbouring_batch_sizes_are_timed_far_apart() -> None:
-    assert torch_compute.order_batch_sizes([22, 1, 14, 6, 2, 10, 18, 6]) == [
-        1,
-        6,
-        14,
-        22,
-        18,
-        10,
-        2,
-    ]
-    assert torch_compute.order_batch_sizes([3]) == [3]
+    ordered = torch_compute.order_batch_sizes([22, 1, 14, 6, 2, 10, 18, 6])
+    assert ordered == [1, 6, 14, 22, 18, 10, 2]
 
 
 def test_steps_are_timed_until_they_are_known_or_time_is_up() -> None:
@@ -132,23 +98,14 @@ def test_steps_are_timed_until_they_are_known_or_time_is_up() -> None:
 
 @pytest.mark.cluster
 def test_passes_and_gradients_of_a_real_network(alone: None, tmp_path: Path) -> None:
-    one_worker = scenario(node_group("worker", "emu.avx2.1c", 1))
-    with open_cluster("emulated", one_worker.nodes, 100) as cluster:
-        result = torch_compute.profile(
-            cluster,
-            one_worker,
-            RunContext("test", 1, "profile", tmp_path),
-            batch_sizes=latency.sample_points(6),
-            trials=3,
-            watched_trials=2,
-        )
-    assert result.run.status == "ok", result.run.error
+    of = RequestedScenarios(own=(scenario(node_group("worker", "emu.avx2.1c", 1)),))
+    sizes = latency.sample_points(6)
+    quick: dict[str, Any] = {"trials": 3, "watched_trials": 2}
+    (result,) = measured("torch_compute", tmp_path, of, batch_sizes=sizes, **quick)
     assert result.scenario is not None
     assert result.scenario.workload.batch_size == 6
     run_id = pl.lit("run").alias("run_id")
     landed = {name: table.with_columns(run_id) for name, table in result.tables.items()}
-    for name, table in landed.items():
-        tables.conform(name, table.to_arrow(), name)
     trials = dict(landed["compute"].group_by("batch_size").len().rows())
     assert trials.keys() == {1, 2, 4, 6}
     assert all(PIECE_STEPS <= count <= MOST_STEPS for count in trials.values())
@@ -164,27 +121,17 @@ def test_the_memory_of_a_node_limits_the_batch(alone: None, tmp_path: Path) -> N
     kind = node_group("worker", "emu.avx2.1c", 1)
     small = kind.model_copy(update={"memory_bytes": 448 * MIB})
     # Few parameters and large maps: it is the batch that needs memory.
-    one_worker = scenario(small, image_size=224, dnn="squeezenet")
-    with open_cluster("emulated", one_worker.nodes, 100) as cluster:
-        result = torch_memory.search(
-            cluster, one_worker, RunContext("test", 1, "profile", tmp_path), most=256
-        )
-    assert result.run.status == "ok", result.run.error
-    (largest,) = result.tables["sample"].filter(metric="largest_batch_size")["value"]
+    of = RequestedScenarios(own=(scenario(small, image_size=224, dnn="squeezenet"),))
+    (result,) = measured("torch_memory", tmp_path, of)
     # The output of the first convolution is kept for the backward pass.
     kept_bytes = 64 * 111 * 111 * 4
-    assert 1 <= largest < 448 * MIB / kept_bytes < 256
+    assert 1 <= samples(result)["largest_batch_size"] < 448 * MIB / kept_bytes < 256
 
 
 def test_passes_of_one_device_alone_by_its_recipe(alone: None, tmp_path: Path) -> None:
-    one_device = single(node_group("worker", "emu.native.c25", 1))
-    context = RunContext("test", 1, "profile", tmp_path)
-    with open_cluster("loopback", one_device.nodes, None) as cluster:
-        result = torch_compute.profile(
-            cluster, one_device, context, batch_sizes=[1, 2], trials=3, watched_trials=2
-        )
-    assert result.run.status == "ok", result.run.error
-    assert result.run.scenario_id == one_device.scenario_id
+    of = RequestedScenarios(own=(single(node_group("worker", "emu.native.c25", 1)),))
+    quick: dict[str, Any] = {"batch_sizes": [1, 2], "trials": 3, "watched_trials": 2}
+    (result,) = measured("torch_compute", tmp_path, of, "loopback", **quick)
     compute = result.tables["compute"]
     assert compute["batch_size"].unique().sort().to_list() == [1, 2]
     assert compute.select(pl.min_horizontal("forward_s", "backward_s", "update_s").min()).item() > 0

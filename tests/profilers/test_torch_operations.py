@@ -1,36 +1,26 @@
 """Operators of PyTorch, timed for real on an emulated node, and what Ceer makes of them."""
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from models.ceer.operations import observed_operations, select_computation
 from networks.pytorch_graph import pytorch_graph
-from profilers.clusters import open_cluster
 from profilers.clusters.node_types import node_group
-from profilers.probe import RunContext
+from profilers.probe import RequestedScenarios
 from profilers.torch_operations import probe as torch_operations
-from tests.profilers.torch_jobs import scenario, single
-from warehouse import tables
-from warehouse.records import BadInput, NodeGroup
+from tests.profilers.training import measured, samples, scenario, single
+from warehouse.records import NodeGroup
 
 
 @pytest.mark.cluster
 def test_operators_are_those_of_the_graph(alone: None, tmp_path: Path) -> None:
     one_worker = scenario(node_group("worker", "emu.avx2.c40", 1), batch_size=4)
-    with open_cluster("emulated", one_worker.nodes, 100) as cluster:
-        result = torch_operations.profile(
-            cluster,
-            one_worker,
-            RunContext("test", 1, "profile", tmp_path),
-            timed_steps=12,
-            untimed_steps=4,
-        )
-    assert result.run.status == "ok", result.run.error
+    of = RequestedScenarios(train=(one_worker,))
+    (result,) = measured("torch_operations", tmp_path, of, timed_steps=12, untimed_steps=4)
     frames = result.tables
-    for name, table in frames.items():
-        assert set(table.columns) <= set(tables.SCHEMAS[name].names)
     graph = pytorch_graph("small_cnn", 4, 16)
     described = (
         frames["operation"].join(frames["operation_shape"], on="operation").sort("operation")
@@ -40,10 +30,10 @@ def test_operators_are_those_of_the_graph(alone: None, tmp_path: Path) -> None:
     assert described.select(columns).rows() == expected
     assert frames["dnn"]["parameter_count"].to_list() == [graph.parameter_count]
     assert frames["operation_time"]["steps"].to_list() == [12] * len(expected)
-    samples = dict(frames["sample"].select("metric", "value").iter_rows())
-    assert samples["unconfined_step_time_s"] < samples["step_time_s"]
+    values = samples(result)
+    assert values["unconfined_step_time_s"] < values["step_time_s"]
     sum_s = float(frames["operation_time"]["mean_us"].sum()) / 1e6
-    assert sum_s == pytest.approx(samples["traced_step_time_s"])
+    assert sum_s == pytest.approx(values["traced_step_time_s"])
 
 
 def test_operators_below_differentiation_are_summed() -> None:
@@ -79,25 +69,11 @@ def test_operators_below_differentiation_are_summed() -> None:
     ]
 
 
-def test_several_workers_are_refused(tmp_path: Path) -> None:
-    group = NodeGroup(role="worker", node_type="any", count=2)
-    context = RunContext("test", 1, "profile", tmp_path)
-    with (
-        open_cluster("loopback", [group], None) as cluster,
-        pytest.raises(BadInput, match="a profile needs one worker"),
-    ):
-        torch_operations.profile(cluster, scenario(group), context, timed_steps=1, untimed_steps=1)
-
-
 def test_operators_of_a_recipe_are_those_that_it_adds(alone: None, tmp_path: Path) -> None:
     """Casts of autocast, the optimizer's, and both passes of a step; as they were really run."""
-    one_device = single(node_group("worker", "emu.native.c25", 1))
-    context = RunContext("test", 1, "profile", tmp_path)
-    with open_cluster("loopback", one_device.nodes, None) as cluster:
-        result = torch_operations.profile(
-            cluster, one_device, context, timed_steps=3, untimed_steps=2
-        )
-    assert result.run.status == "ok", result.run.error
+    of = RequestedScenarios(train=(single(node_group("worker", "emu.native.c25", 1)),))
+    quick: dict[str, Any] = {"timed_steps": 3, "untimed_steps": 2}
+    (result,) = measured("torch_operations", tmp_path, of, "loopback", **quick)
     types = result.tables["operation"]["type"].to_list()
     parameters = 10
     assert types.count("aten::convolution") == 2 * 3

@@ -1,15 +1,15 @@
 """The watch probe: what it needs of a study, and one that runs for real."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from profilers.clusters import open_cluster
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.node_types import node_group, node_types
-from profilers.probe import PlannedRun, RequestedScenarios, RunContext
+from profilers.probe import PlannedRun, RequestedScenarios
 from profilers.watch import probe as watch
-from tests.profilers.torch_jobs import scenario
+from tests.profilers.training import measured, scenario
 from warehouse.records import Scenario
 from warehouse.tables import SCHEMAS
 
@@ -57,12 +57,9 @@ def test_samples_have_a_row_for_each_figure_of_each_turn() -> None:
 
 @pytest.mark.cluster
 def test_nodes_of_steady_cores_are_watched(alone: None, tmp_path: Path) -> None:
-    (need,) = needs(asked("emu.avx2.s15", 100))
-    context = RunContext("test", 1, "profile", tmp_path)
-    with open_cluster("emulated", need.nodes, need.subject.link_mbps) as cluster:
-        result = watch.measure(cluster, context, turns=2, compute_s=1.5, memory_s=1, links_s=1)
-    assert result.run.status == "ok", result.run.error
-    assert need.is_done_by(result.run)
+    of = RequestedScenarios(cluster=(asked("emu.avx2.s15", 100),))
+    quick: dict[str, Any] = {"turns": 2, "compute_s": 1.5, "memory_s": 1, "links_s": 1}
+    (result,) = measured("watch", tmp_path, of, **quick)
     table = result.tables["sample"]
     assert set(table["metric"]) == watch.UNITS.keys()
     assert set(table["window"]) == {0, 1}

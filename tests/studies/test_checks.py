@@ -25,10 +25,6 @@ def check_text(folder: Path, text: str, backend: Backend) -> None:
     check_study(study, path, backend, inputs_of_study(study))
 
 
-def test_what_is_possible_passes(tmp_path: Path) -> None:
-    check_text(tmp_path, STUDY, "loopback")
-
-
 @pytest.mark.parametrize(
     ("right", "wrong", "expected"),
     [
@@ -57,10 +53,6 @@ def test_the_impossible_is_one_line(right: str, wrong: str, expected: str, tmp_p
     assert "\n" not in str(caught.value)
 
 
-def test_loopback_enforces_no_shares(tmp_path: Path) -> None:
-    check(tmp_path, "workers: [1, 2]", f"workers: [{MANY}]", "loopback")
-
-
 def test_all_reduces_need_nodes_too(tmp_path: Path) -> None:
     ranks = 4 * (os.cpu_count() or 1) + 1
     text = DDP.replace("image_size: 32", "image_size: 33")
@@ -74,11 +66,6 @@ train:
   - {dnn: vgg11, image_size: 32, batch_size: 4, worker: emu.native.c25, server: emu.server,
      link_mbps: 200, workers: [1, 2]}
 """
-
-
-def test_train_scenarios_that_nothing_learns_from_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"train\[0\]: no chosen system learns from it; leave it"):
-        check_text(tmp_path, STUDY + TRAIN, "emulated")
 
 
 def test_each_train_scenario_is_of_use_to_a_system(tmp_path: Path) -> None:

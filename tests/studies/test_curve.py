@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from profilers.record_file import fault
-from studies.curve import Curve, expand
+from studies.curve import Curve
 from studies.study import Study, read_study
 from tests.studies.test_study import told
 from tests.synthetic import STUDY, SYNCHRONOUS, write_study
@@ -78,15 +78,6 @@ def test_recipes_are_spelt_as_people_do(
     load = curve.scenario(1, "emulated").workload
     assert {name: getattr(load, name) for name in recipe} == recipe
     assert bool(load.recipe) == bool(recipe)
-
-
-def test_recipes_make_a_grid() -> None:
-    grid = {"precision": ["fp32", "bf16"], "optimizer": ["sgd", "adamw"]}
-    curves = expand(ALONE | grid, judged=True)
-    assert isinstance(curves, tuple)
-    assert [curve.scenario(1, "loopback").workload.recipe for curve in curves] == [
-        "", "adamw", "bfloat16", "bfloat16, adamw",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -183,24 +174,6 @@ def test_workers_are_a_number_or_a_list_of_some(
     assert [curve.workers for curve in paper.curves] == [meant]
 
 
-def test_speeds_of_links_and_of_profiles_make_grids_too(tmp_path: Path) -> None:
-    paper = study(tmp_path, ONE.replace("mbps: 200", "mbps: [400, 100], profiled_at_mbps: 200"))
-    speeds = [curve.link_speeds("emulated") for curve in paper.curves]
-    assert speeds == [(200, 400), (200, 100)]
-
-
-def test_several_mixes_are_a_grid(tmp_path: Path) -> None:
-    paper = study(
-        tmp_path,
-        "dnn: small_cnn, framework: pytorch, strategy: all_reduce, image_size: 32, "
-        "link_mbps: 500, mix: [2 emu.avx2.s15@8, 1 emu.avx2.s15@4 + 3 emu.sse41.s15@8]",
-    )
-    assert [
-        [(node.count, node.node_type, node.batch_size) for node in curve.mix]
-        for curve in paper.curves
-    ] == [[(2, "emu.avx2.s15", 8)], [(1, "emu.avx2.s15", 4), (3, "emu.sse41.s15", 8)]]
-
-
 def test_train_comes_first_and_is_not_judged(tmp_path: Path) -> None:
     paper = read_study(write_study(tmp_path, SYNCHRONOUS))
     assert [(curve.dnn, curve.is_judged) for curve in paper.curves] == [
@@ -210,11 +183,6 @@ def test_train_comes_first_and_is_not_judged(tmp_path: Path) -> None:
     assert [paper.place_of(curve) for curve in paper.curves] == ["train[0]", "test[0]"]
     with pytest.raises(ValueError, match="is not of study paper"):
         paper.place_of(paper.curves[0].model_copy(update={"dnn": "vgg11"}))
-
-
-def test_the_same_scenario_from_profiles_on_two_speeds_is_no_repetition(tmp_path: Path) -> None:
-    paper = study(tmp_path, ONE, f"{ONE}, profiled_at_mbps: 100")
-    assert len(paper.curves) == 2
 
 
 def test_a_grid_has_an_end(tmp_path: Path) -> None:
@@ -253,7 +221,6 @@ def test_a_grid_has_an_end(tmp_path: Path) -> None:
             "batch_size: [4, 1000000000]",
             "test[0].batch_size: input should be less than or equal to ",
         ),
-        ("test:", "jobs:", "jobs: files of studies have train and test now"),
         (
             "links: {flows: [1, 2], seconds: 1, trials: 2}",
             "links: {flow: [1]}",
@@ -275,12 +242,6 @@ def test_test_is_a_list_of_some_templates(tests: str, tmp_path: Path) -> None:
     assert "more)" not in line
 
 
-def test_every_wrong_template_counts(tmp_path: Path) -> None:
-    line = told(tmp_path, STUDY.replace("batch_size: 4", "batch_size: many"))
-    assert line.startswith("test[0].batch_size: ")
-    assert line.endswith("(and 1 more)")
-
-
 def test_a_scenario_is_of_train_or_of_test(tmp_path: Path) -> None:
     wrong = SYNCHRONOUS.replace("test:\n", f"test:\n  - {ALEXNET}\n")
     assert told(tmp_path, wrong) == (
@@ -289,10 +250,3 @@ def test_a_scenario_is_of_train_or_of_test(tmp_path: Path) -> None:
     )
     other = wrong.replace("[2, 3]", "3")
     assert len(read_study(write_study(tmp_path, other)).curves) == 3
-
-
-def test_train_scenarios_are_not_repeated_either(tmp_path: Path) -> None:
-    wrong = SYNCHRONOUS.replace("train:\n", f"train:\n  - {ALEXNET}\n")
-    assert told(tmp_path, wrong) == (
-        "train[1] repeats alexnet 64px b4, 800 Mb/s, all-reduce, W=2 (2 emu.native.c25) of train[0]"
-    )

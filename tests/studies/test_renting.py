@@ -22,7 +22,6 @@ from profilers.renting.cap import Allowance, Rate, bill, each_usd, worst_usd
 from studies.price_collection import collect
 from studies.renting import check_capped, estimate, land_book, rates
 from tests.aws import Aws
-from warehouse.landing import landed_runs
 from warehouse.records import BadInput
 from warehouse.requirements import Subject
 from warehouse.warehouse import Warehouse
@@ -141,11 +140,6 @@ def test_each_entry_lands_once_and_the_bill_is_the_book_s(first: int, home: Path
         assert bills[account]["open_usd"] == pytest.approx(expected.open_usd)
     (refused,) = warehouse.query("capacity").to_dicts()
     assert (refused["zone"], refused["reason"]) == ("us-east-1a", "none left")
-
-
-def test_without_a_book_nothing_lands(home: Path) -> None:
-    assert land_book(home) is None
-    assert landed_runs(home / "landing") == []
 
 
 def test_rows_say_what_launches_cost_at_most_and_instances_did(home: Path) -> None:

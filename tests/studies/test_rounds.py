@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from forecasting.inputs import inputs_of_study, profiled_curves, systems_of
-from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
 from profilers.probe import PlannedRun
 from studies.rounds import (
     Round,
     latest_round,
     open_round,
     refresh_round,
-    rounds_of,
     shown_host,
     whole_round,
 )
@@ -56,51 +54,6 @@ def test_a_round_profiles_first_and_measures_every_scenario(study: Study) -> Non
     ]
     purposes = [need.purpose for need in needs(study)]
     assert purposes == ["profile"] * 3 + ["measurement"] * 4
-
-
-def test_several_servers_are_profiled_and_one_too(tmp_path: Path) -> None:
-    text = STUDY.replace("workers: [1, 2]", "servers: 2, workers: [1, 2]")
-    study = read_study(write_study(tmp_path, text))
-    traces = [need for need in needs(study) if need.probe == "tf_trace"]
-    assert [need.title for need in traces][:2] == [
-        "profile small_cnn 16px b4, 200 Mb/s, M=2, W=1",
-        "profile small_cnn 16px b4, 200 Mb/s, W=1",
-    ]
-    curve = study.curves[0]
-    assert [need.scenario for need in traces[:2]] == [
-        variant.profiled("emulated") for variant in (curve, curve.model_copy(update={"servers": 1}))
-    ]
-    for system, need in ((ASYNC_SGD, traces[0]), (ONE_SERVER, traces[1])):
-        seen = seen_of(curve, study, "emulated", system)
-        assert [other for other in seen if other.probe == "tf_trace"] == [need]
-
-
-def test_links_are_probed_once_for_each_speed(tmp_path: Path) -> None:
-    text = STUDY.replace("link_mbps: 200, workers: [1, 3]", "link_mbps: 400, workers: [1, 3]")
-    study = read_study(write_study(tmp_path, text))
-    speeds = {need.subject.link_mbps for need in needs(study) if need.probe == "links"}
-    assert speeds == {200, 400}
-    unshaped = [need for need in needs(study, "loopback") if need.probe == "links"]
-    assert [need.subject.link_mbps for need in unshaped] == [None]
-
-
-def test_nothing_landed_means_the_first_round(study: Study) -> None:
-    assert missing(study, []) == (1, [need.title for need in needs(study)])
-    assert newest(study, []) is None
-
-
-def test_an_interrupted_round_is_continued(study: Study) -> None:
-    done = needs(study)[:4]
-    rest = [need.title for need in needs(study)[4:]]
-    assert missing(study, [landed(need) for need in done]) == (1, rest)
-
-
-def test_a_complete_round_opens_the_next(study: Study) -> None:
-    first = [landed(need) for need in needs(study)]
-    assert missing(study, first)[0] == 2
-    second = [landed(need, 2) for need in needs(study)[:2]]
-    repeat, names = missing(study, first + second)
-    assert (repeat, len(names)) == (2, 5)
 
 
 @pytest.mark.parametrize(
@@ -153,12 +106,6 @@ def test_a_scenario_added_later_is_made_up_for_in_the_first_round(
     assert (judged.repeat, judged.missing) == (1, ())
 
 
-def test_a_refreshed_round_knows_what_landed_meanwhile(study: Study) -> None:
-    before = to_do(study, [])
-    after = refresh_round(before, [landed(need) for need in needs(study)])
-    assert (after.repeat, after.missing) == (1, ())
-
-
 def test_the_newest_of_several_runs_of_a_need_counts(study: Study) -> None:
     need = needs(study)[0]
     late = datetime(2030, 1, 1, 5, tzinfo=UTC)
@@ -186,22 +133,6 @@ def test_curves_on_other_links_share_a_profile(tmp_path: Path) -> None:
     ]
 
 
-def test_contention_is_probed_for_each_link_and_worker(tmp_path: Path) -> None:
-    text = STUDY.replace("probes:", "probes:\n  contention: {flows: [1, 2], seconds: 3}")
-    text = text.replace(
-        "batch_size: 4, worker: emu.native.c25", "batch_size: 4, worker: emu.native.c15", 1
-    )
-    study = read_study(write_study(tmp_path, text))
-    assert [need.title for need in needs(study) if need.probe == "contention"] == [
-        "probe contention, 200 Mb/s, emu.native.c15",
-        "probe contention, 200 Mb/s, emu.native.c25",
-    ]
-    seen = seen_of(study.curves[1], study, "emulated")
-    assert [need.title for need in seen if need.probe == "contention"] == [
-        "probe contention, 200 Mb/s, emu.native.c25"
-    ]
-
-
 def test_later_rounds_repeat_a_part(tmp_path: Path) -> None:
     text = STUDY.replace("probes:", "again: {fraction: 0.5, seed: 3}\nprobes:")
     study = read_study(write_study(tmp_path, text))
@@ -222,40 +153,6 @@ def test_later_rounds_repeat_a_part(tmp_path: Path) -> None:
 def _late(run: Run) -> Run:
     at = datetime(2030, 1, 1, 5, tzinfo=UTC)
     return run.model_copy(update={"started_at": at, "ended_at": at})
-
-
-def test_a_report_shows_the_round_that_ran_last_where_each_is_whole(study: Study) -> None:
-    runs = [landed(need, repeat) for need in needs(study) for repeat in (1, 2)]
-    latest = newest(study, [_late(run) for run in runs if run.repeat == 2])
-    assert latest is not None
-    assert whole_round(latest, study, runs) == latest
-
-
-def test_later_rounds_by_operations_keep_the_profiles_of_earlier_ones(tmp_path: Path) -> None:
-    text = SYNCHRONOUS.replace("probes:", "again: {fraction: 0.3, seed: 3}\nprobes:")
-    study = read_study(write_study(tmp_path, text))
-    whole = needs(study)
-    first = [landed(need) for need in whole]
-    repeat, names = missing(study, first)
-    assert repeat == 2
-    measured = [name for name in names if name.startswith("measure")]
-    assert measured
-    assert not any("googlenet" in name or "vgg11" in name for name in names), "all are judged"
-    opened = to_do(study, first)
-    profiled = [need for need in whole if need.profiles]
-    assert all(opened.run_of(need) for need in profiled), "forecasts need every profile"
-    assert {run.purpose for run in opened.runs} == {"profile"}
-    (anew,) = [landed(need, 2) for need in profiled[:1]]
-    later = refresh_round(opened, [*first, anew]).run_of(profiled[0])
-    assert later == anew
-    (before,) = (
-        round_.run_of(profiled[0])
-        for round_ in rounds_of(study, inputs_of_study(study), [*first, anew])
-        if round_.repeat == 1
-    )
-    assert before == first[whole.index(profiled[0])], "nothing of a later round"
-    second = [landed(need, 2) for need in opened.missing]
-    assert missing(study, first + second)[0] == 3
 
 
 def repeated(folder: Path) -> Study:
@@ -309,16 +206,6 @@ def test_train_measured_in_a_later_round_is_not_what_an_earlier_one_saw(tmp_path
     assert (round_.repeat, round_.missing) == (1, needs(study))
 
 
-def test_what_a_round_profiled_of_a_test_scenario_serves_no_other(tmp_path: Path) -> None:
-    study = repeated(tmp_path)
-    first = [landed(need) for need in needs(study)]
-    own = [need for need in to_do(study, first).missing if need.profiles]
-    second = [landed(need, 2) for need in to_do(study, first).missing]
-    opened = to_do(study, first + second)
-    assert opened.repeat == 3
-    assert [need for need in opened.missing if need.profiles] == own
-
-
 def test_what_an_earlier_round_profiled_with_other_settings_is_its_own_matter(
     tmp_path: Path,
 ) -> None:
@@ -357,14 +244,6 @@ def test_what_was_measured_of_something_else_is_measured_again(
     assert after.superseded == {runs[0].run_id: links}
 
 
-def test_the_order_of_a_list_and_how_often_are_nothing_else(study: Study, tmp_path: Path) -> None:
-    runs = [told(need) for need in needs(study)[:3]]
-    other = with_links(tmp_path, "flows: [2, 1], seconds: 9")
-    opened = to_do(other, runs)
-    assert not [need.title for need in opened.missing if need.profiles]
-    assert not opened.superseded
-
-
 def test_a_run_that_does_not_tell_its_settings_serves(study: Study, tmp_path: Path) -> None:
     runs = [landed(need) for need in needs(study) if need.profiles]
     opened = to_do(with_links(tmp_path, "flows: [1, 2, 3], seconds: 1"), runs)
@@ -390,34 +269,6 @@ def test_curves_without_their_profile_are_left_out(study: Study) -> None:
     assert profiled is not None
     assert [curve.dnn for curve in profiled.study.curves] == ["small_cnn"]
     assert profiled_curves(to_do(study, [landed(small)]), systems_of(study)) is None
-
-
-def test_synchronous_curves_count_once_profiled_or_measured(tmp_path: Path) -> None:
-    study = read_study(write_study(tmp_path, SYNCHRONOUS))
-    fitted, other, judged, unmeasured = (
-        [need for need in needs(study) if need.scenario.workload.dnn == dnn]
-        for dnn in ("googlenet", "vgg11", "alexnet", "inception_v3")
-    )
-    assert len(other) > 1
-    assert unmeasured
-    runs = [landed(need) for need in (*fitted, *other[:-1], judged[0])]
-    profiled = profiled_curves(to_do(study, runs), systems_of(study))
-    assert profiled is not None
-    assert [curve.dnn for curve in profiled.study.curves] == ["googlenet", "alexnet"]
-
-
-SYNCHRONOUS = """
-name: paper
-probes:
-  tf_operations: {traced_steps: 2, untraced_steps: 2, test: true}
-  tf_sync: {windows: 1, window_s: 1}
-train:
-  - {dnn: [googlenet, vgg11], strategy: all_reduce, image_size: 75, batch_size: 4,
-     link_mbps: 1000, worker: emu.avx2.c40, workers: [1, 2]}
-test:
-  - {dnn: [alexnet, inception_v3], strategy: all_reduce, image_size: 75, batch_size: 4,
-     link_mbps: 1000, worker: emu.avx2.c40, workers: [1, 2]}
-"""
 
 
 def test_shown_is_this_host_else_the_one_that_ran_last(study: Study) -> None:

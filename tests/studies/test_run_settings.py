@@ -28,7 +28,6 @@ TORCH = TORCH.replace("tf_sync: {windows: 2, window_s: 1}", "torch_throughput: {
 TORCH = TORCH.replace("tf_operations: {traced_", "torch_operations: {timed_")
 TORCH = TORCH.replace("untraced_steps", "untimed_steps")
 ESSENTIAL = {
-    ("inventory", "precisions"),
     ("links", "flows"),
     ("contention", "flows"),
     ("allreduce", "sizes_bytes"),
@@ -71,19 +70,6 @@ def test_each_probe_is_asked_for_its_own(
     assert all(need.settings == expected for need in planned_runs)
 
 
-def test_held_out_batches_are_asked_for_no_more_time_each(tmp_path: Path) -> None:
-    planned_runs = asked(PASSES, "torch_compute", tmp_path)
-    for profiled, held_out in zip(planned_runs[:2], planned_runs[2:], strict=True):
-        assert (profiled.settings["batch_sizes"], profiled.settings["most_s"]) == ((1, 8), 100)
-        assert held_out.settings == {**profiled.settings, "batch_sizes": (4,), "most_s": 50}
-
-
-def test_a_probe_that_is_only_named_has_its_defaults(tmp_path: Path) -> None:
-    text = DDP.replace("  torch_throughput: {iterations: 20}", "  torch_throughput:")
-    (need, *_) = asked(text, "torch_throughput", tmp_path)
-    assert need.settings == PROBES["torch_throughput"].settings().model_dump()
-
-
 def test_without_settings_probes_are_asked_for_what_the_scenarios_suggest(tmp_path: Path) -> None:
     text = DDP[: DDP.index("probes:")] + DDP[DDP.index("test:") :]
     (links,) = asked(text, "links", tmp_path)
@@ -111,15 +97,6 @@ def test_a_run_tells_what_it_was_asked_for(tmp_path: Path) -> None:
     assert differences(landed(need), need.settings) is None
 
 
-def test_a_setting_that_is_new_since_counts_where_it_is_given(tmp_path: Path) -> None:
-    need = links(tmp_path)
-    run = with_settings(landed(need), need.settings)
-    assert differences(run, {**need.settings, "reverse": None}) == {}
-    assert differences(run, {**need.settings, "reverse": True}) == {
-        "reverse": "reverse null, not true"
-    }
-
-
 @pytest.mark.parametrize(("probe", "name"), sorted(ESSENTIAL))
 def test_what_is_measured_is_told_from_how_often(probe: str, name: str) -> None:
     asked_now = {name: 2, "trials": 3}
@@ -145,10 +122,6 @@ def opened(folder: Path, right: str, wrong: str, done: int) -> Round:
     return open_round(changed, inputs_of_study(changed), "emulated", HOST, runs)
 
 
-def test_nothing_is_told_where_nothing_has_changed(tmp_path: Path) -> None:
-    assert list(changed_settings(opened(tmp_path, "flows: [1, 2]", "flows: [2, 1]", 5))) == []
-
-
 def test_what_is_measured_again_is_told(tmp_path: Path) -> None:
     round_ = opened(tmp_path, "flows: [1, 2], seconds: 1", "flows: [1, 2, 3], seconds: 2", 3)
     assert list(changed_settings(round_)) == [
@@ -162,11 +135,4 @@ def test_what_is_used_as_it_is_is_told_once_for_all_alike(tmp_path: Path) -> Non
     assert list(changed_settings(round_)) == [
         "profile small_cnn 16px b4, 200 Mb/s, W=1; profile alexnet 64px b4, 200 Mb/s, W=1: landed "
         "with traced_steps 4, not 9; used as it has landed"
-    ]
-
-
-def test_a_round_that_has_begun_to_be_judged_uses_all_as_it_is(tmp_path: Path) -> None:
-    round_ = opened(tmp_path, "flows: [1, 2]", "flows: [1, 2, 3]", 4)
-    assert list(changed_settings(round_)) == [
-        "probe links, 200 Mb/s: landed with flows [1, 2], not [1, 2, 3]; used as it has landed"
     ]

@@ -7,7 +7,6 @@ import pytest
 from studies.study import read_study
 from tests.synthetic import DDP as TORCH
 from tests.synthetic import ONLY_PROFILES, STUDY, needs, write_study
-from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
 
 
@@ -113,13 +112,6 @@ def test_a_mix_that_cannot_be_is_refused(
     assert told(tmp_path, MIXED.replace(right, wrong)).startswith(expected)
 
 
-def test_the_demo_predicts_two_networks_up_to_four_workers() -> None:
-    demo = read_study(CHECKOUT / "studies" / "demo.yaml")
-    assert demo.name == "demo"
-    assert [curve.workers for curve in demo.curves] == [(1, 2, 3, 4)] * 2
-    assert len({curve.dnn for curve in demo.curves}) == 2
-
-
 @pytest.mark.parametrize(
     ("right", "wrong", "expected"),
     [
@@ -197,15 +189,6 @@ def test_how_well_passes_are_known_needs_an_end(tmp_path: Path) -> None:
     assert (compute.interval, compute.most_s) == (0.04, 300)
 
 
-def test_a_file_that_is_no_mapping_is_told(tmp_path: Path) -> None:
-    assert told(tmp_path, "- a\n- b\n").startswith("expected a mapping with name, description")
-
-
-def test_a_missing_file_lists_its_neighbours(study_file: Path) -> None:
-    with pytest.raises(BadInput, match=r"none\.yaml does not exist; there are .*paper\.yaml"):
-        read_study(study_file.with_name("none.yaml"))
-
-
 def test_a_study_without_test_only_profiles(tmp_path: Path) -> None:
     study = read_study(write_study(tmp_path, ONLY_PROFILES))
     assert study.only_profiles
@@ -232,21 +215,3 @@ def test_a_study_that_neither_judges_nor_profiles_is_refused(
     text: str, message: str, tmp_path: Path
 ) -> None:
     assert told(tmp_path, text).startswith(message)
-
-
-@pytest.mark.parametrize("gone", ["reserve", "anchors"])
-def test_keys_of_the_past_are_left_out_with_one_word(
-    tmp_path: Path, gone: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    text = STUDY.replace("name: ", f"name: old_{gone}_")
-    without = read_study(write_study(tmp_path, text))
-    assert not caplog.messages
-
-    file = write_study(
-        tmp_path, f"{text}\n{gone}: {{every_hours: 2, scenarios: [whatever it was]}}\n"
-    )
-    assert read_study(file) == read_study(file) == without
-
-    assert caplog.messages == [
-        f"study {without.name}: {gone}: no longer used, and left out; delete from its file"
-    ]

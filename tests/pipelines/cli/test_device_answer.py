@@ -12,7 +12,7 @@ from models.gpu_step.system import GPU_STEP
 from pipelines.cli.device_answer import bounded_by_loader, efficiency, print_devices
 from pipelines.cli.tables import significant
 from profilers.probe import STEP_TIME
-from tests.profilers.torch_jobs import single
+from tests.profilers.training import single
 from warehouse.records import NodeGroup, Strategy
 
 GIB = 2**30

@@ -29,7 +29,7 @@ from tests.profilers.renting.intents import intent
 from tests.synthetic import STUDY, PaperProbes, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, StepcastError
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.warehouse import Warehouse
 
 FLEET: dict[str, dict[str, Any]] = {
     "node_types": {"m5.large": {"threads": 1}},
@@ -103,38 +103,6 @@ def test_a_study_is_rented_for_within_its_cap_and_ends_with_its_bill(
         assert run.cost_usd == pytest.approx(price * hours)
     nodes = {round(float(str(run.config["usd_per_hour"])) / (0.096 + 8 / 730)) for run in measured}
     assert nodes <= {2, 3, 4}
-
-
-@pytest.fixture
-def in_turn(tmp_path: Path, world: World, home: Path, aws: Aws) -> None:
-    """Let another type follow m5.large, which no zone has."""
-    types = {"m5.large": {"threads": 1}, "p3.2xlarge": {"threads": 2}}
-    ec2 = {**FLEET["ec2"], "instead": {"m5.large": ["p3.2xlarge"]}}
-    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump({"node_types": types, "ec2": ec2}))
-    collect(Warehouse(home), ["us-east-1"], list(types))
-    world.full = frozenset({"m5.large"})
-
-
-@pytest.mark.exhaustive
-def test_a_type_that_is_not_to_be_had_is_followed_by_the_next(
-    stepcast: Stepcast, world: World, study: str, in_turn: None, home: Path
-) -> None:
-    answer = stepcast("run", study, "--max-usd", "50", "--yes")
-    assert answer.code == 0, answer.err
-    name = yaml.safe_load(Path(study).read_text())["name"]
-    file = home / f"instead/{name}.p3.2xlarge.yaml"
-    assert f"m5.large is not to be had; p3.2xlarge is tried instead: study {file}" in answer.err
-    runs = landed_runs(home / "landing")
-    assert {run.study for run in runs if run.backend == "ec2"} == {f"{name}.p3.2xlarge"}
-    refused = Warehouse(home).query("capacity")
-    assert refused.select("node_type", "zone").rows() == [
-        ("m5.large", "us-east-1b"),
-        ("m5.large", "us-east-1a"),
-    ]
-    ran = read_only(home, "SELECT canonical::VARCHAR AS text FROM raw.scenario")["text"]
-    assert ran.str.contains("p3.2xlarge", literal=True).all()
-    assert not ran.str.contains("m5.large", literal=True).any()
-    assert world.alive == []
 
 
 def test_what_the_cap_does_not_allow_is_not_rented(

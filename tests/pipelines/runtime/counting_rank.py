@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipelines.runtime import checkpoints
 from pipelines.runtime.rank import TrainingRankConfig, serve
-from profilers.nodes.torch_program import Say
+from profilers.nodes.program import Say
 
 STEP_S = 0.02
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import IO
@@ -188,7 +189,7 @@ def test_a_rank_whose_peers_are_gone_does_not_overwrite_the_checkpoint_it_waits_
     tmp_path: Path,
 ) -> None:
     checkpoint = checkpoints.write(tmp_path, 7, b"of iteration 7", keep=2)
-    argv = [sys.executable, "-m", "pipelines.runtime.rank", config(tmp_path).to_json()]
+    argv = [sys.executable, "-m", "pipelines.runtime.rank", json.dumps(asdict(config(tmp_path)))]
     train = {
         "do": "train",
         "rank": 1,

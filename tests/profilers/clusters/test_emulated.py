@@ -11,10 +11,10 @@ import pytest
 from profilers.clusters import open_cluster, reap
 from profilers.clusters.emulated import EmulatedCluster
 from profilers.clusters.node_types import node_group
-from profilers.links import probe as links
-from profilers.probe import RunContext
+from profilers.probe import RequestedScenarios
 from profilers.steady.hostlock import host_lock
 from tests.leftovers import left_behind
+from tests.profilers.training import measured, with_server
 from warehouse.records import BadInput, NodeGroup
 
 pytestmark = pytest.mark.cluster
@@ -41,9 +41,9 @@ def test_leaves_nothing_behind() -> None:
 
 
 def test_links_are_shaped_in_both_directions(tmp_path: Path) -> None:
-    with open_cluster("emulated", (SERVER, WORKERS), 80) as cluster:
-        context = RunContext("test", 1, "profile", tmp_path)
-        result = links.measure(cluster, context, flows=(1, 2), seconds=1, trials=1)
+    pair = with_server(2).model_copy(update={"link_mbps": 80})
+    asked = RequestedScenarios(cluster=(pair,))
+    (result,) = measured("links", tmp_path, asked, flows=(1, 2), seconds=1, trials=1)
     table = result.tables["link"]
     assert sorted(set(table["direction"])) == ["downlink", "uplink"]
     together = table.group_by("direction", "flows").sum()

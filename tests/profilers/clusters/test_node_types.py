@@ -1,4 +1,5 @@
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -11,7 +12,8 @@ from profilers.clusters.base import LoopbackCluster
 from profilers.clusters.emulated import check_shares
 from profilers.clusters.fleet import FleetType
 from profilers.clusters.node_types import check_host, declared_usd_per_hour, node_group
-from profilers.nodes import torch_program
+from profilers.nodes.program import node_facts
+from profilers.nodes.programs import environment
 from profilers.steady import host
 from studies.study import read_study
 from tests.synthetic import STUDY, write_study
@@ -134,16 +136,17 @@ def test_processors_see_no_gpu_and_a_gpu_type_asks_pytorch_for_one() -> None:
         (node,) = cluster.nodes
         process = cluster.popen(node, ["sh", "-c", 'echo "[$CUDA_VISIBLE_DEVICES]"'])
         assert process.communicate(timeout=20)[0] == "[]\n"
-        assert "STEPCAST_GPUS" not in torch_program.environment(cluster, node)
+        assert "STEPCAST_GPUS" not in environment(cluster, node)
         gpu = replace(node, group=node_group("worker", "gpu.h100", 1))
-        assert torch_program.environment(cluster, gpu)["STEPCAST_GPUS"] == "1"
+        assert environment(cluster, gpu)["STEPCAST_GPUS"] == "1"
 
 
 def test_pytorch_without_the_gpus_of_its_type_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     monkeypatch.setenv("STEPCAST_GPUS", "1")
     with pytest.raises(SystemExit, match=r"has 1 GPU\(s\), but PyTorch \S+ sees 0; install"):
-        torch_program.own_facts("lo")
+        node_facts("lo")
 
 
 def test_more_shares_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -17,11 +18,7 @@ from pipelines.cli import doctor
 from profilers.clusters import host_id, open_cluster, owner
 from profilers.clusters.fleet import VARIABLE
 from profilers.clusters.node_types import node_group
-from profilers.links import probe as links
-from profilers.probe import RunContext
-from profilers.tf_throughput import probe as tf_throughput
-from profilers.tf_trace import probe as tf_trace
-from profilers.windows import Windows
+from profilers.probe import RequestedScenarios
 from tests.profilers.clusters.machines import (
     NODE_TYPE,
     has_ended,
@@ -30,6 +27,7 @@ from tests.profilers.clusters.machines import (
     machines,
     write_fleet,
 )
+from tests.profilers.training import measured
 from warehouse.records import BadInput, NodeGroup, ProbeFailed, Scenario, Strategy, TrainingWorkload
 
 pytestmark = pytest.mark.sshd
@@ -215,16 +213,14 @@ def test_probes_measure_over_ssh(fleet_file: Path, alone: None, tmp_path: Path) 
         nodes=two()[::-1],
         link_mbps=None,
     )
-    context = RunContext("test", 1, "profile", tmp_path)
-    with open_cluster("ssh", scenario.nodes, None) as cluster:
-        linked = links.measure(cluster, context, flows=[1], seconds=1, trials=1)
-        profiled = tf_trace.profile(
-            cluster, scenario, context, traced_steps=4, untraced_steps=4, capture=True
-        )
-        (trained,) = tf_throughput.measure(cluster, [scenario], context, Windows(1, 2))
+    steps: dict[str, Any] = {"traced_steps": 4, "untraced_steps": 4, "capture": True}
+    of = RequestedScenarios(own=(scenario,), cluster=(scenario,))
+    judged = RequestedScenarios(test=(scenario,))
+    (linked,) = measured("links", tmp_path, of, "ssh", flows=[1], seconds=1, trials=1)
+    (profiled,) = measured("tf_trace", tmp_path, of, "ssh", **steps)
+    (trained,) = measured("tf_throughput", tmp_path, judged, "ssh", windows=1, window_s=2)
     assert linked.tables["link"].filter(pl.col("bandwidth_Bps") < 1e6).is_empty()
     for result in (profiled, trained):
-        assert result.run.status == "ok", result.run.error
         assert (result.run.backend, result.run.host_id) == ("ssh", host_id("ssh"))
     (share,) = profiled.tables["sample"].filter(metric="captured_fraction")["value"]
     assert share >= 0.9

@@ -1,59 +1,48 @@
-"""The program of a rank that all-reduces buffers.
+"""A rank of PyTorch: it meets the others, connects with some of them, and all-reduces buffers.
 
-Started as `python -m profilers.allreduce.program CONFIG_JSON`; see `torch_program.obey`. Commands:
-`join` (meet the other ranks), `group` (some ranks connect for c transfers at once), `reduce`
-(buffers, a number of times). Times are nanoseconds of the clock of rank 0.
+Times are nanoseconds of the clock of rank 0.
 """
 
-import json
-import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from profilers.nodes import torch_program
-from profilers.nodes.torch_program import Say
+from profilers.nodes.program import Say, serve
 
 TIMEOUT_S = 300.0
 _EXCHANGES = 20
 """Questions for the time of rank 0; the one that was answered soonest counts."""
 
 
-@dataclass(frozen=True)
-class AllreduceRankConfig:
-    """What a rank must know at once: its network device, threads, and which GPU of its node."""
-
-    interface: str
-    threads: int
-    device: int
-
-    def to_json(self) -> str:
-        """Encode for the command line."""
-        return json.dumps(asdict(self))
-
-
-class AllreduceRank:
+class Rank:
     """One rank, and the commands it obeys.
 
     After `join`, `device` is what it computes on; after `group`, `groups` has one process group for
     each transfer at once, and `control` another one, always of Gloo.
+
+    Args:
+        config: of its program: its threads, and which GPU of its node is its `device`.
+        say: answers the controller.
     """
 
-    def __init__(self, config: AllreduceRankConfig, say: Say) -> None:
+    def __init__(self, config: dict[str, Any], say: Say) -> None:
         import torch
         import torch.distributed as dist
 
-        torch.set_num_threads(config.threads)
+        torch.set_num_threads(config["threads"])
         # TCPStore is exported, but not for type checkers.
         self._dist: Any = dist
-        self._torch, self._say, self._config = torch, say, config
+        self._torch, self._say, self._gpu = torch, say, config["device"]
         self._offset_ns = 0
         self.control: Any = None
         self.groups: list[Any] = []
+
+    def commands(self) -> dict[str, Callable[..., None]]:
+        """Return what it obeys, by name."""
+        return {"join": self.join, "group": self.group, "reduce": self.reduce}
 
     def join(self, rank: int, ranks: int, library: str, address: str, port: int) -> None:
         """Meet the other ranks at a store of rank 0, and compare clocks with it."""
@@ -62,7 +51,7 @@ class AllreduceRank:
         self._dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
         self._library, self.device = library, self._torch.device("cpu")
         if library == "nccl":
-            self.device = self._torch.device("cuda", self._config.device)
+            self.device = self._torch.device("cuda", self._gpu)
             self._torch.cuda.set_device(self.device)
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         store.set(f"boot/{rank}", boot)
@@ -191,14 +180,5 @@ def clock_offset_ns(exchanges: Sequence[tuple[int, int, int]]) -> int:
     return clock_ns - (asked_ns + came_ns) // 2
 
 
-def main() -> None:
-    """Run this rank until its controller closes stdin."""
-    config = AllreduceRankConfig(**json.loads(sys.argv[1]))
-    say = torch_program.answers()
-    rank = AllreduceRank(config, say)
-    say("ready", **torch_program.own_facts(config.interface))
-    torch_program.obey({"join": rank.join, "group": rank.group, "reduce": rank.reduce})
-
-
 if __name__ == "__main__":
-    main()
+    serve(lambda config, say: Rank(config, say).commands())
