@@ -132,3 +132,17 @@ def test_doctor_looks_at_this_machine(installed: Installed, tmp_path: Path) -> N
 def test_what_others_measured_comes_with_the_package(installed: Installed, tmp_path: Path) -> None:
     told = installed("load", "public/aws_on_demand", home=tmp_path / "home")
     assert "copied 2 runs from public/aws_on_demand" in told
+
+
+def test_python_asks_what_commands_ask(installed: Installed, tmp_path: Path) -> None:
+    asked = "import stepcast; print(stepcast.load('public/aws_on_demand').height)"
+    asked += "; print(stepcast.sql('SELECT count(*) AS runs FROM raw.run')['runs'].item())"
+    done = subprocess.run(
+        [installed.program.parent / "python", "-c", asked],
+        env={**os.environ, "STEPCAST_HOME": str(tmp_path / "home")},
+        cwd=installed.folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert (done.stdout, done.returncode) == ("2\n2\n", 0), done.stderr

@@ -484,15 +484,16 @@ def print_json(answer: DecisionAnswer, model: Mapping[str, object] | None) -> No
         **({} if model is None else {"model": model}),
         "question": answer.question.model_dump(mode="json") | known,
         "coverage": asdict(answer.coverage),
-        "choice": _candidate_as_json(answer, decision.choice),
+        "choice": None if decision.choice is None else candidate_as_json(answer, decision.choice),
         "alternatives": [
-            _candidate_as_json(answer, alternative) for alternative in decision.alternatives
+            candidate_as_json(answer, alternative) for alternative in decision.alternatives
         ],
         "relaxations": list(decision.relaxations),
         "rules": {
-            name: _candidate_as_json(answer, candidate) for name, candidate in answer.rules.items()
+            name: None if candidate is None else candidate_as_json(answer, candidate)
+            for name, candidate in answer.rules.items()
         },
-        "candidates": [_candidate_as_json(answer, candidate) for candidate in answer.candidates],
+        "candidates": [candidate_as_json(answer, candidate) for candidate in answer.candidates],
         "front": [candidate.key for candidate in answer.front],
         "systems": [_system_as_json(choice) for choice in answer.votes],
         "measurements": [_measurement_as_json(measurement) for measurement in answer.measurements],
@@ -517,9 +518,8 @@ def print_json(answer: DecisionAnswer, model: Mapping[str, object] | None) -> No
     typer.echo(json.dumps(fields, ensure_ascii=False))
 
 
-def _candidate_as_json(answer: DecisionAnswer, candidate: Candidate | None) -> Json | None:
-    if candidate is None:
-        return None
+def candidate_as_json(answer: DecisionAnswer, candidate: Candidate) -> Json:
+    """Return a way to run a job, with what it takes and costs, as JSON has it."""
     limits, at = answer.objective.limits, answer.level
     return {
         "key": candidate.key,

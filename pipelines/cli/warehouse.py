@@ -1,6 +1,6 @@
 """`stepcast warehouse …`, `load`, `import`: upkeep of the history, and what comes in."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -139,8 +139,18 @@ def load(
 
     Example: stepcast load public
     """
+    load_runs(place, print_text)
+
+
+def load_runs(place: str | None, say: Callable[[str], None]) -> LoadReport:
+    """Copy the runs of a place, load what has landed, and return what that was.
+
+    Raises:
+        BadInput: there is no such place.
+        StepcastError: a run could not be copied or loaded.
+    """
     for line in recover(home()):
-        print_text(line)
+        say(line)
     warehouse = Warehouse(home())
     wrong: list[str] = []
     folder_given = _folder(place) if place else None
@@ -150,23 +160,24 @@ def load(
         copied = sum(
             copy_kept_runs(folder, warehouse.landing, ids) for folder, ids in run_ids.items()
         )
-        print_text(f"copied {copied} runs from {place}")
+        say(f"copied {copied} runs from {place}")
     elif folder_given:
         copied, wrong = copy_landed(folder_given, warehouse.landing)
-        print_text(f"copied {copied} runs from {place}")
+        say(f"copied {copied} runs from {place}")
     report = warehouse.load(verify=True)
-    print_text(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
+    say(f"loaded {len(report.loaded)} runs, {report.unchanged} were there already")
     try:
         if sealed := sum(warehouse.load_sealed(folder / FOLDER) for folder in sets):
-            print_text(f"loaded {sealed:,} published forecasts")
+            say(f"loaded {sealed:,} published forecasts")
         for line in left_out(warehouse.home):
-            print_text(line)
+            say(line)
         tell_dagster(warehouse.home)
     except Exception as error:
         for line in (*wrong, *report.not_loaded):
             error.add_note(line)
         raise
     check_all_loaded(report, wrong)
+    return report
 
 
 def tell_dagster(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""The same question on the command line, over HTTP and in a sweep has the same numbers."""
+"""The same question on the command line, in Python, over HTTP and in a sweep: the same numbers."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+import stepcast as python
 from forecasting.sweep import begin, folder_of, forecast_part
 from forecasting.sweep_file import read_sweep
 from models.gpu_step import system
@@ -57,6 +58,11 @@ def by_command(folder: Path) -> list[dict[str, Any]]:
     return forecasts
 
 
+def by_python() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = python.forecast(**TEMPLATE).drop_nulls("value").to_dicts()
+    return rows
+
+
 def by_http(home: Path) -> list[dict[str, Any]]:
     engine = Engine(PublishedHistory(home))
     client = TestClient(service(engine, Collector(), Checker(None, 1, ["true"]), None))
@@ -82,10 +88,10 @@ def by_sweep(home: Path, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def test_all_three_answer_alike(home: Path, tmp_path: Path) -> None:
-    several = by_command(tmp_path), by_http(home), by_sweep(home, tmp_path)
-    command, http, sweep = (
+def test_all_four_answer_alike(home: Path, tmp_path: Path) -> None:
+    several = by_command(tmp_path), by_python(), by_http(home), by_sweep(home, tmp_path)
+    command, frame, http, sweep = (
         [{name: row[name] for name in FIGURES} for row in rows] for rows in several
     )
-    assert command == http == sweep
+    assert command == frame == http == sweep
     assert [row["system"] for row in command] == ["gpu_step"]
