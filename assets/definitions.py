@@ -17,7 +17,6 @@ from dagster import (
     with_source_code_references,
 )
 
-from assets.analyses import analyses
 from assets.forecasts import (
     fit_asset,
     prediction_asset,
@@ -30,7 +29,6 @@ from assets.measurements import measured_asset, profile_asset
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage, read_lineage
 from forecasting import sanity
-from forecasting.async_sgd import captured_profiles, kept_orders
 from forecasting.results import forecasts, unjudged_labels
 from models.async_sgd.systems import ASYNC_SGD
 from models.linear_scaling import LINEAR
@@ -52,8 +50,6 @@ def checks(of: StudyLineage) -> list[AssetChecksDefinition]:
         key = "profiles", "tf_trace"
         checks.append(_check(of, key, _traces_are_whole, blocking=True))
         checks.append(_check(of, key, _transfers_were_captured))
-    if of.captures:
-        checks.append(_check(of, ("analyses", "transfer_order"), _orders_are_kept))
     if ASYNC_SGD in of.rests:
         key = "predictions", ASYNC_SGD.name
         checks.append(_check(of, key, _links_can_carry_it, blocking=True))
@@ -136,11 +132,6 @@ def _transfers_were_captured(round_: Round, warehouse: WarehouseResource) -> lis
     return sanity.uncaptured(samples) if samples.height else []
 
 
-def _orders_are_kept(round_: Round, warehouse: WarehouseResource) -> list[str]:
-    """Enforced orders of transfers are kept far better than chance would."""
-    return sanity.lost_orders(kept_orders(captured_profiles(round_, warehouse.landing)))
-
-
 def _links_can_carry_it(round_: Round, warehouse: WarehouseResource) -> list[str]:
     """No prediction is above what the server's link can carry."""
     ledger = warehouse.open().predictions(round_.study.name, round_.repeat)
@@ -187,7 +178,6 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
     predicted = [of.key("predictions", system.name) for system in of.systems]
     assets = [
         *(profile_asset(of, probe) for probe in of.profiling),
-        *analyses(of),
         *(fit_asset(of, system) for system in of.systems),
         *(prediction_asset(of, system) for system in of.systems),
         *simulations(of),

@@ -53,13 +53,13 @@ def trained(config: Training, progress: ResourceParam[Progress]) -> MaterializeR
         metadata={
             "dataset": MetadataValue.text(config.dataset),
             "path": MetadataValue.path(str(embedder.path)),
-            "iterations": MetadataValue.int(embedder.iterations),
-            "minutes": MetadataValue.float(embedder.seconds / 60),
-            "held_out_networks": MetadataValue.int(embedder.networks),
-            "loss_predicted": MetadataValue.float(embedder.predicted),
-            "loss_random": MetadataValue.float(embedder.random),
-            "less_by_at_least": MetadataValue.float(embedder.low),
-            "less_by_at_most": MetadataValue.float(embedder.high),
+            "iterations": MetadataValue.int(embedder.progress.iterations),
+            "minutes": MetadataValue.float(embedder.progress.seconds / 60),
+            "held_out_networks": MetadataValue.int(embedder.judged.networks),
+            "loss_predicted": MetadataValue.float(embedder.judged.predicted),
+            "loss_random": MetadataValue.float(embedder.judged.random),
+            "less_by_at_least": MetadataValue.float(embedder.judged.low),
+            "less_by_at_most": MetadataValue.float(embedder.judged.high),
         }
     )
 

@@ -20,7 +20,6 @@ from matplotlib.figure import Figure
 from assets.metadata import OWNERS, comments, errors, of_frame, of_table
 from assets.resources import RoundsResource, WarehouseResource
 from assets.study_lineage import StudyLineage
-from forecasting.async_sgd import simulate_timeline
 from forecasting.costs import examples_per_step
 from forecasting.decisions.answer import answer
 from forecasting.decisions.question import JobQuestion
@@ -32,8 +31,10 @@ from forecasting.inputs import baseline_in_words, round_input_runs_by_scenario
 from forecasting.results import by_system, forecasts, outcome, scaling
 from forecasting.round_forecasts import fit_round, fits_of_round, predict_missing
 from models.async_sgd.predictor import AsyncSGD
+from models.async_sgd.synthetic_trace import steps_per_s
 from models.async_sgd.systems import ASYNC_SGD
-from models.async_sgd.timeline import Timeline
+from models.async_sgd.timeline import Timeline, simulate_trace, timeline_of_trace
+from models.async_sgd.workers import group_of_each
 from models.ceer.systems import CEER, CEER_PYTORCH
 from models.choice.overheads import Overheads
 from models.srift.system import SRIFT
@@ -157,6 +158,15 @@ def _timelines(of: StudyLineage) -> AssetsDefinition:
         return MaterializeResult(metadata=of_frame(frame, round_, figures))
 
     return timelines
+
+
+def simulate_timeline(model: AsyncSGD, scenario: Scenario, steps: int) -> tuple[Timeline, float]:
+    """Return steps of a simulation after its warm-up, and its throughput in steps/s."""
+    trace = simulate_trace(model, scenario, record=True)
+    skip = model.parameters.settings.warm_up_steps
+    graphs = [group.graph for group in group_of_each(model.simulation(scenario, 0))]
+    shown = timeline_of_trace(graphs, trace, skip=skip, count=steps)
+    return shown, steps_per_s(trace, skip)
 
 
 _TIMELINE = Mark("spans", "start_ms", ("what",), of="resource", to="end_ms")

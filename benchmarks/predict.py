@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 from unittest.mock import patch
 
 from benchmarks.contract import Benchmark, Figure, Outcome, Say, tabulated
@@ -168,7 +168,8 @@ def _main() -> None:
     watch = Stopwatch()
     with watch.stage("imports_s"):
         from forecasting import calibration, forecast
-        from forecasting.fits import Fit, load_or_fit
+        from forecasting.fit_plan import fit_groups
+        from forecasting.fits import Fit, FitGroup
         from forecasting.inputs import systems_named
         from forecasting.options import ForecastOptions
         from pipelines.cli import predict_output, workload
@@ -183,24 +184,24 @@ def _main() -> None:
     with watch.stage("open_s"), warehouse.reading():
         pass
 
-    def loaded(*arguments: object, **options: object) -> Fit | BadInput:
-        fit = load_or_fit(*arguments, **options)  # type: ignore[arg-type]
-        if not isinstance(fit, Fit):
-            return fit
-        fitted = fit.fitted()  # else it were loaded by the first forecast
-        return replace(fit, fitted=lambda: fitted)
+    def loaded(*arguments: Any) -> Mapping[FitGroup, Fit | BadInput]:
+        fits = fit_groups(*arguments)
+        for fit in fits.values():
+            if isinstance(fit, Fit):
+                fit.fitted()  # else it were loaded by the first forecast
+        return fits
 
     with (
         patch.object(Warehouse, "visible_tables", watch.timing("rows_s", Warehouse.visible_tables)),
         patch.object(Warehouse, "query", watch.timing("views_s", Warehouse.query)),
-        patch.object(forecast, "load_or_fit", watch.timing("fits_s", loaded)),
+        patch.object(forecast, "fit_groups", watch.timing("fits_s", loaded)),
         watch.stage("forecast_s"),
     ):
         answer = calibration.predict_corrected(
             warehouse,
             own.curves,
             systems_named([]),
-            calibration.MeasuredSteps(),
+            None,
             dry_run=not keep,
         )
     values = [forecast.value for forecast in answer.forecasts if forecast.value is not None]

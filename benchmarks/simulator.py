@@ -1,4 +1,4 @@
-"""How fast asynchronous SGD is simulated, beside the same model in SimPy and a bare heap.
+"""How fast asynchronous SGD is simulated.
 
 Every part runs in a process of its own, on one core. An event is one completed chunk; compiling,
 which happens once per machine, is not timed.
@@ -6,22 +6,16 @@ which happens once per machine, is not timed.
 
 import random
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-
-import numpy as np
+from dataclasses import asdict, dataclass, field
 
 from benchmarks.child import best_of, run, seconds
 from benchmarks.contract import Benchmark, Figure, Outcome, Say, tabulated
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
-from models.async_sgd.kernel import heaps
-from models.async_sgd.kernel.state import Floats, NextEventFields, Records
 from models.async_sgd.simulator import contract, simulate
 from models.async_sgd.workers import SimulationOptions
 
 THREADS = 4
 LAYERS = 95
-_DRAWN = 4096
-"""How many times are drawn for the events of a bare heap, over and over."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +25,9 @@ class Size:
     layers: int = LAYERS
     steps: int = 1000
     compiled_steps: int = 400
-    python_steps: int = 3
     workers: int = 10
     many_workers: int = 1000
     many_workers_steps: int = 4
-    heap_events: int = 3_000_000
 
 
 def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
@@ -44,34 +36,12 @@ def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
     events = len(inception(size.layers, 1)[0].names) * size.workers
     progress(f"{events / size.workers:,.0f} operations a step, {size.workers} workers: compiled")
     fast = run(compiled, size.layers, size.workers, size.compiled_steps)
-    progress("the same in SimPy")
-    peer = run(in_simpy, size.layers, size.workers, size.python_steps)
     progress(f"2 to {size.workers} workers, {size.steps} steps each")
     all_sizes = run(merged, size.layers, size.workers, size.steps)
     progress(f"{size.many_workers} workers")
     many = run(many_workers, size.layers, size.many_workers, size.many_workers_steps)
-    pending = median_pending(size.layers, size.workers)
-    progress(f"heaps of 16 to 4,096 events, and of {pending}")
-    heap_per_s, *others_per_s = (
-        size.heap_events / run(bare_heap, count, size.heap_events).seconds
-        for count in (pending, 16, 256, 4096)
-    )
-    per_s = events * size.compiled_steps / fast.seconds
-    simpy_per_s = events * size.python_steps / peer.seconds
     return tabulated(
-        Figure("compiled", per_s, "events/s", per_s / simpy_per_s, "SimPy"),
-        Figure("SimPy", simpy_per_s, "events/s"),
-        Figure(
-            f"a heap of {pending} alone, as many as are pending",
-            heap_per_s,
-            "events/s",
-            heap_per_s / per_s,
-            "compiled",
-        ),
-        *(
-            Figure(f"a heap of {count:,} alone", heap_s, "events/s", heap_s / per_s, "compiled")
-            for count, heap_s in zip((16, 256, 4096), others_per_s, strict=True)
-        ),
+        Figure("compiled", events * size.compiled_steps / fast.seconds, "events/s"),
         Figure(f"2 to {size.workers} workers, {size.steps:,} steps each", all_sizes.seconds, "s"),
         Figure(f"peak memory, {size.many_workers:,} workers", many.peak_mb, "MB"),
     )
@@ -100,14 +70,6 @@ def compiled(layers: int, workers: int, steps: int) -> float:
     return best_of(3, lambda: simulate(graph, profiled, options(workers, steps)))
 
 
-def in_simpy(layers: int, workers: int, steps: int) -> float:
-    """Return the seconds of SimPy, the best of two; called in a child."""
-    from benchmarks.simpy_model import simulate
-
-    graph, profiled = inception(layers)
-    return best_of(2, lambda: simulate(graph, profiled, options(workers, steps)))
-
-
 def merged(layers: int, workers: int, steps: int) -> float:
     """Return the seconds that 2 to `workers` workers take, merging included; called in a child."""
     graph, profiled = inception(layers)
@@ -125,43 +87,6 @@ def many_workers(layers: int, workers: int, steps: int) -> float:
     """Return the seconds of the compiled simulator; called in a child for its memory."""
     graph, profiled = inception(layers)
     return seconds(lambda: simulate(graph, profiled, options(workers, steps)))
-
-
-def median_pending(layers: int, workers: int) -> int:
-    """Return how many chunks are under way when one ends: a heap of all events has as many."""
-    graph, profiled = inception(layers)
-    chosen = replace(options(workers, 20), record=True)
-    intervals = simulate(graph, profiled, chosen).intervals
-    starts_s, ends_s = (
-        np.sort([getattr(interval, name) for interval in intervals])
-        for name in ("start_s", "end_s")
-    )
-    begun = np.searchsorted(starts_s, ends_s, "left")
-    return int(np.median(begun - np.arange(len(ends_s))))
-
-
-def bare_heap(pending: int, events: int) -> float:
-    """Return the seconds of a loop over a heap alone, the best of three; called in a child."""
-    heap = NextEventFields.zeros(pending)
-    ahead_s = np.random.default_rng(1).exponential(1.0, _DRAWN)
-    _fill(heap, ahead_s)
-    _replace_first(heap, ahead_s, 1)
-    return best_of(3, lambda: _replace_first(heap, ahead_s, events))
-
-
-@heaps.compiled
-def _fill(heap: Records[NextEventFields], ahead_s: Floats) -> None:
-    for event in range(len(heap)):
-        heaps.push(heap, 0, event, ahead_s[event % _DRAWN], event)
-
-
-@heaps.compiled
-def _replace_first(heap: Records[NextEventFields], ahead_s: Floats, events: int) -> None:
-    count = len(heap)
-    for event in range(events):
-        now_s, code = heaps.time_of(heap[0].time_bits), heap[0].code
-        heaps.pop(heap, 0, count)
-        heaps.push(heap, 0, count - 1, now_s + ahead_s[event % _DRAWN], code)
 
 
 # A made-up job of Inception-v3's size: what is simulated.
@@ -253,7 +178,7 @@ def _step(seconds: list[float], source: random.Random) -> ProfiledStep:
 
 
 BENCHMARK = Benchmark(
-    "How fast asynchronous SGD is simulated, beside the same model in SimPy and a bare heap.",
+    "How fast asynchronous SGD is simulated.",
     "The job has Inception-v3's size; less than a minute, more where it has to be compiled.",
     measure,
     asdict(Size()),

@@ -1,4 +1,4 @@
-"""Forecasts corrected by measured steps: what these took longer than forecast, all take longer.
+"""Forecasts corrected by a measured step: what it took longer than forecast, all take longer.
 
 The correction is on the computing part: of the same network, batch and nodes every step has the
 same passes, whatever the number of workers. So the seconds by which the measured step differs from
@@ -6,17 +6,13 @@ its forecast are added to the forecasts of as many workers or more. docs/predict
 that helps across days, and what was tried instead.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from forecasting.forecast import (
-    ForecastAnswer,
-    Say,
-    ScenarioForecast,
-    predict_curves,
-    write_forecasts,
-)
+from forecasting.asked_ledger import write_forecasts
+from forecasting.fit_plan import Say
+from forecasting.forecast import ForecastAnswer, ScenarioForecast, predict_curves
 from forecasting.history_scope import HostSelection
 from forecasting.scope import ForecastRefusal
 from models.system import System
@@ -27,66 +23,36 @@ from warehouse.ledger import FitRecord
 from warehouse.records import Backend, BadInput, Record, Scenario, content_hash
 from warehouse.warehouse import Warehouse
 
-# Measured steps that correct forecasts: of what, by how much, and whether they tell anything.
-
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """A step that somebody measured.
+    """A step that somebody measured: a curve of one scenario, and seconds of a worker's step."""
+
+    curve: Curve
+    step_s: float
+
+
+class CalibrationParameters(Record):
+    """What a corrected forecast rests on.
 
     Attributes:
-        scenario: what trained.
-        step_s: seconds of a step of each worker.
-        run_id: the run that measured it, which fits may see; None: the user has the number.
+        fit_id: the fit of the forecast that is corrected.
+        measured: the canonical JSON of the scenario that was measured.
+        label: its short name.
+        measured_s: seconds of its step, as measured.
+        forecast_s: the same, as forecast.
     """
 
-    scenario: Scenario
-    step_s: float
-    run_id: str | None = None
+    fit_id: str
+    measured: str
+    label: str
+    measured_s: float
+    forecast_s: float
 
-
-@dataclass(frozen=True)
-class MeasuredSteps:
-    """Seconds of a worker's step, by curves of one scenario; and the runs that measured them."""
-
-    of: dict[Curve, float] = field(default_factory=dict)
-    run_ids: dict[Curve, str] = field(default_factory=dict)
-
-
-def check_calibrates(steps: MeasuredSteps, curves: Sequence[Curve]) -> None:
-    """Refuse a measured step that corrects no forecast.
-
-    Args:
-        steps: that were measured.
-        curves: what is asked about.
-
-    Raises:
-        BadInput: one of them trains something else, elsewhere, or with more workers.
-    """
-    scenarios = [scenario for curve in curves for scenario in _anywhere(curve)]
-    for step in (_anywhere(curve)[0] for curve in steps.of):
-        if not any(step_covers(step, scenario) for scenario in scenarios):
-            raise BadInput(
-                f"a measured step of {step.label} corrects no forecast: expected the network, "
-                "images, batch, node types and devices that are asked about, and no more workers"
-            )
-
-
-def contains_scenario(curve: Curve, other: Curve) -> bool:
-    """Tell whether a curve has the one scenario of another, on whatever backend."""
-    return _anywhere(other)[0] in _anywhere(curve)
-
-
-def _anywhere(curve: Curve) -> Sequence[Scenario]:
-    return curve.scenarios("loopback")
-
-
-def find_calibration_step(
-    measured: Sequence[MeasuredStep], scenario: Scenario
-) -> MeasuredStep | None:
-    """Return the step that tells of a scenario, of several that of most workers."""
-    steps = [step for step in measured if step_covers(step.scenario, scenario)]
-    return max(steps, key=lambda step: step.scenario.strategy.workers, default=None)
+    @property
+    def in_words(self) -> str:
+        """What was measured, and what had been forecast."""
+        return f"{self.label}: {self.measured_s:.4g} s measured, {self.forecast_s:.4g} s forecast"
 
 
 def step_covers(measured: Scenario, other: Scenario) -> bool:
@@ -107,11 +73,6 @@ def step_covers(measured: Scenario, other: Scenario) -> bool:
     )
 
 
-def worker_step_s(scenario: Scenario, metric: str, value: float) -> float:
-    """Return how long a worker's step takes: of steps a second of all workers, each has a part."""
-    return scenario.strategy.workers / value if metric == THROUGHPUT.name else value
-
-
 def shift_step_s(forecast_s: float, anchor_s: float, measured_s: float) -> float:
     """Return a step corrected by another, seconds: as much longer, or shorter by its part at most.
 
@@ -124,40 +85,11 @@ def shift_step_s(forecast_s: float, anchor_s: float, measured_s: float) -> float
     return max(forecast_s + measured_s - anchor_s, least)
 
 
-SUFFIX = "_calibrated"
-"""What names of corrected systems end with."""
-
-
-class CalibrationParameters(Record):
-    """What a corrected forecast rests on.
-
-    Attributes:
-        fit_id: the fit of the forecast that is corrected.
-        measured: the canonical JSON of the scenario that was measured.
-        label: its short name.
-        measured_s: seconds of its step, as measured.
-        forecast_s: the same, as forecast.
-        run_id: the run that measured it; None: the user said so.
-    """
-
-    fit_id: str
-    measured: str
-    label: str
-    measured_s: float
-    forecast_s: float
-    run_id: str | None
-
-    @property
-    def in_words(self) -> str:
-        """What was measured, and what had been forecast."""
-        return f"{self.label}: {self.measured_s:.4g} s measured, {self.forecast_s:.4g} s forecast"
-
-
 def predict_corrected(
     warehouse: Warehouse,
     curves: Sequence[Curve],
     systems: Sequence[System],
-    steps: MeasuredSteps,
+    step: MeasuredStep | None,
     *,
     backend: Backend | None = None,
     host: str | None = None,
@@ -171,7 +103,7 @@ def predict_corrected(
         warehouse: the history.
         curves: what is asked about.
         systems: that are asked.
-        steps: that were measured.
+        step: that was measured; None: none, and nothing is corrected.
         backend: as in `predict_curves`.
         host: as there.
         dry_run: as there.
@@ -181,13 +113,19 @@ def predict_corrected(
     Raises:
         BadInput: as `predict_curves`; a step corrects nothing that is asked about.
     """
-    check_calibrates(steps, curves)
-    more = [
-        step for step in steps.of if not any(contains_scenario(curve, step) for curve in curves)
-    ]
+    asked = list(curves)
+    if step is not None:
+        about = [each for curve in curves for each in curve.scenarios("loopback")]
+        (measured,) = step.curve.scenarios("loopback")
+        if not any(step_covers(measured, scenario) for scenario in about):
+            raise BadInput(
+                f"a measured step of {measured.label} corrects no forecast: expected the network, "
+                "images, batch, node types and devices that are asked about, and no more workers"
+            )
+        asked += [] if measured in about else [step.curve]
     answer = predict_curves(
         warehouse,
-        [*curves, *more],
+        asked,
         systems,
         backend=backend,
         host=host,
@@ -195,102 +133,67 @@ def predict_corrected(
         far_out=far_out,
         say=say,
     )
+    if step is None:
+        return answer
     place = answer.place
-    measured = [
-        MeasuredStep(curve.scenarios(place.backend)[0], step_s, steps.run_ids.get(curve))
-        for curve, step_s in steps.of.items()
-    ]
-    corrected = correct_forecasts(answer.forecasts, measured, place)
     scenarios = {scenario for curve in curves for scenario in curve.scenarios(place.backend)}
-    of = {
-        (forecast.system.name, forecast.scenario): forecast
-        for forecast in corrected
-        if forecast.scenario in scenarios
-    }
-    shown = [
-        each
-        for forecast in answer.forecasts
-        if forecast.scenario in scenarios
-        for each in (forecast, of.get((forecast.system.name + SUFFIX, forecast.scenario)))
-        if each is not None
-    ]
-    refused = [*answer.refused, *explain_uncorrected(answer, measured)]
-    return ForecastAnswer(
-        place,
-        tuple(shown),
-        tuple(refusal for refusal in refused if refusal.scenario in scenarios),
-        answer.written + (0 if dry_run else write_forecasts(tuple(of.values()), place, warehouse)),
-    )
+    shown, refused = _corrected_answer(answer, step, scenarios)
+    new = [forecast for forecast in shown if forecast.corrected_by is not None]
+    written = answer.written + (0 if dry_run else write_forecasts(new, place, warehouse))
+    return ForecastAnswer(place, tuple(shown), tuple(refused), written)
 
 
-def correct_forecasts(
-    forecasts: Sequence[ScenarioForecast], measured: Sequence[MeasuredStep], place: HostSelection
-) -> tuple[ScenarioForecast, ...]:
-    """Return corrected forecasts, one for each forecast that a measured step tells something of.
-
-    Args:
-        forecasts: by all systems, those of the measured scenarios among them.
-        measured: what was measured; of several that tell of a forecast, the most workers count.
-        place: whose nodes these are.
-    """
-    of = {(forecast.system.name, forecast.scenario): forecast for forecast in forecasts}
-    corrected = []
-    for forecast in forecasts:
-        if (step := find_calibration_step(measured, forecast.scenario)) is None:
+def _corrected_answer(
+    answer: ForecastAnswer, step: MeasuredStep, scenarios: set[Scenario]
+) -> tuple[list[ScenarioForecast], list[ForecastRefusal]]:
+    """Return forecasts of scenarios, each before its corrected one, and why some have none."""
+    (measured,) = step.curve.scenarios(answer.place.backend)
+    anchors = {each.system.name: each for each in answer.forecasts if each.scenario == measured}
+    why = {each.system.name: each.reason for each in answer.refused if each.scenario == measured}
+    shown: list[ScenarioForecast] = []
+    refused = [refusal for refusal in answer.refused if refusal.scenario in scenarios]
+    for forecast in (each for each in answer.forecasts if each.scenario in scenarios):
+        shown.append(forecast)
+        if forecast.value is None or not step_covers(measured, forecast.scenario):
             continue
-        anchor = of.get((forecast.system.name, step.scenario))
-        if anchor is not None and anchor.value and forecast.value:
-            corrected.append(_corrected(forecast, anchor, step, place))
-    return tuple(corrected)
-
-
-def explain_uncorrected(
-    answer: ForecastAnswer, measured: Sequence[MeasuredStep]
-) -> Iterator[ForecastRefusal]:
-    """Yield why forecasts stay as they are: their systems do not forecast the measured step.
-
-    Args:
-        answer: about what is asked and what was measured.
-        measured: what was measured.
-    """
-    why = {(refusal.system.name, refusal.scenario): refusal.reason for refusal in answer.refused}
-    why |= {
-        (forecast.system.name, forecast.scenario): forecast.unknown or ""
-        for forecast in answer.forecasts
-    }
-    known = {
-        (forecast.system.name, forecast.scenario) for forecast in answer.forecasts if forecast.value
-    }
-    for forecast in answer.forecasts:
-        step = find_calibration_step(measured, forecast.scenario)
-        if step is None or not forecast.value or (forecast.system.name, step.scenario) in known:
+        anchor, name = anchors.get(forecast.system.name), forecast.system.name
+        if anchor is not None and anchor.value:
+            shown.append(_corrected(forecast, anchor, step, answer.place))
             continue
-        reason = why[forecast.system.name, step.scenario]
-        explanation = (
-            f"{forecast.system.name} does not forecast the measured {step.scenario.label}: {reason}"
-        )
-        yield ForecastRefusal(forecast.scenario, _system(forecast.system), explanation)
+        reason = why[name] if anchor is None else anchor.unknown
+        explanation = f"{name} does not forecast the measured {measured.label}: {reason}"
+        refused.append(ForecastRefusal(forecast.scenario, _system(forecast.system), explanation))
+    return shown, refused
 
 
 def _corrected(
     forecast: ScenarioForecast, anchor: ScenarioForecast, step: MeasuredStep, place: HostSelection
 ) -> ScenarioForecast:
     assert anchor.value and forecast.value
-    metric = forecast.metric.name
-    forecast_s = worker_step_s(forecast.scenario, metric, forecast.value)
-    anchor_s = worker_step_s(anchor.scenario, metric, anchor.value)
+    forecast_s, anchor_s = _step_s(forecast), _step_s(anchor)
     factor = shift_step_s(forecast_s, anchor_s, step.step_s) / forecast_s
-    factor = 1 / factor if metric == THROUGHPUT.name else factor
+    factor = 1 / factor if forecast.metric.name == THROUGHPUT.name else factor
     parameters = CalibrationParameters(
         fit_id=forecast.fit.fit_id,
-        measured=step.scenario.canonical_json(),
-        label=step.scenario.label,
+        measured=anchor.scenario.canonical_json(),
+        label=anchor.scenario.label,
         measured_s=step.step_s,
         forecast_s=anchor_s,
-        run_id=step.run_id,
     )
     system = _system(forecast.system)
-    record = _record(forecast, system, parameters, place)
+    record = FitRecord(
+        system=system.name,
+        model_version=system.version,
+        parameters=parameters.model_dump(),
+        run_ids=forecast.fit.group.run_ids,
+        row_filter=f"rows of fit {parameters.fit_id}, and a measured step",
+        row_count=1,
+        data_hash=content_hash(parameters.canonical_json()),
+        backend=place.backend,
+        host_id=place.host_id,
+        code_version=code_version(),
+        created_at=datetime.now(UTC),
+    )
     fit = replace(forecast.fit, fit_id=record.fit_id, fitted_at=record.created_at, record=record)
     return replace(
         forecast,
@@ -305,35 +208,18 @@ def _corrected(
     )
 
 
+def _step_s(forecast: ScenarioForecast) -> float:
+    """Return how long a worker's step takes: of steps a second of all workers, each has a part."""
+    assert forecast.value
+    is_rate = forecast.metric.name == THROUGHPUT.name
+    return forecast.scenario.strategy.workers / forecast.value if is_rate else forecast.value
+
+
 def _system(of: System) -> System:
     return replace(
         of,
-        name=of.name + SUFFIX,
+        name=f"{of.name}_calibrated",
         what=f"{of.name}, corrected by one measured step.",
         source="ours",
         version=f"{of.version}+1",
-    )
-
-
-def _record(
-    forecast: ScenarioForecast,
-    system: System,
-    parameters: CalibrationParameters,
-    place: HostSelection,
-) -> FitRecord:
-    """Return what the ledger keeps: the fit that is corrected, and what it was corrected with."""
-    run_ids = [run.run_id for run in reversed(forecast.fit.runs)]
-    run_ids += [parameters.run_id] if parameters.run_id else []
-    return FitRecord(
-        system=system.name,
-        model_version=system.version,
-        parameters=parameters.model_dump(),
-        run_ids=tuple(dict.fromkeys(run_ids)),
-        row_filter=f"rows of fit {parameters.fit_id}, and a measured step",
-        row_count=1,
-        data_hash=content_hash(parameters.canonical_json()),
-        backend=place.backend,
-        host_id=place.host_id,
-        code_version=code_version(),
-        created_at=datetime.now(UTC),
     )

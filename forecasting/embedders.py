@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from models.predictddl import ghn
 from models.predictddl.datasets import dataset
@@ -16,36 +16,20 @@ from warehouse.fields import checked_name
 from warehouse.home import home
 from warehouse.records import BadInput
 
+if TYPE_CHECKING:
+    from models.predictddl import training
+
 SHIPPED = ghn.SHIPPED
 FOLDER = "embedders"
 """Of a home: embedders that were trained there, and what their training needs to go on."""
 
 
-@dataclass(frozen=True)
-class TrainedEmbedder:
-    """An embedder and what its training came to.
-
-    Attributes:
-        path: its file.
-        iterations: of its training.
-        seconds: of its training.
-        networks: held-out ones that judge it.
-        predicted: their mean loss with predicted weights.
-        random: the same with random ones.
-        low: lower end of the 95 % interval of the mean difference.
-        high: its upper end.
-        better: part of the networks that are better with predicted weights.
-    """
+class TrainedEmbedder(NamedTuple):
+    """The file of an embedder, how long it was trained, and how it did on held-out networks."""
 
     path: Path
-    iterations: int
-    seconds: float
-    networks: int
-    predicted: float
-    random: float
-    low: float
-    high: float
-    better: float
+    progress: "training.TrainingProgress"
+    judged: "training.HeldOutLoss"
 
 
 def available_embedders() -> dict[str, Path]:
@@ -93,61 +77,35 @@ def train(
     name: str,
     *,
     minutes: float,
-    iterations: int | None = None,
     source: Path | None = None,
-    seed: int = 0,
     networks: int = 128,
     say: Callable[[str], None] = lambda _: None,
 ) -> TrainedEmbedder:
     """Train an embedder in the home, for so long in all calls together, and judge it.
 
-    With a number of iterations it trains for these, if the time suffices: equal seeds come to equal
-    embedders then.
-
     Raises:
-        BadInput: an unknown type of dataset, one that needs a folder, minutes or iterations of 0 or
-            less, or more iterations than could be done in time.
+        BadInput: an unknown type of dataset, one that needs a folder, or minutes of 0 or less.
     """
     if not minutes > 0:
         raise BadInput(f"expected minutes above 0, found {minutes:g}")
-    if iterations is not None and iterations < 1:
-        raise BadInput(f"expected iterations above 0, found {iterations}")
     from models.predictddl import training
 
     given = dataset(checked_name(name, "dataset"), source)
     folder = home() / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    of = f"{name}.{seed}" if iterations is None else f"{name}.{iterations}.{seed}"
-    state = folder / f"{of}.training"
+    state = folder / f"{name}.0.training"
     kept = state.read_bytes() if state.exists() else None
     model, progress = training.train(
         given,
         seconds=60 * minutes,
-        iterations=iterations,
         keep=lambda content: write_bytes(state, content),
         kept=kept,
-        seed=seed,
         say=say,
     )
-    if iterations is not None and progress.iterations < iterations:
-        raise BadInput(
-            f"{progress.iterations:,} of {iterations:,} iterations were done in {minutes:g} "
-            "minutes; the same command with more --minutes goes on"
-        )
     say(f"{name}: judged on {networks} networks that training did not draw")
     judged = training.judge(model, given, networks)
     path = folder / f"{name}.safetensors"
     with scratch(folder) as fresh:
         model.embedder().write(fresh)
         os.replace(fresh, path)
-    return TrainedEmbedder(
-        path,
-        progress.iterations,
-        progress.seconds,
-        judged.networks,
-        judged.predicted,
-        judged.random,
-        judged.low,
-        judged.high,
-        judged.better,
-    )
+    return TrainedEmbedder(path, progress, judged)

@@ -8,7 +8,6 @@ import polars as pl
 from forecasting.findings.study import (
     OpeningFigures,
     RoundDescription,
-    board,
     describe_round,
     opening_figures,
     with_pending,
@@ -27,14 +26,12 @@ class Evaluation:
         rows: a row for each scenario: see `forecasting.findings.study.with_pending`.
         systems: how wrong each system was: see `forecasting.results.by_system`.
         published: how wrong forecasts were that had been published: see query `sealed`.
-        board: all systems of the study where all forecast (query `board`).
     """
 
     about: RoundDescription
     rows: pl.DataFrame
     systems: pl.DataFrame
     published: pl.DataFrame | None = None
-    board: pl.DataFrame | None = None
 
     @cached_property
     def summary(self) -> Summary:
@@ -55,5 +52,4 @@ def evaluate(round_: Round, warehouse: Warehouse) -> Evaluation:
         rows=with_pending(round_, outcome(round_, accuracy), warehouse),
         systems=by_system(round_, accuracy),
         published=warehouse.query("sealed", study=round_.study.name),
-        board=board(round_, warehouse),
     )

@@ -5,15 +5,16 @@ scenarios that nobody measured, about all visible runs of a backend and host, an
 know nodes by what they can do, where it has few steps, about other hosts' too.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache, partial
-from math import isfinite
 from typing import Any
 
+from forecasting.asked_ledger import snapshot_of, write_forecasts
 from forecasting.costs import Cost, cost_of, usd_per_million_samples
-from forecasting.fits import Fit, FitGroup, FitInputs, load_or_fit, read_fit_inputs, registered_of
+from forecasting.fit_plan import Key, Plan, Say, figures_of, fit_groups, match, metric_of
+from forecasting.fits import Fit, FitGroup, FitInputs, read_fit_inputs
 from forecasting.forecast_history import (
     Figures,
     ForecastHistory,
@@ -21,9 +22,9 @@ from forecasting.forecast_history import (
     PastErrors,
     read_history,
 )
-from forecasting.history_scope import HostSelection, SelectedRuns, VisibleRun, visible_runs
-from forecasting.nearest import NearestCases, Neighbour, find_nearest_cases, judged_range
-from forecasting.scope import Asked, ForecastRefusal, HistoryScope, Matched, NamelessScenario, Scope
+from forecasting.history_scope import HostSelection, VisibleRun, visible_runs
+from forecasting.nearest import NearestCases, far_links, find_nearest_cases
+from forecasting.scope import Asked, ForecastRefusal, HistoryScope, Matched, NamelessScenario
 from models.system import (
     FittedSystem,
     FittedWithDetail,
@@ -34,142 +35,12 @@ from models.system import (
 from networks import check
 from networks.primitives import PrimitiveGraph
 from profilers.probe import Metric
-from profilers.probes import measuring_probe
 from studies.curve import Curve
-from warehouse import ledger as registered
-from warehouse.home import code_version
 from warehouse.ledger import FitRecord
-from warehouse.records import Backend, BadInput, Prediction, Scenario
+from warehouse.records import Backend, BadInput, Scenario
 from warehouse.warehouse import Warehouse
 
-Key = tuple[System, Asked, Scenario]
-Say = Callable[[str], None]
-_LINKS_REACH = 2.0
-"""Of links of one speed, how many times as fast or slow ones are near."""
 _SHOWN = "`stepcast predict --far-out` shows the number"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What forecasts rest on, and which of them share a fit.
-
-    Attributes:
-        scope: whose runs count.
-        matched: of each system and scenario, its runs, or why there is no forecast.
-        groups: what is fitted once.
-    """
-
-    scope: Scope
-    matched: Mapping[Key, Matched]
-    groups: tuple[FitGroup, ...]
-
-    def group_of(self) -> dict[Key, FitGroup]:
-        """Return the group of each forecast."""
-        return {(group.system, *of): group for group in self.groups for of in group.of}
-
-
-def match(questions: Sequence[Asked], systems: Sequence[System], scope: Scope) -> Plan:
-    """Return which runs forecasts by systems rest on.
-
-    Raises:
-        BadInput: runs that a round needs have not landed in it.
-    """
-    matched: dict[Key, Matched] = {}
-    for asked in questions:
-        by_system = {system: scope.select(system, asked) for system in systems}
-        matched |= {
-            (system, asked, scenario): by_scenario[scenario]
-            for scenario in asked.scenarios(scope.backend)
-            for system, by_scenario in by_system.items()
-        }
-    members: dict[Hashable, list[tuple[Key, SelectedRuns]]] = {}
-    for key, selected in matched.items():
-        if isinstance(selected, SelectedRuns):
-            fit_key = key[0].name, scope.fit_key(key[0], selected)
-            members.setdefault(fit_key, []).append((key, selected))
-    groups = tuple(
-        FitGroup(
-            of_group[0][0][0],
-            tuple((asked, scenario) for (_, asked, scenario), _ in of_group),
-            scope.merge(selected for _, selected in of_group),
-        )
-        for of_group in members.values()
-    )
-    return Plan(scope, matched, groups)
-
-
-def fit_groups(
-    inputs: Mapping[FitGroup, FitInputs], scope: Scope, say: Say
-) -> dict[FitGroup, Fit | BadInput]:
-    """Return the fit of each group, kept or made, or why there is none.
-
-    Args:
-        inputs: as `read_fit_inputs` returns them.
-        scope: whose runs these are.
-        say: told what takes long.
-    """
-    return {
-        group: load_or_fit(group, of, backend=scope.backend, host_id=scope.host_id, say=say)
-        for group, of in inputs.items()
-    }
-
-
-def figures_of(fit: Fit, scenario: Scenario) -> Figures:
-    """Return what a fit forecasts of a scenario.
-
-    Raises:
-        BadInput: it says nothing of it.
-    """
-    (row,) = fit.fitted().predict([scenario]).to_dicts()
-    figures = row["value"], row["low"], row["high"]
-    if not all(isfinite(figure) for figure in figures if figure is not None):
-        raise BadInput(f"{scenario.label}: the forecast is no number")
-    return *figures, row.get("unknown")
-
-
-def metric_of(scenario: Scenario) -> Metric:
-    """Return what is forecast of a scenario: what its probe measures."""
-    metric = measuring_probe(scenario).metric
-    assert metric is not None
-    return metric
-
-
-def prediction_of(
-    system: System,
-    fit_id: str,
-    scenario: Scenario,
-    figures: Figures,
-    *,
-    backend: Backend,
-    host_id: str,
-    study: str | None = None,
-    repeat: int | None = None,
-    price_snapshot: str | None = None,
-) -> Prediction:
-    """Return a forecast as the ledger keeps it; without a study it was merely asked for."""
-    metric = metric_of(scenario)
-    value, low, high, _ = figures
-    return Prediction(
-        system=system.name,
-        model_version=system.version,
-        fit_id=fit_id,
-        subject_id=scenario.scenario_id,
-        backend=backend,
-        host_id=host_id,
-        study=study,
-        repeat=repeat,
-        metric=metric.name,
-        unit=metric.unit,
-        value=value,
-        low=low,
-        high=high,
-        price_snapshot=price_snapshot,
-        code_version=code_version(),
-        made_at=datetime.now(UTC),
-    )
-
-
-# Forecasts that somebody asks for.
 
 
 @dataclass(frozen=True)
@@ -280,8 +151,11 @@ def predict_curves(
     Raises:
         BadInput: there is no such network or node type, or nothing has been profiled.
     """
-    for curve in curves:
-        _check_network(curve)
+    try:
+        for curve in curves:
+            check(curve.dnn, curve.image_size, curve.framework)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
     with warehouse.reading():
         scope = HistoryScope.read(
             warehouse, curves, backend=backend, host=host, place=place, known_by=known_by
@@ -393,7 +267,12 @@ def _forecast(
     refused = tuple(answer for answer in answers if isinstance(answer, ForecastRefusal))
     written = 0
     if not dry_run:
-        unwritten = _unwritten(forecasts, history)
+        unwritten = [
+            forecast
+            for forecast in forecasts
+            if forecast.is_new
+            or not history.has_asked(forecast.fit.fit_id, forecast.scenario, snapshot_of(forecast))
+        ]
         written = write_forecasts(unwritten, ready.place, warehouse, _made(fits))
     return ForecastAnswer(ready.place, forecasts, refused, written)
 
@@ -428,13 +307,6 @@ def fit_for_scenario(
     write_forecasts((), place, warehouse, _made(fits))
     fit = next(iter(fits.values()), None)
     return fit.fitted() if isinstance(fit, Fit) else None
-
-
-def _check_network(curve: Curve) -> None:
-    try:
-        check(curve.dnn, curve.image_size, curve.framework)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
 
 
 def _prepare(
@@ -480,7 +352,8 @@ def _answer(
     case = find_nearest_cases(history.judged, system.name, metric.name, scenario, split)
     if not far_out:
         judged = history.judged.of.get((system.name, metric.name), ())
-        if far := case.far or _far_links(scenario, group.runs, judged):
+        trained = (run.subject.scenario for run in group.runs if run.exchanges)
+        if far := case.far or far_links(scenario, trained, judged):
             return ForecastRefusal(scenario, system, f"far out: {far}; {_SHOWN}")
     if isinstance(fit, BadInput):
         return ForecastRefusal(scenario, system, str(fit))
@@ -489,7 +362,11 @@ def _answer(
         # Beside its detail a forecast is that of the same step, whatever was kept under its name.
         is_kept = known is not None and not isinstance(fitted, FittedWithDetail)
         value, low, high, unknown = known if known and is_kept else figures_of(fit, scenario)
-        answered_by = _answered_by(fit, scenario) if system.has_fallback else None
+        answered_by = None
+        if system.has_fallback:
+            fallback = fit.fitted()
+            assert isinstance(fallback, FittedWithFallback)
+            answered_by = fallback.answered_by(scenario)
         detail = fitted.detail(scenario) if isinstance(fitted, FittedWithDetail) else None
     except BadInput as error:
         return ForecastRefusal(scenario, system, str(error))
@@ -514,26 +391,6 @@ def _answer(
     )
 
 
-def _far_links(
-    scenario: Scenario, runs: Sequence[VisibleRun], judged: Sequence[Neighbour]
-) -> str | None:
-    """Return how far links are from those of measured steps, where no judged forecast bounds it."""
-    asked = scenario.link_mbps
-    trained = (run.subject.scenario for run in runs if run.exchanges)
-    measured = {of.link_mbps for of in trained if of is not None and of.link_mbps is not None}
-    of_judged = {neighbour.at.numbers.get("link_mbps") for neighbour in judged}
-    if asked is None or not measured or len(of_judged) > 1:
-        return None
-    known = sorted(measured)
-    least, most = judged_range(known) or (known[0] / _LINKS_REACH, known[0] * _LINKS_REACH)
-    if least <= asked <= most:
-        return None
-    return (
-        f"{asked:,.10g} Mb/s of links, where steps were measured from {known[0]:,.10g} to "
-        f"{known[-1]:,.10g}"
-    )
-
-
 def _made(fits: Mapping[FitGroup, Fit | BadInput]) -> dict[System, list[FitRecord]]:
     """Return the records of the fits that were made now, by system."""
     records: dict[System, list[FitRecord]] = {}
@@ -541,78 +398,3 @@ def _made(fits: Mapping[FitGroup, Fit | BadInput]) -> dict[System, list[FitRecor
         if isinstance(fit, Fit) and fit.record is not None:
             records.setdefault(group.system, []).append(fit.record)
     return records
-
-
-def _unwritten(
-    forecasts: Sequence[ScenarioForecast], history: ForecastHistory
-) -> list[ScenarioForecast]:
-    """Return forecasts that were made now, and those that nobody had asked for."""
-    return [
-        forecast
-        for forecast in forecasts
-        if forecast.is_new
-        or not history.has_asked(forecast.fit.fit_id, forecast.scenario, snapshot_of(forecast))
-    ]
-
-
-def _answered_by(fit: Fit, scenario: Scenario) -> str:
-    fitted = fit.fitted()
-    assert isinstance(fitted, FittedWithFallback)
-    return fitted.answered_by(scenario)
-
-
-# Forecasts that were merely asked for, as the ledger keeps them.
-
-
-def write_forecasts(
-    new: Sequence["ScenarioForecast"],
-    place: HostSelection,
-    warehouse: Warehouse,
-    refused: Mapping[System, Sequence[FitRecord]] | None = None,
-) -> int:
-    """Write forecasts and return how many are new; for nothing new the history is not opened.
-
-    Args:
-        new: forecasts.
-        place: whose they are.
-        warehouse: the history.
-        refused: fits that were made, by system, whose forecasts may all be refused: they need not
-            be made again when somebody asks the next time.
-    """
-    fits = [
-        (forecast.system, forecast.fit.record)
-        for forecast in new
-        if forecast.fit.record is not None
-    ]
-    fits += [(system, record) for system, records in (refused or {}).items() for record in records]
-    if not new and not fits:
-        return 0
-    return warehouse.record_asked(
-        tuple(_systems([*(forecast.system for forecast in new), *(system for system, _ in fits)])),
-        [record for _, record in fits],
-        [forecast.scenario for forecast in new],
-        [_prediction(forecast, place) for forecast in new],
-        {forecast.cost.prices for forecast in new if forecast.cost is not None},
-    )
-
-
-def snapshot_of(forecast: "ScenarioForecast") -> str | None:
-    """Return the id of the prices that a forecast names."""
-    return None if forecast.cost is None else forecast.cost.snapshot
-
-
-def _systems(systems: Iterable[System]) -> Iterator[registered.RegisteredSystem]:
-    yield from map(registered_of, dict.fromkeys(systems))
-
-
-def _prediction(forecast: "ScenarioForecast", place: HostSelection) -> Prediction:
-    figures = forecast.value, forecast.low, forecast.high, forecast.unknown
-    return prediction_of(
-        forecast.system,
-        forecast.fit.fit_id,
-        forecast.scenario,
-        figures,
-        backend=place.backend,
-        host_id=place.host_id,
-        price_snapshot=snapshot_of(forecast),
-    )

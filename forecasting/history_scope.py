@@ -16,13 +16,8 @@ from warehouse.records import Backend, BadInput, Scenario
 from warehouse.requirements import Requirement, Subject, meets_requirement
 from warehouse.warehouse import Warehouse
 
-# The runs that forecasts may rest on when no study has chosen them: all that are visible.
-
-
 _TOLD_APART_BY = ("worker", "devices_per_node", "world_size")
 """What the config of a run about nodes names; the rest of it is how they were measured."""
-CALIBRATING = "calibrate."
-"""How studies are called whose runs correct forecasts (`stepcast predict --calibrate one-node`)."""
 Round = tuple[str, int]
 """A study and the number of a round."""
 
@@ -70,22 +65,13 @@ class SelectedRuns:
         return frozenset(run.round for run in self.runs)
 
 
-def visible_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tuple[VisibleRun, ...]:
-    """Return all runs of ours that fits may rest on, the newest first.
+def visible_runs(
+    warehouse: Warehouse, known_by: datetime | None = None, *, public: bool = False
+) -> tuple[VisibleRun, ...]:
+    """Return all runs of ours that fits may rest on, the newest first; `public`: those of others.
 
     Those that started after `known_by` are left out, and those that only correct forecasts.
     """
-    return _visible(warehouse, known_by, public=False)
-
-
-def public_runs(warehouse: Warehouse, known_by: datetime | None = None) -> tuple[VisibleRun, ...]:
-    """Return runs of imported tables of measurements, as `visible_runs` does its own."""
-    return _visible(warehouse, known_by, public=True)
-
-
-def _visible(
-    warehouse: Warehouse, known_by: datetime | None, *, public: bool
-) -> tuple[VisibleRun, ...]:
     when = None if known_by is None else known_by.isoformat()
     rows = warehouse.query("inputs", known_by=when, public="yes" if public else "no")
     about = ["probe", "config", "canonical"]
@@ -338,14 +324,9 @@ def select_host_of_types(
     backend: Backend | None = None,
     host: str | None = None,
 ) -> HostSelection:
-    """Return whose runs count, as `select_host` does of curves.
+    """Return whose runs count, as `select_host` does of curves, for node types and link speeds.
 
-    Args:
-        runs: that are visible, the newest first.
-        names: node types that are asked about; none: those of any backend will do.
-        speeds: of links that are asked about.
-        backend: as `select_host`.
-        host: as `select_host`.
+    Without node types, those of any backend will do.
     """
     if not runs:
         raise BadInput("nothing has been profiled yet; run a study first, such as `make demo`")

@@ -113,6 +113,8 @@ def _figures(dnn: str, image_size: int) -> Figures | None:
     return figures(dnn, image_size)
 
 
+_LINKS_REACH = 2.0
+"""Of links of one speed, how many times as fast or slow ones are near."""
 NEAREST = 5
 """How many judged scenarios tell of a case."""
 
@@ -275,6 +277,24 @@ def _beyond(at: Coordinates, known: Sequence[Coordinates]) -> Iterator[str]:
             f"{format_amount(values[0])} to {format_amount(values[-1])}; first measure a scenario "
             f"of {format_amount(nearest)} {words}"
         )
+
+
+def far_links(
+    scenario: Scenario, trained: Iterable[Scenario | None], judged: Sequence[Neighbour]
+) -> str | None:
+    """Return how far links are from those of measured steps, where no judged forecast bounds it."""
+    asked = scenario.link_mbps
+    known = sorted({of.link_mbps for of in trained if of is not None and of.link_mbps is not None})
+    of_judged = {neighbour.at.numbers.get("link_mbps") for neighbour in judged}
+    if asked is None or not known or len(of_judged) > 1:
+        return None
+    least, most = judged_range(known) or (known[0] / _LINKS_REACH, known[0] * _LINKS_REACH)
+    if least <= asked <= most:
+        return None
+    return (
+        f"{asked:,.10g} Mb/s of links, where steps were measured from {known[0]:,.10g} to "
+        f"{known[-1]:,.10g}"
+    )
 
 
 def format_amount(number: float) -> str:

@@ -5,9 +5,9 @@ from itertools import chain
 
 import polars as pl
 
+from forecasting.fit_plan import figures_of, fit_groups, match, metric_of, prediction_of
 from forecasting.fits import Fit, FitGroup, read_fit_inputs, registered_of
-from forecasting.forecast import figures_of, fit_groups, match, metric_of, prediction_of
-from forecasting.inputs import round_input_runs, round_input_runs_by_scenario
+from forecasting.inputs import round_input_runs, round_input_runs_by_scenario, systems_of
 from forecasting.scope import RoundScope
 from models.system import NotCovered, System
 from profilers.probes import PROBES
@@ -37,7 +37,7 @@ def fit_round(
     asked, _ = _asked(system, round_)
     if asked:
         progress.say(fit_name(system.name))
-    return _fit(system, asked, asked, round_, warehouse, progress)
+    return _fit(system, asked, asked, RoundScope(round_, warehouse), progress)
 
 
 def fits_of_round(system: System, round_: Round, warehouse: Warehouse) -> dict[Curve, Fit]:
@@ -49,7 +49,7 @@ def fits_of_round(system: System, round_: Round, warehouse: Warehouse) -> dict[C
     landed = [
         curve for curve in asked if all(map(round_.run_of, round_input_runs(round_, system, curve)))
     ]
-    fits = _fits_of(system, landed, round_, warehouse)
+    fits = _fits_of(system, landed, RoundScope(round_, warehouse))
     return {
         curve: fit
         for group, fit in fits.items()
@@ -60,15 +60,30 @@ def fits_of_round(system: System, round_: Round, warehouse: Warehouse) -> dict[C
 
 
 def _fits_of(
-    system: System, curves: Sequence[Curve], round_: Round, warehouse: Warehouse
+    system: System, curves: Sequence[Curve], scope: RoundScope
 ) -> dict[FitGroup, Fit | BadInput]:
-    scope = RoundScope(round_, warehouse)
     groups = match(curves, [system], scope).groups
-    return fit_groups(read_fit_inputs(groups, scope.host_id, warehouse), scope, lambda _: None)
+    inputs = read_fit_inputs(groups, scope.host_id, scope.warehouse)
+    return fit_groups(inputs, scope, lambda _: None)
+
+
+def predict_round(round_: Round, warehouse: Warehouse, progress: Progress) -> None:
+    """Write to the ledger what the systems of a study have not forecast for a round of it.
+
+    The warehouse is opened once, so nobody may wait for it meanwhile, and is not published.
+    """
+    with warehouse.changing(publishes=False):
+        scope = RoundScope(round_, warehouse)
+        for system in systems_of(round_.study):
+            predict_missing(system, round_, warehouse, progress, scope)
 
 
 def predict_missing(
-    system: System, round_: Round, warehouse: Warehouse, progress: Progress
+    system: System,
+    round_: Round,
+    warehouse: Warehouse,
+    progress: Progress,
+    scope: RoundScope | None = None,
 ) -> pl.DataFrame:
     """Write to the ledger what a system has not forecast for this round; return its ledger rows.
 
@@ -89,7 +104,8 @@ def predict_missing(
         for curve, scenarios in asked.items()
         if (wanted := [each for each in scenarios if each.scenario_id not in known])
     }
-    fits = _fit(system, asked, missing, round_, warehouse, progress)
+    scope = scope or RoundScope(round_, warehouse)
+    fits = _fit(system, asked, missing, scope, progress)
     left = {curve: missing[curve] for curve in fits}
     if left:
         scenarios = list(chain(*left.values()))
@@ -151,18 +167,14 @@ def _asked(system: System, round_: Round) -> tuple[Asked, dict[str, list[str]]]:
 
 
 def _fit(
-    system: System,
-    asked: Asked,
-    wanted: Asked,
-    round_: Round,
-    warehouse: Warehouse,
-    progress: Progress,
+    system: System, asked: Asked, wanted: Asked, scope: RoundScope, progress: Progress
 ) -> dict[Curve, Fit]:
     """Return the fit of each wanted curve; a pooled one sees the runs of all that are asked for."""
     if not wanted:
         return {}
+    round_, warehouse = scope.round, scope.warehouse
     warehouse.register(registered_of(system))
-    fits = _fits_of(system, list(asked if system.pooled else wanted), round_, warehouse)
+    fits = _fits_of(system, list(asked if system.pooled else wanted), scope)
     by_curve: dict[Curve, Fit] = {}
     for group, fit in fits.items():
         of_group = dict(group.of)

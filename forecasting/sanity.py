@@ -11,8 +11,6 @@ MOST_GOODPUT = 1.05
 """Share of the shaped speed; above 1 only by the bucket that a trial starts with."""
 LEAST_IDLE = 0.20
 LEAST_CAPTURED = 0.95
-LEAST_KEPT = 0.75
-"""Half-way between chance and an order that is kept."""
 ABOVE_BOUND, ABOVE_LINEAR = 1.05, 1.05
 """How far predictions may exceed a bound that was itself measured."""
 
@@ -62,16 +60,6 @@ def uncaptured(samples: pl.DataFrame) -> list[str]:
     return [
         f"{row['name']}: packets of {100 * row['value']:.0f} % of the transfers"
         for row in share.to_dicts()
-    ]
-
-
-def lost_orders(kept: pl.DataFrame) -> list[str]:
-    """Return profiles whose enforced order was not kept; `kept` has title, order and kept."""
-    if kept.is_empty():
-        return []
-    return [
-        f"{row['title']}: {100 * row['kept']:.0f} % of the pairs came in order {row['order']}"
-        for row in kept.filter(pl.col("kept") < LEAST_KEPT).to_dicts()
     ]
 
 

@@ -14,7 +14,6 @@ from forecasting.history_scope import (
     VisibleRun,
     host_here,
     newest_of_each,
-    public_runs,
     select_by_inventory,
     select_host,
     select_runs,
@@ -148,7 +147,10 @@ class HistoryScope:
         Raises:
             BadInput: nothing has been profiled, or there is no such node type or host.
         """
-        runs, public = visible_runs(warehouse, known_by), public_runs(warehouse, known_by)
+        runs, public = (
+            visible_runs(warehouse, known_by),
+            visible_runs(warehouse, known_by, public=True),
+        )
         if place is None:
             is_chosen = bool(runs or host or not public)
             place = select_host(runs, curves, backend, host) if is_chosen else host_here()
@@ -252,7 +254,7 @@ class RoundScope:
 
     @cached_property
     def _public(self) -> tuple[VisibleRun, ...]:
-        return public_runs(self.warehouse)
+        return visible_runs(self.warehouse, public=True)
 
     def select(self, system: System, asked: Asked) -> Mapping[Scenario, Matched]:
         """Return what a system's forecast of each scenario of a curve rests on.

@@ -9,7 +9,7 @@ ledger.
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time
 from functools import cached_property
@@ -23,25 +23,17 @@ from pydantic import ValidationError
 from threadpoolctl import threadpool_limits
 
 from forecasting.code import code_digest
-from forecasting.costs import cost_of, nodes_by_type, samples_per_s, usd_per_million_samples
-from forecasting.forecast import (
-    ForecastAnswer,
-    ScenarioForecast,
-    fit_for_scenario,
-    predict_curves,
-)
+from forecasting.forecast import fit_for_scenario, predict_curves
+from forecasting.forecast_rows import SCHEMA, rows_by_scenario
 from forecasting.history_scope import (
     HostSelection,
     host_here,
-    public_runs,
     select_host_of_types,
     visible_runs,
 )
 from forecasting.inputs import systems_named
-from forecasting.scope import ForecastRefusal
 from forecasting.sweep_file import Grid, Part, SweepFile, is_own_model, parts_of
 from models.choice.offers import preferred_prices
-from models.system import System
 from networks import check
 from networks.extraction import register_own_model
 from networks.own_model import OwnModel, model_of
@@ -51,47 +43,9 @@ from warehouse import durable_files
 from warehouse.durable_files import scratch, write_text
 from warehouse.history import PublishedHistory
 from warehouse.home import HISTORY, code_version
-from warehouse.records import Price, Scenario
 from warehouse.warehouse import Warehouse
 
 _MANIFEST = "sweep.json"
-SCHEMA: Mapping[str, Any] = {
-    "scenario": pl.Int64,
-    "scenario_id": pl.String,
-    "dnn": pl.String,
-    "framework": pl.String,
-    "image_size": pl.Int64,
-    "sequence_length": pl.Int64,
-    "batch_size": pl.Int64,
-    "precision": pl.String,
-    "optimizer": pl.String,
-    "accumulate": pl.Int64,
-    "memory_format": pl.String,
-    "strategy": pl.String,
-    "node_type": pl.String,
-    "nodes": pl.Int64,
-    "devices_per_node": pl.Int64,
-    "link_mbps": pl.Float64,
-    "system": pl.String,
-    "metric": pl.String,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "samples_per_s": pl.Float64,
-    "split": pl.String,
-    "past_error_percent": pl.Float64,
-    "past_n": pl.Int64,
-    "binds": pl.String,
-    "needed_gib": pl.Float64,
-    "fits": pl.Boolean,
-    "refusal": pl.String,
-    "priced_on": pl.Date,
-    "usd_per_hour": pl.Float64,
-    "usd_per_million_samples": pl.Float64,
-}
-"""Columns of a sweep. Each scenario has a row for each system that forecasts it and each day of
-prices; one that no system forecasts has one row, with `refusal`. `nodes` are workers."""
-
 
 # The folder of a sweep: what it asks, the history that it asks, and the parts that are there.
 
@@ -218,7 +172,7 @@ def begin(
 def _select_host(grids: Sequence[Grid], warehouse: Warehouse) -> HostSelection:
     """Return whose profiles count: one host for all parts."""
     runs = visible_runs(warehouse)
-    if not runs and public_runs(warehouse):
+    if not runs and visible_runs(warehouse, public=True):
         return host_here()
     curves = [Curve.model_validate(grid.fields(0)) for grid in grids]
     names: set[str] = set()
@@ -268,12 +222,12 @@ def part_rows(folder: SweepFolder, part: Part) -> pl.DataFrame:
     )
     priced = [
         (
-            datetime.fromisoformat(moment),
+            datetime.fromisoformat(moment).date(),
             preferred_prices(history.query("prices_as_of", as_of=moment, market="on_demand")),
         )
         for moment in folder.manifest["prices_as_of"]
     ]
-    rows = _Rows(answer, systems, priced)
+    by_scenario = rows_by_scenario(answer, priced)
     all_rows: list[Mapping[str, Any]] = []
     for offset, curve in enumerate(curves):
         first = part.first_scenario + offset * len(grid.workers)
@@ -284,9 +238,10 @@ def part_rows(folder: SweepFolder, part: Part) -> pl.DataFrame:
                 for at, count in enumerate(sorted(grid.workers))
             ]
             continue
+        workers = {"node_type": " + ".join(curve.worker)}
         for at, scenario in enumerate(curve.scenarios(place.backend)):
             all_rows += [
-                {**row, **named, "scenario": first + at} for row in rows.of(curve, scenario)
+                {**row, **workers, **named, "scenario": first + at} for row in by_scenario[scenario]
             ]
     return pl.DataFrame(all_rows, schema=dict(SCHEMA), orient="row")
 
@@ -307,85 +262,3 @@ def _raw(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return what rows have of a curve that cannot be."""
     row = {name: fields[name] for name in fields if name in SCHEMA}
     return {**row, "node_type": fields["worker"]}
-
-
-class _Rows:
-    """The rows of scenarios that were asked about."""
-
-    def __init__(
-        self,
-        answer: ForecastAnswer,
-        systems: Sequence[System],
-        priced: Sequence[tuple[datetime, Sequence[Price]]],
-    ) -> None:
-        self._systems, self._priced = systems, priced
-        self._forecasts = {
-            (forecast.scenario, forecast.system.name): forecast for forecast in answer.forecasts
-        }
-        self._refusals: dict[Scenario, list[ForecastRefusal]] = {}
-        for refusal in answer.refused:
-            self._refusals.setdefault(refusal.scenario, []).append(refusal)
-        self._usd: dict[tuple[int, frozenset[tuple[str, int]]], float | None] = {}
-
-    def of(self, curve: Curve, scenario: Scenario) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a scenario of a curve."""
-        about = {
-            "scenario_id": scenario.scenario_id,
-            **scenario.workload.model_dump(include=set(SCHEMA)),
-            "strategy": scenario.strategy.kind,
-            "node_type": " + ".join(curve.worker),
-            "nodes": scenario.strategy.workers,
-            "devices_per_node": scenario.strategy.devices_per_node,
-            "link_mbps": scenario.link_mbps,
-        }
-        of_systems = [self._forecasts.get((scenario, system.name)) for system in self._systems]
-        if not any(of_systems):
-            yield {**about, "refusal": self._refusal(scenario)}
-        for forecast in of_systems:
-            if forecast is not None:
-                row = about | _forecast_fields(forecast)
-                for day, (moment, _) in enumerate(self._priced):
-                    yield row | self._cost(forecast, day) | {"priced_on": moment.date()}
-
-    def _refusal(self, scenario: Scenario) -> str:
-        """Say why nobody forecasts it: what concerns it, else that it concerns nobody."""
-        refusals = self._refusals.get(scenario, [])
-        shown = [refusal for refusal in refusals if not refusal.foreign] or refusals
-        return "; ".join(refusal.in_words for refusal in shown)
-
-    def _cost(self, forecast: ScenarioForecast, day: int) -> dict[str, float | None]:
-        scenario = forecast.scenario
-        key = day, frozenset(nodes_by_type(scenario).items())
-        if key not in self._usd:
-            cost = cost_of(scenario, self._priced[day][1])
-            self._usd[key] = None if cost is None else cost.usd_per_hour
-        usd, value = self._usd[key], forecast.value
-        return {
-            "usd_per_hour": usd,
-            "usd_per_million_samples": None
-            if usd is None or value is None
-            else usd_per_million_samples(scenario, forecast.metric.name, value, usd),
-        }
-
-
-def _forecast_fields(forecast: ScenarioForecast) -> dict[str, Any]:
-    """Return what a forecast says, and how wrong such ones were."""
-    detail, past, value = forecast.detail or {}, forecast.past, forecast.value
-    needed_bytes = detail.get("needed_bytes")
-    return {
-        "system": forecast.system.name,
-        "metric": forecast.metric.name,
-        "value": value,
-        "low": forecast.low,
-        "high": forecast.high,
-        "samples_per_s": None
-        if value is None or value <= 0
-        else samples_per_s(forecast.scenario, forecast.metric.name, value),
-        "split": forecast.split,
-        "past_error_percent": detail.get("past_error_percent") if past is None else past.mape,
-        "past_n": detail.get("past_n") if past is None else past.n,
-        "binds": detail.get("binds"),
-        "needed_gib": None if needed_bytes is None else needed_bytes / 2**30,
-        "fits": detail.get("fits"),
-        "refusal": forecast.unknown,
-    }

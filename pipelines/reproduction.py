@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from forecasting.inputs import inputs_of_study, profiled_curves, requires_public, systems_of
-from forecasting.round_forecasts import predict_missing
+from forecasting.round_forecasts import predict_round
 from studies.messages import Progress
 from studies.rounds import Round, rounds_of
 from studies.study import Study, read_study
@@ -58,10 +58,10 @@ def reproduce(
             _load(folder, kept_runs(folder), "profile", warehouse)
     for number, round_ in enumerate(rounds, start=1):
         progress.say(f"predict {round_.study.name}, round {round_.repeat} ({number}/{len(rounds)})")
-        _load(reference, (*round_.runs, *round_.learned), "profile", warehouse)
-        for system in systems_of(round_.study):
-            predict_missing(system, round_, warehouse, progress)
-        _load(reference, round_.runs, "measurement", warehouse)
+        profiled = (*round_.runs, *round_.learned)
+        _load(reference, profiled, "profile", warehouse, publishes=False)
+        predict_round(round_, warehouse, progress)
+        _load(reference, round_.runs, "measurement", warehouse, publishes=False)
     _load(reference, runs, "profile", warehouse)
     _load(reference, runs, "measurement", warehouse)
     warehouse.load_sealed(reference / FOLDER)
@@ -77,11 +77,18 @@ def _rests_on_public(round_: Round) -> bool:
     )
 
 
-def _load(reference: Path, runs: Iterable[Run], purpose: Purpose, warehouse: Warehouse) -> None:
+def _load(
+    reference: Path,
+    runs: Iterable[Run],
+    purpose: Purpose,
+    warehouse: Warehouse,
+    *,
+    publishes: bool = True,
+) -> None:
     run_ids = [run.run_id for run in runs if run.purpose == purpose]
     # After a power failure, the home is made anew from the same runs.
     copy_kept_runs(reference, warehouse.landing, run_ids, durable=False)
-    warehouse.load()
+    warehouse.load(publishes=publishes)
 
 
 def _rounds(runs: list[Run], named: Mapping[str, Study]) -> Iterator[Round]:

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 from matplotlib.figure import Figure
 
-from reports.plots import shared_styles, to_svg
+from reports.plots import to_svg
 from reports.wording import known
 
 MOST_ROWS = 1000
@@ -249,14 +249,12 @@ def page(title: str, header: str, main: str = "", folded: Iterable[Section] = ()
         '<nav aria-label="Contents">\n<p>What else is here <span data-tools></span></p>\n'
         f"{contents_list(shown)}\n</nav>\n"
     )
-    html, classes = shared_styles(
-        Template(_FRAME.read_text()).safe_substitute(
-            title=escape(title),
-            header=header,
-            contents=contents if shown else "",
-            main=main + fold_sections(shown),
-            script=script,
-            policy=_POLICY.format(b64encode(sha256(script.encode()).digest()).decode()),
-        )
+    html = Template(_FRAME.read_text()).safe_substitute(
+        title=escape(title),
+        header=header,
+        contents=contents if shown else "",
+        main=main + fold_sections(shown),
+        script=script,
+        policy=_POLICY.format(b64encode(sha256(script.encode()).digest()).decode()),
     )
-    return html.replace(_STYLES, f"{_STYLE.read_text()}{classes}\n", 1)
+    return html.replace(_STYLES, _STYLE.read_text(), 1)

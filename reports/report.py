@@ -21,7 +21,7 @@ from reports.html import (
     text_column,
 )
 from reports.plots import INK, LINEAR, MOST_POINTS, PREDICTED, SIGNED, blank, styled
-from reports.wording import baseline_clause, floor, held_intervals, number, percent, signed
+from reports.wording import baseline_clause, floor, number, percent, signed
 from studies.messages import count
 from warehouse.durable_files import write_text
 
@@ -34,6 +34,8 @@ _SYSTEMS = (
     "Mean absolute error over scenarios with two or more workers, by network, of each system, the "
     "smallest first; for one worker the mean error with its sign."
 )
+_FEW = 20
+"""So many intervals can hold or not by chance: a share of them is no headline."""
 _BOUND = " The line rate is a bound: it says nothing about few workers."
 
 
@@ -77,7 +79,6 @@ def _accuracy(evaluation: Evaluation) -> Iterator[str]:
         yield f"<h2>Forecast and measured, by number of workers</h2>{grid(drawn, len(curves))}"
     yield study_sections.PUBLISHED.html(evaluation.published)
     yield _systems(evaluation.systems)
-    yield study_sections.board_section(evaluation.board)
 
 
 def _warning(about: RoundDescription, rows: pl.DataFrame) -> str:
@@ -182,11 +183,10 @@ def figures(evaluation: Evaluation) -> str:
 
 
 def _inside(opening: OpeningFigures, when: str) -> tuple[str, tuple[str, ...]]:
-    """Return how many measurements were inside, and whether so many can judge intervals."""
-    if not opening.inside_n:
-        return percent(None), ("n = 0", when)
-    value, judgement = held_intervals(opening.inside_count, opening.inside_n)
-    return value, (judgement, when)
+    """Return which share of measurements was inside; of few, how many."""
+    counts = f"{opening.inside_count} of {opening.inside_n}"
+    few = 0 < opening.inside_n < _FEW
+    return counts if few else percent(opening.inside), (f"nine of ten are expected; {counts}", when)
 
 
 def left_out_lines(rows: pl.DataFrame, result: Summary) -> Iterator[str]:
@@ -289,8 +289,7 @@ def errors_plot(points: pl.DataFrame, baseline: str) -> Figure:
     """Plot the error of each judged scenario by workers, forecast and baseline side by side.
 
     Where all have as many workers, by network. `points` has workers, dnn, error_percent and
-    linear_error_percent, NULL where there is no baseline; one outside of ±150 % is drawn as a
-    triangle at the edge.
+    linear_error_percent, NULL where there is no baseline; one outside of ±150 % is at the edge.
     """
     figure, axes = blank()
     axes.axhspan(-_NEAR_PERCENT, _NEAR_PERCENT, color=PREDICTED, alpha=0.12, lw=0)
@@ -302,24 +301,11 @@ def errors_plot(points: pl.DataFrame, baseline: str) -> Figure:
     by = _axis(points)
     places = {name: place for place, name in enumerate(sorted(set(points[by])))}
     for column, aside, colour, label in kinds:
-        known = points.filter(pl.col(column).is_not_null()).select(by, error=pl.col(column))
-        if known.is_empty():
-            continue
-        x = [places[name] + aside for name in known[by]]
-        inside = known["error"].clip(-_MOST_PERCENT, _MOST_PERCENT)
-        is_out = (known["error"].abs() > _MOST_PERCENT).to_list()
-        for out, sign in ((False, "o"), (True, "^")):
-            chosen = [place for place, beyond in enumerate(is_out) if beyond == out]
-            axes.plot(
-                [x[place] for place in chosen],
-                [inside[place] for place in chosen],
-                sign,
-                ms=5,
-                alpha=0.65,
-                mew=0,
-                color=colour,
-                label=label if not out else None,
-            )
+        known = points.drop_nulls(column)
+        if known.height:
+            x = [places[name] + aside for name in known[by]]
+            y = known[column].clip(-_MOST_PERCENT, _MOST_PERCENT)
+            axes.plot(x, y, "o", ms=5, alpha=0.65, mew=0, color=colour, label=label)
     axes.set_xticks(range(len(places)), labels=[str(place) for place in places])
     axes.set_xlim(-0.6, len(places) - 0.4)
     axes.set(xlabel="workers" if by == "workers" else "", ylabel=SIGNED)

@@ -1,4 +1,4 @@
-"""Sections of any study's report: curves, board, scenarios, published forecasts, origin."""
+"""Sections of any study's report: curves, scenarios, published forecasts, origin."""
 
 import json
 from collections.abc import Mapping
@@ -49,38 +49,6 @@ def scaling(
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0)
     axes.set_title(title, fontsize=11, pad=_ABOVE_LEGEND if title else None)
     return figure
-
-
-# All systems of a study where all of them said something, and how much each covers.
-
-
-BOARD = TableSection(
-    "All systems, on the scenarios that all forecast",
-    "Systems are compared on the scenarios that all of them forecast, of all rounds; beside it "
-    "stands how many scenarios each forecasts at all, and how wrong it is there. Systems of other "
-    "studies stand here where they forecast every scenario that was judged in this one, on the "
-    "same host. What was measured while the host was busy does not count.",
-    (
-        text_column("system"),
-        Column("scenarios of all", "n"),
-        Column("mean absolute error", "mape", percent),
-        Column("median", "median_ape", percent),
-        Column("largest", "max_ape", percent),
-        Column("scenarios of its own", "covered"),
-        Column("covered", "covered_percent", percent),
-        Column("error on these", "covered_mape", percent),
-        Column("noise floor", lambda row: f"{percent(row['noise_floor'])} (n = {row['noise_n']})"),
-    ),
-)
-
-
-def board_section(board: pl.DataFrame | None) -> str:
-    """Return the board; nothing where fewer than two systems were judged.
-
-    Args:
-        board: rows of query `board`, of one study.
-    """
-    return BOARD.html(None if board is None or board.height < 2 else board)
 
 
 # Every scenario of a round: forecast and measured.

@@ -2,14 +2,11 @@
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import polars as pl
 import pytest
 
-from forecasting.async_sgd import CapturedProfile, captured_profiles
 from forecasting.inputs import inputs_of_study
 from profilers.steady.host import host_id
 from studies.measurement import measure
@@ -89,11 +86,3 @@ def round_(landed_round: Callable[[str], Round]) -> Round:
 def captured_round(landed_round: Callable[[str], Round]) -> Round:
     """Return a round of which everything has landed, with captured packets."""
     return landed_round(CAPTURING)
-
-
-@pytest.fixture
-def captured(captured_round: Round, landing: Path) -> list[CapturedProfile]:
-    """Return its profiles; the second has overheads as of tensors twice as large."""
-    first, second = captured_profiles(captured_round, landing)
-    doubled = second.overheads.with_columns(pl.col("size_bytes", "overhead_s") * 2)
-    return [first, replace(second, overheads=doubled)]

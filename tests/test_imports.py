@@ -22,6 +22,7 @@ ROOMS = (
     "pipelines",
     "profilers",
     "reports",
+    "stepcast",
     "studies",
     "warehouse",
 )
@@ -74,6 +75,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     # Commands are timed there, too.
     "benchmarks": (*_ASSETS, "pipelines"),
     "pipelines": (*_ASSETS, "assets", "benchmarks"),
+    "stepcast": (*_ASSETS, "pipelines"),
 }
 """Rooms and modules that a room may import beside itself."""
 ONLY_IN = {"duckdb": {"warehouse"}, "dagster": {"assets", "pipelines"}}
@@ -231,11 +233,7 @@ def loaded_by(modules: str) -> set[str]:
 
 FITS = ("load_or_fit", "read_fit_inputs")
 """Functions of `forecasting.fits` that make fits, or load them."""
-FITTERS = {
-    "benchmarks.predict",  # it times fits
-    "forecasting.forecast",
-    "forecasting.round_forecasts",
-}
+FITTERS = {"forecasting.fit_plan", "forecasting.forecast", "forecasting.round_forecasts"}
 
 
 def test_one_way_leads_from_the_history_to_a_forecast() -> None:

@@ -79,7 +79,7 @@ class PublishedHistory(Warehouse):
 
     @contextmanager
     def _changing(
-        self, *, files: bool = False, verify: bool = False
+        self, *, files: bool = False, verify: bool = False, publishes: bool = True
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         raise StepcastError(f"{self.home / HISTORY} is for reading; nothing is written to it")
         yield

@@ -67,19 +67,23 @@ class Warehouse:
         self._patience_s = patience_s
         self._registered: set[str] = set()
         self._held: duckdb.DuckDBPyConnection | None = None
+        self._publishes = True
 
-    def load(self, *, verify: bool = False, recheck: bool = True) -> LoadReport:
+    def load(
+        self, *, verify: bool = False, recheck: bool = True, publishes: bool = True
+    ) -> LoadReport:
         """Load new landed runs and publish the history; a second time changes nothing.
 
         With `verify` a published copy that was damaged since is published again. Without `recheck`
-        runs that were loaded are taken to be as they were: of them only names are read.
+        runs that were loaded are taken to be as they were: of them only names are read. Without
+        `publishes` the next change publishes what was loaded.
 
         Raises:
             StepcastError: the machine cannot write; notes of the error have what was done before.
         """
         report = LoadReport()
         try:
-            with self._changing(files=True, verify=verify) as connection:
+            with self._changing(files=True, verify=verify, publishes=publishes) as connection:
                 loader.load(self.landing, connection, recheck=recheck, report=report)
         except BaseException as error:
             if report.loaded:
@@ -262,6 +266,20 @@ class Warehouse:
                 self._held = None
 
     @contextmanager
+    def changing(self, *, publishes: bool = True) -> Iterator[None]:
+        """Open the warehouse once for all that the block reads and writes; publish it at the end.
+
+        Without `publishes` the next change publishes it. Each change is a transaction of its own
+        all the same; runs are loaded before or after.
+        """
+        with self._changing(publishes=publishes) as connection:
+            self._held, self._publishes = connection, False
+            try:
+                yield
+            finally:
+                self._held, self._publishes = None, True
+
+    @contextmanager
     def _open(self, *, files: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open the warehouse; with `files`, to load what has landed."""
         if self._held is not None:
@@ -282,13 +300,17 @@ class Warehouse:
 
     @contextmanager
     def _changing(
-        self, *, files: bool = False, verify: bool = False
+        self, *, files: bool = False, verify: bool = False, publishes: bool = True
     ) -> Iterator[duckdb.DuckDBPyConnection]:
+        if not self._publishes and self._held is not None:
+            yield self._held
+            return
         sweep(self.home)
         with self._open(files=files) as connection:
             drop_spilled(self._main)
             yield connection
-            publish(connection, self._main, self.home / HISTORY, verify=verify)
+            if publishes:
+                publish(connection, self._main, self.home / HISTORY, verify=verify)
 
 
 def run_query(

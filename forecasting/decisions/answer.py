@@ -25,7 +25,7 @@ from forecasting.decisions.question import (
 )
 from forecasting.fits import registered_of
 from forecasting.forecast import ForecastAnswer, ScenarioForecast, predict_curves
-from forecasting.history_scope import public_runs, visible_runs
+from forecasting.history_scope import visible_runs
 from models.choice.candidates import Candidate
 from models.choice.choice import (
     Decision,
@@ -230,7 +230,7 @@ def answer(
     when = as_of or datetime.now(UTC)
     with warehouse.reading():
         visible = visible_runs(warehouse, when)
-        public = host is None and bool(public_runs(warehouse, when))
+        public = host is None and bool(visible_runs(warehouse, when, public=True))
     runs = [
         run for run in visible if backend in (None, run.backend) and host in (None, run.host_id)
     ]

@@ -13,7 +13,8 @@ import polars as pl
 from forecasting.costs import examples_per_step, samples_per_s
 from forecasting.decisions.offers import RegionOffers
 from forecasting.decisions.question import JobQuestion, ProfileFacts
-from forecasting.forecast import ForecastAnswer, Say, ScenarioForecast, fit_for_scenario
+from forecasting.fit_plan import Say
+from forecasting.forecast import ForecastAnswer, ScenarioForecast, fit_for_scenario
 from models.choice.candidates import Candidate, Ratios, fewest_ratios, normal_ratios, widen_ratios
 from models.choice.limits import Job
 from models.choice.offers import Offer, ProposedNodes

@@ -1,11 +1,14 @@
 """Figures of ICPE'20, asynchronous SGD in TensorFlow: errors, throughput, steps, streams."""
 
+from operator import itemgetter
+
 import polars as pl
 
 from forecasting.findings.figure import MeasuredRound, PaperFigure, together
 from forecasting.findings.mark import Mark
 from forecasting.results import headline_filter
 from models.async_sgd.http2 import pieces
+from models.async_sgd.overhead import transfers
 from models.async_sgd.predictor import AsyncSGD
 from models.async_sgd.sensitivity import measured_throughput, simulated_throughput
 from models.async_sgd.synthetic_trace import busy_intervals
@@ -77,18 +80,24 @@ def _setting(curve: Curve) -> str:
 
 def streams(found: MeasuredRound) -> pl.DataFrame | None:
     """Return when each stream of a downlink was sent: of the step that was sent in most pieces."""
-    several = [profile for profile in found.captured if "downlink" in profile.directions]
-    if not several:
+    sent = []
+    for need, run in found.round.runs_of("tf_trace").items():
+        tables = run_tables.tables(found.landing, run)
+        if {"stream", "http2_frame"} <= tables.keys():
+            recorded = tables["operation"], tables["timing"], tables["step"]
+            moved = transfers(tables["stream"], *recorded)
+            if (down := moved.filter(direction="downlink")).height:
+                sent.append((int((down["segments"] > 1).sum()), need, down, tables["http2_frame"]))
+    if not sent:
         return None
-    sent = [profile.transfers.filter(direction="downlink") for profile in several]
-    most = max(range(len(sent)), key=lambda place: int((sent[place]["segments"] > 1).sum()))
-    profile, by_step = several[most], sent[most].group_by("step").agg(pl.col("segments").sum())
+    _, need, moved, frames = max(sent, key=itemgetter(0))
+    by_step = moved.group_by("step").agg(pl.col("segments").sum())
     step = by_step.sort("segments", "step")["step"][-1]
-    down = pieces(profile.transfers, profile.frames, "downlink", step)
+    down = pieces(moved, frames, "downlink", step)
     order = down.select("server", "stream").unique(maintain_order=True).with_row_index("place")
     is_whole = pl.len().over("place") == 1
     return down.join(order, on=["server", "stream"]).select(
-        pl.lit(f"{profile.title}, step {step}").alias("step"),
+        pl.lit(f"{need.scenario.label}, step {step}").alias("step"),
         stream="place",
         start_ms=pl.col("start_us") / 1e3,
         end_ms=pl.col("end_us") / 1e3,

@@ -6,7 +6,6 @@ from functools import cached_property
 
 import polars as pl
 
-from forecasting.async_sgd import CapturedProfile, captured_profiles
 from forecasting.ceer_study import CeerMeasurements, read_measurements
 from forecasting.findings.mark import Mark
 from forecasting.findings.study import judged_forecasts, with_pending
@@ -49,11 +48,6 @@ class MeasuredRound:
     def fits(self) -> Mapping[Curve, Fit]:
         """Fits of asynchronous SGD to the profiles of its curves."""
         return fits_of_round(ASYNC_SGD, self.round, self.warehouse)
-
-    @cached_property
-    def captured(self) -> list[CapturedProfile]:
-        """Its profiles whose packets were captured."""
-        return captured_profiles(self.round, self.landing)
 
     @cached_property
     def trained(self) -> list[Scenario]:

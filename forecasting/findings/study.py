@@ -50,15 +50,6 @@ def describe_round(round_: Round) -> RoundDescription:
     )
 
 
-# All systems of a study on what all of them forecast, and how much each covers.
-
-
-def board(round_: Round, warehouse: Warehouse) -> pl.DataFrame:
-    """Return rows of query `board` about the study of a round, on its backend; of all rounds."""
-    systems = warehouse.query("board", study=round_.study.name)
-    return systems.filter(backend=round_.backend)
-
-
 # What systems forecast of the scenarios of a round, beside what was measured after it.
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import ValidationError
 
-from forecasting.calibration import MeasuredSteps
+from forecasting.calibration import MeasuredStep
 from profilers.record_file import fault
 from studies.curve import Curve
 from warehouse.records import BadInput
@@ -12,7 +12,7 @@ from warehouse.records import BadInput
 EXAMPLE = "--calibrate workers=1,step_s=0.41"
 
 
-def parse_measured_step(text: str, curves: Sequence[Curve]) -> MeasuredSteps:
+def parse_measured_step(text: str, curves: Sequence[Curve]) -> MeasuredStep:
     """Return the step that a user measured.
 
     Args:
@@ -43,7 +43,7 @@ def parse_measured_step(text: str, curves: Sequence[Curve]) -> MeasuredSteps:
             f"{EXAMPLE}; asked about are {', '.join(map(str, curve.workers))}"
         )
     value = _positive(text, name, figure)
-    return MeasuredSteps({curve: value if name == "step_s" else curve.workers[0] / value})
+    return MeasuredStep(curve, value if name == "step_s" else curve.workers[0] / value)
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

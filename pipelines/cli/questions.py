@@ -66,7 +66,7 @@ def forecast(options: ForecastOptions, say: Say = lambda _: None) -> AnsweredFor
             warehouse = _history(dry_run=options.dry_run)
             del training["dnn"]
             model = stack.enter_context(tracing_own_workload(target, training, length))
-        from forecasting.calibration import MeasuredSteps, predict_corrected
+        from forecasting.calibration import predict_corrected
         from forecasting.inputs import systems_named
         from pipelines.cli.calibrate import parse_measured_step
         from pipelines.cli.device_answer import bounded_by_loader
@@ -87,7 +87,7 @@ def forecast(options: ForecastOptions, say: Say = lambda _: None) -> AnsweredFor
         warehouse,
         curves,
         systems,
-        MeasuredSteps() if text is None else parse_measured_step(text, curves),
+        None if text is None else parse_measured_step(text, curves),
         backend=options.backend,
         host=options.host,
         dry_run=options.dry_run,

@@ -53,7 +53,7 @@ def run(file: Path, home: Path, *groups: str) -> ExecuteInProcessResult:
 def test_whatever_is_measured_was_forecast_before(home: Path, tmp_path: Path) -> None:
     file = write_study(tmp_path, CAPTURING)
 
-    assert run(file, home, "profiles", "analyses").success
+    assert run(file, home, "profiles").success
     early = run(file, home, "measured")
     failed = [event.step_failure_data.error for event in early.get_step_failure_events()]
     assert "the ledger has no prediction of it" in str(failed)
@@ -101,17 +101,6 @@ def test_an_asynchronous_study_has_its_own_probes_and_systems(tmp_path: Path) ->
         "accuracy/table",
         "accuracy/report",
         "simulations/timelines",
-    }
-
-
-def test_analyses_are_of_studies_that_capture(tmp_path: Path) -> None:
-    names = keys(definitions_of(write_study(tmp_path, CAPTURING)))
-    assert {"fits/async_sgd_paper", "predictions/async_sgd_paper"} <= names
-    assert {name for name in names if name.startswith("analyses/")} == {
-        "analyses/overhead",
-        "analyses/http2",
-        "analyses/end_times",
-        "analyses/transfer_order",
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import polars as pl
 import pytest
 
-from forecasting import calibration, fits, forecast, forecast_history
+from forecasting import calibration, fit_plan, fits, forecast_history
 from forecasting.forecast import ForecastAnswer, predict_curves
 from forecasting.history_scope import RunIndex, VisibleRun, select_runs
 from forecasting.inputs import find_missing_runs, systems_named, total_minutes
@@ -62,7 +62,7 @@ def committed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def of_version(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     """Let the code be of a version."""
-    for module in (fits, forecast, calibration, forecast_history):
+    for module in (fits, fit_plan, calibration, forecast_history):
         monkeypatch.setattr(module, "code_version", lambda: version)
 
 

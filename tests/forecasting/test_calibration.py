@@ -10,20 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forecasting.calibration import (
-    MeasuredSteps,
+    MeasuredStep,
     predict_corrected,
     shift_step_s,
     step_covers,
 )
-from forecasting.decisions.answer import answer
-from forecasting.decisions.question import JobQuestion
 from forecasting.history_scope import visible_runs
 from forecasting.inputs import systems_named
-from studies.curve import Curve
 from tests.forecasting.test_asked import async_curve, torch_curves
 from tests.forecasting.test_nearest import asynchronous, scenario
+from tests.my_history import of_host
 from warehouse.landing import land
-from warehouse.records import BadInput, Run, Scenario
+from warehouse.records import BadInput, Scenario
 from warehouse.requirements import Refusal, Requirement
 from warehouse.warehouse import Warehouse
 
@@ -71,7 +69,7 @@ def test_a_step_tells_of_the_same_passes_with_as_many_workers_or_more() -> None:
 
 def test_one_measured_step_corrects_all_forecasts_of_its_curve(warehouse: Warehouse) -> None:
     curves = torch_curves(workers=[2, 4])
-    steps = MeasuredSteps({curves[0].model_copy(update={"workers": (2,)}): 0.5})
+    steps = MeasuredStep(curves[0].model_copy(update={"workers": (2,)}), 0.5)
     systems = systems_named(["srift", "ideal_scaling"])
     answer = predict_corrected(warehouse, curves, systems, steps)
     of = {(forecast.system.name, forecast.scenario): forecast for forecast in answer.forecasts}
@@ -103,10 +101,10 @@ def test_a_measured_scenario_need_not_be_asked_about(warehouse: Warehouse) -> No
     curve = async_curve(workers=[4])
     alone = async_curve(workers=[1])
     systems = systems_named(["linear"])
-    plain = predict_corrected(warehouse, [curve, alone], systems, MeasuredSteps(), dry_run=True)
+    plain = predict_corrected(warehouse, [curve, alone], systems, None, dry_run=True)
     four, single = (forecast.value for forecast in plain.forecasts)
     assert four and single
-    steps = MeasuredSteps({alone: 2 / single}, {})
+    steps = MeasuredStep(alone, 2 / single)
     answer = predict_corrected(warehouse, [curve], systems, steps, dry_run=True)
     names = [forecast.system.name for forecast in answer.forecasts]
     assert names == ["linear", "linear_calibrated"]
@@ -116,7 +114,7 @@ def test_a_measured_scenario_need_not_be_asked_about(warehouse: Warehouse) -> No
 
 
 def test_a_step_that_corrects_nothing_is_refused(warehouse: Warehouse) -> None:
-    steps = MeasuredSteps({async_curve(workers=[4]): 0.4})
+    steps = MeasuredStep(async_curve(workers=[4]), 0.4)
     with pytest.raises(BadInput, match=r"step of small_cnn .*W=4.* corrects no forecast"):
         predict_corrected(warehouse, [async_curve(workers=[2])], systems_named(["linear"]), steps)
     assert warehouse.query("predictions").filter(pl.col("study").is_null()).is_empty()
@@ -130,7 +128,7 @@ def test_a_system_that_refuses_the_measured_scenario_says_so(warehouse: Warehous
     (linear,) = systems_named(["linear"])
     system, steps = (
         replace(linear, inputs=of_several),
-        MeasuredSteps({async_curve(workers=[1]): 0.4}),
+        MeasuredStep(async_curve(workers=[1]), 0.4),
     )
     answer = predict_corrected(warehouse, [async_curve(workers=[2])], [system], steps)
     assert [forecast.system.name for forecast in answer.forecasts] == ["linear"]
@@ -140,57 +138,13 @@ def test_a_system_that_refuses_the_measured_scenario_says_so(warehouse: Warehous
     assert refused.reason.endswith(": it is about several workers")
 
 
-def land_one_that_corrects(warehouse: Warehouse) -> Curve:
-    """Land a run of one node, as `--calibrate one-node` does, and return what it is of."""
-    newest = visible_runs(warehouse)[0]
-    curve: Curve = torch_curves(workers=[1])[0]
-    scenario = curve.scenarios("emulated")[0]
-    table = warehouse.visible_tables(["run"])["run"].filter(run_id=newest.run_id)
-    (row,) = table.select("started_at", "ended_at").to_dicts()
-    run = Run(
-        run_id="corrects",
-        probe="torch_throughput",
-        purpose="profile",
-        study="calibrate.1",
-        repeat=1,
-        scenario_id=scenario.scenario_id,
-        backend="emulated",
-        status="ok",
-        host_id=newest.host_id,
-        host={},
-        software={},
-        config={},
-        **row,
-    )
+def test_runs_that_corrected_before_are_seen_by_no_fit(warehouse: Warehouse) -> None:
+    """Homes of earlier editions have some, of studies whose name begins with calibrate."""
+    before = visible_runs(warehouse)
+    scenario = torch_curves(workers=[1])[0].scenarios("emulated")[0]
+    run = of_host("torch_throughput", "corrects", {}, scenario, before[0].host_id, "calibrate.1")
     sample = {"metric": ["step_time_s"], "unit": ["s"], "window": [None], "value": [0.25]}
     frame = pl.DataFrame(sample).with_columns(pl.col("window").cast(pl.Int16))
     land(warehouse.landing, run, scenario, {"sample": frame})
-    warehouse.load()
-    return curve
-
-
-def test_runs_that_correct_are_seen_by_no_fit(warehouse: Warehouse) -> None:
-    before = visible_runs(warehouse)
-    curve = land_one_that_corrects(warehouse)
+    assert warehouse.load().loaded == ("corrects",)
     assert visible_runs(warehouse) == before
-    # The ledger names it beside the runs of the fit that it corrects.
-    answer = predict_corrected(
-        warehouse,
-        torch_curves(workers=[2])[:1],
-        systems_named(["ideal_scaling"]),
-        MeasuredSteps({curve: 0.25}, {curve: "corrects"}),
-    )
-    assert answer.written == 3
-    (runs,) = warehouse.query("fits", system="ideal_scaling_calibrated")["run_ids"].to_list()
-    assert "corrects" in runs
-
-
-def test_no_recommendation_rests_on_runs_that_correct(warehouse: Warehouse) -> None:
-    curve = land_one_that_corrects(warehouse)
-    job = JobQuestion(dnn=curve.dnn, image_size=curve.image_size, global_batch=8, samples=800)
-    capacity, systems = {curve.worker[0]: 2}, systems_named(["srift"])
-    made = answer(warehouse, job, capacity, "on_demand", systems).recommendation_id
-    (row,) = warehouse.query("recommendations").filter(recommendation_id=made).to_dicts()
-    fits = warehouse.query("fits", system="srift").filter(pl.col("fit_id").is_in(row["fit_ids"]))
-    assert fits.height
-    assert all(runs and "corrects" not in runs for runs in fits["run_ids"].to_list())

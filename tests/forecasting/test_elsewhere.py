@@ -6,8 +6,9 @@ import polars as pl
 import pytest
 
 from forecasting import fits
+from forecasting.asked_ledger import write_forecasts
 from forecasting.fits import mark_foreign_hosts, newest_kept_fit
-from forecasting.forecast import ForecastAnswer, predict_curves, write_forecasts
+from forecasting.forecast import ForecastAnswer, predict_curves
 from forecasting.inputs import inputs_of_study, systems_named, systems_of
 from forecasting.round_forecasts import fit_round, predict_missing
 from forecasting.study_checks import check_forecasts

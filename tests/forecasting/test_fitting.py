@@ -9,18 +9,18 @@ import pytest
 
 from assets.resources import WarehouseResource
 from forecasting.inputs import inputs_of_study
-from forecasting.round_forecasts import check_predicted, fit_round, predict_missing
+from forecasting.round_forecasts import check_predicted, fit_round, predict_missing, predict_round
 from models.async_sgd.systems import ASYNC_SGD, ONE_SERVER
 from models.lin import LIN
 from models.line_rate import LINE_RATE
 from models.linear_scaling import LINEAR
-from models.system import FittedSystem, System, Tables
+from models.system import FittedSystem, Tables
 from profilers.steady.host import host_id
 from studies.measurement import measure
 from studies.messages import Progress
 from studies.plan import prediction_name
 from studies.rounds import Round, open_round
-from studies.study import read_study
+from studies.study import Study, read_study
 from tests.synthetic import MIXED, STUDY, PaperProbes, profiled, write_study
 from warehouse.landing import landed_runs
 from warehouse.records import BadInput, Scenario
@@ -49,11 +49,6 @@ def round_(study_file: Path, warehouse: Warehouse, probes: PaperProbes) -> Round
     return study_round
 
 
-def record_fits(round_: Round, warehouse: Warehouse, *systems: System) -> None:
-    for system in systems:
-        fit_round(system, round_, warehouse, Progress())
-
-
 def ledger(warehouse: Warehouse) -> pl.DataFrame:
     return WarehouseResource(home=str(warehouse.home)).published_ledger()
 
@@ -73,22 +68,26 @@ def test_without_a_profile_there_is_no_fit(study_file: Path, warehouse: Warehous
         fit_round(ASYNC_SGD, empty, warehouse, Progress())
 
 
-def test_predictions_are_made_once(round_: Round, warehouse: Warehouse) -> None:
-    record_fits(round_, warehouse, LINEAR)
+def test_predictions_are_made_once_and_need_no_fit_then(
+    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = predict_missing(LINEAR, round_, warehouse, Progress())
     assert first.height == 4
     assert first["value"].to_list() == pytest.approx(
         [10.0 * workers for workers in _workers(first, round_)]
     )
-    again = predict_missing(LINEAR, round_, warehouse, Progress())
-    assert again.equals(first)
+    unfit = replace(LINEAR, fit=lambda tables: pytest.fail("fitted again"))
+    finished: list[str] = []
+    listener = Progress()
+    monkeypatch.setattr(listener, "finished", finished.append)
+    assert predict_missing(unfit, round_, warehouse, listener).equals(first)
+    assert finished == [prediction_name("linear")]
 
 
 def test_forecasts_that_saw_what_is_measured_again_are_made_again(
     round_: Round, warehouse: Warehouse, tmp_path: Path
 ) -> None:
     """Links of other flows are: line_rate saw them, linear did not."""
-    record_fits(round_, warehouse, LINEAR, LINE_RATE)
     before = {
         system: predict_missing(system, round_, warehouse, Progress())
         for system in (LINEAR, LINE_RATE)
@@ -99,25 +98,11 @@ def test_forecasts_that_saw_what_is_measured_again_are_made_again(
     assert [need.probe for need in changed.missing if need.profiles] == ["links"]
     after = profiled(changed, landing)
     warehouse.load()
-    record_fits(after, warehouse, LINEAR, LINE_RATE)
     assert predict_missing(LINEAR, after, warehouse, Progress()).equals(before[LINEAR])
     again = predict_missing(LINE_RATE, after, warehouse, Progress())
     assert again.height == before[LINE_RATE].height
     assert not set(again["fit_id"]) & set(before[LINE_RATE]["fit_id"])
     assert predict_missing(LINE_RATE, after, warehouse, Progress()).equals(again)
-
-
-def test_what_is_known_needs_no_fit(
-    round_: Round, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record_fits(round_, warehouse, LINEAR)
-    first = predict_missing(LINEAR, round_, warehouse, Progress())
-    unfit = replace(LINEAR, fit=lambda tables: pytest.fail("fitted again"))
-    finished: list[str] = []
-    listener = Progress()
-    monkeypatch.setattr(listener, "finished", finished.append)
-    assert predict_missing(unfit, round_, warehouse, listener).equals(first)
-    assert finished == [prediction_name("linear")]
 
 
 def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
@@ -126,18 +111,6 @@ def _workers(rows: pl.DataFrame, round_: Round) -> list[int]:
     ]
     by_id = {scenario.scenario_id: scenario.strategy.workers for scenario in scenarios}
     return [by_id[scenario_id] for scenario_id in rows["subject_id"]]
-
-
-def test_nothing_is_measured_before_it_is_predicted(round_: Round, warehouse: Warehouse) -> None:
-    record_fits(round_, warehouse, LINEAR)
-    message = (
-        r"measure small_cnn .*W=1: the ledger has no prediction of it for round 1 of paper, and "
-        "what is measured before it is predicted judges nothing"
-    )
-    with pytest.raises(BadInput, match=message):
-        check_predicted(round_, ledger(warehouse))
-    predict_missing(LINEAR, round_, warehouse, Progress())
-    check_predicted(round_, ledger(warehouse))
 
 
 OTHER = {
@@ -150,29 +123,31 @@ OTHER = {
 }
 
 
-def test_a_forecast_of_something_else_does_not_count(round_: Round, warehouse: Warehouse) -> None:
-    record_fits(round_, warehouse, LINEAR)
-    predict_missing(LINEAR, round_, warehouse, Progress())
+def test_nothing_is_measured_before_it_is_predicted(round_: Round, warehouse: Warehouse) -> None:
+    message = (
+        r"measure small_cnn .*W=1: the ledger has no prediction of it for round 1 of paper, and "
+        "what is measured before it is predicted judges nothing"
+    )
+    with pytest.raises(BadInput, match=message):
+        check_predicted(round_, ledger(warehouse))
+    predict_round(replace(round_, study=only_linear(round_)), warehouse, Progress())
+    warehouse.load()  # publishes it
     rows = ledger(warehouse)
     check_predicted(round_, rows)
+    # A forecast of something else does not count.
     for column, value in OTHER.items():
         other = rows.with_columns(pl.lit(value, rows.schema[column]).alias(column))
         with pytest.raises(BadInput, match="the ledger has no prediction of it"):
             check_predicted(round_, other)
-
-
-def test_each_scenario_that_is_still_to_be_measured_needs_a_forecast(
-    round_: Round, warehouse: Warehouse
-) -> None:
-    record_fits(round_, warehouse, LINEAR)
-    predict_missing(LINEAR, round_, warehouse, Progress())
-    rows = ledger(warehouse)
     (last,) = (need for need in round_.needs if need.title.endswith("W=3"))
     without = rows.filter(pl.col("subject_id") != last.scenario.scenario_id)
     with pytest.raises(BadInput, match=f"{last.title}: the ledger has no prediction"):
         check_predicted(round_, without)
-    after = measure(round_, warehouse.landing, Progress())
-    check_predicted(after, without)
+    check_predicted(measure(round_, warehouse.landing, Progress()), without)
+
+
+def only_linear(round_: Round) -> Study:
+    return round_.study.model_copy(update={"systems": ("linear",)})
 
 
 def unfit(tables: Tables) -> FittedSystem:
@@ -206,7 +181,6 @@ def test_a_system_is_left_out_only_of_the_curves_that_it_cannot_be_fitted_to(
         return LINEAR.fit(tables)
 
     half = replace(LINEAR, fit=fit)
-    record_fits(round_, warehouse, half)
     rows = predict_missing(half, round_, warehouse, Progress())
     assert set(rows["subject_id"]) == {
         scenario.scenario_id for scenario in small.scenarios("loopback")
@@ -231,7 +205,6 @@ def test_what_a_system_refuses_is_told_and_not_waited_for(
     shy = replace(LINEAR, inputs=up_to_two)
     warnings: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: warnings.append(text))
-    record_fits(round_, warehouse, shy)
     rows = predict_missing(shy, round_, warehouse, Progress())
     assert sorted(_workers(rows, round_)) == [1, 1, 2]
     assert warnings == [
@@ -239,7 +212,6 @@ def test_what_a_system_refuses_is_told_and_not_waited_for(
     ]
     with pytest.raises(BadInput, match=r"W=3: the ledger has no prediction of it"):
         check_predicted(round_, ledger(warehouse))
-    record_fits(round_, warehouse, LINE_RATE)
     predict_missing(LINE_RATE, round_, warehouse, Progress())
     check_predicted(round_, ledger(warehouse))
 
@@ -272,7 +244,6 @@ def test_an_interval_without_a_value_is_told_recorded_and_counts_in_no_mean(
     )
     warnings: list[str] = []
     monkeypatch.setattr(Progress, "warn", lambda self, text: warnings.append(text))
-    record_fits(round_, warehouse, vague)
     rows = predict_missing(vague, round_, warehouse, Progress())
     assert rows.select("value", "low", "high").unique().rows() == [(None, 1.5, 2.5)]
     assert warnings[0] == (
@@ -314,7 +285,6 @@ def two_servers(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Ro
 def test_several_servers_are_predicted_from_their_profile_and_from_that_of_one(
     two_servers: Round, warehouse: Warehouse
 ) -> None:
-    record_fits(two_servers, warehouse, ASYNC_SGD, ONE_SERVER)
     profiles = {run.run_id: run.scenario_id for run in two_servers.runs}
     curve = two_servers.study.curves[0]
     for system, shown in (
@@ -340,8 +310,6 @@ def mixed(tmp_path: Path, warehouse: Warehouse, probes: PaperProbes) -> Round:
 def test_workers_of_two_types_are_predicted_from_a_profile_of_each(
     mixed: Round, warehouse: Warehouse
 ) -> None:
-    systems = (ASYNC_SGD, LINEAR, LIN, LINE_RATE)
-    record_fits(mixed, warehouse, *systems)
     scenario_of = {run.run_id: run.scenario_id for run in mixed.runs}
     curve = mixed.study.curves[0]
     profiles = [

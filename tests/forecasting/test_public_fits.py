@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from assets.study_lineage import read_lineage
-from forecasting.history_scope import RunIndex, SelectedRuns, host_here, public_runs
+from forecasting.history_scope import RunIndex, SelectedRuns, host_here, visible_runs
 from forecasting.inputs import inputs_of_study, systems_of
 from forecasting.round_forecasts import check_predicted, predict_missing
 from forecasting.scope import HistoryScope
@@ -193,7 +193,7 @@ def test_a_fit_to_public_measurements_needs_no_exchange_of_ours(tmp_path: Path) 
     alone = curve.model_copy(update={"strategy": "single"}).scenario(1, "loopback")
     inputs = GPU_STEP.inputs(alone)
     able = replace(GPU_STEP, inputs=lambda _: inputs)
-    public = public_runs(warehouse)
+    public = visible_runs(warehouse, public=True)
     scope = HistoryScope(host_here(), RunIndex(public), RunIndex([]))
     rests = scope.select_of(able, curve, scenario)
     assert isinstance(rests, SelectedRuns) and len(rests.runs) == len(public)

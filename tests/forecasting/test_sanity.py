@@ -7,7 +7,6 @@ from forecasting.sanity import (
     disturbed_windows,
     impossible,
     link_bounds,
-    lost_orders,
     odd_links,
     odd_traces,
     superlinear,
@@ -128,15 +127,3 @@ def test_captures_hold_nearly_every_transfer() -> None:
         orient="row",
     )
     assert uncaptured(samples) == ["a: packets of 94 % of the transfers"]
-
-
-def test_enforced_orders_are_kept() -> None:
-    kept = pl.DataFrame(
-        {
-            "title": ["a", "b", "c"],
-            "order": ["tic", "reverse", "framework"],
-            "kept": [0.9, 0.5, None],
-        }
-    )
-    assert lost_orders(kept) == ["b: 50 % of the pairs came in order reverse"]
-    assert lost_orders(pl.DataFrame()) == []

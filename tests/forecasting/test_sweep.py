@@ -8,8 +8,9 @@ import pytest
 
 from forecasting import sweep_file
 from forecasting.forecast import predict_curves
+from forecasting.forecast_rows import SCHEMA
 from forecasting.inputs import systems_named
-from forecasting.sweep import SCHEMA, SweepFolder, begin, folder_of, forecast_part
+from forecasting.sweep import SweepFolder, begin, folder_of, forecast_part
 from forecasting.sweep_file import Grid, count_scenarios, parts_of, read_sweep
 from models.gpu_step import system
 from studies.curve import Curve

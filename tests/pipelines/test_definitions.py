@@ -16,7 +16,7 @@ from pipelines.lineage import STUDIES, all_definitions, shown_files, study_defin
 from profilers.probes import PROBES
 from studies.study import Study, read_study
 from tests.pipelines import lineage
-from tests.synthetic import CAPTURING, DDP, MIXED, STUDY, SYNCHRONOUS, write_study
+from tests.synthetic import DDP, MIXED, STUDY, SYNCHRONOUS, write_study
 from warehouse.home import CHECKOUT
 from warehouse.requirements import Refusal, Requirement
 from warehouse.warehouse import Warehouse, read_only
@@ -24,7 +24,6 @@ from warehouse.warehouse import Warehouse, read_only
 COMMITTED = sorted((CHECKOUT / "studies").glob("*.yaml"))
 GROUPS = {
     "profiles",
-    "analyses",
     "fits",
     "predictions",
     "simulations",
@@ -91,7 +90,7 @@ def test_the_lineage_is_what_it_was() -> None:
 @every_study
 def test_every_asset_describes_itself(study: Study) -> None:
     for spec in (spec for spec in listed() if spec.key.path[0] == study.name):
-        _, group, noun = spec.key.path
+        _, group, _ = spec.key.path
         assert group in GROUPS
         assert spec.group_name == study.name
         assert spec.description
@@ -100,16 +99,7 @@ def test_every_asset_describes_itself(study: Study) -> None:
         assert spec.kinds
         assert (spec.freshness_policy is not None) == (group in MEASURING)
         assert (spec.automation_condition is not None) == (group == "accuracy"), "measuring costs"
-        is_fitted = (
-            group
-            in {
-                "fits",
-                "predictions",
-                "simulations",
-                "recommendations",
-            }
-            or noun == "overhead"
-        )
+        is_fitted = group in {"fits", "predictions", "simulations", "recommendations"}
         assert (spec.code_version is not None) == is_fitted
         # What disturbs measuring, or opens the database, waits for what does so already.
         pool = committed().resolve_assets_def(spec.key).op.pool
@@ -124,7 +114,7 @@ def test_every_asset_names_a_table_that_is_there(home: Path) -> None:
     named = {spec.key: spec.metadata.get("dagster/table_name") for spec in listed()}
     assert {name for name in named.values() if name} <= set(known["name"])
     unnamed = {key.path[-1] for key, name in named.items() if not name}
-    assert unnamed == {"report", "http2", "end_times", "transfer_order", "timelines", "trained"}
+    assert unnamed == {"report", "timelines", "trained"}
 
 
 @every_forecast
@@ -187,14 +177,12 @@ def test_a_study_has_one_job_that_runs_all_of_it_in_one_process(study: Study) ->
     [
         (STUDY, {"links_are_as_shaped", "traces_are_whole", "transfers_were_captured",
                  "links_can_carry_it", "not_above_linear"}),
-        (CAPTURING, {"links_are_as_shaped", "traces_are_whole", "transfers_were_captured",
-                     "orders_are_kept", "links_can_carry_it", "not_above_linear"}),
         (MIXED, {"links_are_as_shaped", "traces_are_whole", "transfers_were_captured",
                  "links_can_carry_it", "not_above_linear"}),
         (DDP, {"links_are_as_shaped"}),
         (SYNCHRONOUS, set()),
     ],
-    ids=["servers", "capturing", "mixed", "all_reduce", "by_operations"],
+    ids=["servers", "mixed", "all_reduce", "by_operations"],
 )  # fmt: skip
 def test_a_study_has_the_checks_of_its_assets(
     text: str, expected: set[str], tmp_path: Path
@@ -219,7 +207,6 @@ def test_checks_say_what_must_hold_and_block_where_it_must() -> None:
         "links_can_carry_it": True,
         "everything_is_judged": True,
         "transfers_were_captured": False,
-        "orders_are_kept": False,
         "not_above_linear": False,
         "host_was_not_busy": False,
     }

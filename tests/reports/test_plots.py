@@ -68,12 +68,6 @@ def points(count: int) -> str:
     return to_svg(figure)
 
 
-def test_places_are_rounded_and_words_are_not() -> None:
-    svg = '<svg><path d="{}" style="opacity: 0.98765"/><text>0.00123</text></svg>'
-    long, short = "M 1.2345 2.5 \nL 123.456 -0.001 \nz\n", "M1.23 2.5L123.5 0z"
-    assert of_page("<?xml?>" + svg.format(long)) == svg.format(short)
-
-
 def test_colours_are_the_page_s_where_there_is_one() -> None:
     svg = of_page('<svg><path style="fill: #3b7dd8; stroke: #123456"/></svg>')
     assert svg == '<svg><path style="fill: var(--blue, #3b7dd8); stroke: currentColor"/></svg>'

@@ -6,7 +6,6 @@ from typing import Any
 
 import polars as pl
 
-from forecasting.async_sgd import CapturedProfile
 from forecasting.findings import async_sgd
 from forecasting.findings.figure import MeasuredRound
 from studies.rounds import Round
@@ -28,10 +27,8 @@ def rows_of(frame: pl.DataFrame | None) -> pl.DataFrame:
     return frame
 
 
-def test_streams_of_captured_packets_are_drawn(
-    captured_round: Round, captured: list[CapturedProfile], home: Path
-) -> None:
-    found = of(captured_round, home, captured=captured)
+def test_streams_of_captured_packets_are_drawn(captured_round: Round, home: Path) -> None:
+    found = of(captured_round, home)
     streams = rows_of(async_sgd.streams(found))
     assert (streams["stream"].n_unique(), set(streams["sent"])) == (1, {"in one piece"})
     assert (streams["end_ms"] > streams["start_ms"]).all()

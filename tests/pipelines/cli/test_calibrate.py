@@ -21,16 +21,15 @@ SYNCHRONOUS = Curve.model_validate(
 
 
 def test_a_step_that_was_measured() -> None:
-    ((curve, step_s),) = parse_measured_step("workers=2,step_s=0.41", [SYNCHRONOUS]).of.items()
-    assert (curve, step_s) == (SYNCHRONOUS.model_copy(update={"workers": (2,)}), 0.41)
+    step = parse_measured_step("workers=2,step_s=0.41", [SYNCHRONOUS])
+    assert step.curve == SYNCHRONOUS.model_copy(update={"workers": (2,)})
+    assert step.step_s == 0.41
     # Steps a second are those of all workers.
-    assert list(parse_measured_step("workers=4, steps-per-s=8", [SYNCHRONOUS]).of.values()) == [0.5]
-    ((other, _),) = parse_measured_step(
-        "workers=1,batch_size=4,step_s=0.2", [SYNCHRONOUS]
-    ).of.items()
+    assert parse_measured_step("workers=4, steps-per-s=8", [SYNCHRONOUS]).step_s == 0.5
+    other = parse_measured_step("workers=1,batch_size=4,step_s=0.2", [SYNCHRONOUS]).curve
     assert (other.workers, other.batch_size) == ((1,), 4)
     four_workers = SYNCHRONOUS.model_copy(update={"workers": (4,)})
-    assert list(parse_measured_step("step_s=0.41", [four_workers]).of) == [four_workers]
+    assert parse_measured_step("step_s=0.41", [four_workers]).curve == four_workers
 
 
 @pytest.mark.parametrize(

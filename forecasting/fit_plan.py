@@ -1,0 +1,139 @@
+"""Which runs forecasts rest on, which of them share a fit, and what a fit says of a scenario."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import isfinite
+
+from forecasting.fits import Fit, FitGroup, FitInputs, load_or_fit
+from forecasting.forecast_history import Figures
+from forecasting.history_scope import SelectedRuns
+from forecasting.scope import Asked, Matched, Scope
+from models.system import System
+from profilers.probe import Metric
+from profilers.probes import measuring_probe
+from warehouse.home import code_version
+from warehouse.records import Backend, BadInput, Prediction, Scenario
+
+Key = tuple[System, Asked, Scenario]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What forecasts rest on, and which of them share a fit.
+
+    Attributes:
+        scope: whose runs count.
+        matched: of each system and scenario, its runs, or why there is no forecast.
+        groups: what is fitted once.
+    """
+
+    scope: Scope
+    matched: Mapping[Key, Matched]
+    groups: tuple[FitGroup, ...]
+
+    def group_of(self) -> dict[Key, FitGroup]:
+        """Return the group of each forecast."""
+        return {(group.system, *of): group for group in self.groups for of in group.of}
+
+
+def match(questions: Sequence[Asked], systems: Sequence[System], scope: Scope) -> Plan:
+    """Return which runs forecasts by systems rest on.
+
+    Raises:
+        BadInput: runs that a round needs have not landed in it.
+    """
+    matched: dict[Key, Matched] = {}
+    for asked in questions:
+        by_system = {system: scope.select(system, asked) for system in systems}
+        matched |= {
+            (system, asked, scenario): by_scenario[scenario]
+            for scenario in asked.scenarios(scope.backend)
+            for system, by_scenario in by_system.items()
+        }
+    members: dict[Hashable, list[tuple[Key, SelectedRuns]]] = {}
+    for key, selected in matched.items():
+        if isinstance(selected, SelectedRuns):
+            fit_key = key[0].name, scope.fit_key(key[0], selected)
+            members.setdefault(fit_key, []).append((key, selected))
+    groups = tuple(
+        FitGroup(
+            of_group[0][0][0],
+            tuple((asked, scenario) for (_, asked, scenario), _ in of_group),
+            scope.merge(selected for _, selected in of_group),
+        )
+        for of_group in members.values()
+    )
+    return Plan(scope, matched, groups)
+
+
+def fit_groups(
+    inputs: Mapping[FitGroup, FitInputs], scope: Scope, say: Say
+) -> dict[FitGroup, Fit | BadInput]:
+    """Return the fit of each group, kept or made, or why there is none.
+
+    Args:
+        inputs: as `read_fit_inputs` returns them.
+        scope: whose runs these are.
+        say: told what takes long.
+    """
+    return {
+        group: load_or_fit(group, of, backend=scope.backend, host_id=scope.host_id, say=say)
+        for group, of in inputs.items()
+    }
+
+
+def figures_of(fit: Fit, scenario: Scenario) -> Figures:
+    """Return what a fit forecasts of a scenario.
+
+    Raises:
+        BadInput: it says nothing of it.
+    """
+    (row,) = fit.fitted().predict([scenario]).to_dicts()
+    figures = row["value"], row["low"], row["high"]
+    if not all(isfinite(figure) for figure in figures if figure is not None):
+        raise BadInput(f"{scenario.label}: the forecast is no number")
+    return *figures, row.get("unknown")
+
+
+def metric_of(scenario: Scenario) -> Metric:
+    """Return what is forecast of a scenario: what its probe measures."""
+    metric = measuring_probe(scenario).metric
+    assert metric is not None
+    return metric
+
+
+def prediction_of(
+    system: System,
+    fit_id: str,
+    scenario: Scenario,
+    figures: Figures,
+    *,
+    backend: Backend,
+    host_id: str,
+    study: str | None = None,
+    repeat: int | None = None,
+    price_snapshot: str | None = None,
+) -> Prediction:
+    """Return a forecast as the ledger keeps it; without a study it was merely asked for."""
+    metric = metric_of(scenario)
+    value, low, high, _ = figures
+    return Prediction(
+        system=system.name,
+        model_version=system.version,
+        fit_id=fit_id,
+        subject_id=scenario.scenario_id,
+        backend=backend,
+        host_id=host_id,
+        study=study,
+        repeat=repeat,
+        metric=metric.name,
+        unit=metric.unit,
+        value=value,
+        low=low,
+        high=high,
+        price_snapshot=price_snapshot,
+        code_version=code_version(),
+        made_at=datetime.now(UTC),
+    )
