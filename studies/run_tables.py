@@ -6,7 +6,6 @@ from pathlib import Path
 import polars as pl
 
 from studies.rounds import Round
-from warehouse.landing import SCHEMAS
 from warehouse.records import Purpose, Run
 from warehouse.sets import kept_tables
 
@@ -64,10 +63,3 @@ def tables(landing: Path, run: Run) -> dict[str, pl.DataFrame]:
         assert isinstance(frame, pl.DataFrame)
         frames[name] = frame
     return frames
-
-
-def no_rows(name: str) -> pl.DataFrame:
-    """Return a raw table without rows."""
-    frame = pl.from_arrow(SCHEMAS[name].empty_table())
-    assert isinstance(frame, pl.DataFrame)
-    return frame

@@ -115,19 +115,11 @@ def test_a_probe_says_what_it_is(probe: Probe) -> None:
     assert len(set(probe.tables)) == len(probe.tables)
     assert set(probe.tables) <= SCHEMAS.keys() - {"run", "scenario"}
     assert probe.essential <= probe.settings.model_fields.keys()
-
-
-@every_probe
-def test_a_probe_is_a_folder_with_its_name(probe: Probe) -> None:
+    assert {need.probe for need in needs_of(probe)} == {probe.name}
     assert probe.needs.__module__ == f"profilers.{probe.name}.probe"
     folder = CHECKOUT / "profilers" / probe.name
     assert {path.name for path in folder.glob("*.py")} <= {"__init__.py", "probe.py", "program.py"}
     assert (folder / "__init__.py").read_text() == ""
-
-
-@every_probe
-def test_runs_land_under_the_name_of_their_probe(probe: Probe) -> None:
-    assert {need.probe for need in needs_of(probe)} == {probe.name}
 
 
 def test_all_that_has_landed_is_of_a_probe_and_in_its_tables() -> None:

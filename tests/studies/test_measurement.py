@@ -56,7 +56,6 @@ def now(study_file: Path, landing: Path) -> Round:
 @pytest.mark.parametrize(
     ("run", "names"),
     [
-        (partial(profile, probe="links"), ["probe links, unshaped"]),
         (partial(profile, probe="contention"), ["probe contention, unshaped, emu.native.c25"]),
         (
             partial(profile, probe="tf_trace"),
@@ -110,11 +109,6 @@ def test_node_types_on_machines_of_their_own_are_profiled_at_the_same_time(
     ("run", "name", "fail_at"),
     [
         (partial(profile, probe="links"), "probe links, unshaped", "links"),
-        (
-            partial(profile, probe="contention"),
-            "probe contention, unshaped, emu.native.c25",
-            "contention",
-        ),
         (
             partial(profile, probe="tf_trace"),
             "profile alexnet 64px b4, unshaped, W=1",

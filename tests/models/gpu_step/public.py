@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from networks.gpu_steps import GpuStep, Operator, StepKey, Tensor
-from studies.run_tables import no_rows
+from warehouse.landing import SCHEMAS
 from warehouse.records import NodeGroup, Scenario, Strategy, TrainingWorkload
 from warehouse.sets import kept_runs, kept_tables
 
@@ -32,7 +32,7 @@ def public_tables() -> Mapping[str, pl.DataFrame]:
                     frame = _some(frame, every, str(run.config["mapping"]))
                 rows.append(frame)
     return {name: pl.concat(rows) for name, rows in frames_by_table.items()} | {
-        "sample": no_rows("sample")
+        "sample": pl.DataFrame(SCHEMAS["sample"].empty_table())
     }
 
 
