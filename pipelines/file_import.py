@@ -14,8 +14,8 @@ from pathlib import Path
 import polars as pl
 
 from profilers.probe import Setting
-from profilers.readers import csv_table
 from profilers.readers.contract import ImportedRun, ReaderOptions
+from profilers.readers.csv_mapping import CsvMapping, find, load
 from profilers.readers.formats import find_format, suggest_format
 from warehouse.durable_files import remove, sync, temporary
 from warehouse.landing import land, landed_run
@@ -87,9 +87,14 @@ def import_file(
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from error
-    provenance = _completed(path, format_name, options, given)
+    mapping = load(find(path, options.mapping)) if format_name == "csv" else None
+    provenance = _completed(path, mapping, given)
     stem = f"imported-{format_name}-{sha256[:16]}"
-    settings = _asked(path, format_name, options, purpose)
+    settings: dict[str, Setting] = {
+        "purpose": purpose,
+        "world_size": options.world_size,
+        "mapping": content_hash(mapping.canonical_json()) if mapping else None,
+    }
     for folder in (staging.landing, staging.folder):
         if (folder / f"{stem}-1").exists():
             _check_same(path, folder / f"{stem}-1", settings)
@@ -146,15 +151,14 @@ def _number(run: Path) -> int:
     return int(run.name.rpartition("-")[2])
 
 
-def _completed(
-    path: Path, format_name: str, options: ReaderOptions, given: Provenance
-) -> Provenance:
+def _completed(path: Path, mapping: CsvMapping | None, given: Provenance) -> Provenance:
     """Fill what the user did not say from the mapping, where the format has one."""
-    if format_name == "csv":
-        mapped = csv_table.provenance(path, options)
-        _check_table(path, mapped.table)
+    if mapping is not None:
+        _check_table(path, mapping.table)
         return Provenance(
-            given.source or mapped.source, given.licence or mapped.licence, given.url or mapped.url
+            given.source or mapping.source,
+            given.licence or mapping.licence,
+            given.url or mapping.url,
         )
     if not given.source:
         raise BadInput(f"{path.name}: who measured it? Say so with --source")
@@ -168,18 +172,6 @@ def _check_table(path: Path, name: str) -> None:
         near = difflib.get_close_matches(name, tables, n=1)
         meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(tables)}"
         raise BadInput(f"{path.name}: its mapping names the raw table {name!r:.60}; {meant}")
-
-
-def _asked(
-    path: Path, format_name: str, options: ReaderOptions, purpose: Purpose
-) -> dict[str, Setting]:
-    """Return what, besides the file, decides the rows of an import."""
-    mapping = csv_table.provenance(path, options) if format_name == "csv" else None
-    return {
-        "purpose": purpose,
-        "world_size": options.world_size,
-        "mapping": content_hash(mapping.canonical_json()) if mapping else None,
-    }
 
 
 def _check_same(path: Path, folder: Path, settings: dict[str, Setting]) -> None:

@@ -26,15 +26,11 @@ MOST_TYPES = 200
 
 @dataclass(frozen=True)
 class PriceCollection:
-    """What was seen, by region, what could not be, and what the loader did with it.
-
-    `differences` says what instance types have that our catalogue lists otherwise.
-    """
+    """What was seen, by region, what could not be, and what the loader did with it."""
 
     seen: Mapping[str, RegionPrices]
     failed: Mapping[str, BadInput | ProbeFailed]
     report: LoadReport = field(repr=False)
-    differences: Sequence[str] = ()
 
     def rows(self, region: str, market: str) -> int:
         """Return how many prices of a market were seen in a region."""
@@ -83,12 +79,9 @@ def collect(
             failed[region] = error
     if not seen:
         raise next(iter(failed.values()))
-    differences = [
-        difference
-        for region, prices in seen.items()
-        for difference in keep_observed(prices.node_types, f"{region}, {seen_at:%Y-%m-%d}")
-    ]
-    return PriceCollection(seen, failed, warehouse.load(), tuple(dict.fromkeys(differences)))
+    for region, prices in seen.items():
+        keep_observed(prices.node_types, f"{region}, {seen_at:%Y-%m-%d}")
+    return PriceCollection(seen, failed, warehouse.load())
 
 
 def default_regions() -> tuple[str, ...]:

@@ -37,7 +37,7 @@ from profilers.renting.cap import (
     use_allowance,
     worst_usd,
 )
-from profilers.renting.renter import ReapReport, reap
+from profilers.renting.reaper import ReapReport, reap
 from studies.planned_runs import expected_s, group_by_start, nodes_of
 from studies.run_settings import with_origin
 from warehouse.landing import land, landed_runs

@@ -149,7 +149,7 @@ def exit_on_signals() -> Iterator[None]:
 def _bill(home: Path, may: "Allowance") -> None:
     """Land what was rented, load it, and say what it cost; never in the way of what failed."""
     from profilers.renting.book import Book
-    from profilers.renting.cap import bill, items
+    from profilers.renting.cap import bill
     from studies.renting import land_book
     from warehouse.warehouse import Warehouse
 
@@ -163,8 +163,6 @@ def _bill(home: Path, may: "Allowance") -> None:
         f"rented for ${of.spent_usd:.2f} of ${may.cap_usd:g} (`stepcast query bill --param "
         f"account={may.account}`)"
     )
-    for item in items(entries):
-        _say(f"  {item.in_words()}")
     if left or of.open_usd:
         what = ", ".join(left) or "a launch without an answer"
         _say(

@@ -60,14 +60,11 @@ def collect(
         say=lambda text: print_text(text, err=True),
     )
     for place, imported in received.seen.items():
-        types = imported.tables["instance_type"]["device_count"]
         print_text(
-            f"{place}: {count(len(types), 'instance type')}, {(types > 0).sum()} with GPUs; "
+            f"{place}: {count(imported.types, 'instance type')}; "
             f"{count(received.rows(place, 'on_demand'), 'on-demand price')}, "
             f"{count(received.rows(place, 'spot'), 'spot price')}; run {imported.run.run_id}"
         )
-    for difference in received.differences:
-        print_text(difference, err=True)
     check_all_loaded(received.report)
     if received.failed:
         first = next(iter(received.failed.values()))

@@ -39,7 +39,7 @@ def run_janitor() -> Iterator[None]:
 def main() -> None:
     """Wait, and remove what dead owners left."""
     from profilers.clusters import reap
-    from profilers.renting.renter import settle_home
+    from profilers.renting.reaper import settle_home
     from warehouse.home import home
 
     controller = int(sys.argv[1])

@@ -89,16 +89,6 @@ def join(name: str, pid: int) -> None:
         (folder / "cgroup.procs").write_text(str(pid))
 
 
-def throttled_s(name: str) -> float:
-    """Seconds the group's processes have waited for their quota so far, 0 without a CPU limit."""
-    for folder in _folders(name):
-        for line in (folder / "cpu.stat").read_text().splitlines() if _has_cpu(folder) else []:
-            key, value = line.split()
-            if key in ("throttled_time", "throttled_usec"):
-                return int(value) / (1e9 if key == "throttled_time" else 1e6)
-    return 0.0
-
-
 def names(prefix: str) -> list[str]:
     """Names of all our groups that start with `prefix`."""
     roots = {root for _, root in controllers().values()}
@@ -138,10 +128,6 @@ def _folders(name: str) -> Iterator[Path]:
     for root in sorted({root for _, root in controllers().values()}):
         if (root / name).is_dir():
             yield root / name
-
-
-def _has_cpu(folder: Path) -> bool:
-    return (folder / "cpu.cfs_quota_us").exists() or (folder / "cpu.max").exists()
 
 
 # Ending the processes of a namespace or a control group, and no others.

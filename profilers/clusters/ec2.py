@@ -8,19 +8,19 @@ An instance comes up once its host keys are pinned and its end is seen to be set
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 from profilers.clusters import owner
 from profilers.clusters.base import Node
 from profilers.clusters.fleet import Launch, Machine
 from profilers.clusters.node_types import gpus
 from profilers.clusters.ssh import SshCluster
-from profilers.renting import aws, renter
+from profilers.renting import aws, reaper
 from profilers.renting.access import Access, close_accesses, open_access
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Book, LaunchIntent
@@ -40,6 +40,25 @@ RUNNING_S = 300.0
 """How long instances may take until they run."""
 _EVERY_S = 5.0
 _SLACK_S = 120.0
+T = TypeVar("T")
+
+
+def _polled(ask: Callable[[], T | None], within_s: float, what: str) -> T:
+    """Ask again and again until there is an answer; what goes wrong meanwhile is told at the end.
+
+    Raises:
+        ProbeFailed: there is none in time; the message begins with `what`.
+    """
+    deadline_s, why = time.monotonic() + within_s, ""
+    while True:
+        try:
+            if (answer := ask()) is not None:
+                return answer
+        except ProbeFailed as error:
+            why = f": {error}"
+        if time.monotonic() > deadline_s:
+            raise ProbeFailed(f"{what} after {within_s:g} s{why}")
+        time.sleep(_EVERY_S)
 
 
 def wait_until_running(
@@ -50,25 +69,20 @@ def wait_until_running(
     Raises:
         ProbeFailed: one of them ended, or they do not come up in time.
     """
-    deadline_s, why = time.monotonic() + within_s, "they are not known yet"
-    while True:
-        try:
-            seen = provider.seen(ids)
-        except ProbeFailed as error:
-            seen, why = {}, str(error)
-        up = [
-            instance
-            for instance in seen.values()
-            if instance.state == "running" and instance.private
-        ]
-        if len(up) == len(ids):
-            return [seen[id_] for id_ in ids]
-        states = ", ".join(f"{id_} is {instance.state}" for id_, instance in seen.items())
+
+    def settled() -> list[InstanceStatus] | None:
+        seen = provider.seen(ids)
         if any(instance.state in ("ending", "ended") for instance in seen.values()):
-            raise ProbeFailed(f"instances ended while they came up: {states}")
-        if time.monotonic() > deadline_s:
-            raise ProbeFailed(f"instances do not run after {within_s:g} s: {states or why}")
-        time.sleep(_EVERY_S)
+            return list(seen.values())
+        up = [id_ for id_ in ids if id_ in seen and seen[id_].state == "running"]
+        is_up = len(up) == len(ids) and all(seen[id_].private for id_ in up)
+        return [seen[id_] for id_ in ids] if is_up else None
+
+    instances = _polled(settled, within_s, f"instances {', '.join(ids)} do not run")
+    if any(instance.state != "running" for instance in instances):
+        states = ", ".join(f"{instance.id} is {instance.state}" for instance in instances)
+        raise ProbeFailed(f"instances ended while they came up: {states}")
+    return instances
 
 
 class Console(Protocol):
@@ -111,21 +125,12 @@ class Boot:
         Raises:
             ProbeFailed: it has none; nothing may be said to it then.
         """
-        deadline_s, reason = time.monotonic() + within_s, "it is empty"
-        while True:
-            try:
-                console = provider.console(self.id)
-            except ProbeFailed as error:
-                console, reason = "", str(error)
-            if keys := aws.host_keys(console, self.intent.token):
-                break
-            if time.monotonic() > deadline_s:
-                reason = f"it ends in {console.strip()[-60:]!r}" if console else reason
-                raise ProbeFailed(
-                    f"{self.id} has not printed its host keys to its console in {within_s:g} s "
-                    f"({reason}); its image must run user data (cloud-init)"
-                )
-            time.sleep(_EVERY_S)
+        keys = _polled(
+            lambda: aws.host_keys(provider.console(self.id), self.intent.token) or None,
+            within_s,
+            f"{self.id} has not printed its host keys to its console (does its image run "
+            "user data, cloud-init?)",
+        )
         self.known_hosts.write_text("".join(f"{self.id} {key}\n" for key in keys))
 
     def check_shutdown(self, told: bytes) -> None:
@@ -154,7 +159,7 @@ class Boot:
             )
 
 
-_SSH_S, _RETRY_S = 240.0, 5.0
+_SSH_S = 240.0
 
 
 class Ec2Cluster(SshCluster):
@@ -195,7 +200,7 @@ class Ec2Cluster(SshCluster):
     def up(self) -> None:
         """Wait for the host lock, end what dead owners left, make ready for ssh, launch."""
         self._held.enter_context(host_lock(self._allowance.say))
-        renter.settle_dead(self._book, self._provider_of, self._allowance.say)
+        reaper.settle_dead(self._book, self._provider_of, self._allowance.say)
         self._access = open_access(
             self._provider, self._book, self._launch, self._prefix, owner.token(), owner.folder()
         )
@@ -343,7 +348,7 @@ class Ec2Cluster(SshCluster):
     def _prepare(self, node: Node) -> None:
         boot = self._boots[node.address]
         boot.pin(self._provider)
-        self._await(node)
+        _polled(lambda: self._over(node, "true"), _SSH_S, f"no sshd answers on {boot.id}")
         boot.check_shutdown(self._over(node, SHUTDOWN))
         super()._prepare(node)
 
@@ -375,18 +380,6 @@ class Ec2Cluster(SshCluster):
                 "deploy/image.yaml makes one that does (docs/ec2.md)"
             )
         return f"it is ended; {super()._remedy(node)}"
-
-    def _await(self, node: Node) -> None:
-        """Wait until the instance's sshd answers."""
-        deadline = time.monotonic() + _SSH_S
-        while True:
-            try:
-                self._over(node, "true")
-                return
-            except ProbeFailed:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(_RETRY_S)
 
     def _provider_of(self, region: str) -> Ec2:
         return self._provider if region == self._launch.region else Ec2(region)

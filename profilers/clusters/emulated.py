@@ -82,10 +82,6 @@ class EmulatedCluster(Cluster):
         """Move the process into its node's control groups."""
         cgroups.join(self._network.namespace(node.name), process.pid)
 
-    def throttled_s(self, node: Node) -> float:
-        """Seconds the node's processes have waited for CPU quota so far."""
-        return cgroups.throttled_s(self._network.namespace(node.name))
-
     def facts(self) -> Mapping[str, str | int | float | bool | None]:
         """Shaping and congestion control, as every run records them."""
         return {

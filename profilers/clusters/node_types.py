@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -81,8 +81,8 @@ def node_types() -> dict[str, NodeType]:
     return {**observed, **shipped, **own_types} if observed or own_types else shipped
 
 
-def keep_observed(observed: Mapping[str, NodeType], where: str) -> list[str]:
-    """Add instance types to those of the home; return in which ways ours differ from them.
+def keep_observed(observed: Mapping[str, NodeType], where: str) -> None:
+    """Add instance types to those of the home.
 
     Args:
         observed: as their provider describes them. Ours stay as they are.
@@ -99,29 +99,10 @@ def keep_observed(observed: Mapping[str, NodeType], where: str) -> list[str]:
             kept[name] = f"{name}: {{{text}}}  # {where}"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, _OBSERVED_BY + "".join(f"{kept[name]}\n" for name in sorted(kept)))
-    return [
-        f"{name}: AWS says {field} {seen}, {Path(__file__).with_suffix('.yaml').name} {listed}"
-        for name, kind in observed.items()
-        if name in shipped
-        for field, seen, listed in _differences(kind, shipped[name])
-    ]
 
 
 def _yaml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _differences(seen: NodeType, listed: NodeType) -> Iterator[tuple[str, object, object]]:
-    """Yield hardware that is told in two ways: its name, as it was seen, and as it is listed."""
-    pairs = {
-        "vcpus": (seen.vcpus, listed.vcpus or (listed.threads if listed.gpu else None)),
-        "memory_gib": (seen.memory_gib, listed.memory_gib),
-        "bandwidth_mbps": (seen.bandwidth_mbps, listed.bandwidth_mbps),
-        "gpus": (seen.gpus, listed.gpus),
-    }
-    for field, (seen_value, listed_value) in pairs.items():
-        if None not in (seen_value, listed_value) and seen_value != listed_value:
-            yield field, seen_value, listed_value
 
 
 @cache

@@ -11,8 +11,6 @@ import shlex
 import signal
 import subprocess
 import tarfile
-import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,9 +24,10 @@ from pydantic import ValidationError
 from profilers.clusters import owner, received
 from profilers.clusters.base import SOURCE, Cluster, Node, with_env
 from profilers.clusters.fleet import Fleet, Machine, fleet_file, read_fleet
+from profilers.clusters.machine_watch import MachineWatch
 from profilers.clusters.node_types import mismatch
-from profilers.commands import missing_tools, read, run_with_input
-from profilers.steady.host import CpuTimes, parse_cpu_times
+from profilers.commands import missing_tools, run_with_input
+from profilers.steady.host import CpuTimes
 from warehouse.records import Backend, BadInput, MissingTool, NodeGroup, ProbeFailed, Record, Role
 
 PACKAGES = ("models", "networks", "pipelines", "profilers", "warehouse")
@@ -37,21 +36,9 @@ OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "Serve
 CACHE = ".cache/stepcast"
 PORTS = range(20_000, 30_000)
 """Below those that kernels give to connections."""
-MACHINE = "STEPCAST_MACHINE"
-"""Variable of a machine: the folder that is locked, where several share one /dev. That is no user's
-and on no network, so users exclude each other and machines with a common home do not."""
-WATCH = f"""
-mkdir -p "$0" && trap 'rm -rf "$0"' EXIT && exec 9<"${{{MACHINE}:-/dev}}" || exit
-flock -n 9 || {{ echo busy; exit; }}
-echo watching
-while read -r _; do head -n 1 /proc/stat; done
-"""
-"""Shell: keep a folder and the machine's lock until the connection ends, tell its CPU times."""
 _SEND_TIMEOUT_S = 120.0
 _ABOUT_TIMEOUT_S = 120.0
 _ABOUT_BYTES = 1 << 20
-_WATCH_TIMEOUT_S = 60.0
-_LINE_BYTES = 4096
 
 
 class _MachineInfo(Record):
@@ -81,7 +68,7 @@ class SshCluster(Cluster):
         self.interface = self._fleet.interface
         self._prefix = owner.new_prefix()
         self._machines: dict[str, Machine] = {}
-        self._watches: dict[str, _Watch] = {}
+        self._watches: dict[str, MachineWatch] = {}
         self._about: dict[str, _MachineInfo] = {}
         self._ports = count(random.choice(PORTS))
         self._started = count()
@@ -215,7 +202,7 @@ class SshCluster(Cluster):
         unpack = f'mkdir -p {CACHE} && {own} && tar -C "$own" -xz && mv -T "$own" {code_folder}'
         late = f'rm -rf "$own" && test -d {code_folder}'
         self._over(node, f"test -d {code_folder} || {{ {unpack}; }} || {{ {late}; }}", packed)
-        self._watches[node.name] = _Watch(
+        self._watches[node.name] = MachineWatch(
             self._connection(node), self._own(node), self._named(node)
         )
         answer = self._over(
@@ -326,69 +313,6 @@ class SshCluster(Cluster):
     def _named(self, node: Node) -> str:
         machine = self._machines[node.name]
         return f"machine {machine.host or machine.address} ({machine.node_type})"
-
-
-class _Watch:
-    """A connection that holds a machine's lock and folder, and asks for its CPU times."""
-
-    def __init__(self, connection: Sequence[str], folder: str, name: str) -> None:
-        self._name, self._lock = name, threading.Lock()
-        command = shlex.join(["sh", "-c", WATCH, folder])
-        self._process = subprocess.Popen(
-            [*connection, command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            start_new_session=True,  # Ctrl-C ends it through `close`, after the others
-        )
-        line = self._told()
-        if line != "watching":
-            self.close()
-            why = "another Stepcast measures there" if line == "busy" else f"told {line!r}"
-            raise ProbeFailed(f"{name} cannot be used: {why}")
-
-    def cpu_times(self) -> CpuTimes:
-        """Return what the machine's kernel has counted so far."""
-        assert self._process.stdin is not None
-        with self._lock:
-            try:
-                self._process.stdin.write("\n")
-            except BrokenPipeError:
-                raise ProbeFailed(f"{self._name} is gone") from None
-            line = self._told()
-        try:
-            return parse_cpu_times(line)
-        except (ValueError, IndexError):
-            raise ProbeFailed(f"{self._name} told {line!r:.60} as its processor times") from None
-
-    def close(self) -> None:
-        """Let the machine go."""
-        try:
-            self._process.communicate(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
-
-    def _told(self) -> str:
-        assert self._process.stdout is not None
-        deadline_s, line = time.monotonic() + _WATCH_TIMEOUT_S, b""
-        while not line.endswith(b"\n"):
-            try:
-                piece = read(self._process.stdout.fileno(), deadline_s)
-            except TimeoutError:
-                self._process.kill()
-                raise ProbeFailed(f"{self._name}: silent for {_WATCH_TIMEOUT_S:g} s") from None
-            line += piece
-            if len(line) > _LINE_BYTES:
-                self._process.kill()
-                raise ProbeFailed(f"{self._name} told {line[:60]!r} … instead of a line")
-            if not piece:
-                _, stderr = self._process.communicate()
-                words = stderr.strip().splitlines() or [f"exit {self._process.returncode}"]
-                raise ProbeFailed(f"{self._name} is gone: {words[-1]}")
-        return line.decode(errors="replace").strip()
 
 
 def check_machines(groups: Sequence[NodeGroup]) -> None:

@@ -17,7 +17,7 @@ from botocore.httpsession import URLLib3Session
 from botocore.parsers import ResponseParserError
 from botocore.session import Session
 from botocore.utils import get_environ_proxies
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasPath, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from urllib3.exceptions import HTTPError
 
 from warehouse import limits
@@ -263,57 +263,33 @@ class AwsResponse(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
 
-class MemoryInfo(AwsResponse):
-    """An amount of memory."""
-
-    mebibytes: MiB = Field(alias="SizeInMiB")
-
-
-class GpuDeviceInfo(AwsResponse):
-    """GPUs of one kind."""
-
-    maker: Text = Field(alias="Manufacturer")
-    name: Text = Field(alias="Name")
-    count: Annotated[int, Field(ge=0, le=limits.NODES)] = Field(alias="Count")
-    memory: MemoryInfo = Field(alias="MemoryInfo")
-
-
-class GpuInfo(AwsResponse):
-    """The GPUs of an instance type, which are of one kind."""
-
-    kinds: tuple[GpuDeviceInfo, ...] = Field(alias="Gpus", min_length=1, max_length=1)
-
-
-class VCpuInfo(AwsResponse):
-    """The virtual processors of an instance type."""
-
-    count: Count = Field(alias="DefaultVCpus")
-    cores: Count | None = Field(default=None, alias="DefaultCores")
-
-
 class NetworkCardInfo(AwsResponse):
-    """A network card, and how fast it always is, and at best."""
+    """A network card, and how fast it always is."""
 
     always_gbps: Gbps | None = Field(default=None, alias="BaselineBandwidthInGbps")
-    peak_gbps: Gbps | None = Field(default=None, alias="PeakBandwidthInGbps")
 
 
-class NetworkInfo(AwsResponse):
-    """The network of an instance type, first in words."""
-
-    words: Text = Field(alias="NetworkPerformance")
-    cards: tuple[NetworkCardInfo, ...] = Field(default=(), alias="NetworkCards", max_length=1000)
-    efa: bool = Field(default=False, alias="EfaSupported")
+def _within(*path: str | int) -> Any:
+    """Return a field that stands further inside, where it stands at all."""
+    return Field(default=None, validation_alias=AliasPath(*path))
 
 
 class InstanceTypeInfo(AwsResponse):
-    """An instance type as DescribeInstanceTypes tells it."""
+    """An instance type as DescribeInstanceTypes tells it; its GPUs are of one kind."""
 
     name: TypeName = Field(alias="InstanceType")
-    processors: VCpuInfo = Field(alias="VCpuInfo")
-    memory: MemoryInfo = Field(alias="MemoryInfo")
-    network: NetworkInfo = Field(alias="NetworkInfo")
-    gpus: GpuInfo | None = Field(default=None, alias="GpuInfo")
+    vcpus: Count = Field(validation_alias=AliasPath("VCpuInfo", "DefaultVCpus"))
+    cores: Count | None = _within("VCpuInfo", "DefaultCores")
+    memory_mib: MiB = Field(validation_alias=AliasPath("MemoryInfo", "SizeInMiB"))
+    cards: Annotated[tuple[NetworkCardInfo, ...], Field(max_length=1000)] | None = _within(
+        "NetworkInfo", "NetworkCards"
+    )
+    efa: bool | None = _within("NetworkInfo", "EfaSupported")
+    gpu: Text | None = _within("GpuInfo", "Gpus", 0, "Name")
+    gpu_maker: Text | None = _within("GpuInfo", "Gpus", 0, "Manufacturer")
+    gpus: Annotated[int, Field(ge=0, le=limits.NODES)] | None = _within(
+        "GpuInfo", "Gpus", 0, "Count"
+    )
 
 
 class SpotPrice(AwsResponse):
@@ -323,24 +299,6 @@ class SpotPrice(AwsResponse):
     zone: Zone = Field(alias="AvailabilityZone")
     usd_per_hour: UsdPerHour = Field(alias="SpotPrice")
     since: AwareDatetime = Field(alias="Timestamp")
-
-
-class ProductAttributes(AwsResponse):
-    """What a product is, as GetProducts tells it."""
-
-    name: TypeName = Field(alias="instanceType")
-    region: Text = Field(alias="regionCode")
-    system: Text = Field(alias="operatingSystem")
-    tenancy: Text
-    software: Text = Field(alias="preInstalledSw")
-    capacity: Text = Field(alias="capacitystatus")
-    market: Text = Field(default="OnDemand", alias="marketoption")
-
-
-class Product(AwsResponse):
-    """A product, which may be a kind of machine."""
-
-    attributes: ProductAttributes
 
 
 class PriceDimension(AwsResponse):
@@ -358,17 +316,13 @@ class PriceTerm(AwsResponse):
     )
 
 
-class OnDemandTerms(AwsResponse):
-    """The ways of paying for a product on demand."""
-
-    on_demand: dict[str, PriceTerm] = Field(default={}, alias="OnDemand", max_length=100)
-
-
 class PriceListEntry(AwsResponse):
-    """One entry of what GetProducts answers: a product with its prices."""
+    """One entry of what GetProducts answers: a product, and ways of paying for it on demand."""
 
-    product: Product
-    terms: OnDemandTerms
+    market: Text | None = _within("product", "attributes", "marketoption")
+    on_demand: Annotated[dict[str, PriceTerm], Field(max_length=100)] | None = _within(
+        "terms", "OnDemand"
+    )
 
 
 _Kind = TypeVar("_Kind", bound=AwsResponse)

@@ -27,7 +27,6 @@ PROBE = "prices"
 PROVIDER = "aws"
 PRICING_REGION = "us-east-1"
 """Where the Pricing API answers for all regions."""
-_MEBIBYTE = 1 << 20
 _LINUX = "Linux/UNIX"
 _PRODUCT = {
     "operatingSystem": "Linux",
@@ -48,30 +47,14 @@ _PRICE = pl.Schema(
         "source": pl.String(),
     }
 )
-_TYPE = pl.Schema(
-    {
-        "provider": pl.String(),
-        "node_type": pl.String(),
-        "region": pl.String(),
-        "vcpus": pl.Int32(),
-        "memory_bytes": pl.Int64(),
-        "device_count": pl.Int16(),
-        "device_name": pl.String(),
-        "device_memory_bytes": pl.Int64(),
-        "network": pl.String(),
-        "network_gbps": pl.Float64(),
-        "network_peak_gbps": pl.Float64(),
-        "observed_at": pl.Datetime("us", "UTC"),
-        "source": pl.String(),
-    }
-)
 _Row = tuple[object, ...]
 
 
 @dataclass(frozen=True)
 class RegionPrices(ProbeResult):
-    """A run of prices, and the instance types of its region as node types."""
+    """A run of prices, how many instance types it is of, and those of them that are node types."""
 
+    types: int = 0
     node_types: Mapping[str, NodeType] = field(default_factory=dict)
 
 
@@ -80,8 +63,8 @@ def observe_prices(
 ) -> RegionPrices:
     """Ask AWS about instance types of a region; return a run with what it answered.
 
-    Its rows of raw.instance_type and of on-demand prices are of `seen_at`, those of spot prices of
-    the times since when they held.
+    Rows of on-demand prices are of `seen_at`, those of spot prices of the times since when they
+    held.
 
     Args:
         region: of AWS.
@@ -101,11 +84,7 @@ def observe_prices(
         *_on_demand(client("pricing", PRICING_REGION), region, names, seen_at),
         *_spot(ec2, region, names, seen_at - timedelta(days=days)),
     ]
-    described = [_described(machine, region, seen_at) for machine in machines]
-    tables = {
-        "instance_type": pl.DataFrame(described, _TYPE, orient="row"),
-        "price": pl.DataFrame(prices, _PRICE, orient="row").unique(maintain_order=True),
-    }
+    tables = {"price": pl.DataFrame(prices, _PRICE, orient="row").unique(maintain_order=True)}
     ended_at = clock.now()
     run = Run(
         run_id=f"{seen_at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}",
@@ -125,7 +104,7 @@ def observe_prices(
     )
     described_types = {machine.name: _node_type(machine) for machine in machines}
     node_types = {name: kind for name, kind in described_types.items() if kind is not None}
-    return RegionPrices(run, None, tables, node_types=node_types)
+    return RegionPrices(run, None, tables, types=len(machines), node_types=node_types)
 
 
 def _machines(ec2: Any, region: str, types: Collection[str]) -> list[InstanceTypeInfo]:
@@ -143,34 +122,19 @@ def _machines(ec2: Any, region: str, types: Collection[str]) -> list[InstanceTyp
     return [by_name[name] for name in sorted(by_name)]
 
 
-def _described(info: InstanceTypeInfo, region: str, seen_at: datetime) -> _Row:
-    gpu = info.gpus.kinds[0] if info.gpus else None
-    return (
-        *(PROVIDER, info.name, region, info.processors.count, info.memory.mebibytes * _MEBIBYTE),
-        gpu.count if gpu else 0,
-        f"{gpu.maker} {gpu.name}" if gpu else None,
-        gpu.memory.mebibytes * _MEBIBYTE if gpu else None,
-        info.network.words,
-        _together([card.always_gbps for card in info.network.cards]),
-        _together([card.peak_gbps for card in info.network.cards]),
-        *(seen_at, "AWS EC2 DescribeInstanceTypes"),
-    )
-
-
 def _node_type(info: InstanceTypeInfo) -> NodeType | None:
     """Return an instance type as a node type; None: parts of a GPU, others' GPUs, no bandwidth."""
-    gpu = info.gpus.kinds[0] if info.gpus else None
-    bandwidth_gbps = _together([card.always_gbps for card in info.network.cards])
-    if bandwidth_gbps is None or (gpu and (gpu.maker != "NVIDIA" or not gpu.count)):
+    bandwidth_gbps = _together([card.always_gbps for card in info.cards or ()])
+    if bandwidth_gbps is None or (info.gpu and (info.gpu_maker != "NVIDIA" or not info.gpus)):
         return None
     return NodeType(
         bandwidth_mbps=round(1000 * bandwidth_gbps),
-        threads=info.processors.cores or info.processors.count,
-        vcpus=info.processors.count,
-        memory_gib=info.memory.mebibytes / 1024,
-        gpu=gpu.name if gpu else None,
-        gpus=gpu.count if gpu else 1,
-        efa=info.network.efa,
+        threads=info.cores or info.vcpus,
+        vcpus=info.vcpus,
+        memory_gib=info.memory_mib / 1024,
+        gpu=info.gpu,
+        gpus=info.gpus or 1,
+        efa=bool(info.efa),
     )
 
 
@@ -196,7 +160,7 @@ def _on_demand(
         prices = {
             usd_per_hour
             for record in records(PriceListEntry, listed, "get_products")
-            for usd_per_hour in _usd_per_hour(record, wanted)
+            for usd_per_hour in _usd_per_hour(record, name)
         }
         if len(prices) > 1:
             several = ", ".join(f"${usd:g}" for usd in sorted(prices))
@@ -208,31 +172,21 @@ def _on_demand(
             )
 
 
-def _usd_per_hour(entry: PriceListEntry, wanted: Mapping[str, str]) -> Iterator[float]:
+def _usd_per_hour(entry: PriceListEntry, name: str) -> Iterator[float]:
     """Yield the prices of a product that is rented by the hour, in US dollars.
 
     Raises:
-        ProbeFailed: it is not what was asked for, or the price is not one for an hour.
+        ProbeFailed: the price is not one above 0 for an hour.
     """
-    fields = entry.product.attributes.model_dump(by_alias=True)
-    for name, value in wanted.items():
-        if fields[name] != value:
-            raise ProbeFailed(f"get_products: asked for {name} {value}, found {fields[name]}")
-    if entry.product.attributes.market != "OnDemand":
+    if entry.market not in (None, "OnDemand"):
         return
-    for term in entry.terms.on_demand.values():
+    for term in (entry.on_demand or {}).values():
         for part in term.dimensions.values():
             usd = part.of_unit.get("USD")
-            if usd is None or part.unit != "Hrs":
-                currencies = ", ".join(part.of_unit)
+            if usd is None or part.unit != "Hrs" or not 0 < usd:
                 raise ProbeFailed(
-                    f"get_products: {fields['instanceType']} in {fields['regionCode']}: expected a "
-                    f"price in USD for Hrs, found {currencies} for {part.unit}"
-                )
-            if not 0 < usd:
-                raise ProbeFailed(
-                    f"get_products: {fields['instanceType']} in {fields['regionCode']}: expected a "
-                    f"price above 0, found {usd:g}"
+                    f"get_products: {name}: expected a price above 0 in USD for Hrs, found "
+                    f"{part.of_unit} for {part.unit}"
                 )
             yield usd
 
@@ -248,11 +202,6 @@ def _spot(ec2: Any, region: str, names: Sequence[str], since: datetime) -> Itera
     for record in records(
         SpotPrice, list_pages(ec2, operation, "SpotPriceHistory", request), operation
     ):
-        if record.name not in names or not record.zone.startswith(region):
-            raise ProbeFailed(
-                f"{operation}: asked for {', '.join(names)} in {region}, found {record.name} in "
-                f"{record.zone}"
-            )
         yield (
             *(
                 PROVIDER,

@@ -6,7 +6,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -105,15 +105,6 @@ def read_bytes(path: Path, most: int = limits.TEXT_BYTES) -> bytes:
     return bytes(content)
 
 
-def read_text(path: Path, most: int = limits.TEXT_BYTES) -> str:
-    """Return the text of a file, gzipped or not; bytes that are no UTF-8 become U+FFFD.
-
-    Raises:
-        BadInput: as `read_bytes`.
-    """
-    return read_bytes(path, most).decode("utf-8-sig", errors="replace")
-
-
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line of a file, without its end.
 
@@ -199,14 +190,12 @@ MOST_US = 2**31 - 1
 """The largest time in a step that a column holds, microseconds: 2,147 s."""
 
 WholeNumber = Annotated[int, msgspec.Meta(ge=-MOST - 1, le=MOST)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Time_us = Annotated[float, msgspec.Meta(ge=-(2.0**60), le=2.0**60)]
 Duration_us = Annotated[float, msgspec.Meta(ge=0, le=2.0**60)]
 
 NO_EVENTS = ("", "M", "s", "t", "f")
 """Phases of Chrome's trace format that are no events: names of processes, arrows between events."""
 
-_MOST_POSITIONS = 8
 _MOST_REASONS, _NAME_CHARACTERS = 32, 60
 _OTHERS = "others", None
 _HALF = re.compile("[\ud800-\udfff]")
@@ -246,18 +235,6 @@ def product(factors: Iterable[int]) -> int | None:
         if abs(value) > MOST:
             return None
     return value
-
-
-def describe_repeat(names: Sequence[str], first: int = 1) -> str:
-    """Say which name is there more than once, and where; `first` is the position of the first."""
-    places: dict[str, list[int]] = {}
-    for position, name in enumerate(names, start=first):
-        places.setdefault(name, []).append(position)
-    for name, positions in places.items():
-        if len(positions) > 1:
-            shown = ", ".join(map(str, positions[:_MOST_POSITIONS]))
-            return f"{name!r:.60} is column {shown}{', …' * (len(positions) > _MOST_POSITIONS)}"
-    return ""
 
 
 def clean(text: str) -> str:

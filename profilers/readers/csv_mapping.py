@@ -5,7 +5,6 @@ A mapping is YAML; those of public data sets are in `mappings/`, found by the fi
 
 import difflib
 import json
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -15,9 +14,6 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    JsonValue,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
@@ -41,17 +37,9 @@ class ColumnSource(Record):
     constant: bool | int | float | str | None = None
     subject: Mapping[str, "Source"] | None = None
     type: Kind | None = None
-    factor: float | None = None
+    factor: float | None = Field(default=None, allow_inf_nan=False)
     pattern: str | None = None
     words: Mapping[str, str] | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        # As in `CsvMapping.canonical_json`.
-        fields: dict[str, JsonValue] = handler(self)
-        if self.words is None:
-            fields.pop("words", None)
-        return fields
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -70,23 +58,16 @@ class ColumnSource(Record):
             raise ValueError(f"words are of texts, not {self.kind}")
         if self.factor is not None and self.kind not in ("integer", "real"):
             raise ValueError(f"factor needs a number, not {self.kind}")
-        if self.factor is not None and not math.isfinite(self.factor):
-            raise ValueError(f"factor: expected a finite number, found {self.factor}")
         if isinstance(self.constant, int) and not -(1 << 63) <= self.constant < 1 << 63:
             raise ValueError(f"constant: {self.constant:.3e} is no 64 bit integer")
         if self.pattern is not None:
-            _check_pattern(self.pattern)
+            _compiled(self.pattern, pl.lit("").str.extract(self.pattern, 1))
         return self
 
     @property
     def kind(self) -> Kind:
         """Type of the values: real if only a factor is given."""
         return self.type or ("text" if self.factor is None else "real")
-
-
-def _check_pattern(pattern: str) -> None:
-    """Refuse what is no regular expression with a group."""
-    _compiled(pattern, pl.lit("").str.extract(pattern, 1))
 
 
 def _is_pattern(pattern: str) -> str:
@@ -145,17 +126,8 @@ class CsvMapping(Record):
     rows: tuple[Mapping[str, Source], ...] = ({},)
 
     def canonical_json(self) -> str:
-        """Return JSON as `Record` does, without what is as in most files.
-
-        A file is not imported again with another mapping, and the first ones had none of it.
-        """
-        fields = type(self).model_fields
-        unsaid = {
-            name
-            for name in _UNSAID
-            if getattr(self, name) == fields[name].get_default(call_default_factory=True)
-        }
-        kept = self.model_dump(mode="json", exclude=unsaid)
+        """Return JSON of what it says; files are not imported again with another mapping."""
+        kept = self.model_dump(mode="json", exclude_defaults=True)
         return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
     def sources(self) -> Iterator[ColumnSource]:
@@ -175,9 +147,6 @@ class CsvMapping(Record):
         """Return what it says of its source for readers."""
         texts = {"commit": self.commit, "hardware": self.hardware, "step": self.step}
         return {name: text for name, text in texts.items() if text is not None}
-
-
-_UNSAID = ("commit", "hardware", "step", "sample", "only")
 
 
 def find(path: Path, given: Path | None) -> Path:

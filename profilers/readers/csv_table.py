@@ -7,20 +7,14 @@ is named by its line, not guessed at.
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from profilers.probe import Setting
-from profilers.readers.contract import (
-    ImportedRun,
-    ReaderOptions,
-    describe_repeat,
-    lines,
-    read_bytes,
-)
+from profilers.readers.contract import ImportedRun, ReaderOptions, lines, read_bytes
 from profilers.readers.csv_mapping import ColumnSource, CsvMapping, Sample, find, load
-from profilers.readers.nccl_measured import ELEMENT_BYTES
 from warehouse import limits
 from warehouse.records import BadInput, content_hash
 
@@ -28,7 +22,14 @@ _LINE = "\x00line"
 _OTHER_PACKERS = (b"\x78\x01", b"\x78\x9c", b"\x78\xda", b"\x28\xb5\x2f\xfd")
 """How zlib's and zstd's bytes begin, which polars would unpack without a limit."""
 _DUPLICATE = re.compile(r"_duplicated_[0-9]+$")
-_AT = re.compile(r"(.+)\[([0-9]{1,6})\]", re.DOTALL)
+_MOST = 1_000
+"""Columns that a message looks through."""
+_SAYS_ALL_REDUCE = {
+    "collective": ("^(?i)[^a-z]*all[^a-z]*reduce", True),
+    "root": (r"^\s*-1(\.0*)?\s*$", True),
+    "redop": (r"^\s*none\s*$", False),
+}
+"""What columns of nccl-tests have in all-reduces: a pattern, and whether it is found."""
 _FLAGS = {"true": True, "false": False, "1": True, "0": False}
 _DIGITS = 15
 """Significant digits kept of a value times a factor: what doubles hold."""
@@ -106,15 +107,6 @@ def _runs(
         )
 
 
-def provenance(path: Path, options: ReaderOptions) -> CsvMapping:
-    """Return the mapping of a file, for its source, licence and url.
-
-    Raises:
-        BadInput: there is none, or it is wrong.
-    """
-    return load(find(path, options.mapping))
-
-
 def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
     """Return the cells of a file as text, and their lines; a gzipped one is unpacked here."""
     _, header = next(lines(path), (1, ""))
@@ -137,9 +129,7 @@ def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
             null_values=["", *mapping.missing],
         )
         names = cells.collect_schema().names()[1:]
-        chosen = _chosen(names, mapping)
-        cells = cells.rename(chosen)
-    missing = sorted(mapping.source_names() - {*names, *chosen.values()})
+    missing = sorted(mapping.source_names() - {*names})
     if missing:
         raise BadInput(
             f"{path}: no column {_quoted(missing):.200}, which {file.name} maps; found "
@@ -147,17 +137,6 @@ def _scan(path: Path, mapping: CsvMapping, file: Path) -> pl.LazyFrame:
         )
     _check_unambiguous(path, names, mapping, file)
     return cells
-
-
-def _chosen(names: Sequence[str], mapping: CsvMapping) -> dict[str, str]:
-    """Return which columns the mapping names by name and position: `a[3]` of several `a`."""
-    chosen = {}
-    for source in mapping.source_names() - set(names):
-        if (place := _AT.fullmatch(source)) and 0 < int(place[2]) <= len(names):
-            name = names[int(place[2]) - 1]
-            if place[1] in (name, _DUPLICATE.sub("", name)):
-                chosen[name] = source
-    return chosen
 
 
 def _check_unambiguous(path: Path, names: Sequence[str], mapping: CsvMapping, file: Path) -> None:
@@ -169,42 +148,47 @@ def _check_unambiguous(path: Path, names: Sequence[str], mapping: CsvMapping, fi
         BadInput: it does; the message has the positions.
     """
     sources = mapping.source_names()
-    taken = [_DUPLICATE.sub("", name) if name not in sources else name for name in names]
-    for name in sorted(sources & set(names)):
-        if twice := describe_repeat(
-            [other if other == name else f"{i}" for i, other in enumerate(taken)]
-        ):
-            at = taken.index(name) + 1
+    called = [name if name in sources else _DUPLICATE.sub("", name) for name in names]
+    for name in sorted(sources):
+        if called.count(name) > 1:
+            at = ", ".join(f"{i}" for i, other in enumerate(called[:_MOST], 1) if other == name)
             raise BadInput(
-                f"{path}: two columns of one name ({_one_line(twice)}); name the one that is meant "
-                f"with its position in {file.name}: `{_one_line(name):.60}[{at}]`"
+                f"{path}: two columns of one name ({name!r:.60} is column {at}), of which "
+                f"{file.name} maps one; rename the others in the file"
             )
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Lines whose value in a column is wrong, and what is expected there."""
+
+    column: str
+    is_wrong: pl.Expr
+    expected: str
+
+
+def _checks(mapping: CsvMapping, names: Sequence[str]) -> Iterator[_Check]:
+    for source in mapping.sources():
+        expected = f"text like {source.pattern!r}" if source.pattern else source.kind
+        if source.words is not None:
+            expected = f"one of {', '.join(source.words)}"
+        name = str(source.column)
+        yield _Check(name, pl.col(name).is_not_null() & _converted(source).is_null(), expected)
+    for name, (pattern, is_said) in _SAYS_ALL_REDUCE.items():
+        if mapping.table == "allreduce" and name in names:
+            is_wrong = pl.col(name).str.contains(pattern) != is_said
+            yield _Check(name, is_wrong, "what an all-reduce has")
 
 
 def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
     """Refuse a file without lines, with more than can be kept, or with a value of another kind."""
-    converted = {
-        (
-            str(source.column),
-            source.kind,
-            source.pattern,
-            source.factor,
-            tuple(source.words or ()),
-        ): source
-        for source in mapping.sources()
-    }
-    if mapping.table == "allreduce":
-        _check_all_reduces(path, cells, mapping)
-    first_wrong = {
-        f"{i}": pl.col(_LINE)
-        .filter(pl.col(str(source.column)).is_not_null() & _converted(source).is_null())
-        .min()
-        for i, source in enumerate(converted.values())
-    }
+    checks = list(_checks(mapping, cells.collect_schema().names()))
     texts = [pl.col(name).str.len_bytes().sum() for name in mapping.source_names()]
     with _refused(path, "not a whole CSV file"):
         counted = cells.select(
-            pl.len().alias("rows"), pl.sum_horizontal(texts).alias("bytes"), **first_wrong
+            pl.len().alias("rows"),
+            pl.sum_horizontal(texts).alias("bytes"),
+            *(pl.col(_LINE).filter(c.is_wrong).min().alias(f"{i}") for i, c in enumerate(checks)),
         ).collect(engine="streaming")
     count, size = counted["rows"][0] * len(mapping.rows), counted["bytes"][0] * len(mapping.rows)
     if not count:
@@ -215,20 +199,16 @@ def _check_values(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
             f"{path}: {count:,} rows with {size:,} bytes of text; at most {limits.EVENTS:,} and "
             f"{limits.KEPT_CHARACTERS:,} are kept; import parts of it"
         )
-    wrong = [(line, i) for i in range(len(converted)) if (line := counted[f"{i}"][0]) is not None]
+    wrong = [(line, i) for i in range(len(checks)) if (line := counted[f"{i}"][0]) is not None]
     if not wrong:
         return
     line, i = min(wrong)
-    source = list(converted.values())[i]
+    name = checks[i].column
     with _refused(path, "not a whole CSV file"):
-        row = cells.filter(pl.col(_LINE) == line).select(str(source.column))
-        cell = str(row.collect(engine="streaming").to_series().first())
+        cell = cells.filter(pl.col(_LINE) == line).select(name).collect(engine="streaming").item()
         place = _place(cells, line)
-    expected = f"text like {source.pattern!r}" if source.pattern else f"{source.kind}"
-    if source.words is not None:
-        expected = f"one of {', '.join(source.words)}"
     raise BadInput(
-        f"{path} {place}, column {_quoted([str(source.column)])}: expected {expected}, found "
+        f"{path} {place}, column {name!r}: expected {checks[i].expected}, found "
         f"{cell!r:.80}; mend the file, or say in the mapping which "
         "`pattern` the value has, or that this text is `missing`"
     )
@@ -240,48 +220,6 @@ def _place(cells: pl.LazyFrame, record: int) -> str:
     above = cells.filter(pl.col(_LINE) < record).drop(_LINE)
     counted = above.select(pl.all().str.count_matches("\n", literal=True).sum())
     return f"line {record + header + sum(counted.collect(engine='streaming').row(0))}"
-
-
-def _check_all_reduces(path: Path, cells: pl.LazyFrame, mapping: CsvMapping) -> None:
-    """Refuse lines of `allreduce` whose columns say that they are of another collective.
-
-    Whether the mapping names them or not: nccl-tests' columns are `root`, `redop`, `count` and
-    `type`, and `collective` is what their logs are of.
-
-    Raises:
-        BadInput: there is one; the message names its line.
-    """
-    names = set(cells.collect_schema().names())
-    text = {name: pl.col(name).str.strip_chars().str.to_lowercase() for name in names - {_LINE}}
-    foreign: dict[str, pl.Expr] = {}
-    if (collective := text.get("collective")) is not None:
-        foreign["collective"] = ~collective.str.replace_all("[^a-z]", "").str.starts_with(
-            "allreduce"
-        )
-    if (root := text.get("root")) is not None:
-        foreign["root"] = root.cast(pl.Float64, strict=False) != -1
-    if (operation := text.get("redop", text.get("op"))) is not None:
-        foreign["redop" if "redop" in text else "op"] = operation == "none"
-    kind, size = text.get("type", text.get("dtype")), mapping.columns.get("size_bytes")
-    if kind is not None and size is not None and size.column and "count" in text:
-        element_bytes = kind.replace_strict(ELEMENT_BYTES, default=None, return_dtype=pl.Int64)
-        count = text["count"].cast(pl.Float64, strict=False)
-        foreign["count"] = count * element_bytes != _converted(size)
-    if not foreign:
-        return
-    lines_of = {name: pl.col(_LINE).filter(wrong).min() for name, wrong in foreign.items()}
-    with _refused(path, "not a whole CSV file"):
-        first = cells.select(**lines_of).collect(engine="streaming").row(0, named=True)
-        wrong = [(line, name) for name, line in first.items() if line is not None]
-        if not wrong:
-            return
-        line, name = min(wrong)
-        cell = cells.filter(pl.col(_LINE) == line).select(name).collect(engine="streaming").item()
-        place = _place(cells, line)
-    raise BadInput(
-        f"{path} {place}, column {name}: {cell!r:.40} is not of an all-reduce; remove what other "
-        "collectives did, or rename the column if it says something else"
-    )
 
 
 def _converted(column: ColumnSource) -> pl.Expr:

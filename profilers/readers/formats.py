@@ -10,13 +10,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from profilers.readers import (
-    csv_table,
-    iperf3,
-    kineto,
-    nccl_tests,
-    pcap,
-)
+from profilers.readers import csv_table, iperf3, kineto, nccl_tests, pcap
 from profilers.readers.contract import ImportedRun, ReaderOptions, open_unpacked
 from warehouse.records import BadInput
 
@@ -91,42 +85,22 @@ def find_format(name: str, options: ReaderOptions) -> Format:
     return FORMATS[name]
 
 
-# Which format a file looks like: for refusals, where another was named.
-
-
 _HEAD_BYTES = 1 << 18
-_TAR_MARK_AT = 257
-_PCAP = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d")
-_FORMATS = (
-    (
-        "nccl-tests",
-        rb'# nccl-tests version |# nThread \d|algbw {1,9}busbw|"nccl_version":|"algBw":',
-    ),
-    ("iperf3", rb'"test_start":|"connecting_to":|"accepted_connection":'),
-    ("kineto", rb'"schemaVersion"|"deviceProperties"|"cpu_op"|"ProfilerStep#'),
-)
+_MARKS = {
+    "pcap": rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\xa1\xb2\x3c\x4d)",
+    "nccl-tests": rb'# nccl-tests version |# nThread \d|algbw {1,9}busbw|"nccl_version":',
+    "iperf3": rb'"test_start":',
+    "kineto": rb'"schemaVersion"|"deviceProperties"|"cpu_op"|"ProfilerStep#',
+}
 """What is in the first bytes of each format, the particular before the general."""
-_OTHERS = (
-    (rb"\A\x0a\x0d\x0d\x0a", "pcapng: tcpdump -r FILE -w FILE.pcap converts it"),
-    (rb"\APK\x03\x04", "a zip archive: unpack it first"),
-    (rb"\[ ID\] Interval ", "the text of iperf3: run it with --json"),
-    (rb"\ASQLite format 3\x00", "a database of Nsight Systems or another program"),
-)
 
 
 def suggest_format(path: Path, named: str) -> str:
-    """Return what to add to a refusal of a file read as format `find_format`; empty: nothing."""
+    """Return what to add to a refusal of a file read as another format; empty: nothing."""
     try:
         with open_unpacked(path) as file:
             head = file.read(_HEAD_BYTES)
     except BadInput:
         return ""
-    if head[_TAR_MARK_AT:].startswith(b"ustar"):
-        return "; the file looks like a tar archive: unpack it first"
-    if words := next((words for what, words in _OTHERS if re.search(what, head)), ""):
-        return f"; the file looks like {words}"
-    guess = "pcap" if head.startswith(_PCAP) else None
-    guess = guess or next((name for name, what in _FORMATS if re.search(what, head)), None)
-    if guess is None or guess == named:
-        return ""
-    return f"; the file looks like {guess}: stepcast import {guess} {path.name} …"
+    guess = next((name for name, mark in _MARKS.items() if re.search(mark, head)), named)
+    return "" if guess == named else f"; the file looks like {guess}: stepcast import {guess} …"

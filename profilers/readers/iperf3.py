@@ -24,7 +24,6 @@ _SINGLE = 2.0**-23
 """Share by which a time in single precision may be off, as some releases compute it."""
 _FEWEST_DIGITS = 6
 """Releases print bandwidths with as many digits, or more; zeros at the end are not kept."""
-_NO_END = "tests without an end"
 _SCHEMA = {
     "direction": pl.String,
     "flows": pl.Int32,
@@ -94,8 +93,7 @@ class _Report(msgspec.Struct):
 def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     """Yield one run; each report in the file is a trial of its direction and number of flows.
 
-    A file holds one report, several behind each other or in a list, or what `--json-stream`
-    writes.
+    A file holds one report, or several behind each other or in a list.
 
     Raises:
         BadInput: not a report of iperf3 over TCP, none of a test that did not fail, or bytes,
@@ -137,38 +135,18 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
 
 
 def _reports(path: Path, left_out: Counter[str]) -> Iterator[tuple[Any, str]]:
-    """Yield each report once: those that stand as one, and those put together from events."""
-    events: dict[str, Any] = {}
-    seen, failed = set[int](), ""
+    """Yield the reports of tests that did not fail, and where each stands."""
+    failed, is_empty = "", True
     for value, where in documents(path):
-        if not isinstance(value, dict):
-            raise BadInput(f"{where}: expected a report of iperf3, found {value!r:.40}")
-        event, data, report = value.get("event"), value.get("data"), None
-        if "error" in value or event == "error":
-            failed = f"{where}: iperf3 failed there ({value.get('error', data)!r:.200})"
+        if not isinstance(value, dict) or "event" in value:
+            raise BadInput(f"{where}: expected a report of iperf3 --json, found {value!r:.40}")
+        if "error" in value:
+            failed = f"{where}: iperf3 failed there ({value['error']!r:.200})"
             left_out["tests that failed"] += 1
-            events = {"error": data}
-        elif event == "start":
-            left_out[_NO_END] += "start" in events
-            events = {"start": data}
-        elif event == "interval":
-            left_out["intervals"] += 1
-        elif event == "end":
-            report = None if "error" in events else {**events, "end": data}
-            events = {}
-        elif event is None:
-            report = value
-        if report is None:
-            continue
-        # --json-stream-full-output writes the report behind its events.
-        same = hash(repr((report.get("start"), report.get("end"))))
-        if same in seen:
-            left_out["reports that were there before"] += 1
         else:
-            seen.add(same)
-            yield report, where
-    left_out[_NO_END] += "start" in events
-    if failed and not seen:
+            is_empty = False
+            yield value, where
+    if failed and is_empty:
         raise BadInput(f"{failed}; nothing to import")
 
 

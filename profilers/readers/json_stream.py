@@ -18,10 +18,6 @@ from warehouse.records import BadInput
 
 CHUNK = 1 << 20
 _MAY_GO_ON = ("", ".", "e", "E", "+", "-")
-_BEGUN = re.compile(r"\s*(?:\{\s*(?:[\"}]|$)|\[\s*(?:[\[{\]\"0-9-]|$))")
-"""How JSON begins, and a warning such as `[W profiler.cpp:12] …` does not."""
-_BEGINS_LATER = re.compile(r"\n(?=[ \t]*[\[{]\s*[\[{\"])")
-_SHOWN = 60
 _NOT_SPACE = re.compile(r"[^ \t\n\r]")
 # NaN is no JSON; as null it is a missing value, and of another kind where a number is needed.
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
@@ -36,8 +32,8 @@ class Members:
     file that is an array itself counts as the member `array`.
 
     Raises:
-        BadInput: while iterating, the file is no such JSON, has text before it, or goes on behind
-            its end; the message names the line.
+        BadInput: while iterating, the file is no such JSON, or goes on behind its end; the message
+            names the line.
     """
 
     def __init__(self, path: Path, array: str) -> None:
@@ -56,15 +52,10 @@ class Members:
         """The file, and the line in which the value last yielded begins."""
         return self._text.where if self._text else f"{self._path}"
 
-    def of_kind(self, value: object, kind: type[T]) -> T:
-        """Return the value last yielded as `kind`, as `convert_value` does."""
-        return convert_value(value, kind, self)
-
     def __str__(self) -> str:
         return self.where
 
     def _members(self, text: "_Text") -> Iterator[tuple[str, Any]]:
-        text.check_begins()
         if text.next() == "[":
             yield from ((self._array, element) for element in text.elements())
             return
@@ -89,12 +80,10 @@ def documents(path: Path) -> Iterator[tuple[Any, str]]:
     Of a list, its elements are yielded.
 
     Raises:
-        BadInput: while iterating, what comes is no JSON, has text before it, or is longer than
-            `limits.JSON_BYTES`.
+        BadInput: while iterating, what comes is no JSON, or is longer than `limits.JSON_BYTES`.
     """
     with open_text(path) as file:
         text = _Text(path, file, limits.JSON_BYTES)
-        text.check_begins()
         while first := text.next():
             for value in text.elements() if first == "[" else (text.value(),):
                 yield value, text.where
@@ -173,19 +162,6 @@ class _Text:
                 return ""
             self.at = len(self.buffer)
             self._fill(CHUNK)
-
-    def check_begins(self) -> None:
-        """Refuse a file whose JSON begins below something else: a warning, a shell's prompt."""
-        self.next()
-        if _BEGUN.match(self.buffer, self.at):
-            return
-        if later := _BEGINS_LATER.search(self.buffer, self.at):
-            line = self.buffer.count("\n", 0, later.end()) + self.line
-            before = self.buffer[self.at :].partition("\n")[0].strip()
-            raise BadInput(
-                f"{self.path}: text stands before the JSON, which begins in line {line}: "
-                f"{before!r:.{_SHOWN}}; remove what is above it"
-            )
 
     def expect(self, wanted: str) -> None:
         """Take the character `wanted`."""

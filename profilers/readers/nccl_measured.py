@@ -31,7 +31,6 @@ ELEMENT_BYTES = {
     "double": 8,
 }
 """Bytes of an element by its name; names of eight-bit floats differ in each release."""
-_EIGHT_BIT_FLOATS = ("f8", "fp8")
 CPU_TIME = (
     "the times are those in which the CPU started an all-reduce, not those it took; run "
     "all_reduce_perf without -C"
@@ -134,11 +133,6 @@ def check_collective(where: str, program: str) -> None:
         raise BadInput(f"{where}: measures {program!r:.60}; expected all_reduce_perf")
 
 
-def element_bytes(kind: str) -> int | None:
-    """Return the bytes of an element of a data type; None: not known."""
-    return 1 if kind.startswith(_EIGHT_BIT_FLOATS) else ELEMENT_BYTES.get(kind)
-
-
 def check_row(
     where: str,
     size_bytes: int,
@@ -155,15 +149,16 @@ def check_row(
     Raises:
         BadInput: it is of another collective.
     """
+    element_bytes = 1 if kind.startswith(("f8", "fp8")) else ELEMENT_BYTES.get(kind)
+    why = ""
     if root not in (None, "-1"):
         why = f"it has root {root:.20}, and an all-reduce has none (-1)"
     elif operation == "none":
         why = "it reduces nothing (redop none)"
-    elif count is None or size_bytes == count * (element_bytes(kind) or size_bytes // (count or 1)):
-        return
-    else:
+    elif count is not None and element_bytes and size_bytes != count * element_bytes:
         why = f"{size_bytes} B are not {count} elements of type {kind:.20}"
-    raise BadInput(f"{where}: {why}, so this is no all-reduce; expected all_reduce_perf")
+    if why:
+        raise BadInput(f"{where}: {why}, so this is no all-reduce; expected all_reduce_perf")
 
 
 def nccl_version(code: int) -> str:
@@ -261,21 +256,17 @@ def _ranks_told(ratios: Iterable[tuple[float, float]]) -> str:
     """Say which numbers of ranks n have 2 (n − 1) / n within all the ratios."""
     lows, highs = zip(*ratios, strict=True)
     low, high = max(lows) * (1 - _SLACK), min(highs) * (1 + _SLACK)
-    if low > high or low >= 2 or high < 1 - _SLACK:
+    fewest = max(2, math.ceil(2 / (2 - low))) if low < 2 else math.inf
+    most = math.floor(2 / (2 - high)) if high < 2 else math.inf
+    if low > high or fewest > most:
         return "is it another collective, or were lines altered?"
-    fewest = max(2, math.ceil(2 / (2 - low)))
-    if high >= 2:
+    if most == math.inf:
         return f"at least {fewest} ranks have such bandwidths: say how many with --world-size"
-    most = math.floor(2 / (2 - high))
-    if fewest > most:
-        return "no number of ranks has such bandwidths; is it another collective?"
-    if fewest == most:
-        # Of two ranks, a broadcast or a reduce has the same ratio.
-        other = ", or of another collective" if most == 2 else ""
-        return f"was the list of ranks cut? Such bandwidths are those of --world-size {most}{other}"
-    power = 1 << (most.bit_length() - 1)
-    near = f"; of powers of two, --world-size {power}" if power >= fewest > power // 2 else ""
+    power = 1 << (int(most).bit_length() - 1)
+    likely = fewest if fewest == most else power if fewest <= power else None
     return (
         f"was the list of ranks cut? Such bandwidths are those of {fewest} to {most} ranks: say "
-        f"how many with --world-size{near}"
+        f"how many with --world-size{'' if likely is None else f' {likely}'}"
+        # Of two ranks, a broadcast or a reduce has the same ratio.
+        f"{', or is it another collective?' if most == 2 else ''}"
     )

@@ -1,7 +1,6 @@
-"""Output of nccl-tests' all_reduce_perf (text or JSON, of NVIDIA or AMD) → table `allreduce`."""
+"""Output of nccl-tests' all_reduce_perf (text, or JSON of NVIDIA's) → table `allreduce`."""
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -27,8 +26,6 @@ from profilers.readers.nccl_measured import (
 )
 from warehouse.records import BadInput
 
-_JSON = re.compile(r'\A\s*(?:\[\s*)?\{|"(?:args|nccl_version|algBw)" ?:')
-"""How a file begins that is JSON, maybe below a warning, which `documents` refuses."""
 _HEAD_CHARACTERS = 1 << 12
 
 
@@ -48,7 +45,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
             contradicts the printed bandwidths.
     """
     with open_text(path) as file:
-        is_json = _JSON.search(file.read(_HEAD_CHARACTERS))
+        is_json = file.read(_HEAD_CHARACTERS).lstrip().startswith("{")
     results = (_read_json if is_json else nccl_log.read)(path, options.world_size)
     if not results.measured:
         raise BadInput(f"{path}: no row of an all-reduce; expected output of all_reduce_perf")
@@ -101,9 +98,7 @@ def _frame(rows: Sequence[NcclTime]) -> pl.DataFrame:
     )
 
 
-# JSON of NVIDIA's nccl-tests (`--output_file`) and of AMD's rccl-tests (`-x FILE -Z json`):
-# NVIDIA's is one object with all results; AMD's has an object for each, behind each other or in a
-# list. Both print six decimals. Sources: src/util.cu there, `Reporter` in src/common.cu here.
+# JSON of NVIDIA's nccl-tests (`--output_file`): src/util.cu there.
 
 
 _EXPONENT = -6
@@ -144,30 +139,11 @@ class _Result(msgspec.Struct):
     in_place: _Timed | None = None
 
 
-class _Nvidia(msgspec.Struct):
+class _Report(msgspec.Struct):
     args: Annotated[list[str | None], msgspec.Meta(min_length=1)]
     nccl_version: Annotated[int, msgspec.Meta(ge=0, le=10**9)]
     config: _Config
     results: list[_Result]
-
-
-class _Amd(msgspec.Struct, rename="camel"):
-    """One result; without MPI, `gpus` are all ranks, else each rank has `gpus_per_rank`."""
-
-    name: str
-    size: _Size
-    type: str
-    redop: str
-    in_place: int
-    time: float
-    alg_bw: float
-    bus_bw: float
-    wrong: str
-    count: _Size | None = None
-    root: int | str | None = None
-    ranks: _Count = 1
-    gpus_per_rank: _Count = 1
-    gpus: _Count = 1
 
 
 def _read_json(path: Path, world_size: int | None) -> NcclResults:
@@ -180,17 +156,14 @@ def _read_json(path: Path, world_size: int | None) -> NcclResults:
     """
     results, kept = NcclResults(), MemoryCounter(path)
     for value, where in documents(path):
-        if isinstance(value, dict) and "algBw" in value:
-            rows = _amd(where, convert_value(value, _Amd, where), world_size, results)
-        else:
-            rows = _nvidia(where, convert_value(value, _Nvidia, where), world_size, results)
-        for row in rows:
+        report = convert_value(value, _Report, where)
+        for row in _times(where, report, world_size, results):
             results.add(row, kept)
     return results
 
 
-def _nvidia(
-    where: str, report: _Nvidia, world_size: int | None, results: NcclResults
+def _times(
+    where: str, report: _Report, world_size: int | None, results: NcclResults
 ) -> Iterator[NcclTime]:
     check_collective(where, Path(report.args[0] or "").name)
     config = report.config
@@ -202,7 +175,8 @@ def _nvidia(
     results.software["nccl"] = nccl_version(report.nccl_version)
     for result in report.results:
         at = f"{where}, size {result.size}"
-        _check_row(at, result)
+        root = None if result.root is None else f"{result.root}"
+        check_row(at, result.size, result.count, result.type, result.redop, root)
         for place, timed in (("out", result.out_of_place), ("in", result.in_place)):
             if timed is None:
                 continue
@@ -224,34 +198,6 @@ def _nvidia(
                 _printed(timed.bus_bw),
                 wrong=bool(timed.nwrong),
             )
-
-
-def _amd(
-    where: str, result: _Amd, world_size: int | None, results: NcclResults
-) -> Iterator[NcclTime]:
-    check_collective(where, "all_reduce" if result.name == "AllReduce" else result.name)
-    _check_row(where, result)
-    if result.size == 0:
-        results.left_out[ZERO_BYTES] += 1
-        return
-    yield NcclTime(
-        where,
-        world_size or result.ranks * result.gpus_per_rank * result.gpus,
-        result.type,
-        result.redop,
-        result.size,
-        bool(result.in_place),
-        checked_time(where, _printed(result.time), _US),
-        _US,
-        _printed(result.alg_bw),
-        _printed(result.bus_bw),
-        wrong=result.wrong not in ("0", "N/A"),
-    )
-
-
-def _check_row(where: str, result: _Result | _Amd) -> None:
-    root = None if result.root is None else f"{result.root}"
-    check_row(where, result.size, result.count, result.type, result.redop, root)
 
 
 def _printed(number: _Number) -> RoundedNumber | None:

@@ -1,10 +1,7 @@
 """Packet captures of others → tables `stream` and `http2_frame`, and `external` for other TCP.
 
 Nothing but the packets is known of the job: who asked is the worker, who answered the server, and
-streams name no operation. Packets are read one by one; in memory are a row of numbers per HTTP/2
-frame, stream and connection, and segments while bytes before them are missing: at most
-`reassembly.PENDING_BYTES` of a direction of a connection, and `limits.WAITING_BYTES` in all. The
-size of the capture does not count.
+streams name no operation. Packets are read one by one, so the size of the capture does not count.
 """
 
 import ipaddress
@@ -13,18 +10,20 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
-from profilers.readers.capture import FRAMES, STREAMS
-from profilers.readers.connections import CapturedConnection, read_connections
+from profilers.readers.connections import (
+    STREAMS,
+    CaptureAssembly,
+    CapturedConnection,
+    Sender,
+    frame_table,
+)
 from profilers.readers.contract import ImportedRun, ReaderOptions
-from profilers.readers.http2 import TYPES
-from profilers.readers.tcp import Endpoint, Flow, PacketCounts
+from profilers.readers.tcp import Endpoint, Flow, PacketCounts, packets
 from warehouse.records import BadInput
 
 _UPLINK, _DOWNLINK = "uplink", "downlink"
-_NUMBERS = ("stream", "time_us", "length_bytes", "value")
 _LAST_END = 2**15 - 1
 _EXTERNAL = {
     "row_number": pl.Int64,
@@ -45,7 +44,12 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
         BadInput: no pcap file, links whose packets are not known, or no TCP with data in it.
     """
     seen = PacketCounts()
-    connections, first_us = read_connections(path, seen)
+    assembly, first_us = CaptureAssembly(path, seen), None
+    for packet in packets(path, seen):
+        first_us = packet.time_us if first_us is None else first_us
+        assembly.add(packet)
+    assembly.finish()
+    connections = list(assembly.connections())
     if not connections:
         raise BadInput(
             f"{path}: no data over TCP in {seen.packets:,} packets"
@@ -59,7 +63,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
     tables: dict[str, pl.DataFrame] = {}
     if http2:
         _check_ends(path, http2)
-        tables |= {"stream": _stream_table(http2), "http2_frame": _frame_table(http2)}
+        tables |= {"stream": _stream_table(http2), "http2_frame": frame_table(_frame_ends(http2))}
     if others:
         tables["external"] = _external_table(others)
     yield ImportedRun(
@@ -71,7 +75,7 @@ def read(path: Path, options: ReaderOptions) -> Iterator[ImportedRun]:
             "http2_connections": len(http2),
             "missing_bytes": missing,
         },
-        started_at=datetime.fromtimestamp(first_us / 1e6, UTC),
+        started_at=datetime.fromtimestamp((first_us or 0) / 1e6, UTC),
         notes=_notes(seen, missing),
     )
 
@@ -92,29 +96,18 @@ def _stream_table(connections: Sequence[CapturedConnection]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=STREAMS, orient="row").sort("first_us", "direction")
 
 
-def _frame_table(connections: Sequence[CapturedConnection]) -> pl.DataFrame:
-    """Return frames by time; a connection's direction is that in which most of its data went."""
-    senders, ends = [], []
-    for connection, (worker, server) in _numbered(connections):
+def _frame_ends(
+    connections: Sequence[CapturedConnection],
+) -> Iterator[tuple[Sender, int, int, str, str]]:
+    """Yield senders with worker, server, the direction of most data, and their names."""
+    for connection, ends in _numbered(connections):
         up, down = (
             sum(stream.size_bytes for stream in sender.streams.values())
             for sender in connection.ends
         )
         direction = _UPLINK if up > down else _DOWNLINK
         for sender, name in zip(connection.ends, ("worker", "server"), strict=True):
-            senders.append(sender)
-            ends.append((worker, server, direction, name))
-    numbers = np.concatenate([np.array(sender.numbers, dtype=np.int64) for sender in senders])
-    kinds = np.concatenate([np.array(sender.kinds, dtype=np.uint32) for sender in senders])
-    whose = np.repeat(np.arange(len(senders)), [len(sender.kinds) for sender in senders])
-    of_end = pl.DataFrame(ends, schema=["worker", "server", "direction", "sender"], orient="row")
-    frames = pl.from_numpy(numbers.reshape(-1, len(_NUMBERS)), list(_NUMBERS)).with_columns(
-        of_end[whose].get_columns(),
-        type=pl.Series(list(TYPES)).gather(pl.Series(kinds)),
-        value=pl.col("value").replace(-1, None),
-    )
-    columns = [pl.col(column).cast(kind) for column, kind in FRAMES.items()]
-    return frames.select(columns).sort("time_us", maintain_order=True)
+            yield (sender, *ends, direction, name)
 
 
 def _numbered(

@@ -10,14 +10,12 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
@@ -27,9 +25,6 @@ from profilers.readers.contract import product, read_bytes
 from warehouse import limits
 from warehouse.records import BadInput
 
-_TIMING = pa.schema(
-    [(name, pa.int64()) for name in ("step", "operation", "start_us", "duration_us")]
-)
 _JOB = re.compile(r"job:(\w+)")
 _TASK = re.compile(r"/task:(\d+)")
 _MOST_TASK = 2**15 - 1
@@ -62,34 +57,7 @@ class TracedRun:
     transfers: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class ExecutedGraph:
-    """The executed graph: frames `operation` and `edge`, and how a trace names its operations.
-
-    `index` maps names of operations to rows, `transfers` the names of edges between devices to
-    the operation that transfers them.
-    """
-
-    operation: pl.DataFrame
-    edge: pl.DataFrame
-    index: Mapping[str, int]
-    transfers: Mapping[str, int]
-
-
 def read(files: Sequence[Path], step_starts_us: Sequence[int]) -> TracedRun:
-    """Read one RunMetadata file per traced step, as `stream` does, into memory.
-
-    Takes 32 bytes per timing.
-    """
-    graph, timing = stream(files, step_starts_us)
-    frame = pl.from_arrow(timing.read_all())
-    assert isinstance(frame, pl.DataFrame)
-    return TracedRun(graph.operation, graph.edge, frame, graph.transfers)
-
-
-def stream(
-    files: Sequence[Path], step_starts_us: Sequence[int]
-) -> tuple[ExecutedGraph, pa.RecordBatchReader]:
     """Read one RunMetadata file per traced step; the first also holds the partition graphs.
 
     Args:
@@ -97,23 +65,33 @@ def stream(
         step_starts_us: when the client started each step, microseconds of UTC.
 
     Returns:
-        The graph, and `timing` as an Arrow stream of one batch per step: the files are read one
-        by one as it is consumed, so memory is bounded by the largest.
+        The graph, and 32 bytes per timing; of the files, one at a time is in memory.
 
     Raises:
         BadInput: a file is cut off or not RunMetadata, or the first has no partition graphs.
     """
     first = parse(files[0])
-    graph = _graph(first, files[0])
-    if not graph.index:
+    try:
+        operations = list(_operations(first.partition_graphs))
+        index = {operation.name: i for i, operation in enumerate(operations)}
+        edges = _edges(operations, index)
+        sizes = _sizes(first.step_stats, operations, index, edges)
+    except BadInput as error:
+        raise BadInput(f"{files[0]}: {error}") from None
+    if not index:
         raise BadInput(f"{files[0]}: no partition graphs; trace with output_partition_graphs=True")
-    steps = enumerate(zip(files, step_starts_us, strict=True))
-    _, (_, start_us) = next(steps)
-    timings = chain(
-        [_timing(first, 0, start_us, graph)],
-        (_timing(parse(file), step, start_us, graph) for step, (file, start_us) in steps),
+    transfers = {
+        operation.tensor_name: index[operation.name]
+        for operation in operations
+        if operation.tensor_name is not None and operation.type == "_Recv"
+    }
+    timings = []
+    for step, (file, start_us) in enumerate(zip(files, step_starts_us, strict=True)):
+        metadata = parse(file) if step else first
+        timings.append(_timing(metadata, step, start_us, index, transfers))
+    return TracedRun(
+        _operation_frame(operations, sizes), _edge_frame(edges), pl.concat(timings), transfers
     )
-    return graph, pa.RecordBatchReader.from_batches(_TIMING, timings)
 
 
 def parse(file: Path) -> Any:
@@ -133,26 +111,6 @@ def parse(file: Path) -> Any:
             "profile the step again"
         )
     return metadata
-
-
-def _graph(metadata: Any, file: Path) -> ExecutedGraph:
-    try:
-        return _checked_graph(metadata)
-    except BadInput as error:
-        raise BadInput(f"{file}: {error}") from None
-
-
-def _checked_graph(metadata: Any) -> ExecutedGraph:
-    operations = list(_operations(metadata.partition_graphs))
-    index = {operation.name: i for i, operation in enumerate(operations)}
-    transfers = {
-        operation.tensor_name: index[operation.name]
-        for operation in operations
-        if operation.tensor_name is not None and operation.type == "_Recv"
-    }
-    edges = _edges(operations, index)
-    sizes = _sizes(metadata.step_stats, operations, index, edges)
-    return ExecutedGraph(_operation_frame(operations, sizes), _edge_frame(edges), index, transfers)
 
 
 def _operations(graphs: Iterable[Any]) -> Iterator[ExecutedOperation]:
@@ -250,29 +208,32 @@ def _tensor_bytes(description: Any) -> int:
     return size_bytes
 
 
-def _timing(metadata: Any, step: int, start_us: int, graph: ExecutedGraph) -> pa.RecordBatch:
+def _timing(
+    metadata: Any,
+    step: int,
+    start_us: int,
+    index: Mapping[str, int],
+    transfers: Mapping[str, int],
+) -> pl.DataFrame:
     # Arrays, not lists of objects: what the garbage collector need not walk is twice as fast.
     operations, starts_us, durations_us = array("q"), array("q"), array("q")
     for device in metadata.step_stats.dev_stats:
         for entry in device.node_stats:
-            operation = _operation_of(entry, graph)
+            operation = index.get(entry.node_name)
+            if entry.node_name == "RecvTensor":
+                match = _TRANSFER.search(entry.timeline_label)
+                operation = transfers.get(match["edge"]) if match else None
             if operation is not None:
                 operations.append(operation)
                 starts_us.append(entry.all_start_micros)
                 durations_us.append(entry.all_end_rel_micros)
-    steps = np.full(len(operations), step)
-    starts = np.array(starts_us) - start_us
-    return pa.record_batch(
-        [steps, np.array(operations), starts, np.array(durations_us)], schema=_TIMING
-    )
-
-
-def _operation_of(entry: Any, graph: ExecutedGraph) -> int | None:
-    name = entry.node_name
-    if name != "RecvTensor":
-        return graph.index.get(name)
-    match = _TRANSFER.search(entry.timeline_label)
-    return graph.transfers.get(match["edge"]) if match else None
+    columns = {
+        "step": np.full(len(operations), step),
+        "operation": np.array(operations, np.int64),
+        "start_us": np.array(starts_us, np.int64) - start_us,
+        "duration_us": np.array(durations_us, np.int64),
+    }
+    return pl.DataFrame(columns)
 
 
 def _operation_frame(

@@ -1,20 +1,15 @@
-"""Renting within a cap: no launch is forgotten, an end is insisted on, for dead processes too."""
+"""Renting within a cap: no launch is forgotten, and an end is insisted on."""
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Protocol
 
 from profilers import clock
-from profilers.clusters import owner
 from profilers.clusters.fleet import Launch
-from profilers.renting.access import AccessProvider, close_accesses
 from profilers.renting.book import (
-    FOLDER,
     RECENT,
     REFUSED,
     UNANSWERED,
@@ -29,159 +24,11 @@ from profilers.renting.cap import Allowance, Bill, BudgetExceeded, bill, hours_w
 from profilers.renting.provider import InstanceStatus, NoCapacity, OutcomeUnknown, Provider
 from warehouse.records import BadInput, Market, ProbeFailed
 
-# An end that is insisted on: what was launched is found and ended, whatever is answered.
-
-
 FIRST_PAUSE_S, MOST_PAUSE_S = 1.0, 20.0
 KNOWN_S = 120.0
 """So long after a launch a provider knows what it launched; before, it may deny it."""
 _SLACK = timedelta(hours=1)
 """Machines take a while to start, and clocks differ."""
-
-
-@dataclass(frozen=True)
-class InstanceTerminator:
-    """Ends instances and finds what launches brought, for a while.
-
-    Nothing that a provider says, no full disk and no closed terminal keeps it from trying the rest.
-
-    Attributes:
-        provider: of the machines.
-        book: of the home.
-        now: the time, for dates in the book.
-        pause: waits so many seconds.
-        monotonic: seconds of a clock that nobody can set.
-        say: told what happens.
-    """
-
-    provider: Provider
-    book: Book
-    now: Callable[[], datetime]
-    pause: Callable[[float], None]
-    monotonic: Callable[[], float]
-    say: Callable[[str], None]
-
-    def insist(
-        self, ids: Collection[str], sought: Sequence[LaunchIntent], within_s: float
-    ) -> tuple[str, ...]:
-        """End instances and whatever launches brought; return ids, and tokens, that are left.
-
-        Args:
-            ids: instances.
-            sought: launches of which more may be found.
-            within_s: how long it is tried, again and again.
-        """
-        alive, sought, known = set(ids), list(sought), set(ids)
-        begun_s, pause_s = self.monotonic(), FIRST_PAUSE_S
-        unknown: list[str] = []
-        while True:
-            asked_s = self.monotonic() - begun_s
-            if alive:
-                alive -= self._ended(alive, asked_s)
-            for intent in tuple(sought):
-                launched_ids = self._found(intent)
-                alive |= {*launched_ids} - known
-                known |= {*launched_ids}
-                if len(launched_ids) >= intent.count:
-                    sought.remove(intent)
-                elif asked_s >= self._sought_s(intent):
-                    sought.remove(intent)
-                    unknown += self._given_up(intent)
-            if not (alive or sought) or asked_s >= within_s:
-                break
-            self.pause(pause_s)
-            pause_s = min(2 * pause_s, MOST_PAUSE_S)
-        left = *sorted(alive), *unknown, *(intent.token for intent in sought)
-        if alive:
-            self._told(f"COULD NOT END {', '.join(sorted(alive))}: they end by themselves in time")
-        if tokens := left[len(alive) :]:
-            self._told(f"what launches brought is not known yet, ask again: {', '.join(tokens)}")
-        return left
-
-    def noted(self, intent: LaunchIntent, ids: Sequence[str]) -> None:
-        """Write down what a launch brought."""
-        self.book.write(LaunchResult(token=intent.token, ids=tuple(ids), at=self.now()))
-
-    def refused(self, intent: LaunchIntent, code: str, reason: str) -> None:
-        """Write down that a launch brought nothing more."""
-        self.book.write(
-            LaunchRefusal(token=intent.token, code=code, reason=reason[:500], at=self.now())
-        )
-
-    def _ended(self, ids: Collection[str], asked_s: float) -> set[str]:
-        """Ask once for the end of instances; return those that end, and write them down."""
-        try:
-            self.provider.terminate(ids)
-        except ProbeFailed as error:
-            self._told(f"instances do not end yet: {error}")
-        try:
-            seen = self.provider.seen(ids)
-        except ProbeFailed as error:
-            self._told(f"nobody knows yet whether instances end: {error}")
-            return set()
-        launches = self.book.read().living
-        ended = {
-            id_: instance for id_, instance in seen.items() if instance.state in ("ending", "ended")
-        }
-        # The wall clock alone would not do: what has just been launched may not be known yet.
-        for id_ in set(ids) - seen.keys():
-            if asked_s >= KNOWN_S and id_ in launches and self._is_over(launches[id_]):
-                ended[id_] = InstanceStatus(id_, "ended", life_s(launches[id_]))
-        with self._on_full_disk():
-            self.book.write(
-                *(
-                    InstanceEnd(
-                        id=id_, seconds=min(instance.seconds, life_s(launches[id_])), at=self.now()
-                    )
-                    for id_, instance in ended.items()
-                    if id_ in launches
-                )
-            )
-        return set(ended)
-
-    def _found(self, intent: LaunchIntent) -> Sequence[str]:
-        """Return what of a launch is known to the provider, and write it down."""
-        try:
-            ids = self.provider.find(intent.token)
-        except ProbeFailed as error:
-            self._told(f"what launch {intent.token} brought is not known yet: {error}")
-            return ()
-        if ids:
-            with self._on_full_disk():
-                self.noted(intent, ids)
-        return ids
-
-    def _sought_s(self, intent: LaunchIntent) -> float:
-        """Return how long more of a launch is looked for at least.
-
-        That is a while where it was just launched, and before it is given up for good. Else one
-        look does: the next reaper looks again.
-        """
-        age = self.now() - intent.at
-        is_settled = age > RECENT and not self._is_over(intent)
-        return 0.0 if is_settled else KNOWN_S
-
-    def _given_up(self, intent: LaunchIntent) -> list[str]:
-        """Close a launch whose time is over, and return nothing; else return its token."""
-        if not self._is_over(intent):
-            return [intent.token]
-        with self._on_full_disk():
-            self.refused(intent, UNANSWERED, "nothing has its token, and its time is over")
-        return []
-
-    def _is_over(self, intent: LaunchIntent) -> bool:
-        """Tell whether all that a launch brought has ended by itself, if clocks are right."""
-        return self.now() > intent.at + timedelta(seconds=life_s(intent)) + _SLACK
-
-    def _on_full_disk(self) -> AbstractContextManager[None]:
-        """Go on where the book cannot be written: what does not end costs more than a lost line."""
-        return suppress(BadInput)
-
-    def _told(self, what: str) -> None:
-        with suppress(OSError):  # a terminal that is gone must not keep instances running
-            self.say(what)
-
-
 _TOKEN_BYTES = 16
 _ATTEMPTS = 4
 END_S = 180.0
@@ -262,7 +109,7 @@ class Renter:
 
         It never raises for what the provider says: others have to be ended too.
         """
-        return self._ending.insist(ids, (), within_s)
+        return self._insist(ids, (), within_s)
 
     def end_all(self, within_s: float = END_S) -> tuple[str, ...]:
         """End whatever this account may have, unanswered launches too; return what is left."""
@@ -273,18 +120,12 @@ class Renter:
         tokens, entries = {intent.token for intent in intents}, self.book.read()
         ids = [id_ for id_, intent in entries.living.items() if intent.token in tokens]
         sought = [intent for intent in entries.unanswered if intent.token in tokens]
-        return self._ending.insist(ids, sought, within_s)
+        return self._insist(ids, sought, within_s)
 
     @property
     def bill(self) -> Bill:
         """What the account has cost, and may still cost."""
         return bill(self.book.read().of(self.account))
-
-    @property
-    def _ending(self) -> InstanceTerminator:
-        return InstanceTerminator(
-            self.provider, self.book, self.now, self.pause, self.monotonic, self.say
-        )
 
     def _intended(self, place: LaunchPlace, count: int, most_hours: float) -> LaunchIntent:
         """Write down a launch that fits into the cap; return it."""
@@ -327,14 +168,133 @@ class Renter:
             except ProbeFailed as error:
                 if is_sure:
                     code = error.code if isinstance(error, NoCapacity) else REFUSED
-                    self._ending.refused(intent, code, str(error))
+                    self._note_refusal(intent, code, str(error))
                 raise
             else:
-                self._ending.noted(intent, ids)
+                self._note(intent, ids)
                 return ids
             self.pause(pause_s)
             pause_s = min(2 * pause_s, MOST_PAUSE_S)
         raise AssertionError("the last attempt returns or raises")
+
+    def _insist(
+        self, ids: Collection[str], sought: Sequence[LaunchIntent], within_s: float
+    ) -> tuple[str, ...]:
+        """End instances and whatever launches brought; return ids, and tokens, that are left.
+
+        Nothing that a provider says, no full disk and no closed terminal keeps it from trying the
+        rest.
+
+        Args:
+            ids: instances.
+            sought: launches of which more may be found.
+            within_s: how long it is tried, again and again.
+        """
+        alive, sought, known = set(ids), list(sought), set(ids)
+        begun_s, pause_s = self.monotonic(), FIRST_PAUSE_S
+        unknown: list[str] = []
+        while True:
+            asked_s = self.monotonic() - begun_s
+            if alive:
+                alive -= self._ended(alive, asked_s)
+            for intent in tuple(sought):
+                launched_ids = self._found(intent)
+                alive |= {*launched_ids} - known
+                known |= {*launched_ids}
+                if len(launched_ids) >= intent.count:
+                    sought.remove(intent)
+                elif asked_s >= self._sought_s(intent):
+                    sought.remove(intent)
+                    unknown += self._given_up(intent)
+            if not (alive or sought) or asked_s >= within_s:
+                break
+            self.pause(pause_s)
+            pause_s = min(2 * pause_s, MOST_PAUSE_S)
+        left = *sorted(alive), *unknown, *(intent.token for intent in sought)
+        if alive:
+            self._told(f"COULD NOT END {', '.join(sorted(alive))}: they end by themselves in time")
+        if tokens := left[len(alive) :]:
+            self._told(f"what launches brought is not known yet, ask again: {', '.join(tokens)}")
+        return left
+
+    def _note(self, intent: LaunchIntent, ids: Sequence[str]) -> None:
+        """Write down what a launch brought."""
+        self.book.write(LaunchResult(token=intent.token, ids=tuple(ids), at=self.now()))
+
+    def _note_refusal(self, intent: LaunchIntent, code: str, reason: str) -> None:
+        """Write down that a launch brought nothing more."""
+        self.book.write(
+            LaunchRefusal(token=intent.token, code=code, reason=reason[:500], at=self.now())
+        )
+
+    def _ended(self, ids: Collection[str], asked_s: float) -> set[str]:
+        """Ask once for the end of instances; return those that end, and write them down."""
+        try:
+            self.provider.terminate(ids)
+        except ProbeFailed as error:
+            self._told(f"instances do not end yet: {error}")
+        try:
+            seen = self.provider.seen(ids)
+        except ProbeFailed as error:
+            self._told(f"nobody knows yet whether instances end: {error}")
+            return set()
+        launches = self.book.read().living
+        ended = {
+            id_: instance for id_, instance in seen.items() if instance.state in ("ending", "ended")
+        }
+        # The wall clock alone would not do: what has just been launched may not be known yet.
+        for id_ in set(ids) - seen.keys():
+            if asked_s >= KNOWN_S and id_ in launches and self._is_over(launches[id_]):
+                ended[id_] = InstanceStatus(id_, "ended", life_s(launches[id_]))
+        with self._on_full_disk():
+            self.book.write(
+                *(
+                    InstanceEnd(
+                        id=id_, seconds=min(instance.seconds, life_s(launches[id_])), at=self.now()
+                    )
+                    for id_, instance in ended.items()
+                    if id_ in launches
+                )
+            )
+        return set(ended)
+
+    def _found(self, intent: LaunchIntent) -> Sequence[str]:
+        """Return what of a launch is known to the provider, and write it down."""
+        try:
+            ids = self.provider.find(intent.token)
+        except ProbeFailed as error:
+            self._told(f"what launch {intent.token} brought is not known yet: {error}")
+            return ()
+        if ids:
+            with self._on_full_disk():
+                self._note(intent, ids)
+        return ids
+
+    def _sought_s(self, intent: LaunchIntent) -> float:
+        """Return how long more of a launch is looked for at least.
+
+        That is a while where it was just launched, and before it is given up for good. Else one
+        look does: the next reaper looks again.
+        """
+        age = self.now() - intent.at
+        is_settled = age > RECENT and not self._is_over(intent)
+        return 0.0 if is_settled else KNOWN_S
+
+    def _given_up(self, intent: LaunchIntent) -> list[str]:
+        """Close a launch whose time is over, and return nothing; else return its token."""
+        if not self._is_over(intent):
+            return [intent.token]
+        with self._on_full_disk():
+            self._note_refusal(intent, UNANSWERED, "nothing has its token, and its time is over")
+        return []
+
+    def _is_over(self, intent: LaunchIntent) -> bool:
+        """Tell whether all that a launch brought has ended by itself, if clocks are right."""
+        return self.now() > intent.at + timedelta(seconds=life_s(intent)) + _SLACK
+
+    def _on_full_disk(self) -> AbstractContextManager[None]:
+        """Go on where the book cannot be written: what does not end costs more than a lost line."""
+        return suppress(BadInput)
 
     def _told(self, what: str) -> None:
         with suppress(OSError):  # a terminal that is gone must not cost an open launch
@@ -362,98 +322,3 @@ def launch_places(
 def hourly_usd(places: Sequence[LaunchPlace]) -> float:
     """Return what an instance costs an hour at the dearest of some places, with its volumes."""
     return max(place.usd_per_hour + place.volume_usd_per_hour for place in places)
-
-
-BEFORE_S = 30.0
-"""How long a new cluster tries to end what dead ones left, before it goes on."""
-
-
-class TaggingProvider(Provider, AccessProvider, Protocol):
-    """A provider that finds instances, keys and groups by their tags."""
-
-    def tagged(self, home_token: str) -> Mapping[str, str]:
-        """Return a home's living instances by id, with the owner that their tags name."""
-
-    def tagged_access(self, home_token: str) -> set[str]:
-        """Return the names of keys and groups that a home has made."""
-
-
-ProviderOf = Callable[[str], TaggingProvider]
-"""The provider of a region."""
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class ReapReport:
-    """What was ended, and what is left: ids, tokens of launches, names of keys and groups."""
-
-    ended: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-
-
-def dead_launches(book: Book) -> tuple[LaunchIntent, ...]:
-    """Return launches of dead processes of this home that may have brought what still lives."""
-    entries = book.read()
-    open_ = {intent.token: intent for intent in (*entries.unanswered, *entries.living.values())}
-    return tuple(intent for intent in open_.values() if owner.is_orphan(f"{intent.owner}-"))
-
-
-def settle_dead(
-    book: Book, provider_of: ProviderOf, say: Say, within_s: float = BEFORE_S
-) -> ReapReport:
-    """End what the book says that dead processes left; where it says nothing, ask nobody."""
-    launches = dead_launches(book)
-    left: list[str] = []
-    before = book.read().ended.keys()
-    for region in dict.fromkeys(launch.region for launch in launches):
-        renter = _renter(provider_of(region), book, say)
-        left += renter.settle([launch for launch in launches if launch.region == region], within_s)
-    ended = sorted(book.read().ended.keys() - before)
-    accesses = book.read().accesses.values()
-    dead = [access for access in accesses if owner.is_orphan(f"{access.token}-")]
-    for region in dict.fromkeys(access.region for access in dead):
-        names = [access.token for access in dead if access.region == region]
-        kept = close_accesses(provider_of(region), book, names, say, within_s)
-        left += kept
-        ended += sorted({*names} - {*kept})
-    return ReapReport(tuple(ended), tuple(left))
-
-
-def settle_home(home: Path, say: Say) -> ReapReport:
-    """End what the book of a home says that dead processes left, wherever that is."""
-    if not (home / FOLDER).exists():
-        return ReapReport()
-    from profilers.renting.aws import Ec2  # boto3 takes half a second to import
-
-    return settle_dead(Book(home / FOLDER), Ec2, say)
-
-
-def reap(
-    book: Book, regions: Collection[str], provider_of: ProviderOf, say: Say, within_s: float = END_S
-) -> ReapReport:
-    """End what dead processes left: by the book, then in these regions by tags.
-
-    A region that cannot be asked takes no other with it; its name is among what is left.
-    """
-    by_book = settle_dead(book, provider_of, say, within_s)
-    ended, left = list(by_book.ended), list(by_book.left)
-    for region in regions:
-        try:
-            tagged = provider_of(region).tagged(owner.token())
-            names = provider_of(region).tagged_access(owner.token())
-        except ProbeFailed as error:
-            say(f"nobody knows what lives in {region}: {error}")
-            left.append(region)
-            continue
-        ids = {id_ for id_, name in tagged.items() if owner.is_orphan(f"{name}-")} - {*left}
-        kept = _renter(provider_of(region), book, say).end(ids, within_s)
-        orphans = {name for name in names if owner.is_orphan(f"{name}-")} - {*left}
-        open_ = close_accesses(provider_of(region), book, orphans, say, within_s)
-        ended += [*sorted(ids - {*kept}), *sorted(orphans - {*open_})]
-        left += [*kept, *open_]
-    return ReapReport(tuple(ended), tuple(left))
-
-
-def _renter(provider: Provider, book: Book, say: Say) -> Renter:
-    """Return what ends instances, and can rent none."""
-    return Renter(provider, book, owner="", home_token="", cap_usd=0.0, say=say)

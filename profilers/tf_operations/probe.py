@@ -85,12 +85,10 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
 def _trace(job: SyncJob, steps: int) -> _Trace:
     """Run steps, read what their operations took, and delete the traces."""
     times, files = job.trace(job.nodes[0], steps)
-    graph, timing = run_metadata.stream(files, [time.start_us for time in times])
-    frame = pl.from_arrow(timing.read_all())
-    assert isinstance(frame, pl.DataFrame)
+    trace = run_metadata.read(files, [time.start_us for time in times])
     shutil.rmtree(files[0].parent)
-    durations = frame.select("operation", pl.col("duration_us").alias("us"), "step")
-    return _Trace(times, graph.operation, durations.cast({"operation": pl.Int32}))
+    durations = trace.timing.select("operation", pl.col("duration_us").alias("us"), "step")
+    return _Trace(times, trace.operation, durations.cast({"operation": pl.Int32}))
 
 
 def operation_shape(operation: pl.DataFrame, shapes: Shapes) -> pl.DataFrame:

@@ -8,6 +8,7 @@ that is printed first, and the input lies beside that.
 
 import faulthandler
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -59,6 +60,7 @@ def run(target: Target, name: str, inputs: int = 10_000, first: int = 0) -> int:
             file.write_bytes(target.make(Random(f"{name} {number}")))
             print(number, file=at, flush=True)
             accepted += is_taken(target, file)
+    shutil.rmtree(folder)
     return accepted
 
 

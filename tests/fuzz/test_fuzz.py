@@ -16,9 +16,10 @@ EVERY_PUSH = ("kineto", "study")
 FAULTS = ("KeyError", "MemoryError", "Overdue", "Fatal Python error: Aborted")
 
 
-def ran(*words: str) -> "subprocess.CompletedProcess[str]":
+def ran(temporary: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     alone = {name: "1" for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "MALLOC_ARENA_MAX")}
-    environment = {**os.environ, **alone, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    environment = os.environ | alone | {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+    environment["TMPDIR"] = str(temporary)
     command = [sys.executable, "-m", *words]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=600, env=environment
@@ -29,17 +30,17 @@ def ran(*words: str) -> "subprocess.CompletedProcess[str]":
     "name",
     [*EVERY_PUSH, *exhaustive(*(name for name in TARGETS if name not in EVERY_PUSH))],
 )
-def test_mutated_files_are_read_or_refused(name: str) -> None:
+def test_mutated_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
     quick = TARGETS[name].quick
-    program = ran("tests.fuzz", name, f"{quick}")
+    program = ran(tmp_path, "tests.fuzz", name, f"{quick}")
     assert program.returncode == 0, program.stdout + program.stderr[-3000:]
     accepted = int(program.stdout.split()[-1])
     assert accepted > quick / 50, "hardly any input is accepted: the mutations are too wild"
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_that_was_planted_is_found(fault: str) -> None:
-    program = ran(__name__, fault)
+def test_a_fault_that_was_planted_is_found(fault: str, tmp_path: Path) -> None:
+    program = ran(tmp_path, __name__, fault)
     assert program.returncode != 0
     assert fault in program.stderr
 

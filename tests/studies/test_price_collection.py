@@ -50,10 +50,6 @@ def test_each_region_lands_as_a_run_of_its_own(warehouse: Warehouse) -> None:
         ("us-east-1", "us-east-1a", "spot", 1.021),
         ("us-east-1", "us-east-1b", "spot", 0.93),
     ]
-    described = warehouse.query("instance_types", node_type="p3.8xlarge").to_dicts()
-    assert [(row["region"], row["device_memory_gb"]) for row in described] == [
-        ("us-east-1", 16 * 2**30 / 1e9)
-    ]
 
 
 def test_loading_again_changes_nothing_and_asking_again_appends(
@@ -145,14 +141,13 @@ def test_hardware_that_nobody_lists_becomes_node_types_of_the_home(
     aws.types["g4ad.xlarge"]["GpuInfo"]["Gpus"][0]["Manufacturer"] = "AMD"
     aws.on_demand |= {("us-east-1", name): 1.0 for name in aws.types}
     before = node_types()
-    collected = collect(warehouse, ["us-east-1"], ["g*", "m5.large"])
+    collect(warehouse, ["us-east-1"], ["g*", "m5.large"])
     after = node_types()
     assert after.keys() - before.keys() == {"g9.large", "g9.efa"}
     assert after["g9.large"] == NodeType(
         bandwidth_mbps=12500, threads=4, vcpus=8, memory_gib=32, gpu="L9", gpus=2
     )
     assert (after["g9.efa"].efa, after["m5.large"]) == (True, before["m5.large"])
-    assert collected.differences == ("m5.large: AWS says memory_gib 16.0, node_types.yaml 8.0",)
     file = warehouse.home / "node-types.observed.yaml"
     assert "  # us-east-1, 2026-11-25\n" in file.read_text()
     # One's own word counts; what was seen before stays.

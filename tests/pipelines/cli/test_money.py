@@ -88,10 +88,6 @@ def test_a_study_is_rented_for_within_its_cap_and_ends_with_its_bill(
     assert bill["living"] == 0
     assert 0 < bill["spent_usd"] <= 5
     assert f"rented for ${bill['spent_usd']:.2f} of $5" in answer.err
-    assert answer.err.splitlines()[-1].startswith("  ")
-    (item,) = re.findall(r"^  (\d+) m5.large on demand in us-east-1b: .* \$(.*)$", answer.err, re.M)
-    assert int(item[0]) == bill["instances"]
-    assert float(item[1]) == pytest.approx(bill["spent_usd"], abs=5e-5)
     refused = Warehouse(home).query("capacity")
     assert set(refused["zone"]) == {"us-east-1a"}
     assert refused.height == bill["refused"]
@@ -187,7 +183,7 @@ def test_reap_ends_what_a_dead_process_rented(stepcast: Stepcast, world: World, 
 def test_reap_names_what_it_could_not_end(
     stepcast: Stepcast, world: World, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("profilers.renting.renter.reap.__defaults__", (0.0,))
+    monkeypatch.setattr("profilers.renting.reaper.reap.__defaults__", (0.0,))
     dead = made_by_a_killed_process()
     Book()
     world.states["i-8"], world.owners, world.will_not_end = "running", {"i-8": dead}, True
@@ -221,7 +217,7 @@ def test_a_signal_ends_what_a_study_has_rented(
     answer = stepcast("run", study, "--max-usd", "5", "--yes")
     assert answer.code == 130
     assert "--max-usd 5` resumes with what is missing" in answer.err
-    assert re.search(r"^  \d+ m5.large on demand in us-east-1a: ", answer.err, re.M)
+    assert re.search(r"^rented for \$", answer.err, re.M)
     assert world.states
     assert world.alive == []
     assert Warehouse(home).query("bill")["living"].to_list() == [0]

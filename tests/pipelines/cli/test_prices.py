@@ -19,7 +19,7 @@ def test_what_was_seen_is_told_and_shown(stepcast: Stepcast, home: Path, aws: Aw
     answer = stepcast("prices", "collect", "--region", "us-east-1", "--type", "p3.*")
     assert answer.code == 0, answer.err
     summary, _, run = answer.out.strip().partition("; run ")
-    assert summary.startswith("us-east-1: 2 instance types, 2 with GPUs; 2 on-demand prices, ")
+    assert summary.startswith("us-east-1: 2 instance types; 2 on-demand prices, ")
     assert (home / "landing" / run / "price.parquet").exists()
     assert answer.err == "ask AWS for prices in us-east-1\n"
     shown = stepcast("prices", "show", "--type", "p3.2xlarge", "--format", "json")

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from profilers.clusters.ec2 import VARIABLE as SHUTDOWN
-from profilers.clusters.ssh import MACHINE
+from profilers.clusters.machine_watch import MACHINE
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 NODE_TYPE = "lab.small"

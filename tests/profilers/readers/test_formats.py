@@ -1,9 +1,7 @@
 """Formats by name, and options that only some of them have."""
 
 import gzip
-import io
 import json
-import tarfile
 import tracemalloc
 from pathlib import Path
 
@@ -33,32 +31,20 @@ def test_missing_files_and_folders_are_refused(name: str, tmp_path: Path) -> Non
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1, "dur": 2}
 
 
-def tarred() -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        archive.addfile(tarfile.TarInfo("a.json"))
-    return packed.getvalue()
-
-
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "format_name"),
     [
-        (b"0: # nThread 1 nGpus 1 minBytes 8\n", "nccl-tests: stepcast import nccl-tests a.bin"),
-        (b'{"name":"AllReduce", "algBw":1.0}', "nccl-tests"),
-        (json.dumps({"start": {"test_start": {}}}).encode(), "iperf3: stepcast"),
-        (b"[ ID] Interval           Transfer\n", "the text of iperf3: run it with --json"),
+        (b"0: # nThread 1 nGpus 1 minBytes 8\n", "nccl-tests"),
+        (json.dumps({"start": {"test_start": {}}}).encode(), "iperf3"),
         (json.dumps({"traceEvents": [EVENT]}).encode(), "kineto"),
-        (b"\xd4\xc3\xb2\xa1" + bytes(20), "pcap: stepcast"),
-        (b"\x0a\x0d\x0d\x0a" + bytes(20), "pcapng: tcpdump"),
-        (tarred(), "a tar archive: unpack it"),
-        (gzip.compress(tarred(), mtime=0), "a tar archive: unpack it"),
+        (gzip.compress(b"\xd4\xc3\xb2\xa1" + bytes(20)), "pcap"),
     ],
-    ids=lambda content: f"{content!s:.20}",
 )
-def test_what_a_file_looks_like(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_a_file_looks_like(tmp_path: Path, content: bytes, format_name: str) -> None:
     file = tmp_path / "a.bin"
     file.write_bytes(content)
-    assert f"; the file looks like {said}" in suggest_format(file, "csv")
+    told = f"; the file looks like {format_name}: stepcast import {format_name} …"
+    assert suggest_format(file, "csv") == told
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x1f\x8bbroken", b"# nThread 1 nGpus 1"])
@@ -72,7 +58,6 @@ def test_nothing_is_said_of_what_is_unknown_or_as_named(tmp_path: Path, content:
 def test_text_is_read(tmp_path: Path, pack: "type[bytes]") -> None:
     file = tmp_path / "file"
     file.write_bytes(pack("\ufeffgrün\n".encode() + b"\xff"))
-    assert contract.read_text(file) == "grün\n\ufffd"
     with contract.open_text(file) as opened:
         assert opened.read() == "grün\n\ufffd"
 
@@ -95,7 +80,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
     file = tmp_path / "bomb.gz"
     file.write_bytes(gzip.compress(bytes(5 << 20)))
     with pytest.raises(BadInput, match=r"bomb\.gz: longer than 2 MiB when unpacked"):
-        contract.read_text(file, 2 << 20)
+        contract.read_bytes(file, 2 << 20)
     monkeypatch.setattr(limits, "UNPACKED_BYTES", 3 << 20)
     with (
         pytest.raises(BadInput, match=r"bomb\.gz: longer than 3 MiB when unpacked"),
@@ -112,7 +97,7 @@ def test_broken_gzip_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "broken.gz"
     file.write_bytes(content)
     with pytest.raises(BadInput, match="broken gzip"):
-        contract.read_text(file)
+        contract.read_bytes(file)
 
 
 def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

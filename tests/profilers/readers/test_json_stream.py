@@ -106,17 +106,6 @@ def test_hostile_json_is_refused(
         list(json_stream.Members(file, "events"))
 
 
-@pytest.mark.parametrize("json_text", ['{"events": [1]}', '{\n  "events": [1]}', '[\n {"a": 1}]'])
-@pytest.mark.parametrize("before", ["[W501 profiler.cpp:12] no CUPTI", "$ cat a.json", "1 warning"])
-def test_text_before_the_json_is_told(tmp_path: Path, before: str, json_text: str) -> None:
-    file = tmp_path / "warned.json"
-    file.write_text(f"\n{before}\nmore of it\n{json_text}\n")
-    message = f"{file}: text stands before the JSON, which begins in line 4: {before!r}; remove"
-    for read in (lambda: list(json_stream.Members(file, "events")), lambda: list(documents(file))):
-        with pytest.raises(BadInput, match=re.escape(message)):
-            read()
-
-
 def test_where_is_the_line_of_the_value_last_yielded(tmp_path: Path) -> None:
     file = tmp_path / "lines.json"
     file.write_text('{"events": [\n1,\n{"a":\n2},\n\n"c"], "after": 3}')

@@ -80,11 +80,9 @@ def test_an_old_log_has_milliseconds_and_deviations(log: Path) -> None:
     [
         "[1,0]<stdout>:",  # mpirun --tag-output
         "0: ",  # srun --label
-        "(pid=1234) ",  # Ray
         "2026-05-01T10:00:00.123456789Z ",
         "\x1b[32m0: \x1b[0m",
-        "> [1,0]<stdout>:0: ",
-        "nccl-launcher-x7k2 nccl ",  # stern, and whatever else stands before the header's #
+        "nccl-launcher-x7k2 nccl ",  # stern
     ],
 )
 def test_what_stands_before_every_line(log: Path, prefix: str) -> None:
@@ -111,41 +109,17 @@ def test_a_label_also_stands_where_a_row_went_on_after_a_pause(log: Path, label:
     assert only("nccl-tests", log).tables["allreduce"].equals(bare.tables["allreduce"])
 
 
-def test_rows_behind_what_nobody_knows_are_named(log: Path) -> None:
-    header, mark, rows = NEW.partition("     1024")
-    log.write_text(header + "".join(f"[STAT]:{row}\n" for row in (mark + rows).splitlines()))
-    with pytest.raises(BadInput, match=r"line 12: `\[STAT\]: +1024 .*looks like a row, but what"):
-        imported("nccl-tests", log)
-    log.write_text("  1024 256 float sum -1 20.00 0.05\n")
-    with pytest.raises(BadInput, match=r"line 1: `1024 256 .*, but no line above names columns"):
-        imported("nccl-tests", log)
-
-
 def test_what_is_left_out_is_counted(log: Path) -> None:
     zero = "  0 0 float sum -1 6.21 0.00 0.00 0 6.23 0.00 0.00 0\n"
-    lost = "[STAT]: 2048 512 float sum -1 6.21 0.33 0.33 0 6.23 0.33 0.33 0\n"
     digits = zero.replace("0 0", "9" * 5000 + " \u00b2")
-    log.write_text(f"node-a:11:11 NCCL INFO Bootstrap\n\n{NEW}{zero}{lost}{digits}")
+    log.write_text(f"node-a:11:11 NCCL INFO Bootstrap\n\n{NEW}{zero}{digits}")
     run = only("nccl-tests", log)
     assert run.tables["allreduce"].height == 3
     assert run.left_out == {
         "all-reduces of 0 bytes": 2,
         "lines of other programs": 2,
-        "lines that look like rows behind something unknown": 1,
         "times of wrong results": 1,
     }
-
-
-def test_nothing_but_wrong_results(log: Path) -> None:
-    log.write_text(NEW.replace("   N/A", "     7").replace("      0", "      1"))
-    with pytest.raises(BadInput, match="all 4 results are wrong"):
-        imported("nccl-tests", log)
-
-
-def test_a_list_of_ranks_with_a_gap(log: Path) -> None:
-    log.write_text(NEW.replace("#  Rank  1", "#  Rank  7"))
-    with pytest.raises(BadInput, match="line 12: the list of ranks above goes up to 7 but has 2"):
-        imported("nccl-tests", log)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +129,6 @@ def test_a_list_of_ranks_with_a_gap(log: Path) -> None:
         NEW.replace("10.00", "nan"),
         "1 " * 600_000,
         "{" * 100_000,
-        '{"algBw": 1' + "0" * 5000 + "}",
     ],
     ids=lambda text: f"{text:.12}",
 )
@@ -215,6 +188,9 @@ def test_ranks_that_no_header_names_come_from_the_option(log: Path) -> None:
             "line 12: the times are those in which the CPU started",
         ),
         ("nothing here\n", "no row of an all-reduce"),
+        ("1024 256 float sum -1 2 0.05\n", "line 1: 7 columns, but the header above names 0"),
+        (NEW.replace("#  Rank  1", "#  Rank  7"), "line 12: the list of ranks .* up to 7 but has"),
+        (NEW.replace("   N/A", "     7").replace("      0", "      1"), "all 4 results are wrong"),
     ],
 )
 def test_what_is_refused(log: Path, text: str, message: str) -> None:
@@ -242,22 +218,6 @@ def test_rows_whose_columns_say_another_collective(log: Path, columns: str, why:
             imported("nccl-tests", log)
 
 
-def test_a_rank_in_an_unknown_form(log: Path) -> None:
-    log.write_text(NEW.replace("device  0 ", "").replace("device  1 ", "").replace("[0000:", "("))
-    with pytest.raises(BadInput, match=r"line 6: `#  Rank  0 .*lists a rank, but not as nccl"):
-        imported("nccl-tests", log)
-    assert only("nccl-tests", log, ReaderOptions(world_size=2)).tables["allreduce"].height == 3
-
-
-def test_two_columns_of_one_name(log: Path) -> None:
-    log.write_text(NEW.replace("redop root", "type root"))
-    with pytest.raises(BadInput, match=r"line 10: two columns .* 'type' is column 3, 4; rename"):
-        imported("nccl-tests", log)
-    log.write_text(NEW.replace("algbw  busbw #wrong   time", "busbw  busbw #wrong   time"))
-    with pytest.raises(BadInput, match=r"line 10: two columns .* 'busbw' is column 7, 8; rename"):
-        imported("nccl-tests", log)
-
-
 def cut(*bandwidths: tuple[str, str]) -> str:
     """Return a log of more ranks than the two it lists, of 1 GB each."""
     header, _, _ = NEW.partition("     1024")
@@ -273,7 +233,7 @@ def cut(*bandwidths: tuple[str, str]) -> str:
     ("bandwidths", "asked"),
     [
         # 2 (n - 1) / n of 4, 1024, 4000 and 20 ranks.
-        ([("10.00", "15.00")], r"is 1\.5000, .* those of --world-size 4$"),
+        ([("10.00", "15.00")], r"is 1\.5000, .* --world-size 4$"),
         ([("200.0", "399.9")], "at least .* say how many with --world-size$"),
         ([("20.0", "38.0")], "those of 19 to 21 ranks: say how many with --world-size$"),
         ([("10.00", "7.50")], "is it another collective"),
@@ -353,27 +313,6 @@ def test_json(log: Path) -> None:
     assert "SECRET" not in str(run)
 
 
-def amd(**values: object) -> str:
-    """Return a line that rccl-tests write with -Z json; two processes with two GPUs each."""
-    line = {
-        "numCycle": 0,
-        "name": "AllReduce",
-        "nodes": 1,
-        "ranks": 2,
-        "ranksPerNode": 2,
-        "gpusPerRank": 2,
-        "size": 1_000_000,
-        "type": "float",
-        "redop": "sum",
-        "inPlace": 0,
-        "time": 100.0,
-        "algBw": 10.0,
-        "busBw": 15.0,
-        "wrong": "0",
-    }
-    return json.dumps(line | values)
-
-
 def result(**values: object) -> str:
     """Return what --output_file holds, with other columns of its row."""
     whole = report()
@@ -383,27 +322,12 @@ def result(**values: object) -> str:
     return json.dumps(whole)
 
 
-@pytest.mark.parametrize("between", ["{}\n{}\n{}", "[\n{},\n{},\n{}\n]"])
-def test_json_of_amd(log: Path, between: str) -> None:
-    log.write_text(between.format(amd(), amd(inPlace=1), amd(wrong="3")))
-    run = only("nccl-tests", log)
-    rows = run.tables["allreduce"]
-    assert rows.select("world_size", "in_place").rows() == [(4, False), (4, True)]
-    assert rows["seconds"].to_list() == pytest.approx([1e-4, 1e-4])
-    assert rows["bus_bandwidth_Bps"].to_list() == pytest.approx([15e9, 15e9])
-    assert run.left_out == {"times of wrong results": 1}
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (amd(name="AllGather"), "line 1: measures 'AllGather'"),
-        (amd(redop="none"), "line 1: it reduces nothing"),
         (result(root=0), "size 1000000: it has root 0"),
-        (f"WARNING: no RoCE\n{amd()}", "text stands before the JSON, which begins in line 2"),
-        (amd(ranks=4), r"is 1\.5000, but an all-reduce of 8 ranks .* --world-size 4"),
-        # A broadcast has the same.
-        (amd(busBw=10.0), r"--world-size 2, or of another collective$"),
+        (result(redop="none"), "size 1000000: it reduces nothing"),
+        (result().replace("15.0", "10.0"), "--world-size 2, or is it another collective"),
         (json.dumps(report()).replace('"time"', '"cpu_time"'), "size 1000000: the times are those"),
         (json.dumps(report()).replace('"time": 100.0', '"time": NaN'), "above 0, found None"),
     ],

@@ -1,12 +1,10 @@
-"""Hosts that are instances of the stand-in EC2: nodes of this machine, each with an sshd.
+"""Hosts that are instances of the stand-in EC2: emulated nodes of this machine, each with an sshd.
 
-Where this machine permits it, nodes are emulated: each has a network and a share of a core of its
-own. Elsewhere they are processes that differ in their addresses.
+Each has a network and a share of a core of its own.
 """
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -14,19 +12,17 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
-from profilers.clusters import Node, choose_backend, open_cluster
-from profilers.clusters.cgroups import end
+from profilers.clusters import Node, open_cluster
 from profilers.clusters.ec2 import VARIABLE as SHUTDOWN
 from profilers.clusters.emulated import HEADROOM
-from profilers.clusters.ssh import MACHINE
+from profilers.clusters.machine_watch import MACHINE
 from warehouse.records import NodeGroup
 
 CPU_SHARE, LINK_MBPS = 0.5, 200.0
-"""Of an instance, where it is emulated."""
+"""Of an instance."""
 _SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 _LISTENS_S = 30.0
 _REACH = Path(__file__).with_name("reach.py")
@@ -65,23 +61,17 @@ class Hosts:
 
     Attributes:
         folder: in which each has its own.
-        interface: the network device of a host.
         ssh: words of ssh by which hosts are reached.
     """
 
     def __init__(self, folder: Path) -> None:
-        backend, _ = choose_backend("auto")
-        self.folder, self._emulated = folder, backend == "emulated"
-        self.interface = "eth0" if self._emulated else "lo"
-        self._cluster = open_cluster(backend, (), LINK_MBPS if self._emulated else None)
+        self.folder = folder
+        self._cluster = open_cluster("emulated", (), LINK_MBPS)
         # Programs end with the thread that started them, so one thread does all of it.
         self._thread = ThreadPoolExecutor(1)
-        self._last = count(2)
-        self.ssh = ["-o", "LogLevel=ERROR"]
-        with socket.socket() as probe:
-            probe.bind(("127.0.1.1", 0))
-            self._port = 22 if self._emulated else probe.getsockname()[1]
-        self.ssh += self._reached() if self._emulated else ["-p", str(self._port)]
+        proxy = f"nsenter --net={folder}/%h {sys.executable} -S -E {_REACH} %h %p"
+        options = "LogLevel=ERROR", "ProxyUseFdpass=yes", f"ProxyCommand={proxy}"
+        self.ssh = [word for option in options for word in ("-o", option)]
 
     def up(self) -> None:
         """Make ready for hosts."""
@@ -108,25 +98,18 @@ class Hosts:
     def _done(self, what: Callable[[], T]) -> T:
         return self._thread.submit(what).result()
 
-    def _reached(self) -> list[str]:
-        enter = f"nsenter --net={self.folder}/%h"
-        proxy = f"ProxyCommand={enter} {sys.executable} -S -E {_REACH} %h %p"
-        return ["-o", "ProxyUseFdpass=yes", "-o", proxy]
-
     def _start(self, own: Path, user_data: str, public_key: str) -> Host:
         group = NodeGroup(role="worker", node_type="host", count=1, cpu_share=CPU_SHARE, threads=1)
         (node,) = self._cluster.add(group)
-        address = node.address if self._emulated else f"127.0.1.{next(self._last)}"
         environment = self._furnished(own)
         (own / "authorized_keys").write_text(public_key + "\n")
         for there, here in (("/etc/ssh/", f"{own}/"), ("> /dev/console", f">> {own}/console")):
             user_data = user_data.replace(there, here)
         variables = [f"{name}={value}" for name, value in environment.items()]
         self._cluster.run(node, ["env", *variables, "sh", "-c", user_data])
-        sshd = self._sshd(node, own, address, environment)
-        if self._emulated:
-            (self.folder / address).symlink_to(f"/proc/{sshd.pid}/ns/net")
-        return Host(own, address, sshd, node)
+        sshd = self._sshd(node, own, environment)
+        (self.folder / node.address).symlink_to(f"/proc/{sshd.pid}/ns/net")
+        return Host(own, node.address, sshd, node)
 
     def _furnished(self, own: Path) -> Mapping[str, str]:
         """Make a host's files; return the variables of its programs."""
@@ -143,11 +126,10 @@ class Hosts:
         }
 
     def _sshd(
-        self, node: Node, own: Path, address: str, environment: Mapping[str, str]
+        self, node: Node, own: Path, environment: Mapping[str, str]
     ) -> "subprocess.Popen[str]":
         settings = {
-            "ListenAddress": address,
-            "Port": self._port,
+            "ListenAddress": node.address,
             "HostKey": own / "ssh_host_ed25519_key",
             "AuthorizedKeysFile": own / "authorized_keys",
             "StrictModes": "no",
@@ -177,15 +159,4 @@ class Hosts:
 
     def _end(self, host: Host) -> None:
         (self.folder / host.address).unlink(missing_ok=True)
-        if not self._emulated:
-            pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
-            end(pids, lambda pid: _lives_in(pid, host.folder))
         self._cluster.remove(host.node)
-
-
-def _lives_in(pid: int, folder: Path) -> bool:
-    """Tell whether a process is one of the host with this folder."""
-    with suppress(OSError):
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        return f"{MACHINE}={folder}".encode() in variables
-    return False

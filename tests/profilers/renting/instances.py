@@ -5,12 +5,14 @@ home that is the stand-in's alone.
 """
 
 import base64
+import fcntl
 import os
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -25,15 +27,15 @@ import yaml
 from profilers.clusters.fleet import VARIABLE
 from studies.price_collection import collect
 from studies.renting import rates
-from tests.profilers.renting import alone
 from tests.profilers.renting.cloud import REGION, Asked, Cloud
 from tests.profilers.renting.hosts import Host, Hosts
 from tests.profilers.renting.served import serve
-from warehouse.home import home
-from warehouse.records import StepcastError
+from warehouse.home import CHECKOUT, home
+from warehouse.records import BadInput, StepcastError
 from warehouse.warehouse import Warehouse
 
 NODE_TYPE = "m5.large"
+HOME = CHECKOUT / ".stepcast" / "ec2-stand-in"
 _LOOK_S = 0.2
 
 
@@ -76,7 +78,6 @@ class Instances:
     def look(self, ended: Event) -> None:
         """End what shuts itself down, until told to end."""
         while not ended.wait(_LOOK_S):
-            os.utime(self.hosts.folder)  # for whoever wants to know until when it lived
             with self._lock:
                 over = [id_ for id_, host in self.alive.items() if host.is_over(time.time())]
             if over:
@@ -115,7 +116,7 @@ def _fleet(folder: Path, cloud: Cloud, hosts: Hosts) -> Path:
     content = {
         "python": sys.executable,
         "ssh": hosts.ssh,
-        "interface": hosts.interface,
+        "interface": "eth0",
         "node_types": {NODE_TYPE: {"threads": 1}},
         "ec2": launch,
     }
@@ -126,7 +127,7 @@ def _fleet(folder: Path, cloud: Cloud, hosts: Hosts) -> Path:
 
 def main(command: list[str]) -> int:
     """Run a command that finds the stand-in where it looks for AWS; return its exit code."""
-    with alone.own_home() as folder, serve() as (cloud, environment):
+    with _own_folder() as folder, serve() as (cloud, environment):
         os.environ.update(environment)
         _named_alike(cloud)
         with instances(folder, cloud) as (rented, fleet):
@@ -141,6 +142,28 @@ def main(command: list[str]) -> int:
             f"EC2 was a stand-in on this machine, and nobody pays for it; its home is {home()}\n"
         )
     return code or bool(left)
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """Choose the home of this process and of its commands; yield the stand-in's folder in it.
+
+    That is `STEPCAST_HOME`, else one of its own: what it rents is not mixed with what AWS bills.
+
+    Raises:
+        BadInput: it is somebody's home already, or another stand-in is there.
+    """
+    os.environ.setdefault("STEPCAST_HOME", str(HOME))
+    mark = home() / "stand-in.lock"
+    if home().is_dir() and any(home().iterdir()) and not mark.exists():
+        raise BadInput(f"{home()} is no home of the stand-in's; let STEPCAST_HOME name a new one")
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    with mark.open("a") as lock, tempfile.TemporaryDirectory(prefix="stepcast-ec2-") as folder:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInput(f"another stand-in is at work in {home()}; wait until it ends") from None
+        yield Path(folder)
 
 
 def _named_alike(cloud: Cloud) -> None:

@@ -4,10 +4,8 @@ import itertools
 import random
 import signal
 import stat
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -24,8 +22,9 @@ from profilers.renting import access
 from profilers.renting.access import Access, close_accesses, open_access, own_address
 from profilers.renting.aws import Ec2
 from profilers.renting.book import AccessIntent, Book
-from profilers.renting.renter import reap, settle_dead
+from profilers.renting.reaper import reap, settle_dead
 from tests.profilers.renting import served as standing_in
+from tests.profilers.renting.children import children
 from tests.profilers.renting.cloud import FAULTS, REGION, Cloud
 from tests.profilers.renting.intents import intent
 from warehouse.records import BadInput, ProbeFailed, StepcastError
@@ -180,7 +179,7 @@ def test_what_was_lost_and_may_turn_up_stays_in_the_book(
 
 
 CHILDREN = """
-import os, sys
+import sys
 from profilers.clusters import owner
 from profilers.clusters.fleet import Launch
 from profilers.renting.access import close_accesses, open_access
@@ -189,47 +188,11 @@ from profilers.renting.book import Book
 how = Launch.model_validate_json(sys.argv[1])
 provider, book = Ec2("us-east-1"), Book()
 provider.tagged_access("none")
-def live():
-    name = owner.new_prefix()
-    print(name, os.getpid(), flush=True)
-    os.read(0, 3)
+named = lambda _: owner.new_prefix()
+def live(name):
     open_access(provider, book, how, name, owner.token(), owner.folder())
     close_accesses(provider, book, [name], print, 0.0)
-for _ in iter(sys.stdin.readline, ""):
-    pid = os.fork()
-    if not pid:
-        try:
-            live()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    print(os.waitpid(pid, 0)[1], flush=True)
 """
-"""Starts a process for each line that it reads; what they import is imported once."""
-
-
-@contextmanager
-def children(cloud: Cloud) -> Iterator[Callable[[int, int], tuple[int, str]]]:
-    """Yield what has a process killed at a call: it returns how that ended, and of what name."""
-    with subprocess.Popen(
-        [sys.executable, "-c", CHILDREN, how(cloud).model_dump_json()],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        reads, writes = process.stdout, process.stdin
-        assert reads is not None and writes is not None
-
-        def killed(call: int, when: int) -> tuple[int, str]:
-            print("one", file=writes, flush=True)
-            name, pid = reads.readline().split()
-            cloud.asked, cloud.at_call = [], (call, when, int(pid))
-            print("go", file=writes, flush=True)
-            status = int(reads.readline())
-            cloud.at_call = None
-            return status, name
-
-        yield killed
 
 
 @pytest.mark.parametrize(("by", "when"), [("book", 0), ("book", 1), ("tags", 1)])
@@ -238,9 +201,9 @@ def test_what_a_killed_process_made_is_removed(
 ) -> None:
     """It is killed at each of its calls, before (0) or after (1) the call is done."""
     operations: list[str] = []
-    with children(cloud) as killed:
+    with children(cloud, CHILDREN, how(cloud).model_dump_json()) as killed:
         for call in itertools.count():
-            status, name = killed(call, when)
+            status, name = killed("one", call, when)
             if status == 0:
                 break
             assert status == signal.SIGKILL

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,15 +14,14 @@ from profilers.renting.book import (
     Book,
     Entry,
     InstanceEnd,
-    LaunchIntent,
     LaunchRefusal,
     LaunchResult,
 )
 from profilers.renting.cap import bill
+from tests.profilers.renting.intents import AT, intent
 from tests.warehouse.test_appending import limited
 from warehouse.records import BadInput
 
-AT = datetime(2026, 11, 26, tzinfo=UTC)
 INTEND = """
 import sys
 from datetime import UTC, datetime
@@ -46,23 +44,6 @@ for number in range(1000):
     except BudgetExceeded:
         break
 """
-
-
-def intent(token: str, **changed: object) -> LaunchIntent:
-    made = LaunchIntent(
-        token=token,
-        owner="o",
-        account="a",
-        region="us-east-1",
-        zone="us-east-1a",
-        node_type="m5.large",
-        market="spot",
-        count=2,
-        usd_per_hour=0.05,
-        hours=1.0,
-        at=AT,
-    )
-    return made.model_copy(update=changed)
 
 
 _text = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(['["ended",', '"]'])
@@ -137,7 +118,7 @@ def test_what_was_written_before_a_kill_is_there(tmp_path: Path) -> None:
 
 def test_a_launch_is_answered_once_all_of_it_is_known(tmp_path: Path) -> None:
     book = Book(tmp_path / "rented")
-    book.write(intent("t0"), LaunchResult(token="t0", ids=("i-1",), at=AT))
+    book.write(intent("t0", count=2), LaunchResult(token="t0", ids=("i-1",), at=AT))
     assert [launch.token for launch in book.read().unanswered] == ["t0"]
     book.write(
         LaunchResult(token="t0", ids=("i-2", "i-1"), at=AT), InstanceEnd(id="i-1", seconds=1, at=AT)

@@ -1,18 +1,11 @@
 """Renting over HTTP: through aws.py, botocore and a wire on which calls get lost."""
 
 import itertools
-import json
-import random
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 import pytest
-from botocore.parsers import ResponseParserError
 
 from profilers.clusters.fleet import Launch
 from profilers.prices.aws import client
@@ -22,9 +15,9 @@ from profilers.renting.book import Book
 from profilers.renting.cap import bill
 from profilers.renting.renter import LaunchPlace, Renter
 from tests.profilers.renting import served as standing_in
-from tests.profilers.renting.answers import check
-from tests.profilers.renting.cloud import FAULTS, REGION, ZONES, Cloud
-from warehouse.records import Market, ProbeFailed, StepcastError
+from tests.profilers.renting.children import children
+from tests.profilers.renting.cloud import REGION, ZONES, Cloud
+from warehouse.records import Market, ProbeFailed
 
 cloud, served = standing_in.cloud, standing_in.served
 CAP_USD = 4.0
@@ -91,30 +84,6 @@ def check_known(cloud: Cloud, folder: Path) -> None:
     assert bill(entries.of("lab")).worst_usd <= CAP_USD + 1e-9
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_no_sequence_of_faults_leaves_what_nobody_knows(
-    seed: int, cloud: Cloud, tmp_path: Path
-) -> None:
-    chance, folder = random.Random(seed), tmp_path / "rented"
-    for _ in range(chance.randint(2, 4)):
-        cloud.faults = chance.choices(("fine", *FAULTS), (6, 1, 2, 1, 1, 1), k=12)
-        markets = itertools.product((*ZONES, None), ("spot", "on_demand"))
-        cloud.full = {market for market in markets if chance.random() < 0.3}
-        tenant = renter(cloud, folder)
-        with suppress(StepcastError):
-            ids = tenant.launch(PLACES, chance.randint(1, 3), most_hours=0.3)
-            check_known(cloud, folder)
-            tenant.end(ids[chance.randrange(2) :])
-        check_known(cloud, folder)
-        if chance.random() < 0.5:
-            tenant.end_all()
-            check_known(cloud, folder)
-    cloud.faults = []
-    renter(cloud, folder).settle(Book(folder).read().intents.values())
-    assert cloud.alive() == {}
-    check_known(cloud, folder)
-
-
 def test_a_launch_whose_answer_is_lost_launches_once(cloud: Cloud, tmp_path: Path) -> None:
     cloud.faults = ["after", "after"]
     ids = renter(cloud, tmp_path / "rented").launch(PLACES, 2, most_hours=0.3)
@@ -132,16 +101,17 @@ def test_the_next_zone_and_the_next_market_are_asked(cloud: Cloud, tmp_path: Pat
 
 
 CHILDREN = """
-import json, os, sys
+import sys
 from pathlib import Path
 from profilers.clusters.fleet import Launch
 from profilers.renting.aws import Ec2
 from profilers.renting.book import Book
 from profilers.renting.renter import LaunchPlace, Renter
-provider = Ec2("us-east-1", Launch.model_validate(json.loads(sys.argv[1])))
+provider = Ec2("us-east-1", Launch.model_validate_json(sys.argv[1]))
 provider.find("none")
 provider._launching
 place = LaunchPlace("us-east-1", "us-east-1a", "p3.2xlarge", "spot", 1.0)
+named = str
 def live(folder):
     renter = Renter(
         provider, Book(Path(folder)), "stepcast-000000000000-000000000000-0", "0" * 12,
@@ -150,49 +120,7 @@ def live(folder):
     ids = renter.launch([place], 2, 0.3)
     renter.end(ids[:1])
     renter.end_all()
-for folder in iter(sys.stdin.readline, ""):
-    pid = os.fork()
-    if not pid:
-        os.read(0, 3)
-        try:
-            live(folder.strip())
-            os._exit(0)
-        finally:
-            os._exit(1)
-    print(pid, flush=True)
-    print(os.waitpid(pid, 0)[1], flush=True)
 """
-"""Starts a process for each folder that it is told; what they import is imported once."""
-
-
-class Children:
-    """Processes that rent and end, and are killed at one of their calls."""
-
-    def __init__(self, process: "subprocess.Popen[str]", cloud: Cloud) -> None:
-        self._process, self._cloud = process, cloud
-
-    def killed(self, folder: Path, call: int, when: int) -> int:
-        """Return the wait status of one that is killed at a call, before or after it is done."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        print(folder, file=self._process.stdin, flush=True)
-        pid = int(self._process.stdout.readline())
-        self._cloud.asked, self._cloud.at_call = [], (call, when, pid)
-        print("go", file=self._process.stdin, flush=True)
-        status = int(self._process.stdout.readline())
-        self._cloud.at_call = None
-        return status
-
-
-@contextmanager
-def children(cloud: Cloud) -> Iterator[Children]:
-    given = json.dumps(how(cloud).model_dump(mode="json"))
-    with subprocess.Popen(
-        [sys.executable, "-c", CHILDREN, given],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        yield Children(process, cloud)
 
 
 def test_killed_at_each_call_of_a_launch_and_a_teardown_nothing_is_forgotten(
@@ -200,10 +128,10 @@ def test_killed_at_each_call_of_a_launch_and_a_teardown_nothing_is_forgotten(
 ) -> None:
     """A real process is sent SIGKILL while it waits for each answer: not done yet, and done."""
     operations = []
-    with children(cloud) as started:
+    with children(cloud, CHILDREN, how(cloud).model_dump_json()) as killed:
         for number in itertools.count():
             folder = tmp_path / f"rented-{number}"
-            status = started.killed(folder, *divmod(number, 2))
+            status, _ = killed(f"{folder}", *divmod(number, 2))
             if status == 0:
                 break
             assert status == signal.SIGKILL
@@ -213,11 +141,6 @@ def test_killed_at_each_call_of_a_launch_and_a_teardown_nothing_is_forgotten(
             assert cloud.alive() == {}
     assert operations[:2] == ["RunInstances"] * 2
     assert operations.count("TerminateInstances") == 4
-
-
-def test_answers_that_botocore_would_not_read_are_refused() -> None:
-    with pytest.raises(ResponseParserError, match="mismatched tag"):
-        check("RunInstances", b"<RunInstancesResponse><x></RunInstancesResponse>")
 
 
 def test_without_credentials_that_work_nothing_is_rented(cloud: Cloud, tmp_path: Path) -> None:

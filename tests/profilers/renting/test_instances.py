@@ -14,8 +14,6 @@ from profilers.clusters.node_types import node_group
 from profilers.renting.book import Book
 from profilers.renting.cap import Allowance, Rate, use_allowance
 from profilers.steady import hostlock
-from tests.exhaustive import exhaustive
-from tests.profilers.renting import hosts
 from tests.profilers.renting import instances as command_of
 from tests.profilers.renting import served as standing_in
 from tests.profilers.renting.cloud import Cloud
@@ -27,15 +25,13 @@ cloud, served = standing_in.cloud, standing_in.served
 RATE = Rate(usd_per_hour=0.096, most_usd_per_hour=0.096, source="test")
 
 
-@pytest.fixture(params=["emulated", *exhaustive("loopback")])
+@pytest.fixture
 def rented(
     cloud: Cloud,
     home: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
 ) -> Iterator[Instances]:
-    monkeypatch.setattr(hosts, "choose_backend", lambda _: (request.param, "asked for"))
     # Nothing is measured here that others would spoil, so nobody is waited for.
     monkeypatch.setattr(hostlock, "NAME", f"\0stepcast-test-{tmp_path}")
     with instances(tmp_path, cloud) as (stand_in, fleet):
