@@ -5,7 +5,8 @@ read again by botocore's own parser before it is sent.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -229,12 +230,21 @@ def written(operation: str, answer: Answer) -> bytes:
         body = (
             f"<{operation}Response><requestId>1</requestId>{fields}</{operation}Response>".encode()
         )
+    assert read(operation, body) == answer
+    return body
+
+
+def read(operation: str, body: bytes) -> Answer:
+    """Return what botocore reads in an answer, once its model allows that."""
+    of = model(operation)
     parser = create_parser(of.service_model.metadata["protocol"])
     response = {"body": body, "headers": {}, "status_code": 200}
-    read = parser.parse(response, of.output_shape)
-    read.pop("ResponseMetadata")
-    assert read == answer
-    return body
+    answer: Answer = parser.parse(response, of.output_shape)
+    answer.pop("ResponseMetadata")
+    if of.output_shape is not None:
+        report = ParamValidator().validate(answer, of.output_shape)
+        assert not report.has_errors(), report.generate_report()
+    return answer
 
 
 def told(operation: str) -> bytes:
@@ -274,68 +284,91 @@ def _xml(value: Any, shape: Shape) -> str:
     return escape(str(value).lower() if isinstance(value, bool) else str(value))
 
 
-def _refused(operation: str, code: str, message: str) -> bytes:
+def refused(code: str, message: str, operation: str = "") -> bytes:
+    """Return a refusal in AWS's words."""
     if operation == "GetProducts":
         return json.dumps({"__type": code, "message": message}).encode()
     error = f"<Error><Code>{code}</Code><Message>{escape(message)}</Message></Error>"
     return f"<Response><Errors>{error}</Errors><RequestID>1</RequestID></Response>".encode()
 
 
-def _handler(aws: Aws) -> type[BaseHTTPRequestHandler]:
+def asked(headers: Mapping[str, str], body: bytes) -> tuple[str, str, dict[str, Any]]:
+    """Return operation, region and parameters of a question."""
+    region = headers["Authorization"].split("Credential=")[1].split("/")[2]
+    if target := headers.get("X-Amz-Target"):
+        return target.rpartition(".")[2], region, json.loads(body)
+    request = dict(parse_qsl(body.decode()))
+    return request["Action"], region, request
+
+
+@contextmanager
+def serve(
+    answer: Callable[[Mapping[str, str], bytes], tuple[int, bytes] | None],
+) -> Iterator[dict[str, str]]:
+    """Answer questions at a port of this host; yield the environment in which boto3 finds it.
+
+    `answer` takes headers and body, and returns status and body; None: the connection is lost.
+    """
+
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            region = self.headers["Authorization"].split("Credential=")[1].split("/")[2]
-            if target := self.headers.get("X-Amz-Target"):
-                operation, request = target.rpartition(".")[2], json.loads(body)
-            else:
-                request = dict(parse_qsl(body))
-                operation = request["Action"]
-            self._send(operation, region, request)
-
-        def _send(self, operation: str, region: str, request: dict[str, Any]) -> None:
-            status = 200
-            if operation in aws.refusals:
-                status, code, message = aws.refusals[operation]
-                aws.refusals_left -= 1
-                if not aws.refusals_left:
-                    del aws.refusals[operation]
-                aws.asked.append((operation, region, request))
-                body = _refused(operation, code, message)
-            elif operation in aws.raw:
-                body = aws.raw[operation]
-            else:
-                body = written(operation, aws.answer(operation, region, request))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            answered = answer(dict(self.headers), body)
+            if answered is None:
+                self.close_connection = True
+                self.connection.close()
+                return
+            self.send_response(answered[0])
+            self.send_header("Content-Length", str(len(answered[1])))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(answered[1])
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    return Handler
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield {
+            "AWS_ENDPOINT_URL_EC2": url,
+            "AWS_ENDPOINT_URL_PRICING": url,
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_CONFIG_FILE": "/nowhere",
+            "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "NO_PROXY": "127.0.0.1",
+        }
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     """Serve a world of two regions where botocore looks for AWS."""
     known = two_regions()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(known))
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
+
+    def answer(headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        operation, region, request = asked(headers, body)
+        if operation in known.refusals:
+            status, code, message = known.refusals[operation]
+            known.refusals_left -= 1
+            if not known.refusals_left:
+                del known.refusals[operation]
+            known.asked.append((operation, region, request))
+            return status, refused(code, message, operation)
+        if operation in known.raw:
+            return 200, known.raw[operation]
+        return 200, written(operation, known.answer(operation, region, request))
+
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        monkeypatch.setenv(name, "/nowhere")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    for service in ("EC2", "PRICING"):
-        url = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setenv(f"AWS_ENDPOINT_URL_{service}", url)
-    yield known
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serve(answer) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        yield known

@@ -6,7 +6,6 @@ prices (`tests.aws`). Each answer must be one that botocore's model of the opera
 
 import base64
 import http.client
-import json
 import os
 import re
 import signal
@@ -16,17 +15,23 @@ from datetime import UTC, datetime
 from functools import cached_property
 from threading import RLock
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 import boto3
 
-from tests.aws import Aws, listed, two_regions, written
-from tests.profilers.renting.answers import SAID, check, refused
+from tests import aws
+from tests.aws import Aws, listed, two_regions
 
 REGION = "us-east-1"
 ZONES = ("us-east-1a", "us-east-1b")
 FAULTS = ("before", "after", "refused", "throttled", "unavailable")
 """What becomes of a call: the question is lost; the answer is; three ways to refuse it."""
+_SAID = {
+    "refused": (400, "OperationNotPermitted", "Not now"),
+    "throttled": (503, "RequestLimitExceeded", "Request limit exceeded"),
+    "expired": (400, "RequestExpired", "The request is too old"),
+    "unavailable": (503, "Unavailable", "The service is unavailable"),
+}
 _PRICES = ("DescribeInstanceTypes", "DescribeSpotPriceHistory", "GetProducts")
 _ID = re.compile(rb"<instanceId>(i-[0-9a-f]+)</instanceId>")
 _GOES = b"<deleteOnTermination>true</deleteOnTermination>"
@@ -107,18 +112,15 @@ class Cloud:
     def answer(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes] | None:
         """Return status and body of the answer to a question; None: it is lost."""
         with self._lock:
-            if target := headers.get("X-Amz-Target"):
-                return self._prices(target.rpartition(".")[2], headers, json.loads(body))
-            request = dict(parse_qsl(body.decode()))
-            operation = request["Action"]
+            operation, region, request = aws.asked(headers, body)
             if operation in _PRICES:
-                return self._prices(operation, headers, request)
+                return 200, aws.written(operation, self.aws.answer(operation, region, request))
             self.asked.append(operation)
             fault = self.faults.pop(0) if self.faults else "fine"
             if fault == "before":
                 return None
-            if fault in SAID:
-                return refused(*SAID[fault])
+            if fault in _SAID:
+                return _refused(*_SAID[fault])
             self._kill(0)
             response = self._done(operation, headers, request)
             self._kill(1)
@@ -128,12 +130,6 @@ class Cloud:
         if self.at_call is not None and self.at_call[:2] == (len(self.asked) - 1, when):
             os.kill(self.at_call[2], signal.SIGKILL)
 
-    def _prices(
-        self, operation: str, headers: Mapping[str, str], request: dict[str, Any]
-    ) -> tuple[int, bytes]:
-        region = headers["Authorization"].split("Credential=")[1].split("/")[2]
-        return 200, written(operation, self.aws.answer(operation, region, request))
-
     def _done(
         self, operation: str, headers: Mapping[str, str], request: Asked
     ) -> tuple[int, bytes]:
@@ -142,7 +138,7 @@ class Cloud:
         elif operation == "GetConsoleOutput":
             status, body = self._console(request)
         elif operation == "DeleteSecurityGroup" and self._has_nodes(request["GroupId"]):
-            status, body = refused(400, "DependencyViolation", "resource has a dependent object")
+            status, body = _refused(400, "DependencyViolation", "resource has a dependent object")
         else:
             status, body = self._forwarded(headers, self._known_tokens(request))
             if operation == "TerminateInstances" and status == 200:
@@ -151,7 +147,7 @@ class Cloud:
             body = re.sub(rb"(<attachmentSet>\s*<item>)", rb"\1" + _GOES, body)
         if status == 200:
             body = self._as_aws(body)
-            check(operation, body)
+            aws.read(operation, body)
         return status, body
 
     def _has_nodes(self, group: str) -> bool:
@@ -164,14 +160,14 @@ class Cloud:
         if token in self._answers:
             before, body = self._answers[token]
             if before != request:
-                return refused(400, "IdempotentParameterMismatch", "another launch")
+                return _refused(400, "IdempotentParameterMismatch", "another launch")
             return 200, body
         zones = {subnet: zone for zone, subnet in self.subnets().items()}
         zone = zones.get(request.get("SubnetId", ""))
         market = request.get("InstanceMarketOptions.MarketType", "on_demand")
         is_full = int(request["MaxCount"]) > self.room()
         if is_full or self.full & {(zone, market), (None, market)}:
-            return refused(500, "InsufficientInstanceCapacity", f"none left in {zone}")
+            return _refused(500, "InsufficientInstanceCapacity", f"none left in {zone}")
         status, body = self._forwarded(headers, request)
         if status == 200:
             self._answers[token] = request, body
@@ -219,3 +215,7 @@ class Cloud:
         for before, after in self.addresses.items():
             body = body.replace(f">{before}<".encode(), f">{after}<".encode())
         return body
+
+
+def _refused(status: int, code: str, message: str) -> tuple[int, bytes]:
+    return status, aws.refused(code, message)
