@@ -269,9 +269,9 @@ class NetworkCardInfo(AwsResponse):
     always_gbps: Gbps | None = Field(default=None, alias="BaselineBandwidthInGbps")
 
 
-def _within(*path: str | int) -> Any:
+def _within(first: str, *path: str | int) -> Any:
     """Return a field that stands further inside, where it stands at all."""
-    return Field(default=None, validation_alias=AliasPath(*path))
+    return Field(default=None, validation_alias=AliasPath(first, *path))
 
 
 class InstanceTypeInfo(AwsResponse):

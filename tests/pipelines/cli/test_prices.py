@@ -63,7 +63,7 @@ def test_a_region_that_fails_is_told_after_the_others_landed(
     regions = [word for region in ("us-east-1", "eu-west-1") for word in ("--region", region)]
     answer = stepcast("prices", "collect", *regions, "--type", "p3.8xlarge")
     assert answer.code == 2
-    assert answer.out.startswith("us-east-1: 1 instance type, ")
+    assert answer.out.startswith("us-east-1: 1 instance type; ")
     last = answer.err.splitlines()[-1]
     assert last.startswith("stepcast: eu-west-1: eu-west-1 offers none of p3.8xlarge")
     assert Warehouse(home).visible("price").height == 1
