@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from forecasting.fit_plan import prediction_of
-from forecasting.fits import registered_of
 from forecasting.history_scope import HostSelection
 from models.system import System
 from warehouse.ledger import FitRecord
@@ -30,18 +29,12 @@ def write_forecasts(
         refused: fits that were made, by system, whose forecasts may all be refused: they need not
             be made again when somebody asks the next time.
     """
-    fits = [
-        (forecast.system, forecast.fit.record)
-        for forecast in new
-        if forecast.fit.record is not None
-    ]
-    fits += [(system, record) for system, records in (refused or {}).items() for record in records]
+    fits = [forecast.fit.record for forecast in new if forecast.fit.record is not None]
+    fits += [record for records in (refused or {}).values() for record in records]
     if not new and not fits:
         return 0
-    systems = [*(forecast.system for forecast in new), *(system for system, _ in fits)]
     return warehouse.record_asked(
-        tuple(map(registered_of, dict.fromkeys(systems))),
-        [record for _, record in fits],
+        fits,
         [forecast.scenario for forecast in new],
         [_prediction(forecast, place) for forecast in new],
         {forecast.cost.prices for forecast in new if forecast.cost is not None},

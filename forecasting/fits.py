@@ -17,7 +17,7 @@ from forecasting.scope import Asked
 from models.system import FittedSystem, System, Tables
 from networks.kept_graphs import keep_beside
 from warehouse.home import code_version
-from warehouse.ledger import FitRecord, RegisteredSystem
+from warehouse.ledger import FitRecord
 from warehouse.records import Backend, BadInput, Scenario
 from warehouse.warehouse import Warehouse
 
@@ -256,8 +256,3 @@ def newest_kept_fit(
     wanted = set(run_ids)
     fits = [row for row in kept.to_dicts() if set(row["run_ids"]) == wanted]
     return fits[-1] if fits else None
-
-
-def registered_of(system: System) -> RegisteredSystem:
-    """Return what the ledger knows of a system."""
-    return RegisteredSystem(name=system.name, what=system.what, source=system.source)

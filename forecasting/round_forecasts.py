@@ -6,7 +6,7 @@ from itertools import chain
 import polars as pl
 
 from forecasting.fit_plan import figures_of, fit_groups, match, metric_of, prediction_of
-from forecasting.fits import Fit, FitGroup, read_fit_inputs, registered_of
+from forecasting.fits import Fit, FitGroup, read_fit_inputs
 from forecasting.inputs import round_input_runs, round_input_runs_by_scenario, systems_of
 from forecasting.scope import RoundScope
 from models.system import NotCovered, System
@@ -173,7 +173,6 @@ def _fit(
     if not wanted:
         return {}
     round_, warehouse = scope.round, scope.warehouse
-    warehouse.register(registered_of(system))
     fits = _fits_of(system, list(asked if system.pooled else wanted), scope)
     by_curve: dict[Curve, Fit] = {}
     for group, fit in fits.items():

@@ -121,7 +121,7 @@ def test_a_home_of_this_checkout_is_read_by_the_installed_one(
 ) -> None:
     home = tmp_path / "home"
     Warehouse(home).load()
-    assert "async_sgd" in installed("sql", "SELECT name FROM pred.system", home=home)
+    assert "p3.2xlarge" in installed("sql", "SELECT node_type FROM catalog.price", home=home)
 
 
 def test_doctor_looks_at_this_machine(installed: Installed, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from warehouse import ledger
 from warehouse.connection import PATIENCE_S, writer_of
 from warehouse.home import HISTORY, MAIN
 from warehouse.landing import landed_run, landed_runs, run_folders, run_of
-from warehouse.ledger import FitRecord, RegisteredSystem
+from warehouse.ledger import FitRecord
 from warehouse.publication import explain_earlier_version, lag, open_published
 from warehouse.records import (
     BadInput,
@@ -46,7 +46,6 @@ class PublishedHistory(Warehouse):
 
     def record_asked(
         self,
-        asked_of: Sequence[RegisteredSystem],
         fits: Sequence[FitRecord],
         scenarios: Sequence[Scenario],
         predictions: Sequence[Prediction],
@@ -62,9 +61,6 @@ class PublishedHistory(Warehouse):
     def record_recommendation(self, recommendation: Recommendation) -> str:
         """Return the id that the recommendation would have."""
         return ledger.recommendation_id(recommendation)
-
-    def register(self, system: RegisteredSystem) -> None:
-        """Keep nothing."""
 
     def _keep(self, frame: pl.DataFrame, file: Path) -> None:
         """Keep nothing."""

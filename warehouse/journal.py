@@ -20,7 +20,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 
 import duckdb
 import pyarrow as pa
@@ -31,23 +30,20 @@ from warehouse.durable_files import Appender, sync
 from warehouse.home import JOURNAL
 from warehouse.records import StepcastError
 
-TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "pred.system": (),
-        "pred.price_snapshot": (),
-        "pred.asked_scenario": (),
-        "meta.loaded": (),
-        "meta.reloaded": (),
-        "meta.remade": (),
-        "fit.fit": (),
-        "pred.ledger": (),
-        "pred.recommendation": (),
-        "pred.sealed": (),
-        "pred.decision": ("question_id",),
-        "pred.synthetic_interval": ("fit_id", "subject_id"),
-    }
+TABLES = (
+    "pred.price_snapshot",
+    "pred.asked_scenario",
+    "meta.loaded",
+    "meta.reloaded",
+    "meta.remade",
+    "fit.fit",
+    "pred.ledger",
+    "pred.recommendation",
+    "pred.sealed",
 )
-"""Tables that landed runs do not tell; rows of some take the place of those equal in columns."""
+"""Tables that landed runs do not tell."""
+_GONE = ("pred.system", "pred.decision", "pred.synthetic_interval")
+"""Tables that journals of earlier editions have too."""
 NOT_LOADED = ""
 """The signature of a run in meta.loaded whose rows are not in raw.* yet."""
 Columns = Mapping[str, Sequence[object]]
@@ -79,7 +75,7 @@ class JournalTransaction:
         self._undo: tuple[Path, Position] | None = None
 
     def insert(self, table: str, rows: pa.Table) -> None:
-        """Insert rows into one of `TABLES`, in place of those that they replace there."""
+        """Insert rows into one of `TABLES`."""
         if rows.num_rows:
             insert(self.connection, table, rows)
             self._rows.append((table, rows.to_pydict()))
@@ -125,10 +121,6 @@ def insert(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) ->
     """Insert rows into one of `TABLES`; not into the journal."""
     connection.register("incoming", rows)
     try:
-        if keys := ", ".join(TABLES[table]):
-            connection.execute(
-                f"DELETE FROM {table} WHERE ({keys}) IN (SELECT ({keys}) FROM incoming)"
-            )
         connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
     finally:
         connection.unregister("incoming")
@@ -235,7 +227,7 @@ def _entry(line: bytes, end: int, before: Position | None) -> tuple[LoggedEntry 
     """Return the entry of a line, None if it is none, and what is wrong."""
     try:
         number, previous, rows = json.loads(line)
-        tables = [(str(table), _columns(columns)) for table, columns in rows]
+        tables = [(str(table), _columns(columns)) for table, columns in rows if table not in _GONE]
         if not isinstance(number, int):
             raise TypeError("no number of an entry")
         at = Position(number, hashlib.sha256(line.removesuffix(b"\n")).hexdigest(), end)

@@ -1,11 +1,11 @@
-"""The ledger: systems, fits, predictions, recommendations; written once, chained, kept."""
+"""The ledger: fits, predictions, recommendations; written once, chained, kept."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
-from pydantic import AwareDatetime, Field, JsonValue
+from pydantic import AwareDatetime, JsonValue
 
 from warehouse import chain, journal
 from warehouse.journal import JournalTransaction
@@ -71,9 +71,8 @@ def record_fit(connection: duckdb.DuckDBPyConnection, fit: FitRecord) -> None:
     """Write a fit, unless it is there already.
 
     Raises:
-        BadInput: its system is not registered, or it names runs that predictors may not see.
+        BadInput: it names runs that predictors may not see.
     """
-    check_registered(connection, [fit.system])
     hidden = connection.execute(
         "SELECT run_id FROM unnest(?::VARCHAR[]) AS t(run_id) ANTI JOIN visible.run USING (run_id)",
         [list(fit.run_ids)],
@@ -95,16 +94,15 @@ def record_predictions(
     """Append predictions, all or none, and return how many were new.
 
     Raises:
-        BadInput: a system is not registered, a fit or price snapshot is unknown, a time has no
-            zone, or the ledger already holds another forecast by the same fit of the same subject
-            and metric, at the same prices, in the same study round.
+        BadInput: a fit or price snapshot is unknown, a time has no zone, or the ledger already
+            holds another forecast by the same fit of the same subject and metric, at the same
+            prices, in the same study round.
     """
     naive = [
         prediction.subject_id for prediction in predictions if prediction.made_at.tzinfo is None
     ]
     if naive:
         raise BadInput(f"prediction of {naive[0]}: made_at has no time zone; use UTC")
-    check_registered(connection, [prediction.system for prediction in predictions])
     _check_recorded(
         connection, "fit.fit", "fit_id", [prediction.fit_id for prediction in predictions]
     )
@@ -125,9 +123,8 @@ def record_recommendation(
     """Append a recommendation, unless it is there already, and return its id.
 
     Raises:
-        BadInput: its system is not registered, or a fit or its price snapshot is unknown.
+        BadInput: a fit or its price snapshot is unknown.
     """
-    check_registered(connection, [recommendation.system])
     _check_recorded(connection, "fit.fit", "fit_id", recommendation.fit_ids)
     _check_prices_recorded(connection, [recommendation.price_snapshot])
     key = recommendation_id(recommendation)
@@ -268,45 +265,3 @@ def _check_single_values(connection: duckdb.DuckDBPyConnection) -> None:
 def _content_id(record: Record, time: str) -> str:
     content = record.model_dump(mode="json", exclude={time, "code_version", "code_digest"})
     return content_hash(json.dumps(content, sort_keys=True, separators=(",", ":")))
-
-
-# The registry of systems: every name that predicts, what it is and where it comes from.
-#
-# The names of the published systems and of the baselines beside them are registered with the schema
-# (schema/0009_system.csv); anybody's own predictor registers before its first fit.
-
-
-class RegisteredSystem(Record):
-    """A performance model: its name, one line saying what it is, and its source."""
-
-    name: str = Field(pattern="^[a-z][a-z0-9_]*$")
-    what: str = Field(min_length=1)
-    source: str = Field(min_length=1)
-
-
-def register(connection: duckdb.DuckDBPyConnection, system: RegisteredSystem) -> None:
-    """Register a system, unless its name is there already: the text is the first registration's."""
-    if not is_registered(connection, system.name):
-        with journal.entry(connection) as entry:
-            entry.insert("pred.system", pa.Table.from_pylist([system.model_dump()]))
-
-
-def is_registered(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
-    """Tell whether a system of that name is registered."""
-    row = connection.execute("SELECT 1 FROM pred.system WHERE name = ?", [name]).fetchone()
-    return row is not None
-
-
-def check_registered(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
-    """Refuse names of systems that are not registered.
-
-    Raises:
-        BadInput: naming one, and those that are.
-    """
-    known = connection.execute("SELECT name FROM pred.system ORDER BY name").fetchall()
-    unknown = sorted(set(names) - {name for (name,) in known})
-    if unknown:
-        raise BadInput(
-            f"system {unknown[0]!r} is not registered; register it, or use one of "
-            f"{', '.join(name for (name,) in known)}"
-        )

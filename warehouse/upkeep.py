@@ -10,7 +10,6 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from warehouse import chain, journal
 from warehouse.connection import PATIENCE_S, connect, literal, presence, transaction
@@ -327,9 +326,6 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns)
             "UPDATE meta.loaded SET signature = ?, loaded_at = ? WHERE run_id = ?",
             [[NOT_LOADED, row["loaded_at"], row["run_id"]] for row in rows.to_pylist()],
         )
-    elif table == "pred.system":  # those that the schema has come with it
-        known = connection.execute("SELECT name FROM pred.system").to_arrow_table()["name"]
-        rows = rows.filter(pc.invert(pc.is_in(rows["name"], known)))
     journal.insert(connection, table, rows)
 
 
@@ -365,9 +361,7 @@ def _move_head(connection: duckdb.DuckDBPyConnection, entry: LoggedEntry) -> Non
 def _is_empty(connection: duckdb.DuckDBPyConnection) -> bool:
     """Tell whether a database has nothing but what its schema brings."""
     return not any(
-        connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()
-        for table in TABLES
-        if table != "pred.system"
+        connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in TABLES
     )
 
 

@@ -30,7 +30,7 @@ from warehouse.connection import (
 from warehouse.durable_files import remove, sweep, write_bytes
 from warehouse.home import HISTORY, MAIN
 from warehouse.landing import SCHEMAS
-from warehouse.ledger import FitRecord, RegisteredSystem
+from warehouse.ledger import FitRecord
 from warehouse.loader import LoadReport
 from warehouse.publication import ensure_warehouse, open_published, publish
 from warehouse.records import Backend, BadInput, Prediction, Price, Recommendation, Scenario
@@ -65,7 +65,6 @@ class Warehouse:
         self.landing = home / "landing"
         self._main = home / MAIN
         self._patience_s = patience_s
-        self._registered: set[str] = set()
         self._held: duckdb.DuckDBPyConnection | None = None
         self._publishes = True
 
@@ -137,7 +136,6 @@ class Warehouse:
 
     def record_asked(
         self,
-        asked_of: Sequence[RegisteredSystem],
         fits: Sequence[FitRecord],
         scenarios: Sequence[Scenario],
         predictions: Sequence[Prediction],
@@ -145,12 +143,9 @@ class Warehouse:
     ) -> int:
         """Write forecasts that were merely asked for, and what they rest on; return how many.
 
-        Systems are registered, fits and sets of prices written, unless they are there already.
+        Fits and sets of prices are written unless they are there already.
         """
         with self._changing() as connection:
-            for system in asked_of:
-                if not ledger.is_registered(connection, system.name):
-                    ledger.register(connection, system)
             for fit in fits:
                 ledger.record_fit(connection, fit)
             for some in prices:
@@ -184,20 +179,6 @@ class Warehouse:
         """Load sealed forecasts that are not there yet and return how many are new."""
         with self._changing() as connection:
             return sealed_forecasts.load(connection, folder)
-
-    def register(self, system: RegisteredSystem) -> None:
-        """Register a system that is to predict; a name that is there keeps its text.
-
-        The database is opened once for each name.
-        """
-        if system.name in self._registered:
-            return
-        with self._open() as connection:
-            known = ledger.is_registered(connection, system.name)
-        if not known:
-            with self._changing() as connection:
-                ledger.register(connection, system)
-        self._registered.add(system.name)
 
     def predictions(self, study: str, repeat: int) -> pl.DataFrame:
         """Return the ledger's rows of one round of a study."""

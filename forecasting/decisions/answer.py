@@ -23,7 +23,6 @@ from forecasting.decisions.question import (
     profile_facts,
     sharded_curves,
 )
-from forecasting.fits import registered_of
 from forecasting.forecast import ForecastAnswer, ScenarioForecast, predict_curves
 from forecasting.history_scope import visible_runs
 from models.choice.candidates import Candidate
@@ -43,7 +42,6 @@ from profilers.probe import RequestedScenarios
 from profilers.probes import measuring_probe
 from studies.planned_runs import expected_s, group_by_start
 from warehouse.home import code_version
-from warehouse.ledger import RegisteredSystem as Registered
 from warehouse.records import Backend, BadInput, Recommendation, Scenario
 from warehouse.warehouse import Warehouse
 
@@ -92,11 +90,6 @@ def _measured(worth: MeasurementWorth, scenarios: Mapping[str, Scenario]) -> Mea
 
 
 Say = Callable[[str], None]
-_REGISTERED = Registered(
-    name="recommend",
-    what="For each way to run a job the system that has erred least; the best way of all",
-    source="ours",
-)
 
 
 @dataclass(frozen=True)
@@ -273,14 +266,11 @@ def answer(
     decision = (decide if catalogue is None else decide_among_types)(chosen, question.objective)
     rules = rules_of_thumb(chosen, question.objective)
     scenarios = {forecast.scenario.scenario_id: forecast.scenario for forecast in answer.forecasts}
-    chooser = registered_of(systems[0]) if len(systems) == 1 else _REGISTERED
-    warehouse.register(chooser)
+    chooser = systems[0].name if len(systems) == 1 else "recommend"
     if not keeps_forecasts:
         made = (forecast.fit.record for forecast in answer.forecasts)
         warehouse.record_fit(*{fit.fit_id: fit for fit in made if fit is not None}.values())
-    record = _record(
-        chooser.name, question, capacity, market, when, answer, decision, prices, warehouse
-    )
+    record = _record(chooser, question, capacity, market, when, answer, decision, prices, warehouse)
     return DecisionAnswer(
         question=question,
         objective=question.objective,

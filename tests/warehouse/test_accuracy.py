@@ -123,7 +123,7 @@ def test_what_was_merely_asked_for_is_judged_apart(profiled: "Maker") -> None:
     warehouse = profiled.warehouse
     warehouse.record_fit(newer)
     warehouse.record_predictions([own, answer])
-    warehouse.record_asked([], [], [scenario, scenario], [again])
+    warehouse.record_asked([], [scenario, scenario], [again])
     profiled.measure("m1", scenario, [2.5], minute=5)
     profiled.measure("m2", scenario, [2.5], minute=6, study="another")
     assert [row["predicted"] for row in judged(profiled)] == [2.0]

@@ -12,14 +12,12 @@ import duckdb
 import polars as pl
 import pytest
 
-from tests.warehouse.conftest import at
 from tests.warehouse.story import tell
 from warehouse import durable_files, journal, upkeep
 from warehouse.chain import head
 from warehouse.check import check
 from warehouse.journal import JournalTransaction
 from warehouse.landed_files import seal
-from warehouse.ledger import RegisteredSystem
 from warehouse.records import BadInput, DamagedFile, StepcastError
 from warehouse.recovery import recover
 from warehouse.upkeep import backup, contents, open_warehouse
@@ -27,54 +25,22 @@ from warehouse.upkeep import backup, contents, open_warehouse
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Built, Maker
 
-INTERVALS = pl.DataFrame(
-    {
-        "worker": [0, 0],
-        "step": [50, 50],
-        "operation": [1, 2],
-        "name": ["w/read", "conv"],
-        "resource": ["downlink", "worker"],
-        "server": [0, None],
-        "start_us": [0, 9],
-        "end_us": [9, 12],
-        "size_bytes": [400.0, None],
-    }
-)
 OF_THE_FILE = {"meta.migration"}
 """Tables that say when the file was made."""
-
-
-def keep_intervals(home: Path, fit_id: str, rows: pl.DataFrame) -> None:
-    """Keep simulated steps, as editions did that had a command for it."""
-    named = rows.with_columns(fit_id=pl.lit(fit_id), subject_id=pl.lit("a"))
-    with open_warehouse(home) as connection, journal.entry(connection) as entry:
-        entry.insert("pred.synthetic_interval", named.to_arrow())
-
-
-def keep_decision(home: Path, chooser: str) -> None:
-    """Keep what was chosen for a question, as editions did that had a command for it."""
-    texts = ("question_id", "study", "backend", "host_id", "framework", "strategy", "dnn")
-    numbers = ("repeat", "image_size", "batch_size", "samples", "seed")
-    row: dict[str, object] = {**dict.fromkeys(texts, "x"), **dict.fromkeys(numbers, 1)}
-    row |= {"minimize": "cost", "options": ["a", "b"], "usd_per_hour": [1.0, 2.0]}
-    row |= {"chooser": chooser, "code_version": "v1", "made_at": at(20)}
-    with open_warehouse(home) as connection, journal.entry(connection) as entry:
-        entry.insert("pred.decision", pl.DataFrame([row]).to_arrow())
 
 
 def fill(make: "Maker") -> None:
     """Fill every table that the journal keeps."""
     tell(make)
     fit = make.fit("p1")
-    keep_intervals(make.home, fit.fit_id, INTERVALS)
-    keep_intervals(make.home, fit.fit_id, INTERVALS.head(1))
-    make.warehouse.register(RegisteredSystem(name="ours", what="a mean", source="us"))
+    with open_warehouse(make.home) as connection:  # as earlier editions did
+        rows = [("pred.decision", {"question_id": ["x"]})]
+        newest = journal.append(make.home / "journal", journal.position(connection), rows)
+        journal.remember(connection, newest)
     answer = make.prediction(fit, make.scenario(3), 4.0)
     answer = answer.model_copy(update={"study": None, "repeat": None})
-    make.warehouse.record_asked([], [fit], [make.scenario(3)], [answer])
+    make.warehouse.record_asked([fit], [make.scenario(3)], [answer])
     make.warehouse.record_fit(fit.model_copy(update={"code_version": "v2"}))
-    keep_decision(make.home, "cheapest")
-    keep_decision(make.home, "fastest")
     other = make.home / "landing" / "m1" / "sample.parquet"
     pl.read_parquet(other).write_parquet(other, compression="gzip")
     seal(other.parent)

@@ -42,7 +42,7 @@ def test_stepcast_may_be_installed_in_a_folder_of_any_name(tmp_path: Path) -> No
     with duckdb.connect() as connection, duckdb.connect() as usual:
         migrate(connection, folder)
         migrate(usual)
-        for table in ("catalog.price", "pred.system"):
+        for table in ("catalog.price", "catalog.node_type"):
             rows = connection.execute(f"FROM {table} ORDER BY ALL").fetchall()
             assert rows == usual.execute(f"FROM {table} ORDER BY ALL").fetchall()
 

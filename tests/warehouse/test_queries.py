@@ -59,7 +59,7 @@ def tell_all(make: "Maker") -> None:
     answer = make.prediction(make.fit("p1"), make.scenario(4), 5.0).model_copy(
         update={"study": None, "repeat": None}
     )
-    make.warehouse.record_asked([], [], [make.scenario(4)], [answer])
+    make.warehouse.record_asked([], [make.scenario(4)], [answer])
     change(make)
 
 

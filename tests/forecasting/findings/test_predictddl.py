@@ -18,9 +18,7 @@ from forecasting.findings.predictddl import (
     score_forecasts,
 )
 from forecasting.findings.study import SCHEMA
-from forecasting.fits import registered_of
 from models.predictddl.as_published import Parameters, RegressorChoice
-from models.predictddl.systems import PAPER
 from networks import extraction
 from studies.rounds import Round
 from tests.forecasting.findings.made_up_round import RUN_S, graphs, judged, landed
@@ -49,7 +47,6 @@ def found(made: tuple[Round, Path]) -> Iterator[MeasuredRound]:
     warehouse = Warehouse(folder.parent)
     warehouse.load()
     fit = _fit(round_)
-    warehouse.register(registered_of(PAPER))
     warehouse.record_fit(fit)
     of = MeasuredRound(round_, warehouse)
     forecasts = judged(round_, FACTORS).with_columns(fit_id=pl.lit(fit.fit_id))
