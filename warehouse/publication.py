@@ -26,8 +26,6 @@ from warehouse.landing import run_folders
 from warehouse.records import BadInput, StepcastError
 
 _COPY_TIMEOUT_S = 600
-_PREVIOUS = "history.previous.duckdb"
-"""What editions before 0.2 kept beside a large history."""
 
 
 def ensure_warehouse(main: Path) -> None:
@@ -79,7 +77,6 @@ def publish(
         os.replace(fresh, history)
     finally:
         remove(fresh)
-    remove(history.with_name(_PREVIOUS))
     sync(main.parent)
     return True
 

@@ -1,9 +1,7 @@
 """Files that are appended to: whatever a full disk leaves, what is whole is read."""
 
 import errno
-import re
 import resource
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 from pipelines.runtime import job_store
 from pipelines.runtime.job_store import EventLogEntry
 from tests.pipelines.runtime.sample_logs import SampleRecord, read_sample_logs
-from warehouse.durable_files import Appender, read_whole_records
+from warehouse.durable_files import Appender
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
     ['{"at_s":', '\\{"at_s":1.5', "}", '"]}', "[8, [1"]
@@ -93,29 +91,3 @@ def test_half_a_line_is_ended_before_the_next(tmp_path: Path) -> None:
     with Appender(file) as lines:
         lines.append(["three"])
     assert file.read_bytes() == b"one\ntw\nthree\n"
-
-
-@pytest.mark.cluster
-def test_a_full_disk(tmp_path: Path) -> None:
-    """A real one: a file system of 64 kB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
-    subprocess.run(mount, check=True)
-    try:
-        with Appender(disk / "lines") as lines:
-            kept = 0
-            with pytest.raises(OSError, match="No space left") as caught:
-                while kept < 100:
-                    lines.append([f"[{kept}, [{'1' * 3000}]]"])
-                    kept += 1
-            assert caught.value.errno == errno.ENOSPC
-            assert (disk / "lines").stat().st_size == lines.size
-            begin = re.compile(r"\[\d+, \[")
-            assert (
-                len(list(read_whole_records(disk / "lines", begin, lambda value: value)))
-                == kept
-                > 10
-            )
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)

@@ -9,7 +9,7 @@ import pytest
 
 from warehouse.connection import connect, transaction
 from warehouse.durable_files import sweep_home
-from warehouse.records import BadInput, DamagedFile, WarehouseBusy
+from warehouse.records import BadInput, WarehouseBusy
 from warehouse.warehouse import read_only
 
 if TYPE_CHECKING:
@@ -74,18 +74,6 @@ def test_a_file_of_a_newer_duckdb_is_not_taken_for_damaged(tmp_path: Path) -> No
         pass
 
 
-@pytest.mark.parametrize("content", [b"", b"hello " * 1000])
-def test_a_file_that_is_no_database_is_damaged(fresh: "Maker", content: bytes) -> None:
-    fresh.home.mkdir()
-    (fresh.home / "warehouse.duckdb").write_bytes(content)
-    with pytest.raises(
-        DamagedFile, match=r"warehouse.duckdb is damaged .*`stepcast load`"
-    ) as caught:
-        fresh.warehouse.load()
-    assert "\n" not in str(caught.value)
-    assert (fresh.home / "warehouse.duckdb").read_bytes() == content
-
-
 def test_a_transaction_commits_all_or_nothing(tmp_path: Path) -> None:
     with connect(tmp_path / "x.duckdb") as connection:
         with transaction(connection):
@@ -123,14 +111,6 @@ def test_visible_hides_measurements_and_failures(make: "Maker") -> None:
     for name, rows in together.items():
         assert rows.equals(make.warehouse.visible(name, ["p2", "m1"]))
         assert set(rows["run_id"]) == {"p2"}
-
-
-def test_visible_rows_come_in_one_order(make: "Maker") -> None:
-    for run_id in ("p2", "p1"):
-        make.profile(run_id, make.scenario())
-        make.warehouse.load()
-    rows = make.warehouse.visible("timing").rows()
-    assert rows == sorted(rows)
 
 
 def test_visible_knows_only_raw_tables(make: "Maker") -> None:
@@ -223,15 +203,6 @@ def test_sql_reaches_no_other_file_and_no_setting(make: "Maker", secret: Path, s
         read_only(make.home, sql.format(folder=secret.parent, secret=secret, history=history))
     assert "\n" not in str(caught.value)
     assert {path: path.stat().st_size for path in secret.parent.rglob("*")} == before
-
-
-def test_views_of_a_database_reach_no_other_file(make: "Maker", secret: Path) -> None:
-    make.warehouse.load()
-    with duckdb.connect(str(make.home / "warehouse.duckdb")) as connection:
-        view = f"SELECT content AS run_id FROM read_text('{secret}')"
-        connection.execute(f"CREATE OR REPLACE VIEW visible.edge AS {view}")
-    with pytest.raises(duckdb.PermissionException):
-        make.warehouse.visible("edge")
 
 
 SPILL = """

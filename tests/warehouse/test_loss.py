@@ -108,17 +108,6 @@ def test_killed_at_any_moment(fresh: "Maker", children: Children) -> None:
     assert killed > MOMENTS / 3
 
 
-def test_killed_while_making_the_warehouse(
-    fresh: "Maker", children: Children, tmp_path: Path
-) -> None:
-    chance = random.Random(SEED)
-    for trial in range(max(3, MOMENTS // 4)):
-        make = type(fresh)(tmp_path / f"home{trial}")
-        make.profile("r0000", make.scenario())
-        children.work(make.home, (0, chance.uniform(0, 0.4)))
-        assert_all_there(make, 1)
-
-
 def test_two_at_once(fresh: "Maker", children: Children) -> None:
     chance = random.Random(SEED)
     for moment in range(max(3, MOMENTS // 5)):
@@ -289,26 +278,6 @@ def test_a_flipped_bit_never_loads(make: "Maker") -> None:
         assert "\n" not in str(caught.value)
         file.write_bytes(whole[file])
     assert read_tables(folder) == tables
-
-
-def test_a_run_that_is_cut_short_never_loads(make: "Maker") -> None:
-    chance = random.Random(SEED)
-    for number in range(MOMENTS):
-        folder = make.profile(f"r{number}", make.scenario())
-        file = chance.choice(sorted(folder.glob("*.parquet")))
-        if chance.random() < 0.2:
-            file.unlink()
-        else:
-            file.write_bytes(file.read_bytes()[: chance.randrange(file.stat().st_size)])
-    make.profile("whole", make.scenario())
-    report = make.warehouse.load()
-    assert report.loaded == ("whole",)
-    assert len(report.quarantined) == MOMENTS
-    assert not any("\n" in run.reason for run in report.quarantined)
-    assert counts(make) == (1, 1, ROWS, 1)
-    check_report = check(make.home)
-    assert check_report.sound
-    assert len(check_report.findings) == MOMENTS
 
 
 def test_damage_to_a_loaded_run_keeps_its_rows(make: "Maker") -> None:

@@ -56,17 +56,6 @@ def test_runs_of_the_history_are_known_without_reading_them(
     assert read == ["r2", "r1", "r2"]
 
 
-def test_an_open_reader_keeps_its_history(make: "Maker") -> None:
-    make.warehouse.load()
-    with (make.home / "history.duckdb").open("rb") as reader:
-        before = reader.read()
-        make.profile("r1", make.scenario())
-        make.warehouse.load()
-        reader.seek(0)
-        assert reader.read() == before
-    assert (make.home / "history.duckdb").read_bytes() != before
-
-
 def test_what_dead_writers_left_is_removed(fresh: "Maker", dead_pid: int) -> None:
     fresh.home.mkdir()
     (fresh.home / f".tmp-{dead_pid}-aa").write_text("half a copy")
@@ -117,11 +106,3 @@ def test_a_full_disk_keeps_what_was_published(make: "Maker") -> None:
         assert (home / "warehouse.duckdb").read_bytes() == (home / "history.duckdb").read_bytes()
     finally:
         subprocess.run(["umount", str(home)], check=True)
-
-
-def test_what_an_earlier_edition_kept_beside_a_large_history_goes(make: "Maker") -> None:
-    make.warehouse.load()
-    (make.home / "history.previous.duckdb").write_bytes(b"as it was before")
-    make.profile("r1", make.scenario())
-    make.warehouse.load()
-    assert not (make.home / "history.previous.duckdb").exists()

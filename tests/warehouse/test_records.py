@@ -122,11 +122,6 @@ def mixed(fast: int, slow: int) -> Scenario:
     return plain.model_copy(update={"nodes": (*groups, server)})
 
 
-def test_the_label_of_mixed_workers_counts_them() -> None:
-    assert mixed(2, 1).label == "small_cnn 32px b8, 0.8 Mb/s, W=3 (2 emu.fast + 1 emu.slow)"
-    assert mixed(2, 0).label == "small_cnn 32px b8, 0.8 Mb/s, W=2"
-
-
 @pytest.mark.parametrize(("workers", "fast", "slow"), [(1, 1, 0), (2, 1, 1), (3, 2, 1), (5, 3, 2)])
 def test_other_numbers_of_mixed_workers_are_of_their_types_in_turn(
     workers: int, fast: int, slow: int
@@ -143,24 +138,6 @@ def test_an_all_reduce_has_workers_and_no_servers() -> None:
     assert ring.label == "resnet18 64px b8, 300 Mb/s, all-reduce, W=2 (2 emu.1c)"
     assert ring.with_workers(3) == all_reduce(3)
     assert Scenario.model_validate_json(ring.canonical_json()) == ring
-
-
-def test_devices_of_a_node_are_part_of_a_scenario() -> None:
-    four = all_reduce(2, devices_per_node=4)
-    assert Scenario.model_validate_json(four.canonical_json()) == four
-    assert all_reduce(2, devices_per_node=1).scenario_id == all_reduce(2).scenario_id
-    assert four.scenario_id != all_reduce(2).scenario_id
-    assert "all-reduce of 4 devices each, W=2 (2 emu.1c)" in four.label
-
-
-def test_steady_cores_are_part_of_a_scenario() -> None:
-    (group,) = all_reduce(2).nodes
-    assert "core_gflops" not in group.canonical_json()
-    steady = all_reduce(2).model_copy(
-        update={"nodes": (group.model_copy(update={"core_gflops": 50.0}),)}
-    )
-    assert Scenario.model_validate_json(steady.canonical_json()) == steady
-    assert steady.scenario_id != all_reduce(2).scenario_id
 
 
 def test_a_group_may_have_a_batch_of_its_own() -> None:

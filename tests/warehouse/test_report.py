@@ -114,23 +114,6 @@ def test_how_a_network_is_trained_is_in_columns(
     assert columns["label"] == scenario.label
 
 
-def test_a_batch_of_its_own_is_in_the_label(make: "Maker") -> None:
-    plain = make.scenario(2)
-    worker = plain.nodes[0]
-    slow = worker.model_copy(update={"node_type": "slow", "count": 1, "batch_size": 4})
-    scenario = Scenario(
-        workload=plain.workload,
-        strategy=Strategy(kind="all_reduce", workers=3),
-        nodes=(worker, slow),
-        link_mbps=150,
-    )
-    make.land(make.run("r1", scenario, "measurement"), scenario)
-    make.warehouse.load()
-    (label,) = make.rows("FROM report.scenario")["label"]
-    assert label == scenario.label
-    assert label.endswith("W=3 (2 emu.avx2.1c + 1 slow b4)")
-
-
 def test_mixed_workers_are_named_together(make: "Maker") -> None:
     base, (worker, server) = make.scenario(1), make.scenario(1).nodes
     other = worker.model_copy(update={"node_type": "emu.a", "count": 2})

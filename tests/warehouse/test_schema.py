@@ -81,23 +81,6 @@ def test_declared_prices_are_those_of_the_emulated_node_types(
     }
 
 
-def test_on_demand_prices_are_those_of_ceer(connection: duckdb.DuckDBPyConnection) -> None:
-    prices = connection.execute(
-        "SELECT node_type, usd_per_hour FROM catalog.price "
-        "WHERE market = 'on_demand' AND paper = 'ceer'"
-    ).fetchall()
-    assert dict(prices) == {
-        "p3.2xlarge": 3.06,
-        "p2.xlarge": 0.90,
-        "g4dn.2xlarge": 0.752,
-        "g3s.xlarge": 0.75,
-        "p3.8xlarge": 12.24,
-        "p2.8xlarge": 7.20,
-        "g4dn.12xlarge": 3.912,
-        "g3.16xlarge": 4.56,
-    }
-
-
 def test_spot_prices_agree_with_the_costs_srift_prints(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:

@@ -10,9 +10,9 @@ import pytest
 from tests.warehouse.test_sets import content as dated
 from warehouse import limits
 from warehouse.landed_files import seal
-from warehouse.landing import QUARANTINE, land, landed_run, landed_runs
+from warehouse.landing import QUARANTINE, land, landed_runs
 from warehouse.records import BadInput
-from warehouse.transfer import copy_landed, copy_run, copy_runs
+from warehouse.transfer import copy_landed, copy_run
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -113,12 +113,6 @@ def source(make: "Maker", tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
-def test_a_run_is_copied_whole_and_once(source: Path, tmp_path: Path) -> None:
-    assert copy_runs(source, tmp_path / "landing", ["r1"]) == 1
-    assert dated(tmp_path / "landing") == dated(source)
-    assert copy_runs(source, tmp_path / "landing", ["r1"]) == 0
-
-
 def link_file(run: Path, secret: Path) -> None:
     (run / "edge.parquet").symlink_to(secret / "file")
 
@@ -172,25 +166,3 @@ def test_a_run_that_names_another_folder_is_no_landed_run(source: Path) -> None:
     """Else its id, which is foreign, would become a path."""
     (source / "r1").rename(source / "r2")
     assert landed_runs(source) == []
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        link_file,
-    ],
-)
-def test_links_in_landing_are_not_followed(source: Path, tmp_path: Path, spoil: object) -> None:
-    secret = tmp_path / "secret"
-    secret.mkdir()
-    (secret / "file").write_text("secret")
-    assert callable(spoil)
-    spoil(source / "r1", secret)
-    with pytest.raises(BadInput, match="is a symbolic link"):
-        landed_run(source / "r1")
-
-
-def test_a_pipe_in_landing_is_not_waited_for(source: Path) -> None:
-    os.mkfifo(source / "r1" / "edge.parquet")
-    with pytest.raises(BadInput, match=r"edge\.parquet is no file"):
-        landed_run(source / "r1")

@@ -1,7 +1,5 @@
-import os
 import resource
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +12,7 @@ from warehouse.check import check
 from warehouse.connection import SCHEMA, presence
 from warehouse.records import StepcastError, WarehouseBusy
 from warehouse.upkeep import backup, compact, contents, migrate_now
-from warehouse.warehouse import Warehouse, read_only
+from warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from tests.warehouse.conftest import Maker
@@ -61,32 +59,11 @@ def test_a_backup_holds_everything_and_can_take_the_warehouses_place(
     assert check(filled.home).findings == ()
 
 
-def test_backups_of_the_same_second_are_two(
-    filled: "Maker", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Stopped:
-        @staticmethod
-        def now(zone: object) -> object:
-            from tests.warehouse.conftest import at
-
-            return at(0)
-
-    monkeypatch.setattr(upkeep, "datetime", Stopped)
-    copies = [backup(filled.home).name for _ in range(3)]
-    assert copies == [f"warehouse-20300101T000000Z{end}.duckdb" for end in ("", "-2", "-3")]
-
-
 def test_a_backup_that_does_not_fit_leaves_nothing(filled: "Maker", tmp_path: Path) -> None:
     with pytest.raises(StepcastError, match=r"was not backed up to .*full: copying ended with"):
         limited(100_000, lambda: backup(filled.home, tmp_path / "full"))
     assert names(tmp_path / "full") == set()
     assert check(filled.home).findings == ()
-
-
-def test_a_backup_into_a_file_is_refused_in_one_line(filled: "Maker", tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StepcastError, match=r"was not backed up to .*file: .*File exists"):
-        backup(filled.home, tmp_path / "file")
 
 
 def test_compaction_reclaims_space_and_keeps_all_else(filled: "Maker") -> None:
@@ -181,33 +158,3 @@ def test_what_a_killed_load_spilled_is_removed(filled: "Maker") -> None:
     (spilled / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(bytes(100))
     filled.warehouse.load()
     assert not spilled.exists()
-
-
-WRITE = """
-import sys
-from pathlib import Path
-from warehouse.upkeep import compact
-print("go", flush=True)
-compact(Path(sys.argv[1]), patience_s=60)
-"""
-
-
-def test_a_compaction_waits_for_who_is_there(filled: "Maker") -> None:
-    root = Path(upkeep.__file__).parents[1]
-    before = (filled.home / "warehouse.duckdb").stat().st_ino
-    with presence(filled.home):
-        process = subprocess.Popen(
-            [sys.executable, "-c", WRITE, filled.home],
-            cwd=root,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(root)},
-        )
-        assert process.stdout is not None
-        process.stdout.readline()
-        filled.measure("m3", filled.scenario(2), [2.3], minute=12)
-        filled.warehouse.load()
-        assert (filled.home / "warehouse.duckdb").stat().st_ino == before
-    assert process.wait(timeout=60) == 0
-    assert (filled.home / "warehouse.duckdb").stat().st_ino != before
-    assert check(filled.home).findings == ()
-    assert read_only(filled.home, "FROM raw.run").height == 3
