@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, cast, get_args
+from typing import Any, cast, get_args
 
 import polars as pl
 import typer
@@ -31,32 +31,6 @@ Stepcast is installed), or the folder that the environment variable `STEPCAST_HO
 is one line; the exit status is 2 for a mistake of the caller, 1 for one of Stepcast, 130 after an
 interruption. `stepcast --debug COMMAND` shows the traceback.
 """
-
-
-class TypeDescriptor(Protocol):
-    """The type of an option or argument, as its function declares it."""
-
-    annotation: object
-
-
-class Parameter(Protocol):
-    """An option or argument, as typer knows it: whichever copy of click it brings."""
-
-    name: str | None
-    param_type_name: str
-    opts: list[str]
-    secondary_opts: list[str]
-    metavar: str | None
-    required: bool
-    type_descriptor: TypeDescriptor
-    default: object
-
-
-class ClickCommand(Protocol):
-    """A command, or a group of them."""
-
-    help: str | None
-    params: list[Parameter]
 
 
 WIDTH = 118
@@ -82,12 +56,10 @@ def _filled(text: str, indent: str) -> str:
     )
 
 
-def commands(
-    command: ClickCommand | None = None, name: str = "stepcast"
-) -> Iterator[tuple[str, ClickCommand]]:
+def commands(command: Any = None, name: str = "stepcast") -> Iterator[tuple[str, Any]]:
     """Yield every command that does something, with its whole name, in order."""
-    command = command or cast(ClickCommand, typer.main.get_command(app))
-    children: dict[str, ClickCommand] | None = getattr(command, "commands", None)
+    command = command or typer.main.get_command(app)
+    children: Any = getattr(command, "commands", None)
     if children is None:
         yield name, command
         return
@@ -106,7 +78,7 @@ def cli_page() -> str:
     return "".join(parts)
 
 
-def _parameter(parameter: Parameter) -> str:
+def _parameter(parameter: Any) -> str:
     is_option = parameter.param_type_name == "option"
     names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
     if not is_option:
@@ -130,7 +102,7 @@ def _choices(annotation: object) -> Iterator[str]:
             yield from _choices(member)
 
 
-def _help(command: ClickCommand) -> str:
+def _help(command: Any) -> str:
     paragraphs = textwrap.dedent(command.help or "").strip().split("\n\n")
     return "\n\n".join(wrapped(" ".join(paragraph.split())) for paragraph in paragraphs) + "\n"
 
