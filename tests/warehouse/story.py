@@ -70,8 +70,6 @@ def _profiles(make: "Maker") -> None:
     make.land(make.run("p2", vgg, "profile"), vgg, times)
     make.land(make.run("links", None, "profile"), None, {"link": _links()})
     capture(make)
-    make.land(make.run("contention", None, "profile"), None, {"contention": _contention()})
-    make.land(make.run("rings", None, "profile"), None, {"allreduce": _allreduces()})
     priced = {"price": _prices(), "instance_type": _instance_types()}
     make.land(make.run("prices", None, "profile"), None, priced)
     imported = make.run("theirs", None, "measurement").model_copy(update={"backend": "imported"})
@@ -157,37 +155,6 @@ def _links() -> pl.DataFrame:
             "bytes": [int(speed) for speed in speeds],
             "bandwidth_Bps": speeds,
             "retransmits": [1, 2, 3, 4],
-        }
-    )
-
-
-def _contention() -> pl.DataFrame:
-    """Of two transfers, the older one got 6 MB in 2 s, the newer one 2 MB."""
-    return pl.DataFrame(
-        {
-            "direction": ["downlink"] * 2,
-            "flows": [2] * 2,
-            "place": [0, 1],
-            "seconds": [2.0] * 2,
-            "bytes": [6_000_000, 2_000_000],
-            "log_share_sd": [0.1, 0.3],
-        }
-    )
-
-
-def _allreduces() -> pl.DataFrame:
-    """4 MB over two ranks in 4, 5 and 9 ms: 1000, 800 and 444 MB/s."""
-    seconds = [0.004, 0.005, 0.009]
-    return pl.DataFrame(
-        {
-            "library": ["gloo"] * 3,
-            "world_size": [2] * 3,
-            "size_bytes": [4_000_000] * 3,
-            "concurrent": [1] * 3,
-            "trial": [0, 1, 2],
-            "seconds": seconds,
-            "raw_seconds": seconds,
-            "bus_bandwidth_Bps": [2 * 4e6 * (2 - 1) / (2 * step_s) for step_s in seconds],
         }
     )
 

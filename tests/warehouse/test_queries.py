@@ -111,7 +111,7 @@ def test_accuracy_is_the_table_of_the_command_line(told: "Maker") -> None:
 def test_runs_lists_all_runs_of_a_study(told: "Maker") -> None:
     runs = told.warehouse.query("runs", study="demo")
     assert runs["run_id"].to_list()[-3:] == ["m1", "m2", "m3"]
-    assert runs["seconds"].to_list() == [30.0] * 12
+    assert runs["seconds"].to_list() == [30.0] * 10
     assert told.warehouse.query("runs", study="other").is_empty()
 
 
