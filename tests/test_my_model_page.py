@@ -152,9 +152,9 @@ def test_a_keras_model_is_profiled_with_servers_alone() -> None:
     model = OwnModel("own-1234abcd", "tensorflow", 24, 100, None, {})
     alone = OwnWorkload(KERAS, model, curves_of([{**CURVE, "strategy": "all_reduce"}], None))
     with pytest.raises(BadInput, match="give --server and --link-mbps"):
-        profile_job.probes_of(alone, "500")
+        profile_job.probes_of(alone, 500)
     served = OwnWorkload(KERAS, model, curves_of([{**CURVE, "server": "emu.server"}], None))
-    assert profile_job.probes_of(served, "500").keys() == {"links", "tf_trace"}
+    assert profile_job.probes_of(served, 500).keys() == {"links", "tf_trace"}
     with pytest.raises(BadInput, match="give --server and --link-mbps"):
         profile_job.probes_of(served, None)
     assert "100 parameters, a model of Keras, images of 24 px" in served.in_words
