@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from benchmarks.child import best_of, run, seconds
 from benchmarks.contract import Benchmark, Figure, Outcome, Say, tabulated
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
-from models.async_sgd.simulator import contract, simulate
+from models.async_sgd.simulator import simulate
 from models.async_sgd.workers import SimulationOptions
 
 THREADS = 4
@@ -37,7 +37,7 @@ def measure(sizes: Mapping[str, int], progress: Say) -> Outcome:
     progress(f"{events / size.workers:,.0f} operations a step, {size.workers} workers: compiled")
     fast = run(compiled, size.layers, size.workers, size.compiled_steps)
     progress(f"2 to {size.workers} workers, {size.steps} steps each")
-    all_sizes = run(merged, size.layers, size.workers, size.steps)
+    all_sizes = run(all_sizes_s, size.layers, size.workers, size.steps)
     progress(f"{size.many_workers} workers")
     many = run(many_workers, size.layers, size.many_workers, size.many_workers_steps)
     return tabulated(
@@ -70,15 +70,14 @@ def compiled(layers: int, workers: int, steps: int) -> float:
     return best_of(3, lambda: simulate(graph, profiled, options(workers, steps)))
 
 
-def merged(layers: int, workers: int, steps: int) -> float:
-    """Return the seconds that 2 to `workers` workers take, merging included; called in a child."""
+def all_sizes_s(layers: int, workers: int, steps: int) -> float:
+    """Return the seconds that jobs of 2 to `workers` workers take; called in a child."""
     graph, profiled = inception(layers)
     simulate(graph, profiled, options(1, 1))
 
     def simulate_all() -> None:
-        fewer = contract(graph, profiled, THREADS)
         for count in range(2, workers + 1):
-            simulate(*fewer, options(count, steps))
+            simulate(graph, profiled, options(count, steps))
 
     return seconds(simulate_all)
 

@@ -1,15 +1,12 @@
 """How flows share what they use at the same time: equally, by weight, or as was measured."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import pairwise
-from math import inf, sqrt
-from typing import Literal, NamedTuple
+from math import inf
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-
-from warehouse.records import BadInput
 
 # Resources that are shared: a link's direction, a worker's or a server's cores.
 
@@ -115,81 +112,25 @@ class SharedResource:
 
 @dataclass(frozen=True)
 class MeasuredSharing:
-    """Measured sharing of one direction of a server's link.
+    """Measured sharing of one direction of a server's link, of which each flow gets as much.
 
-    With `flows[i]` flows, all together get `efficiency[i]` of the link's speed, and each the
-    fractions `shares[i]` of that, largest first. `largest_to` says who gets the largest: the flow
-    of the worker that has been sending longest without a pause, or the latest to start.
-
-    The logarithm of a flow's weight varies from one transfer to the next with standard deviation
-    `spread`, None where that was not seen.
+    With `flows[i]` flows, ascending, all together get `efficiency[i]` of the link's speed.
 
     A flow gets no more than the fraction `opposed[m]` of the link's speed while m flows go the
     other way, which delay its acknowledgements; of more than were seen, as of the most.
-
-    Raises:
-        BadInput: columns of different length, numbers of flows that do not ascend, an efficiency
-            or share of 0 or less, shares that do not descend or do not add up to 1, or fractions
-            that are not above 0, at most 1 and descending.
     """
 
     flows: tuple[int, ...]
     efficiency: tuple[float, ...]
-    shares: tuple[tuple[float, ...], ...]
-    largest_to: Literal["oldest", "newest"] = "oldest"
     opposed: tuple[float, ...] = (1.0,)
-    spread: float | None = None
-
-    def __post_init__(self) -> None:
-        if not len(self.flows) == len(self.efficiency) == len(self.shares) > 0:
-            raise BadInput(
-                f"measured sharing: expected as many flows, efficiencies and shares, found "
-                f"{len(self.flows)}, {len(self.efficiency)} and {len(self.shares)}"
-            )
-        if not all(0 < flows < next_flows for flows, next_flows in pairwise((*self.flows, 2**62))):
-            raise BadInput(
-                f"measured sharing: expected ascending numbers of flows, found {self.flows}"
-            )
-        if not min(self.efficiency) > 0:
-            raise BadInput(f"measured sharing: efficiency must be above 0, found {self.efficiency}")
-        if not all(
-            fraction >= next_fraction
-            for fraction, next_fraction in pairwise((1.0, *self.opposed, 0.0))
-        ) or (not self.opposed or self.opposed[-1] <= 0):
-            raise BadInput(
-                f"measured sharing: expected descending fractions of 0 to 1, found {self.opposed}"
-            )
-        for n, row in zip(self.flows, self.shares, strict=True):
-            descends = all(
-                fraction >= next_fraction for fraction, next_fraction in pairwise((*row, 0.0))
-            )
-            if len(row) != n or not descends or not min(row) > 0 or abs(sum(row) - 1) > 1e-6:
-                raise BadInput(
-                    f"measured sharing: expected {n} descending shares above 0 that add up to 1, "
-                    f"found {row}"
-                )
-
-    def equally(self) -> "MeasuredSharing":
-        """Return the same with equal shares for all."""
-        return replace(self, shares=tuple((1 / n,) * n for n in self.flows))
 
     def against(self, m: int) -> float:
         """Return the most that a flow gets of the link while `m` others go the other way."""
         return self.opposed[min(m, len(self.opposed) - 1)]
 
-    def of(self, n: int) -> tuple[float, tuple[float, ...]]:
-        """Return efficiency and shares of `n` flows.
-
-        Between numbers that were measured, efficiency is interpolated; beyond them, it stays. The
-        shares of a number that was not measured have the shape of the nearest smaller one.
-        """
-        efficiency = float(np.interp(n, self.flows, self.efficiency))
-        row = self.shares[max(int(np.searchsorted(self.flows, n, side="right")) - 1, 0)]
-        if len(row) == n:
-            return efficiency, row
-        at = (np.arange(n) + 0.5) / n
-        shape = np.interp(at, (np.arange(len(row)) + 0.5) / len(row), row)
-        return efficiency, tuple((shape / shape.sum()).tolist())
+    def of(self, n: int) -> float:
+        """Return the efficiency of `n` flows, interpolated; beyond those measured, it stays."""
+        return float(np.interp(n, self.flows, self.efficiency))
 
 
 # From the contention probe's rows to how simulated transfers share a link.
@@ -213,9 +154,6 @@ def measured_sharing(
     A transfer that is alone gets all of the link: what keeps it from that, such as its worker's
     share of a processor, is in the profile already. What others keep from it that go the other way
     is what was seen of single transfers; those of several together are seen while the fewest do.
-
-    Whether the longest or the shortest at it gets most is what the transfers of two say; shares of
-    more are sorted accordingly, since places of like transfers differ by chance.
     """
     seen = contention.filter(pl.col("direction") == direction).with_columns(
         pl.col("opposite").fill_null(0)
@@ -230,21 +168,14 @@ def measured_sharing(
     complete = {n: part for n, part in by_flows.items() if part.height == n > 1}
     if not complete:
         return None
-    speeds_Bps = {1: pl.Series([link_Bps])}
-    speeds_Bps |= {n: part["bytes"] / part["seconds"] for n, part in complete.items()}
-    two_flows_Bps = speeds_Bps.get(2)
-    largest_to: Literal["oldest", "newest"] = (
-        "newest" if two_flows_Bps is not None and two_flows_Bps[0] < two_flows_Bps[1] else "oldest"
-    )
+    speeds_Bps = {1: link_Bps}
+    speeds_Bps |= {
+        n: float((part["bytes"] / part["seconds"]).sum()) for n, part in complete.items()
+    }
     return MeasuredSharing(
         flows=tuple(speeds_Bps),
-        efficiency=tuple(float(each.sum()) / link_Bps for each in speeds_Bps.values()),
-        shares=tuple(
-            tuple((each / each.sum()).sort(descending=True)) for each in speeds_Bps.values()
-        ),
-        largest_to=largest_to,
+        efficiency=tuple(speed_Bps / link_Bps for speed_Bps in speeds_Bps.values()),
         opposed=_opposed(seen, link_Bps),
-        spread=measured_spread(contention, direction),
     )
 
 
@@ -268,20 +199,3 @@ def _opposed(seen: pl.DataFrame, link_Bps: float) -> tuple[float, ...]:
     for m in range(1, max(carried, default=0) + 1):
         fractions.append(min(fractions[-1], carried.get(m, link_Bps) / link_Bps))
     return tuple(fractions)
-
-
-def measured_spread(contention: pl.DataFrame, direction: str) -> float | None:
-    """Return by how far weights differ from one transfer to the next, None if that was not probed.
-
-    It is the standard deviation of the logarithm of weights under which the logarithms of n shares
-    vary as they were seen to: by the factor 1 - 1/n less than the weights.
-    """
-    rows = contention.filter(
-        pl.col("direction") == direction, pl.col("flows") > 1, pl.col("log_share_sd").is_not_null()
-    )
-    if rows.is_empty():
-        return None
-    n = pl.col("flows").cast(pl.Float64)
-    variance = pl.col("log_share_sd") ** 2 * n / (n - 1)
-    (mean,) = rows.select((variance * pl.col("seconds")).sum() / pl.col("seconds").sum()).row(0)
-    return sqrt(mean)

@@ -22,26 +22,22 @@ class Settings(Record):
     `window_bytes` is what a stream may send before it has to let others pass, in scenarios with
     flow control; None if windows are updated before that shows. `newcomer_weight` is the weight of
     a transfer that finds another one on a link, when its worker has sent nothing there for
-    `newcomer_pause_s`; with `measured_shares`, links whose contention was probed are shared as was
-    seen there instead. `several_servers` is how links are shared where there is more than one
+    `newcomer_pause_s`. `several_servers` is how links are shared where there is more than one
     server. A scenario simulates about `simulated_operations`, divided among its seeds and workers,
     and no fewer than 20 steps per worker after `warm_up_steps`. Intervals cover `coverage`, if
     predictions err by chance with a relative standard deviation of `model_error` besides what the
-    simulation's seeds show. With `share_server_cores` all workers share the cores of a server,
-    instead of having one each.
+    simulation's seeds show.
     """
 
     window_bytes: int | None = Field(default=None, gt=0)
     newcomer_weight: float = Field(default=0.8, gt=0, le=1)
     newcomer_pause_s: float = Field(default=0.2, ge=0)
-    measured_shares: bool = False
     several_servers: Literal["max_min", "two_servers"] = "max_min"
     warm_up_steps: int = Field(default=50, ge=0)
     simulated_operations: int = Field(default=5_000_000, ge=1)
     seeds: int = Field(default=5, ge=2)
     coverage: float = Field(default=0.9, gt=0, lt=1)
     model_error: float = Field(default=0.05, ge=0)
-    share_server_cores: bool = False
 
 
 class LinkProfile(Record):
@@ -165,7 +161,6 @@ def options_of(
     alone = strategy.servers == 1 and down is None and up is None
     sharing: Sharing = "equal" if alone else settings.several_servers
     own = sharing == "max_min"
-    as_seen = own and settings.measured_shares
     left = 1 - (scenario.cross_traffic or 0)
     return SimulationOptions(
         workers=workers,
@@ -175,30 +170,19 @@ def options_of(
         worker_downlink_Bps=link.downlink_Bps if own else inf,
         worker_uplink_Bps=link.uplink_Bps if own else inf,
         sharing=sharing,
-        downlink_spread=_configured_spread(link.downlink_spread, down if as_seen else None),
-        uplink_spread=_configured_spread(link.uplink_spread, up if as_seen else None),
-        newcomer_weight=1.0 if as_seen and down and up else settings.newcomer_weight,
+        downlink_spread=link.downlink_spread,
+        uplink_spread=link.uplink_spread,
+        newcomer_weight=settings.newcomer_weight,
         newcomer_pause_s=settings.newcomer_pause_s,
-        downlink_measured=_measured(down, as_seen) if own else None,
-        uplink_measured=_measured(up, as_seen) if own else None,
+        downlink_measured=down if own else None,
+        uplink_measured=up if own else None,
         window_bytes=settings.window_bytes if strategy.flow_control else None,
         ranks=ranks,
         inter_op_threads=profiled.scenario.worker_groups[0].inter_op_threads,
         cores=worker_cores(profiled.scenario),
-        server_cores=server_cores(scenario) if settings.share_server_cores else None,
         client_gap_s=(profiled.client_gap_s,),
         seed=seed,
     )
-
-
-def _configured_spread(simultaneous: float, measured: MeasuredSharing | None) -> float:
-    """Return the spread that transfers were seen to have, else that of simultaneous flows."""
-    seen = None if measured is None else measured.spread
-    return simultaneous if seen is None else seen
-
-
-def _measured(measured: MeasuredSharing | None, as_seen: bool) -> MeasuredSharing | None:
-    return measured if measured is None or as_seen else measured.equally()
 
 
 def steps_of(
@@ -249,9 +233,3 @@ def worker_cores(scenario: Scenario) -> float:
     """
     group = scenario.worker_groups[0]
     return max((group.cpu_share or group.inter_op_threads) / group.threads, 1.0)
-
-
-def server_cores(scenario: Scenario) -> float:
-    """Return how many operations a server can run at the speed of one that runs alone."""
-    group = next(group for group in scenario.nodes if group.role == "server")
-    return max(group.cpu_share or group.threads, 1.0)

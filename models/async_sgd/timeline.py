@@ -8,10 +8,8 @@ import polars as pl
 
 from models.async_sgd.graph import Resource, StepGraph
 from models.async_sgd.predictor import AsyncSGD
-from models.async_sgd.simulator import simulate, simulate_together
+from models.async_sgd.simulator import simulate_together
 from models.async_sgd.synthetic_trace import Interval, Trace
-from models.async_sgd.trace import cut_steps, ready_us
-from models.system import Tables
 from warehouse.records import BadInput, Scenario
 
 STEPS = pl.Schema({"worker": pl.Int16, "step": pl.Int32, "start_us": pl.Int64, "end_us": pl.Int64})
@@ -110,68 +108,6 @@ def interval_frame(
         for interval in ran
     ]
     return _sorted(pl.DataFrame(rows, schema=INTERVALS, orient="row"))
-
-
-def timeline_of_profile(
-    tables: Tables,
-    streams: pl.DataFrame | None = None,
-    *,
-    downlink_Bps: float,
-    uplink_Bps: float,
-    since_ready: bool = False,
-) -> Timeline:
-    """Return the whole traced steps of a profile, each from 0, with parsing cut off transfers.
-
-    Arguments are those of `models.async_sgd.trace.read_profile`. With `since_ready` an operation
-    begins when its inputs are there, as in a simulation with several threads; else when the
-    framework started it. A step ends with its last operation.
-
-    Raises:
-        BadInput: as `read_profile`.
-    """
-    graph, cut = cut_steps(tables, streams, downlink_Bps=downlink_Bps, uplink_Bps=uplink_Bps)
-    ran = []
-    for step, recorded in cut.items():
-        starts_us = ready_us(graph, recorded) if since_ready else [start for start, _ in recorded]
-        ran += [
-            Interval(
-                *(0, step, i, resource, graph.servers[i]),
-                *(min(start_us, end_us) / 1e6, end_us / 1e6, size),
-            )
-            for i, (resource, size, start_us, (_, end_us)) in enumerate(
-                zip(graph.resources, graph.sizes_bytes, starts_us, recorded, strict=True)
-            )
-        ]
-    intervals = interval_frame([graph], ran)
-    return Timeline(_ended(intervals), intervals)
-
-
-def replay_steps(model: AsyncSGD) -> Timeline:
-    """Return each profiled step simulated alone, on the profiled link, from 0; `step` counts them.
-
-    Without what the tracer cost, and without chance: no step is drawn. Of several profiles the
-    model's first one counts.
-    """
-    (alone,) = model.simulation(model.parameters.scenario, 0)
-    options = replace(alone.options, steps=1, record=True, picked=None)
-    ran = [
-        interval._replace(step=step)
-        for step, profiled in enumerate(model.profile.steps)
-        for interval in simulate(alone.graph, [profiled], options).intervals
-    ]
-    intervals = interval_frame([alone.graph], ran)
-    return Timeline(_ended(intervals), intervals)
-
-
-def _ended(intervals: pl.DataFrame) -> pl.DataFrame:
-    return (
-        intervals.group_by("worker", "step")
-        .agg(pl.col("end_us").max())
-        .with_columns(start_us=pl.lit(0, pl.Int64))
-        .select(list(STEPS))
-        .cast(STEPS)
-        .sort("worker", "step")
-    )
 
 
 def _sorted(intervals: pl.DataFrame) -> pl.DataFrame:

@@ -154,15 +154,12 @@ def weigh(job: SimulationJob, state: SimulationState, row: RowFields) -> None:
     for index in range(row.flows_at, end):
         state.of_server[state.connections[index].server] = 0
     for index in range(row.flows_at, end):
-        connection = state.connections[index]
-        connection.place = state.of_server[connection.server]
-        state.of_server[connection.server] = connection.place + 1
+        state.of_server[state.connections[index].server] += 1
     speeds_Bps, shares = job.speeds_Bps[row.is_uplink], job.shares[row.is_uplink]
     for index in range(row.flows_at, end):
         connection = state.connections[index]
-        n = state.of_server[connection.server]
-        shares_at = (n - 1) * (n + 2) // 2
-        connection.weight = shares[shares_at + 1 + connection.place] * connection.drawn
+        shares_at = 2 * (state.of_server[connection.server] - 1)
+        connection.weight = shares[shares_at + 1] * connection.drawn
         own = job.servers + connection.worker
         state.left_Bps[connection.server] = speeds_Bps[connection.server] * shares[shares_at]
         state.left_Bps[own] = speeds_Bps[own]

@@ -101,7 +101,7 @@ def _laid_once(group: Workers, stations: Sequence[Station], at: int) -> LaidOutG
     Seeds and numbers of workers simulate the same steps of a profile.
     """
     graph, steps, options = group
-    chosen = options.ranks, options.inter_op_threads, options.record, options.server_cores
+    chosen = options.ranks, options.inter_op_threads, options.record
     key = (id(graph), id(steps), *chosen, stations, at)
     with _TURN:
         if key not in _LAID:
@@ -149,7 +149,7 @@ def _chained(group: Workers) -> list[int | None]:
     """
     graph, steps, options = group
     followers: list[int | None] = [None] * len(graph.names)
-    if options.record or options.server_cores is not None:
+    if options.record:
         return followers
     delays = [
         resource is Resource.PS and all(step.seconds[i] > 0 for step in steps)

@@ -47,7 +47,7 @@ def rows_of(groups: Sequence[Workers]) -> SharedRows:
             rows.add(computed, group.options.cores, 1.0)
     workers = len(rows.most)
     directions: dict[Resource, int] = {}
-    for resource, server in stations:
+    for resource, _ in stations:
         if resource is Resource.WORKER:
             rows.of_station.append(None)
         elif resource.is_link and options.sharing != "equal":
@@ -56,12 +56,8 @@ def rows_of(groups: Sequence[Workers]) -> SharedRows:
                 rows.joint[directions[resource]] = resource
             rows.of_station.append(directions[resource])
         elif resource.is_link:
-            cap_Bps = options.worker_Bps(resource, 0)
-            speed_Bps = options.server_Bps(resource, server)
+            cap_Bps, speed_Bps = options.worker_Bps(resource), options.server_Bps(resource)
             rows.of_station.append(rows.add(workers, speed_Bps, cap_Bps))
-        elif options.server_cores is not None:
-            most = sum(group.options.workers * _used(group, (resource, server)) for group in groups)
-            rows.of_station.append(rows.add(most, options.server_cores, 1.0))
         else:
             rows.of_station.append(UNSHARED)
     return rows
@@ -98,32 +94,28 @@ def speeds_of(groups: Sequence[Workers]) -> Floats:
     servers, options = servers_of(stations_of(groups)), groups[0].options
     return np.array(
         [
-            [
-                *(options.server_Bps(resource, server) for server in range(servers)),
-                *own_links_Bps(groups, resource),
-            ]
+            [options.server_Bps(resource)] * servers + own_links_Bps(groups, resource)
             for resource in _DIRECTIONS
         ]
     )
 
 
 def shares_of(options: SimulationOptions, workers: int) -> Floats:
-    """Return the tables of both directions: for n = 1, 2 … workers, efficiency and n shares.
-
-    Shares are in order of arrival: largest first where the oldest flow gets the largest.
-    """
+    """Return of both directions, of n = 1, 2 … workers: efficiency and the share of each."""
     if options.sharing != "max_min":
         return np.ones((2, 1))
-    tables = []
-    for resource in _DIRECTIONS:
-        measured = options.measured(resource)
-        table: list[float] = []
-        for n in range(1, workers + 1):
-            efficiency, shares = (1.0, (1.0,) * n) if measured is None else measured.of(n)
-            turned = measured is not None and measured.largest_to == "newest"
-            table += [efficiency, *(reversed(shares) if turned else shares)]
-        tables.append(table)
-    return np.array(tables)
+    counts = range(1, workers + 1)
+    by_direction = [options.measured(resource) for resource in _DIRECTIONS]
+    return np.array(
+        [
+            [
+                figure
+                for n in counts
+                for figure in ((1.0, 1.0) if measured is None else (measured.of(n), 1 / n))
+            ]
+            for measured in by_direction
+        ]
+    )
 
 
 def opposed_of(options: SimulationOptions, workers: int) -> Floats:
@@ -135,11 +127,3 @@ def opposed_of(options: SimulationOptions, workers: int) -> Floats:
             for measured in by_direction
         ]
     )
-
-
-def _used(group: Workers, station: Station) -> int:
-    """Return how many operations of a step use a station."""
-    graph = group.graph
-    if station not in graph.stations:
-        return 0
-    return graph.station_of.count(graph.stations.index(station))

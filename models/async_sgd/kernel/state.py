@@ -118,7 +118,7 @@ class LaneFields(Fields):
 
 
 class RowFields(Fields):
-    """Something shared: a worker's cores (rows as workers), then links, then servers' cores.
+    """Something shared: a worker's cores (rows as workers), then links.
 
     Flows are a heap of `SimulationState.heap` or, where links are shared jointly, connections.
     """
@@ -150,7 +150,6 @@ class ConnectionFields(Fields):
     drawn: float  # weight without the measured share
     weight: float
     since_s: float  # when the worker last began to use the server's link after a pause
-    place: int  # how many of its server's connections have been at it for longer
     ended: int
     rising: int
 
@@ -186,7 +185,7 @@ class SimulationJob(NamedTuple):
     servers: int
     speeds_Bps: Floats  # (2, servers + W): of servers' and workers' links down and up
     two_servers: bool
-    shares: Floats  # (2, …): of n = 1, 2 … W flows down and up: efficiency, then n shares
+    shares: Floats  # (2, 2 W): of n = 1, 2 … W flows down and up: efficiency, and the share of each
     opposed: Floats  # (2, W + 1): of its link, what a flow gets if so many go the other way
     window_bytes: float
     record: bool

@@ -57,7 +57,7 @@ def sharings(draw: st.DrawFn, chosen: SimulationOptions, servers: int) -> Simula
     """Return options that share links in any way that so many servers allow."""
     rules: tuple[Sharing, ...] = ("equal", "max_min", "two_servers")
     sharing = draw(st.sampled_from(rules if servers < 3 else rules[:2]))
-    chosen = replace(chosen, sharing=sharing, server_cores=draw(st.sampled_from([None, 1.0, 2.5])))
+    chosen = replace(chosen, sharing=sharing)
     if sharing == "equal" and draw(st.booleans()):
         equally = replace(chosen, downlink_spread=0.0, uplink_spread=0.0, newcomer_weight=1.0)
         return replace(equally, worker_downlink_Bps=4.0, worker_uplink_Bps=7.0)
@@ -66,11 +66,11 @@ def sharings(draw: st.DrawFn, chosen: SimulationOptions, servers: int) -> Simula
     speeds = st.sampled_from([1.0, 4.0, 10.0, float("inf")])
     return replace(
         chosen,
-        downlink_Bps=tuple(draw(st.sampled_from([3.0, 10.0])) for _ in range(servers)),
-        worker_downlink_Bps=tuple(draw(speeds) for _ in range(chosen.workers)),
+        downlink_Bps=draw(st.sampled_from([3.0, 10.0])),
+        worker_downlink_Bps=draw(speeds),
         worker_uplink_Bps=draw(speeds),
         downlink_measured=draw(st.none() | st.just(MEASURED)),
-        uplink_measured=draw(st.none() | st.just(replace(MEASURED, largest_to="newest"))),
+        uplink_measured=draw(st.none() | st.just(MEASURED)),
     )
 
 
@@ -94,7 +94,7 @@ def groups(draw: st.DrawFn) -> list[Workers]:
         }
         if shared.sharing == "max_min":
             speeds = st.sampled_from([1.0, 4.0, 10.0, float("inf")])
-            own["worker_downlink_Bps"] = tuple(draw(speeds) for _ in range(count))
+            own["worker_downlink_Bps"] = draw(speeds)
             own["worker_uplink_Bps"] = draw(speeds)
         trained.append(Workers(graph, steps, replace(shared, **own)))
     return trained
@@ -103,6 +103,5 @@ def groups(draw: st.DrawFn) -> list[Workers]:
 MEASURED = MeasuredSharing(
     flows=(1, 2, 4),
     efficiency=(1.0, 0.9, 0.8),
-    shares=((1.0,), (0.7, 0.3), (0.4, 0.3, 0.2, 0.1)),
     opposed=(1.0, 0.9, 0.6),
 )

@@ -13,7 +13,7 @@ from models.async_sgd.predictor import AsyncSGD, Settings, fit
 from models.async_sgd.timeline import simulate_trace, timeline_of_trace
 from models.async_sgd.workers import group_of_each
 from tests.models.async_sgd.frames import APPLY, CHAIN_STEP, COMPUTE, UPLOAD, Tables, chain, tables
-from tests.models.async_sgd.test_predictor import QUICK, probed, value, varied
+from tests.models.async_sgd.test_predictor import QUICK, value, varied
 from tests.models.mixed import both, both_samples, both_tables, mixed
 from tests.models.runs import links, raw_tables
 from warehouse.records import BadInput, Scenario
@@ -73,15 +73,6 @@ def test_workers_that_fill_the_link_share_it() -> None:
     model = fitted(both(varied(), varied()), QUICK)
     throughput = value(model, mixed({"emu.1c": 6, "emu.slow": 6}))
     assert 0.9 * 5 < throughput < 1.001 * 5
-
-
-def test_the_slow_one_takes_less_of_the_link() -> None:
-    """Out of step, as an advantage keeps them: neither waits for the other."""
-    settings, seen = EQUAL.model_copy(update={"warm_up_steps": 30}), probed(20_000)
-    throughput = value(
-        fitted(settings=settings, contention=seen), mixed({"emu.1c": 1, "emu.slow": 1})
-    )
-    assert 0.93 * (1 / FAST + 1 / SLOW) < throughput < 1.001 * (1 / FAST + 1 / SLOW)
 
 
 def test_like_workers_are_predicted_as_from_their_profile_alone() -> None:

@@ -27,7 +27,6 @@ from warehouse.records import BadInput, Scenario
 SPEED_BPS = 100e3
 QUICK = Settings(warm_up_steps=10, simulated_operations=20_000, seeds=3, model_error=0)
 EQUAL_SHARES = QUICK.model_copy(update={"newcomer_weight": 1.0})
-AS_SEEN = QUICK.model_copy(update={"measured_shares": True})
 
 
 def fitted(
@@ -184,35 +183,22 @@ def test_an_order_changes_what_is_received_first() -> None:
     assert value(fitted(made), scenario(order="reverse")) == pytest.approx(1 / 1.08, rel=1e-3)
 
 
-def probed(newest: int, *, spread: float = 0.0) -> pl.DataFrame:
+def probed(newest: int) -> pl.DataFrame:
     """Return table contention: of two transfers, what the newer one gets and what is left."""
     rows = [
-        ("links-1", direction, 2, place, 1.0, carried, spread, 0)
+        ("links-1", direction, 2, place, 1.0, carried, 0)
         for direction in ("downlink", "uplink")
         for place, carried in enumerate((int(SPEED_BPS) - newest, newest))
     ]
-    columns = ["run_id", "direction", "flows", "place", "seconds", "bytes", "log_share_sd"]
-    return pl.DataFrame(rows, schema=[*columns, "opposite"], orient="row")
+    columns = ["run_id", "direction", "flows", "place", "seconds", "bytes", "opposite"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
 
 
-def test_probed_contention_says_what_transfers_get() -> None:
-    model = fitted(contention=probed(20_000, spread=0.2))
-    (link,) = model.parameters.links
-    assert link.downlink_measured is not None
-    assert link.downlink_measured.shares[1] == pytest.approx((0.8, 0.2))
-    assert link.uplink_measured is not None
-    assert link.uplink_measured.spread == pytest.approx(0.2 * math.sqrt(2))
-    assert value(model, scenario()) == pytest.approx(1 / 0.78, rel=1e-3)
-
-
-def test_an_advantage_lets_two_workers_out_of_step() -> None:
-    """In step they wait for each other; out of it neither does, since links are used for 0.3 s."""
-    together = value(fitted(settings=AS_SEEN, contention=probed(50_000)), scenario(2))
-    apart = value(fitted(settings=AS_SEEN, contention=probed(20_000)), scenario(2))
-    assert together == pytest.approx(2 / (0.78 + 0.3), rel=1e-2)
-    assert apart == pytest.approx(2 / 0.78, rel=1e-2)
-    not_asked_for = value(fitted(settings=EQUAL_SHARES, contention=probed(20_000)), scenario(2))
-    assert not_asked_for == pytest.approx(together, rel=1e-2)
+def test_a_probed_advantage_is_no_part_of_forecasts() -> None:
+    apart = fitted(settings=EQUAL_SHARES, contention=probed(20_000))
+    together = fitted(settings=EQUAL_SHARES, contention=probed(50_000))
+    assert value(apart, scenario()) == pytest.approx(1 / 0.78, rel=1e-3)
+    assert value(apart, scenario(2)) == pytest.approx(value(together, scenario(2)), rel=1e-2)
 
 
 def test_transfers_the_other_way_cost_throughput() -> None:
@@ -270,14 +256,6 @@ def test_variables_of_one_server_on_two() -> None:
     with pytest.raises(BadInput, match="variables on 1 server, but the profile has them on 2"):
         value(two, scenario())
     assert AsyncSGD.from_json(two.parameters_json(), made.raw) == two
-
-
-def test_workers_may_share_the_server_s_core() -> None:
-    """Twelve in lock-step wait for each other's 43 ms on the server too."""
-    model = fitted(settings=EQUAL_SHARES.model_copy(update={"share_server_cores": True}))
-    together_s = 12 * 0.3 + 0.437 + 12 * 0.043
-    assert value(model, scenario(12)) == pytest.approx(12 / together_s, rel=1e-2)
-    assert value(model, scenario(12)) < 12 / (together_s - 11 * 0.043 / 2)
 
 
 def test_cross_traffic_leaves_the_rest_of_the_link() -> None:

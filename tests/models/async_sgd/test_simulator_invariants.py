@@ -117,7 +117,7 @@ def test_a_link_in_use_carries_exactly_its_bandwidth(
     graph, steps = made
     trace = simulate(graph, steps, chosen)
     for resource in (D, U):
-        speed_Bps = chosen.server_Bps(resource, 0)
+        speed_Bps = chosen.server_Bps(resource)
         per_step_bytes = sum(
             size
             for size, used in zip(graph.sizes_bytes, graph.resources, strict=True)
@@ -136,7 +136,7 @@ def test_no_faster_than_bandwidth_and_computation_allow(
     finished_s = trace.step_ends_s.max() + TOLERANCE_S
     total = chosen.workers * chosen.steps
     for resource in (D, U):
-        speed_Bps = chosen.server_Bps(resource, 0)
+        speed_Bps = chosen.server_Bps(resource)
         used = [i for i, other in enumerate(graph.resources) if other is resource]
         assert finished_s >= total * sum(graph.sizes_bytes[i] for i in used) / speed_Bps
     computed = [i for i, resource in enumerate(graph.resources) if resource is W]

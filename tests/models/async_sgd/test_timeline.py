@@ -14,8 +14,8 @@ from models.async_sgd.timeline import (
     Timeline,
     simulate_trace,
 )
-from tests.models.async_sgd.fits import LINK_BPS, fitted
-from tests.models.async_sgd.frames import COMPUTE, RECEIVE, UPLOAD, chain
+from tests.models.async_sgd.fits import fitted
+from tests.models.async_sgd.frames import chain
 from tests.models.async_sgd.graphs import D, Op, P, W, job, run
 from tests.models.runs import scenario
 from warehouse.records import BadInput
@@ -29,16 +29,6 @@ def spans(shown: Timeline, resource: str) -> list[tuple[int, int]]:
         pl.col("resource") == resource, pl.col("end_us") > pl.col("start_us")
     )
     return [(start // MS, end // MS) for start, end in rows.select("start_us", "end_us").rows()]
-
-
-def traced(steps: int = 1, since_ready: bool = False) -> Timeline:
-    made = chain(steps=steps)
-    return timeline.timeline_of_profile(
-        made.raw,
-        downlink_Bps=LINK_BPS,
-        uplink_Bps=LINK_BPS,
-        since_ready=since_ready,
-    )
 
 
 def test_a_simulation_is_the_one_behind_the_prediction() -> None:
@@ -116,22 +106,3 @@ def test_more_steps_than_were_simulated_are_refused(skip: int, count: int, messa
     trace = run(Op(W, 1), steps=4, record=True)
     with pytest.raises(BadInput, match=message):
         timeline.timeline_of_trace([job(Op(W, 1))[0]], trace, skip=skip, count=count)
-
-
-def test_traced_steps_start_as_recorded_or_when_inputs_were_there() -> None:
-    assert spans(traced(), "downlink") == [(3, 203)]
-    assert spans(traced(), "worker") == [(203, 253), (260, 560)]
-    assert spans(traced(since_ready=True), "worker") == [(203, 253), (253, 560)]
-    assert traced(2).steps.rows() == [(0, 0, 0, 700 * MS), (0, 1, 0, 700 * MS)]
-
-
-def test_a_replay_gives_the_traced_steps_again() -> None:
-    replay = timeline.replay_steps(fitted(chain(steps=2)))
-    expected = traced(steps=2, since_ready=True)
-    assert replay.steps.equals(expected.steps)
-    for operation in (RECEIVE, COMPUTE, UPLOAD):
-        replayed, as_traced = (
-            shown.intervals.filter(operation=operation).select("step", "start_us", "end_us")
-            for shown in (replay, expected)
-        )
-        assert replayed.equals(as_traced)

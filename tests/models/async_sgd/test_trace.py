@@ -164,51 +164,10 @@ def test_too_many_incomplete_steps_are_refused() -> None:
         profile(made)
 
 
-def test_no_timings_at_all() -> None:
+def test_a_cycle_is_refused() -> None:
     made = chain()
-    with pytest.raises(BadInput, match="expected operations of 3 traced steps, found none"):
-        profile(replace(made, timings=made.timings.clear()))
-    with pytest.raises(BadInput, match="expected traced steps, found none"):
-        profile(replace(made, steps=made.steps.clear()))
-
-
-@pytest.mark.parametrize(
-    ("timing", "message"),
-    [
-        ((0, 9, 0, 1), "operation 9 .*: expected operations 0 to 6 of table operation"),
-        ((7, 0, 0, 1), "step 7, .*: expected a traced step of table step"),
-        ((0, 0, 0, -4), "duration_us -4.: expected a start, and a duration of 0 or more"),
-    ],
-)
-def test_bad_timings(timing: tuple[int, int, int, int], message: str) -> None:
-    with pytest.raises(BadInput, match=message):
-        profile(chain().with_timing(*timing))
-
-
-def test_bad_operations() -> None:
-    made = chain()
-    unknown = made.operations.with_columns(resource=pl.lit("gpu"))
-    with pytest.raises(BadInput, match="'ps0' uses resource 'gpu'; expected one of downlink"):
-        profile(replace(made, operations=unknown))
-    unsized = made.operations.with_columns(size_bytes=pl.lit(None, pl.Int64))
-    with pytest.raises(BadInput, match="'downlink2' has size_bytes None; expected 0 or more"):
-        profile(replace(made, operations=unsized))
-    with pytest.raises(BadInput, match="expected indices 0 to n - 1, each once, found 6 rows"):
-        profile(replace(made, operations=made.operations.tail(6)))
-
-
-@pytest.mark.parametrize(
-    ("edge", "message"),
-    [
-        ((6, 0), "expected no cycle"),
-        ((9, 0), "9 -> 0: expected operations 0 to 6"),
-        ((0, 9), "'ps0' precedes operation 9; expected 0 to 6"),
-    ],
-)
-def test_bad_edges(edge: tuple[int, int], message: str) -> None:
-    made = chain()
-    row = pl.DataFrame([("profile-1", *edge)], schema=made.edges.schema, orient="row")
-    with pytest.raises(BadInput, match=message):
+    row = pl.DataFrame([("profile-1", 6, 0)], schema=made.edges.schema, orient="row")
+    with pytest.raises(BadInput, match="expected no cycle"):
         profile(replace(made, edges=pl.concat([made.edges, row])))
 
 

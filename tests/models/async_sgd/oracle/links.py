@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from models.async_sgd.graph import Resource
-from models.async_sgd.link_sharing import Flow, MeasuredSharing, NewcomerWeights, SharedResource
+from models.async_sgd.link_sharing import Flow, NewcomerWeights, SharedResource
 from models.async_sgd.workers import SimulationOptions, Workers, own_links_Bps, stations_of
 
 
@@ -209,15 +209,12 @@ def shared_links(groups: Sequence[Workers]) -> list[Shared | None]:
         down, up = jointly.values()
         down.opposite, up.opposite = up, down
     shared: list[Shared | None] = []
-    for resource, server in stations:
+    for resource, _ in stations:
         if resource.is_link and options.sharing != "equal":
             shared.append(jointly[resource])
         elif resource.is_link:
-            cap_Bps = options.worker_Bps(resource, 0)
-            speed_Bps = options.server_Bps(resource, server)
+            cap_Bps, speed_Bps = options.worker_Bps(resource), options.server_Bps(resource)
             shared.append(SharedResource(speed_Bps, cap_Bps, _standing(options)))
-        elif resource is Resource.PS and options.server_cores is not None:
-            shared.append(SharedResource(options.server_cores, 1.0))
         else:
             shared.append(None)
     return shared
@@ -236,32 +233,20 @@ def _rates(
     against: Sequence[Connection],
 ) -> list[float]:
     if options.sharing == "two_servers":
-        return two_servers(connections, weights, options.server_Bps(resource, 0))
+        return two_servers(connections, weights, options.server_Bps(resource))
     n = Counter(connection.server for connection in connections)
-    servers_Bps = {server: options.server_Bps(resource, server) for server in sorted(n)}
+    servers_Bps = dict.fromkeys(sorted(n), options.server_Bps(resource))
     workers = sorted({connection.worker for connection in connections})
     workers_Bps = {worker: own_Bps[worker] for worker in workers}
     measured = options.measured(resource)
     if measured is not None:
-        servers_Bps = {s: speed * measured.of(n[s])[0] for s, speed in servers_Bps.items()}
-        shares = _shares(measured, connections, n)
-        weights = [share * weight for share, weight in zip(shares, weights, strict=True)]
+        servers_Bps = {s: speed * measured.of(n[s]) for s, speed in servers_Bps.items()}
+        weights = [
+            weight / n[connection.server]
+            for connection, weight in zip(connections, weights, strict=True)
+        ]
         m = Counter(connection.server for connection in against)
         for connection in connections:
             most_Bps = own_Bps[connection.worker] * measured.against(m[connection.server])
             workers_Bps[connection.worker] = min(workers_Bps[connection.worker], most_Bps)
     return max_min(connections, weights, servers_Bps, workers_Bps)
-
-
-def _shares(
-    measured: MeasuredSharing, connections: Sequence[Connection], n: Counter[int]
-) -> list[float]:
-    """Return each connection's measured share among those of its server."""
-    older = Counter[int]()
-    shares = []
-    for connection in connections:
-        of_server = measured.of(n[connection.server])[1]
-        place = older[connection.server]
-        older[connection.server] += 1
-        shares.append(of_server[place if measured.largest_to == "oldest" else -1 - place])
-    return shares

@@ -19,7 +19,6 @@ from models.async_sgd.workers import (
     Station,
     Workers,
     chances,
-    check,
     station_numbers,
     stations_of,
 )
@@ -35,20 +34,12 @@ def simulate(graph: StepGraph, steps: Sequence[ProfiledStep], options: Simulatio
 
     Steps are sampled with replacement from `steps`. Simultaneous events are handled by worker,
     resource, operation.
-
-    Raises:
-        BadInput: no steps, or steps or ranks that do not fit the graph.
     """
     return simulate_together([Workers(graph, steps, options)])
 
 
 def simulate_together(groups: Sequence[Workers]) -> Trace:
-    """Run the simulation of groups of workers that differ, on the same servers.
-
-    Raises:
-        BadInput: as `simulate`, or options that the groups need to agree in.
-    """
-    check(groups)
+    """Run the simulation of groups of workers that differ, on the same servers."""
     return _Simulation(groups).run()
 
 
