@@ -10,8 +10,11 @@ from forecasting.results import headline_filter
 from models.async_sgd.http2 import pieces
 from models.async_sgd.overhead import transfers
 from models.async_sgd.predictor import AsyncSGD
-from models.async_sgd.sensitivity import measured_throughput, simulated_throughput
-from models.async_sgd.synthetic_trace import busy_intervals
+from models.async_sgd.synthetic_trace import (
+    busy_intervals,
+    measured_throughput,
+    simulated_throughput,
+)
 from models.async_sgd.timeline import simulate_trace
 from profilers.probe import PlannedRun
 from studies import run_tables

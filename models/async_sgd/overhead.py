@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
-from pydantic import Field
 
 from warehouse.records import BadInput, Record, Role
 
@@ -15,24 +14,12 @@ _LEAST_ROWS = 3
 
 
 class Overhead(Record):
-    """overhead_s = alpha_s_per_byte · size_bytes + beta_s of one node type in one receiving role.
-
-    `low` and `high` bound the parameters with probability `coverage`, if residuals were
-    independent and normal; they have a long tail where a CPU quota stops the receiver, so read
-    them beside `r_squared`.
-    """
+    """overhead_s = alpha_s_per_byte · size_bytes + beta_s of a node type in a receiving role."""
 
     node_type: str
     role: Role
     alpha_s_per_byte: float
-    alpha_low: float
-    alpha_high: float
     beta_s: float
-    beta_low: float
-    beta_high: float
-    r_squared: float
-    coverage: float = Field(gt=0, lt=1)
-    n: int
 
     def seconds(self, size_bytes: float) -> float:
         """Return the overhead of a tensor, never below 0."""
@@ -52,51 +39,35 @@ def overheads(
     )
 
 
-def fit(
-    measured: pl.DataFrame, node_types: Mapping[Role, str], coverage: float = 0.95
-) -> tuple[Overhead, ...]:
+def fit(measured: pl.DataFrame, node_types: Mapping[Role, str]) -> tuple[Overhead, ...]:
     """Fit the line of each receiving role by ordinary least squares.
 
     Args:
         measured: rows of `overheads`, of as many runs as there are on these node types.
         node_types: the type of the nodes in each role.
-        coverage: of the parameters' intervals.
 
     Raises:
         BadInput: a role with too few transfers, or all of one size.
     """
     return tuple(
-        _fit_role(measured.filter(role=role), role, name, coverage)
-        for role, name in node_types.items()
+        _fit_role(measured.filter(role=role), role, name) for role, name in node_types.items()
     )
 
 
-def _fit_role(rows: pl.DataFrame, role: Role, node_type: str, coverage: float) -> Overhead:
+def _fit_role(rows: pl.DataFrame, role: Role, node_type: str) -> Overhead:
     if rows.height < _LEAST_ROWS or rows["size_bytes"].n_unique() < 2:
         raise BadInput(
             f"overhead of {node_type} as {role}: expected {_LEAST_ROWS} captured transfers or "
             f"more, of different sizes, found {rows.height} of "
             f"{rows['size_bytes'].n_unique()} sizes; profile with capture"
         )
-    import statsmodels.api as sm  # takes seconds, and few studies capture packets
-
     sizes = rows["size_bytes"].to_numpy().astype(float)
-    # In bytes the design matrix would be so unbalanced that its condition warns.
+    # In bytes the design matrix would be unbalanced.
     scale = float(np.max(sizes))
-    regression = sm.OLS(rows["overhead_s"].to_numpy(), sm.add_constant(sizes / scale)).fit()
-    (beta, alpha), bounds = regression.params, regression.conf_int(1 - coverage)
+    design = np.column_stack([np.ones(len(sizes)), sizes / scale])
+    beta, alpha = np.linalg.lstsq(design, rows["overhead_s"].to_numpy())[0]
     return Overhead(
-        node_type=node_type,
-        role=role,
-        alpha_s_per_byte=alpha / scale,
-        alpha_low=bounds[1][0] / scale,
-        alpha_high=bounds[1][1] / scale,
-        beta_s=beta,
-        beta_low=bounds[0][0],
-        beta_high=bounds[0][1],
-        r_squared=regression.rsquared,
-        coverage=coverage,
-        n=rows.height,
+        node_type=node_type, role=role, alpha_s_per_byte=float(alpha) / scale, beta_s=float(beta)
     )
 
 

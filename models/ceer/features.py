@@ -114,10 +114,10 @@ def pytorch_features(
     Args:
         operation_type: for example `aten::convolution`.
         inputs: shapes, [] for what is no tensor, a list of shapes for a list of tensors.
-        outputs: likewise.
+        outputs: likewise; the rest as `features`.
         attributes: `values` where they were recorded.
-        input_bytes: of all inputs, None: four for each element.
-        output_bytes: of all outputs, likewise.
+        input_bytes: of all inputs.
+        output_bytes: of all outputs.
     """
     sizes = {
         "input": megabytes(input_bytes, _torch_shapes(inputs)),
@@ -154,10 +154,7 @@ def _convolution(
 ) -> Features:
     shapes = convolution_shapes(operation_type, inputs)
     _, _, strides_at, paddings_at = _TORCH_CONVOLUTIONS[operation_type]
-    strides, paddings = (
-        _torch_numbers(attributes, strides_at),
-        _torch_numbers(attributes, paddings_at),
-    )
+    strides, paddings = (_torch_numbers(attributes, at) for at in (strides_at, paddings_at))
     if shapes is None or not len(strides) == len(paddings) == 2:
         return Features(**sizes)
     image, kernel = shapes
@@ -223,8 +220,6 @@ def _torch_shapes(given: Sequence[Any]) -> list[Shape]:
             )
     return shapes
 
-
-__all__ = ["NAMES", "Features", "features", "table"]
 
 _CONVOLUTIONS: Mapping[str, tuple[int | str, int | str, int | str]] = {
     "Conv2D": (0, 1, "output"),
@@ -333,10 +328,8 @@ def _row(
     input_bytes: int | None,
     output_bytes: int | None,
 ) -> Features:
-    read = _shapes
-    describe = features
-    if "::" in operation_type:
-        read, describe = _arguments, pytorch_features
+    of_pytorch = "::" in operation_type
+    read, describe = (_arguments, pytorch_features) if of_pytorch else (_shapes, features)
     try:
         return describe(
             plain_type(operation_type),

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 import polars as pl
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from models.ceer.classes import OperationClass, check_sizes
 from models.ceer.features import NAMES, convolution_shapes, table
-from models.ceer.operations import COLUMNS, NetworkOperations
+from models.ceer.operations import NetworkOperations
 from models.ceer.parameters import Median, Parameters, Settings
 from models.ceer.regression import Regression
 from networks.operation_graph import canonical
@@ -24,8 +23,8 @@ class TypeTimes:
     """The operations of one type: which rows of the network they are, and what one of each takes.
 
     `us` is None where the type was not seen and may be heavy; each then takes from 0 to `bound_us`.
-    `error` is the relative error of a single operation, `sum_error` that of all together, None
-    where nothing was left out to tell; `shared` names what else errs in the same direction.
+    `sum_error` is the relative error of all together, None where nothing was left out to tell;
+    `shared` names what else errs in the same direction.
     """
 
     type: str
@@ -33,7 +32,6 @@ class TypeTimes:
     rows: NDArray[np.int64]
     us: Array | None
     bound_us: Array
-    error: float | None
     sum_error: float | None
     shared: str
 
@@ -44,44 +42,6 @@ class OperationTimes:
 
     node_type: str
     types: tuple[TypeTimes, ...]
-
-    def frame(self, network: NetworkOperations, coverage: float) -> pl.DataFrame:
-        """Return one row per operation, as `Ceer.operations` does."""
-        width = NormalDist().inv_cdf(0.5 + coverage / 2)
-        parts = []
-        for group in self.types:
-            margin = (
-                None if group.us is None or group.error is None else width * group.error * group.us
-            )
-            rows = network.operations.select(COLUMNS)[group.rows]
-            parts.append(
-                rows.select(
-                    pl.lit(self.node_type).alias("node_type"),
-                    pl.lit(group.type).alias("type"),
-                    pl.lit(group.operation_class).alias("class"),
-                    _column("us", group.us, rows.height),
-                    _column("low_us", _low(group, margin), rows.height),
-                    _column("high_us", _high(group, margin), rows.height),
-                    *COLUMNS[1:],
-                )
-            )
-        return pl.concat(parts)
-
-
-def _low(group: TypeTimes, margin: Array | None) -> Array | None:
-    if group.us is None:
-        return np.zeros_like(group.bound_us)
-    return None if margin is None else np.maximum(group.us - margin, 0.0)
-
-
-def _high(group: TypeTimes, margin: Array | None) -> Array | None:
-    if group.us is None:
-        return group.bound_us
-    return None if margin is None else group.us + margin
-
-
-def _column(name: str, values: Array | None, height: int) -> pl.Series:
-    return pl.Series(name, [None] * height if values is None else values, dtype=pl.Float64)
 
 
 def operation_times(
@@ -148,14 +108,14 @@ def _of_type(
     if operation_type in regressions and regressed:
         fitted = regressions[operation_type]
         us = fitted.predict_us({name: column[rows] for name, column in features.items()})
-        error, sum_error = _errors(fitted, regressions)
-        return TypeTimes(operation_type, kind, rows, us, bound_us, error, sum_error, operation_type)
+        error = _sum_error(fitted, regressions)
+        return TypeTimes(operation_type, kind, rows, us, bound_us, error, operation_type)
     median = _median(parameters, kind)
     harmless = seen or kind == "cpu" or bool((bound_us < parameters.settings.threshold_us).all())
     if kind != "heavy" and median is not None and harmless:
         us = np.full(len(rows), median.us)
-        return TypeTimes(operation_type, kind, rows, us, bound_us, median.error, median.error, kind)
-    return TypeTimes(operation_type, kind, rows, None, bound_us, None, None, operation_type)
+        return TypeTimes(operation_type, kind, rows, us, bound_us, median.error, kind)
+    return TypeTimes(operation_type, kind, rows, None, bound_us, None, operation_type)
 
 
 def _median(parameters: Parameters, kind: OperationClass) -> Median | None:
@@ -168,15 +128,12 @@ def _slowest_per_mb(parameters: Parameters, regressions: Mapping[str, Regression
     return max((fitted.us_per_input_mb for fitted in heavy or regressions.values()), default=0.0)
 
 
-def _errors(
-    fitted: Regression, regressions: Mapping[str, Regression]
-) -> tuple[float | None, float | None]:
-    """Return the errors of a regression, or where they are not known the worst ones here."""
-    errors = [other.error for other in regressions.values() if other.error is not None]
-    sums = [other.sum_error for other in regressions.values() if other.sum_error is not None]
-    if fitted.error is not None:
-        return fitted.error, fitted.sum_error
-    return max(errors, default=None), max(sums, default=None)
+def _sum_error(fitted: Regression, regressions: Mapping[str, Regression]) -> float | None:
+    """Return the error of sums of a regression, or where it is not known the worst one here."""
+    if fitted.sum_error is not None:
+        return fitted.sum_error
+    known = (other.sum_error for other in regressions.values() if other.sum_error is not None)
+    return max(known, default=None)
 
 
 # One time for all operations of a class (section IV-B, equations 3 and 4).

@@ -81,15 +81,12 @@ def select_computation(rows: pl.DataFrame) -> pl.DataFrame:
     are operators of PyTorch on the host of a GPU: they say how many operators its kernels are of.
 
     Raises:
-        BadInput: columns that `OBSERVED` has are missing, there are no rows, or operators of
-            PyTorch were timed on hosts alone.
+        BadInput: there are no rows, or operators of PyTorch were timed on hosts alone.
     """
-    missing = [name for name in OBSERVED if name not in rows.columns]
-    if missing or rows.is_empty():
-        problem = f"no {', '.join(missing)}" if missing else "no rows"
+    if rows.is_empty():
         raise BadInput(
-            f"operations to fit: expected rows with {', '.join(OBSERVED)}, found {problem}; "
-            "profile with operation times first"
+            "operations to fit: expected operations with times, found none; profile with operation "
+            "times first"
         )
     types = rows["type"].unique()
     renamed = rows.with_columns(
@@ -193,30 +190,12 @@ class NetworkOperations:
 
     `operations` has columns type, count (how many a step has), inputs, outputs, attributes (JSON as
     in table operation_shape), input_bytes and output_bytes.
-
-    Raises:
-        BadInput: a column is missing, or a count, the batch or the parameters are not above 0.
     """
 
     dnn: str
     batch_size: int
     parameter_count: int
     operations: pl.DataFrame
-
-    def __post_init__(self) -> None:
-        missing = [name for name in COLUMNS if name not in self.operations.columns]
-        if missing:
-            raise BadInput(
-                f"operations of {self.dnn}: expected columns {', '.join(COLUMNS)}, found no "
-                f"{', '.join(missing)}; extract the graph again"
-            )
-        counts = self.operations["count"]
-        if min(self.batch_size, self.parameter_count) < 1 or not (counts > 0).all():
-            raise BadInput(
-                f"network {self.dnn}: expected a batch, parameters and counts above 0, found batch "
-                f"{self.batch_size}, {self.parameter_count} parameters and counts "
-                f"{counts.sort().to_list()[:1]}; extract the graph again"
-            )
 
 
 def operations_of_graph(graph: OperationGraph) -> NetworkOperations:

@@ -260,17 +260,16 @@ def overheads(steps: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
     measurements of a step count with their mean.
 
     Raises:
-        BadInput: columns are missing, a time is not above 0, or no step has a profile.
+        BadInput: a time is not above 0, or no step has a profile.
 
     Source: Hafeez, Gandhi, Ceer, sections IV-A (equation 2) and IV-C.
     """
-    missing = [name for name in STEPS if name not in steps.columns]
     good = ((pl.col("step_s") > 0) & (pl.col("parameter_count") > 0)).fill_null(False)
-    bad = 0 if missing else steps.filter(~good).height
-    if missing or bad:
-        problem = f"no {', '.join(missing)}"
-        problem = problem if missing else f"{bad} rows with step_s or parameter_count not above 0"
-        raise BadInput(f"steps to fit: expected {', '.join(STEPS)}, found {problem}; measure again")
+    if bad := steps.filter(~good).height:
+        raise BadInput(
+            f"steps to fit: expected step_s and parameter_count above 0, found {bad} rows without; "
+            "measure again"
+        )
     repeated = [name for name in STEPS if name != "step_s"]
     joined = (
         steps.select([pl.col(name).cast(kind) for name, kind in STEPS.items()])

@@ -23,7 +23,6 @@ from models.ceer.operation_times import (
 from models.ceer.operations import NetworkOperations, select_computation
 from models.ceer.overhead import DeviceOverhead
 from models.ceer.parameters import Parameters, Settings
-from warehouse.records import BadInput
 
 # The time of a step: operations and S_k, with an interval (section IV-A, equation 2).
 
@@ -140,20 +139,6 @@ class Ceer:
         """Node types for which there is S of at least one number of devices, sorted."""
         return tuple(sorted({setup.node_type for setup in self.parameters.overheads}))
 
-    def operations(
-        self, network: NetworkOperations, node_types: Iterable[str] | None = None
-    ) -> pl.DataFrame:
-        """Return how long each operation takes on each node type.
-
-        Returns:
-            node_type, type, class, count, us (of one; NULL: unseen, and may be heavy), low_us,
-            high_us and the columns of `Network.operations` that say what it works on.
-        """
-        wanted = self._known(node_types)
-        coverage = self.parameters.settings.coverage
-        node_times = operation_times(self.parameters, network, wanted)
-        return pl.concat([times.frame(network, coverage) for times in node_times])
-
     def predict(
         self,
         network: NetworkOperations,
@@ -176,23 +161,13 @@ class Ceer:
 
         Returns:
             `PREDICTED`, sorted by node type, devices and link.
-
-        Raises:
-            BadInput: a node type or number of devices for which there is no S.
         """
-        known = self._known(node_types)
+        wanted_types = self.node_types if node_types is None else tuple(node_types)
         rows = []
-        for times in operation_times(self.parameters, network, known):
+        for times in operation_times(self.parameters, network, wanted_types):
             setups = [
                 setup for setup in self.parameters.overheads if setup.node_type == times.node_type
             ]
-            measured = sorted({setup.devices for setup in setups})
-            unknown = sorted(set(devices or ()) - set(measured))
-            if unknown:
-                raise BadInput(
-                    f"{times.node_type}: what steps of {unknown[0]} device(s) take is known only "
-                    f"of {', '.join(map(str, measured))}; measure one of any DNN first"
-                )
             wanted = [setup for setup in setups if devices is None or setup.devices in devices]
             coverage = self.parameters.settings.coverage
             rows += [predict_step(network, times, setup, coverage, without) for setup in wanted]
@@ -208,16 +183,6 @@ class Ceer:
     def from_json(cls, text: str) -> "Ceer":
         """Read what `parameters_json` wrote."""
         return cls(Parameters.model_validate_json(text))
-
-    def _known(self, node_types: Iterable[str] | None) -> tuple[str, ...]:
-        wanted = self.node_types if node_types is None else tuple(node_types)
-        for node_type in wanted:
-            if node_type not in self.node_types:
-                raise BadInput(
-                    f"node type {node_type} was not measured, only {', '.join(self.node_types)}; "
-                    "profile operations and steps on it first"
-                )
-        return wanted
 
 
 def fit(operations: pl.DataFrame, steps: pl.DataFrame, settings: Settings | None = None) -> Ceer:

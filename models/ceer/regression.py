@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.ceer.features import NAMES
-from warehouse.records import BadInput, Record
+from warehouse.records import Record
 
 Array = NDArray[np.float64]
 Forms = Mapping[str, tuple[str, ...]]
@@ -54,7 +54,6 @@ class Regression(Record):
     form: str
     terms: tuple[str, ...]
     coefficients_us: tuple[float, ...]
-    standard_errors_us: tuple[float, ...]
     r_squared: float | None
     points: int = Field(ge=1)
     dnns: int = Field(ge=1)
@@ -103,17 +102,9 @@ def fit(
         forms: those of the paper alone, or also ours; or these.
         weights: what errors count relative to; `equal` is the paper.
 
-    Raises:
-        BadInput: no rows, or a time that is no number above or equal to 0.
-
     Source: Hafeez, Gandhi, Ceer, section IV-B.
     """
     us, count = points["mean_us"].to_numpy(), points["count"].to_numpy()
-    if not (len(us) and np.isfinite(us).all() and (us >= 0).all() and (count > 0).all()):
-        raise BadInput(
-            f"operation {operation_type} on {node_type}: expected times of 0 or more of at least "
-            f"one operation, found {points.height} rows; profile again"
-        )
     features = {name: points[name].to_numpy() for name in NAMES}
     offered = FORMS[forms] if isinstance(forms, str) else forms
     if forms == "own" and points.height == points["input"].n_unique() == 2:
@@ -122,14 +113,13 @@ def fit(
     form, left_out_us = _chosen(offered, features, us, count, folds, weights)
     terms = _varying(offered[form], features)
     design = _design(terms, features)
-    coefficients, errors = solve_with_errors(design, us, count, weights)
+    coefficients = refit(design, us, count, weights)
     return Regression(
         type=operation_type,
         node_type=node_type,
         form=form,
         terms=terms,
         coefficients_us=tuple(coefficients.tolist()),
-        standard_errors_us=tuple(errors.tolist()),
         r_squared=_r_squared(us, design @ coefficients, count),
         points=points.select(NAMES).unique().height,
         dnns=points["dnn"].n_unique(),
@@ -246,29 +236,19 @@ def solve(design: Array, us: Array, count: Array, weights: Weights) -> Array:
     return solved
 
 
-def solve_with_errors(
-    design: Array, us: Array, count: Array, weights: Weights
-) -> tuple[Array, Array]:
-    """Return what `solve` does, and standard errors; 0 and 0 for terms that would be negative.
-
-    Where the condition holds terms at 0, the others are plain weighted least squares. Errors are 0
-    too where terms cannot be told apart, or there are no more rows than terms.
-    """
+def refit(design: Array, us: Array, count: Array, weights: Weights) -> Array:
+    """Return what `solve` does; terms above 0 by plain weighted least squares, if told apart."""
     solved = solve(design, us, count, weights)
     weight = _weight(design @ solved, count, weights)
     used = _non_negative(design, us, weight) > 0
-    coefficients, errors = np.zeros(len(used)), np.zeros(len(used))
-    terms = int(used.sum())
-    if terms == 0 or np.linalg.matrix_rank(design[:, used]) < terms:
-        return solved, errors
-    from statsmodels.regression.linear_model import WLS  # takes a second to load
-
-    fitted = WLS(us, design[:, used], weights=weight).fit()
+    if not used.any() or np.linalg.matrix_rank(design[:, used]) < used.sum():
+        return solved
+    root = np.sqrt(weight)
+    coefficients = np.zeros(len(used))
     # Rounding aside, they are above 0 already.
-    coefficients[used] = np.maximum(fitted.params, 0.0)
-    if len(us) > terms:
-        errors[used] = fitted.bse
-    return coefficients, errors
+    fitted = np.linalg.pinv(design[:, used] * root[:, None]) @ (us * root)
+    coefficients[used] = np.maximum(fitted, 0.0)
+    return coefficients
 
 
 def _weight(expected_us: Array, count: Array, weights: Weights) -> Array:

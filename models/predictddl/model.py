@@ -170,11 +170,8 @@ class HeldOutRuns:
 
 def by_family(known: TrainingSet, families: Sequence[str], fitting: Fitting) -> HeldOutRuns:
     """Forecast the runs of each family by a fit to the others."""
-    held_out = []
-    for name in families:
-        out = [run for run in known.runs if _family(run) == name]
-        held_out.append(_forecast(known.without(lambda run, out=out: run in out), out, fitting))  # type: ignore[misc]
-    return _together(held_out)
+    parts = [[run for run in known.runs if _family(run) == name] for name in families]
+    return _together([_forecast(_rest(known, out), out, fitting) for out in parts])
 
 
 def by_node_type(known: TrainingSet, fitting: Fitting) -> HeldOutRuns | None:
@@ -182,12 +179,15 @@ def by_node_type(known: TrainingSet, fitting: Fitting) -> HeldOutRuns | None:
 
     Returns: None where there are no steps on another type.
     """
-    held_out = []
-    for name in sorted(known.node_types):
-        out = [run for run in known.runs if name in node_types(run.scenario)]
-        rest = known.without(lambda run, out=out: run in out)  # type: ignore[misc]
-        if len(rest.runs) >= FEWEST_RUNS:
-            held_out.append(_forecast(rest, out, fitting))
+    parts = [
+        [run for run in known.runs if name in node_types(run.scenario)]
+        for name in sorted(known.node_types)
+    ]
+    held_out = [
+        _forecast(rest, out, fitting)
+        for out in parts
+        if len((rest := _rest(known, out)).runs) >= FEWEST_RUNS
+    ]
     return _together(held_out) if held_out else None
 
 
@@ -198,11 +198,15 @@ def by_run(known: TrainingSet, fitting: Fitting, folds: int = 8) -> HeldOutRuns 
     """
     held_out = []
     for fold in range(folds):
-        out = [run for place, run in enumerate(known.runs) if place % folds == fold]
-        rest = known.without(lambda run, out=out: run in out)  # type: ignore[misc]
-        if out := [run for run in out if run.scenario.workload.dnn in rest.names]:
+        rest = _rest(known, known.runs[fold::folds])
+        out = [run for run in known.runs[fold::folds] if run.scenario.workload.dnn in rest.names]
+        if out:
             held_out.append(_forecast(rest, out, fitting))
     return _together(held_out) if held_out else None
+
+
+def _rest(known: TrainingSet, out: Sequence[ObservedStep]) -> TrainingSet:
+    return known.without(lambda run: run in out)
 
 
 def node_types(scenario: Scenario) -> set[str]:

@@ -21,7 +21,8 @@ import torch
 from torch.nn import functional
 
 from models.predictddl.datasets import ImageDataset
-from models.predictddl.hypernetwork import Hypernetwork, RandomNetwork, draw, random_weights, run
+from models.predictddl.hypernetwork import Hypernetwork, random_weights, run
+from models.predictddl.random_networks import RandomNetwork, draw
 from warehouse.records import BadInput
 
 META_BATCH, IMAGES, LEARNING_RATE, CLIP = 4, 64, 1e-3, 5.0

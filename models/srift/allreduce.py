@@ -45,17 +45,7 @@ class LearnedBandwidth(Record):
     run_ids: tuple[str, ...]
 
     def table(self, node_types: tuple[str, ...], world_sizes: Ints, size_bytes: Ints) -> Floats:
-        """Return bus bandwidth in bytes/s, [world sizes, sizes], of transfers that are alone.
-
-        Raises:
-            BadInput: a node type whose hardware or MTU is not known.
-        """
-        unknown = [node_type for node_type in node_types if node_type not in self.mtu_bytes]
-        if unknown:
-            raise BadInput(
-                f"no all-reduce was probed on node type {unknown[0]!r}, only on "
-                f"{', '.join(sorted(self.mtu_bytes))}: probe it"
-            )
+        """Return bus bandwidth in bytes/s, [world sizes, sizes], of transfers that are alone."""
         shape = (len(world_sizes), len(size_bytes))
         world, size = np.meshgrid(world_sizes, size_bytes, indexing="ij")
         row = features(node_types, self.hardware)
@@ -93,8 +83,8 @@ def fit(
         grid: what to try.
 
     Raises:
-        BadInput: as `samples`, a node type without hardware, or too few rows on a side of the MTU:
-            `check_grid` tells before anything is probed.
+        BadInput: as `samples`, or too few rows on a side of the MTU: `check_grid` tells before
+            anything is probed.
     """
     grid = grid or Grid()
     rows = samples(allreduce, clusters)
@@ -170,17 +160,6 @@ class MtuSide:
     rows: pl.DataFrame
     x: Floats
 
-    @property
-    def bandwidth_Bps(self) -> Floats:
-        """Bus bandwidth of each."""
-        bandwidth_Bps: Floats = self.rows["bus_bandwidth_Bps"].to_numpy()
-        return bandwidth_Bps
-
-    @property
-    def configurations(self) -> Ints:
-        """A number for each: repeats of one configuration have the same."""
-        return np.unique(np.nan_to_num(self.x, nan=-1.0), axis=0, return_inverse=True)[1].ravel()
-
     def formula(self, fitted_to: NDArray[np.bool_]) -> Floats:
         """Return what the formula says of each, fitted to some of them."""
         return fit_lines(self.rows.filter(fitted_to), self._mixes).of_rows(self.rows)
@@ -191,9 +170,11 @@ class MtuSide:
 
     def trees(self, loss: Loss, grid: Grid) -> Trees:
         """Return the trees of the least error in cross-validation."""
-        across_worlds = grid.across == "world_sizes"
-        groups = self.rows["world_size"].to_numpy() if across_worlds else self.configurations
-        return tune_trees(self.x, self.bandwidth_Bps, groups, loss, grid, self.formula)
+        # Repeats of one configuration have the same number.
+        known = np.nan_to_num(self.x, nan=-1.0)
+        groups = np.unique(known, axis=0, return_inverse=True)[1].ravel()
+        bandwidth_Bps = self.rows["bus_bandwidth_Bps"].to_numpy()
+        return tune_trees(self.x, bandwidth_Bps, groups, loss, grid, self.formula)
 
     @property
     def _mixes(self) -> list[str]:
@@ -211,7 +192,7 @@ def split_by_mtu(
         names: as in `matrix`.
 
     Raises:
-        BadInput: a node type without hardware, or no rows on a side.
+        BadInput: no rows on a side.
     """
     known = {mix: features(tuple(mix.split("+")), hardware) for mix in rows["node_types"].unique()}
     operations = rows.select("size_bytes", "world_size", "concurrent").to_numpy().astype(np.float64)

@@ -20,7 +20,6 @@ Loss = Literal["reg:pseudohubererror", "reg:squarederror"]
 Bools = NDArray[np.bool_]
 Label = Literal["bandwidth", "logarithm", "ratio"]
 Weights = Literal["equal", "seconds"]
-Across = Literal["configurations", "world_sizes"]
 Formula = Callable[[Bools], Floats]
 """Bandwidths by a formula, of all rows, that was fitted to those told."""
 
@@ -32,13 +31,11 @@ class Grid(Record):
     and whose predictions cannot become negative; or the logarithm of its ratio to what a formula
     says, which goes on where trees know of nothing. By `weights`, rows count equally, as in the
     paper, or by the seconds that a byte takes: the mean of repeats is then the harmonic one, at
-    which a transfer takes its mean time. Folds have whole configurations, or whole world sizes
-    (`across`), which prefers what holds for world sizes that nobody probed.
+    which a transfer takes its mean time. Folds have whole configurations.
     """
 
     labels: tuple[Label, ...] = ("bandwidth", "logarithm", "ratio")
     weights: tuple[Weights, ...] = ("seconds",)
-    across: Across = "configurations"
     depths: tuple[int, ...] = (2, 4, 8)
     learning_rates: tuple[float, ...] = (0.1,)
     rounds: tuple[int, ...] = (100, 300)

@@ -13,9 +13,7 @@ from models.srift.allreduce import LearnedBandwidth, fit
 from models.srift.allreduce_samples import (
     AlphaBeta,
     Hardware,
-    RatedBandwidth,
     fit_alpha_beta,
-    rated,
     samples,
 )
 from models.srift.boosting import Grid
@@ -31,7 +29,7 @@ STREAMS: Mapping[str, int] = {"gloo": 2, "nccl": 1}
 class Settings(Record):
     """How to fit and simulate; the defaults are explained in docs/srift.md.
 
-    `bandwidth`: trees, or one of the formulas beside them. `buckets`: as PyTorch sends
+    `bandwidth`: trees, or the formula beside them. `buckets`: as PyTorch sends
     gradients; None: ideal overlap. `streams`: how many all-reduces go on at a time; `library`:
     as many as PyTorch lets, None: any number. `slowdown`: whether all-reduces and the backward
     pass slow each other down, and only a share of what steps scatter by is straggling, as was
@@ -39,7 +37,7 @@ class Settings(Record):
     deviation of `model_error` besides what the bandwidth model errs on what was probed.
     """
 
-    bandwidth: Literal["learned", "alpha_beta", "rated"] = "learned"
+    bandwidth: Literal["learned", "alpha_beta"] = "learned"
     grid: Grid = Grid()
     buckets: Buckets | None = Buckets()
     streams: int | Literal["library"] | None = "library"
@@ -84,7 +82,7 @@ class Parameters(Record):
 
     settings: Settings
     library: str
-    bandwidth: LearnedBandwidth | AlphaBeta | RatedBandwidth
+    bandwidth: LearnedBandwidth | AlphaBeta
     bandwidth_error: float = Field(ge=0)
     places: tuple[str, ...]
     node_groups: Mapping[str, NodeGroup]
@@ -101,7 +99,7 @@ def bandwidth_model(
     allreduce: pl.DataFrame,
     clusters: pl.DataFrame,
     hardware: Mapping[str, Hardware],
-) -> LearnedBandwidth | AlphaBeta | RatedBandwidth:
+) -> LearnedBandwidth | AlphaBeta:
     """Fit the model of bandwidth that is asked for.
 
     Args:
@@ -111,19 +109,15 @@ def bandwidth_model(
         hardware: features of each node type in it.
 
     Raises:
-        BadInput: as `allreduce.fit` and `baselines.fit_alpha_beta`.
+        BadInput: as `allreduce.fit`.
     """
-    match settings.bandwidth:
-        case "learned":
-            return fit(allreduce, clusters, hardware, settings.grid)
-        case "alpha_beta":
-            return fit_alpha_beta(allreduce, clusters)
-        case "rated":
-            return rated(hardware)
+    if settings.bandwidth == "learned":
+        return fit(allreduce, clusters, hardware, settings.grid)
+    return fit_alpha_beta(allreduce, clusters)
 
 
 def mean_error(
-    bandwidth: LearnedBandwidth | AlphaBeta | RatedBandwidth,
+    bandwidth: LearnedBandwidth | AlphaBeta,
     allreduce: pl.DataFrame,
     clusters: pl.DataFrame,
 ) -> float:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import ceil, inf
 from typing import Literal
 
-from models.choice.limits import VALUES, Job, Minimize
+from models.choice.limits import VALUES, Job
 from models.choice.offers import Offer, Proposal, ProposedNodes
 from models.srift.iteration import Configuration, ConfigurationGroup, Performance
 from models.srift.optimizer import ConfigurationForecast, OptimizerResult, optimize, pareto_front
@@ -21,7 +21,7 @@ def optimize_eagerly(
     offers: Sequence[Offer],
     job: Job,
     *,
-    preference: Sequence[str] | None = None,
+    preference: Sequence[str],
     k: int = 8,
     time_budget_s: float = 1.0,
     clock: Callable[[], float] = time.monotonic,
@@ -37,20 +37,15 @@ def optimize_eagerly(
         performance: profiles of the network and the bandwidth model.
         offers: node types on offer.
         job: what is to be trained.
-        preference: node types, the best first; those not named are left out. None: by what the job
-            minimises: samples per second of a node, or per dollar.
+        preference: node types, the best first; those not named are left out.
         k: nodes of each offer at first.
         time_budget_s: for the whole search.
         clock: seconds that pass.
 
     Raises:
-        BadInput: k below 1, a preferred type that is not on offer, or as `optimize`.
+        BadInput: as `optimize`.
     """
-    if not offers:
-        raise BadInput("no node types to choose from: expected at least one offer")
-    if k < 1:
-        raise BadInput(f"eager search: K must be at least 1, found {k}")
-    ranked = _ranked(performance, offers, job.minimize, preference)
+    ranked = [[offer for offer in offers if offer.node_type == name] for name in preference]
     end_s = clock() + time_budget_s
     stages = list(_stages(ranked, k))
     best = optimize(performance, stages[0], job, explain=len(stages) == 1)
@@ -61,36 +56,6 @@ def optimize_eagerly(
         answer = optimize(performance, stage, job, explain=last, stop=lambda: clock() >= end_s)
         best = _better(best, answer, job)
     return best
-
-
-def _ranked(
-    performance: Performance,
-    offers: Sequence[Offer],
-    minimize: Minimize,
-    preference: Sequence[str] | None,
-) -> list[list[Offer]]:
-    """Return the offers of each node type, preferred types first."""
-    types = list(dict.fromkeys(offer.node_type for offer in offers))
-    if preference is None:
-        # Spot prices count where a type has both.
-        price = {
-            name: min(offer.usd_per_hour for offer in offers if offer.node_type == name)
-            for name in types
-        }
-        preference = sorted(
-            types,
-            key=lambda name: (
-                -speed(performance, name)
-                if minimize == "time"
-                else price[name] / speed(performance, name)
-            ),
-        )
-    unknown = [name for name in preference if name not in types]
-    if unknown:
-        raise BadInput(
-            f"preferred node type {unknown[0]!r} is not on offer; on offer are {', '.join(types)}"
-        )
-    return [[offer for offer in offers if offer.node_type == name] for name in preference]
 
 
 def _stages(ranked: Sequence[Sequence[Offer]], k: int) -> Iterator[list[Offer]]:

@@ -63,40 +63,6 @@ class FittedNetwork(NetworkProfile):
         )
 
 
-def fit(
-    tables: Mapping[str, NetworkTables],
-    bandwidth: LearnedBandwidth | AlphaBeta | RatedBandwidth,
-    buckets: Buckets | None = None,
-    streams: int | None = None,
-    slowdown: float = 0.0,
-    hindrance: float = 0.0,
-) -> FittedNetwork:
-    """Fit to what was probed of one network on each node type.
-
-    Args:
-        tables: by node type.
-        bandwidth: the fitted model of all-reduces.
-        buckets: PyTorch's buckets; None: ideal overlap.
-        streams: how many all-reduces go on at a time; None: any number.
-        slowdown: of the backward pass while any all-reduce goes on.
-        hindrance: of all-reduces as long as the backward pass goes on.
-
-    Raises:
-        BadInput: as `profile`.
-    """
-    network = profile(tables)
-    return FittedNetwork(
-        layer_bytes=network.layer_bytes,
-        probability=network.probability,
-        nodes=network.nodes,
-        bandwidth=bandwidth,
-        buckets=buckets,
-        streams=streams,
-        slowdown=slowdown,
-        hindrance=hindrance,
-    )
-
-
 def profile(tables: Mapping[str, NetworkTables]) -> NetworkProfile:
     """Return the profile of one network on each node type.
 
@@ -104,10 +70,8 @@ def profile(tables: Mapping[str, NetworkTables]) -> NetworkProfile:
     fits. Layers count as often executed as they are in the mean over node types.
 
     Raises:
-        BadInput: no node types, other layers on one of them, or as the fits of tables.
+        BadInput: other layers on one of them, or as the fits of tables.
     """
-    if not tables:
-        raise BadInput("no node type has a profile of this network: profile at least one")
     gradients = {
         name: latency.fit_gradients(node_tables.layers, node_tables.layer_times)
         for name, node_tables in tables.items()
@@ -131,12 +95,7 @@ def link_Bps(links: pl.DataFrame) -> float:
     """Return b_cap from table link: the most that simultaneous flows carried, in the mean.
 
     Of the two directions the slower one counts.
-
-    Raises:
-        BadInput: no rows.
     """
-    if links.is_empty():
-        raise BadInput("table link: expected flows of this node type, found none; probe its link")
     together = links.group_by("run_id", "direction", "flows", "trial").agg(
         pl.col("bandwidth_Bps").sum()
     )

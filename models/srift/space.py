@@ -59,10 +59,8 @@ def list_offer_options(
     """Return the options of all offers that do not exceed the global batch.
 
     Raises:
-        BadInput: no offers, an offer twice, or a node type without profile.
+        BadInput: an offer twice, or a node type without profile.
     """
-    if not offers:
-        raise BadInput("no node types to choose from: expected at least one offer")
     keys = [(offer.node_type, offer.market) for offer in offers]
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)

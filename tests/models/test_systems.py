@@ -209,45 +209,24 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 @SYSTEM
 @given(asked=scenarios())
 def test_it_says_what_it_rests_on_or_refuses(system: System, asked: Scenario) -> None:
+    """It rests on runs that probes can make, and is checked with nothing planned."""
     needs = system.requires(asked)
     if isinstance(needs, Refusal):
         assert needs.reason and "\n" not in needs.reason
         return
-    assert needs and all(isinstance(need, Requirement) for need in needs)
+    assert all(isinstance(need, Requirement) for need in needs)
+    assert any(not need.optional for need in needs)
+    assert system.requires(asked) == needs
+    types = {group.node_type for group in asked.nodes}
     for need in needs:
         if need.scope == "own":
             assert need.scenario.strategy.workers == 1 or system is ERNEST
             assert need.scenario.cross_traffic is None
-        else:
-            assert need.scenario.nodes
-    assert system.requires(asked) == needs
-
-
-@SYSTEM
-@FEW
-@given(asked=scenarios())
-def test_it_asks_for_runs_that_a_probe_can_make_of_such_training(
-    system: System, asked: Scenario
-) -> None:
-    needs = system.requires(asked)
-    for need in () if isinstance(needs, Refusal) else needs:
-        assert need.probe in PROBES
         assert PROBES[need.probe].concerns(need.scenario)
-        if need.scope == "train":
-            assert need.scenario == asked
-        types = {group.node_type for group in need.scenario.nodes}
-        assert types <= {group.node_type for group in asked.nodes}
-
-
-@SYSTEM
-@FEW
-@given(asked=scenarios())
-def test_its_forecast_rests_on_something_that_a_study_cannot_do_without(
-    system: System, asked: Scenario
-) -> None:
-    needs = system.requires(asked)
-    if not isinstance(needs, Refusal):
-        assert any(not need.optional for need in needs)
+        assert need.scope != "train" or need.scenario == asked
+        assert {group.node_type for group in need.scenario.nodes} <= types
+    with suppress(BadInput):  # what it could not forecast from is told as the user's matter
+        system.check(asked, (), 1500)
 
 
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -285,16 +264,6 @@ def test_training_of_another_kind_is_foreign_to_it_and_refused(name: str, asked:
         assert isinstance(needs, Refusal) and needs.foreign
     elif isinstance(needs, Refusal) and needs.foreign:
         assert system is ONE_SERVER and asked.strategy.servers == 1
-
-
-@SYSTEM
-@FEW
-@given(asked=scenarios())
-def test_it_is_checked_with_nothing_planned(system: System, asked: Scenario) -> None:
-    """What it could not forecast from is told as the user's matter."""
-    if not isinstance(system.requires(asked), Refusal):
-        with suppress(BadInput):
-            system.check(asked, (), 1500)
 
 
 @SYSTEM
@@ -349,18 +318,6 @@ def test_what_it_stands_beside_forecasts_whatever_it_does(system: System, asked:
     if system.beside and not isinstance(system.requires(alone), Refusal):
         (baseline,) = (other for other in SYSTEMS if other.name == system.beside)
         assert not isinstance(baseline.requires(alone), Refusal)
-
-
-@SYSTEM
-def test_it_is_described_in_single_lines(system: System) -> None:
-    for text in (system.name, system.version, system.what, system.source):
-        assert text and "\n" not in text
-    assert system.version.isdecimal()
-    assert "\n" not in system.in_words
-
-
-def test_names_are_given_once() -> None:
-    assert len({system.name for system in SYSTEMS}) == len(SYSTEMS)
 
 
 def replicas(workers: int) -> Scenario:

@@ -98,17 +98,6 @@ def alone(seed: int) -> tuple[StepGraph, list[ProfiledStep]]:
     return graph, [profiled]
 
 
-def test_without_a_record_times_are_the_same() -> None:
-    graph, profiled = job(*random_ops(3, 30))
-    kept, not_kept = (
-        simulator_module.simulate(graph, [profiled], options(3, 4, record=record))
-        for record in (True, False)
-    )
-    assert not_kept.intervals == ()
-    assert (kept.step_ends_s == not_kept.step_ends_s).all()
-    assert kept.events == not_kept.events
-
-
 def test_many_runs_at_once_are_those_one_by_one() -> None:
     graph, profiled = job(*random_ops(5, 40))
     alone = [Workers(graph, [profiled], options(w, 5, seed=w)) for w in range(1, 8)]

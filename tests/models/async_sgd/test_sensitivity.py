@@ -4,12 +4,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.async_sgd.sensitivity import (
+from models.async_sgd.synthetic_trace import (
+    Trace,
     measured_throughput,
     simulated_throughput,
     throughput_of_starts,
 )
-from models.async_sgd.synthetic_trace import Trace
 
 STARTS_S = np.array([[0, 1, 2, 3, 4], [0, 2, 4, 6, 8]], dtype=np.float64)
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
+from models.async_sgd.graph import ProfiledStep, StepGraph
 from models.async_sgd.simulator import simulate_together
 from models.async_sgd.synthetic_trace import Trace
-from models.async_sgd.workers import SimulationOptions, Workers, chances, stations_of
+from models.async_sgd.workers import SimulationOptions, Workers, chances
 from tests.models.async_sgd.graphs import D, Op, P, U, W, job, options, run, step
 from tests.models.async_sgd.oracle import simulator
 from tests.models.async_sgd.oracle.simulator import simulate
@@ -250,25 +250,6 @@ def test_each_worker_runs_its_own_operations_in_every_step(trained: list[Workers
             )
             number += 1
     assert number == len(trace.step_ends_s)
-
-
-@given(groups())
-def test_links_carry_no_more_than_they_can(trained: list[Workers]) -> None:
-    trace = simulate_together(trained)
-    ended_s = float(np.nanmax(trace.step_ends_s))
-    for resource, server in stations_of(trained):
-        if resource.is_link:
-            total = sum(
-                group.options.workers * group.options.steps * _bytes(group.graph, resource, server)
-                for group in trained
-            )
-            speed_Bps = trained[0].options.server_Bps(resource)
-            assert total <= ended_s * speed_Bps * (1 + 1e-9)
-
-
-def _bytes(graph: StepGraph, resource: Resource, server: int) -> int:
-    rows = zip(graph.resources, graph.servers, graph.sizes_bytes, strict=True)
-    return sum(size for used, at, size in rows if (used, at) == (resource, server))
 
 
 def test_chance_is_drawn_for_each_group_s_steps() -> None:

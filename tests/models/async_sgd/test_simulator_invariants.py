@@ -128,17 +128,12 @@ def test_a_link_in_use_carries_exactly_its_bandwidth(
 
 
 @given(jobs(), any_options())
-def test_no_faster_than_bandwidth_and_computation_allow(
+def test_no_faster_than_computation_allows(
     made: tuple[StepGraph, list[ProfiledStep]], chosen: SimulationOptions
 ) -> None:
     graph, steps = made
     trace = simulate(graph, steps, chosen)
     finished_s = trace.step_ends_s.max() + TOLERANCE_S
-    total = chosen.workers * chosen.steps
-    for resource in (D, U):
-        speed_Bps = chosen.server_Bps(resource)
-        used = [i for i, other in enumerate(graph.resources) if other is resource]
-        assert finished_s >= total * sum(graph.sizes_bytes[i] for i in used) / speed_Bps
     computed = [i for i, resource in enumerate(graph.resources) if resource is W]
     cores = 1.0 if chosen.inter_op_threads == 1 else chosen.cores
     least_s = min(sum(step.seconds[i] for i in computed) for step in steps) / cores

@@ -14,9 +14,9 @@ from models.async_sgd.timeline import (
     Timeline,
     simulate_trace,
 )
-from tests.models.async_sgd.fits import fitted
 from tests.models.async_sgd.frames import chain
 from tests.models.async_sgd.graphs import D, Op, P, W, job, run
+from tests.models.async_sgd.test_predictor import fitted
 from tests.models.runs import scenario
 from warehouse.records import BadInput
 
@@ -39,11 +39,6 @@ def test_a_simulation_is_the_one_behind_the_prediction() -> None:
     assert len(trace.intervals) == trace.events == 2 * steps * 9
     values = [steps_per_s(simulate_trace(model, case, seed=seed), 10) for seed in range(3)]
     assert model.predict([case])["value"].item() == pytest.approx(sum(values) / 3)
-
-
-def test_a_scenario_that_is_not_predicted_is_refused() -> None:
-    with pytest.raises(BadInput, match="batch"):
-        simulate_trace(fitted(chain()), scenario(2, batch_size=16))
 
 
 def test_steps_of_one_worker_follow_each_other() -> None:

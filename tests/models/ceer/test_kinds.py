@@ -62,9 +62,9 @@ def test_each_kind_takes_a_time_of_its_own() -> None:
     ]
     measured = steps(*(step(dnn, 1.0, 10**6) for dnn in "abc"))
     new = NetworkOperations("d", 8, 10**6, observed(rows[-1] | {"dnn": "d"}).select(COLUMNS))
-    own = fit(operations=observed(*rows), steps=measured).operations(new)
-    assert own["type"].to_list() == ["aten::convolution (grouped)"]
-    assert own["us"].to_list() == pytest.approx([30_000], rel=0.05)
-    paper = fit(operations=observed(*rows), steps=measured, settings=PAPER).operations(new)
-    assert paper["type"].to_list() == ["aten::convolution"]
-    assert paper["us"].item() < 20_000
+    own, paper = (
+        fit(operations=observed(*rows), steps=measured, settings=settings).predict(new)["heavy_s"]
+        for settings in (Settings(), PAPER)
+    )
+    assert own.to_list() == pytest.approx([0.03], rel=0.05)
+    assert paper.item() < 0.02

@@ -9,11 +9,9 @@ from models.ceer.operations import (
     observed_operations,
     operation_sums,
     operations_of_graph,
-    select_computation,
 )
 from networks.operation_graph import GraphOperation, OperationGraph
 from tests.models.runs import scenario
-from warehouse.records import BadInput
 
 SCENARIO = scenario()
 
@@ -98,8 +96,3 @@ def test_repeated_runs_count_with_their_mean() -> None:
     by_type = {row[0]: row[1:] for row in rows.select("type", "count", "mean_us").rows()}
     assert by_type == {"Relu": (2.0, 16.0), "MatMul": (1.0, 601.0)}
     assert operation_sums(rows)["operations_s"].to_list() == pytest.approx([633e-6])
-
-
-def test_columns_that_are_missing_are_named() -> None:
-    with pytest.raises(BadInput, match="found no count, mean_us"):
-        select_computation(observed_operations(tables("run1")).drop("count", "mean_us"))

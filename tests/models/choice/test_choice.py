@@ -141,7 +141,7 @@ several = st.lists(st.tuples(amounts, amounts), min_size=1, max_size=8).map(
     lambda rows: [candidate(f"n{place}", *row) for place, row in enumerate(rows)]
 )
 limits = st.builds(Limits, deadline_s=st.none() | amounts, budget_usd=st.none() | amounts)
-aims = st.builds(
+objectives = st.builds(
     Objective,
     st.sampled_from(["time", "cost"]),
     limits,
@@ -149,7 +149,7 @@ aims = st.builds(
 )
 
 
-@given(several, aims)
+@given(several, objectives)
 def test_the_choice_is_admitted_and_no_admitted_one_is_better(
     candidates: list[Candidate], objective: Objective
 ) -> None:
@@ -164,7 +164,7 @@ def test_the_choice_is_admitted_and_no_admitted_one_is_better(
     assert len(decision.alternatives) == min(2, len(candidates) - (decision.choice is not None))
 
 
-@given(several, aims)
+@given(several, objectives)
 def test_being_surer_is_never_better(candidates: list[Candidate], objective: Objective) -> None:
     surer = best(candidates, replace(objective, late=0.1))
     unsure = best(candidates, replace(objective, late=None))
@@ -173,7 +173,7 @@ def test_being_surer_is_never_better(candidates: list[Candidate], objective: Obj
         assert objective.value(unsure.outcome) <= objective.value(surer.outcome)
 
 
-@given(several, aims)
+@given(several, objectives)
 def test_a_relaxed_limit_has_a_choice(candidates: list[Candidate], objective: Objective) -> None:
     """What is promised holds: the limit that is named admits a candidate."""
     decision = decide(candidates, objective)

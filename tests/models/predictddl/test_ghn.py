@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from models.predictddl.ghn import SHAPES, SIZE, Embedder, cosine_distance, lengths_of
-from models.predictddl.hypernetwork import Hypernetwork, draw
+from models.predictddl.hypernetwork import Hypernetwork
+from models.predictddl.random_networks import draw
 from models.predictddl.systems import load_shipped_embedder
 from networks.kept_graphs import keep_in
 from networks.primitives import PRIMITIVES, Primitive, PrimitiveGraph

@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 
 from models.predictddl import training
 from models.predictddl.datasets import ImageDataset
-from models.predictddl.hypernetwork import (
-    CHANNELS,
-    MOST_KERNEL,
-    MOST_LAYERS,
-    Hypernetwork,
-    draw,
-    random_weights,
-    run,
-)
+from models.predictddl.hypernetwork import Hypernetwork, random_weights, run
+from models.predictddl.random_networks import CHANNELS, MOST_KERNEL, MOST_LAYERS, draw
 from warehouse.records import BadInput
 
 

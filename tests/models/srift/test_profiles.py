@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from models.srift.allreduce_samples import AlphaBeta, Line
-from models.srift.iteration import Configuration, ConfigurationGroup, simulate
-from models.srift.profiles import NetworkTables, fit, link_Bps
+from models.srift.iteration import Configuration, ConfigurationGroup, Performance, simulate
+from models.srift.profiles import NetworkTables, link_Bps, profile
 from warehouse.records import BadInput
 
 BANDWIDTH = AlphaBeta(lines={"a": Line(hop_s=0.0, link_Bps=100.0)})
@@ -47,11 +47,12 @@ def tables(slow: float = 1.0, devices: int = 1, gradient_bytes: int = 600) -> Ne
 
 def test_what_was_fitted_can_be_simulated() -> None:
     """Two nodes: 200 bytes from 1 s, 600 from 2 s, over 100 B/s: the exchange ends at 9 s."""
-    network = fit({"a": tables()}, BANDWIDTH)
+    network = profile({"a": tables()})
+    performance = Performance(network.layer_bytes, network.nodes, BANDWIDTH)
     configuration = Configuration(
         groups=(ConfigurationGroup(node_type="a", count=2, batch_size=1),)
     )
-    assert simulate(network.performance, configuration).step_time_s == pytest.approx(1 + 9)
+    assert simulate(performance, configuration).step_time_s == pytest.approx(1 + 9)
     assert network.nodes["a"].max_batch == 8
 
 
@@ -59,11 +60,11 @@ def test_what_follows_the_last_gradient_is_no_part_of_the_backward_pass() -> Non
     """Gradients are there after 0.25 and 0.5 of the pass: the other half waits for the exchange."""
     plain = tables()
     early = plain.layer_times.with_columns(pl.col("gradient_ready") / 2)
-    profile = fit({"a": plain._replace(layer_times=early)}, BANDWIDTH).nodes["a"]
-    assert profile.ready == (1.0, 0.5)
-    assert profile.latency.backward(2) == pytest.approx(2.0)
+    node = profile({"a": plain._replace(layer_times=early)}).nodes["a"]
+    assert node.ready == (1.0, 0.5)
+    assert node.latency.backward(2) == pytest.approx(2.0)
     # Of 2 s for each sample, with batches of 1, 2, 4 and 8, in the mean.
-    assert profile.latency.update_s == pytest.approx((1 + 2 + 4 + 8) / 4)
+    assert node.latency.update_s == pytest.approx((1 + 2 + 4 + 8) / 4)
 
 
 def test_the_link_s_capacity() -> None:
@@ -84,9 +85,5 @@ def test_the_link_s_capacity() -> None:
 
 
 def test_bad_profiles() -> None:
-    with pytest.raises(BadInput, match="no node type has a profile of this network"):
-        fit({}, BANDWIDTH)
     with pytest.raises(BadInput, match="b and a profiled networks of other layers"):
-        fit({"a": tables(), "b": tables(gradient_bytes=4)}, BANDWIDTH)
-    with pytest.raises(BadInput, match="expected flows of this node type, found none"):
-        fit({"a": tables()._replace(links=tables().links.clear())}, BANDWIDTH)
+        profile({"a": tables(), "b": tables(gradient_bytes=4)})
