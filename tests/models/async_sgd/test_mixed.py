@@ -16,7 +16,7 @@ from tests.models.async_sgd.frames import APPLY, CHAIN_STEP, COMPUTE, UPLOAD, Ta
 from tests.models.async_sgd.test_predictor import QUICK, value, varied
 from tests.models.mixed import both, both_samples, both_tables, mixed
 from tests.models.runs import links, raw_tables
-from warehouse.records import BadInput, Scenario
+from warehouse.records import Scenario
 
 FAST, SLOW, GAP = 0.78, 1.08, 0.08
 UNLIMITED_BPS = 1e9
@@ -68,13 +68,6 @@ def test_workers_that_do_not_meet_add_up() -> None:
     assert value(fitted(), on_fast_links(fast=2, slow=1)) == pytest.approx(expected, rel=1e-2)
 
 
-def test_workers_that_fill_the_link_share_it() -> None:
-    """20 kB a step down, on 100 kB/s, whoever they are for."""
-    model = fitted(both(varied(), varied()), QUICK)
-    throughput = value(model, mixed({"emu.1c": 6, "emu.slow": 6}))
-    assert 0.9 * 5 < throughput < 1.001 * 5
-
-
 def test_like_workers_are_predicted_as_from_their_profile_alone() -> None:
     """To the last bit, whatever else the model has seen."""
     made = both(varied(), slow_chain())
@@ -122,10 +115,3 @@ def test_types_of_very_unequal_speed() -> None:
     assert fast.options.steps / slow.options.steps == pytest.approx(faster, rel=1e-2)
     expected = 1 / (FAST - 0.3) + 1 / (20.78 - 0.3)
     assert value(model, pair) == pytest.approx(expected, rel=1e-2)
-
-
-def test_what_profiles_do_not_cover() -> None:
-    with pytest.raises(BadInput, match=r"W=3 \(2 emu\.1c \+ 1 emu\.2c\): worker nodes with node_t"):
-        fitted().predict([mixed({"emu.1c": 2, "emu.2c": 1})])
-    with pytest.raises(BadInput, match="inter_op_threads 4, but the profile has 1"):
-        fitted().predict([mixed({"emu.1c": 1, "emu.slow": 1}, inter_op_threads=4)])

@@ -8,7 +8,6 @@ import pytest
 from models.async_sgd.graph import Resource
 from models.async_sgd.profiles import (
     place_on_servers,
-    scenario_on_servers,
     tracer_excess_s,
     untraced_s,
     without_tracer,
@@ -22,7 +21,6 @@ from tests.models.async_sgd.frames import (
     profile,
     tables,
 )
-from tests.models.runs import scenario
 from warehouse.records import BadInput, Placement
 
 OPERATIONS: list[tuple[str, int | None]] = [
@@ -90,12 +88,6 @@ def test_greedy_counts_bytes() -> None:
 def test_what_cannot_be_placed() -> None:
     with pytest.raises(BadInput, match=r"expected operations of type Variable, .* found none"):
         place_on_servers(profile(MADE), MADE.operations, 2, "greedy")
-
-
-def test_the_scenario_on_several_servers() -> None:
-    assert scenario_on_servers(scenario(3), 2, "greedy") == scenario(
-        3, servers=2, placement="greedy"
-    )
 
 
 WORK_S = 0.357

@@ -118,16 +118,6 @@ def test_the_interval_widens_with_what_varies() -> None:
     assert unequal["low"][0] < unequal["value"][0] < unequal["high"][0]
 
 
-def test_parameters_name_what_was_seen() -> None:
-    parameters = fitted().parameters
-    (profiled,) = parameters.profiled
-    assert (profiled.run_id, profiled.client_gap_s) == ("profile-1", 0.08)
-    assert profiled.scenario == parameters.scenario == scenario()
-    (link,) = parameters.links
-    assert (link.link_mbps, link.downlink_Bps, link.uplink_Bps) == (0.8, SPEED_BPS, SPEED_BPS)
-    assert link.run_ids == ("links-1",)
-
-
 def test_another_link_needs_its_own_measurement() -> None:
     """Ten times the bandwidth leaves 0.03 s of transfer, and parsing as it was: 0.51 s per step."""
     faster = scenario(link_mbps=8.0)
@@ -303,8 +293,3 @@ def test_each_of_two_servers_sends_half_to_many_workers() -> None:
         [scenario(8, servers=2), scenario(8, servers=2, placement="greedy")]
     )
     assert predicted["value"].to_list() == pytest.approx([8 / (8 * 0.2)] * 2, rel=0.1)
-
-
-def test_another_batch_size_is_refused() -> None:
-    with pytest.raises(BadInput, match="small_cnn"):
-        model().predict([scenario(8, servers=2, batch_size=9)])
