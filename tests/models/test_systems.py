@@ -49,6 +49,9 @@ class Declared(Mapping[str, pl.DataFrame]):
         assert name in self.system.tables, f"{self.system.name} does not declare {name}"
         return self.tables[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.system.tables and name in self.tables
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.system.tables)
 
