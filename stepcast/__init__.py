@@ -55,11 +55,14 @@ def recommend(**options: object) -> "pl.DataFrame":
 
     from forecasting.options import RentalOptions
     from pipelines.cli import questions
-    from pipelines.cli.recommend_output import candidate_as_json
+    from pipelines.cli.recommendation import CandidateRow
 
     answer = questions.recommend(_read(RentalOptions, options)).answer
     rows = [
-        {"is_choice": candidate is answer.decision.choice, **candidate_as_json(answer, candidate)}
+        {
+            "is_choice": candidate is answer.decision.choice,
+            **CandidateRow.of(answer, candidate).model_dump(),
+        }
         for candidate in answer.candidates
     ]
     return pl.DataFrame(rows, infer_schema_length=None)

@@ -293,7 +293,7 @@ def test_the_core_runs_without_extras(small_history: Path, tmp_path: Path) -> No
         "--help": "recommend",
         "load public/aws_on_demand": "copied 2 runs",
         "sql SELECT(42)": "42",
-        "query --list": "accuracy",
+        "query": "accuracy",
         f"{_PREDICT} --worker emu.avx512.s15 --workers 2": "ideal_scaling",
         f"recommend {_QUESTION} --samples 100000 --capacity emu.avx512.s15=4": "emu.avx512.s15",
         f"sweep {home}/small.yaml": "2 of 2 scenarios are forecast",

@@ -27,7 +27,7 @@ def bench(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object of figures.")] = False,
 ) -> None:
-    """Measure how fast Stepcast itself is, beside a peer in the same run.
+    """Measure how fast Stepcast itself is.
 
     Without a name: what each benchmark measures, what it needs and which sizes it has. What is
     written goes to a folder in the home (STEPCAST_HOME), which is given back at the end.
@@ -57,7 +57,7 @@ def bench(
     if as_json:
         typer.echo(json.dumps({"figures": outcome.table.to_dicts(), "notes": outcome.notes}))
         return
-    print_table(_in_words(outcome.table), keys=outcome.table.columns[:2])
+    print_table(_in_words(outcome.table))
     for note in outcome.notes:
         print_text(note)
 

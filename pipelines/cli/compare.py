@@ -28,7 +28,7 @@ GRAMMAR = {
     "code": "code:VERSION, as git calls the code that measured",
 }
 _DAY = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?", re.ASCII)
-_MOST_NAMED = 12
+_MOST_NAMED, _MOST_ROWS = 12, 40
 
 
 @dataclass(frozen=True)
@@ -212,14 +212,12 @@ MUCH = 3.0
 """How many times the noise floor is marked twice."""
 _SMALL = 0.05
 _COLUMNS = (
-    TableColumn("configuration", is_key=True, is_heading=True),
-    TableColumn("metric", is_key=True),
-    TableColumn("base", is_key=True, is_number=True),
-    TableColumn("other", is_key=True, is_number=True),
-    TableColumn("difference", is_key=True, is_number=True),
-    TableColumn("", is_key=True),
+    TableColumn("configuration", is_heading=True),
+    TableColumn("metric"),
+    TableColumn("base", is_number=True),
+    TableColumn("other", is_number=True),
+    TableColumn("difference", is_number=True),
     TableColumn("noise floor", is_number=True),
-    TableColumn("times", is_number=True),
 )
 _Row = Mapping[str, Any]
 
@@ -228,10 +226,9 @@ def compare(
     base: Annotated[str, typer.Argument(help="What is compared with, as KIND:VALUE.")],
     other: Annotated[str, typer.Argument(help="What is compared, as KIND:VALUE.")],
     metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
-    most: Annotated[int, typer.Option(min=1, help="Rows of the table; the rest is counted.")] = 40,
     form: Form = "table",
 ) -> None:
-    """Show what differs between two sides of the history, and mark what exceeds its noise floor.
+    """Show what differs between two sides of the history by more than noise.
 
     A side is round:STUDY/2, round:STUDY/2..4, date:2026-10, date:2026-10-01..2026-10-15,
     type:NODE_TYPE, software:torch=2.9 or code:VERSION; parts joined by commas all have to hold.
@@ -260,7 +257,7 @@ def compare(
     if metric is not None:
         rows = _of_metric(rows, metric)
     if form == "table":
-        _print(rows, sides, most, between_types=between_types)
+        _print(rows, sides, between_types=between_types)
     else:
         print_frame(rows, form)
 
@@ -277,25 +274,21 @@ def _of_metric(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
     return rows.filter(metric=metric)
 
 
-def _print(
-    rows: pl.DataFrame, sides: Sequence[RunSelection], most: int, *, between_types: bool
-) -> None:
+def _print(rows: pl.DataFrame, sides: Sequence[RunSelection], *, between_types: bool) -> None:
     for title, side in zip(("base", "other"), sides, strict=True):
         began, ended = (f"{time:%Y-%m-%d %H:%M}" for time in _first_and_last(side))
         print_text(f"{title:<6}{side.text}: {count(len(side.run_ids), 'run')}, {began} to {ended}")
     comparable = rows.filter(pl.col("base").is_not_null() & pl.col("other").is_not_null())
     if comparable.height:
-        shown = comparable.head(most).to_dicts()
+        shown = comparable.head(_MOST_ROWS).to_dicts()
         print_rows(_COLUMNS, _cells(shown, between_types=between_types))
         print_text("* differs by more than its noise floor   ** by more than three times that")
         print_text("noise floor: n runs forecast by their repeats, or n windows within runs (w)")
     else:
         print_text(f"Nothing can be compared: {difference(sides)}.")
     print_text(closing_line(rows, comparable))
-    if comparable.height > most:
-        print_text(
-            f"{comparable.height - most} more rows: --most {comparable.height}, or --format csv"
-        )
+    if comparable.height > _MOST_ROWS:
+        print_text(f"{comparable.height - _MOST_ROWS} more rows: --format csv")
 
 
 def _first_and_last(side: RunSelection) -> tuple[Any, Any]:
@@ -309,10 +302,8 @@ def _cells(rows: Sequence[_Row], *, between_types: bool) -> list[list[str]]:
             f"{row['metric']}, {row['unit']}",
             f"{row['base']:.4g}",
             f"{row['other']:.4g}",
-            _percent(row["difference_percent"], signed=True),
-            _mark(row),
+            f"{_percent(row['difference_percent'], signed=True)} {_mark(row)}".rstrip(),
             _noise(row),
-            "" if row["times_noise"] is None else f"{row['times_noise']:.1f}",
         ]
         for row in rows
     ]

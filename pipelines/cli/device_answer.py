@@ -106,37 +106,27 @@ def _print_table(forecasts: Sequence[ScenarioForecast], dataset_samples: int | N
     several = len({forecast.system.name for forecast in forecasts}) > 1
     exchanging = any(_detail(forecast)["gpus"] > 1 for forecast in forecasts)
     columns = [
-        TableColumn("nodes" if exchanging else "node type", is_key=True),
-        *([TableColumn("GPUs", is_key=True, is_number=True)] if exchanging else []),
-        *([TableColumn("system", is_key=True)] if several else []),
-        TableColumn("step", is_key=True, is_number=True),
-        TableColumn("90 % in", is_key=True, is_number=True),
-        TableColumn("samples/s", is_key=True, is_number=True),
-        *([TableColumn("epoch", is_key=True, is_number=True)] if of_epoch else []),
-        TableColumn("$/epoch" if of_epoch else "$/10⁶", is_key=True, is_number=True),
-        TableColumn("GiB", is_key=True, is_number=True),
-        TableColumn("binds", is_key=True),
+        TableColumn("nodes" if exchanging else "node type"),
+        *([TableColumn("system")] if several else []),
+        TableColumn("step", is_number=True),
+        TableColumn("90 % in", is_number=True),
+        TableColumn("samples/s", is_number=True),
+        *([TableColumn("epoch", is_number=True)] if of_epoch else []),
+        TableColumn("$/epoch" if of_epoch else "$/10⁶", is_number=True),
+        TableColumn("GiB", is_number=True),
+        TableColumn("binds"),
     ]
     rows = [
         [
             _nodes(forecast),
-            *([str(_detail(forecast)["gpus"])] if exchanging else []),
             *([forecast.system.name] if several else []),
             *_cells(forecast, _detail(forecast), dataset_samples),
         ]
         for forecast in forecasts
     ]
-    width = columns_of_terminal()
-    # A line is that of its row: what stands above was made as wide as all rows need.
-    head, rule, *lines = table_lines(columns, rows, width)
-    print_text(head)
-    print_text(rule)
-    starts = [place for place, line in enumerate(lines) if not line.startswith(" ")]
-    for start, end, forecast in zip(starts, [*starts[1:], len(lines)], forecasts, strict=True):
-        for line in lines[start:end]:
-            print_text(line)
-        for under in _under(forecast, _detail(forecast)):
-            print_text(f"  {under}")
+    under = [list(_under(forecast, _detail(forecast))) for forecast in forecasts]
+    for line in table_lines(columns, rows, columns_of_terminal(), under):
+        print_text(line)
 
 
 def _cells(

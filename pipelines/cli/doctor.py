@@ -95,8 +95,8 @@ def print_findings(findings: Sequence[HostFinding]) -> None:
     """Print the findings, with what to do about those that are not as they should."""
     columns = [
         TableColumn("", colours={"ok": "green", "warn": "yellow", "no": "red"}),
-        TableColumn("what", is_key=True),
-        TableColumn("found", is_key=True),
+        TableColumn("what"),
+        TableColumn("found"),
         TableColumn("needed for"),
         TableColumn("to mend"),
     ]

@@ -13,7 +13,7 @@ from warehouse.records import BadInput
 
 app = typer.Typer(
     name="fleet",
-    help="Profile node types on a schedule, and notice when they change.",
+    help="Profile node types on a schedule, and notice changes.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,15 +28,8 @@ def add(
     node_type: NodeType,
     probes: Annotated[str, typer.Option(help="What profiles it: a,b.")] = "links,torch_compute",
     every: Annotated[str, typer.Option(help="hour, night, week or month.")] = "week",
-    at: Annotated[str, typer.Option(help="When nights begin, UTC, HH:MM.")] = "02:00",
     max_minutes: Annotated[float, typer.Option(help="What one visit may take.")] = 20,
     networks: Annotated[str, typer.Option(help="What is profiled on it: a,b.")] = "small_cnn",
-    image_size: Annotated[int | None, typer.Option(help="Side of their images, pixels.")] = None,
-    batch_size: Annotated[int, typer.Option(help="Images per step.")] = 8,
-    workers: Annotated[int, typer.Option(help="Nodes that train together.")] = 2,
-    link_mbps: Annotated[
-        float | None, typer.Option(help="Speed of its links; the type's own if not given.")
-    ] = None,
     watched: Annotated[
         bool, typer.Option("--watch/--no-watch", help="Watch it for drift each night.")
     ] = True,
@@ -63,13 +56,8 @@ def add(
         "node_type": node_type,
         "probes": _listed(probes),
         "every": every,
-        "at": at,
         "max_minutes": max_minutes,
         "networks": _listed(networks),
-        "image_size": image_size,
-        "batch_size": batch_size,
-        "workers": workers,
-        "link_mbps": link_mbps,
         "watched": watched,
         "backend": backend,
         "max_usd": max_usd,

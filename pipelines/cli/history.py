@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _MOST_PANELS = 8
 _KEYS = ("comparable_id", "metric", "point")
 _LISTED = 12
+_MOST_SHOWN = 10
 
 
 def history(
@@ -38,10 +39,9 @@ def history(
     picture: Annotated[
         Path | None, typer.Option(help=f"Draw at most {_MOST_PANELS} figures, .png or .svg.")
     ] = None,
-    most: Annotated[int, typer.Option(min=1, help="Figures that are shown.")] = 10,
     form: Form = "table",
 ) -> None:
-    """Show what a configuration gave over time: run by run, beside its median.
+    """Show what a configuration gave over time, run by run.
 
     All words have to be in its name: `small_cnn W=2`. Runs are comparable if probe, scenario,
     settings, backend and host are equal. Every row names its run. Given a run (the end of its name
@@ -66,11 +66,11 @@ def history(
     if form != "table":
         print_frame(rows, form)
     else:
-        for figure in series[:most]:
+        for figure in series[:_MOST_SHOWN]:
             _print(figure)
         print_text(f"{count(len(series), 'figure')} of {count(_runs(rows), 'run')}")
-        if len(series) > most:
-            print_text(f"{len(series) - most} more: --most {len(series)}, or more words")
+        if len(series) > _MOST_SHOWN:
+            print_text(f"{len(series) - _MOST_SHOWN} more: give more words, or --format csv")
         print_text("stepcast history RUN: how a run was made")
     write_picture(picture, lambda: _drawn(series))
 
@@ -124,25 +124,19 @@ def _print(figure: pl.DataFrame) -> None:
     median: float = figure.select(pl.col("value").median()).item()
     print_text(f"{_title(figure)} ({key}): median {median:.4g} {unit}")
     columns = [
-        TableColumn("", is_number=True),
-        TableColumn(f"value, {unit}", is_key=True, is_number=True),
-        TableColumn("from median", is_key=True, is_number=True),
+        TableColumn(f"value, {unit}", is_number=True),
+        TableColumn("from median", is_number=True),
         TableColumn("gauge, µs", is_number=True),
-        TableColumn("began, UTC"),
-        TableColumn("round"),
-        TableColumn("run", is_key=True),
+        TableColumn("run"),
     ]
     rows = [
         [
-            str(number),
             f"{row['value']:.4g}",
             percent(row["percent_from_median"], signed=True),
             "—" if row["gauge_us"] is None else f"{row['gauge_us']:.1f}",
-            f"{row['started_at']:%Y-%m-%d %H:%M}",
-            f"{row['study']}/{row['repeat']}",
             row["run_id"],
         ]
-        for number, row in enumerate(figure.to_dicts(), start=1)
+        for row in figure.to_dicts()
     ]
     print_rows(columns, rows)
 

@@ -12,7 +12,7 @@ from pipelines.cli.tables import print_text
 
 
 def doctor() -> None:
-    """Say what this machine can do, what is missing, and the command that mends it.
+    """Say what this machine can do, and what mends what is missing.
 
     Example: stepcast doctor
     """
@@ -24,7 +24,7 @@ def doctor() -> None:
 
 
 def reap() -> None:
-    """Remove what killed runs of this home left: namespaces, control groups, files, dead runs.
+    """Remove what killed runs of this home left.
 
     Ends the instances that they rented, and finds what their launches brought. Prints what could
     not be ended, and returns 1 then.
@@ -54,7 +54,7 @@ def reap() -> None:
 
 
 def networks() -> None:
-    """List the networks that studies can name, and the smallest image each takes.
+    """List the networks that studies can name.
 
     Example: stepcast networks
     """
@@ -89,7 +89,7 @@ def ui(
         str, typer.Option(help="With --only: HOST:PORT of the service code.")
     ] = "127.0.0.1:4266",
 ) -> None:
-    """Start Dagster's web interface on everything that ran; Ctrl-C ends it.
+    """Start Dagster's web interface; Ctrl-C ends it.
 
     Anybody who reaches it may do everything: docs/services.md.
 

@@ -19,15 +19,6 @@ from pipelines.cli.removed import replacement
 from warehouse.durable_files import sweep_home
 from warehouse.home import home, version
 
-OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
-    "--model": ("--dnn",),
-    "--system": ("--systems",),
-    "--node-type": ("--type", "--worker"),
-    "--host": ("--address",),
-    "--json": ("--format=json",),
-}
-"""Names that help does not list, and the options that they stand for where a command has these."""
-
 
 class Command(NamedTuple):
     """Where a command is, a function or a group of them, and the first sentence of its help."""
@@ -39,119 +30,56 @@ class Command(NamedTuple):
 
 COMMANDS: Mapping[str, Command] = {
     "run": Command("run", "run", "Profile one worker, predict many, measure them, show the error."),
-    "plan": Command(
-        "run", "plan", "Show what `stepcast run` would do now, and about how long that takes."
-    ),
+    "plan": Command("run", "plan", "Show what `stepcast run` would do, and how long it takes."),
     "sql": Command("query", "sql", "Ask the measurement history in SQL, read-only."),
     "query": Command("query", "query", "Run one of the queries that come with Stepcast."),
     "accuracy": Command(
-        "query",
-        "accuracy",
-        "Show how wrong each system has been, in percent, beside the noise floor.",
+        "query", "accuracy", "Show how wrong each system has been, beside the noise floor."
     ),
     "compare": Command(
         "compare",
         "compare",
-        "Show what differs between two sides of the history, and mark what exceeds its noise "
-        "floor.",
+        "Show what differs between two sides of the history by more than noise.",
     ),
     "history": Command(
-        "history",
-        "history",
-        "Show what a configuration gave over time: run by run, beside its median.",
+        "history", "history", "Show what a configuration gave over time, run by run."
     ),
-    "load": Command("warehouse", "load", "Load landed runs; loading a run twice changes nothing."),
+    "load": Command("warehouse", "load", "Load landed runs; twice changes nothing."),
     "export": Command(
-        "reference",
-        "export",
-        "Add the landed runs of a study to a folder of sets, to keep them: a file per day and "
-        "table.",
+        "reference", "export", "Add the landed runs of a study to a folder of sets, to keep them."
     ),
     "seal": Command(
-        "reference",
-        "seal",
-        "Write the forecasts of a round to a file, before any of it is measured.",
+        "reference", "seal", "Write a round's forecasts to a file, before any is measured."
     ),
     "reproduce": Command(
         "reference",
         "reproduce",
-        "Rebuild every fit, prediction and accuracy figure from runs that are kept, in a fresh "
-        "home.",
+        "Rebuild every fit, forecast and error from kept runs, in a fresh home.",
     ),
-    "report": Command(
-        "run", "report", "Write the HTML report of a study again, and print where it is."
-    ),
-    "papers": Command(
-        "run",
-        "papers",
-        "Write the figures and tables of the four papers, of this history, and print where they "
-        "are.",
-    ),
+    "report": Command("run", "report", "Write the HTML report of a study again."),
     "predict": Command(
-        "predict",
-        "predict",
-        "Forecast training that nobody has measured, by every system that does not refuse.",
+        "predict", "predict", "Forecast training that nobody has measured, by every system."
     ),
-    "sweep": Command(
-        "sweep",
-        "sweep",
-        "Forecast a grid of scenarios at the prices of some days, into Parquet files.",
-    ),
+    "sweep": Command("sweep", "sweep", "Forecast a grid of scenarios, into Parquet files."),
     "profile": Command(
-        "profile",
-        "profile",
-        "Time the passes of your own model on one node of this machine, about a minute or two.",
+        "profile", "profile", "Time the passes of your own model on one node of this machine."
     ),
-    "recommend": Command(
-        "recommend",
-        "recommend",
-        "Recommend nodes for a job, and write the recommendation to the ledger.",
-    ),
-    "serve": Command(
-        "serve",
-        "serve",
-        "Forecast workloads that are asked for over HTTP; /docs describes how.",
-    ),
+    "recommend": Command("recommend", "recommend", "Recommend nodes for a job."),
+    "serve": Command("serve", "serve", "Forecast workloads that are asked for over HTTP."),
     "train": Command(
-        "train",
-        "train",
-        "Train on the nodes that Srift chooses, and choose anew whenever one is taken away.",
+        "train", "train", "Train on nodes that Srift chooses, anew when one is taken away."
     ),
     "doctor": Command(
-        "host",
-        "doctor",
-        "Say what this machine can do, what is missing, and the command that mends it.",
+        "host", "doctor", "Say what this machine can do, and what mends what is missing."
     ),
-    "reap": Command(
-        "host",
-        "reap",
-        "Remove what killed runs of this home left: namespaces, control groups, files, dead runs.",
-    ),
-    "networks": Command(
-        "host",
-        "networks",
-        "List the networks that studies can name, and the smallest image each takes.",
-    ),
-    "node-types": Command(
-        "node_types",
-        "node_types",
-        "List the node types that can be named: emulated ones, GPUs, EC2's, and the fleet file's.",
-    ),
-    "ui": Command(
-        "host", "ui", "Start Dagster's web interface on everything that ran; Ctrl-C ends it."
-    ),
-    "import": Command(
-        "warehouse", "import_", "Bring measurements of others into the history, with their source."
-    ),
-    "bench": Command(
-        "bench", "bench", "Measure how fast Stepcast itself is, beside a peer in the same run."
-    ),
-    "fleet": Command(
-        "fleet", "app", "Profile node types on a schedule, and notice when they change."
-    ),
-    "warehouse": Command(
-        "warehouse", "app", "Check, back up, compact and migrate the measurement history."
-    ),
+    "reap": Command("host", "reap", "Remove what killed runs of this home left."),
+    "networks": Command("host", "networks", "List the networks that studies can name."),
+    "node-types": Command("node_types", "node_types", "List the node types that studies can name."),
+    "ui": Command("host", "ui", "Start Dagster's web interface; Ctrl-C ends it."),
+    "import": Command("warehouse", "import_", "Bring measurements of others into the history."),
+    "bench": Command("bench", "bench", "Measure how fast Stepcast itself is."),
+    "fleet": Command("fleet", "app", "Profile node types on a schedule, and notice changes."),
+    "warehouse": Command("warehouse", "app", "Check, back up, compact and migrate the history."),
     "prices": Command(
         "prices", "app", "Collect prices of node types, and show what was known when."
     ),
@@ -160,7 +88,7 @@ COMMANDS: Mapping[str, Command] = {
 
 
 class OptionsByName(TyperCommand):
-    """A command that takes other names of its options, and says which has one that it lacks."""
+    """A command that says which other has an option that it lacks."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the command line.
@@ -170,7 +98,7 @@ class OptionsByName(TyperCommand):
         """
         known = options_of(self)
         try:
-            return super().parse_args(ctx, [_known_as(text, known) for text in args])
+            return super().parse_args(ctx, args)
         except Exception as error:
             # Only the error of an unknown option has a list of possibilities.
             if not hasattr(error, "possibilities"):
@@ -190,13 +118,6 @@ def options_of(command: Any) -> set[str]:
         for name in (*option.opts, *option.secondary_opts)
         if name.startswith("--")
     } | {"--help"}
-
-
-def _known_as(text: str, known: set[str]) -> str:
-    """Return an argument, with the name of its option that the command knows."""
-    name, equals, value = text.partition("=")
-    meant = [full for full in OTHER_NAMES.get(name, ()) if full.partition("=")[0] in known]
-    return text if name in known or not meant else f"{meant[0]}{equals}{value}"
 
 
 def _unknown(name: str, known: set[str], command: str) -> str:
@@ -223,7 +144,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("run", "plan", "profile", "train", "fleet", "prices", "import", "bench"),
     ),
     "Look at what was measured, and how wrong forecasts were": (
-        *("accuracy", "report", "papers", "query", "sql", "history", "compare"),
+        *("accuracy", "report", "query", "sql", "history", "compare"),
         "ui",
     ),
     "Keep histories, and share them": (*("load", "export", "seal", "reproduce", "warehouse"),),

@@ -24,7 +24,7 @@ def node_types(
     ] = None,
     form: Form = "table",
 ) -> None:
-    """List the node types that can be named: emulated ones, GPUs, EC2's, and the fleet file's.
+    """List the node types that studies can name.
 
     Shows GPUs, network, processors, memory, what an hour costs on demand, and what a forecast can
     rest on: runs measured here, public measurements of that GPU, or its data sheet alone. Prices
@@ -68,13 +68,13 @@ def node_types(
 
 
 _COLUMNS = (
-    TableColumn("node type", is_key=True),
-    TableColumn("has", is_key=True),
-    TableColumn("Gb/s", is_key=True, is_number=True),
-    TableColumn("cores", is_key=True, is_number=True),
-    TableColumn("GiB", is_key=True, is_number=True),
-    TableColumn("$/h", is_key=True, is_number=True),
-    TableColumn("evidence", is_key=True),
+    TableColumn("node type"),
+    TableColumn("has"),
+    TableColumn("Gb/s", is_number=True),
+    TableColumn("cores", is_number=True),
+    TableColumn("GiB", is_number=True),
+    TableColumn("$/h", is_number=True),
+    TableColumn("evidence"),
 )
 
 

@@ -11,7 +11,7 @@ from pipelines.cli.tables import print_text
 from warehouse.records import BadInput
 
 
-@takes(ForecastOptions)
+@takes(ForecastOptions, without=("memory_format", "backend"))
 def predict(
     options: ForecastOptions,
     asked: Annotated[
@@ -28,7 +28,7 @@ def predict(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Forecast training that nobody has measured, by every system that does not refuse.
+    """Forecast training that nobody has measured, by every system.
 
     Shows each forecast with its interval, the age of the runs that its fit saw, how far the
     scenario is from those (split), and how wrong the system has been at that distance and of the
@@ -63,18 +63,15 @@ def predict(
         what = {"dnn": asked} if is_own else {"file": Path(asked)}
         options = options.model_copy(update=what)
     answered = forecast(options, say=lambda text: print_text(text, err=True))
-    from pipelines.cli.predict_output import print_answer, print_json
-
+    samples = options.dataset_samples
     if as_json:
-        print_json(answered.answer, answered.own, options.dataset_samples)
+        from pipelines.cli.answers import PredictAnswer
+
+        model = None if answered.own is None else answered.own.as_json()
+        typer.echo(PredictAnswer.of(answered.answer, model, samples).model_dump_json())
     else:
-        print_answer(
-            answered.answer,
-            answered.templates,
-            named=bool(options.systems),
-            own=answered.own,
-            dataset_samples=options.dataset_samples,
-            explain=explain,
-        )
+        from pipelines.cli.predict_output import print_answer
+
+        print_answer(answered, samples, named=bool(options.systems), explain=explain)
     if not answered.answer.forecasts:
         raise typer.Exit(2)

@@ -14,7 +14,7 @@ from studies.messages import count
 from warehouse.fields import nearest_names
 from warehouse.home import HISTORY, home
 from warehouse.landing import run_folders
-from warehouse.records import BadInput, Market, Price
+from warehouse.records import BadInput, Price
 from warehouse.warehouse import Warehouse
 
 app = typer.Typer(
@@ -76,7 +76,6 @@ def show(
     node_type: Annotated[
         str | None, typer.Option("--type", help="One node type; all if not given.")
     ] = None,
-    market: Annotated[Market | None, typer.Option(help="One market; both if not given.")] = None,
     as_of: Annotated[
         datetime | None, typer.Option(help="As was known then, UTC; now if not given.")
     ] = None,
@@ -93,7 +92,7 @@ def show(
     # Shipped prices need nothing that was measured.
     is_empty = not (home() / HISTORY).exists() and not any(run_folders(home() / "landing"))
     warehouse = Warehouse(home()) if is_empty else history_here()
-    known = warehouse.query("prices_as_of", node_type=node_type, market=market, as_of=when)
+    known = warehouse.query("prices_as_of", node_type=node_type, as_of=when)
     if node_type is not None and known.is_empty():
         # A type that has prices of another market or day has no rows, which is an answer.
         others = warehouse.query("prices_as_of")["node_type"].unique().sort().to_list()
@@ -111,7 +110,7 @@ def show(
         .alias("since"),
         "source",
     )
-    print_frame(shown, form, keys=("node_type", "market", "usd_per_hour", "since"))
+    print_frame(shown, form)
     if form == "table" and not known["observed"].any():
         print_text(
             "None of them was observed: `source` says which paper or file they are of. "

@@ -9,7 +9,7 @@ from pipelines.cli.options import takes
 from profilers.clusters import BackendChoice
 
 
-@takes(ProfileOptions, without=("dnn",))
+@takes(ProfileOptions, without=("dnn", "memory_format"))
 def profile(
     options: ProfileOptions,
     target: Annotated[
@@ -21,7 +21,7 @@ def profile(
         typer.Option(help="Nodes of this host; auto: emulated if it permits. Others are refused."),
     ] = "auto",
 ) -> None:
-    """Time the passes of your own model on one node of this machine, about a minute or two.
+    """Time the passes of your own model on one node of this machine.
 
     They land like the runs of a study that only profiles, and srift and ideal_scaling rest on them.
     With --link-mbps, links and all-reduces of such nodes are timed as well, which srift needs where

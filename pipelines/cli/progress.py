@@ -19,22 +19,15 @@ from pipelines.cli.tables import format_duration
 from studies.messages import Progress
 from studies.plan import Task
 
-# How long is left of a plan, corrected by how long what is finished took, and what runs now takes.
-#
-# What is left is each task's expected time, times how much slower or quicker than planned tasks of
-# its kind have been. A task that runs for longer than that is evidence too, from that moment on:
-# else what is left would stand still as long as it takes.
+# What is left is the expected time of what is planned, times how much slower than planned tasks
+# were so far. A task that runs for longer than that is evidence too, from that moment on: else
+# what is left would stand still as long as it takes.
 
 
 _PRIOR_S = 30.0
-"""How many expected seconds a first guess of a pace weighs against what was seen."""
-_OF_OTHERS = 0.5
-"""How much of the pace of other kinds is expected of a kind, as a power: a slow host slows all, a
-wrong guess of what one probe takes says nothing of the next."""
+"""How many expected seconds a first guess of the pace weighs against what was seen."""
 _OVERDUE = 0.1
 """Of what a task has taken so far, that it takes further, when it should have been over."""
-Seen = Sequence[tuple[Task, float]]
-"""Tasks, and the seconds that they took."""
 
 
 class TimeEstimate:
@@ -42,7 +35,7 @@ class TimeEstimate:
 
     def __init__(self, tasks: Sequence[Task], now: float | None = None) -> None:
         self._left = list(tasks)
-        self._done: list[tuple[Task, float]] = []
+        self._planned_s = self._taken_s = _PRIOR_S
         self._started = self._task_started = monotonic() if now is None else now
 
     def finish(self, name: str, now: float | None = None) -> None:
@@ -51,7 +44,8 @@ class TimeEstimate:
         for task in self._left:
             if task.name == name:
                 self._left.remove(task)
-                self._done.append((task, now - self._task_started))
+                self._planned_s += task.expected_s
+                self._taken_s += now - self._task_started
                 self._task_started = now
                 return
 
@@ -65,25 +59,12 @@ class TimeEstimate:
             return 0.0
         now = monotonic() if now is None else now
         spent_s, (current, *later) = now - self._task_started, self._left
-        expected_s = _pace(current.kind, self._done) * current.expected_s
-        overdue = [(current, spent_s)] if spent_s > expected_s else []
-        seen = [*self._done, *overdue]
-        paces = {kind: _pace(kind, seen) for kind in {task.kind for task in later}}
-        others_s = sum(paces[task.kind] * task.expected_s for task in later)
+        pace = self._taken_s / self._planned_s
+        expected_s = pace * current.expected_s
+        if spent_s > expected_s:
+            pace = (self._taken_s + spent_s) / (self._planned_s + current.expected_s)
+        others_s = pace * sum(task.expected_s for task in later)
         return max(expected_s - spent_s, _OVERDUE * spent_s) + others_s
-
-
-def _pace(kind: str, seen: Seen) -> float:
-    """Return how many seconds a planned second of tasks of a kind takes."""
-    of_kind = [(task.expected_s, real_s) for task, real_s in seen if task.kind == kind]
-    others = [(task.expected_s, real_s) for task, real_s in seen if task.kind != kind]
-    return _ratio(of_kind, _ratio(others, 1.0) ** _OF_OTHERS)
-
-
-def _ratio(seen: Sequence[tuple[float, float]], guess: float) -> float:
-    expected_s = sum(planned_s for planned_s, _ in seen)
-    real_s = sum(spent_s for _, spent_s in seen)
-    return (real_s + guess * _PRIOR_S) / (expected_s + _PRIOR_S)
 
 
 _REFRESHES_PER_S = 2.0

@@ -5,11 +5,11 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.cli.tables import Format, print_frame, print_frames, print_text
+from pipelines.cli.tables import Format, print_frame, print_frames, print_table, print_text
 from warehouse import limits
 from warehouse.history import (
     PublishedHistory,
@@ -20,6 +20,9 @@ from warehouse.history import (
 from warehouse.home import MAIN, home
 from warehouse.records import BadInput
 from warehouse.warehouse import Warehouse, stream
+
+if TYPE_CHECKING:
+    import polars as pl
 
 LEADERBOARD = (
     "system",
@@ -34,7 +37,8 @@ LEADERBOARD = (
     "max_ape",
     "noise_floor",
 )
-_BOARD_KEYS = ("system", "split", "metric", "n", "mape", "noise_floor")
+BOARD = ("system", "split", "metric", "n", "mape", "p90_ape", "noise_floor")
+"""Columns for people."""
 Form = Annotated[Format, typer.Option("--format", help="How rows are printed.")]
 
 
@@ -82,16 +86,15 @@ def query(
     param: Annotated[
         list[str] | None, typer.Option(help="A parameter as name=value; may be repeated.")
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the queries.")] = False,
     form: Form = "table",
 ) -> None:
     """Run one of the queries that come with Stepcast.
 
     Example: stepcast query accuracy --param study=demo --param repeat=1
 
-    Example: stepcast query --list
+    Example: stepcast query
     """
-    if listed or name is None:
+    if name is None:
         _list_queries(form)
         return
     params = dict(_parameter(text) for text in param or [])
@@ -101,12 +104,24 @@ def query(
 def accuracy(
     as_json: Annotated[bool, typer.Option("--json", help="A list of objects, in percent.")] = False,
 ) -> None:
-    """Show how wrong each system has been, in percent, beside the noise floor.
+    """Show how wrong each system has been, beside the noise floor.
 
     Example: stepcast accuracy --json
     """
     board = history_here().leaderboard().select(LEADERBOARD)
-    print_frame(board, "json" if as_json else "table", keys=_BOARD_KEYS)
+    if as_json:
+        print_frame(board, "json")
+    else:
+        print_board(board)
+
+
+def print_board(board: "pl.DataFrame") -> None:
+    """Print how wrong systems are; JSON has more columns."""
+    import polars as pl
+    from polars import selectors
+
+    words = pl.col("split", "metric").str.replace_all("_", " ")
+    print_table(board.select(BOARD).with_columns(words, selectors.float().round(2)))
 
 
 def history_here() -> PublishedHistory:
@@ -164,7 +179,7 @@ def _list_queries(form: Format) -> None:
         question = text.partition("\n")[0].removeprefix("--").strip()
         names = sorted(set(re.findall(r"\$([a-z_]+)", text)))
         rows.append({"query": file.stem, "question": question, "param": ", ".join(names)})
-    print_frame(pl.DataFrame(rows), form, keys=("question",))
+    print_frame(pl.DataFrame(rows), form)
 
 
 def _parameter(text: str) -> tuple[str, str | int | float]:

@@ -22,7 +22,7 @@ def recommend(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Recommend nodes for a job, and write the recommendation to the ledger.
+    """Recommend nodes for a job.
 
     Without --capacity the choice is among all GPUs that EC2 rents: nodes of one type, each with all
     of its GPUs. With it, it is among the nodes that it names.
@@ -50,7 +50,6 @@ def recommend(
     emu.sse41.s15=8 --link-mbps 500 --picture front.svg
     """
     from pipelines.cli.questions import recommend as asked
-    from pipelines.cli.recommend_output import print_decision, print_json
     from pipelines.cli.workload import as_asked, in_words
     from pipelines.cli.workload import as_json as model_as_json
 
@@ -58,11 +57,16 @@ def recommend(
     job = asked(options, say=lambda text: print_text(text, err=True))
     answer, model, target = job.answer, job.model, job.target or ""
     if as_json:
-        print_json(answer, None if model is None else model_as_json(target, model))
+        from pipelines.cli.recommendation import RecommendAnswer
+
+        of = None if model is None else model_as_json(target, model)
+        typer.echo(RecommendAnswer.of(answer, of).model_dump_json())
     else:
+        from pipelines.cli.recommend_output import print_decision
+
         if model is not None:
             print_text(in_words(target, model))
-        print_decision(answer, target=job.target)
+        print_decision(answer, job.target)
 
     def drawn() -> "Figure":
         from reports.recommendation_plot import of_all_systems

@@ -23,7 +23,7 @@ def export(
         Path, typer.Argument(help="The folder of sets that gets its runs.")
     ] = REFERENCE,
 ) -> None:
-    """Add the landed runs of a study to a folder of sets, to keep them: a file per day and table.
+    """Add the landed runs of a study to a folder of sets, to keep them.
 
     Runs that are there already are left alone, and so are the days that get none. Raw artefacts
     are left out.
@@ -48,11 +48,8 @@ def seal(
     folder: Annotated[
         Path, typer.Argument(help="The folder that gets the file; publish it.")
     ] = REFERENCE / "forecasts",
-    round_: Annotated[
-        int, typer.Option("--round", min=1, help="Number of the round of the study.")
-    ] = 1,
 ) -> None:
-    """Write the forecasts of a round to a file, before any of it is measured.
+    """Write a round's forecasts to a file, before any is measured.
 
     The file has the head of the chain of this home. Once others have it, nobody can change a
     forecast without being found out. `stepcast reproduce` judges what is in it as it was published,
@@ -63,6 +60,7 @@ def seal(
     from profilers import clock
     from studies.study import read_study
     from warehouse import records
+    from warehouse.history import known_runs
     from warehouse.warehouse import Warehouse
 
     of = read_study(study)
@@ -73,6 +71,8 @@ def seal(
         if curve.is_judged
         for scenario in curve.scenarios(backend)
     }
+    rounds = (run.repeat for run in known_runs(home()) if run.study == of.name)
+    round_ = max(rounds, default=1)
     path, count = Warehouse(home()).seal(of.name, round_, subjects, folder, clock.now())
     print_text(f"{count} forecasts of round {round_} of {of.name} are in {path}")
 
@@ -84,7 +84,7 @@ def reproduce(
         typer.Option(help="Only this study, by its name or file; may be given again."),
     ] = None,
 ) -> None:
-    """Rebuild every fit, prediction and accuracy figure from runs that are kept, in a fresh home.
+    """Rebuild every fit, forecast and error from kept runs, in a fresh home.
 
     Profiles are loaded, everything is predicted, and only then are the measurements brought in.
     Prints the leaderboard, and the board of all systems where all of a study said something, with
@@ -145,11 +145,10 @@ def print_sealed(place: Path) -> "pl.DataFrame":
 
 def _print_leaderboard(place: Path) -> None:
     """Print the leaderboard of a home and write it there."""
-    from pipelines.cli.query import LEADERBOARD
-    from pipelines.cli.tables import print_table
+    from pipelines.cli.query import LEADERBOARD, print_board
     from warehouse.warehouse import Warehouse
 
     board = Warehouse(place).leaderboard().select(LEADERBOARD)
     (place / "leaderboard.json").write_text(json.dumps(board.to_dicts(), indent=1) + "\n")
-    print_table(board)
+    print_board(board)
     print_text(f"leaderboard  {place / 'leaderboard.json'}")

@@ -10,6 +10,7 @@ _BENCHES = {
     "readers": "docs/readers.md",
 }
 REMOVED: Mapping[str, str] = {
+    "papers": "`stepcast report studies`, of a folder of study files",
     "push": "`aws s3 sync` of the landing folder, and `stepcast load FOLDER` (docs/readers.md)",
     **{
         f"bench {name}": f"`stepcast bench` for what is still timed; {page} has what was found"

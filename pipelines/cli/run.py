@@ -1,4 +1,4 @@
-"""`stepcast run`, `plan`, `report` and `papers`."""
+"""`stepcast run`, `plan` and `report`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -57,7 +57,7 @@ def run(
 
 
 def plan(study: Study = DEMO, backend: Backend = None) -> None:
-    """Show what `stepcast run` would do now, and about how long that takes.
+    """Show what `stepcast run` would do, and how long it takes.
 
     Example: stepcast plan studies/demo.yaml
     """
@@ -67,47 +67,34 @@ def plan(study: Study = DEMO, backend: Backend = None) -> None:
 
 
 def report(
-    study: Study = DEMO,
+    study: Annotated[
+        Path, typer.Argument(help="A study file, or a folder of them: the four papers' figures.")
+    ] = DEMO,
     backend: Backend = None,
     to: Annotated[
-        Path | None, typer.Option(help="The file that is written; report.html of the home if none.")
+        Path | None, typer.Option(help="The file that is written; one of the home if none.")
     ] = None,
 ) -> None:
-    """Write the HTML report of a study again, and print where it is.
+    """Write the HTML report of a study again.
 
     It shows the round that ran last; where later rounds repeat a part of the study (`again`), the
     first, and they are in its noise floor. Where nothing of the study has run on this host, it is
     of the host that ran it last: of kept runs that were loaded, or forecast anew by `reproduce`.
 
+    Of a folder of study files: the figures and tables of the four papers, beside what they print,
+    with a group for each paper and study, the round that ran last. Where regressions on networks
+    are compared, it takes minutes, once.
+
     Example: stepcast report studies/demo.yaml
+
+    Example: stepcast report studies --to papers.html
     """
     from pipelines.cli import run_job
 
+    if study.is_dir():
+        run_job.write_papers(sorted(study.glob("*.yaml")), to)
+        return
     run_job.write_report(_found(study), backend, to)
-
-
-def papers(
-    studies: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="STUDY…", help="Study files; those of folder studies if none."),
-    ] = None,
-    to: Annotated[
-        Path | None, typer.Option(help="The file that is written; papers.html of the home if none.")
-    ] = None,
-) -> None:
-    """Write the figures and tables of the four papers, of this history, and print where they are.
-
-    The page has a group for each paper and study, the round that ran last as `stepcast report`
-    shows it, beside what the paper prints. Where regressions on networks are compared, it takes
-    minutes, once.
-
-    Example: stepcast papers
-
-    Example: stepcast papers studies/reference_ddp.yaml --to ddp.html
-    """
-    from pipelines.cli import run_job
-
-    run_job.write_papers(studies or sorted(_found(DEMO).parent.glob("*.yaml")), to)
 
 
 def _found(study: Path) -> Path:

@@ -107,7 +107,7 @@ def _run_round(path: Path, backend: str | None, money: SpendingLimit, *, judged:
                 number = ahead.round_.repeat
                 print_text(
                     f"study {ahead.round_.study.name}, round {number}, is forecast; `stepcast "
-                    f"seal {path} FOLDER --round {number}` publishes that, `stepcast run {path}` "
+                    f"seal {path} FOLDER` publishes that, `stepcast run {path}` "
                     "measures"
                 )
 
@@ -314,8 +314,8 @@ def print_results(rows: pl.DataFrame, metric: str, baseline: str) -> None:
         if rows[needed].is_null().all():
             del columns[title]
     shown = [
-        TableColumn("scenario", is_key=True, is_heading=True),
-        *(TableColumn(title, is_key=title != baseline_title, is_number=True) for title in columns),
+        TableColumn("scenario"),
+        *(TableColumn(title, is_number=True) for title in columns),
         TableColumn("split"),
     ]
     judged = map(_judged, rows.to_dicts())

@@ -23,9 +23,6 @@ def serve(
     datasets: Annotated[
         Path | None, typer.Option(help="Folder with a folder for each type of dataset.")
     ] = None,
-    minutes: Annotated[
-        float, typer.Option(min=0.1, help="That training for a new type of dataset takes.")
-    ] = 60,
     join: Annotated[
         str | None,
         typer.Option(help="Serve nothing; be a node of the service at this address."),
@@ -33,15 +30,11 @@ def serve(
     node_type: Annotated[
         str | None, typer.Option("--type", help="With --join: what this machine is called.")
     ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="With --join: its own name; else the host's and some digits."),
-    ] = None,
     link_mbps: Annotated[
         float | None, typer.Option(min=0.001, help="With --join: speed of its link.")
     ] = None,
 ) -> None:
-    """Forecast workloads that are asked for over HTTP; /docs describes how.
+    """Forecast workloads that are asked for over HTTP.
 
     Listens to this machine alone unless --address says otherwise, and asks for a token: the one of
     --token, else a new one, which is printed.
@@ -58,10 +51,10 @@ def serve(
     from pipelines.cli import serve_job
 
     if join is None:
-        if node_type or name or link_mbps:
-            raise BadInput("--type, --name and --link-mbps are of --join URL: give it too")
-        serve_job.serve(address, port, token, not no_token, datasets, minutes)
+        if node_type or link_mbps:
+            raise BadInput("--type and --link-mbps are of --join URL: give it too")
+        serve_job.serve(address, port, token, not no_token, datasets)
         return
     if node_type is None:
         raise BadInput("--join: give --type, what such machines are called in the history")
-    serve_job.join(join, node_type, name, link_mbps, token)
+    serve_job.join(join, node_type, link_mbps, token)

@@ -18,6 +18,8 @@ from warehouse.home import home
 from warehouse.records import BadInput, MissingTool
 
 _TOKEN = re.compile(r"[!-~]{8,200}")
+_TRAINING_MINUTES = 60.0
+"""That training for a new type of dataset takes."""
 
 
 def serve(
@@ -26,7 +28,6 @@ def serve(
     token: str | None,
     asks_for_token: bool,
     datasets: Path | None,
-    minutes: float,
 ) -> None:
     """Serve until it is interrupted.
 
@@ -39,12 +40,12 @@ def serve(
     if datasets is not None and not datasets.is_dir():
         raise BadInput(f"--datasets {datasets}: no such folder")
     with _listening(host, port) as listening, _ends_like_ctrl_c():
-        _serve(listening, used, token is None, datasets, minutes)
+        _serve(listening, used, token is None, datasets)
     raise Interrupted("the service has ended")
 
 
 def _serve(
-    listening: socket.socket, token: str | None, is_new: bool, datasets: Path | None, minutes: float
+    listening: socket.socket, token: str | None, is_new: bool, datasets: Path | None
 ) -> None:
     try:
         from pipelines.service.app import service
@@ -55,7 +56,7 @@ def _serve(
     except ImportError as error:
         raise MissingTool(f"{error}; `make setup` installs what the service needs") from None
 
-    collector, checker, slots = Collector(), Checker(datasets, minutes), Slots()
+    collector, checker, slots = Collector(), Checker(datasets, _TRAINING_MINUTES), Slots()
     app = service(Engine(PublishedHistory(home())), collector, checker, token, slots)
 
     _announce(listening, token if is_new else None)
@@ -128,9 +129,7 @@ def _ends_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def join(
-    url: str, node_type: str, name: str | None, link_mbps: float | None, token: str | None
-) -> None:
+def join(url: str, node_type: str, link_mbps: float | None, token: str | None) -> None:
     """Register this machine until it is interrupted.
 
     Raises:
@@ -141,7 +140,7 @@ def join(
     from pipelines.service.node import Membership, measure_node, own_name
     from profilers.steady.hostlock import host_lock
 
-    own = checked_name(name or own_name(), "node")
+    own = checked_name(own_name(), "node")
     checked_name(node_type, "node type")
     used = None if token is None else _checked(token)
     try:

@@ -3,13 +3,12 @@
 import fcntl
 import os
 import re
-import shutil
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,22 +34,19 @@ _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 def sweep(
     file: Annotated[Path, typer.Argument(help="A sweep file: templates whose lists make grids.")],
-    engine: Annotated[
-        Literal["processes", "ray"],
-        typer.Option(help="processes of this machine, or jobs of a Ray cluster."),
-    ] = "processes",
     ray_address: Annotated[
         str | None,
-        typer.Option(help="Dashboard of the Ray cluster, http://HOST:8265.", envvar=_RAY_ADDRESS),
+        typer.Option(
+            help="Dashboard of a Ray cluster, http://HOST:8265, whose jobs make the parts; else "
+            "processes of this machine do.",
+            envvar=_RAY_ADDRESS,
+        ),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Steps at a time; as many as cores, if not given.")
     ] = None,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="Forget what is there, and ask the history of today.")
-    ] = False,
 ) -> None:
-    """Forecast a grid of scenarios at the prices of some days, into Parquet files.
+    """Forecast a grid of scenarios, into Parquet files.
 
     Networks are those of the catalogue, or models of your own as `stepcast predict` takes them:
     hf:CONFIG of Hugging Face, or package.module:function. These are traced before parts begin.
@@ -62,8 +58,7 @@ def sweep(
 
     Example: stepcast sweep studies/sweeps/aws_gpus.yaml
 
-    Example: stepcast sweep studies/sweeps/aws_gpus.yaml --engine ray --ray-address
-    http://127.0.0.1:8265
+    Example: stepcast sweep studies/sweeps/aws_gpus.yaml --ray-address http://127.0.0.1:8265
     """
     from forecasting.sweep import begin, folder_of, forecast_part
     from forecasting.sweep_file import count_scenarios, read_sweep
@@ -71,8 +66,7 @@ def sweep(
     from pipelines.cli.errors import Interrupted
     from pipelines.cli.query import warehouse_here
 
-    if engine == "ray" and ray_address is None:
-        raise BadInput(f"--engine ray: give --ray-address http://HOST:8265, or set {_RAY_ADDRESS}")
+    engine: Engine = "processes" if ray_address is None else "ray"
     on_dagster = engine == "ray" or has_extra("dagster")
     sweep_file = read_sweep(file)
     warehouse = warehouse_here()
@@ -81,8 +75,6 @@ def sweep(
     folder = folder_of(sweep_file, file, home(), models)
     folder.path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        if anew:
-            shutil.rmtree(folder.path, ignore_errors=True)
         if engine == "processes" and on_dagster and not folder.path.exists():
             from pipelines.sweep import start_step_server
 
@@ -280,7 +272,7 @@ def _print_cheapest(rows: "pl.LazyFrame") -> None:
     if cheapest.is_empty():
         return
     columns = [
-        TableColumn("cheapest", is_key=True),
+        TableColumn("cheapest"),
         TableColumn("nodes"),
         *(TableColumn(title, is_number=True) for title in ("batch", "samples/s", "$/10⁶")),
         TableColumn("past error"),

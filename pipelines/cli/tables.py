@@ -1,9 +1,7 @@
 """Tables and text for people, as wide as their terminal; CSV and JSON for programs.
 
-A table has one line a row where its columns fit beside each other. Where they do not, the columns
-that matter most stay on the row, and what does not fit stands under it as `name: value`. No value
-is cut. A value is broken only if it is wider than a line, and then between two words. So is text;
-in a pipe it has no width unless COLUMNS says one.
+A table has a line a row, and its values go on below where they are wider than their column. Where
+not even their words fit beside each other, a row is a list of `name: value`. No value is cut.
 """
 
 import json
@@ -11,12 +9,12 @@ import math
 import os
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import TYPE_CHECKING, Literal, TextIO
 
 import typer
-from rich.cells import cell_len
 
 from warehouse import limits
 from warehouse.records import BadInput
@@ -27,8 +25,7 @@ if TYPE_CHECKING:
 Format = Literal["table", "csv", "json"]
 PIPE_COLUMNS = 160
 """How wide tables are that no terminal shows, if COLUMNS does not say."""
-_GAP, _PAIR_GAP, _UNDER = "  ", "   ", "    "
-_RULE = "─"
+_GAP = "  "
 
 
 @dataclass(frozen=True)
@@ -37,15 +34,12 @@ class TableColumn:
 
     Attributes:
         title: what stands above it.
-        is_key: whether it stays on the row when others go under it.
         is_number: whether it is set to the right.
-        is_heading: of the first column: neighbouring rows of one value show it once, and on a line
-            of its own above them where columns do not all fit.
+        is_heading: of the first column: its values stand on a line of their own above their rows.
         colours: of values, by name.
     """
 
     title: str
-    is_key: bool = False
     is_number: bool = False
     is_heading: bool = False
     colours: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +58,7 @@ def print_text(text: str, *, err: bool = False) -> None:
     """
     width = _columns_of(sys.stderr if err else sys.stdout)
     for line in text.split("\n"):
-        typer.echo("\n".join([line] if width is None else _filled(line, width)), err=err)
+        typer.echo(line if width is None else _filled(line, width), err=err)
 
 
 def _columns_of(stream: TextIO) -> int | None:
@@ -78,34 +72,27 @@ def _columns_of(stream: TextIO) -> int | None:
         return None
 
 
-def _filled(line: str, width: int) -> list[str]:
+def _filled(line: str, width: int) -> str:
     """Return a line, or several that end between words."""
-    if cell_len(line) <= width:
-        return [line]
+    if len(line) <= width:
+        return line
     first = line[: len(line) - len(line.lstrip())]
-    return _wrapped(line.strip(), width, first, first + _GAP)
-
-
-def _wrapped(text: str, width: int, first: str, further: str) -> list[str]:
-    """Return lines that end between words, each after its indent."""
-    return textwrap.wrap(
-        text,
+    return textwrap.fill(
+        line.strip(),
         max(width, len(first) + 20),
         initial_indent=first,
-        subsequent_indent=further,
+        subsequent_indent=first + _GAP,
         break_long_words=False,
         break_on_hyphens=False,
     )
 
 
-def print_frame(frame: "pl.DataFrame", form: Format, keys: Collection[str] = ()) -> None:
-    """Print rows in the form asked for; as a table, `keys` are columns that stay on the row."""
-    print_frames([frame], form, keys)
+def print_frame(frame: "pl.DataFrame", form: Format) -> None:
+    """Print rows in the form asked for."""
+    print_frames([frame], form)
 
 
-def print_frames(
-    frames: "Iterable[pl.DataFrame]", form: Format, keys: Collection[str] = ()
-) -> None:
+def print_frames(frames: "Iterable[pl.DataFrame]", form: Format) -> None:
     """Print rows as `print_frame`; CSV and JSON as they come. There is a frame, maybe an empty one.
 
     Raises:
@@ -122,7 +109,7 @@ def print_frames(
                 between = ", "
         typer.echo("[]" if between == "[" else "]")
     else:
-        print_table(_whole(frames), keys)
+        print_table(_whole(frames))
 
 
 def _whole(frames: "Iterable[pl.DataFrame]") -> "pl.DataFrame":
@@ -156,122 +143,120 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def print_table(frame: "pl.DataFrame", keys: Collection[str] = ()) -> None:
-    """Print rows as a table, then their number; `keys` are columns that stay on the row."""
+def print_table(frame: "pl.DataFrame") -> None:
+    """Print rows as a table, then their number."""
     columns = [
-        TableColumn(name, is_key=name in keys, is_number=kind.is_numeric())
-        for name, kind in frame.schema.items()
+        TableColumn(name, is_number=kind.is_numeric()) for name, kind in frame.schema.items()
     ]
     print_rows(columns, [[_in_words(value) for value in row] for row in _flat(frame).rows()])
     typer.echo(f"{frame.height} row{'' if frame.height == 1 else 's'}")
 
 
-def print_rows(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> None:
+def print_rows(
+    columns: Sequence[TableColumn],
+    rows: Sequence[Sequence[str]],
+    under: Sequence[Sequence[str]] = (),
+) -> None:
     """Print a table, an empty line before and after it.
 
     Args:
         columns: from left to right.
         rows: a value for each column.
+        under: lines below each row; none if left out.
     """
-    coloured = False if os.environ.get("NO_COLOR") else None
     typer.echo()
-    for line in table_lines(columns, rows, columns_of_terminal()):
-        typer.echo(line, color=coloured)
+    for line in table_lines(columns, rows, columns_of_terminal(), under):
+        typer.echo(line)
     typer.echo()
 
 
 def table_lines(
-    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int
+    columns: Sequence[TableColumn],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    under: Sequence[Sequence[str]] = (),
 ) -> Iterator[str]:
-    """Yield the lines of a table; see `print_rows`.
-
-    Args:
-        columns: from left to right.
-        rows: a value for each column.
-        width: what lines may take.
-    """
-    cells = [[_on_one_line(value) for value in row] for row in rows]
-    widths = [
-        max(map(cell_len, (column.title, *(row[place] for row in cells))))
-        for place, column in enumerate(columns)
-    ]
-    places = list(range(len(columns)))
-    if _total(widths) <= width:
-        beside, heading, indent = places, None, ""
-    else:
-        heading = 0 if columns and columns[0].is_heading else None
-        indent = "" if heading is None else _GAP
-        inside = places if heading is None else places[1:]
-        beside = _beside(columns, widths, inside, width - len(indent))
-    under = [place for place in places if place not in beside and place != heading]
-    is_narrow = len(beside) != 1 or len(indent) + widths[beside[0]] <= width
-    titles = [column.title for column in columns]
-    if heading is not None:
-        yield titles[heading]
-    yield indent + _joined(columns, widths, beside, titles)
-    yield indent + _RULE * min(_total([widths[place] for place in beside]), width - len(indent))
-    last = None
-    for row in cells:
-        repeats = last is not None and columns[0].is_heading and row[0] == last
-        last = row[0]
-        if heading is not None and not repeats:
-            yield from _filled(row[heading], width)
-        shown = ["", *row[1:]] if repeats else row
-        if is_narrow:
-            yield indent + _joined(columns, widths, beside, shown)
+    """Yield the lines of a table, of so many columns at most; see `print_rows`."""
+    first = 1 if columns and columns[0].is_heading else 0
+    cells = [[_printable(value) for value in row] for row in rows]
+    shown = columns[first:]
+    widths = _widths(shown, [row[first:] for row in cells], width)
+    if widths is not None:
+        titles = [column.title for column in shown]
+        yield from _lines(shown, titles, widths)
+        yield "─" * min(sum(widths) + len(_GAP) * (len(widths) - 1), width)
+    heading = None
+    for number, row in enumerate(cells):
+        if first and row[0] != heading:
+            heading = row[0]
+            yield from _filled(heading, width).split("\n")
+        if widths is not None:
+            yield from _lines(shown, row[first:], widths)
         else:
-            yield from _filled(indent + shown[beside[0]], width)
-        pairs = [f"{titles[place]}: {row[place]}" for place in under if row[place]]
-        yield from _packed(pairs, indent + _UNDER, width)
+            indent = ""
+            for column, value in zip(shown, row[first:], strict=True):
+                if value:
+                    yield from _filled(f"{indent}{column.title}: {value}", width).split("\n")
+                    indent = _GAP
+        for line in under[number] if under else ():
+            yield from _filled(f"{_GAP}{line}", width).split("\n")
 
 
-def _beside(
-    columns: Sequence[TableColumn], widths: Sequence[int], places: Sequence[int], width: int
-) -> list[int]:
-    """Return which columns stay on the row: the first, keys, and others as far as they fit."""
-    keys = [place for place in places[1:] if columns[place].is_key]
-    others = [place for place in places[1:] if not columns[place].is_key]
-    beside = list(places[:1])
-    for place in (*keys, *others):
-        if _total([widths[taken] for taken in (*beside, place)]) <= width:
-            beside.append(place)
-    return sorted(beside)
+def _widths(
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int
+) -> list[int] | None:
+    """Return how wide columns are, each as its widest word at least; None: they do not fit."""
+    from rich.cells import cell_len
+
+    texts = [[column.title, *(row[place] for row in rows)] for place, column in enumerate(columns)]
+    most = [max(map(cell_len, of)) for of in texts]
+    least = [
+        whole
+        if column.is_number
+        else max(cell_len(word) for text in of for word in text.split() or [""])
+        for column, whole, of in zip(columns, most, texts, strict=True)
+    ]
+    spare = width - len(_GAP) * (len(columns) - 1) - sum(least)
+    if spare < 0:
+        return None
+    # What is little wider than its words is whole first.
+    extra = [high - low for low, high in zip(least, most, strict=True)]
+    for left, place in zip(range(len(extra), 0, -1), _by_size(extra), strict=True):
+        extra[place] = min(extra[place], spare // left)
+        spare -= extra[place]
+    return [low + more for low, more in zip(least, extra, strict=True)]
 
 
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + len(_GAP) * max(len(widths) - 1, 0)
+def _by_size(values: Sequence[int]) -> list[int]:
+    return sorted(range(len(values)), key=values.__getitem__)
 
 
-def _joined(
-    columns: Sequence[TableColumn], widths: Sequence[int], places: Sequence[int], row: Sequence[str]
-) -> str:
-    """Return the values of a line beside each other."""
-    texts = []
-    for place in places:
-        space = " " * (widths[place] - cell_len(row[place]))
-        colour = columns[place].colours.get(row[place])
-        value = row[place] if colour is None else typer.style(row[place], fg=colour)
-        texts.append(space + value if columns[place].is_number else value + space)
-    return _GAP.join(texts).rstrip()
+def _lines(
+    columns: Sequence[TableColumn], values: Sequence[str], widths: Sequence[int]
+) -> Iterator[str]:
+    """Yield the lines of a row."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, len(_GAP), 0, 0), pad_edge=False)
+    for column, width in zip(columns, widths, strict=True):
+        grid.add_column(justify="right" if column.is_number else "left", width=width)
+    cells = zip(columns, values, strict=True)
+    grid.add_row(*(Text(value, column.colours.get(value, "")) for column, value in cells))
+    out = StringIO()
+    console = Console(
+        file=out,
+        width=sum(widths) + len(_GAP) * len(widths),
+        highlight=False,
+        force_terminal=sys.stdout.isatty(),
+    )
+    console.print(grid)
+    for line in out.getvalue().splitlines():
+        yield line.rstrip()
 
 
-def _packed(pairs: Sequence[str], indent: str, width: int) -> Iterator[str]:
-    """Yield pairs of name and value, as many on a line as fit."""
-    line = ""
-    for pair in pairs:
-        longer = f"{line}{_PAIR_GAP}{pair}" if line else indent + pair
-        if cell_len(longer) <= width:
-            line = longer
-            continue
-        if line:
-            yield line
-        *full, line = _wrapped(pair, width, indent, indent + _GAP)
-        yield from full
-    if line:
-        yield line
-
-
-def _on_one_line(value: str) -> str:
+def _printable(value: str) -> str:
     """Escape what would end a line or command the terminal."""
     if value.isprintable():
         return value

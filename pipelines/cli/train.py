@@ -37,17 +37,13 @@ def train(
     rehearse: Annotated[
         bool, typer.Option("--rehearse", help="In virtual time: rent and train nothing.")
     ] = False,
-    if_infeasible: Annotated[
-        IfInfeasible | None,
-        typer.Option(help="Where no nodes meet the limits; overrules what the job file says."),
-    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Draw what happened, to a .png or .svg.")
     ] = None,
     max_usd: MaxUsd = None,
     yes: Yes = False,
 ) -> None:
-    """Train on the nodes that Srift chooses, and choose anew whenever one is taken away.
+    """Train on nodes that Srift chooses, anew when one is taken away.
 
     The same command goes on from the last checkpoint of a job that was interrupted or killed.
     Where its nodes are rented (backend ec2), --max-usd says what they may cost, whatever happens.
@@ -60,7 +56,7 @@ def train(
 
     check_picture(picture)
     given = read_job(job)
-    policy = if_infeasible or given.if_infeasible
+    policy = given.if_infeasible
     try:
         if rehearse:
             story, error = _rehearsed(given, answerer(policy))

@@ -20,7 +20,7 @@ from warehouse.warehouse import Warehouse
 
 app = typer.Typer(
     name="warehouse",
-    help="Check, back up, compact and migrate the measurement history.",
+    help="Check, back up, compact and migrate the history.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -122,7 +122,7 @@ def load(
         ),
     ] = None,
 ) -> None:
-    """Load landed runs; loading a run twice changes nothing.
+    """Load landed runs; twice changes nothing.
 
     A run that cannot be loaded is set aside with its reason, and the others still load. Of a
     place, it is copied again only if it is put there again. Symbolic links are not followed: a run
@@ -225,7 +225,7 @@ def import_(
         int | None, typer.Option(min=1, help="nccl-tests: ranks, where the log does not say.")
     ] = None,
 ) -> None:
-    """Bring measurements of others into the history, with their source.
+    """Bring measurements of others into the history.
 
     They are runs of backend `imported`, never mixed with our own. What is kept of each format is
     in docs/import.md. Importing a file twice changes nothing.

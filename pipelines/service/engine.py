@@ -25,7 +25,7 @@ from forecasting.inputs import systems_named
 from forecasting.scope import ForecastRefusal, HistoryScope
 from models.system import System
 from networks.primitives import Primitive, PrimitiveGraph
-from pipelines.cli.predict_output import epoch_s, forecast_as_json, refusal_as_json
+from pipelines.cli.answers import ForecastRow, RefusalRow, epoch_s
 from pipelines.service.contracts import Forecast, Graph, Workload
 from pipelines.service.places import TrainingPlace
 from profilers.clusters.node_types import GPU
@@ -275,8 +275,8 @@ def _forecast(workload: Workload, answers: Sequence[SystemAnswer]) -> Forecast:
     told = [refusal for refusal in refusals if not refusal.foreign]
     samples = workload.dataset.images
     rows = {
-        "systems": [forecast_as_json(forecast, samples) for forecast in forecasts],
-        "refused": [refusal_as_json(refusal) for refusal in told],
+        "systems": [ForecastRow.of(each, samples).model_dump(mode="json") for each in forecasts],
+        "refused": [RefusalRow.of(refusal).model_dump(mode="json") for refusal in told],
     }
     chosen = next(
         (

@@ -10,7 +10,7 @@ import pytest
 
 from networks import UnknownNetwork
 from pipelines.cli.errors import Interrupted, explain
-from warehouse.records import BadInput, MissingTool, ProbeFailed, Strategy, WarehouseBusy
+from warehouse.records import BadInput, MissingTool, ProbeFailed, WarehouseBusy
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,6 @@ def test_what_was_handled_before_does_not_count() -> None:
     code, line = explain(caught.value)
     assert code == 1
     assert line.startswith("unexpected RuntimeError: a bug in handling it")
-
-
-def test_wrong_values_are_the_users_mistake() -> None:
-    with pytest.raises(ValueError, match="workers") as caught:
-        Strategy(workers=0)
-    code, line = explain(caught.value)
-    assert code == 2
-    assert "\n" not in line
 
 
 def test_long_errors_keep_both_ends() -> None:

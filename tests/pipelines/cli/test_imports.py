@@ -12,7 +12,6 @@ import pytest
 
 from profilers.steady.host import host_id
 from studies.study import read_study
-from tests.profilers.readers.wire import packet, write
 from tests.synthetic import PaperProbes, opened, profiled
 from warehouse.landed_files import seal
 from warehouse.warehouse import read_only
@@ -240,37 +239,6 @@ def test_a_source_is_needed(stepcast: Callable[..., Any], home: Path, log: Path)
         2,
         "stepcast: nccl.log: who measured it? Say so with --source\n",
     )
-
-
-def test_every_format_of_the_help_exists(stepcast: Callable[..., Any]) -> None:
-    from profilers.readers.formats import FORMATS
-
-    words = stepcast("import", "--help").out.replace(",", " ").replace(".", " ").split()
-    assert set(FORMATS) <= set(words)
-
-
-def test_a_file_that_lands_as_several_runs(
-    stepcast: Callable[..., Any], home: Path, log: Path
-) -> None:
-    log.write_text(log.read_text() + " 1000000 500000 half sum -1 100.0 10.00 15.00\n")
-    options = ("import", "nccl-tests", str(log), "--source", "us", "--world-size", "4")
-    assert "2 rows of allreduce in 2 runs" in stepcast(*options).out
-    assert "nothing changed" in stepcast(*options).out
-    configs = asked(home, "SELECT config FROM raw.run ORDER BY run_id")["config"]
-    assert [json.loads(config)["data_type"] for config in configs] == ["float", "half"]
-
-
-def test_what_the_user_should_know_is_said(
-    stepcast: Callable[..., Any], home: Path, tmp_path: Path
-) -> None:
-    frame = packet(("10.0.0.1", 1), ("10.0.0.2", 2), 1, b"hello")
-    file = write(tmp_path / "a.pcap", [(0, frame), (1, frame)])
-    file.write_bytes(file.read_bytes()[:-30])
-    answer = stepcast("import", "pcap", str(file), "--source", "us")
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.out.endswith("source us; the file is cut off: read as far as it goes\n")
-    values = asked(home, "SELECT value FROM raw.external WHERE metric = 'payload_bytes'")
-    assert values.rows() == [(5.0,)]
 
 
 @pytest.fixture

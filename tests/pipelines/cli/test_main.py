@@ -131,26 +131,6 @@ def test_what_is_unknown_is_told_with_what_is_meant(
     assert answer.err.startswith(f"stepcast: {expected}")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "other"),
-    [
-        (["recommend", "--dnn", "x", "--capacity", "x=0"], ("--dnn", "--model")),
-        (["predict", "--systems", "x", "--dataset-samples", "0"], ("--systems", "--system")),
-        (["predict", "--worker", "x", "--dataset-samples", "0"], ("--worker", "--node-type")),
-        (["history", "--type", "x", "--most", "0"], ("--type", "--node-type")),
-        (["serve", "--address", "192.0.2.1", "--port", "0"], ("--address", "--host")),
-        (["sql", "--format=json", "bad"], ("--format=json", "--json")),
-    ],
-)
-def test_options_have_other_names_that_no_help_lists(
-    stepcast: Stepcast, arguments: list[str], other: tuple[str, str]
-) -> None:
-    old = [other[1] if word == other[0] else word for word in arguments]
-    first, second = stepcast(*arguments), stepcast(*old)
-    assert (first.code, first.err) == (second.code, second.err)
-    assert other[1] not in stepcast(arguments[0], "--help").out.split("Options")[-1].split()
-
-
 def test_what_a_killed_command_left_goes_with_the_next_one_and_reap_names_it(
     stepcast: Stepcast, home: Path
 ) -> None:

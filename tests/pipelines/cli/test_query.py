@@ -148,9 +148,8 @@ def test_an_empty_home_is_told(stepcast: Stepcast, home: Path, arguments: list[s
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [(), ("--list",)])
-def test_queries_are_listed_with_their_questions(stepcast: Stepcast, arguments: list[str]) -> None:
-    answer = stepcast("query", *arguments, "--format", "json")
+def test_queries_are_listed_with_their_questions(stepcast: Stepcast) -> None:
+    answer = stepcast("query", "--format", "json")
     rows = {row["query"]: row for row in json.loads(answer.out)}
     assert rows["accuracy"]["question"].startswith("How far off was each prediction of a study")
     assert rows["accuracy"]["param"] == "metric, repeat, study"

@@ -22,7 +22,7 @@ from warehouse.home import CHECKOUT, HISTORY, MAIN
 from warehouse.publication import versions
 
 READS = (
-    "sql query accuracy compare history report papers predict plan",
+    "sql query accuracy compare history report predict plan",
     "doctor networks node-types warehouse:check prices:show fleet:list fleet:status",
 )
 """Commands that answer from the history, from what has landed, or from neither."""
@@ -64,7 +64,6 @@ def arguments_of(home: Path, study: Path, folder: Path) -> dict[str, list[str]]:
         "compare": ["round:paper/1", "round:paper/1"],
         "history": [run.name],
         "report": [str(study), "--to", str(folder / "report.html")],
-        "papers": [str(study), "--to", str(folder / "papers.html")],
         "predict": [
             *("--dnn", "small_cnn", "--image-size", "16", "--batch-size", "4", "--workers", "2"),
             *("--worker", "emu.native.s25", "--server", "emu.server", "--link-mbps", "200"),

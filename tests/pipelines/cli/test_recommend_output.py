@@ -66,7 +66,6 @@ def test_one_answer_says_what_to_rent_how_surely_and_what_would_change_it(
     assert "P(late) " in answer.out
     beside = "launch 2.5 min (half to twice that in nine of ten), loading 0 min, a checkpoint 10 s."
     assert f"Beside training: {beside}" in answer.out
-    assert "3 scenarios, " in answer.out
     rows = read_only(home, "FROM pred.recommendation WHERE system = 'recommend'").to_dicts()
     assert len(rows) == 1
     job, constraints = json.loads(rows[0]["job"]), json.loads(rows[0]["constraints"])

@@ -108,17 +108,21 @@ def test_a_plan_runs_nothing(
 def test_papers_are_of_the_studies_that_have_run(
     stepcast: Stepcast, finished: Ran, study_file: Path, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other.yaml"
-    other.write_text(study_file.read_text().replace("name: paper", "name: other"))
+    folder, others = tmp_path / "studies", tmp_path / "others"
+    for place in (folder, others):
+        place.mkdir()
+        text = study_file.read_text().replace("name: paper", "name: other")
+        (place / "other.yaml").write_text(text)
+    (folder / finished.study.name).write_text(finished.study.read_text())
     page = finished.home / "papers.html"
-    assert stepcast("papers", str(finished.study), str(other)).out == f"{page}\n"
+    assert stepcast("report", str(folder)).out == f"{page}\n"
     text = page.read_text()
     groups = set(re.findall(r'<p class="group">[^<]*: study (\w+), round (\d)</p>', text))
     assert groups == {("paper", "1")}
     assert "Errors by network and batch size" in text
     report = (finished.home / "report.html").read_text()
     assert "Errors by network and batch size" not in report
-    none = stepcast("papers", str(other))
+    none = stepcast("report", str(others))
     assert none.code == 2
     assert "nothing of these studies has run in" in none.err
     assert "Traceback" not in none.err

@@ -85,14 +85,15 @@ def test_it_starts_takes_nodes_and_ends(started: Started, home: Path) -> None:
     question = {"workloads": [{"dnn": "vgg11", "dataset": {"type": "birds"}}]}
     assert "no node has registered" in client.post("/v1/forecasts", json=question).json()["detail"]
 
-    node = Started(home, "serve", "--join", url, "--type", "lab.xeon", "--name", "a")
-    node.match(r"a: (.* GFLOP/s), memory .* registered with")
+    node = Started(home, "serve", "--join", url, "--type", "lab.xeon")
+    node.match(r"\S+: (.* GFLOP/s), memory .* registered with")
     (listed,) = client.get("/v1/cluster").json()["nodes"]
-    assert (listed["name"], listed["report"]["node_type"]) == ("a", "lab.xeon")
+    name = listed["name"]
+    assert listed["report"]["node_type"] == "lab.xeon"
     assert listed["report"]["dense_flops"] > 1e6
     (forecast,) = client.post("/v1/forecasts", json=question).json()["forecasts"]
     assert forecast["reason"].startswith("no embedder for datasets of type 'birds'")
-    assert node.end(signal.SIGINT) == (130, f"stepcast: a has left {url}")
+    assert node.end(signal.SIGINT) == (130, f"stepcast: {name} has left {url}")
     assert client.get("/v1/cluster").json()["nodes"] == []
 
     refused = stepcast("serve", "--join", url, "--type", "lab.xeon", "--token", "another-token")

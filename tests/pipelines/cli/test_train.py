@@ -54,8 +54,6 @@ def test_a_policy_answers_where_nobody_can(
     assert "asked: reason no nodes that are left meet the deadline" in answer.err
     last = answer.err.splitlines()[-1]
     assert last.startswith("stepcast: job small: aborted" if code else "[")
-    other = "deadline" if code else "abort"
-    assert stepcast("train", str(job), "--rehearse", "--if-infeasible", other).code == 1 - code
 
 
 def test_a_user_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
@@ -76,7 +74,6 @@ def test_a_user_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     [
         (["none.yaml"], "job none.yaml does not exist"),
         (["none.yaml", "--picture", "a.gif"], "expected a name that ends in .png or .svg"),
-        (["none.yaml", "--if-infeasible", "cry"], "Invalid value for '--if-infeasible'"),
     ],
 )
 def test_bad_input_is_exit_2(

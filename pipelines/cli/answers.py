@@ -1,0 +1,204 @@
+"""Answers of `predict` as one record, whose JSON is its own."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Self
+
+from forecasting.costs import samples_per_s
+from forecasting.forecast import ForecastAnswer, ScenarioForecast
+from forecasting.forecast_history import NodeTypeChange
+from forecasting.inputs import MissingRuns
+from forecasting.scope import ForecastRefusal
+from pipelines.cli.device_answer import efficiency
+from warehouse.records import Backend, Record
+
+VERSION = 1
+"""Of what programs read; it grows when a key goes or means something else."""
+
+
+class NearestRow(Record):
+    """A judged scenario near to one that is asked about; `error_percent` is signed."""
+
+    scenario_id: str
+    scenario: str
+    distance: float
+    error_percent: float
+    split: str
+
+
+class ForecastRow(Record):
+    """A forecast: its figures, what it rests on, and how wrong such ones have been.
+
+    `epoch_s` has the seconds of an epoch, at least and at most.
+    """
+
+    scenario_id: str
+    scenario: str
+    system: str
+    model_version: str
+    metric: str
+    unit: str
+    value: float | None
+    low: float | None
+    high: float | None
+    unknown: str | None
+    detail: Mapping[str, Any] | None
+    answered_by: str
+    epoch_s: tuple[float, float | None, float | None] | None
+    usd_per_hour: float | None
+    usd_per_million_samples: float | None
+    usd_per_million_tokens: float | None
+    tflop_per_s: float | None
+    mfu: float | None
+    price_snapshot: str | None
+    fit_id: str
+    fitted_at: datetime
+    runs: int
+    hosts: tuple[str, ...]
+    oldest_run_at: datetime
+    newest_run_at: datetime
+    split: str
+    past_mape_percent: float | None
+    past_n: int
+    noise_floor_percent: float | None
+    noise_n: int
+    nearest: tuple[NearestRow, ...]
+    nearest_mape_percent: float | None
+    nearest_inside: int
+    nearest_intervals: int
+    far_out: str | None
+    corrected_by: str | None
+    changed_since: tuple[NodeTypeChange, ...]
+
+    @classmethod
+    def of(cls, forecast: ScenarioForecast, dataset_samples: int | None = None) -> Self:
+        """Return the row of a forecast, with the time of an epoch of so many samples."""
+        past, case, cost, fit = forecast.past, forecast.case, forecast.cost, forecast.fit
+        return cls(
+            scenario_id=forecast.scenario.scenario_id,
+            scenario=label(forecast),
+            system=forecast.system.name,
+            model_version=forecast.system.version,
+            metric=forecast.metric.name,
+            unit=forecast.metric.unit,
+            value=forecast.value,
+            low=forecast.low,
+            high=forecast.high,
+            unknown=forecast.unknown,
+            detail=forecast.detail,
+            answered_by=forecast.answered_by or forecast.system.name,
+            epoch_s=None if dataset_samples is None else epoch_s(forecast, dataset_samples),
+            usd_per_hour=cost and cost.usd_per_hour,
+            usd_per_million_samples=forecast.usd_per_million_samples,
+            **efficiency(forecast),
+            price_snapshot=cost and cost.snapshot,
+            fit_id=fit.fit_id,
+            fitted_at=fit.fitted_at,
+            runs=len(fit.runs),
+            hosts=tuple(sorted({run.host_id for run in fit.runs})),
+            oldest_run_at=fit.runs[-1].started_at,
+            newest_run_at=fit.runs[0].started_at,
+            split=forecast.split,
+            past_mape_percent=past and past.mape,
+            past_n=past.n if past else 0,
+            noise_floor_percent=past and past.noise_floor,
+            noise_n=past.noise_n if past else 0,
+            nearest=tuple(
+                NearestRow(
+                    scenario_id=near.neighbour.scenario_id,
+                    scenario=near.neighbour.label,
+                    distance=near.distance,
+                    error_percent=near.neighbour.error,
+                    split=near.neighbour.split,
+                )
+                for near in case.nearest
+            ),
+            nearest_mape_percent=case.error,
+            nearest_inside=case.inside,
+            nearest_intervals=case.intervals,
+            far_out=case.far,
+            corrected_by=forecast.corrected_by,
+            changed_since=forecast.changed,
+        )
+
+
+class RefusalRow(Record):
+    """Why a system forecasts nothing of a scenario, and what it lacks."""
+
+    scenario_id: str
+    scenario: str
+    system: str
+    reason: str
+    foreign: bool
+    lacking: tuple[MissingRuns, ...]
+
+    @classmethod
+    def of(cls, refusal: ForecastRefusal) -> Self:
+        """Return the row of a refusal."""
+        return cls(
+            scenario_id=refusal.scenario.scenario_id,
+            scenario=label(refusal),
+            system=refusal.system.name,
+            reason=refusal.reason,
+            foreign=refusal.foreign,
+            lacking=refusal.lacking,
+        )
+
+
+class PredictAnswer(Record):
+    """What all systems say; `model` is the user's own that was asked about."""
+
+    version: int = VERSION
+    model: Mapping[str, Any] | None
+    backend: Backend
+    host_id: str
+    this_host: bool
+    forecasts: tuple[ForecastRow, ...]
+    refused: tuple[RefusalRow, ...]
+    written: int
+
+    @classmethod
+    def of(
+        cls, answer: ForecastAnswer, model: Mapping[str, Any] | None, dataset_samples: int | None
+    ) -> Self:
+        """Return an answer for programs."""
+        return cls(
+            model=model,
+            backend=answer.place.backend,
+            host_id=answer.place.host_id,
+            this_host=answer.place.is_here,
+            forecasts=tuple(ForecastRow.of(each, dataset_samples) for each in answer.forecasts),
+            refused=tuple(map(RefusalRow.of, answer.refused)),
+            written=answer.written,
+        )
+
+
+def label(forecast: ScenarioForecast | ForecastRefusal) -> str:
+    """Return the label of a scenario, with the type of its workers where that lacks it."""
+    text = forecast.scenario.label
+    types = dict.fromkeys(group.node_type for group in forecast.scenario.worker_groups)
+    return text if all(name in text for name in types) else f"{text} ({' + '.join(types)})"
+
+
+def epoch_s(
+    forecast: ScenarioForecast, samples: int
+) -> tuple[float, float | None, float | None] | None:
+    """Return the seconds of an epoch as forecast, at least and at most; None if none is forecast.
+
+    Args:
+        forecast: of the time of a step, or of steps a second.
+        samples: of the epoch.
+    """
+
+    def seconds(value: float | None) -> float | None:
+        if value is None or not value > 0:
+            return None
+        speed = samples_per_s(forecast.scenario, forecast.metric.name, value)
+        return None if speed is None else samples / speed
+
+    value, low, high = map(seconds, (forecast.value, forecast.low, forecast.high))
+    if value is None:
+        return None
+    if low is None or high is None:
+        return value, None, None
+    return value, min(low, high), max(low, high)

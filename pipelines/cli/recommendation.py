@@ -1,0 +1,197 @@
+"""Answers of `recommend` as one record, whose JSON is its own."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from forecasting.decisions.answer import Coverage, DecisionAnswer, Measurement, SystemChoice
+from forecasting.decisions.offers import ZonePrices
+from forecasting.forecast import ScenarioForecast
+from models.choice.candidates import Candidate
+from models.choice.limits import Limit
+from models.choice.offers import Span
+from pipelines.cli import evidence
+from pipelines.cli.answers import VERSION, RefusalRow
+from warehouse.records import Backend, Market, Price, Record
+
+
+class CandidateRow(Record):
+    """A way to run the job; probabilities of breaking a limit are at most so large."""
+
+    key: str
+    scenario_id: str
+    nodes: str
+    node_type: str
+    workers: int
+    step_samples: int | None
+    market: Market
+    system: str
+    training: str
+    train_s: float
+    time_s: Span
+    cost_usd: Span
+    usd_per_hour: float
+    late_at_most: float | None
+    over_budget_at_most: float | None
+    keeps_limits: bool
+    checkpoint_every_s: float | None
+    past_errors: str | None
+
+    @classmethod
+    def of(cls, answer: DecisionAnswer, candidate: Candidate) -> Self:
+        """Return the row of a candidate."""
+
+        def chance(limit: Limit) -> float | None:
+            limits = answer.objective.limits
+            return candidate.chance_of_exceeding(limits, limit) if candidate.has_evidence else None
+
+        same = ("key", "scenario_id", "workers", "step_samples", "market", "system", "training")
+        return cls(
+            **{name: getattr(candidate, name) for name in same},
+            nodes=candidate.label,
+            node_type=" + ".join(candidate.node_types),
+            train_s=candidate.train_s,
+            time_s=candidate.span("time_s", answer.level),
+            cost_usd=candidate.span("cost_usd", answer.level),
+            usd_per_hour=candidate.usd_per_hour,
+            late_at_most=chance("deadline_s"),
+            over_budget_at_most=chance("budget_usd"),
+            keeps_limits=answer.objective.admits(candidate),
+            checkpoint_every_s=candidate.expected.checkpoint_every_s,
+            past_errors=candidate.ratios.basis if candidate.ratios else None,
+        )
+
+
+class VoteRow(Record):
+    """What a system would choose of the candidates that it forecasts."""
+
+    system: str
+    is_judged: bool
+    candidates: int
+    choice: str | None
+    train_s_of_choice: float | None
+
+    @classmethod
+    def of(cls, vote: SystemChoice) -> Self:
+        """Return the row of a vote."""
+        return cls(
+            system=vote.system,
+            is_judged=vote.is_judged,
+            candidates=vote.candidates,
+            choice=vote.choice.key if vote.choice else None,
+            train_s_of_choice=vote.of_choice,
+        )
+
+
+class MeasurementRow(Record):
+    """What measuring a candidate takes, and what it is worth."""
+
+    key: str
+    nodes: str
+    probe: str
+    minutes: float
+    usd: float
+    changes_the_choice: float
+    saving: float
+
+    @classmethod
+    def of(cls, measurement: Measurement) -> Self:
+        """Return the row of a measurement."""
+        return cls(
+            key=measurement.candidate.key,
+            nodes=measurement.candidate.label,
+            probe=measurement.probe,
+            minutes=measurement.minutes,
+            usd=measurement.usd,
+            changes_the_choice=measurement.worth.chance,
+            saving=measurement.worth.saving,
+        )
+
+
+class CrowdedRow(Record):
+    """Nodes that lack memory for a step."""
+
+    scenario_id: str
+    node_type: str
+    workers: int
+    system: str
+    device: str | None
+    needed_bytes: float | None
+    memory_bytes: float | None
+    largest_batch_size: int | None
+
+    @classmethod
+    def of(cls, forecast: ScenarioForecast) -> Self:
+        """Return the row of a forecast that has no room."""
+        names = ("device", "needed_bytes", "memory_bytes", "largest_batch_size")
+        return cls(
+            scenario_id=forecast.scenario.scenario_id,
+            node_type=" + ".join(group.node_type for group in forecast.scenario.worker_groups),
+            workers=forecast.scenario.strategy.workers,
+            system=forecast.system.name,
+            **{name: (forecast.detail or {}).get(name) for name in names},
+        )
+
+
+class RecommendAnswer(Record):
+    """What to rent; `model` is the user's own that was asked about."""
+
+    version: int = VERSION
+    model: Mapping[str, Any] | None
+    question: Mapping[str, Any]
+    coverage: Coverage
+    choice: CandidateRow | None
+    alternatives: tuple[CandidateRow, ...]
+    relaxations: tuple[str, ...]
+    rules: Mapping[str, CandidateRow | None]
+    candidates: tuple[CandidateRow, ...]
+    front: tuple[str, ...]
+    systems: tuple[VoteRow, ...]
+    measurements: tuple[MeasurementRow, ...]
+    prices: tuple[Price, ...]
+    preemptions_per_node_hour: Mapping[str, Mapping[str, float | str]]
+    spot_zones: Mapping[str, tuple[ZonePrices, ...]]
+    cautions: tuple[str, ...]
+    out_of_memory: tuple[CrowdedRow, ...]
+    left_out: Mapping[str, str]
+    refused: tuple[RefusalRow, ...]
+    backend: Backend
+    host_id: str
+    this_host: bool
+    recommendation_id: str
+
+    @classmethod
+    def of(cls, answer: DecisionAnswer, model: Mapping[str, Any] | None) -> Self:
+        """Return an answer for programs."""
+        decision, place, offered = answer.decision, answer.answer.place, answer.offered
+        known = {"image_size": answer.known.image_size, "link_mbps": answer.known.link_mbps}
+
+        def row(candidate: Candidate | None) -> CandidateRow | None:
+            return None if candidate is None else CandidateRow.of(answer, candidate)
+
+        return cls(
+            model=model,
+            question=answer.question.model_dump(mode="json") | known,
+            coverage=answer.coverage,
+            choice=row(decision.choice),
+            alternatives=tuple(CandidateRow.of(answer, each) for each in decision.alternatives),
+            relaxations=tuple(decision.relaxations),
+            rules={name: row(candidate) for name, candidate in answer.rules.items()},
+            candidates=tuple(CandidateRow.of(answer, each) for each in answer.candidates),
+            front=tuple(candidate.key for candidate in answer.front),
+            systems=tuple(map(VoteRow.of, answer.votes)),
+            measurements=tuple(map(MeasurementRow.of, answer.measurements)),
+            prices=tuple(offered.prices),
+            preemptions_per_node_hour={
+                name: {"rate": rate, "basis": basis}
+                for name, (rate, basis) in offered.preemptions.items()
+            },
+            spot_zones={name: tuple(zones) for name, zones in offered.zones.items()},
+            cautions=tuple(evidence.cautions(answer.answer)),
+            out_of_memory=tuple(map(CrowdedRow.of, answer.out_of_memory)),
+            left_out=dict(answer.left_out or {}),
+            refused=tuple(map(RefusalRow.of, answer.answer.refused)),
+            backend=place.backend,
+            host_id=place.host_id,
+            this_host=place.is_here,
+            recommendation_id=answer.recommendation_id,
+        )
