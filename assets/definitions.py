@@ -1,6 +1,5 @@
 """The assets, checks and job of a study; checks block what cannot be, and warn of the rest."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,24 +8,21 @@ from dagster import (
     AssetChecksDefinition,
     AssetCheckSeverity,
     AssetKey,
-    BetaWarning,
     Definitions,
     asset_check,
     define_asset_job,
     in_process_executor,
-    with_source_code_references,
 )
 
 from assets.forecasts import (
     fit_asset,
     prediction_asset,
-    recommendations,
     report_asset,
-    simulations,
     table_asset,
 )
 from assets.measurements import measured_asset, profile_asset
 from assets.resources import RoundsResource, WarehouseResource
+from assets.simulations import simulations
 from assets.study_lineage import StudyLineage, read_lineage
 from forecasting import sanity
 from forecasting.results import forecasts, unjudged_labels
@@ -181,7 +177,6 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
         *(fit_asset(of, system) for system in of.systems),
         *(prediction_asset(of, system) for system in of.systems),
         *simulations(of),
-        *recommendations(of),
         *(measured_asset(of, probe, predicted) for probe in of.measuring),
         *((table_asset(of), report_asset(of)) if of.study.test else ()),
     ]
@@ -193,8 +188,4 @@ def definitions_of(path: Path, backend: Backend = "emulated") -> Definitions:
         tags=JOB_OF_STUDY,
         description=of.study.description or f"Profile, predict and measure {of.study.name}.",
     )
-    with warnings.catch_warnings():
-        # The link from an asset to its code is a beta of Dagster's; nothing rests on it.
-        warnings.simplefilter("ignore", BetaWarning)
-        linked = with_source_code_references(assets)
-    return Definitions(assets=linked, asset_checks=checks(of), jobs=[job])
+    return Definitions(assets=assets, asset_checks=checks(of), jobs=[job])

@@ -25,9 +25,9 @@ from dagster import (
 )
 from pydantic import PrivateAttr
 
-from assets.measurements import POOL, load, profile_figures, table_of
-from assets.metadata import OWNERS, comments, of_frame, of_rows, of_table
-from assets.resources import PRIORITY_TAG, WarehouseResource, own_turn
+from assets.measurements import POOL, load, profile_rows, table_of
+from assets.metadata import OWNERS, of_frame, of_rows, of_table
+from assets.resources import PRIORITY_TAG, WarehouseResource, locked_run
 from fleet.history import drifted_at, runs
 from fleet.members import WATCH, Member, member_of, now, read_members
 from fleet.readings import in_words
@@ -52,7 +52,7 @@ class FleetResource(ConfigurableResource):
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator["FleetResource"]:
         """Wait for this run's turn and keep it until the run ends."""
-        with own_turn(context, Path(self.warehouse.home)):
+        with locked_run(context, Path(self.warehouse.home)):
             self._began = now()
             self._run_id = context.run.run_id if context.run is not None else ""
             yield self
@@ -146,10 +146,10 @@ def condition(
     """Watch a node type; what looks changed is probed a second time at once."""
     visits = fleet.watches(context.partition_key)
     with fleet.renting(visits, progress):
-        rows = watch([visits], warehouse.open(), progress)
+        rows = watch(visits, warehouse.open(), progress)
     changed = drifted_at(warehouse.open().home).get(visits.whose)
     version = "as first profiled" if changed is None else f"since {changed.isoformat()}"
-    shown = of_rows(rows, comments(warehouse, "raw.judgement"))
+    shown = of_rows(rows)
     for name, worse in rows.select("metric", "change_percent").drop_nulls().iter_rows():
         # Of each number Dagster draws how it has changed over time.
         shown[f"{in_words(name)}, % worse"] = MetadataValue.float(worse)
@@ -192,9 +192,7 @@ def profiles(
             finally:
                 # A failed run is loaded too: its visit then waits for its turn.
                 loaded = load(warehouse, progress)
-            shown, figures = profile_figures(round_, warehouse.landing, probe)
-            described = comments(warehouse, table_of(probe))
-            metadata = of_frame(shown, round_, figures, described) | loaded
+            metadata = of_frame(profile_rows(round_, warehouse.landing, probe), round_) | loaded
             yield MaterializeResult(asset_key=key(probe), metadata=metadata)
     except BudgetExceeded as error:
         progress.warn(f"{visits.member.node_type}: {error}")
@@ -204,9 +202,7 @@ def profiles(
         visits = fleet.visits(context.partition_key)
         latest_runs = [run.model_dump(include=_SHOWN) for run in visits.runs]
         rows = pl.DataFrame(latest_runs, infer_schema_length=None)
-        yield MaterializeResult(
-            asset_key=key("loaded"), metadata=of_rows(rows, comments(warehouse, "raw.run"))
-        )
+        yield MaterializeResult(asset_key=key("loaded"), metadata=of_rows(rows))
 
 
 _SHOWN = {"run_id", "probe", "repeat", "status", "error", "started_at", "ended_at"}
@@ -249,7 +245,7 @@ def forecasts(
     """Fits to the newest profiles of a node type, and what they forecast of its networks."""
     visits = fleet.visits(context.partition_key)
     rows = refit(visits.member, visits.round_.backend, warehouse.open(), progress.say)
-    return MaterializeResult(metadata=of_rows(rows, comments(warehouse, "pred.ledger")))
+    return MaterializeResult(metadata=of_rows(rows))
 
 
 JOBS = tuple(

@@ -4,10 +4,9 @@ from pathlib import Path
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance, MetadataValue
 
-from assets.metadata import errors
 from warehouse.warehouse import read_only
 
-_LANDED, _ERRORS = (Path(__file__).with_name(name) for name in ("landed.sql", "errors.sql"))
+_LANDED = Path(__file__).with_name("landed.sql")
 _COUNTED = {
     "profiles": "runs",
     "measured": "runs",
@@ -25,13 +24,12 @@ def report_landed(instance: DagsterInstance, home: Path) -> int:
     Raises:
         BadInput: nothing is published in the home.
     """
-    reported, judged = 0, read_only(home, _ERRORS.read_text())
+    reported = 0
     for study, kind, noun, count, came_at in read_only(home, _LANDED.read_text()).rows():
         key = AssetKey([study, kind, noun])
         last = instance.get_latest_materialization_event(key)
         if last is not None and last.timestamp >= came_at.timestamp():
             continue
-        figures = errors(judged.filter(study=study)) if kind == "accuracy" else {}
         instance.report_runless_asset_event(
             AssetMaterialization(
                 key,
@@ -40,7 +38,6 @@ def report_landed(instance: DagsterInstance, home: Path) -> int:
                     "dagster/row_count": MetadataValue.int(count),
                     "counts": MetadataValue.text(_COUNTED[kind]),
                     "newest": MetadataValue.timestamp(came_at),
-                    **figures,
                 },
             )
         )

@@ -1,4 +1,4 @@
-"""What assets ask Dagster for: the home and the turn to run in it, rounds of studies, progress."""
+"""What assets ask Dagster for: the home and the lock of its runs, rounds of studies, progress."""
 
 import fcntl
 import logging
@@ -19,7 +19,6 @@ from dagster import (
     get_dagster_logger,
 )
 from pydantic import PrivateAttr
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_fixed
 
 from forecasting.study_checks import load_study, load_unchecked
 from profilers.clusters import host_id, owner
@@ -31,7 +30,6 @@ from studies.rounds import (
     changed_settings,
     latest_round,
     open_round,
-    refresh_round,
     shown_host,
     whole_round,
 )
@@ -43,7 +41,6 @@ from warehouse.warehouse import Warehouse, read_only
 OWNER_TAG = "stepcast/owner"
 PRIORITY_TAG = "dagster/priority"
 """Runs with a larger one leave the queue first; 0 if not given."""
-_POLL_S = 1.0
 _UNDER_WAY = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 UNFINISHED = [DagsterRunStatus.QUEUED, DagsterRunStatus.NOT_STARTED, *_UNDER_WAY]
 """Runs that wait for their turn too."""
@@ -51,8 +48,8 @@ _held: set[Path] = set()
 
 
 @contextmanager
-def turn(home: Path, waiting: Callable[[str], None]) -> Iterator[None]:
-    """Hold the turn to run in `home`; re-entrant in a process, released if it dies.
+def run_lock(home: Path, waiting: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of runs in `home`; re-entrant in a process, released if it dies.
 
     `waiting` is told once who holds it.
     """
@@ -62,7 +59,13 @@ def turn(home: Path, waiting: Callable[[str], None]) -> Iterator[None]:
         return
     home.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
-        _wait(file.fileno(), lambda: waiting(f"waiting for {_holder(path)}, which runs in {home}"))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = path.read_text().strip()
+            holder = f"process {pid}" if pid else "another process"
+            waiting(f"waiting for {holder}, which runs in {home}")
+            fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
@@ -97,24 +100,6 @@ def _fail(instance: DagsterInstance, run: DagsterRun) -> None:
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
-def _wait(descriptor: int, tell: Callable[[], None]) -> None:
-    def before_sleep(state: RetryCallState) -> None:
-        if state.attempt_number == 1:
-            tell()
-
-    retrying = Retrying(
-        retry=retry_if_exception_type(BlockingIOError),
-        wait=wait_fixed(_POLL_S),
-        before_sleep=before_sleep,
-    )
-    retrying(fcntl.flock, descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _holder(path: Path) -> str:
-    pid = path.read_text().strip()
-    return f"process {pid}" if pid else "another process"
-
-
 _LEDGER = Path(__file__).with_name("ledger.sql")
 
 
@@ -143,11 +128,11 @@ class WarehouseResource(ConfigurableResource):
 
 
 @contextmanager
-def own_turn(context: InitResourceContext, home: Path) -> Iterator[None]:
-    """Wait for the turn of a Dagster run in a home, and keep it while the block runs."""
+def locked_run(context: InitResourceContext, home: Path) -> Iterator[None]:
+    """Wait until a Dagster run may run in a home, and keep the lock while the block runs."""
     if context.instance is not None and context.run is not None:
         context.instance.add_run_tags(context.run.run_id, {OWNER_TAG: owner_tag()})
-    with turn(home, get_dagster_logger().info):
+    with run_lock(home, get_dagster_logger().info):
         if context.instance is not None:
             free_dead_runs(context.instance)
         yield
@@ -168,13 +153,14 @@ class RoundsResource(ConfigurableResource):
     backend: str | None = None
     warehouse: WarehouseResource
     _opened: dict[Path, Round] = PrivateAttr(default_factory=dict)
+    _latest: dict[Path, Round] = PrivateAttr(default_factory=dict)
     _run_id: str = PrivateAttr(default="")
     _profiles: bool = PrivateAttr(default=False)
 
     @contextmanager
     def yield_for_execution(self, context: InitResourceContext) -> Iterator["RoundsResource"]:
         """Wait for this run's turn and keep it until the run ends."""
-        with own_turn(context, Path(self.warehouse.home)):
+        with locked_run(context, Path(self.warehouse.home)):
             if context.run is not None:
                 self._run_id = context.run.run_id
                 self._profiles = profiles(context.run.asset_selection)
@@ -190,14 +176,17 @@ class RoundsResource(ConfigurableResource):
 
         Otherwise the probe that completes it would let the next one begin another.
         """
-        runs = landed_runs(self.warehouse.landing)
         if path not in self._opened:
-            loaded = load_study(path, self.backend)
+            loaded, runs = load_study(path, self.backend), landed_runs(self.warehouse.landing)
             host = host_id(loaded.backend)
             self._opened[path] = open_round(loaded.study, loaded.asking, loaded.backend, host, runs)
             for change in changed_settings(self._opened[path]):
                 get_dagster_logger().info(f"settings: {change}")
-        return refresh_round(self._opened[path], runs)
+        return self._opened[path]
+
+    def keep(self, path: Path, round_: Round) -> None:
+        """Hand a round on, with what this run has measured of it, to the assets that follow."""
+        (self._opened if path in self._opened else self._latest)[path] = round_
 
     def latest(self, path: Path) -> Round:
         """Return the round that this run has opened, else the one that ran last.
@@ -208,8 +197,8 @@ class RoundsResource(ConfigurableResource):
         Raises:
             BadInput: none has run.
         """
-        if path in self._opened:
-            return self.opened(path)
+        if (kept := self._opened.get(path, self._latest.get(path))) is not None:
+            return kept
         loaded, runs = load_unchecked(path, self.backend), landed_runs(self.warehouse.landing)
         this_host = host_id(loaded.backend)
         host = shown_host(loaded.study, loaded.backend, this_host, runs)
@@ -218,6 +207,7 @@ class RoundsResource(ConfigurableResource):
             raise BadInput(f"nothing of study {loaded.study.name} has run yet; run it first")
         if host != this_host:
             get_dagster_logger().info(f"nothing of it has run on this host; shown is host {host}")
+        self._latest[path] = round_
         return round_
 
     def to_forecast(self, path: Path) -> Round:

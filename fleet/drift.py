@@ -8,10 +8,10 @@ Each visit to a rented type is another machine. Such probes are held against how
 type differ, and the newest of them together, for a change of the type is one of all machines.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import copysign, exp, pi, sqrt
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from fleet.machines import Machines
 from fleet.readings import METRICS, WatchedMetric
-from warehouse.records import BadInput
 
 Verdict = Literal["too_few", "same", "slower", "faster"]
 
@@ -48,7 +47,6 @@ class Judgement:
     """What a probe says of one metric.
 
     Attributes:
-        run_id: the probe.
         metric: as it has landed.
         value: of the probe; of rented machines, the geometric mean of the `machines` newest.
         expected: of a probe at this moment, as fast as the host is now; None: too few probes.
@@ -61,7 +59,6 @@ class Judgement:
         spread: standard deviation of slowness between machines; None: they are one.
     """
 
-    run_id: str
     metric: str
     value: float
     expected: float | None
@@ -84,9 +81,8 @@ def judge(
 
     Args:
         history: `readings` of earlier probes of one node type on one backend and host, on links of
-            one speed. A Boolean column `alarmed` tells which of them raised an alarm: these are
-            left out, or what is slow would soon be what is expected. After a confirmed shift and a
-            full profile, history begins with that.
+            one speed, but of those that raised an alarm: what is slow would soon be what is
+            expected. After a confirmed shift and a full profile, history begins with that.
         fresh: `readings` of the probe.
         thresholds: when it is an alarm.
         since: `readings` between these: of a change that goes on, and is not yet a history. They
@@ -94,14 +90,7 @@ def judge(
 
     Returns:
         One for each metric that the probe has.
-
-    Raises:
-        BadInput: `fresh` has no reading, or those of several runs.
     """
-    if fresh["run_id"].n_unique() != 1:
-        raise BadInput(f"expected the readings of one probe, found {fresh['run_id'].n_unique()}")
-    if "alarmed" in history.columns:
-        history = history.filter(~pl.col("alarmed"))
     earlier, later = (
         {metric: rows for (metric,), rows in _comparable(frame, fresh).group_by("metric")}
         for frame in (history, history.clear() if since is None else since)
@@ -109,12 +98,12 @@ def judge(
     nothing = history.clear()
     return tuple(
         _judged(
-            earlier.get(reading.metric, nothing),
-            later.get(reading.metric, nothing),
+            earlier.get(reading["metric"], nothing),
+            later.get(reading["metric"], nothing),
             reading,
             thresholds,
         )
-        for reading in _rows(fresh)
+        for reading in fresh.iter_rows(named=True)
     )
 
 
@@ -148,40 +137,23 @@ def _comparable(history: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@dataclass(frozen=True)
-class _Reading:
-    run_id: str
-    metric: str
-    boot: str
-    machine: str
-    value: float
-    slowness: float
-    host: float | None
-    noise: float
-
-
-def _rows(fresh: pl.DataFrame) -> Iterator[_Reading]:
-    columns = ("run_id", "metric", "boot", "machine", "value", "slowness", "host", "noise")
-    for row in fresh.select(columns).iter_rows():
-        yield _Reading(*row)
-
-
 def _judged(
-    earlier: pl.DataFrame, since: pl.DataFrame, reading: _Reading, thresholds: Thresholds
+    earlier: pl.DataFrame, since: pl.DataFrame, reading: Mapping[str, Any], thresholds: Thresholds
 ) -> Judgement:
-    run_id, metric, value = reading.run_id, reading.metric, reading.value
+    metric, value = reading["metric"], reading["value"]
     if earlier.height < thresholds.least_probes:
-        return Judgement(run_id, metric, value, None, None, None, earlier.height, "too_few", False)
+        return Judgement(metric, value, None, None, None, earlier.height, "too_few", False)
     watched = METRICS[metric]
     spread, newest = None, 1
-    if set(earlier["machine"]) == {reading.machine}:
-        baseline = Baseline.of(earlier, reading.boot, watched)
-        host = reading.host or 0.0
-        slower = reading.slowness - baseline.expected(host)
-        deviation = baseline.deviation(host, reading.noise)
+    slowness, noise = reading["slowness"], reading["noise"]
+    if set(earlier["machine"]) == {reading["machine"]}:
+        baseline = Baseline.of(earlier, reading["boot"], watched)
+        host = reading["host"] or 0.0
+        slower = slowness - baseline.expected(host)
+        deviation = baseline.deviation(host, noise)
     else:
-        probe = reading.slowness, reading.noise
-        machines = Machines.of(earlier, since, *probe, watched, thresholds.least_probes)
+        least = thresholds.least_probes
+        machines = Machines.of(earlier, since, slowness, noise, watched, least)
         slower, deviation = machines.slower, machines.deviation
         spread, newest = machines.spread, machines.newest
         value = exp(machines.slowness if watched.more_is_slower else -machines.slowness)
@@ -193,7 +165,7 @@ def _judged(
         verdict = "slower" if z > 0 else "faster"
     alarm = verdict == "slower" or (verdict == "faster" and thresholds.speed_ups)
     return Judgement(
-        *(run_id, metric, value, expected, change, z, earlier.height, verdict, alarm),
+        *(metric, value, expected, change, z, earlier.height, verdict, alarm),
         machines=newest,
         spread=spread,
     )

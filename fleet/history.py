@@ -214,20 +214,20 @@ def judged_probes(home: Path, run_ids: Sequence[str] | None = None) -> frozenset
     return frozenset(rows["run_id"]) if rows.width else frozenset()
 
 
-def watches(home: Path, node_types: Sequence[str], most: int | None = None) -> pl.DataFrame:
-    """Return the newest probes that watched node types, and all that found a change.
+def watches(home: Path, node_type: str, most: int | None = None) -> pl.DataFrame:
+    """Return the newest probes that watched a node type, and all that found a change.
 
     Args:
         home: whose fleet.
-        node_types: their names.
-        most: so many of each, at most; None: all.
+        node_type: its name.
+        most: so many on each host, at most; None: all.
 
     Returns:
         Columns node_type, backend, host_id, run_id, started_at, link_mbps, boot, metrics (what
         changed), ended (whether that was a change's end) and odd (an alarm that was not confirmed),
         in order of time.
     """
-    return published(home, "watches", {"node_type": ",".join(node_types), "most": most})
+    return published(home, "watches", {"node_type": node_type, "most": most})
 
 
 def watch_samples(home: Path, run_ids: Sequence[str]) -> pl.DataFrame:

@@ -15,6 +15,11 @@ start of the host they are of (any text; `boot_id`, say), and which machine: any
 all of one machine."""
 
 
+MACHINE_SPREAD = log(1.28) / sqrt(2)
+"""What two machines tell of the standard deviation between machines whose steps take 28 % longer on
+one than on the other: two with an H200, November 2026 (lab/gpu.md)."""
+
+
 @dataclass(frozen=True)
 class WatchedMetric:
     """How a metric tells that a node is slow, and what is known before any history.
@@ -39,50 +44,17 @@ class WatchedMetric:
     gauges: tuple[str, ...]
     scatter: float
     between_boots: float
-    between_machines: float
+    between_machines: float = MACHINE_SPREAD
 
 
 _PROCESSORS = (watch.HOST_GFLOPS, watch.GAUGE_US)
-MACHINE_SPREAD = log(1.28) / sqrt(2)
-"""What two machines tell of the standard deviation between machines whose steps take 28 % longer on
-one than on the other: two with an H200, November 2026 (lab/gpu.md)."""
 METRICS: Mapping[str, WatchedMetric] = {
-    watch.STEP_TIME: WatchedMetric(
-        True,
-        1.0,
-        0.0,
-        _PROCESSORS,
-        scatter=0.03,
-        between_boots=0.08,
-        between_machines=MACHINE_SPREAD,
-    ),
-    watch.STEP_CPU: WatchedMetric(
-        True,
-        1.0,
-        1.0,
-        _PROCESSORS,
-        scatter=0.03,
-        between_boots=0.08,
-        between_machines=MACHINE_SPREAD,
-    ),
-    watch.CPU_SHARE: WatchedMetric(
-        False, 0.0, -1.0, _PROCESSORS, scatter=0.015, between_boots=0.02, between_machines=0.02
-    ),
-    watch.MEMORY: WatchedMetric(
-        False,
-        1.0,
-        1.0,
-        (watch.HOST_MEMORY,),
-        scatter=0.03,
-        between_boots=0.1,
-        between_machines=MACHINE_SPREAD,
-    ),
-    watch.TO_SERVER: WatchedMetric(
-        False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02, between_machines=MACHINE_SPREAD
-    ),
-    watch.FROM_SERVER: WatchedMetric(
-        False, 0.0, 0.0, (), scatter=0.003, between_boots=0.02, between_machines=MACHINE_SPREAD
-    ),
+    watch.STEP_TIME: WatchedMetric(True, 1.0, 0.0, _PROCESSORS, 0.03, 0.08),
+    watch.STEP_CPU: WatchedMetric(True, 1.0, 1.0, _PROCESSORS, 0.03, 0.08),
+    watch.CPU_SHARE: WatchedMetric(False, 0.0, -1.0, _PROCESSORS, 0.015, 0.02, 0.02),
+    watch.MEMORY: WatchedMetric(False, 1.0, 1.0, (watch.HOST_MEMORY,), 0.03, 0.1),
+    watch.TO_SERVER: WatchedMetric(False, 0.0, 0.0, (), 0.003, 0.02),
+    watch.FROM_SERVER: WatchedMetric(False, 0.0, 0.0, (), 0.003, 0.02),
 }
 """What is judged of a probe."""
 WORDS: Mapping[str, str] = {
@@ -104,11 +76,11 @@ _WATCHED = pl.DataFrame(
 )
 _GAUGES = pl.DataFrame(
     [
-        (name, gauge, place, 1.0 if gauge == watch.GAUGE_US else -1.0, gauge == watch.HOST_GFLOPS)
+        (name, gauge, rank, 1.0 if gauge == watch.GAUGE_US else -1.0, gauge == watch.HOST_GFLOPS)
         for name, metric in METRICS.items()
-        for place, gauge in enumerate(metric.gauges)
+        for rank, gauge in enumerate(metric.gauges)
     ],
-    schema=["metric", "gauge", "place", "sign", "paced"],
+    schema=["metric", "gauge", "rank", "sign", "paced"],
     orient="row",
 )
 
@@ -166,7 +138,7 @@ def _host(windows: pl.DataFrame) -> pl.DataFrame:
     return (
         windows.select("run_id", "window", "value", gauge="metric")
         .join(_GAUGES, on="gauge")
-        .sort("place", maintain_order=True)
+        .sort("rank", maintain_order=True)
         .unique(["run_id", "window", "metric"], keep="first", maintain_order=True)
         .select("run_id", "window", "metric", "paced", host=pl.col("sign") * pl.col("value").log())
     )

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
-from types import MappingProxyType
 
 import polars as pl
 
@@ -32,7 +31,7 @@ from studies.measurement import profile
 from studies.messages import Progress
 from studies.rounds import Round
 from warehouse.landing import SCHEMAS, land, landed_run
-from warehouse.records import ProbeFailed, Run
+from warehouse.records import Run
 from warehouse.warehouse import Warehouse
 
 JUDGE = "drift"
@@ -40,146 +39,80 @@ JUDGE = "drift"
 THRESHOLDS = Thresholds()
 _MOST_PROBES = 100
 """Of a type, so many of the newest are compared with: what is older says little of today."""
-_AT_ONCE = 100
-"""Types that are judged at once: their probes have half a million windows."""
-_NO_RUNS: Mapping[str, Run] = MappingProxyType({})
 
 
-Measure = Callable[[Round, str, Path, Progress], Round]
-"""Runs what a round lacks of a probe, as `studies.measurement.profile`."""
-
-
-def watch(
-    members: Sequence[Visits],
-    warehouse: Warehouse,
-    progress: Progress,
-    measure: Measure | None = None,
-    clock: Callable[[], datetime] | None = None,
-) -> pl.DataFrame:
-    """Probe members, judge each by its history, and probe again those that seem to have changed.
+def watch(visits: Visits, warehouse: Warehouse, progress: Progress) -> pl.DataFrame:
+    """Probe a member, judge it by its history, and probe again what seems to have changed.
 
     A probe that was landed and never judged, because its process died, is judged in place of a new
     one.
 
     Args:
-        members: the visits that watch them, of members on one backend and host.
+        visits: those that watch the member.
         warehouse: the history; it has what has landed afterwards.
         progress: told what runs.
-        measure: runs probes; None: really.
-        clock: tells when judgements are made, UTC; None: that of the wall.
 
     Returns:
         The rows of `raw.judgement` that have landed, without run_id.
 
     Raises:
-        ProbeFailed: a probe failed; its failed run has landed. What others found has landed too.
+        ProbeFailed: a probe failed; its failed run has landed. If it was the second one, the first
+            is judged with another one at the next visit.
     """
-    measure, clock = measure or profile, clock or now
     warehouse.load(recheck=False)
-    failures: list[ProbeFailed] = []
-
-    def probed(rounds: Mapping[str, Round]) -> dict[str, Round]:
-        done = {}
-        for name, round_ in rounds.items():
-            try:
-                done[name] = measure(round_, WATCH, warehouse.landing, progress)
-            except ProbeFailed as failure:
-                failures.append(failure)
-        if rounds:
-            warehouse.load(recheck=False)
-        return done
-
-    unjudged = _unjudged(members, warehouse)
-    by_name = {visits.member.node_type: visits for visits in members}
-    rounds = {name: visits.round_ for name, visits in by_name.items() if name not in unjudged}
-    done = probed(rounds)
-    first = unjudged | {name: _newest(round_) for name, round_ in done.items()}
+    name, round_ = visits.member.node_type, visits.round_
+    same: tuple[str, ...] = ()
+    first, second = _unjudged(visits, warehouse), None
+    if first is None:
+        round_, first = _probed(round_, warehouse, progress)
     findings = _judged(first, warehouse)
-    alarming = {
-        name: done[name] if name in done else by_name[name].round_
-        for name, metric_findings in findings.items()
-        if any(finding.alarm for finding in metric_findings)
-    }
-    for name in alarming:
-        alarms = ", ".join(_in_words(finding) for finding in findings[name] if finding.alarm)
+    if alarms := ", ".join(_in_words(finding) for finding in findings if finding.alarm):
         progress.warn(f"{name} seems to have changed: {alarms}; probing again")
-    again = probed({name: _following(round_) for name, round_ in alarming.items()})
-    second = {name: _newest(round_) for name, round_ in again.items()}
-    second_findings = _judged(second, warehouse, first)
-    rows = []
-    for name, metric_findings in findings.items():
-        if name in alarming and name not in second:
-            continue  # the second probe failed: the first is judged with another one
-        same = confirmed(metric_findings, second_findings.get(name, ()), THRESHOLDS)
-        rows.append(_rows(name, metric_findings, first[name], second.get(name), same))
-        _land(first[name], rows[-1], _spreads(metric_findings), warehouse.landing, clock())
-        if same:
-            progress.warn(f"{name} has changed: {', '.join(same)}; its profiles are stale")
+        following = replace(round_, repeat=round_.repeat + 1, runs=())
+        _, second = _probed(round_ if round_.missing else following, warehouse, progress)
+        same = confirmed(findings, _judged(second, warehouse, but=first), THRESHOLDS)
+    rows = _rows(name, findings, first, second, same)
+    _land(first, rows, _spreads(findings), warehouse.landing, now())
+    if same:
+        progress.warn(f"{name} has changed: {', '.join(same)}; its profiles are stale")
     warehouse.load(recheck=False)
-    if failures:
-        raise failures[0]
-    return pl.concat(rows, how="vertical_relaxed")
+    return rows
 
 
-def _newest(round_: Round) -> Run:
-    return max(round_.runs_of(WATCH).values(), key=lambda run: run.started_at)
+def _probed(round_: Round, warehouse: Warehouse, progress: Progress) -> tuple[Round, Run]:
+    """Return a round with the probe that it lacked, and that probe; both are in the history."""
+    try:
+        round_ = profile(round_, WATCH, warehouse.landing, progress)
+    finally:
+        warehouse.load(recheck=False)
+    return round_, max(round_.runs_of(WATCH).values(), key=lambda run: run.started_at)
 
 
-def _following(round_: Round) -> Round:
-    """Return the round itself if it lacks a probe, else the next one."""
-    return round_ if round_.missing else replace(round_, repeat=round_.repeat + 1, runs=())
+def _unjudged(visits: Visits, warehouse: Warehouse) -> Run | None:
+    """Return the last probe, if nothing has judged it and it has confirmed nothing."""
+    last = last_probe(visits.runs)
+    if last is None or last.run_id in judged_probes(warehouse.home, [last.run_id]):
+        return None
+    return landed_run(warehouse.landing / last.run_id)
 
 
-def _unjudged(members: Sequence[Visits], warehouse: Warehouse) -> dict[str, Run]:
-    """Return by node type the last probe that nothing has judged, or been confirmed by it."""
-    last = {
-        visits.member.node_type: run.run_id
-        for visits in members
-        if (run := last_probe(visits.runs)) is not None
-    }
-    judged = judged_probes(warehouse.home, list(last.values()))
-    return {
-        name: landed_run(warehouse.landing / run_id)
-        for name, run_id in last.items()
-        if run_id not in judged
-    }
+def _judged(fresh: Run, warehouse: Warehouse, but: Run | None = None) -> tuple[MetricFinding, ...]:
+    """Judge a probe by those before it on links of the same speed, but for one.
 
-
-def _judged(
-    fresh: Mapping[str, Run], warehouse: Warehouse, but: Mapping[str, Run] = _NO_RUNS
-) -> dict[str, tuple[MetricFinding, ...]]:
-    """Judge probes by those before them on links of the same speed, those in `but` left out.
-
-    Args:
-        fresh: a probe by node type.
-        warehouse: the history, which has them.
-        but: another one by node type.
+    The history has it.
     """
-    findings: dict[str, tuple[MetricFinding, ...]] = {}
-    for start in range(0, len(fresh), _AT_ONCE):
-        names = list(fresh)[start : start + _AT_ONCE]
-        known = watches(warehouse.home, names, _MOST_PROBES)
-        going_on = {name: _regimes(known, fresh[name], but.get(name)) for name in names}
-        compared = {fresh[name].run_id: name for name in names} | {
-            run_id: name
-            for name in names
-            for regime in going_on[name][-2:]
-            for run_id in regime.probes
-        }
-        figures = readings(_windows(known.filter(pl.col("run_id").is_in([*compared])), warehouse))
-        type_of = pl.col("run_id").replace_strict(compared, return_dtype=pl.String)
-        by_type = figures.with_columns(node_type=type_of).partition_by("node_type", as_dict=True)
-        for name in names:
-            rows = by_type[name,]
-            findings[name] = judge_readings(rows, going_on[name], fresh[name].run_id, THRESHOLDS)
-    return findings
+    node_type = fresh.study.removeprefix(f"{WATCH}.")
+    known = watches(warehouse.home, node_type, _MOST_PROBES)
+    going_on = _regimes(known, fresh, but)
+    compared = [fresh.run_id, *(run_id for regime in going_on[-2:] for run_id in regime.probes)]
+    figures = readings(_windows(known.filter(pl.col("run_id").is_in(compared)), warehouse))
+    return judge_readings(figures, going_on, fresh.run_id, THRESHOLDS)
 
 
 def _regimes(known: pl.DataFrame, fresh: Run, but: Run | None) -> tuple[Regime, ...]:
     """Return the regimes that a probe is in, by those before it that are comparable."""
     link = pl.lit(fresh.config.get("link_mbps"), pl.Float64)
     earlier = known.filter(
-        pl.col("node_type") == fresh.study.removeprefix(f"{WATCH}."),
         pl.col("backend") == fresh.backend,
         pl.col("host_id") == fresh.host_id,
         pl.col("link_mbps").eq_missing(link),

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,6 @@ from dagster import (
     JobDefinition,
 )
 
-from assets import embedders
 from assets import fleet as fleet_assets
 from assets.fleet import FleetResource
 from assets.resources import (
@@ -30,7 +29,6 @@ from assets.resources import (
     LoggedProgress,
     RoundsResource,
     WarehouseResource,
-    free_dead_runs,
     owner_tag,
 )
 from assets.study_lineage import StudyLineage, read_lineage
@@ -111,27 +109,11 @@ def execute_item(instance: DagsterInstance, item: AgendaItem, progress: Progress
     _execute(instance, job, item.member.node_type, fleet.select_assets(item))
 
 
-def execute_training(
-    instance: DagsterInstance, dataset: str, minutes: float, source: Path | None, progress: Progress
-) -> None:
-    """Train an embedder of DNNs' graphs for a type of dataset.
-
-    Raises:
-        KeyboardInterrupt: the run was interrupted; it goes on where it was.
-        StepcastError: as the asset raised it.
-    """
-    free_dead_runs(instance)
-    everything = embedders.embedder_definitions({"progress": LoggedProgress(progress)})
-    job = everything.resolve_job_def(embedders.JOB)
-    _execute(instance, job, config=embedders.config_of(dataset, minutes, source))
-
-
 def _execute(
     instance: DagsterInstance,
     job: JobDefinition,
     partition: str | None = None,
     selection: Sequence[AssetKey] | None = None,
-    config: Mapping[str, object] | None = None,
 ) -> Sequence[FailedAssetCheck]:
     run_id = str(uuid4())
     # Reading traces imports TensorFlow, which would talk on stderr.
@@ -139,7 +121,7 @@ def _execute(
     try:
         with _no_interrupt_lost():
             job.execute_in_process(
-                {**_QUIET, **(config or {})},
+                _QUIET,
                 instance,
                 run_id=run_id,
                 tags={**_LOCATION, OWNER_TAG: owner_tag()},

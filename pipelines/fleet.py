@@ -64,14 +64,13 @@ def keep_partitions(instance: DagsterInstance, members: Mapping[str, Member]) ->
 
 def _evaluate(context: SensorEvaluationContext) -> SensorResult | SkipReason:
     """Ask for what is due, unless something of it is under way: measuring takes turns."""
-    place = home()
-    changes = _changes(context.instance, read_members(place))
+    changes = _changes(context.instance, read_members(home()))
     if under_way := _under_way(context.instance):
         return SensorResult(
             skip_reason=f"{under_way} measures", dynamic_partitions_requests=changes
         )
     at = now()
-    items = agenda(place, at)
+    items = agenda(home(), at)
     requests = [_request(item, item.key(at)) for item in items if item.due.now]
     if not requests:
         return SensorResult(skip_reason=_nothing(items), dynamic_partitions_requests=changes)

@@ -15,7 +15,6 @@ from dagster import (
 from assets import fleet as fleet_assets
 from assets.aws import price_definitions, reaping_definitions
 from assets.definitions import definitions_of
-from assets.embedders import embedder_definitions
 from pipelines import fleet, notification
 from studies.study import read_study
 from warehouse.history import studies_of
@@ -73,8 +72,8 @@ DEMO = "demo"
 def study_files() -> Iterator[Path]:
     """Yield the study files that lineage shows: ours, then those that `STUDIES` names."""
     more = [Path(name) for name in os.environ.get(STUDIES, "").split(os.pathsep) if name]
-    for place in (CHECKOUT / "studies", *more):
-        yield from sorted(place.glob("*.yaml")) if place.is_dir() else (place,)
+    for path in (CHECKOUT / "studies", *more):
+        yield from sorted(path.glob("*.yaml")) if path.is_dir() else (path,)
 
 
 def shown_files(home: Path) -> Iterator[Path]:
@@ -104,8 +103,7 @@ def _name(file: Path) -> str | None:
 def all_definitions(with_resources: Mapping[str, object], *files: Path) -> Definitions:
     """Return everything: definitions of studies, prices, and the fleet."""
     sensors = Definitions(sensors=[fleet.sensor(), *notification.sensors()])
-    own = price_definitions(), embedder_definitions(), fleet_assets.definitions()
-    beside = *own, reaping_definitions(), sensors
+    beside = price_definitions(), fleet_assets.definitions(), reaping_definitions(), sensors
     return study_definitions(with_resources, *files, beside=beside)
 
 

@@ -197,7 +197,6 @@ def answer(
     backend: Backend | None = None,
     host: str | None = None,
     catalogue: GpuOffers | None = None,
-    keeps_forecasts: bool = True,
     say: Say = lambda _: None,
 ) -> DecisionAnswer:
     """Choose where to run a job, and write the answer to the ledger.
@@ -214,7 +213,6 @@ def answer(
         backend: whose profiles count; None: as `forecasting.history_scope.select_host` chooses.
         host: the same, of hosts.
         catalogue: that `capacity` is of, with the prices that count; None: all prices do.
-        keeps_forecasts: whether the ledger keeps the forecasts too; it keeps the fits behind them.
         say: told what takes long.
 
     Raises:
@@ -237,7 +235,6 @@ def answer(
         predict_curves,
         warehouse,
         systems=systems,
-        dry_run=not keeps_forecasts,
         known_by=when,
         far_out=False,
         say=say,
@@ -267,9 +264,6 @@ def answer(
     rules = rules_of_thumb(chosen, question.objective)
     scenarios = {forecast.scenario.scenario_id: forecast.scenario for forecast in answer.forecasts}
     chooser = systems[0].name if len(systems) == 1 else "recommend"
-    if not keeps_forecasts:
-        made = (forecast.fit.record for forecast in answer.forecasts)
-        warehouse.record_fit(*{fit.fit_id: fit for fit in made if fit is not None}.values())
     record = _record(chooser, question, capacity, market, when, answer, decision, prices, warehouse)
     return DecisionAnswer(
         question=question,

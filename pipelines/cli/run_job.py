@@ -85,12 +85,12 @@ def run_study(
 
 
 def _run_round(path: Path, backend: str | None, money: SpendingLimit, *, judged: bool) -> None:
-    from assets.resources import turn
+    from assets.resources import run_lock
     from pipelines import dagster_history, execution
     from pipelines.cli.progress import show_progress
 
     place = home()
-    with turn(place, _tell), dagster_history.instance(place) as instance:
+    with run_lock(place, _tell), dagster_history.instance(place) as instance:
         Warehouse(place).load()  # what landed before a kill, and completed its round
         ahead = _prospect(path, backend, place, judged=judged)
         _announce(ahead)

@@ -6,6 +6,7 @@ import re
 import secrets
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,16 +49,17 @@ def _serve(
     listening: socket.socket, token: str | None, is_new: bool, datasets: Path | None
 ) -> None:
     try:
+        from pipelines.service.admission import FORECASTING
         from pipelines.service.app import service
         from pipelines.service.checker import Checker
         from pipelines.service.collector import Collector
-        from pipelines.service.engine import Engine, Slots
+        from pipelines.service.engine import Engine
         from pipelines.service.server import Server
     except ImportError as error:
         raise MissingTool(f"{error}; `make setup` installs what the service needs") from None
 
-    collector, checker, slots = Collector(), Checker(datasets, _TRAINING_MINUTES), Slots()
-    app = service(Engine(PublishedHistory(home())), collector, checker, token, slots)
+    collector, checker = Collector(), Checker(datasets, _TRAINING_MINUTES)
+    app = service(Engine(PublishedHistory(home())), collector, checker, token)
 
     _announce(listening, token if is_new else None)
     try:
@@ -67,7 +69,7 @@ def _serve(
         pass
     finally:
         checker.close()
-        if slots.is_busy:
+        if any(thread.name == FORECASTING for thread in threading.enumerate()):
             # Libraries that still compute in a thread may not survive what Python does at its end.
             atexit.register(os._exit, Interrupted.exit_code)
 

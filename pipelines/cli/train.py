@@ -3,13 +3,10 @@
 import select
 import signal
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipelines.cli.money import MaxUsd, SpendingLimit, Yes, check_cap
 from pipelines.cli.picture import check_picture, write_picture
@@ -17,7 +14,7 @@ from pipelines.cli.tables import print_text
 from pipelines.runtime import IfInfeasible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.figure import Figure
 
@@ -34,9 +31,6 @@ _PATIENCE_S = 600.0
 
 def train(
     job: Annotated[Path, typer.Argument(help="A job file (docs/srift-runtime.md).")],
-    rehearse: Annotated[
-        bool, typer.Option("--rehearse", help="In virtual time: rent and train nothing.")
-    ] = False,
     picture: Annotated[
         Path | None, typer.Option(help="Draw what happened, to a .png or .svg.")
     ] = None,
@@ -58,10 +52,7 @@ def train(
     given = read_job(job)
     policy = given.if_infeasible
     try:
-        if rehearse:
-            story, error = _rehearsed(given, answerer(policy))
-        else:
-            story, error = _trained(given, answerer(policy), SpendingLimit(max_usd, yes))
+        story, error = _trained(given, answerer(policy), SpendingLimit(max_usd, yes))
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped, and everything torn down; `stepcast train {job}` goes on from the last "
@@ -103,60 +94,11 @@ def _trained(
         budget = "" if job.budget_usd is None else f"its budget is ${job.budget_usd:g}; "
         return f"job {job.name} rents nodes as it goes: {budget}at most ${may.cap_usd:g} in all"
 
-    renting = money.renting(home(), backend, types, told)
-    with renting, _shown(job.iterations) as tell:
-        keeper, state = attempt(job, performance, backend, home(), tell, answer, waiting=_say)
+    with money.renting(home(), backend, types, told):
+        keeper, state = attempt(job, performance, backend, home(), _tell, answer, waiting=_say)
     print_text(f"checkpoints and story  {keeper.folder}")
     print_text("`stepcast load` brings what happened into the history (raw.runtime_event)")
     return keeper.story, state.error
-
-
-@contextmanager
-def _shown(iterations: int) -> "Iterator[Callable[[EventLogEntry], None]]":
-    """Yield what prints the story: above a bar on a terminal, elsewhere progress in lines too."""
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield _tell
-        return
-    what = (TextColumn("iterations"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*what, console=console, transient=True, refresh_per_second=2) as bar:
-        row = bar.add_task("", total=iterations)
-
-        def tell(entry: "EventLogEntry") -> None:
-            if entry.event in ("training", "progress", "saved"):
-                bar.update(row, completed=entry.step)
-            if entry.event == "asked":
-                bar.stop()
-            elif entry.event == "answered":
-                bar.start()
-            if entry.event != "progress":
-                _tell(entry)
-
-        yield tell
-
-
-def _rehearsed(
-    job: "TrainingJob", answer: "AnswerPolicy"
-) -> "tuple[Sequence[EventLogEntry], str | None]":
-    from pipelines.runtime.job_file import read_performance
-    from pipelines.runtime.rehearsal import Rehearsal
-    from profilers.clusters import choose_backend
-    from warehouse.home import home
-
-    backend, _ = choose_backend(job.backend)
-    rehearsal = Rehearsal(
-        job.controller(read_performance(job, backend, home())),
-        job.state(),
-        launches_s=(job.launch_s,),
-        restart_s=job.restart_s,
-        detach_s=job.detach_s,
-        interruptions=job.interruptions,
-        answer=answer,
-    )
-    state = rehearsal.run()
-    for entry in rehearsal.story:
-        _tell(entry)
-    return rehearsal.story, state.error
 
 
 def _tell(entry: "EventLogEntry") -> None:

@@ -11,9 +11,9 @@ from typing import cast
 from models.srift.iteration import Performance
 from pipelines.runtime import checkpoints
 from pipelines.runtime.controller import Controller
-from pipelines.runtime.fleet import RANK, JobFleet
 from pipelines.runtime.janitor import run_janitor
 from pipelines.runtime.job_file import TrainingJob
+from pipelines.runtime.job_nodes import RANK, JobNodes
 from pipelines.runtime.job_store import (
     PROBE,
     EventLogEntry,
@@ -70,7 +70,7 @@ class Runner:
     Args:
         job: what is trained.
         controller: decides.
-        fleet: carries out.
+        nodes: carry out.
         keeper: remembers.
         tell: is given the story as it happens.
         answer: asks the user, or a policy, where nothing is feasible.
@@ -80,12 +80,12 @@ class Runner:
         self,
         job: TrainingJob,
         controller: Controller,
-        fleet: JobFleet,
+        nodes: JobNodes,
         keeper: JobStore,
         tell: Tell,
         answer: AnswerPolicy,
     ) -> None:
-        self._job, self._controller, self._fleet = job, controller, fleet
+        self._job, self._controller, self._nodes = job, controller, nodes
         self._keeper, self._tell, self._answer = keeper, tell, answer
         self._queue: deque[Event] = deque()
         self._ticked_s = time.monotonic()
@@ -121,12 +121,12 @@ class Runner:
         """Have what is trained saved, if that is soon done, and write down what was spent."""
         if self.state.phase in ("training", "saving") and self.state.nodes:
             saver, until_s = self.state.nodes[0].name, time.monotonic() + _LEAVE_S
-            self._fleet.save(saver)
+            self._nodes.save(saver)
             while (left_s := until_s - time.monotonic()) > 0:
-                name, message = self._fleet.hear(left_s) or ("", {"event": None})
+                name, message = self._nodes.hear(left_s) or ("", {"event": None})
                 if name == saver and (message is None or message["event"] == "saved"):
                     break
-        self._fleet.leave()
+        self._nodes.leave()
         state = self.state.but(at_s=self._keeper.now_s())
         self._keeper.keep(state, [stop_entry(state)])
 
@@ -135,7 +135,7 @@ class Runner:
             self._ticked_s = time.monotonic()
             self._note_progress()
             return ClockTick()
-        heard = self._fleet.hear(_TICK_S)
+        heard = self._nodes.hear(_TICK_S)
         return None if heard is None else self._event(*heard)
 
     def _event(self, name: str, message: Message | None) -> Event | None:
@@ -143,7 +143,7 @@ class Runner:
             return NodeLost(name, "ended")
         match message["event"]:
             case "ready":
-                self._fleet.confine(name)
+                self._nodes.confine(name)
                 return NodeReady(name)
             case "beat":
                 return Heartbeat(name, cast(int, message["step"]))
@@ -178,15 +178,15 @@ class Runner:
         for kind in dict.fromkeys(launch.kind for launch in launches):
             names = [launch.node for launch in launches if launch.kind == kind]
             try:
-                self._fleet.launch(names, kind)
+                self._nodes.launch(names, kind)
             except StepcastError as error:
-                self._fleet.errors |= dict.fromkeys(names, str(error))
+                self._nodes.errors |= dict.fromkeys(names, str(error))
                 self._queue += [NodeLost(name, "not launched") for name in names]
             self._heard_now()
 
     def _with_error(self, entry: EventLogEntry) -> EventLogEntry:
         """Add to a loss what the node's program, or its launch, last said."""
-        error = self._fleet.errors.get(entry.node or "") if entry.event == "lost" else None
+        error = self._nodes.errors.get(entry.node or "") if entry.event == "lost" else None
         return (
             entry.model_copy(update={"detail": {**entry.detail, "said": error}}) if error else entry
         )
@@ -194,14 +194,14 @@ class Runner:
     def _carry_out(self, decision: Decision) -> None:
         match decision:
             case RestartProgram(name):
-                self._fleet.restart(name)
+                self._nodes.restart(name)
             case ReleaseNode(name):
-                self._fleet.release(name)
+                self._nodes.release(name)
             case SaveCheckpoint(None):
                 step, _ = checkpoints.newest(self._keeper.folder)
                 self._queue.append(CheckpointSaved(step, asked=True))
             case SaveCheckpoint(str(name)):
-                self._fleet.save(name)
+                self._nodes.save(name)
             case StartTraining():
                 checkpoint = checkpoints.of_step(self._keeper.folder, decision.step)
                 if decision.step and checkpoint is None:
@@ -217,9 +217,9 @@ class Runner:
 
     def _train(self, decision: StartTraining, checkpoint: Path | None) -> None:
         try:
-            self._fleet.train(decision, self.state.iterations, checkpoint)
+            self._nodes.train(decision, self.state.iterations, checkpoint)
         except ProbeFailed as error:
-            self._fleet.errors[decision.nodes[0]] = str(error)
+            self._nodes.errors[decision.nodes[0]] = str(error)
             self._queue.append(NodeLost(decision.nodes[0], "ended"))
         self._heard_now()
 
@@ -247,7 +247,7 @@ class Runner:
                 and names
             ):
                 self._interruptions.remove(interruption)
-                self._fleet.interrupt(names[0], interruption.how)
+                self._nodes.interrupt(names[0], interruption.how)
 
 
 def train(
@@ -275,8 +275,8 @@ def train(
         tell: is given the story as it happens.
         answer: asks the user, or a policy, where nothing is feasible.
         waiting: is told what the job waits for before it begins.
-        program: as in `Fleet`.
-        notices: as in `Fleet`.
+        program: as in `JobNodes`.
+        notices: as in `JobNodes`.
 
     Raises:
         BadInput: its last attempt trains something else.
@@ -290,18 +290,18 @@ def train(
         stack.enter_context(host_lock(waiting))
         keeper = stack.enter_context(JobStore.open(home, job))
         stack.enter_context(run_janitor())
-        nodes = open_cluster(backend, (), job.link_mbps)
+        opening = open_cluster(backend, (), job.link_mbps)
         # Ranks watch out themselves, and write a checkpoint where there is still time.
-        nodes.most_s, nodes.ends_on_notice = job.deadline_s, False
-        cluster = stack.enter_context(nodes)
+        opening.most_s, opening.ends_on_notice = job.deadline_s, False
+        cluster = stack.enter_context(opening)
         programs = stack.enter_context(Programs(cluster, f"job {job.name}"))
         devices = {
             offer.node_type: performance.node(offer.node_type).devices for offer in job.offers
         }
-        fleet = JobFleet(cluster, programs, job, keeper.folder, devices, program, notices)
-        state = Runner(job, controller, fleet, keeper, tell, answer).run()
+        nodes = JobNodes(cluster, programs, job, keeper.folder, devices, program, notices)
+        state = Runner(job, controller, nodes, keeper, tell, answer).run()
     if keeper.run is None:
-        keeper.end(_run(job, backend, keeper, state, fleet))
+        keeper.end(_run(job, backend, keeper, state, nodes))
     _land(home / "landing", keeper)
     return keeper, state
 
@@ -320,7 +320,7 @@ def _metadata(node: str) -> str:
 
 
 def _run(
-    job: TrainingJob, backend: Backend, keeper: JobStore, state: JobState, fleet: JobFleet
+    job: TrainingJob, backend: Backend, keeper: JobStore, state: JobState, nodes: JobNodes
 ) -> Run:
     error = state.error
     run = Run(
@@ -336,8 +336,8 @@ def _run(
         started_at=keeper.began_at,
         ended_at=keeper.began_at + timedelta(seconds=keeper.now_s()),
         host_id=host_id(backend),
-        host=fleet.host,
-        software=fleet.software,
+        host=nodes.host,
+        software=nodes.software,
         config={
             "dnn": job.dnn,
             "image_size": job.image_size,
@@ -349,7 +349,7 @@ def _run(
             "deadline_s": state.deadline_s,
             "budget_usd": state.budget_usd,
             "link_mbps": job.link_mbps,
-            **fleet.facts,
+            **nodes.facts,
         },
         cost_usd=state.spent_usd,
     )

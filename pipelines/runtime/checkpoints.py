@@ -69,7 +69,7 @@ def _step(checkpoint: Path) -> int:
 
 SampleWriter = Callable[[int, Sequence[int]], None]
 """Writes down the indices that were taken for an iteration (counted from 0)."""
-_PLACE_NAME = re.compile(r"samples-\d{6,9}-\d{6,9}\.jsonl")
+_LOG_NAME = re.compile(r"samples-\d{6,9}-\d{6,9}\.jsonl")
 
 
 def draw_samples(samples: int, seed: int, start: int, count: int) -> list[int]:
@@ -86,8 +86,8 @@ def draw_samples(samples: int, seed: int, start: int, count: int) -> list[int]:
     """
     indices: list[int] = []
     while len(indices) < count:
-        epoch, place = divmod(start + len(indices), samples)
-        indices += _permutation(samples, seed, epoch)[place : place + count - len(indices)]
+        epoch, begin = divmod(start + len(indices), samples)
+        indices += _permutation(samples, seed, epoch)[begin : begin + count - len(indices)]
     return indices
 
 
@@ -105,7 +105,7 @@ def open_sample_log(folder: Path, incarnation: int, rank: int) -> Iterator[Sampl
 
 def is_log(name: str) -> bool:
     """Return whether a file of this name, which a node may have told, is the log of a rank."""
-    return _PLACE_NAME.fullmatch(name) is not None
+    return _LOG_NAME.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=2)

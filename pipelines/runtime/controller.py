@@ -273,7 +273,7 @@ def carry_out(
     A node that stays needs its program started anew, unless it waits for training to begin or is
     still on its way. So rank 0 has been there before, where there is one that has.
     """
-    places = [
+    wanted = [
         (MarketNodeType(group.node_type, group.market), group.batch_size)
         for group in plan.forecast.configuration.groups
         for _ in range(group.count)
@@ -281,13 +281,13 @@ def carry_out(
     kept: list[RentedNode] = []
     decisions: list[Decision] = [CarryOutPlan(plan)]
     for node in state.nodes:
-        place = next((place for place in places if place[0] == node.kind), None)
-        if place is None:
+        share = next((share for share in wanted if share[0] == node.kind), None)
+        if share is None:
             state = state.without(node.name)
             decisions.append(ReleaseNode(node.name))
             continue
-        places.remove(place)
-        node = node.but(batch_size=place[1])
+        wanted.remove(share)
+        node = node.but(batch_size=share[1])
         if node.trained:
             decisions.append(RestartProgram(node.name))
             node = node.but(ready=False, trained=False)
@@ -301,7 +301,7 @@ def carry_out(
             batch_size=batch_size,
             since_s=state.at_s,
         )
-        for number, (kind, batch_size) in enumerate(places, state.launched)
+        for number, (kind, batch_size) in enumerate(wanted, state.launched)
     ]
     decisions += [LaunchNode(node.name, node.kind) for node in new]
     state = state.but(nodes=(*kept, *new), launched=state.launched + len(new))

@@ -140,8 +140,8 @@ def _of_file(path: Path) -> Performance:
         ) from error
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise BadInput(f"profile {path}: {place}: {first['msg']}") from None
+        key = ".".join(map(str, first["loc"])) or "the file"
+        raise BadInput(f"profile {path}: {key}: {first['msg']}") from None
 
 
 def _of_history(job: TrainingJob, backend: Backend, home: Path) -> Performance:

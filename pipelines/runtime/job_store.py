@@ -13,7 +13,6 @@ import polars as pl
 from pydantic import AwareDatetime, JsonValue
 
 from pipelines.runtime.job_file import TrainingJob
-from pipelines.runtime.plan import Plan
 from pipelines.runtime.state import (
     AskUser,
     CarryOutPlan,
@@ -63,72 +62,81 @@ def log_entries(
     before: JobState, event: Event, decisions: Sequence[Decision], after: JobState
 ) -> Iterator[EventLogEntry]:
     """Yield what an event and the decisions that it led to add to the story."""
-    if (entry := _told(before, event, after)) is not None:
-        yield entry
-    for decision in decisions:
-        if (decided := _decided(before, decision, after)) is not None:
-            yield decided
 
+    def entry(
+        kind: str,
+        detail: Mapping[str, JsonValue] = {},
+        *,
+        name: str | None = None,
+        step: int | None = None,
+    ) -> EventLogEntry:
+        node = None if name is None else before.node(name) or after.node(name)
+        return EventLogEntry(
+            at_s=after.at_s,
+            event=kind,
+            node=name,
+            node_type=node and node.node_type,
+            step=step,
+            detail=detail,
+        )
 
-def _told(before: JobState, event: Event, after: JobState) -> EventLogEntry | None:
+    limits: dict[str, JsonValue] = {
+        "iterations": after.iterations,
+        "deadline_s": after.deadline_s,
+        "budget_usd": after.budget_usd,
+    }
     match event:
         case JobStarted():
-            return _entry(after, "began", detail=_limits(after))
+            yield entry("began", limits)
         case JobResumed(step):
-            return _entry(after, "resumed", step=step)
+            yield entry("resumed", step=step)
         case NodeReady(name) if (node := before.node(name)) and node.up_s is None:
-            return _entry(after, "launched", name, node.node_type)
+            yield entry("launched", name=name)
         case TrainingFailed(name, error) if before.broken is None and after.broken is not None:
-            return _entry(after, "broken", name, _type(before, name), detail={"error": error})
+            yield entry("broken", {"error": error}, name=name)
         case CheckpointSaved(step, asked):
-            return _entry(after, "saved", step=step, detail={"asked": asked})
+            yield entry("saved", {"asked": asked}, step=step)
         case UserChoice(way):
-            detail = {"answer": way.text if way else "abort", **_limits(after)}
-            return _entry(after, "answered", detail=detail)
-    return None
-
-
-def _decided(before: JobState, decision: Decision, after: JobState) -> EventLogEntry | None:
-    match decision:
-        case CarryOutPlan(plan):
-            return _entry(
-                after, "planned", step=after.iterations - plan.iterations, detail=_of(plan)
-            )
-        case LaunchNode(name, kind):
-            return _entry(after, "launch", name, kind.node_type, detail={"market": kind.market})
-        case ReleaseNode(name, None):
-            return _entry(after, "released", name, _type(before, name))
-        case ReleaseNode(name, reason):
-            why: dict[str, JsonValue] = {"reason": reason}
-            return _entry(after, "lost", name, _type(before, name), detail=why)
-        case SaveCheckpoint(name):
-            return _entry(after, "saving", name)
-        case StartTraining(nodes, batches, step, incarnation):
-            detail: dict[str, JsonValue] = {
-                "nodes": list(nodes),
-                "batches": list(batches),
-                "incarnation": incarnation,
-            }
-            return _entry(after, "training", step=step, detail=detail)
-        case AskUser(infeasible):
-            ways: list[JsonValue] = [way.text for way in infeasible.ways]
-            return _entry(after, "asked", detail={"reason": infeasible.reason, "ways": ways})
-        case EndJob(error):
-            spent: dict[str, JsonValue] = {"cost_usd": after.spent_usd}
-            if error is None:
-                return _entry(after, "finished", step=after.step, detail=spent)
-            return _entry(after, "aborted", step=after.step, detail={"error": error, **spent})
-    return None
+            yield entry("answered", {"answer": way.text if way else "abort", **limits})
+    for decision in decisions:
+        match decision:
+            case CarryOutPlan(plan):
+                expected: dict[str, JsonValue] = {
+                    "configuration": plan.forecast.configuration.label,
+                    "train_s": plan.forecast.time_s,
+                    **plan.model_dump(exclude={"forecast"}),
+                }
+                yield entry("planned", expected, step=after.iterations - plan.iterations)
+            case LaunchNode(name, kind):
+                yield entry("launch", {"market": kind.market}, name=name)
+            case ReleaseNode(name, None):
+                yield entry("released", name=name)
+            case ReleaseNode(name, reason):
+                yield entry("lost", {"reason": reason}, name=name)
+            case SaveCheckpoint(saver):
+                yield entry("saving", name=saver)
+            case StartTraining(nodes, batches, step, incarnation):
+                ranks: dict[str, JsonValue] = {"nodes": list(nodes), "batches": list(batches)}
+                yield entry("training", {**ranks, "incarnation": incarnation}, step=step)
+            case AskUser(infeasible):
+                ways: list[JsonValue] = [way.text for way in infeasible.ways]
+                yield entry("asked", {"reason": infeasible.reason, "ways": ways})
+            case EndJob(None):
+                yield entry("finished", {"cost_usd": after.spent_usd}, step=after.step)
+            case EndJob(why):
+                ended: dict[str, JsonValue] = {"error": why, "cost_usd": after.spent_usd}
+                yield entry("aborted", ended, step=after.step)
 
 
 def progress_entry(state: JobState, step: int) -> EventLogEntry:
     """Return how far training has come."""
-    return _entry(state, "progress", step=step)
+    return EventLogEntry(at_s=state.at_s, event="progress", step=step)
 
 
 def stop_entry(state: JobState) -> EventLogEntry:
     """Return that the controller was told to leave."""
-    return _entry(state, "stopped", detail={"cost_usd": state.spent_usd})
+    spent: dict[str, JsonValue] = {"cost_usd": state.spent_usd}
+    return EventLogEntry(at_s=state.at_s, event="stopped", detail=spent)
 
 
 def frame(story: Iterable[EventLogEntry]) -> pl.DataFrame:
@@ -142,48 +150,6 @@ def read(file: Path) -> list[EventLogEntry]:
     return list(read_whole_records(file, _BEGIN, EventLogEntry.model_validate))
 
 
-def _entry(
-    state: JobState,
-    event: str,
-    node: str | None = None,
-    node_type: str | None = None,
-    step: int | None = None,
-    detail: Mapping[str, JsonValue] | None = None,
-) -> EventLogEntry:
-    return EventLogEntry(
-        at_s=state.at_s,
-        event=event,
-        node=node,
-        node_type=node_type,
-        step=step,
-        detail=detail or {},
-    )
-
-
-def _of(plan: Plan) -> dict[str, JsonValue]:
-    return {
-        "configuration": plan.forecast.configuration.label,
-        "iterations": plan.iterations,
-        "wait_s": plan.wait_s,
-        "train_s": plan.forecast.time_s,
-        "finish_s": plan.finish_s,
-        "cost_usd": plan.cost_usd,
-    }
-
-
-def _limits(state: JobState) -> dict[str, JsonValue]:
-    return {
-        "iterations": state.iterations,
-        "deadline_s": state.deadline_s,
-        "budget_usd": state.budget_usd,
-    }
-
-
-def _type(state: JobState, name: str) -> str | None:
-    node = state.node(name)
-    return node.node_type if node else None
-
-
 PROBE = "train"
 _STATE, _STORY = "state.json", "story.jsonl"
 
@@ -192,8 +158,7 @@ class _StoredAttempt(Record):
     """What is known of an attempt.
 
     `began_counted_s` is when it began by `profilers.clock.counted_ns` of the machine that started
-    as `boot_id`. `run` is what lands of it, once it is over. Attempts without a `run_id` are of
-    earlier versions: what is over of them has landed, or cannot any more.
+    as `boot_id`. `run` is what lands of it, once it is over.
     """
 
     training_id: str
@@ -201,26 +166,25 @@ class _StoredAttempt(Record):
     state: JobState
     boot_id: str = ""
     began_counted_s: float = 0.0
-    run_id: str | None = None
+    run_id: str
     run: Run | None = None
     landed: bool = False
 
     @property
     def done(self) -> bool:
         """Whether there is nothing left to do."""
-        return self.state.over and (self.landed or self.run_id is None)
+        return self.state.over and self.landed
 
     def here(self) -> "_StoredAttempt":
-        """Return this with the name of its run, and with when it began by this machine's count.
+        """Return this with when it began by this machine's count.
 
         Only where the machine has restarted since, or is another, the wall clock tells how long
         ago that was: at least as long as what is known took.
         """
-        run_id = self.run_id or f"{self.began_at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
-        changes: dict[str, object] = {"run_id": run_id}
-        if self.boot_id != clock.boot_id():
-            ago_s = max((clock.now() - self.began_at).total_seconds(), self.state.at_s)
-            changes |= {"boot_id": clock.boot_id(), "began_counted_s": _counted_s() - ago_s}
+        if self.boot_id == clock.boot_id():
+            return self
+        ago_s = max((clock.now() - self.began_at).total_seconds(), self.state.at_s)
+        changes = {"boot_id": clock.boot_id(), "began_counted_s": _counted_s() - ago_s}
         return self.model_copy(update=changes)
 
 
@@ -254,7 +218,10 @@ class JobStore:
         now = clock.now()
         folder = attempts / f"{now:%Y%m%dT%H%M%S.%f}"
         folder.mkdir()
-        kept = _StoredAttempt(training_id=job.training_id, began_at=now, state=job.state())
+        run_id = f"{now:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
+        kept = _StoredAttempt(
+            training_id=job.training_id, began_at=now, state=job.state(), run_id=run_id
+        )
         return cls(folder, kept.here())
 
     @property
@@ -270,7 +237,7 @@ class JobStore:
     @property
     def run_id(self) -> str:
         """What its run is called."""
-        return str(self._kept.run_id)
+        return self._kept.run_id
 
     @property
     def run(self) -> Run | None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pipelines.runtime import checkpoints
 from pipelines.runtime.checkpoints import SampleWriter, draw_samples, open_sample_log, share
@@ -64,32 +64,6 @@ class TrainingRankConfig:
     every: int
     beat_s: float
     notices: str
-
-
-class RankProgram(Protocol):
-    """What a program of a rank does."""
-
-    @property
-    def step(self) -> int:
-        """Iterations applied."""
-
-    def train(
-        self,
-        rank: int,
-        batches: list[int],
-        iterations: int,
-        incarnation: int,
-        address: str,
-        port: int,
-        checkpoint: str | None,
-    ) -> None:
-        """Begin to train as `rank` of as many as there are batches, from a checkpoint."""
-
-    def save(self, from_step: int) -> None:
-        """Stop training, and write a checkpoint of what was applied until now.
-
-        What has not taken over the checkpoint of `from_step` yet says so, and writes nothing.
-        """
 
 
 class TrainingRank:
@@ -184,10 +158,10 @@ class TrainingRank:
         took: SampleWriter,
     ) -> None:
         model, config = self._model, self._config
-        (place, count), whole = share(batches, rank), sum(batches)
+        (first, count), whole = share(batches, rank), sum(batches)
         loss: Any = self._torch.nn.functional.cross_entropy
         while model.step < iterations and not self._stopped:
-            indices = draw_samples(config.samples, config.seed, model.samples + place, count)
+            indices = draw_samples(config.samples, config.seed, model.samples + first, count)
             took(model.step, indices)
             images, labels = (tensor.to(self._device) for tensor in self._images.batch(indices))
             # Gradients are averaged over ranks: so each sample counts 1 / whole, however divided.
@@ -216,8 +190,11 @@ def main() -> None:
     serve(TrainingRank)
 
 
-def serve(make: Callable[[TrainingRankConfig, Say], RankProgram]) -> None:
-    """Make a rank, beat, watch out for notices, and obey until the controller closes stdin."""
+def serve(make: Callable[[TrainingRankConfig, Say], Any]) -> None:
+    """Make a rank, beat, watch out for notices, and obey until the controller closes stdin.
+
+    A rank has `step`, `train` and `save` as `TrainingRank` has them.
+    """
     # Ctrl-C is the controller's: it has the last state saved before it ends its programs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = TrainingRankConfig(**json.loads(sys.argv[1]))
@@ -229,7 +206,7 @@ def serve(make: Callable[[TrainingRankConfig, Say], RankProgram]) -> None:
     obey({"train": rank.train, "save": rank.save})
 
 
-def _beat(rank: RankProgram, every_s: float, say: Say) -> None:
+def _beat(rank: Any, every_s: float, say: Say) -> None:
     while True:
         say("beat", step=rank.step)
         time.sleep(every_s)

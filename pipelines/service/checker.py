@@ -1,8 +1,7 @@
 """The Task Checker: is there an embedder for a workload's type of dataset? If not, one is trained.
 
-Training is a run of Dagster's, in a process beside this one, so lineage shows it. It ends with the
-service and goes on where it was, when it is begun again. A dataset that only has more images is of
-a known type.
+Training has a process of its own. It ends with the service and goes on where it was, when it is
+begun again. A dataset that only has more images is of a known type.
 
 Source: Assogba et al., PredictDDL, sections III-D and III-G.
 """
@@ -57,7 +56,7 @@ class Checker:
         folder: has a folder for each type of dataset that is not shipped, by its name.
         minutes: that training takes.
         program: what trains: it is given the type of dataset, minutes, and the folder if there is
-            one; None: a run of Dagster's.
+            one; None: `pipelines.service.embedder_training`.
     """
 
     def __init__(
@@ -70,51 +69,36 @@ class Checker:
         # The kernel kills a bound process with the thread that made it, so that one has to stay.
         self._starter = ThreadPoolExecutor(1)
 
-    def is_known(self, dataset: str) -> bool:
-        """Tell whether forecasts for a type of dataset can be made now."""
-        return dataset in embedders.available_embedders()
-
     def unknown(self, workloads: Iterable[Workload]) -> list[str]:
         """Return the types of datasets that are new, each once."""
         known = embedders.available_embedders()
         names = dict.fromkeys(workload.dataset.type for workload in workloads)
         return [name for name in names if name not in known]
 
-    def checked(self, dataset: str) -> Retraining:
-        """Begin to train an embedder for a new type, if nobody has; return how far it is.
+    def retrain(self, dataset: str, *, again: bool = True) -> Retraining:
+        """Begin to train an embedder for a new type, if nobody does; return how far it is.
+
+        A type that is known is not trained for again, unless its last training failed.
+
+        Args:
+            dataset: the type.
+            again: whether one whose training failed is trained for again.
 
         Raises:
             BadInput: nobody has such images here, or training failed before.
         """
         with self._lock:
             training = self._trainings.get(dataset)
-            if training is not None and training.status == "failed":
+            status = None if training is None else training.status
+            if training is not None and status == "failed" and not again:
                 raise BadInput(
                     f"training for datasets of type {dataset!r} failed ({training.told}); mend "
                     f"that, and POST /v1/retraining/{dataset}"
                 )
-        return self.retrain(dataset)
-
-    def retrain(self, dataset: str) -> Retraining:
-        """Begin to train an embedder for a new type, if nobody does; return how far it is.
-
-        A type that is known is not trained for again, unless its last training failed.
-
-        Raises:
-            BadInput: nobody has such images here.
-        """
-        with self._lock:
-            training = self._trainings.get(dataset)
-            has_failed = training is not None and training.status == "failed"
-        if self.is_known(dataset) and not has_failed:
-            return self.retraining(dataset)
-        self._check_there(dataset)
-        with self._lock:
-            training = self._trainings.get(dataset)
-            if training is None or training.status != "running":
+            is_known = dataset in embedders.available_embedders()
+            if status == "failed" or (status != "running" and not is_known):
+                self._check_there(dataset)
                 self._trainings[dataset] = self._starter.submit(self._started, dataset).result()
-                if training is not None:
-                    training.errors.close()
         return self.retraining(dataset)
 
     def retraining(self, dataset: str) -> Retraining:
@@ -127,7 +111,7 @@ class Checker:
             training = self._trainings.get(dataset)
             if training is not None:
                 return Retraining(dataset=dataset, status=training.status, told=training.told)
-        if self.is_known(dataset):
+        if dataset in embedders.available_embedders():
             return Retraining(dataset=dataset, status="done")
         raise BadInput(f"nobody trains an embedder for datasets of type {dataset!r}")
 

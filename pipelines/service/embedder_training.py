@@ -1,29 +1,23 @@
-"""Training an embedder as a run of Dagster's.
+"""Training an embedder in a process of its own, which the service starts.
 
-`python -m pipelines.service.embedder_training TYPE MINUTES [FOLDER]`; the service starts it.
+`python -m pipelines.service.embedder_training TYPE MINUTES [FOLDER]`
 """
 
 import signal
 import sys
 from pathlib import Path
 
-from assets.resources import turn
-from pipelines import dagster_history, execution
+from forecasting import embedders
 from pipelines.cli.errors import explain
-from studies.messages import Progress
-from warehouse.home import home
+from profilers.steady.hostlock import host_lock
 
 
-class _StatusProgress(Progress):
-    def say(self, text: str) -> None:
-        """Tell it to who started this program."""
-        print(text, file=sys.stderr, flush=True)  # noqa: T201
-
-    warn = say
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def main() -> None:
-    """Train; what went wrong is one line.
+    """Train while nothing measures on this host; what went wrong is one line.
 
     Raises:
         SystemExit: it failed, or was interrupted.
@@ -31,12 +25,11 @@ def main() -> None:
     # A process that is started in the background ignores Ctrl-C; and SIGTERM shall be one.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    name, minutes, *source = sys.argv[1:]
-    progress = _StatusProgress()
+    name, minutes, *folder = sys.argv[1:]
+    source = Path(folder[0]) if folder else None
     try:
-        with turn(home(), progress.say), dagster_history.instance(home()) as instance:
-            folder = Path(source[0]) if source else None
-            execution.execute_training(instance, name, float(minutes), folder, progress)
+        with host_lock(_say):
+            embedders.train(name, minutes=float(minutes), source=source, say=_say)
     except KeyboardInterrupt:
         raise SystemExit("interrupted; it goes on where it was when it is begun again") from None
     except Exception as error:

@@ -1,13 +1,9 @@
 """The Inference Engine: forecasts of workloads on nodes, by the way that all questions take."""
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from queue import SimpleQueue
-from threading import Lock, Thread
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -27,7 +23,7 @@ from models.system import System
 from networks.primitives import Primitive, PrimitiveGraph
 from pipelines.cli.answers import ForecastRow, RefusalRow, epoch_s
 from pipelines.service.contracts import Forecast, Graph, Workload
-from pipelines.service.places import TrainingPlace
+from pipelines.service.node_selection import NodeSelection
 from profilers.clusters.node_types import GPU
 from profilers.record_file import fault
 from studies.curve import Curve
@@ -36,6 +32,8 @@ from warehouse.warehouse import Warehouse
 
 DEFAULT_DATASET = "digits"
 """The one whose fits the history keeps."""
+Graphs = dict[tuple[str, int], PrimitiveGraph]
+"""Networks that somebody sent, by name and image size."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Engine:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def forecasts(self, workloads: Sequence[Workload], place: TrainingPlace) -> WorkloadForecasts:
+    def forecasts(self, workloads: Sequence[Workload], nodes: NodeSelection) -> WorkloadForecasts:
         """Return a forecast or a refusal of each workload, whose dataset's type is known."""
         made: dict[int, Forecast] = {}
         answers: list[ForecastAnswer] = []
@@ -71,76 +69,73 @@ class Engine:
         numbers: dict[str | None, list[int]] = {None: []}
         for number, workload in enumerate(workloads):
             dataset = workload.dataset.type
-            is_named = workload.graph is None and not place.measured
+            is_named = workload.graph is None and not nodes.measured
             key = None if is_named and dataset == DEFAULT_DATASET else dataset
             numbers.setdefault(key, []).append(number)
-        for key, asked in numbers.items():
-            some = [workloads[number] for number in asked]
-            try:
-                if key is None:
-                    of, answer = self._named(some, place)
-                else:
-                    of, answer = self._nameless(some, place, key)
-            except BadInput as error:
-                of, answer = [_refused(str(error)) for _ in some], None
+        for dataset_type, asked in numbers.items():
+            of, answer = self._of_dataset([workloads[i] for i in asked], nodes, dataset_type)
             made |= dict(zip(asked, of, strict=True))
-            answers += [answer] if answer is not None else []
+            answers += [] if answer is None else [answer]
         of_all = [made[number] for number in range(len(workloads))]
         if not answers:
             return WorkloadForecasts(of_all)
         return WorkloadForecasts(of_all, answers[0].place.backend, answers[0].place.host_id)
 
-    def _named(
-        self, workloads: Sequence[Workload], place: TrainingPlace
+    def _of_dataset(
+        self, workloads: Sequence[Workload], nodes: NodeSelection, dataset: str | None
     ) -> tuple[list[Forecast], ForecastAnswer | None]:
-        curves = [_curve(workload, place) for workload in workloads]
-        sound = [curve for curve in curves if isinstance(curve, Curve)]
-        if not sound:
-            return [_refused(str(reason)) for reason in curves], None
-        systems = systems_named([])
-        answer = predict_curves(
-            self._warehouse, list(dict.fromkeys(sound)), systems, dry_run=True, far_out=False
-        )
-        by_scenario = _by_scenario(answer)
-        return [
-            _refused(curve)
-            if isinstance(curve, str)
-            else _forecast(workload, by_scenario[curve.scenarios(answer.place.backend)[0]])
-            for workload, curve in zip(workloads, curves, strict=True)
-        ], answer
-
-    def _nameless(
-        self, workloads: Sequence[Workload], place: TrainingPlace, dataset: str
-    ) -> tuple[list[Forecast], ForecastAnswer | None]:
-        graphs = {}
-        scenarios: list[Scenario | str] = []
+        """Return what is said of workloads of one type of dataset; None: of named networks."""
+        graphs: Graphs = {}
+        subjects: list[Curve | Scenario | str] = []
         for workload in workloads:
             try:
-                dnn = workload.dnn
-                if workload.graph is not None:
-                    graph = graph_of(workload.graph, workload.image_size)
-                    graphs[graph.dnn, workload.image_size], dnn = graph, graph.dnn
-                scenarios.append(_scenario(str(dnn), workload, place))
+                if dataset is None:
+                    subjects.append(_curve(workload, nodes))
+                else:
+                    subjects.append(_scenario(workload, nodes, graphs))
+            except ValidationError as error:
+                subjects.append(fault(error, Curve))
             except ValueError as error:
-                scenarios.append(str(error))
-        sound = [scenario for scenario in scenarios if isinstance(scenario, Scenario)]
-        if not sound:
-            return [_refused(str(reason)) for reason in scenarios], None
-        system = embedders.system_of(dataset)
-        answer = forecast_nameless(
+                subjects.append(str(error))
+        sound = [subject for subject in dict.fromkeys(subjects) if not isinstance(subject, str)]
+        try:
+            answer = self._answer(sound, graphs, nodes, dataset) if sound else None
+        except BadInput as error:
+            subjects, answer = [str(error)] * len(workloads), None
+        if answer is None:
+            return [_refused(str(reason)) for reason in subjects], None
+        by_scenario: dict[Scenario, list[SystemAnswer]] = {}
+        said_of: list[SystemAnswer] = [*answer.forecasts, *answer.refused]
+        for each in said_of:
+            by_scenario.setdefault(each.scenario, []).append(each)
+
+        def said(workload: Workload, subject: Curve | Scenario | str) -> Forecast:
+            if isinstance(subject, str):
+                return _refused(subject)
+            if isinstance(subject, Curve):
+                (subject,) = subject.scenarios(answer.place.backend)
+            return _forecast(workload, by_scenario[subject])
+
+        return [*map(said, workloads, subjects)], answer
+
+    def _answer(
+        self,
+        subjects: Iterable[Curve | Scenario],
+        graphs: Graphs,
+        nodes: NodeSelection,
+        dataset: str | None,
+    ) -> ForecastAnswer:
+        curves = [subject for subject in subjects if isinstance(subject, Curve)]
+        if dataset is None:
+            systems = systems_named([])
+            return predict_curves(self._warehouse, curves, systems, dry_run=True, far_out=False)
+        return forecast_nameless(
             self._warehouse,
-            list(dict.fromkeys(sound)),
-            [system],
-            Observations(graphs, place.measured),
-            lambda runs: _scope(runs, place),
+            [subject for subject in subjects if isinstance(subject, Scenario)],
+            [embedders.system_of(dataset)],
+            Observations(graphs, nodes.measured),
+            lambda runs: _scope(runs, nodes),
         )
-        by_scenario = _by_scenario(answer)
-        return [
-            _refused(scenario)
-            if isinstance(scenario, str)
-            else _forecast(workload, by_scenario[scenario])
-            for workload, scenario in zip(workloads, scenarios, strict=True)
-        ], answer
 
 
 def graph_of(graph: Graph, image_size: int) -> PrimitiveGraph:
@@ -154,58 +149,56 @@ def graph_of(graph: Graph, image_size: int) -> PrimitiveGraph:
     return PrimitiveGraph(name, image_size, nodes, tuple(graph.edges), graph.parameter_count)
 
 
-def _recipe(workload: Workload) -> dict[str, Any]:
-    return {
-        "precision": workload.precision,
-        "optimizer": workload.optimizer,
-        "accumulate": workload.accumulate,
-        "memory_format": workload.memory_format,
-        "sequence_length": workload.sequence_length,
-    }
+_RECIPE = {"precision", "optimizer", "accumulate", "memory_format", "sequence_length"}
 
 
-def _curve(workload: Workload, place: TrainingPlace) -> Curve | str:
-    """Return a workload as a study would list it, or why none could."""
+def _curve(workload: Workload, nodes: NodeSelection) -> Curve:
+    """Return a workload as a study would list it.
+
+    Raises:
+        ValueError: none could.
+    """
     fields: dict[str, Any] = {
         "dnn": workload.dnn,
         "framework": "pytorch",
         "strategy": workload.strategy,
         "image_size": workload.image_size,
-        **_recipe(workload),
+        **workload.model_dump(include=_RECIPE),
     }
-    batch_size, workers = workload.batch_size, sum(group.count for group in place.groups)
-    if len(place.groups) > 1:
-        parts = (f"{group.count} {group.node_type}@{batch_size}" for group in place.groups)
-        fields |= {"mix": " + ".join(parts), "devices_per_node": place.devices}
-        fields |= {"link_mbps": place.link_mbps}
+    batch_size, workers = workload.batch_size, sum(group.count for group in nodes.groups)
+    if len(nodes.groups) > 1:
+        parts = (f"{group.count} {group.node_type}@{batch_size}" for group in nodes.groups)
+        fields |= {"mix": " + ".join(parts), "devices_per_node": nodes.devices}
+        fields |= {"link_mbps": nodes.link_mbps}
     else:
-        fields |= {"batch_size": batch_size, "worker": place.groups[0].node_type}
-        if workload.strategy != "single" or workers * place.devices > 1:
-            fields |= {"workers": workers, "devices_per_node": place.devices}
-            fields |= {"link_mbps": place.link_mbps}
-    try:
-        curve = Curve.model_validate(fields)
-        networks.check(curve.dnn, curve.image_size, curve.framework)
-    except ValidationError as error:
-        return fault(error, Curve)
-    except ValueError as error:
-        return str(error)
+        fields |= {"batch_size": batch_size, "worker": nodes.groups[0].node_type}
+        if workload.strategy != "single" or workers * nodes.devices > 1:
+            fields |= {"workers": workers, "devices_per_node": nodes.devices}
+            fields |= {"link_mbps": nodes.link_mbps}
+    curve = Curve.model_validate(fields)
+    networks.check(curve.dnn, curve.image_size, curve.framework)
     return curve
 
 
-def _scenario(dnn: str, workload: Workload, place: TrainingPlace) -> Scenario:
+def _scenario(workload: Workload, nodes: NodeSelection, graphs: Graphs) -> Scenario:
     """Return the scenario of a workload whose network or nodes have no name here.
+
+    A graph that was sent is put into `graphs`.
 
     Raises:
         ValueError: there is no such network, or a single device is asked about on several.
     """
     if workload.graph is None:
+        dnn = str(workload.dnn)
         networks.check(dnn, workload.image_size, "pytorch")
-    workers = sum(group.count for group in place.groups)
+    else:
+        graph = graph_of(workload.graph, workload.image_size)
+        graphs[graph.dnn, workload.image_size], dnn = graph, graph.dnn
+    workers = sum(group.count for group in nodes.groups)
     is_single = workload.strategy == "single"
-    if is_single and workers * place.devices > 1:
+    if is_single and workers * nodes.devices > 1:
         raise ValueError(
-            f"strategy: single is one device, found {workers * place.devices}; several train by "
+            f"strategy: single is one device, found {workers * nodes.devices}; several train by "
             "all_reduce"
         )
     return Scenario(
@@ -214,16 +207,16 @@ def _scenario(dnn: str, workload: Workload, place: TrainingPlace) -> Scenario:
             framework="pytorch",
             image_size=workload.image_size,
             batch_size=workload.batch_size,
-            **_recipe(workload),
+            **workload.model_dump(include=_RECIPE),
         ),
-        strategy=Strategy(kind=workload.strategy, workers=workers, devices_per_node=place.devices),
-        nodes=place.groups,
-        link_mbps=None if is_single else place.link_mbps,
+        strategy=Strategy(kind=workload.strategy, workers=workers, devices_per_node=nodes.devices),
+        nodes=nodes.groups,
+        link_mbps=None if is_single else nodes.link_mbps,
     )
 
 
-def _scope(runs: Sequence[VisibleRun], place: TrainingPlace) -> HistoryScope:
-    """Return whose runs tell of nodes of a place.
+def _scope(runs: Sequence[VisibleRun], nodes: NodeSelection) -> HistoryScope:
+    """Return whose runs tell of nodes.
 
     Nodes of named types are forecast from the backend and host that `stepcast predict` chooses.
     What registered nodes without GPUs can do they tell themselves, so any steps on processors
@@ -232,7 +225,7 @@ def _scope(runs: Sequence[VisibleRun], place: TrainingPlace) -> HistoryScope:
     Raises:
         BadInput: no steps have been measured.
     """
-    names = {group.node_type for group in place.groups} - place.measured.keys()
+    names = {group.node_type for group in nodes.groups} - nodes.measured.keys()
     relevant = [run for run in runs if names or not _on_gpus(run)]
     steps = [run for run in relevant if run.subject.probe == "torch_throughput"]
     if not steps:
@@ -240,7 +233,7 @@ def _scope(runs: Sequence[VisibleRun], place: TrainingPlace) -> HistoryScope:
             "no steps of PyTorch have been measured yet; `stepcast run` a study that lists some "
             "under train"
         )
-    chosen = select_host_of_types(relevant if names else steps, names, {place.link_mbps})
+    chosen = select_host_of_types(relevant if names else steps, names, {nodes.link_mbps})
     on_backend = [run for run in relevant if run.backend == chosen.backend]
     return HistoryScope(
         chosen,
@@ -254,14 +247,6 @@ def _on_gpus(run: VisibleRun) -> bool:
 
 
 SystemAnswer = ScenarioForecast | ForecastRefusal
-
-
-def _by_scenario(answer: ForecastAnswer) -> Mapping[Scenario, list[SystemAnswer]]:
-    by_scenario: dict[Scenario, list[SystemAnswer]] = {}
-    answers: list[SystemAnswer] = [*answer.forecasts, *answer.refused]
-    for each in answers:
-        by_scenario.setdefault(each.scenario, []).append(each)
-    return by_scenario
 
 
 def _forecast(workload: Workload, answers: Sequence[SystemAnswer]) -> Forecast:
@@ -278,21 +263,19 @@ def _forecast(workload: Workload, answers: Sequence[SystemAnswer]) -> Forecast:
         "systems": [ForecastRow.of(each, samples).model_dump(mode="json") for each in forecasts],
         "refused": [RefusalRow.of(refusal).model_dump(mode="json") for refusal in told],
     }
-    chosen = next(
-        (
-            forecast
+    primary = [forecast for forecast in forecasts if _is_primary(forecast.system)]
+    usable = [each for each in primary if each.fits_memory and each.value is not None]
+    if not usable:
+        reasons = [
+            f"out of memory: {forecast.fitting_batch}"
             for forecast in forecasts
-            if _is_primary(forecast.system) and forecast.fits_memory and forecast.value is not None
-        ),
-        None,
-    )
-    if chosen is None:
-        primary = [refusal for refusal in told if _is_primary(refusal.system)]
-        out_of_memory = [forecast for forecast in forecasts if not forecast.fits_memory]
-        reasons = [f"out of memory: {forecast.fitting_batch}" for forecast in out_of_memory]
-        reasons += [refusal.in_words for refusal in primary or told or refusals]
+            if not forecast.fits_memory
+        ]
+        of_primary = [refusal for refusal in told if _is_primary(refusal.system)]
+        reasons += [refusal.in_words for refusal in of_primary or told or refusals]
         text = "; ".join(dict.fromkeys(reasons))
         return _refused(f"{answers[0].scenario.label}: {text}").model_copy(update=rows)
+    chosen = usable[0]
     epoch = epoch_s(chosen, samples)
     return Forecast(
         status="forecast",
@@ -311,60 +294,3 @@ def _is_primary(system: System) -> bool:
 
 def _refused(reason: str) -> Forecast:
     return Forecast(status="refused", reason=reason)
-
-
-# Threads that forecast: few, beside those that take what nodes tell, and no end waits for them.
-
-
-_COUNT = 4
-Result = TypeVar("Result")
-
-
-class Slots:
-    """Threads that do what they are asked for; more than they can do waits for its turn.
-
-    They are daemons, as those of Python's own pools are not: one that fits for minutes keeps no
-    process alive that ends.
-
-    Args:
-        count: of the threads.
-    """
-
-    def __init__(self, count: int = _COUNT) -> None:
-        self._count, self._lock, self._busy = count, Lock(), 0
-        self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._threads: list[Thread] = []
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether one of them does something now."""
-        with self._lock:
-            return self._busy > 0
-
-    async def run(self, call: Callable[[], Result]) -> Result:
-        """Return what a call returns in one of the threads, or raise what it raises."""
-        done: Future[Result] = Future()
-
-        def job() -> None:
-            if not done.set_running_or_notify_cancel():
-                return
-            try:
-                done.set_result(call())
-            except Exception as error:
-                done.set_exception(error)
-
-        with self._lock:
-            if len(self._threads) < self._count:
-                self._threads.append(Thread(target=self._work, name="forecasts", daemon=True))
-                self._threads[-1].start()
-        self._asked.put(job)
-        return await asyncio.wrap_future(done)
-
-    def _work(self) -> None:
-        while True:
-            job = self._asked.get()
-            with self._lock:
-                self._busy += 1
-            job()
-            with self._lock:
-                self._busy -= 1

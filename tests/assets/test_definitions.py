@@ -14,10 +14,8 @@ from tests.synthetic import (
     ONLY_PROFILES,
     PYTORCH,
     STUDY,
-    SYNCHRONOUS,
     write_study,
 )
-from warehouse.home import CHECKOUT
 from warehouse.records import BadInput
 from warehouse.warehouse import read_only
 
@@ -71,9 +69,6 @@ def test_whatever_is_measured_was_forecast_before(home: Path, tmp_path: Path) ->
     assert judged.filter(system="async_sgd").height == 4
 
 
-STUDIES = sorted((CHECKOUT / "studies").glob("*.yaml"))
-
-
 def keys(definitions: Definitions) -> set[str]:
     return {"/".join(key.path[1:]) for key in dependencies(definitions)}
 
@@ -85,22 +80,6 @@ def dependencies(definitions: Definitions) -> dict[AssetKey, set[AssetKey]]:
         for asset in definitions.assets or ()
         if isinstance(asset, AssetsDefinition)
         for key in asset.keys
-    }
-
-
-def test_an_asynchronous_study_has_its_own_probes_and_systems(tmp_path: Path) -> None:
-    assert keys(definitions_of(write_study(tmp_path))) == {
-        "profiles/links",
-        "profiles/tf_trace",
-        *(
-            f"{group}/{system}"
-            for group in ("fits", "predictions")
-            for system in ("async_sgd", "linear", "lin", "cynthia", "cynthia_half", "line_rate")
-        ),
-        "measured/tf_throughput",
-        "accuracy/table",
-        "accuracy/report",
-        "simulations/timelines",
     }
 
 
@@ -120,44 +99,6 @@ def test_a_probe_is_shown_for_what_fits_see_and_for_what_judges(tmp_path: Path) 
         "ceer_pytorch",
         "ceer_pytorch_paper",
     ]
-
-
-def test_a_fit_depends_on_the_probes_that_its_system_rests_on(tmp_path: Path) -> None:
-    of = read_lineage(write_study(tmp_path, PYTORCH))
-    deps = dependencies(definitions_of(of.path))
-    rests = {
-        "srift": {"links", "allreduce", "torch_compute", "torch_throughput"},
-        "ideal_scaling": {"torch_compute"},
-        "ceer_pytorch": {"torch_operations", "torch_throughput"},
-        "ceer_pytorch_paper": {"torch_operations", "torch_throughput"},
-    }
-    predicted = {of.key("predictions", system) for system in rests}
-    for system, probes in rests.items():
-        assert deps[of.key("fits", system)] == {of.key("profiles", probe) for probe in probes}
-        assert deps[of.key("predictions", system)] == {of.key("fits", system)}
-    for probe in of.measuring:
-        assert deps[of.key("measured", probe)] == predicted, "after all that it will judge"
-    for probe in of.profiling:
-        assert deps[of.key("profiles", probe)] == set()
-
-
-@pytest.mark.parametrize("text", [STUDY, CAPTURING, SYNCHRONOUS, PYTORCH])
-def test_whatever_something_depends_on_is_of_the_study_too(text: str, tmp_path: Path) -> None:
-    deps = dependencies(definitions_of(write_study(tmp_path, text)))
-    assert set().union(*deps.values()) <= deps.keys()
-
-
-@pytest.mark.parametrize("file", STUDIES, ids=[file.stem for file in STUDIES])
-def test_every_committed_study_has_a_job_and_an_asset_for_all_it_needs(file: Path) -> None:
-    lineage, definitions = read_lineage(file), definitions_of(file)
-    assert [job.name for job in definitions.jobs or ()] == [lineage.name]
-    shown = keys(definitions)
-    for need in lineage.needs:
-        group = "profiles" if need.profiles else "measured"
-        assert f"{group}/{need.probe}" in shown
-    assert lineage.rests.keys() == set(lineage.systems)
-    # What others measured is enough for gpu_step.
-    assert all(rests for system, rests in lineage.rests.items() if system.name != "gpu_step")
 
 
 @pytest.mark.parametrize(

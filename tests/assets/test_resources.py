@@ -17,7 +17,7 @@ from assets.resources import (
     free_dead_runs,
     owner_tag,
     profiles,
-    turn,
+    run_lock,
 )
 from profilers.clusters import host_id
 from studies.rounds import Round
@@ -38,7 +38,7 @@ def test_a_run_keeps_its_round_when_a_probe_completes_it(
     file = write_study(tmp_path)
     run = rounds(home)
     assert run.opened(file).missing
-    landed_round(STUDY)
+    run.keep(file, landed_round(STUDY))
     after = run.opened(file)
     assert (after.repeat, after.missing) == (1, ())
     assert rounds(home).opened(file).repeat == 2
@@ -76,18 +76,6 @@ def test_kept_runs_of_another_host_are_shown_where_nothing_has_run(
     assert run.latest(file) == run.opened(file) == run.latest_here(file)
 
 
-def test_one_run_works_on_rounds_of_several_studies(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "other"
-    folder.mkdir()
-    asynchronous, synchronous = write_study(tmp_path), write_study(folder, SYNCHRONOUS)
-    run = rounds(home)
-    for file in (asynchronous, synchronous):
-        assert run.opened(file).study == read_study(file)
-        assert run.latest(file) == run.opened(file)
-
-
 def test_before_anything_has_run_there_is_no_latest_round(home: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="nothing of study paper has run yet; run it first"):
         rounds(home).latest(write_study(tmp_path))
@@ -109,8 +97,8 @@ HOLDER = """
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from assets.resources import turn
-with turn(Path(sys.argv[1]), print):
+from assets.resources import run_lock
+with run_lock(Path(sys.argv[1]), print):
     print("held", flush=True)
     sys.stdin.readline()
 """
@@ -121,9 +109,9 @@ def nothing() -> None:
     """Do nothing."""
 
 
-def test_a_turn_is_reentrant(home: Path) -> None:
+def test_the_lock_of_runs_is_reentrant(home: Path) -> None:
     messages: list[str] = []
-    with turn(home, messages.append), turn(home, messages.append):
+    with run_lock(home, messages.append), run_lock(home, messages.append):
         pass
     assert messages == []
 
@@ -145,13 +133,8 @@ def test_another_process_waits_and_says_for_whom(home: Path) -> None:
         messages.append(text)
         holder.communicate("\n", timeout=30)
 
-    with turn(home, let_go):
+    with run_lock(home, let_go):
         assert messages == [f"waiting for process {holder.pid}, which runs in {home}"]
-
-
-def test_homes_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    with turn(tmp_path / "a", pytest.fail), turn(tmp_path / "b", pytest.fail):
-        pass
 
 
 @pytest.mark.parametrize(
@@ -176,14 +159,6 @@ def test_only_runs_of_dead_owners_are_ended(
         stored = instance.get_run_by_id(run.run_id)
         assert stored is not None
         assert (stored.status == DagsterRunStatus.FAILURE) == is_dead
-
-
-def test_finished_runs_are_left_alone() -> None:
-    with DagsterInstance.ephemeral() as instance:
-        instance.create_run_for_job(
-            nothing, tags={OWNER_TAG: "stepcast-1-1-0-run"}, status=DagsterRunStatus.SUCCESS
-        )
-        assert free_dead_runs(instance) == []
 
 
 def test_outside_a_run_of_dagster_nothing_is_printed() -> None:

@@ -94,7 +94,7 @@ def night(
 ) -> list[dict[str, object]]:
     """Watch a member once; return the rows of its judgement."""
     planned = watches(of, landed_runs(warehouse.landing))
-    return watch([planned], warehouse, progress or Progress()).to_dicts()
+    return watch(planned, warehouse, progress or Progress()).to_dicts()
 
 
 def alarms(rows: Iterable[Mapping[str, object]]) -> dict[str, object]:

@@ -1,9 +1,5 @@
-"""Made-up histories of a rented type, each visit another machine: alarms that are false, and late.
+"""Made-up histories of a rented type, each visit another machine: alarms, false and late."""
 
-`python -m tests.fleet.rented` prints how often an alarm is false, and late.
-"""
-
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -95,20 +91,3 @@ def rates(
         alarms += first[0].alarm
         same += bool(confirmed(first, second, thresholds))
     return Rates(alarms / many, same / many)
-
-
-def main() -> None:
-    """Print the table."""
-    visits, slower = (5, 10, 20, 60), (1.28, 1.5, 2.0)
-    head = ["5, as one machine", *map(str, visits), *(f"× {by:g}" for by in slower)]
-    sys.stdout.write(f"| machines | {' | '.join(head)} |\n|---|{'---:|' * len(head)}\n")
-    for name, draw in MACHINES.items():
-        false = [rates(draw, 5, are_one=True), *(rates(draw, count) for count in visits)]
-        true = [rates(draw, 20, by) for by in slower]
-        cells = [f"{100 * rate.alarms:.1f}, {100 * rate.confirmed:.1f} %" for rate in false]
-        cells += [f"{100 * rate.confirmed:.0f} %" for rate in true]
-        sys.stdout.write(f"| {name} | {' | '.join(cells)} |\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -177,12 +177,6 @@ def test_runs_of_others_are_no_visits(changed: dict[str, object]) -> None:
     assert visits(WEEKLY, visited(WEEKLY, SUNDAY, **changed)).runs == ()  # type: ignore[arg-type]
 
 
-def test_a_visit_belongs_to_a_type_on_a_host() -> None:
-    node_type, backend, host = visits(WEEKLY, []).whose
-    assert (node_type, backend) == (NODE_TYPE, "loopback")
-    assert {run.host_id for run in visited(WEEKLY, SUNDAY)} == {host}
-
-
 def test_the_last_probe_is_the_last_that_went_well() -> None:
     well = watched(WEEKLY, SUNDAY)
     failed = watched(WEEKLY, MONDAY, 2, status="failed", error="no")

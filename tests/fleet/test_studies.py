@@ -1,15 +1,12 @@
 """What is measured of a member: which training each of its probes needs."""
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from fleet.members import Every
-from fleet.schedule import visits, watches
+from fleet.schedule import visits
 from fleet.studies import profiling_study, watching_study
-from forecasting.inputs import inputs_of_study
-from forecasting.study_checks import check_study
 from profilers.probes import PROBES
 from tests.fleet.made import NODE_TYPE, member
 from warehouse.records import BadInput
@@ -50,13 +47,6 @@ def test_each_probe_has_the_training_that_it_needs_and_no_other(probe: str) -> N
     assert all(need.profiles for need in needs)
 
 
-@pytest.mark.parametrize("probe", [name for name in PROFILED if name != "torch_memory"])
-def test_a_visit_of_each_probe_passes_the_checks_of_studies(probe: str) -> None:
-    """But the search for the largest batch, which needs a limit that loopback does not enforce."""
-    study = profiling_study(member(probes=(probe,)))
-    check_study(study, Path(study.name), "loopback", inputs_of_study(study))
-
-
 def test_links_need_no_training_of_their_own_beside_others() -> None:
     assert trained("links", "tf_trace") == [SERVED]
     assert trained("links", "torch_compute") == [PYTORCH]
@@ -73,11 +63,6 @@ def test_studies_are_named_after_what_they_do_and_the_type() -> None:
     assert list(study.probes) == ["links", "contention", "tf_trace"]
     other = watching_study(member())
     assert (other.name, list(other.probes)) == (f"watch.{NODE_TYPE}", ["watch"])
-
-
-def test_a_watch_is_one_run() -> None:
-    (need,) = watches(member(probes=("tf_trace", "torch_compute")), []).round_.needs
-    assert (need.probe, need.subject.config) == ("watch", {"worker": NODE_TYPE})
 
 
 def test_what_a_member_says_is_trained() -> None:

@@ -38,7 +38,7 @@ def quiet_nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("STEPCAST_HOME", str(home))
         paper = PaperWatch(now=NOW - timedelta(hours=1))
         paper.install(patch)
-        rows = watch([watches(OF, [])], Warehouse(home), Told()).to_dicts()
+        rows = watch(watches(OF, []), Warehouse(home), Told()).to_dicts()
     assert paper.asked == 1
     assert {(row["earlier_n"], row["alarm"]) for row in rows} == {(QUIET - 1, False)}
     return home
@@ -76,12 +76,12 @@ def landed(warehouse: Warehouse) -> list[Run]:
 
 def odd(warehouse: Warehouse) -> set[str]:
     """Return the probes whose alarm was not confirmed."""
-    return set(past_watches(warehouse.home, [NODE_TYPE]).filter("odd")["run_id"])
+    return set(past_watches(warehouse.home, NODE_TYPE).filter("odd")["run_id"])
 
 
 def change_of(warehouse: Warehouse, probe: Run) -> dict[str, Any]:
     """Return the row of a probe that found a change, even where one probe is all that is asked."""
-    rows = past_watches(warehouse.home, [NODE_TYPE], most=1)
+    rows = past_watches(warehouse.home, NODE_TYPE, most=1)
     return rows.filter(run_id=probe.run_id).row(0, named=True)
 
 
@@ -268,7 +268,7 @@ def test_a_second_probe_that_fails_leaves_the_first_to_be_judged(
 def test_a_probe_on_links_of_another_speed_is_no_history(home: Path, paper: PaperWatch) -> None:
     warehouse = Warehouse(home)
     _land_probes(home, QUIET, NOW - timedelta(hours=QUIET), SLOW, link_mbps=50.0)
-    rows = watch([watches(OF, [])], warehouse, Told()).to_dicts()
+    rows = watch(watches(OF, []), warehouse, Told()).to_dicts()
     assert paper.asked == 1
     assert {(row["outcome"], row["earlier_n"]) for row in rows} == {("too_few", 0)}
 
@@ -298,33 +298,16 @@ class Clock:
         return self.now_s
 
 
-def test_what_is_left_may_be_taken_and_no_more() -> None:
+def test_what_is_left_may_be_taken_and_what_was_spent_before_an_interruption_counts() -> None:
     clock = Clock()
-    budget = Budget(60, clock=clock)
-    assert budget.left_s == 60
-    budget.may_take(60)
-    clock.now_s += 20
-    assert budget.left_s == 40
-    budget.may_take(40)
-    with pytest.raises(BudgetExceeded):
-        budget.may_take(40.1)
-
-
-def test_nothing_is_left_of_what_took_longer_than_expected() -> None:
-    clock = Clock()
-    budget = Budget(60, clock=clock)
+    budget = Budget(1200, spent_s=800, clock=clock)
+    budget.may_take(400)
     clock.now_s += 100
-    assert budget.left_s == 0
-    budget.may_take(0)
-    with pytest.raises(BudgetExceeded):
-        budget.may_take(1)
-
-
-def test_what_was_spent_before_an_interruption_counts() -> None:
-    budget = Budget(1200, spent_s=900, clock=Clock())
     assert budget.left_s == 300
     with pytest.raises(BudgetExceeded) as caught:
         budget.may_take(360)
+    clock.now_s += 400
+    assert budget.left_s == 0, "it took longer than expected"
     assert str(caught.value) == (
         "the next run takes about 6.0 min, and 5.0 min of 20.0 min are left; the next visit goes on"
     )

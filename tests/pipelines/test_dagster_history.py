@@ -37,16 +37,3 @@ def test_what_runs_here_is_seen_by_the_web_interface(
     monkeypatch.chdir(tmp_path)
     with DagsterInstance.get() as instance:
         assert [run.run_id for run in instance.get_runs()] == [run_id]
-
-
-def test_the_checkouts_own_settings_name_the_default_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DAGSTER_HOME", "/nowhere")
-    with dagster_history.instance(tmp_path / ".stepcast") as instance:
-        run_id = nothing.execute_in_process(instance=instance).run_id
-    (tmp_path / "dagster.yaml").write_text((CHECKOUT / "dagster.yaml").read_text())
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
-    with DagsterInstance.get() as instance:
-        assert [run.run_id for run in instance.get_runs()] == [run_id]

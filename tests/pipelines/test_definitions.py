@@ -1,7 +1,6 @@
 """What Dagster is given loads, every asset says what it is, and rests on what it should."""
 
 import logging
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,25 +14,14 @@ from pipelines.execution import resources
 from pipelines.lineage import STUDIES, all_definitions, shown_files, study_definitions
 from profilers.probes import PROBES
 from studies.study import Study, read_study
-from tests.pipelines import lineage
-from tests.synthetic import DDP, MIXED, STUDY, SYNCHRONOUS, write_study
+from tests.synthetic import STUDY, write_study
 from warehouse.home import CHECKOUT
 from warehouse.requirements import Refusal, Requirement
 from warehouse.warehouse import Warehouse, read_only
 
 COMMITTED = sorted((CHECKOUT / "studies").glob("*.yaml"))
-GROUPS = {
-    "profiles",
-    "fits",
-    "predictions",
-    "simulations",
-    "recommendations",
-    "measured",
-    "accuracy",
-}
+GROUPS = {"profiles", "fits", "predictions", "simulations", "measured", "accuracy"}
 MEASURING = {"profiles", "measured"}
-OTHERS = {"embedders", "fleet", "prices", "rented"}
-"""First parts of the keys of assets that are of no study."""
 STUDIED = [read_study(file) for file in COMMITTED]
 every_study = pytest.mark.parametrize("study", STUDIED, ids=lambda study: study.name)
 every_forecast = pytest.mark.parametrize(
@@ -79,14 +67,6 @@ def asked_by(study: Study, system: str) -> Iterator[Requirement]:
                 yield from rests
 
 
-def test_the_lineage_is_what_it_was() -> None:
-    """`python -m tests.pipelines.lineage --write` writes it anew."""
-    now, was = lineage.lineage(committed()), lineage.read()
-    assert now.keys() == was.keys() == {read_study(file).name for file in COMMITTED} | OTHERS
-    for study, assets in now.items():
-        assert assets == was[study], study
-
-
 @every_study
 def test_every_asset_describes_itself(study: Study) -> None:
     for spec in (spec for spec in listed() if spec.key.path[0] == study.name):
@@ -99,8 +79,7 @@ def test_every_asset_describes_itself(study: Study) -> None:
         assert spec.kinds
         assert (spec.freshness_policy is not None) == (group in MEASURING)
         assert (spec.automation_condition is not None) == (group == "accuracy"), "measuring costs"
-        is_fitted = group in {"fits", "predictions", "simulations", "recommendations"}
-        assert (spec.code_version is not None) == is_fitted
+        assert (spec.code_version is not None) == (group in ("fits", "predictions", "simulations"))
         # What disturbs measuring, or opens the database, waits for what does so already.
         pool = committed().resolve_assets_def(spec.key).op.pool
         assert pool == ("measuring_host" if group in MEASURING else "warehouse")
@@ -114,7 +93,7 @@ def test_every_asset_names_a_table_that_is_there(home: Path) -> None:
     named = {spec.key: spec.metadata.get("dagster/table_name") for spec in listed()}
     assert {name for name in named.values() if name} <= set(known["name"])
     unnamed = {key.path[-1] for key, name in named.items() if not name}
-    assert unnamed == {"report", "timelines", "trained"}
+    assert unnamed == {"report", "timelines"}
 
 
 @every_forecast
@@ -170,27 +149,6 @@ def test_a_study_has_one_job_that_runs_all_of_it_in_one_process(study: Study) ->
     assert job.asset_layer.asset_graph.asset_check_keys == {
         check for check in checks if check.asset_key in keys
     }
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (STUDY, {"links_are_as_shaped", "traces_are_whole", "transfers_were_captured",
-                 "links_can_carry_it", "not_above_linear"}),
-        (MIXED, {"links_are_as_shaped", "traces_are_whole", "transfers_were_captured",
-                 "links_can_carry_it", "not_above_linear"}),
-        (DDP, {"links_are_as_shaped"}),
-        (SYNCHRONOUS, set()),
-    ],
-    ids=["servers", "mixed", "all_reduce", "by_operations"],
-)  # fmt: skip
-def test_a_study_has_the_checks_of_its_assets(
-    text: str, expected: set[str], tmp_path: Path
-) -> None:
-    graph = made(write_study(tmp_path, text)).resolve_asset_graph()
-    names = Counter(check.name for check in graph.asset_check_keys)
-    assert names == Counter({*expected, "host_was_not_busy", "everything_is_judged"})
-    assert {check.asset_key for check in graph.asset_check_keys} <= graph.get_all_asset_keys()
 
 
 def test_checks_say_what_must_hold_and_block_where_it_must() -> None:

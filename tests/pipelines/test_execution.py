@@ -3,7 +3,6 @@
 from pathlib import Path
 from threading import Event
 
-import polars as pl
 import pytest
 from dagster import AssetKey, DagsterExecutionInterruptedError, DagsterRunStatus
 
@@ -51,14 +50,6 @@ def test_the_job_predicts_then_measures_then_judges(first_run: Ran) -> None:
     assert statuses(home) == [DagsterRunStatus.SUCCESS]
 
 
-def test_one_worker_is_predicted_as_it_was_profiled(first_run: Ran) -> None:
-    """The exact ones are; Cynthia knows no overlap, and the line rate no worker."""
-    exact = pl.col("system").is_in(["async_sgd", "linear", "lin"])
-    single = Warehouse(first_run.home).accuracy().filter(pl.col("split") == "seen", exact)
-    assert single.height == 6
-    assert single["predicted"].to_list() == pytest.approx([10.0] * 6, rel=0.05)
-
-
 def test_assets_show_rows_columns_and_plots(first_run: Ran) -> None:
     shown = {}
     with dagster_history.instance(first_run.home) as instance:
@@ -81,10 +72,7 @@ def test_assets_show_rows_columns_and_plots(first_run: Ran) -> None:
     drawn = shown["paper/accuracy/table"]
     assert drawn["n: linear"].value == 2
     assert drawn["MAPE in percent: linear"].value == pytest.approx(100 * (1.4 / 1.01 - 1), rel=0.5)
-    predicted = [f"predictions/{system.name}" for system in FORECASTERS]
-    plotted = ["profiles/links", "profiles/tf_trace", "measured/tf_throughput", "accuracy/table"]
-    for name in (*plotted, *predicted):
-        assert "data:image/png;base64," in str(shown[f"paper/{name}"]["plot"].value)
+    assert "data:image/png;base64," in str(drawn["plot"].value)
 
 
 def test_the_next_call_is_a_new_round(second_run: tuple[Ran, str]) -> None:

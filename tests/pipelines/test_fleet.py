@@ -20,7 +20,7 @@ from dagster._core.remote_origin import (
 from dagster._core.test_utils import create_run_for_test
 
 from assets.fleet import MEASURES, PROFILES, TYPES, WATCHES, key
-from fleet.members import Member, change, write_members
+from fleet.members import Member, write_members
 from pipelines import dagster_history, fleet
 from pipelines.definitions import defs
 from profilers.steady import hostlock
@@ -131,30 +131,6 @@ def test_dagster_accepts_what_is_asked_for_of_partitions_that_are_new(
     assert data.dynamic_partitions_requests
 
 
-def test_a_run_key_is_the_same_until_something_lands(
-    home: Path, instance: DagsterInstance, clock: Clock
-) -> None:
-    join(home, member(watched=False))
-
-    def asked() -> str | None:
-        (request,) = tick(instance).run_requests or ()
-        return request.run_key
-
-    first = asked()
-    assert first
-    clock.now += MINUTE
-    assert asked() == first
-    (links,) = visited(member(), NOW, 1, "links")
-    land(home / "landing", links, None, {})
-    assert asked() == first, "the history has not been published"
-    Warehouse(home).load()
-    clock.now += MINUTE
-    second = asked()
-    assert second != first
-    clock.now += 7 * DAY
-    assert asked() not in {first, second}
-
-
 def test_nothing_due_names_the_next_time(
     home: Path, instance: DagsterInstance, clock: Clock
 ) -> None:
@@ -167,13 +143,6 @@ def test_nothing_due_names_the_next_time(
     clock.now = SUNDAY + 7 * DAY
     (request,) = tick(instance).run_requests or ()
     assert request.partition_key == NODE_TYPE
-
-
-@pytest.mark.usefixtures("clock")
-def test_paused_members_are_left_alone(home: Path, instance: DagsterInstance) -> None:
-    join(home, member())
-    change(home, NODE_TYPE, paused=True)
-    assert skipped(tick(instance)) == "nothing is due before 2030-01-17 02:00 UTC"
 
 
 @pytest.mark.usefixtures("clock")

@@ -159,14 +159,6 @@ def test_websockets_pass_with_the_password_alone(guarded: Proxy) -> None:
         pass
 
 
-@pytest.mark.services
-def test_plain_http_leads_to_tls(guarded: Proxy) -> None:
-    line = http.client.HTTPConnection("127.0.0.1", guarded.http, timeout=20)
-    line.request("GET", "/runs", headers={"Authorization": _AUTHORIZATION})
-    answer = line.getresponse()
-    assert (answer.status, answer.headers["Location"]) == (301, "https://127.0.0.1/runs")
-
-
 # The files of deploy/services.
 
 

@@ -1,6 +1,5 @@
 -- How long does a receiver work on a tensor after its last packet, by role and node type ($backend, NULL: all)?
--- Section 3.2.1 and Fig. 10 of the ICPE'20 paper: alpha x size + beta by least squares. The fits of system
--- async_sgd_overhead in fit.fit have intervals too.
+-- Section 3.2.1 and Fig. 10 of the ICPE'20 paper: alpha x size + beta by least squares.
 WITH captured_run AS (
     SELECT run_id, backend, host_id FROM raw.run
     WHERE status = 'ok' AND run_id IN (SELECT run_id FROM raw.stream)

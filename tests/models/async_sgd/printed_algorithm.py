@@ -13,8 +13,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
-from models.async_sgd.streams import StreamScheduler
 from tests.models.async_sgd.oracle.simulator import ComputationQueue
+from tests.models.async_sgd.oracle.streams import StreamScheduler
 
 LINKS = (Resource.DOWNLINK, Resource.UPLINK)
 

@@ -1,7 +1,7 @@
 """What is sent next: streams are suspended once, after WIN bytes, or in an enforced order."""
 
-from models.async_sgd.streams import StreamScheduler
 from tests.models.async_sgd.oracle.simulator import ComputationQueue
+from tests.models.async_sgd.oracle.streams import StreamScheduler
 
 A, B, C, D, E = range(5)
 

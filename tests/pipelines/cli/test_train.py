@@ -1,4 +1,4 @@
-"""`stepcast train`: rehearsed, asked, stopped and killed."""
+"""`stepcast train`: drawn, asked, stopped and killed."""
 
 import os
 import re
@@ -8,52 +8,56 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pipelines.cli import train
-from pipelines.runtime import checkpoints
+from pipelines.runtime import IfInfeasible, checkpoints
+from pipelines.runtime.job_store import EventLogEntry
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
 from pipelines.runtime.state import JobState
-from profilers.clusters import owner
 from tests.leftovers import left_behind
-from tests.pipelines.runtime.jobs import FAST, SAMPLES, SLOW, write_job
+from tests.pipelines.runtime.jobs import SAMPLES, write_job
 from tests.pipelines.runtime.sample_logs import consumed_samples, read_sample_logs
 from warehouse.home import CHECKOUT
 
-LOST = [{"after_iterations": 8, "node_type": FAST}]
 ANOTHER_DEADLINE = LimitRelaxation(text="raise the deadline", deadline_s=99.0, budget_usd=None)
 LATE = Infeasible("too late", (ANOTHER_DEADLINE,), 50.0, None)
 
 
-def test_a_rehearsal_tells_what_would_happen(
-    stepcast: Callable[..., Any], tmp_path: Path, home: Path
+def test_what_happened_is_told_and_drawn(
+    stepcast: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    picture = tmp_path / "rehearsed.svg"
-    job = write_job(tmp_path, interruptions=LOST)
-    answer = stepcast("train", str(job), "--rehearse", "--picture", str(picture))
-    assert answer.code == 0
-    assert f"planned at iteration 0: configuration 2 {FAST}@4" in answer.err
-    assert f"lost node0 {FAST}: reason ended" in answer.err
-    assert f"planned at iteration 8: configuration 1 {FAST}@4 + 2 {SLOW}@2" in answer.err
-    assert "finished at iteration 20" in answer.err
-    assert answer.out == f"{picture}\n"
+    def trained(*given: Any, **_: Any) -> tuple[SimpleNamespace, JobState]:
+        story = [
+            EventLogEntry(at_s=0.0, event="began", detail={"iterations": 20}),
+            EventLogEntry(at_s=9.0, event="aborted", step=8, detail={"cost_usd": 0.5}),
+        ]
+        for entry in story:
+            given[4](entry)
+        return SimpleNamespace(story=story, folder="there"), JobState(iterations=20, error="late")
+
+    monkeypatch.setattr("pipelines.runtime.attempt.train", trained)
+    picture, before = tmp_path / "story.svg", signal.getsignal(signal.SIGTERM)
+    try:
+        job = write_job(tmp_path, backend="loopback")
+        answer = stepcast("train", str(job), "--picture", str(picture))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "[    9.0 s] aborted at iteration 8: cost_usd 0.5" in answer.err
+    assert (answer.code, answer.err.splitlines()[-1]) == (1, "stepcast: job small: late")
     assert picture.read_text().startswith("<svg")
-    kept = {path.name for path in home.iterdir()} - {owner.RUN}
-    assert not kept, "nothing is kept of what did not happen"
 
 
-@pytest.mark.parametrize(("policy", "code"), [("abort", 1), ("deadline", 0), ("budget", 1)])
+@pytest.mark.parametrize(
+    ("policy", "way"), [("abort", None), ("deadline", ANOTHER_DEADLINE), ("budget", None)]
+)
 def test_a_policy_answers_where_nobody_can(
-    stepcast: Callable[..., Any], tmp_path: Path, policy: str, code: int
+    policy: IfInfeasible, way: LimitRelaxation | None
 ) -> None:
-    job = write_job(tmp_path, interruptions=LOST, deadline_s=12.0, if_infeasible=policy)
-    answer = stepcast("train", str(job), "--rehearse")
-    assert answer.code == code
-    assert "asked: reason no nodes that are left meet the deadline" in answer.err
-    last = answer.err.splitlines()[-1]
-    assert last.startswith("stepcast: job small: aborted" if code else "[")
+    assert train.answerer(policy)(LATE, JobState(iterations=20)) == way
 
 
 def test_a_user_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

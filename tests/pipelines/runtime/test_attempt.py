@@ -14,13 +14,12 @@ import yaml
 from pipelines.runtime import checkpoints, janitor
 from pipelines.runtime.attempt import train
 from pipelines.runtime.job_file import read_job
-from pipelines.runtime.job_store import EventLogEntry, frame
+from pipelines.runtime.job_store import EventLogEntry
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
 from pipelines.runtime.rank import load
 from pipelines.runtime.state import JobState
 from profilers.clusters import host_id, owner
 from profilers.clusters.fleet import VARIABLE
-from reports import plots, timelines
 from tests.leftovers import left_behind
 from tests.pipelines.runtime.jobs import FAST, GLOBAL_BATCH, SAMPLES, SLOW, profile, write_job
 from tests.pipelines.runtime.sample_logs import consumed_samples, read_sample_logs
@@ -199,26 +198,6 @@ def test_machines_that_share_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (landed,) = run_folders(trained.home / "landing")
     assert read_tables(landed)["run"]["host_id"].to_pylist() == [fleet_host_id]
     assert not [name for name in left if name.startswith(owner.PREFIX)]
-
-
-@pytest.mark.cluster
-def test_what_happened_lands_and_can_be_drawn(killed: Trained) -> None:
-    (landed,) = run_folders(killed.home / "landing")
-    tables = read_tables(landed)
-    assert tables["run"]["cost_usd"].to_pylist() == [pytest.approx(killed.state.spent_usd)]
-    events = tables["runtime_event"]["event"].to_pylist()
-    assert events == frame(killed.story)["event"].to_list()
-    # Whether the other rank tells of a broken exchange before the loss is known is up to chance.
-    seldom = ("progress", "saved", "launch", "launched", "broken")
-    kinds = [event for event in events if event not in seldom]
-    assert kinds == [
-        "began", "planned", "training", "lost", "saving", "planned", "training",
-        "released", "released", "released", "finished",
-    ]  # fmt: skip
-    nodes = timelines.node_lifetimes(frame(killed.story))
-    assert [node.reason for node in nodes] == ["ended", None, None, None]
-    picture = plots.to_svg(timelines.job_plot(frame(killed.story)))
-    assert f"1 {FAST}@4 + 2 {SLOW}@2" in picture
 
 
 def test_it_ends_although_its_controller_did_before_it_looked() -> None:

@@ -1,10 +1,8 @@
 """Checkpoints that are there whole or not at all."""
 
 import json
-import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import asdict
 from itertools import chain
@@ -19,12 +17,10 @@ from pipelines.runtime import checkpoints
 from pipelines.runtime.checkpoints import (
     draw_samples,
     is_log,
-    open_sample_log,
     share,
 )
 from pipelines.runtime.rank import ModelReplica, SyntheticImages, TrainingRankConfig, load
 from profilers.clusters.base import SOURCE
-from tests.pipelines.runtime.sample_logs import SampleRecord, consumed_samples, read_sample_logs
 
 
 def test_the_newest_is_found_and_old_ones_go(tmp_path: Path) -> None:
@@ -48,17 +44,6 @@ def test_the_last_one_counts_even_if_it_is_behind(tmp_path: Path) -> None:
         False,
         True,
     ]
-
-
-@pytest.mark.parametrize("days", [-1, 1])
-def test_the_last_one_counts_whatever_the_clock_says(tmp_path: Path, days: int) -> None:
-    for step in (10, 15, 20):
-        path = checkpoints.write(tmp_path, step, b"%d" % step, keep=2)
-        written_s = time.time() + 86_400 * days * step
-        os.utime(path, (written_s, written_s))
-    assert checkpoints.newest(tmp_path) == (20, path)
-    assert checkpoints.of_step(tmp_path, 15) is not None
-    assert checkpoints.of_step(tmp_path, 10) is None
 
 
 def test_one_that_cannot_be_written_leaves_the_last(
@@ -117,29 +102,6 @@ def test_shares_divide_the_batch_however_it_is_divided(batches: list[int], start
         sample for place, count in parts for sample in draw_samples(17, 3, start + place, count)
     ]
     assert together == draw_samples(17, 3, start, sum(batches))
-
-
-def test_a_log_is_read_as_it_was_written_but_for_half_a_line(tmp_path: Path) -> None:
-    with open_sample_log(tmp_path, 2, 1) as took:
-        took(7, [4, 5])
-    with (tmp_path / "samples-000002-000001.jsonl").open("a") as file:
-        file.write("[8, [1, ")
-    assert read_sample_logs(tmp_path) == [
-        SampleRecord(incarnation=2, rank=1, step=7, indices=(4, 5))
-    ]
-
-
-def test_what_was_trained_after_the_checkpoint_does_not_count() -> None:
-    def row(incarnation: int, rank: int, step: int, *indices: int) -> SampleRecord:
-        return SampleRecord(incarnation=incarnation, rank=rank, step=step, indices=indices)
-
-    rows = [
-        row(1, 0, 0, 1), row(1, 1, 0, 2), row(1, 0, 1, 3), row(1, 1, 1, 4), row(1, 0, 2, 5),
-        row(2, 1, 1, 4), row(2, 0, 1, 3), row(2, 0, 2, 5), row(2, 1, 2, 6),
-    ]  # fmt: skip
-    assert consumed_samples(rows) == {0: [1, 2], 1: [3, 4], 2: [5, 6]}
-    # One that goes on too early would take samples again.
-    assert consumed_samples([*rows, row(3, 0, 0, 9)]) == {0: [9]}
 
 
 @pytest.mark.parametrize(

@@ -98,11 +98,6 @@ def test_the_smallest_live_rank_saves_and_leads_from_then_on() -> None:
     assert controller.state.detach.seen_s == (1,)
 
 
-def test_losing_a_higher_rank_leaves_the_checkpoint_to_rank_0() -> None:
-    controller = Told().training()
-    assert controller.tell(10, NodeLost("node1", "notice"))[1] == SaveCheckpoint("node0")
-
-
 def test_a_saver_that_is_lost_is_followed_by_the_next() -> None:
     controller = Told().training()
     controller.tell(10, NodeLost("node0", "ended"))
@@ -300,30 +295,6 @@ def test_nothing_feasible_is_asked_and_thinking_takes_time() -> None:
     decisions = controller.tell(71, UserChoice(way))
     assert isinstance(decisions[0], CarryOutPlan)
     assert controller.state.deadline_s == pytest.approx(way.deadline_s + 60)
-
-
-def test_depleted_kinds_can_be_asked_for_again() -> None:
-    controller = Told(capacity=2).training()
-    for at_s, name in enumerate(("node0", "node1"), start=10):
-        controller.tell(at_s, NodeLost(name, "ended"))
-    controller.tell(20, CheckpointSaved(0, asked=True))
-    ask = controller.tell(21, NodeLost("node2", "ended"))[-1]
-    assert isinstance(ask, AskUser)
-    again = ask.infeasible.ways[-1]
-    assert again.retry
-    decisions = controller.tell(30, UserChoice(again))
-    kinds = {decision.kind.node_type for decision in decisions if isinstance(decision, LaunchNode)}
-    assert FAST in kinds
-    assert controller.state.depleted == ()
-
-
-def test_aborting_gives_everything_back() -> None:
-    controller = Told(deadline_s=30.0).training()
-    controller.tell(10, NodeLost("node0", "ended"), CheckpointSaved(2, asked=True))
-    release, end = controller.tell(12, UserChoice(None))
-    assert release == ReleaseNode("node1")
-    assert isinstance(end, EndJob) and end.error is not None
-    assert controller.state.phase == "aborted"
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,20 @@
 """Jobs of plain processes that are killed, frozen and told to go: nothing is trained."""
 
-import json
 import resource
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from pipelines.runtime.attempt import train
 from pipelines.runtime.job_file import read_job
-from pipelines.runtime.job_store import EventLogEntry, frame
+from pipelines.runtime.job_store import EventLogEntry
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
 from pipelines.runtime.state import JobState
-from tests.clocks import DAY, WallClock
-from tests.pipelines.runtime.jobs import FAST, PRICES, SLOW, SPARE, profile, write_job
+from tests.pipelines.runtime.jobs import FAST, SLOW, SPARE, profile, write_job
 from tests.pipelines.runtime.metadata_service import TERMINATE, metadata_service
 from warehouse.landing import read_tables, run_folders
 from warehouse.records import StepcastError
-from warehouse.warehouse import Warehouse, read_only
 
 ITERATIONS = 60
 COUNTING = "tests.pipelines.runtime.counting_rank"
@@ -189,57 +185,6 @@ def test_a_finished_job_lands_and_does_not_train_again(tmp_path: Path, room_byte
     assert tables["runtime_event"]["event"].to_pylist() == [entry.event for entry in ran.story]
     assert tables["run"]["status"].to_pylist() == ["ok"]
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-
-
-def test_a_torn_story_does_not_keep_a_job_from_landing(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        Ran(tmp_path, stop_at="training", iterations=10)
-    (folder,) = (tmp_path / "home" / "training" / "small").iterdir()
-    with (folder / "story.jsonl").open("a") as file:
-        file.write('{"at_s":2.')
-    ran = Ran(tmp_path, iterations=10)
-    assert [entry.event for entry in ran.story].count("resumed") == 1
-    (landed,) = run_folders(tmp_path / "home" / "landing")
-    assert read_tables(landed)["runtime_event"].num_rows == len(ran.story)
-
-
-@pytest.mark.parametrize("by", [DAY, -DAY])
-def test_a_clock_that_is_set_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: timedelta
-) -> None:
-    """No node counts as silent, and none costs more, or less, for it."""
-    wall = WallClock(monkeypatch)
-
-    def change(entry: EventLogEntry) -> None:
-        if entry.event == "training":
-            wall.set(by)
-
-    ran = Ran(tmp_path, told=change, iterations=20)
-    assert (ran.state.phase, ran.losses) == ("finished", [])
-    assert len(ran.of("training")) == 1
-    times = [entry.at_s for entry in ran.story]
-    assert times == sorted(times)
-    assert times[-1] < 600
-    hours = times[-1] / 3600
-    assert 0 < ran.state.spent_usd <= 2 * PRICES[FAST] * hours
-    (landed,) = run_folders(tmp_path / "home" / "landing")
-    (run,) = read_tables(landed)["run"].to_pylist()
-    took = run["ended_at"] - run["started_at"]
-    assert timedelta(0) < took < timedelta(seconds=600)
-
-
-def test_it_lands_and_sql_can_ask_about_it(tmp_path: Path) -> None:
-    ran = Ran(tmp_path, interruptions=[interrupt(FAST, 15, "kill")])
-    warehouse = Warehouse(tmp_path / "home")
-    assert len(warehouse.load().loaded) == 1
-    losses = read_only(
-        tmp_path / "home",
-        "SELECT event, node_type, detail->>'reason' AS reason, cost_usd "
-        "FROM raw.runtime_event JOIN raw.run USING (run_id) WHERE event = 'lost'",
-    )
-    assert losses.rows() == [("lost", FAST, "ended", pytest.approx(ran.state.spent_usd))]
-    details = frame(ran.story)["detail"].to_list()
-    assert all(isinstance(json.loads(detail), dict) for detail in details)
 
 
 def offers(fast: int, slow: int) -> list[dict[str, object]]:

@@ -12,7 +12,7 @@ from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
 from pipelines.service.contracts import Forecast, Workload
 from pipelines.service.engine import Engine, WorkloadForecasts
-from pipelines.service.places import TrainingPlace
+from pipelines.service.node_selection import NodeSelection
 from tests.pipelines.service import made_up
 from warehouse.warehouse import Warehouse
 
@@ -32,12 +32,15 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         yield Engine(Warehouse(folder))
 
 
-class Halves:
+class Halves(Engine):
     """Stands in for the engine where HTTP is what is tested: a step is half a second a node."""
 
-    def forecasts(self, workloads: Sequence[Workload], place: TrainingPlace) -> WorkloadForecasts:
+    def __init__(self) -> None:
+        """Need no history."""
+
+    def forecasts(self, workloads: Sequence[Workload], nodes: NodeSelection) -> WorkloadForecasts:
         """Return the same of every workload."""
-        step_s = sum(group.count for group in place.groups) / 2
+        step_s = sum(group.count for group in nodes.groups) / 2
         of = [Forecast(status="forecast", step_time_s=step_s) for _ in workloads]
         return WorkloadForecasts(of, "emulated", "host-1")
 

@@ -78,7 +78,7 @@ def test_a_type_whose_training_failed_is_trained_for_again(
     """Even where there is an embedder by now."""
     log = tmp_path / "begun"
     checker = make(fails(log))
-    checker.checked("pairs")
+    checker.retrain("pairs", again=False)
     ended(checker, "failed")
     (home / "embedders").mkdir()
     (home / "embedders" / "pairs.safetensors").touch()
@@ -92,7 +92,7 @@ def test_training_runs_once(make: Make, tmp_path: Path) -> None:
     log = tmp_path / "begun"
     checker = make(["sh", "-c", f'echo "$0 $1" >> {log}; exec sleep 600'])
     for _ in range(3):
-        assert checker.checked("pairs").status == "running"
+        assert checker.retrain("pairs", again=False).status == "running"
 
     @eventually
     def begun() -> None:
@@ -106,10 +106,10 @@ def test_a_training_that_failed_says_why_and_is_begun_again_when_it_is_asked_for
 ) -> None:
     log = tmp_path / "begun"
     checker = make(fails(log))
-    checker.checked("pairs")
+    checker.retrain("pairs", again=False)
     assert ended(checker, "failed") == "no images in pairs"
     with pytest.raises(BadInput, match=r"no images in pairs.*POST /v1/retraining/pairs"):
-        checker.checked("pairs")
+        checker.retrain("pairs", again=False)
     assert checker.retrain("pairs").dataset == "pairs"
     ended(checker, "failed")
     assert len(log.read_text().splitlines()) == 2
@@ -118,15 +118,15 @@ def test_a_training_that_failed_says_why_and_is_begun_again_when_it_is_asked_for
 @pytest.mark.parametrize("dataset", ["birds", "cifar10"])
 def test_types_without_images_are_refused(make: Make, dataset: str) -> None:
     with pytest.raises(BadInput, match=f"no embedder for datasets of type '{dataset}'"):
-        make(SLEEPS).checked(dataset)
+        make(SLEEPS).retrain(dataset)
 
 
 def test_a_folder_of_images_is_given_to_who_trains(make: Make, tmp_path: Path) -> None:
     (tmp_path / "cifar10").mkdir()
     checker = make(["sh", "-c", 'echo "$2" >&2; exit 1'], tmp_path)
     with pytest.raises(BadInput, match="has a folder tiny_imagenet"):
-        checker.checked("tiny_imagenet")
-    checker.checked("cifar10")
+        checker.retrain("tiny_imagenet")
+    checker.retrain("cifar10")
 
     @eventually
     def told() -> None:
@@ -152,7 +152,7 @@ def test_training_does_not_outlive_the_service(home: Path, is_killed: bool) -> N
 import sys, threading
 from pipelines.service.checker import Checker
 checker = Checker(None, 1, [sys.executable, "-c", "import time; time.sleep(600)", "{marker}"])
-asking = threading.Thread(target=checker.checked, args=["pairs"])
+asking = threading.Thread(target=checker.retrain, args=["pairs"])
 asking.start(); asking.join()  # the thread that asked ends; training does not
 print("begun", flush=True)
 sys.stdin.read()

@@ -3,19 +3,22 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from forecasting import embedders
 from models.predictddl import training
 from networks import kept_graphs
+from networks.primitives import PRIMITIVES
 from pipelines.service.contracts import Dataset, Forecast, Graph, Node, Nodes, Workload
 from pipelines.service.engine import Engine
-from pipelines.service.places import TrainingPlace, of_cluster, of_types
+from pipelines.service.node_selection import NodeSelection, of_cluster, of_types
 from profilers.clusters import host_id
 from tests.pipelines.service import made_up
 from tests.pipelines.service.made_up import LINK_MBPS, NODE_TYPE, convolutions
 from tests.pipelines.service.reports import report
-from tests.pipelines.service.test_places import cluster
+from tests.pipelines.service.test_node_selection import cluster
 from warehouse.records import NodeGroup, Scenario, Strategy
 from warehouse.warehouse import Warehouse
 
@@ -29,14 +32,14 @@ def graph(kinds: list[str]) -> Graph:
     return Graph(nodes=nodes, edges=list(chain.edges), parameter_count=chain.parameter_count)
 
 
-def ask(engine: Engine, *workloads: Workload, place: TrainingPlace = TWO) -> list[Forecast]:
+def ask(engine: Engine, *workloads: Workload, nodes: NodeSelection = TWO) -> list[Forecast]:
     """Return what an engine says."""
-    return engine.forecasts(workloads, place).of
+    return engine.forecasts(workloads, nodes).of
 
 
-def reason(engine: Engine, workload: Workload, place: TrainingPlace = TWO) -> str:
+def reason(engine: Engine, workload: Workload, nodes: NodeSelection = TWO) -> str:
     """Return why an engine refuses."""
-    (forecast,) = ask(engine, workload, place=place)
+    (forecast,) = ask(engine, workload, nodes=nodes)
     assert (forecast.status, forecast.step_time_s) == ("refused", None)
     assert forecast.reason is not None and "\n" not in forecast.reason
     return forecast.reason
@@ -125,9 +128,23 @@ def test_the_largest_graph_with_the_largest_figures_has_an_answer(engine: Engine
     assert forecast.status in ("forecast", "refused")
 
 
+@given(
+    st.lists(st.sampled_from([*PRIMITIVES, "convolution"]), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=4),
+    st.sampled_from([4, 8, 10**6]),
+)
+def test_whatever_graph_is_sent_has_an_answer(
+    engine: Engine, kinds: list[str], edges: list[tuple[int, int]], batch_size: int
+) -> None:
+    nodes = [Node(type=kind, parameters=10, flops=1e6, output_elements=100) for kind in kinds]
+    sent = Graph(nodes=nodes, edges=edges, parameter_count=10)
+    (forecast,) = ask(engine, Workload(graph=sent, batch_size=batch_size))
+    assert (forecast.status == "refused") == bool(forecast.reason)
+
+
 def test_nodes_without_an_inventory_are_refused(engine: Engine) -> None:
-    place = of_types([Nodes(node_type="emu.avx512.s15", count=1)], None)
-    refusal = reason(engine, Workload(dnn="vgg11"), place)
+    nodes = of_types([Nodes(node_type="emu.avx512.s15", count=1)], None)
+    refusal = reason(engine, Workload(dnn="vgg11"), nodes)
     assert "nobody has measured what nodes of type emu.avx512.s15 can do" in refusal
     assert "probe inventory" in refusal
 
@@ -136,13 +153,13 @@ def test_nodes_with_a_gpu_take_what_was_measured_on_their_type(engine: Engine) -
     """However busy their processors are."""
     node = report(node_type=NODE_TYPE, gpus=1, utilisation=0.5)
     load = Workload(dnn="vgg11", batch_size=8)
-    assert ask(engine, load, place=of_cluster(cluster(node, node), LINK_MBPS)) == ask(engine, load)
+    assert ask(engine, load, nodes=of_cluster(cluster(node, node), LINK_MBPS)) == ask(engine, load)
 
 
 def test_an_epoch_of_several_gpus_a_node_is_of_all_their_images(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = of_cluster(cluster(report(node_type=NODE_TYPE, gpus=2)), None)
+    nodes = of_cluster(cluster(report(node_type=NODE_TYPE, gpus=2)), None)
     load = Workload(dnn="vgg11", batch_size=8, dataset=Dataset(images=16_000))
     each = Strategy(kind="all_reduce", workers=1, devices_per_node=2)
     alone = made_up.scenario
@@ -153,7 +170,7 @@ def test_an_epoch_of_several_gpus_a_node_is_of_all_their_images(
 
     monkeypatch.setattr(made_up, "scenario", on_two)
     made_up.install(home, monkeypatch)
-    (forecast,) = ask(Engine(Warehouse(home)), load, place=place)
+    (forecast,) = ask(Engine(Warehouse(home)), load, nodes=nodes)
     assert forecast.step_time_s is not None, forecast.reason
     # Sixteen images a step.
     assert forecast.epoch_s == pytest.approx(1000 * forecast.step_time_s)
@@ -177,16 +194,11 @@ def test_another_type_of_dataset_has_forecasts_by_its_own_embedder(
 
 def test_registered_nodes_that_are_half_busy_take_longer(engine: Engine) -> None:
     idle, busy = (
-        ask(engine, Workload(dnn="vgg19"), place=of_cluster(cluster(node, node), None))[0]
+        ask(engine, Workload(dnn="vgg19"), nodes=of_cluster(cluster(node, node), None))[0]
         for node in (report(node_type=NODE_TYPE), report(node_type=NODE_TYPE, utilisation=0.5))
     )
     assert idle.step_time_s is not None and busy.step_time_s is not None
     assert busy.step_time_s > 1.2 * idle.step_time_s
-
-
-def test_nothing_measured_is_refused_with_what_to_run(home: Path) -> None:
-    refusal = reason(Engine(Warehouse(home)), Workload(dnn="vgg11"))
-    assert refusal.startswith("nothing has been profiled yet; run a study first")
 
 
 def test_it_is_fitted_again_when_the_history_has_more_runs(
@@ -235,8 +247,8 @@ def test_a_newer_run_elsewhere_hides_no_node_type(
     gpus = [Nodes(node_type="gpu.h100", count=1)]
     answer = engine.forecasts([Workload(dnn="vgg11")], of_types(gpus, None))
     assert (answer.backend, answer.host_id) == ("loopback", "host-2")
-    place = of_types([*gpus, Nodes(node_type=NODE_TYPE, count=2)], LINK_MBPS)
-    refusal = reason(engine, Workload(dnn="vgg11"), place)
+    nodes = of_types([*gpus, Nodes(node_type=NODE_TYPE, count=2)], LINK_MBPS)
+    refusal = reason(engine, Workload(dnn="vgg11"), nodes)
     assert "gpu.h100 was profiled on another host; --backend loopback --host host-2" in refusal
 
 
@@ -244,8 +256,8 @@ def test_newer_steps_on_gpus_tell_nothing_of_registered_processors(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_beside_newer_gpu_steps(home, monkeypatch)
-    place = of_cluster(cluster(report(node_type=NODE_TYPE, link_mbps=None)), None)
-    answer = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], place)
+    nodes = of_cluster(cluster(report(node_type=NODE_TYPE, link_mbps=None)), None)
+    answer = Engine(Warehouse(home)).forecasts([Workload(dnn="vgg11")], nodes)
     assert ([forecast.status for forecast in answer.of], answer.host_id) == (["forecast"], "host-1")
 
 
@@ -270,7 +282,7 @@ def test_links_far_from_those_of_measured_steps_are_refused(
 ) -> None:
     nodes = [Nodes(node_type=NODE_TYPE, count=2)]
     for near in (LINK_MBPS / 2, 2 * LINK_MBPS):
-        (forecast,) = ask(engine, Workload(dnn="vgg11"), place=of_types(nodes, near))
+        (forecast,) = ask(engine, Workload(dnn="vgg11"), nodes=of_types(nodes, near))
         assert forecast.status == "forecast"
     refusal = reason(engine, Workload(dnn="vgg11"), of_types(nodes, link_mbps))
     assert "Mb/s of links, where steps were measured from 500 to 500" in refusal

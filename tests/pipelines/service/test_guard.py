@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
-from pipelines.service.app import DISCARDED_BYTES, Guard
+from pipelines.service.guard import DISCARDED_BYTES, Guard
 
 TOKEN = b"a-token-of-tests"
 Headers = list[tuple[bytes, bytes]]

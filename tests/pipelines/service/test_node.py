@@ -76,13 +76,6 @@ def test_a_node_tells_how_much_memory_is_free_each_time(address: str, collector:
     assert free_bytes == [3e9, 1e9]
 
 
-def test_a_node_tells_until_it_is_time_to_leave(address: str, collector: Collector) -> None:
-    ends = iter([False, False, True])
-    with Membership(address, "a", TOKEN) as membership:
-        membership.stay(report(), lambda: next(ends))
-        assert [node.name for node in collector.cluster().nodes] == ["a"]
-
-
 def test_another_token_is_refused(address: str) -> None:
     for token in (None, "another-token"):
         with pytest.raises(BadInput, match="refuses: 401 send the service's token"):
@@ -131,21 +124,6 @@ def test_whatever_a_service_says_a_node_that_ends_has_left(code: int) -> None:
         Membership(address, "a", None),
     ):
         raise KeyboardInterrupt
-
-
-def test_machines_of_one_name_are_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("socket.gethostname", lambda: "node")
-    monkeypatch.setattr(node, "_BOOT", tmp_path / "boot_id")
-    names = []
-    for boot in (
-        "6b1f3c2a-8f3e-4f3c-9a55-0c9c3f1d2e77\n",
-        "f00dfeed-8f3e-4f3c-9a55-0c9c3f1d2e77\n",
-    ):
-        (tmp_path / "boot_id").write_text(boot)
-        names.append(node.own_name())
-    assert names == ["node-6b1f3c2a", "node-f00dfeed"]
 
 
 @pytest.mark.parametrize(

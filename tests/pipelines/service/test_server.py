@@ -12,12 +12,13 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from pipelines.service.app import Guard, service
+from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
 from pipelines.service.contracts import Workload
 from pipelines.service.engine import WorkloadForecasts
-from pipelines.service.places import TrainingPlace
+from pipelines.service.guard import Guard
+from pipelines.service.node_selection import NodeSelection
 from pipelines.service.server import Server
 from tests.pipelines.service.conftest import Halves
 from tests.pipelines.service.test_guard import PERMITTED, TOKEN, Echo
@@ -108,10 +109,10 @@ def test_questions_beyond_those_that_can_wait_are_told_when_to_ask_again(
 
     class Slow(Halves):
         def forecasts(
-            self, workloads: Sequence[Workload], place: TrainingPlace
+            self, workloads: Sequence[Workload], nodes: NodeSelection
         ) -> WorkloadForecasts:
             released.wait(60)
-            return super().forecasts(workloads, place)
+            return super().forecasts(workloads, nodes)
 
     question = {
         "workloads": [{"dnn": "vgg11"}],

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from models.async_sgd.graph import ProfiledStep, Resource, StepGraph
 from models.async_sgd.link_sharing import Flow, SharedResource
-from models.async_sgd.streams import Chunk, StreamScheduler
 from models.async_sgd.synthetic_trace import Interval, Trace
 from models.async_sgd.workers import (
     SimulationOptions,
@@ -23,6 +22,7 @@ from models.async_sgd.workers import (
     stations_of,
 )
 from tests.models.async_sgd.oracle.links import Shared, SharedLinks, shared_links
+from tests.models.async_sgd.oracle.streams import Chunk, StreamScheduler
 
 _NEXT_STEP = -1
 _RELEASE = -2

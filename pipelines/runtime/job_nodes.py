@@ -53,7 +53,7 @@ class _NodePrograms:
         return message
 
 
-class JobFleet:
+class JobNodes:
     """Nodes by the names that the controller gave them, one program on each of their devices.
 
     Args:

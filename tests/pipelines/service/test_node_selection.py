@@ -4,7 +4,7 @@ import pytest
 
 from models.predictddl.observations import DENSE, MEMORY, POINTWISE, of_node
 from pipelines.service.contracts import Cluster, Nodes, Registered, Report
-from pipelines.service.places import of_cluster, of_types
+from pipelines.service.node_selection import of_cluster, of_types
 from profilers.clusters.node_types import node_group
 from tests.pipelines.service.reports import report
 from warehouse.records import BadInput
@@ -13,18 +13,18 @@ from warehouse.records import BadInput
 def cluster(*reports: Report) -> Cluster:
     """Return a cluster of nodes that tell this."""
     nodes = [
-        Registered(name=f"n{place}", report=report, seconds_ago=0.0)
-        for place, report in enumerate(reports)
+        Registered(name=f"n{number}", report=report, seconds_ago=0.0)
+        for number, report in enumerate(reports)
     ]
     return Cluster(nodes=nodes)
 
 
 def test_nodes_of_a_type_are_one_group() -> None:
     nodes = [Nodes(node_type="emu.avx2.s15", count=2), Nodes(node_type="emu.avx2.s15", count=3)]
-    place = of_types(nodes, 100.0)
-    assert place.counts == {"emu.avx2.s15": 5}
-    assert [group.count for group in place.groups] == [5]
-    assert (place.link_mbps, place.measured) == (100.0, {})
+    selection = of_types(nodes, 100.0)
+    assert selection.counts == {"emu.avx2.s15": 5}
+    assert [group.count for group in selection.groups] == [5]
+    assert (selection.link_mbps, selection.measured) == (100.0, {})
 
 
 def test_named_nodes_may_have_several_devices_each() -> None:
@@ -64,25 +64,25 @@ def test_several_nodes_need_a_link_whose_speed_is_known() -> None:
 
 
 def test_registered_nodes_can_do_what_the_least_of_their_type_can() -> None:
-    place = of_cluster(
+    selection = of_cluster(
         cluster(report(), report(utilisation=0.5, memory_Bps=4e10), report(node_type="lab.arm")),
         None,
     )
-    assert place.counts == {"lab.xeon": 2, "lab.arm": 1}
-    xeon, arm = place.groups
+    assert selection.counts == {"lab.xeon": 2, "lab.arm": 1}
+    xeon, arm = selection.groups
     assert (xeon.cpu_share, xeon.memory_bytes) == (4.0, 8 * 10**9)
-    assert place.measured[xeon.node_type][DENSE] == 4e10
-    assert place.measured[xeon.node_type][MEMORY] == 2e10
-    assert of_node(arm, place.measured).dense_flops == 8e10
+    assert selection.measured[xeon.node_type][DENSE] == 4e10
+    assert selection.measured[xeon.node_type][MEMORY] == 2e10
+    assert of_node(arm, selection.measured).dense_flops == 8e10
 
 
 def test_convolutions_of_single_pixels_count_where_all_nodes_of_a_type_timed_them() -> None:
     timed = report(pointwise_flops=2e10)
-    (group,) = (place := of_cluster(cluster(timed, timed), None)).groups
-    assert of_node(group, place.measured).pointwise_part == 0.25
-    (group,) = (place := of_cluster(cluster(timed, report()), None)).groups
-    assert POINTWISE not in place.measured[group.node_type]
-    assert of_node(group, place.measured).pointwise_part == 1.0
+    (group,) = (selection := of_cluster(cluster(timed, timed), None)).groups
+    assert of_node(group, selection.measured).pointwise_part == 0.25
+    (group,) = (selection := of_cluster(cluster(timed, report()), None)).groups
+    assert POINTWISE not in selection.measured[group.node_type]
+    assert of_node(group, selection.measured).pointwise_part == 1.0
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_registered_nodes_train_on_a_thread_for_each_core(
 def test_nodes_with_gpus_are_those_that_the_catalogue_has() -> None:
     """What their processors could do says nothing."""
     node = report(node_type="gpu.h100", gpus=8)
-    place = of_cluster(cluster(node, node.model_copy(update={"gpus": 4})), None)
-    assert (place.devices, place.counts, place.measured) == (4, {"gpu.h100": 2}, {})
-    assert place.groups == (node_group("worker", "gpu.h100", 2),)
+    selection = of_cluster(cluster(node, node.model_copy(update={"gpus": 4})), None)
+    assert (selection.devices, selection.counts, selection.measured) == (4, {"gpu.h100": 2}, {})
+    assert selection.groups == (node_group("worker", "gpu.h100", 2),)
     assert of_cluster(cluster(report()), None).devices == 1
 
 
@@ -117,8 +117,8 @@ def test_nodes_with_and_without_gpus_do_not_train_together() -> None:
 
 
 def test_what_is_free_now_does_not_take_the_name_of_what_was_profiled() -> None:
-    place = of_cluster(cluster(report(node_type="emu.avx2.s15")), None)
-    assert "emu.avx2.s15" not in place.measured
+    selection = of_cluster(cluster(report(node_type="emu.avx2.s15")), None)
+    assert "emu.avx2.s15" not in selection.measured
 
 
 def test_the_slowest_link_counts_unless_one_is_named() -> None:

@@ -1,10 +1,8 @@
-"""Streams on a link: what a worker sends next."""
+"""What a worker sends next on a link: streams as gRPC serves them."""
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
-
-# What a worker sends next on a link: streams as gRPC serves them.
 
 
 class Chunk(NamedTuple):

@@ -14,7 +14,7 @@ _NOW = "@cluster"
 
 
 @dataclass(frozen=True)
-class TrainingPlace:
+class NodeSelection:
     """Where workloads train.
 
     Attributes:
@@ -35,8 +35,8 @@ class TrainingPlace:
         return {group.node_type.removesuffix(_NOW): group.count for group in self.groups}
 
 
-def of_types(nodes: Iterable[Nodes], link_mbps: float | None) -> TrainingPlace:
-    """Return a place of nodes of types that the catalogue has.
+def of_types(nodes: Iterable[Nodes], link_mbps: float | None) -> NodeSelection:
+    """Return nodes of types that the catalogue has.
 
     Raises:
         BadInput: there is no such type, their numbers of devices differ, or nobody told the speed
@@ -55,11 +55,11 @@ def of_types(nodes: Iterable[Nodes], link_mbps: float | None) -> TrainingPlace:
         )
     groups = tuple(node_group("worker", name, count) for name, count in counts.items())
     _check_link(groups, link_mbps)
-    return TrainingPlace(groups, {}, link_mbps, max(devices.values()))
+    return NodeSelection(groups, {}, link_mbps, max(devices.values()))
 
 
-def of_cluster(cluster: Cluster, link_mbps: float | None) -> TrainingPlace:
-    """Return a place of the nodes that have registered, on their slowest link if none is named.
+def of_cluster(cluster: Cluster, link_mbps: float | None) -> NodeSelection:
+    """Return the nodes that have registered, on their slowest link if none is named.
 
     Nodes of one type are taken for alike: each can do what the least of them can. A type of nodes
     with GPUs is one that was profiled: what such a node tells of its processors says little.
@@ -88,12 +88,12 @@ def of_cluster(cluster: Cluster, link_mbps: float | None) -> TrainingPlace:
     if devices:
         groups = tuple(_with_gpus(name, len(reports)) for name, reports in by_type.items())
         _check_link(groups, link_mbps)
-        return TrainingPlace(groups, {}, link_mbps, devices)
+        return NodeSelection(groups, {}, link_mbps, devices)
     free = [_free(name, reports) for name, reports in by_type.items()]
     measured = {group.node_type: rates for group, rates in free}
     groups = tuple(group for group, _ in free)
     _check_link(groups, link_mbps)
-    return TrainingPlace(groups, measured, link_mbps)
+    return NodeSelection(groups, measured, link_mbps)
 
 
 def _check_link(groups: Sequence[NodeGroup], link_mbps: float | None) -> None:

@@ -1,4 +1,4 @@
-"""A job in virtual time: what the controller would do if these nodes were lost then."""
+"""A world of declared times, in which a controller decides and nodes are lost at certain times."""
 
 import heapq
 from collections.abc import Callable, Sequence
@@ -7,7 +7,6 @@ from itertools import count
 from math import floor
 
 from pipelines.runtime.controller import Controller
-from pipelines.runtime.job_file import Interruption
 from pipelines.runtime.job_store import EventLogEntry, log_entries, progress_entry
 from pipelines.runtime.plan import Infeasible, LimitRelaxation
 from pipelines.runtime.state import (
@@ -39,26 +38,15 @@ class PlannedLoss:
 
 
 @dataclass(frozen=True)
-class _InterruptionDue:
-    """An interruption is due, if training still goes on as it did when this was known."""
-
-    interruption: Interruption
-    incarnation: int
-
-
-@dataclass(frozen=True)
 class _TrainingDone:
     """An incarnation has trained all iterations."""
 
     incarnation: int
 
 
-_What = Event | PlannedLoss | _InterruptionDue | _TrainingDone
-
-
 @dataclass
-class Rehearsal:
-    """A world of declared times.
+class PaperWorld:
+    """Carries out what a controller decides, in virtual time.
 
     Attributes:
         controller: decides.
@@ -68,7 +56,6 @@ class Rehearsal:
         detach_s: how long a checkpoint takes.
         paces: how many times as long as expected iterations take, each time training begins; the
             last one holds for all later ones.
-        interruptions: by iterations done; those at certain times are given to `run`.
         answer: what the user says where nothing is feasible.
         story: what happened.
     """
@@ -79,56 +66,41 @@ class Rehearsal:
     restart_s: float
     detach_s: float
     paces: Sequence[float] = (1.0,)
-    interruptions: Sequence[Interruption] = ()
-    answer: Callable[[Infeasible, JobState], LimitRelaxation | None] = lambda *_: None
+    answer: Callable[[Infeasible], LimitRelaxation | None] = lambda _: None
     story: list[EventLogEntry] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._queue: list[tuple[float, int, _What]] = []
-        self._serial = count()
-        self._waves = 0
-        self._began_s, self._from_step, self._step_s = 0.0, 0, 1.0
 
     def run(self, losses: Sequence[PlannedLoss] = ()) -> JobState:
         """Return the state in which the job ends, or waits for what never comes."""
+        self._queue: list[tuple[float, int, Event | PlannedLoss | _TrainingDone]] = []
+        self._serial, self._waves = count(), 0
+        self._began_s, self._from_step, self._step_s = 0.0, 0, 1.0
         self._later(0.0, JobStarted())
         for loss in losses:
             self._later(loss.at_s, loss)
         while self._queue and not self.state.over:
             at_s, _, what = heapq.heappop(self._queue)
-            event = self._event(what)
-            if event is not None:
+            if (event := self._event(what)) is not None:
                 self._beat(at_s)
                 self._advance(at_s, event)
         return self.state
 
-    def _event(self, what: _What) -> Event | None:
+    def _event(self, what: Event | PlannedLoss | _TrainingDone) -> Event | None:
         state = self.state
-        match what:
-            case PlannedLoss(_, node_type):
-                return self._lose(node_type)
-            case _InterruptionDue(interruption, incarnation):
-                return self._lose(interruption.node_type) if self._trains(incarnation) else None
-            case _TrainingDone(incarnation):
-                done = CheckpointSaved(state.iterations, asked=False)
-                return done if self._trains(incarnation) else None
+        if isinstance(what, PlannedLoss):
+            names = [node.name for node in state.nodes if node.node_type == what.node_type]
+            return NodeLost(names[0], "ended") if names else None
+        if isinstance(what, _TrainingDone):
+            goes_on = (state.phase, state.incarnation) == ("training", what.incarnation)
+            return CheckpointSaved(state.iterations, asked=False) if goes_on else None
         return what
-
-    def _lose(self, node_type: str) -> Event | None:
-        names = [node.name for node in self.state.nodes if node.node_type == node_type]
-        return NodeLost(names[0], "ended") if names else None
-
-    def _trains(self, incarnation: int) -> bool:
-        return self.state.phase == "training" and self.state.incarnation == incarnation
 
     def _beat(self, at_s: float) -> None:
         """Let all nodes say how far they are, as they do all the time."""
         if self.state.phase == "training":
             step = self._step(at_s)
             for node in self.state.nodes:
-                self.state, _ = self.controller.advance(
-                    self.state, at_s, Heartbeat(node.name, step)
-                )
+                beat = Heartbeat(node.name, step)
+                self.state, _ = self.controller.advance(self.state, at_s, beat)
             self.story.append(progress_entry(self.state, step))
 
     def _step(self, at_s: float) -> int:
@@ -161,12 +133,8 @@ class Rehearsal:
                 self._step_s *= self.paces[min(incarnation, len(self.paces)) - 1]
                 left_s = (self.state.iterations - step) * self._step_s
                 self._later(at_s + left_s, _TrainingDone(incarnation))
-                for interruption in self.interruptions:
-                    if interruption.after_iterations > step:
-                        due_s = at_s + (interruption.after_iterations - step) * self._step_s
-                        self._later(due_s, _InterruptionDue(interruption, incarnation))
             case AskUser(infeasible):
-                self._later(at_s, UserChoice(self.answer(infeasible, self.state)))
+                self._later(at_s, UserChoice(self.answer(infeasible)))
 
-    def _later(self, at_s: float, what: _What) -> None:
+    def _later(self, at_s: float, what: Event | PlannedLoss | _TrainingDone) -> None:
         heapq.heappush(self._queue, (at_s, next(self._serial), what))
