@@ -56,7 +56,7 @@ def input_runs_by_scenario(
                     )
             planned = [met[requirement] for requirement in inputs]
             refused = next((runs for runs in planned if isinstance(runs, Refusal)), None)
-            of_inputs[inputs] = refused or _in_order(planned, profiles)
+            of_inputs[inputs] = refused or in_order(planned, profiles)
         by_scenario[scenario] = of_inputs[inputs]
     return by_scenario
 
@@ -69,7 +69,7 @@ def input_runs_of_curve(
     learns_from: Collection[str],
 ) -> tuple[PlannedRun, ...]:
     """Return all of a study that a system's forecasts of a curve rest on."""
-    return _in_order(
+    return in_order(
         input_runs_by_scenario(system, curve, needed, backend, learns_from).values(), needed
     )
 
@@ -89,7 +89,7 @@ def input_runs_by_system(
             input_runs_of_curve(system, curve, needed, backend, study.learns_from)
             for curve in judged
         )
-        all_of_it = _in_order(by_curve, needed)
+        all_of_it = in_order(by_curve, needed)
         learns = system.transfers_across_hosts and study.learns_from
         if all_of_it or learns or any(requires_public(system, curve, backend) for curve in judged):
             by_system[system] = all_of_it
@@ -174,7 +174,7 @@ def _is_profiled(round_: Round, curve: Curve, systems: Sequence[System]) -> bool
     return any(landed) if curve.is_judged else all(landed)
 
 
-def _in_order(
+def in_order(
     selected: Iterable[Sequence[PlannedRun] | Refusal], needed: Sequence[PlannedRun]
 ) -> tuple[PlannedRun, ...]:
     """Return each need once, as needed; refusals rest on nothing. What is found is of `needed`."""

@@ -7,7 +7,7 @@ import polars as pl
 
 from forecasting.fit_plan import figures_of, fit_groups, match, metric_of, prediction_of
 from forecasting.fits import Fit, FitGroup, read_fit_inputs
-from forecasting.inputs import round_input_runs, round_input_runs_by_scenario, systems_of
+from forecasting.inputs import in_order, systems_of
 from forecasting.scope import RoundScope
 from models.system import NotCovered, System
 from profilers.probes import PROBES
@@ -34,10 +34,11 @@ def fit_round(
     Raises:
         BadInput: a curve has no profile in this round yet.
     """
-    asked, _ = _asked(system, round_)
+    scope = RoundScope(round_, warehouse)
+    asked, _ = _asked(system, scope)
     if asked:
         progress.say(fit_name(system.name))
-    return _fit(system, asked, asked, RoundScope(round_, warehouse), progress)
+    return _fit(system, asked, asked, scope, progress)
 
 
 def fits_of_round(system: System, round_: Round, warehouse: Warehouse) -> dict[Curve, Fit]:
@@ -45,11 +46,14 @@ def fits_of_round(system: System, round_: Round, warehouse: Warehouse) -> dict[C
 
     What the ledger keeps is loaded; another fit is made, and not kept.
     """
-    asked, _ = _asked(system, round_)
+    scope = RoundScope(round_, warehouse)
+    asked, _ = _asked(system, scope)
     landed = [
-        curve for curve in asked if all(map(round_.run_of, round_input_runs(round_, system, curve)))
+        curve
+        for curve in asked
+        if all(map(round_.run_of, in_order(scope.input_runs(system, curve).values(), round_.needs)))
     ]
-    fits = _fits_of(system, landed, RoundScope(round_, warehouse))
+    fits = _fits_of(system, landed, scope)
     return {
         curve: fit
         for group, fit in fits.items()
@@ -94,7 +98,8 @@ def predict_missing(
     Raises:
         BadInput: a curve has no profile in this round yet.
     """
-    asked, refused = _asked(system, round_)
+    scope = scope or RoundScope(round_, warehouse)
+    asked, refused = _asked(system, scope)
     for reason, labels in refused.items():
         progress.warn(f"{system.name} does not predict {name_some(labels)}: {reason}")
     ledger = _ledger(system, round_, warehouse)
@@ -104,7 +109,6 @@ def predict_missing(
         for curve, scenarios in asked.items()
         if (wanted := [each for each in scenarios if each.scenario_id not in known])
     }
-    scope = scope or RoundScope(round_, warehouse)
     fits = _fit(system, asked, missing, scope, progress)
     left = {curve: missing[curve] for curve in fits}
     if left:
@@ -151,14 +155,14 @@ def check_predicted(round_: Round, ledger: pl.DataFrame) -> None:
             )
 
 
-def _asked(system: System, round_: Round) -> tuple[Asked, dict[str, list[str]]]:
+def _asked(system: System, scope: RoundScope) -> tuple[Asked, dict[str, list[str]]]:
     """Return what a system forecasts of a round; by reason, the labels of what it refuses."""
     asked: Asked = {}
     refused: dict[str, list[str]] = {}
-    for curve in round_.study.curves:
+    for curve in scope.round.study.curves:
         if not curve.is_judged:
             continue
-        for scenario, rests in round_input_runs_by_scenario(round_, system, curve).items():
+        for scenario, rests in scope.input_runs(system, curve).items():
             if not isinstance(rests, Refusal):
                 asked.setdefault(curve, []).append(scenario)
             elif not rests.foreign:

@@ -20,12 +20,13 @@ from forecasting.history_scope import (
     visible_runs,
 )
 from forecasting.inputs import (
+    InputRuns,
     MissingRuns,
     find_missing_runs,
     foreign_input_runs,
+    in_order,
     input_probes,
     requires_public,
-    round_input_runs,
     round_input_runs_by_scenario,
 )
 from models.profiled_run import refusal
@@ -263,7 +264,7 @@ class RoundScope:
             BadInput: one of these runs has not landed in this round, or there is none.
         """
         assert isinstance(asked, Curve)  # a study lists nothing else
-        by_scenario = round_input_runs_by_scenario(self.round, system, asked)
+        by_scenario = self.input_runs(system, asked)
         matched: dict[Scenario, Matched] = {}
         selected: SelectedRuns | None = None
         for scenario, rests in by_scenario.items():
@@ -273,6 +274,17 @@ class RoundScope:
             selected = selected or SelectedRuns(self._runs_of(system, asked), ())
             matched[scenario] = selected
         return matched
+
+    @cached_property
+    def _inputs(self) -> dict[tuple[System, Curve], InputRuns]:
+        return {}
+
+    def input_runs(self, system: System, curve: Curve) -> InputRuns:
+        """Return `round_input_runs_by_scenario` of a curve, which is made once."""
+        if (system, curve) not in self._inputs:
+            inputs = round_input_runs_by_scenario(self.round, system, curve)
+            self._inputs[system, curve] = inputs
+        return self._inputs[system, curve]
 
     def fit_key(self, system: System, selected: SelectedRuns) -> Hashable:
         """A pooled system is fitted once; any other to the runs of each curve."""
@@ -284,7 +296,7 @@ class RoundScope:
         return tuple(reversed(dict.fromkeys(in_order)))
 
     def _runs_of(self, system: System, curve: Curve) -> tuple[VisibleRun, ...]:
-        needed = round_input_runs(self.round, system, curve)
+        needed = in_order(self.input_runs(system, curve).values(), self.round.needs)
         runs = [run for need in needed if (run := self.round.run_of(need))]
         learned = foreign_input_runs(system, self.round, curve)
         if system.transfers_across_hosts and self.round.study.learns_from:

@@ -88,7 +88,7 @@ def _load(
     run_ids = [run.run_id for run in runs if run.purpose == purpose]
     # After a power failure, the home is made anew from the same runs.
     copy_kept_runs(reference, warehouse.landing, run_ids, durable=False)
-    warehouse.load(publishes=publishes)
+    warehouse.load(recheck=publishes, publishes=publishes)
 
 
 def _rounds(runs: list[Run], named: Mapping[str, Study]) -> Iterator[Round]:
