@@ -32,7 +32,7 @@ def build(home: Path, host: str | None = None) -> Path:
     train(home, host)
     for tables in srift.rings(mixes=(("fast",),)):
         (world_size,) = tables["allreduce"]["world_size"].unique()
-        if tables["runs"]["run_id"][0].split("-")[2] == "200.0":
+        if tables["run"]["run_id"][0].split("-")[2] == "200.0":
             about = {"worker": WORKER, "world_size": world_size, "devices_per_node": 1}
             _land(home, "allreduce", f"allreduce-{world_size}", about, tables, host)
     _land(home, "links", "links", {}, srift.links()[0], host)
@@ -72,7 +72,7 @@ def _land(
             if column == "node_type"
         )
         for kind, frame in tables.items()
-        if kind != "runs"
+        if kind != "run"
     }
     run = of_host(probe, name, {**about, "link_mbps": None}, None, host)
     land(home / "landing", run, None, rows)
