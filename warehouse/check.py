@@ -312,7 +312,7 @@ def _journal(connection: duckdb.DuckDBPyConnection, home: Path) -> Iterator[Find
             f"{folder} has {newest - known.number} entries that {MAIN} lacks: a process was killed "
             "before it was done; `stepcast load` brings them"
         )
-    elif newest < known.number or not newest:
+    elif newest < known.number or (not newest and chain.head(connection)[0]):
         yield Finding(f"{folder} lacks what {MAIN} holds; `stepcast load` writes it anew")
     elif apart := links ^ _links(connection):
         table, place, _ = min(apart, key=lambda link: link[1])

@@ -219,7 +219,8 @@ def reconcile(connection: duckdb.DuckDBPyConnection, home: Path) -> tuple[str, .
         StepcastError: one could not be written.
     """
     folder, known = home / JOURNAL, journal.position(connection)
-    if journal.size_bytes(folder) == known.size_bytes and known.number:
+    is_same_size = journal.size_bytes(folder) == known.size_bytes
+    if is_same_size and (known.number or _is_empty(connection)):
         return ()
     entries = [entry.position for entry in journal.read(folder) if isinstance(entry, LoggedEntry)]
     if not entries or entries[-1].number < known.number:
