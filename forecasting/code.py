@@ -15,7 +15,7 @@ _ROOMS = ("models", "networks", "warehouse")
 """What systems may import of this project."""
 _ROWS = ("forecasting/fits.py", "warehouse/views/01_visible.sql")
 """What says which rows a fit sees."""
-_LIBRARIES = ("numpy", "numba", "polars", "scikit-learn", "scipy", "xgboost")
+_LIBRARIES = ("numpy", "numba", "polars", "scikit-learn", "scipy", "statsmodels", "xgboost")
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))", re.M
 )

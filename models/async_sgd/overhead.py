@@ -61,11 +61,12 @@ def _fit_role(rows: pl.DataFrame, role: Role, node_type: str) -> Overhead:
             f"more, of different sizes, found {rows.height} of "
             f"{rows['size_bytes'].n_unique()} sizes; profile with capture"
         )
+    import statsmodels.api as sm  # takes seconds, and few studies capture packets
+
     sizes = rows["size_bytes"].to_numpy().astype(float)
     # In bytes the design matrix would be unbalanced.
     scale = float(np.max(sizes))
-    design = np.column_stack([np.ones(len(sizes)), sizes / scale])
-    beta, alpha = np.linalg.lstsq(design, rows["overhead_s"].to_numpy())[0]
+    beta, alpha = sm.OLS(rows["overhead_s"].to_numpy(), sm.add_constant(sizes / scale)).fit().params
     return Overhead(
         node_type=node_type, role=role, alpha_s_per_byte=float(alpha) / scale, beta_s=float(beta)
     )

@@ -243,11 +243,11 @@ def refit(design: Array, us: Array, count: Array, weights: Weights) -> Array:
     used = _non_negative(design, us, weight) > 0
     if not used.any() or np.linalg.matrix_rank(design[:, used]) < used.sum():
         return solved
-    root = np.sqrt(weight)
+    from statsmodels.regression.linear_model import WLS  # takes a second to load
+
     coefficients = np.zeros(len(used))
     # Rounding aside, they are above 0 already.
-    fitted = np.linalg.pinv(design[:, used] * root[:, None]) @ (us * root)
-    coefficients[used] = np.maximum(fitted, 0.0)
+    coefficients[used] = np.maximum(WLS(us, design[:, used], weights=weight).fit().params, 0.0)
     return coefficients
 
 

@@ -37,7 +37,7 @@ _TOOLS = {
 """Programs, with their Debian package and what needs them."""
 _ESSENTIAL_TOOLS = {"setpriv", "iperf3"}
 _MODULES = (
-    "duckdb matplotlib numpy pandas polars pyarrow pydantic rich scipy tenacity torch "
+    "duckdb matplotlib numpy pandas polars pyarrow pydantic rich scipy statsmodels tenacity torch "
     "typer xgboost yaml"
 ).split()
 _EXTRAS = {
