@@ -32,7 +32,7 @@ def test_rounds_are_compared_figure_by_figure(compare: Stepcast) -> None:
     assert lines[0].startswith("base  round:variance/1..5: 15 runs, 2026-11-23 17:5")
     assert lines[1].startswith("other round:variance/6..10: 15 runs, 2026-11-23 18:1")
     steps = [line.split("step_time_s, s")[1].split() for line in lines if "step_time_s, s" in line]
-    assert "0.4338 0.4327 −0.3 % 1.1 % (n = 10) 0.2".split() in steps
+    assert "0.4338 0.4327 −0.3 % 1.1 % (n = 10)".split() in steps
     assert lines[-1].startswith("More than the noise floor separates 0 of 6 figures,")
 
 
