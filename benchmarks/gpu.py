@@ -20,16 +20,7 @@ from models.gpu_step.collectives import Collectives, Topology
 from models.gpu_step.data_parallel import BACKWARD_SHARE
 from models.gpu_step.device import boards
 from models.gpu_step.gpu_time import GpuTime, roofline_us
-from models.gpu_step.measurements import (
-    MeasuredPasses,
-    MeasuredStep,
-    Measurements,
-    Speedup,
-    read_measurements,
-)
-from models.gpu_step.memory import peak_memory
-from models.gpu_step.scaling import OPTIMIZER_SHARE, Scaling, judged_sources
-from models.gpu_step.system import (
+from models.gpu_step.judged_steps import (
     Forecasts,
     JudgedStep,
     fit_host,
@@ -41,6 +32,15 @@ from models.gpu_step.system import (
     times_of,
     without_families,
 )
+from models.gpu_step.measurements import (
+    MeasuredPasses,
+    MeasuredStep,
+    Measurements,
+    Speedup,
+    read_measurements,
+)
+from models.gpu_step.memory import peak_memory
+from models.gpu_step.scaling import OPTIMIZER_SHARE, Scaling, judged_sources
 from models.srift.exchange import Allreduce, exchange_s, wire_factor
 from warehouse.home import CHECKOUT
 from warehouse.records import BadInput

@@ -20,7 +20,7 @@ from models.choice.limits import Job
 from models.choice.offers import Offer, ProposedNodes
 from models.choice.overheads import expected_duration
 from models.gpu_step.device import device_of_node
-from models.gpu_step.system import COVERED
+from models.gpu_step.judged_steps import COVERED
 from models.system import System
 from models.systems import SEARCHES
 from studies.curve import Curve

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import gpu
+from models.gpu_step.judged_steps import without_device
 from models.gpu_step.measurements import Measurements, read_measurements
-from models.gpu_step.system import without_device
 from tests.models.gpu_step.public import PUBLIC, public_tables
 from warehouse.records import BadInput
 

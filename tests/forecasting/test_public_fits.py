@@ -13,7 +13,7 @@ from forecasting.inputs import inputs_of_study, systems_of
 from forecasting.round_forecasts import check_predicted, predict_missing
 from forecasting.scope import HistoryScope
 from forecasting.study_checks import check_forecasts
-from models.gpu_step import system
+from models.gpu_step import scenario_steps
 from models.gpu_step.system import GPU_STEP
 from studies.curve import Curve
 from studies.messages import Progress
@@ -43,7 +43,7 @@ test:
 
 @pytest.fixture(autouse=True)
 def steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "gpu_steps", made_up_steps)
+    monkeypatch.setattr(scenario_steps, "gpu_steps", made_up_steps)
 
 
 class Told(Progress):

@@ -12,7 +12,7 @@ from forecasting.forecast_rows import SCHEMA
 from forecasting.inputs import systems_named
 from forecasting.sweep import SweepFolder, begin, folder_of, forecast_part
 from forecasting.sweep_file import Grid, count_scenarios, parts_of, read_sweep
-from models.gpu_step import system
+from models.gpu_step import scenario_steps
 from studies.curve import Curve
 from tests.forecasting.test_public_fits import load_public
 from tests.models.gpu_step.public import PUBLIC, made_up_steps
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
     file = home / "gpus.yaml"
     file.write_text(TEXT)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(system, "gpu_steps", made_up_steps)
+        patch.setattr(scenario_steps, "gpu_steps", made_up_steps)
         patch.setattr(sweep_file, "PART_SCENARIOS", 10)
         load_public(home)
         prices = PUBLIC / "aws_on_demand"
@@ -109,7 +109,7 @@ def test_each_scenario_has_rows_for_each_day_or_one_with_its_refusal(folder: Swe
 
 
 def test_rows_say_what_predict_says(folder: SweepFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "gpu_steps", made_up_steps)
+    monkeypatch.setattr(scenario_steps, "gpu_steps", made_up_steps)
     rows = folder.rows.filter(node_type="p5.48xlarge", dnn="small_cnn").collect()
     template = {**folder.sweep.scenarios[0], "dnn": "small_cnn", "worker": "p5.48xlarge"}
     curve = Curve.model_validate({**template, "image_size": 64, "precision": "bfloat16"})
@@ -128,7 +128,7 @@ def test_rows_say_what_predict_says(folder: SweepFolder, monkeypatch: pytest.Mon
 def test_parts_are_the_same_bytes_in_any_order_whatever_was_published_since(
     folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(system, "gpu_steps", made_up_steps)
+    monkeypatch.setattr(scenario_steps, "gpu_steps", made_up_steps)
     monkeypatch.setattr(sweep_file, "PART_SCENARIOS", 10)
     before = {part.file: (folder.path / part.file).read_bytes() for part in folder.parts}
     published = folder.path.parents[1] / HISTORY

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from models.async_sgd.systems import ASYNC_SGD_PAPER, ONE_SERVER
 from models.ceer.fit import FittedCeer
 from models.ernest import ERNEST
-from models.gpu_step import system as gpu_step
+from models.gpu_step import scenario_steps
 from models.gpu_step.system import GPU_STEP
 from models.predictddl import residuals
 from models.predictddl import systems as predictddl
@@ -83,7 +83,7 @@ def made_up_graphs() -> Iterator[None]:
         for name in [*residuals.REGRESSORS][2:]:
             patch.delitem(residuals.REGRESSORS, name)
         patch.setattr(predictddl, "primitive_graphs", networks.graphs)
-        patch.setattr(gpu_step, "gpu_steps", gpus.made_up_steps)
+        patch.setattr(scenario_steps, "gpu_steps", gpus.made_up_steps)
         yield
 
 

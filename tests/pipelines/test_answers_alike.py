@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 import stepcast as python
 from forecasting.sweep import begin, folder_of, forecast_part
 from forecasting.sweep_file import read_sweep
-from models.gpu_step import system
+from models.gpu_step import scenario_steps
 from pipelines.service.app import service
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
@@ -39,7 +39,7 @@ FIGURES = ("scenario_id", "system", "metric", "value", "low", "high")
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a home with public measurements and prices."""
-    monkeypatch.setattr(system, "gpu_steps", made_up_steps)
+    monkeypatch.setattr(scenario_steps, "gpu_steps", made_up_steps)
     folder = tmp_path / "home"
     monkeypatch.setenv("STEPCAST_HOME", str(folder))
     load_public(folder)

@@ -13,18 +13,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from models.gpu_step import system
+from models.gpu_step import scenario_steps
 from models.gpu_step.host_time import HostTime
+from models.gpu_step.judged_steps import PastErrors, device_errors, judged_families, simulated
 from models.gpu_step.measurements import Measurements, read_measurements
 from models.gpu_step.step import step_work
-from models.gpu_step.system import (
-    GPU_STEP,
-    GpuStepModel,
-    PastErrors,
-    device_errors,
-    fit_model,
-    judged_families,
-)
+from models.gpu_step.system import GPU_STEP, GpuStepModel, fit_model
 from models.system import FittedWithDetail, NotCovered
 from models.systems import SYSTEMS
 from networks.gpu_steps import GpuStep, Operator, StepKey, Tensor
@@ -50,7 +44,7 @@ def model() -> GpuStepModel:
 
 @pytest.fixture(autouse=True)
 def steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "gpu_steps", made_up_steps)
+    monkeypatch.setattr(scenario_steps, "gpu_steps", made_up_steps)
 
 
 def test_public_measurements_are_read() -> None:
@@ -116,7 +110,7 @@ def test_what_a_step_costs_once_is_hidden_where_the_host_waits_for_loss_scaling(
     held = Tensor((1024,), "float32")
     work = step_work(GpuStep((relu,), (0,) * 40, (held,), 1, 1, 1, (1024,)), "sgd", "float16")
     us = np.where(work.on_gpu, 30_000 / 42, 0.0)
-    step = system.simulated(work, us, HostTime(1.0, 20_000.0))
+    step = simulated(work, us, HostTime(1.0, 20_000.0))
     assert step.gpu_us == pytest.approx(30_000, rel=0.01)
     assert 0 < step.waits_us < 3 * (20_000 / 43 + 1)
 
@@ -139,7 +133,7 @@ def test_operators_of_unknown_work_are_refused_above_a_twentieth_of_the_gpus_tim
     case = scenario(batch_size=256, dnn="resnet50", image_size=224)
     known = GpuStepModel.from_json(model().parameters_json())
     plain = known.detail(case)
-    monkeypatch.setattr(system, "gpu_steps", steps)
+    monkeypatch.setattr(scenario_steps, "gpu_steps", steps)
     doubted = GpuStepModel.from_json(model().parameters_json())
     if is_refused:
         with pytest.raises(NotCovered, match=r"resnet50: operators .* up to \d+ %.* mine::fused;"):
@@ -228,7 +222,7 @@ def test_convolutions_in_half_precision_on_an_a100_rest_on_an_h100(
         (step,) = set(made_up_steps(wanted).values())
         return {key: replace(step, operators=(operator,), order=(0,)) for key in wanted}
 
-    monkeypatch.setattr(system, "gpu_steps", convolutions)
+    monkeypatch.setattr(scenario_steps, "gpu_steps", convolutions)
     fitted = fit_model(measured())
     case = scenario("p4de.24xlarge", dnn="resnet50", precision="float16", batch_size=256)
     detail = fitted.detail(case)
@@ -388,7 +382,7 @@ def test_shards_are_traced_in_half_precision_throughout_and_replicas_under_autoc
         return dict(made_up_steps(keys))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(system, "gpu_steps", noted)
+        patch.setattr(scenario_steps, "gpu_steps", noted)
         asked = [scenario(precision=precision) for precision in ("tf32", "bfloat16")]
         strategy = Strategy(kind="sharded", workers=1, devices_per_node=1)
         sharded = [each.model_copy(update={"strategy": strategy}) for each in asked]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from models.gpu_step import system
+from models.gpu_step import scenario_steps
 from profilers import clock
 from tests.aws import DAY, Aws
 from tests.forecasting.test_public_fits import load_public
@@ -48,7 +48,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     folder = tmp_path_factory.mktemp("gpus")
     home, picture = folder / "home", folder / "front.svg"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(system, "gpu_steps", made_up_steps)
+        patch.setattr(scenario_steps, "gpu_steps", made_up_steps)
         patch.setenv("STEPCAST_HOME", str(home))
         patch.setenv("COLUMNS", "80")
         load_public(home)
@@ -64,7 +64,7 @@ def home(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     copy = Path(copytree(asked.home, tmp_path / "home"))
     monkeypatch.setenv("STEPCAST_HOME", str(copy))
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(system, "gpu_steps", made_up_steps)
+    monkeypatch.setattr(scenario_steps, "gpu_steps", made_up_steps)
     return copy
 
 

@@ -1,0 +1,203 @@
+"""Measured steps as forecast by fits that have not seen what they are of, and how wrong these were.
+
+Families of networks, or devices, are left out of a fit one at a time or a few together; of a device
+all boards of its chip are. A step is two queues (`queues`): the host's time of each launch, and the
+GPU's of each operator.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, exp, log
+from statistics import fmean
+from typing import Self
+
+import numpy as np
+
+from models.gpu_step import gpu_time, host_time
+from models.gpu_step.gpu_time import GpuTime, Timing, Vector
+from models.gpu_step.host_time import HostTime, StepTiming
+from models.gpu_step.measurements import MeasuredPasses, MeasuredStep, Measurements
+from models.gpu_step.queues import Step, simulate, varied_us
+from models.gpu_step.step import StepWork
+
+COVERED = 0.9
+"""Part of what is measured that an interval should hold."""
+UNKNOWN_WIDTH = log(3.0)
+"""How far operators that nobody timed may be off."""
+_FOLDS = 4
+
+
+@dataclass(frozen=True)
+class PastErrors:
+    """How wrong forecasts were of `n` that fits had not seen.
+
+    `percent` is their mean; `half_width` of an interval of logarithms has room for the next one.
+    `devices` had them where networks were left out; empty: devices were.
+    """
+
+    half_width: float
+    percent: float | None = None
+    n: int = 0
+    devices: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, errors: Sequence[float], devices: Iterable[str] = ()) -> Self:
+        """Return those of errors as logarithms of forecast over measured."""
+        percent = fmean(100 * abs(exp(error) - 1) for error in errors) if errors else None
+        return cls(half_width(errors), percent, len(errors), tuple(sorted(set(devices))))
+
+
+def half_width(errors: Iterable[float]) -> float:
+    """Return how far on either side `COVERED` of errors are, of which the next is one more."""
+    sizes = sorted(abs(error) for error in errors)
+    if not sizes:
+        return UNKNOWN_WIDTH
+    return sizes[min(ceil(COVERED * (len(sizes) + 1)), len(sizes)) - 1]
+
+
+def launches(work: StepWork) -> tuple[float, float]:
+    """Return how many launches and how many views a step has."""
+    launched = float(work.calls[work.on_gpu].sum())
+    return launched, float(work.calls.sum()) - launched
+
+
+def simulated(work: StepWork, us: Vector, host: HostTime) -> Step:
+    """Return a step whose works take `us` on the GPU; what it costs once is spread over its calls.
+
+    Steps of gpu_h100 that the GPU binds are 1.5 ms longer in the median where each is waited for
+    (n = 32), of 21 ms that a step costs its host once: the GPU works through most of these.
+    """
+    issue = np.array([host.issue_us(operator) for operator in work.works])
+    host_us = issue[work.order] + host.once_us(work.parameters) / len(work.order)
+    step = simulate(host_us, us[work.order], work.waits)
+    longer_us = float(varied_us(np.array(step.host_us), np.array(step.gpu_us)))
+    return replace(step, step_us=step.step_us + longer_us, varied_us=longer_us)
+
+
+def fit_host(steps: Sequence[MeasuredStep], us: Sequence[Vector]) -> HostTime:
+    """Return the host's times from steps, with the GPU's times of their works as forecast."""
+    return host_time.fit(
+        [
+            StepTiming(*launches(step.work), step.step_us, float(works_us @ step.work.calls))
+            for step, works_us in zip(steps, us, strict=True)
+        ]
+    )
+
+
+def times_of(steps: Sequence[MeasuredStep], times: GpuTime) -> list[Vector]:
+    """Return microseconds of the works of steps; those of one device are forecast at once."""
+    works_us: list[Vector] = [np.zeros(0)] * len(steps)
+    for device in {step.device.name: step.device for step in steps}.values():
+        at = [place for place, step in enumerate(steps) if step.device == device]
+        distinct = {work: None for place in at for work in steps[place].work.works}
+        us = dict(zip(distinct, times.us(list(distinct), [device])[0], strict=True))
+        for place in at:
+            works_us[place] = np.array([us[work] for work in steps[place].work.works])
+    return works_us
+
+
+def judged_groups(measured: Measurements) -> list["JudgedStep"]:
+    """Return steps as forecast without their family; a few are left out at a time.
+
+    That takes a third of the time of `judged_families`, one family at a time.
+    """
+    names = sorted({step.family for step in measured.steps})
+    groups = [names[start::_FOLDS] for start in range(min(_FOLDS, len(names)))]
+    return judged_families(measured, groups)
+
+
+def device_errors(measured: Measurements) -> list[float]:
+    """Return the same of passes and steps, each by a fit without its device."""
+    forecasts, steps = judged_devices(measured)
+    return [log(us / passes.passes_us) for passes, us in forecasts] + [step.error for step in steps]
+
+
+Forecasts = Sequence[tuple[MeasuredPasses, float]]
+"""Passes that were measured, and microseconds as forecast without what was left out."""
+
+
+def judged_devices(measured: Measurements) -> tuple[Forecasts, list["JudgedStep"]]:
+    """Return passes and steps, each as forecast by a fit that knows its device by data sheet alone.
+
+    Of some devices nobody timed an operator: their fit is that to all timings.
+    The host's times are those of the machine that has the device.
+    """
+    judged_passes: list[tuple[MeasuredPasses, float]] = []
+    judged_steps: list[JudgedStep] = []
+    names = {passes.device.name for passes in measured.passes}
+    for name in sorted(names | {step.device.name for step in measured.steps}):
+        device_passes = [passes for passes in measured.passes if passes.device.name == name]
+        steps = [step for step in measured.steps if step.device.name == name]
+        times = gpu_time.fit(without_device(measured.timings, name))
+        judged_passes += [(passes, passes_us(passes, times)) for passes in device_passes]
+        step_us = times_of(steps, times)
+        host = fit_host(steps, step_us) if steps else None
+        for step, us in zip(steps, step_us, strict=True):
+            if host is not None:
+                judged_steps.append(JudgedStep(step, simulated(step.work, us, host)))
+    return judged_passes, judged_steps
+
+
+def passes_us(passes: MeasuredPasses, times: GpuTime) -> float:
+    """Return microseconds of the GPU for all operators of passes."""
+    us = times.us([work for work, _ in passes.works], [passes.device])[0]
+    return float(us @ np.array([count for _, count in passes.works]))
+
+
+def without_device(timings: Iterable[Timing], name: str) -> list[Timing]:
+    """Return timings of other chips than a device's."""
+    return [timing for timing in timings if not same_chip(timing.device.name, name)]
+
+
+def same_chip(name: str, other: str) -> bool:
+    """Tell whether devices are boards of one chip: leaving out one leaves out all of them."""
+    return name.partition("-")[0] == other.partition("-")[0]
+
+
+@dataclass(frozen=True)
+class JudgedStep:
+    """A measured step, and its forecast by a fit that had seen nothing of its family."""
+
+    measured: MeasuredStep
+    step: Step
+
+    @property
+    def larger_of_both_us(self) -> float:
+        """Microseconds of the resource that works longer, as if the other never waited."""
+        return max(self.step.host_us, self.step.gpu_us)
+
+    @property
+    def error(self) -> float:
+        """Logarithm of forecast over measured."""
+        return log(self.step.step_us / self.measured.step_us)
+
+
+def judged_families(
+    measured: Measurements, groups: Sequence[Sequence[str]] | None = None
+) -> list[JudgedStep]:
+    """Return each step as forecast by a fit to the timings and steps of other families.
+
+    `groups`: families that are left out together; one at a time if none are given.
+    """
+    judged_steps = []
+    for group in groups or [
+        [family] for family in sorted({step.family for step in measured.steps})
+    ]:
+        times = gpu_time.fit(without_families(measured.timings, group))
+        step_us = times_of(measured.steps, times)
+        others = [place for place, step in enumerate(measured.steps) if step.family not in group]
+        host = fit_host([measured.steps[i] for i in others], [step_us[i] for i in others])
+        for step, us in zip(measured.steps, step_us, strict=True):
+            if step.family in group:
+                judged_steps.append(JudgedStep(step, simulated(step.work, us, host)))
+    return judged_steps
+
+
+def without_families(timings: Iterable[Timing], families: Iterable[str]) -> list[Timing]:
+    """Return timings of other families; names of families differ by source in case alone."""
+    plain = set(map(_plain, families))
+    return [timing for timing in timings if _plain(timing.family) not in plain]
+
+
+def _plain(family: str) -> str:
+    return "".join(character for character in family.lower() if character.isalnum())
