@@ -15,10 +15,13 @@ from models.choice.limits import Minimize
 from models.choice.overheads import Overheads
 from profilers.record_file import fault
 from warehouse import limits
+from warehouse.fields import spelled_out
 from warehouse.records import Backend, BadInput, Record
 
 Value = str | int | float
 O = TypeVar("O", bound="TrainingOptions")  # noqa: E741
+_ALL = "-true"
+"""Of a precision that weights have, too (Lightning's word)."""
 _NODES = r"[^=\s]+(=[1-9]\d{0,4})?"
 
 
@@ -84,10 +87,11 @@ class TrainingOptions(Record):
     precision: Several = Field(
         default=None,
         description="float32 (TF32 in cuDNN alone, as PyTorch has it), tf32, bfloat16 or float16 "
-        "(autocast); also fp32, bf16, fp16.",
+        "(autocast); also fp32, bf16, fp16. Of hf:CONFIG bf16-true: weights in bfloat16, too.",
     )
     optimizer: Several = Field(
-        default=None, description="sgd (no momentum), momentum, adam or adamw."
+        default=None,
+        description="sgd (no momentum), momentum, adam, adamw or adamw_8bit (bitsandbytes').",
     )
     accumulate: Several = Field(
         default=None, description="Passes of --batch-size whose gradients a step adds up; 1."
@@ -101,6 +105,19 @@ class TrainingOptions(Record):
         description="What hf:CONFIG is trained as: a task such as text-generation, fill-mask, "
         "text-classification, image-classification, causal-lm, seq2seq-lm; none: no head. If not "
         "given, the class that the config names, else what its type is trained as.",
+    )
+    lora: Count | None = Field(
+        default=None,
+        description="Rank of adapters of hf:CONFIG, which alone are trained (LoRA); frozen weights "
+        "have the half precision that is asked for.",
+    )
+    lora_targets: str | None = Field(
+        default=None,
+        description="Names of layers that --lora adapts, a,b; else projections of queries and "
+        "values.",
+    )
+    checkpoint_activations: bool = Field(
+        default=False, description="Compute activations of hf:CONFIG's layers again in backward."
     )
     server: str | None = Field(
         default=None,
@@ -116,6 +133,8 @@ class TrainingOptions(Record):
     def training(self) -> dict[str, Any]:
         """Fields of a template, those that are given."""
         given = {name: getattr(self, name, None) for name in _TRAINING}
+        if isinstance(self.precision, str):
+            given["precision"] = self.precision.removesuffix(_ALL)
         if self.server is not None:
             given["server"], _, count = self.server.partition("=")
             given["servers"] = int(count) if count else None
@@ -124,6 +143,22 @@ class TrainingOptions(Record):
             for name, value in given.items()
             if value is not None
         }
+
+    @property
+    def of_hugging_face(self) -> dict[str, object]:
+        """Fields of `networks.own_huggingface.Target`, those that are given."""
+        precision = self.precision if isinstance(self.precision, str) else ""
+        weights = spelled_out(precision.removesuffix(_ALL))
+        given = {
+            "head": self.head,
+            "lora": self.lora,
+            "lora_targets": self.lora_targets,
+            "checkpointed": int(self.checkpoint_activations) or None,
+            "weights": weights if precision.endswith(_ALL) else None,
+        }
+        if self.lora and weights in ("bfloat16", "float16"):
+            given["weights"] = weights
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def target(self) -> str | None:

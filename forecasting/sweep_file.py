@@ -12,7 +12,7 @@ from pydantic import Field, PastDate, ValidationError
 
 from forecasting.inputs import systems_named
 from networks import check
-from networks.own_huggingface import PREFIX, with_head
+from networks.own_huggingface import PREFIX, as_trained
 from networks.own_model import OwnModel
 from profilers.record_file import fault, read_record
 from studies.curve import Curve
@@ -91,7 +91,7 @@ def _divide(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     lengths = lists.get("sequence_length", [template.get("sequence_length")])
     others = {name: value for name, value in template.items() if name != "head"}
     for dnn, head, length in product(networks, heads, lengths):
-        yield {**others, "dnn": with_head(dnn, head), "sequence_length": length}
+        yield {**others, "dnn": as_trained(dnn, head=head), "sequence_length": length}
 
 
 def is_own_model(dnn: object) -> bool:

@@ -11,6 +11,7 @@ What shards divide is told apart: parameters, their gradients, and copies of bot
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any
@@ -38,6 +39,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.order: list[int] = []
         self.digest = sha256()
         self._numbers: dict[_Call, int] = {}
+        self._texts: dict[_Call, str] = {}
         self._sizes: list[int] = []
         self._changes: list[tuple[int, int]] = []
         self._alive: dict[int, int] = {}
@@ -114,9 +116,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 f"its training step has more than {self._most:,} operators; a loop over a sequence "
                 "makes some at each step: use torch.nn's LSTM, GRU or RNN, or a shorter sequence"
             )
-        self.digest.update(f"{call} {list(_settings(settings))}".encode())
-        self.operators.setdefault(call)
-        self.order.append(self._numbers.setdefault(call, len(self._numbers)))
+        number = self._numbers.get(call)
+        if number is None:
+            number = self._numbers[call] = len(self._numbers)
+            self._texts[call] = str(call)
+            self.operators[call] = None
+        self.digest.update(f"{self._texts[call]} {list(_settings(settings))}".encode())
+        self.order.append(number)
 
     def _note_unrolled(self, func: Any, *args: Any) -> None:
         """Note the products of bilinear layers: PyTorch loops over one dimension of all tensors."""
@@ -184,10 +190,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
+@cache
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 def _described(values: Sequence[Any]) -> Iterator[_Tensor]:
     for value in values:
         if isinstance(value, torch.Tensor):
-            yield tuple(value.shape), str(value.dtype).removeprefix("torch.")
+            yield tuple(value.shape), _dtype_name(value.dtype)
         elif isinstance(value, tuple | list):
             yield from _described(value)
 

@@ -74,7 +74,6 @@ class GpuStep:
         operators: each call that differs once.
         order: of calls, as numbers of `operators`.
         parameters: each that is trained, flat, in the type that the optimizer sees.
-        frozen: the same of those that are not trained.
         peak_bytes: most bytes alive: parameters, buffers, batch, gradients and activations, not the
             optimizer's.
         without_gradients_bytes: the most of all but gradients of parameters.
@@ -82,6 +81,8 @@ class GpuStep:
             half precision.
         units: elements of the parameters of each unit that shards gather at once; first of those
             that are in no unit.
+        frozen: parameters that are not trained, as `parameters` has them.
+        kept: the same step with all activations kept; None: they are.
     """
 
     operators: tuple[Operator, ...]
@@ -92,6 +93,7 @@ class GpuStep:
     activation_bytes: int
     units: tuple[int, ...]
     frozen: tuple[Tensor, ...] = ()
+    kept: "GpuStep | None" = None
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Self:
@@ -113,6 +115,7 @@ class GpuStep:
                 int(fields["activation_bytes"]),
                 tuple(fields["units"]),
                 _tensors(fields["frozen"]),
+                None if fields.get("kept") is None else cls.of(fields["kept"]),
             )
         except (TypeError, KeyError) as error:
             raise ValueError(f"no step of a GPU: {error!r:.80}") from None

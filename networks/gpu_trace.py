@@ -22,13 +22,15 @@ FullyShardedDataParallel casts its units and a whole module once, and nothing is
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
 from torch.nn.functional import cross_entropy
-from torch.overrides import TorchFunctionMode
+from torch.utils import checkpoint
 
 from networks.gpu_recorder import Recorder
 from networks.operator_work import numbers
@@ -59,7 +61,9 @@ _IN_FLOAT32 = (
 _HALF = (torch.bfloat16, torch.float16)
 _RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 """Functions of `torch._VF` that `torch.nn.RNNBase` calls."""
-_scaled_dot_product_attention = torch.nn.functional.scaled_dot_product_attention
+_DROPOUT: Any = torch.nn.functional.dropout
+_SCALED_DOT_PRODUCT_ATTENTION: Any = torch.nn.functional.scaled_dot_product_attention
+_MISSING = object()
 Fields = dict[str, Any]
 """Of `networks.gpu_steps.GpuStep`."""
 
@@ -70,6 +74,8 @@ def trace_step(
     labels: torch.Tensor,
     precision: Precision = "float32",
     most: int | None = None,
+    *,
+    keeps_activations: bool = False,
 ) -> Fields:
     """Return the operators of forward and backward of a module of fake tensors.
 
@@ -81,6 +87,7 @@ def trace_step(
         labels: of its samples.
         precision: of autocast, under which parameters keep their type; or of all.
         most: operators that there may be.
+        keeps_activations: as if nothing were checkpointed.
 
     Raises:
         ValueError: there are more.
@@ -94,7 +101,7 @@ def trace_step(
         if is_of_all:
 
             def cast(tensor: torch.Tensor) -> torch.Tensor:
-                return tensor.to(dtype) if tensor.is_floating_point() else tensor
+                return tensor.detach().to(dtype) if tensor.is_floating_point() else tensor
 
             stack.callback(exchange_tensors(module, cast))
             stack.callback(inputs.__setitem__, slice(None), inputs[:])
@@ -108,9 +115,10 @@ def trace_step(
             stack.callback(hooked.register_post_accumulate_grad_hook(recorder.note_gradient).remove)
         stack.enter_context(_cuda_lists())
         stack.enter_context(recorder)
-        stack.enter_context(_AsOnGpu(recorder))
-        stack.enter_context(_within_functions())
-        is_autocast = dtype in _HALF and not is_of_all
+        stack.enter_context(_as_on_gpu(recorder, keeps_activations=keeps_activations))
+        # What trains in half precision does so by itself.
+        is_full = any(parameter.dtype not in _HALF for parameter in trained)
+        is_autocast = dtype in _HALF and not is_of_all and is_full
         with torch.autocast("cpu", dtype if is_autocast else torch.bfloat16, is_autocast):
             loss = getattr(module, "loss_of", cross_entropy)(module(images), labels)
         torch.autograd.backward([loss])
@@ -184,50 +192,42 @@ def _raised(value: Any) -> Any:
     return value.float() if half else value
 
 
-class _AsOnGpu(TorchFunctionMode):
-    """Replaces functions that a GPU does in other operators than a processor."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
-        self._recorder = recorder
-
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func is torch.nn.functional.dropout:
-            return _dropout(*args, **kwargs)
-        if func is _scaled_dot_product_attention:
-            return _attention(*args, **kwargs)
-        if getattr(func, "__name__", "") in _RECURRENT and isinstance(args[0], torch.Tensor):
-            return _recurrent(self._recorder, *args)
-        return func(*args, **kwargs)
-
-
 @contextmanager
-def _within_functions() -> Iterator[None]:
-    """Replace attention that PyTorch's own functions ask for, as those of `MultiheadAttention`.
+def _as_on_gpu(recorder: Recorder, *, keeps_activations: bool) -> Iterator[None]:
+    """Replace functions that a GPU does in other operators than a processor, wherever named.
 
-    No mode sees what a function calls that is written in Python.
+    A mode of PyTorch would not see what its own functions call, nor what checkpointing runs again.
     """
-    replaced: list[tuple[Any, str, Any]] = [
-        (torch.nn.functional, "scaled_dot_product_attention", _attention)
+    replaced: list[tuple[dict[str, Any], str, Any]] = [
+        (vars(module), name, function)
+        for name, original, function in (
+            ("dropout", _DROPOUT, _dropout),
+            ("scaled_dot_product_attention", _SCALED_DOT_PRODUCT_ATTENTION, _attention),
+        )
+        for module in list(sys.modules.values())
+        if getattr(module, "__dict__", {}).get(name) is original
     ]
+    recurrent = partial(_recurrent, recorder)
+    replaced += [(vars(torch._VF), name, recurrent) for name in _RECURRENT]  # noqa: SLF001
     # While it is traced, transformers makes masks for attention that is causal without.
     if (library := sys.modules.get("transformers.utils.import_utils")) is not None:
-        replaced.append((library, "is_fake_tensor", lambda _: False))
-    before = [getattr(place, name) for place, name, _ in replaced]
-    for place, name, function in replaced:
-        setattr(place, name, function)
+        replaced.append((vars(library), "is_fake_tensor", lambda _: False))
+    if keeps_activations:
+        at_once = SimpleNamespace(apply=lambda function, _, *args: function(*args))
+        without = "_checkpoint_without_reentrant_generator"
+        replaced.append((vars(checkpoint), "CheckpointFunction", at_once))
+        replaced.append((vars(checkpoint), without, lambda *_, **__: iter([None])))
+    before = [names.get(name, _MISSING) for names, name, _ in replaced]
+    for names, name, function in replaced:
+        names[name] = function
     try:
         yield
     finally:
-        for (place, name, _), function in zip(replaced, before, strict=True):
-            setattr(place, name, function)
+        for (names, name, _), function in zip(replaced, before, strict=True):
+            if function is _MISSING:
+                del names[name]
+            else:
+                names[name] = function
 
 
 def _dropout(

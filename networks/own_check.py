@@ -1,8 +1,8 @@
-"""What alters the time of a model's step and is in no graph: such models are refused by its name.
+"""What alters a model's step: what no forecast knows is refused by its name, the rest is told.
 
-Forecasts rest on training in float32, with automatic differentiation as it is, of all parameters. A
-model in another precision, one that computes its activations twice, or one that is compiled, takes
-another time, so that it must not have the name and the forecast of a plain one.
+Systems that learn from other networks know training in float32, of all parameters, that keeps its
+activations. Steps of GPUs are traced as they are: with frozen parameters, half precision and
+activations that are computed twice. A compiled step, or one with hooks, nobody traces.
 
 `networks/own_program.py` loads this file where no package of ours may be imported.
 """
@@ -18,17 +18,20 @@ from torch.nn.modules import module as module_hooks
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
-from networks.operator_work import flops, short_name, tensors
+from networks.operator_work import flops, tensors
 
 _SINGLE = (torch.float32, torch.complex64)
+_HALF = (torch.bfloat16, torch.float16)
 _WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule")
-_QUANTIZED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized")
+_QUANTIZED = (
+    *("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "torch.nn.quantized"),
+    "bitsandbytes",
+)
 _HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 _SLOPE_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-_OF_TABLES = frozenset(("add", "add_", "cat", "embedding", "gather", "index", "index_select"))
-_FROZEN = "has frozen parameters (requires_grad is False): let all be trained"
-"""The rule: frozen is refused wherever it stands, but for tables that are only looked up or added,
-as positions are: there, only the number of trained parameters tells."""
+_MOST_FROZEN = 0.05
+"""Part of all parameters that may be frozen, as tables of positions are, without being told."""
+_INSTEAD_OF_IT = "return it in float32, bfloat16 or float16"
 _INSTEAD = "no forecast knows what that changes"
 
 
@@ -57,7 +60,7 @@ def _settings() -> Iterator[str]:
 def _of_batch(batch: Iterable[torch.Tensor]) -> Iterator[str]:
     for tensor in batch:
         if _is_other(tensor.dtype):
-            yield f"its example batch is {_plain(tensor.dtype)}: give it as float32"
+            yield f"its example batch is {_plain(tensor.dtype)}: {_INSTEAD_OF_IT}"
         if _is_channels_last(tensor):
             yield "its example batch has the memory format channels_last: give it contiguous"
 
@@ -73,7 +76,9 @@ def _of_parts(module: torch.nn.Module) -> Iterator[str]:
         elif wrapper := kinds.intersection(_WRAPPERS):
             yield f"{where} is wrapped in {min(wrapper)}: return the module itself"
         elif type(part).__module__.startswith(_QUANTIZED):
-            yield f"{where} is quantized ({type(part).__name__}): return it in float32"
+            yield (
+                f"{where} is quantized ({type(part).__name__}), as of Q-LoRA: return it in bfloat16"
+            )
         elif any(vars(part).get(hooks) for hooks in _HOOKS):
             yield f"{where} has hooks in its backward pass: return it without them"
 
@@ -87,9 +92,7 @@ def _of_tensors(module: torch.nn.Module) -> Iterator[str]:
             if is_lazy(tensor):
                 yield f"{kind} {name} has no shape yet: call the model with the batch once before"
             elif _is_other(tensor.dtype) or tensor.is_quantized:
-                yield (
-                    f"{kind} {name} is {_plain(tensor.dtype)}, expected float32: return it as that"
-                )
+                yield f"{kind} {name} is {_plain(tensor.dtype)}: {_INSTEAD_OF_IT}"
             elif is_traceable_wrapper_subclass(tensor) or tensor.layout != torch.strided:
                 yield f"{kind} {name} is no plain tensor ({type(tensor).__name__}, {tensor.layout})"
             elif _is_channels_last(tensor):
@@ -103,18 +106,18 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes what alters a training step, in the forward pass of a module.
 
     Attributes:
-        seen: the first such thing, with the submodule; empty: none.
+        seen: the first thing that no forecast knows, with the submodule; empty: none.
+        altered: what systems that learn from other networks do not know, in words.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen = ""
+        self.altered = dict.fromkeys(_altered(module))
         self._root = module
         self._names = {id(part): _where(name, part) for name, part in module.named_modules()}
         self._inside: list[str] = []
         self._derived: dict[int, torch.Tensor] = {}
-        frozen = (parameter for parameter in module.parameters() if not parameter.requires_grad)
-        self._frozen: dict[int, torch.Tensor] = {id(parameter): parameter for parameter in frozen}
 
     def check(self, target: str) -> None:
         """Refuse a model whose step has shown something.
@@ -185,11 +188,6 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Return what alters the step at an operator; nothing: nothing does."""
         given = [id(tensor) for tensor in tensors((*args, *kwargs.values()))]
         derived = any(tensor_id in self._derived for tensor_id in given)
-        if any(tensor_id in self._frozen for tensor_id in given):
-            if func.is_view:
-                self._frozen.update((id(tensor), tensor) for tensor in tensors((result,)))
-            elif short_name(func) not in _OF_TABLES:
-                return _FROZEN
         if derived:
             self._derived.update((id(tensor), tensor) for tensor in tensors((result,)))
         counts = derived and bool(flops(func, args, kwargs, result))
@@ -208,18 +206,32 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         packed = torch._C._autograd._top_saved_tensors_default_hooks(True)  # noqa: SLF001
         recorded = torch.is_grad_enabled()
         if (packed is not None or not recorded) and _is_called_from("torch/utils/checkpoint.py"):
-            return "is checkpointed (torch.utils.checkpoint): let it keep its activations"
-        if packed is not None:
+            self.altered["checkpointed activations"] = None
+        elif packed is not None:
             return "has hooks on saved tensors (torch.autograd.graph): leave them out"
         # What a torch.autograd.Function computes has a backward pass of its own.
-        if counts and not recorded and not _is_called_from("torch/autograd/function.py"):
-            return "computes without gradients (torch.no_grad): let all of it be trained"
+        elif counts and not recorded and not _is_called_from("torch/autograd/function.py"):
+            self.altered["layers without gradients"] = None
         if _is_called_from("torch/_dynamo/eval_frame.py", "compile_wrapper"):
             return "calls a compiled function (torch.compile): call it uncompiled"
-        other = [tensor.dtype for tensor in tensors((result,)) if _is_other(tensor.dtype)]
-        if other and derived:
-            return f"computes in {_plain(other[0])}: let it compute in float32"
-        return ""
+        if not derived:
+            return ""
+        dtypes = [tensor.dtype for tensor in tensors((result,))]
+        if any(dtype in _HALF for dtype in dtypes):
+            self.altered["half precision"] = None
+        other = [_plain(dtype) for dtype in dtypes if _is_other(dtype)]
+        return f"computes in {other[0]}: let it compute in float32" if other else ""
+
+
+def _altered(module: torch.nn.Module) -> Iterator[str]:
+    """Yield what the parameters of a module show of how it is trained."""
+    counts = {True: 0, False: 0}
+    for parameter in module.parameters():
+        counts[parameter.requires_grad] += parameter.numel()
+    if counts[False] > _MOST_FROZEN * sum(counts.values()):
+        yield "frozen parameters"
+    if any(parameter.dtype in _HALF for parameter in module.parameters()):
+        yield "half precision"
 
 
 def _is_sparse(tensor: torch.Tensor) -> bool:
@@ -238,8 +250,8 @@ def _is_called_from(file: str, function: str = "") -> bool:
 
 
 def _is_other(dtype: torch.dtype) -> bool:
-    """Tell whether numbers of a type are neither whole nor of single precision."""
-    return (dtype.is_floating_point or dtype.is_complex) and dtype not in _SINGLE
+    """Tell whether numbers of a type are neither whole nor of single or half precision."""
+    return (dtype.is_floating_point or dtype.is_complex) and dtype not in (*_SINGLE, *_HALF)
 
 
 def _is_channels_last(tensor: torch.Tensor) -> bool:

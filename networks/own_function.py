@@ -13,6 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+_HINTS = {
+    "CUDA": "; leave the model on the processor",
+    "allocate memory": "; it asks for values while it is built, so its weights need memory: build "
+    "it on the meta device, or without asking",
+}
+"""What to do, by words of an error."""
+
 
 class CannotBuild(ValueError):
     """A function does not make what it should; the message says what to do."""
@@ -56,7 +63,7 @@ class UserFunction:
             raise _lacking(self._target, error) from error
         except BaseException as error:
             message = first_line(error)
-            hint = "; leave the model on the processor" if "CUDA" in message else ""
+            hint = next((hint for word, hint in _HINTS.items() if word in message), "")
             raise CannotBuild(f"{self._target}: it failed: {message}{hint}") from error
 
 

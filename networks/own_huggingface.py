@@ -1,5 +1,8 @@
 """A model of Hugging Face by its config alone: random weights, a head, a batch of its words.
 
+How it is trained is told with it: adapters of low rank (Hu et al., LoRA, ICLR 2022, section 4.1, as
+`peft` builds them), activations that are computed again, weights in half precision.
+
 Nothing is asked of the network: a config is a file, a type of model with its defaults, or what the
 library's own cache has. `networks/own_program.py` loads this file where no package of ours may be
 imported, so it imports none.
@@ -12,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 PREFIX = "hf:"
 SEQUENCE_LENGTH = 128
@@ -20,10 +23,13 @@ SEQUENCE_LENGTH = 128
 _MOST_MODULES = 50_000
 """Of a model: no graph that systems read has so many nodes (`networks.primitives.MOST_NODES`)."""
 NO_HEAD = "none"
-_HEAD, _LENGTH = "?head=", "?sequence_length="
-_TARGET = re.compile(
-    rf"{PREFIX}(.*?)(?:{re.escape(_HEAD)}([^?]*))?(?:{re.escape(_LENGTH)}(\d+))?", re.DOTALL
+LORA_TARGETS = (
+    *("q_proj", "v_proj", "query", "value", "q", "v", "q_lin", "v_lin", "query_proj", "value_proj"),
+    *("query_key_value", "c_attn", "qkv_proj", "Wqkv", "qkv"),
 )
+"""Projections of queries and values, as `peft` adapts them where nobody says which."""
+_LORA_ALPHA = 2
+"""Scale of adapters over their rank; it changes no time."""
 _EXTRA = "stepcast[huggingface]"
 _AUTO = "AutoModelFor"
 _TRAINED = (
@@ -34,42 +40,72 @@ _TRAINED = (
 """Heads that a type is trained with, the first that it has; see `_heads_trained`."""
 
 
-def with_head(target: str, head: str | None) -> str:
-    """Return a target that also says which head the model has; see `from_config`."""
-    return target if head is None else f"{target}{_HEAD}{head}"
+class Target(NamedTuple):
+    """A config and how its model is trained; as text `hf:CONFIG?head=none?lora=16`.
+
+    Attributes:
+        config: a config.json, its folder, or a type of model such as `bert`.
+        head: `none`, a task of the library's pipelines such as `text-generation`, or an Auto class
+            such as `causal-lm`; empty: that of the class which the config names, else what models
+            of its type are trained with.
+        sequence_length: words of a sample; empty: `SEQUENCE_LENGTH`.
+        lora: rank of adapters, which alone are trained; empty: all is.
+        lora_targets: names of what is adapted, by commas; empty: `LORA_TARGETS`.
+        checkpointed: `1`: activations of layers are computed again in backward.
+        weights: type of all weights but adapters; empty: float32.
+    """
+
+    config: str
+    head: str = ""
+    sequence_length: str = ""
+    lora: str = ""
+    lora_targets: str = ""
+    checkpointed: str = ""
+    weights: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> "Target":
+        """Return what a text says; question marks of paths are part of these."""
+        rest, said = text.removeprefix(PREFIX), {}
+        while (matched := _SAID.fullmatch(rest)) is not None:
+            rest, name, said[name] = matched["rest"], matched["name"], matched["value"]
+        return cls(rest, **said)
+
+    def __str__(self) -> str:
+        """Return it as text."""
+        config, *said = self._asdict().items()
+        return f"{PREFIX}{config[1]}" + "".join(f"?{name}={value}" for name, value in said if value)
 
 
-def with_length(target: str, sequence_length: int | None) -> str:
-    """Return a target that also says how many words a sample has, behind its head."""
-    return target if sequence_length is None else f"{target}{_LENGTH}{sequence_length}"
+_SAID = re.compile(
+    rf"(?P<rest>.*)\?(?P<name>{'|'.join(Target._fields[1:])})=(?P<value>[^?]*)", re.DOTALL
+)
 
 
-def split_target(target: str) -> tuple[str, str | None, int | None]:
-    """Return the config that a target names, its head, and words of a sample."""
-    matched = _TARGET.fullmatch(target)
-    assert matched is not None, target
-    name, head, length = matched.groups()
-    return name, head, int(length) if length else None
+def as_trained(target: str, **said: object) -> str:
+    """Return a target that also says how its model is trained, by fields of `Target`.
+
+    None says nothing, also of a target that is none of Hugging Face's.
+    """
+    known = {name: str(value) for name, value in said.items() if value is not None}
+    return str(Target.of(target)._replace(**known)) if known else target
 
 
 def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[str, Any]]:
     """Return a module, and a batch by argument.
 
     Args:
-        target: `hf:` and a config.json, its folder, or a type of model such as `bert`; perhaps with
-            a head (`with_head`): `none`, a task of the library's pipelines such as
-            `text-generation`, or an Auto class such as `causal-lm`; without, it is that of the
-            class which the config names, else what models of its type are trained with. Perhaps
-            with the length of `with_length`.
+        target: as `Target` has it.
         batch_size: samples of the batch.
         folder: in which relative paths begin.
 
     Raises:
-        ValueError: there is no such config or head, or no batch is known for it; the message says
-            what to do.
+        ValueError: there is no such config or head, no batch is known for it, or it cannot be
+            trained so; the message says what to do.
     """
     os.environ["HF_HUB_OFFLINE"] = "1"
-    name, head, length = split_target(target)
+    asked = Target.of(target)
+    name, length = asked.config, int(asked.sequence_length or 0) or None
     try:
         library: Any = importlib.import_module("transformers")
     except ModuleNotFoundError:
@@ -79,14 +115,70 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
         ) from None
     library.logging.set_verbosity_error()
     config = _config(library, name, Path(folder))
-    model_class = _class(library, config, head, name)
+    if quantized := getattr(config, "quantization_config", None):
+        kind = quantized.get("quant_method", "") if isinstance(quantized, dict) else ""
+        raise ValueError(
+            f"{PREFIX}{name}: its weights are quantized ({kind or 'quantization_config'}), as of "
+            "Q-LoRA: nobody timed that; leave quantization_config out, for LoRA on whole weights"
+        )
+    model_class = _class(library, config, asked.head or None, name)
+    dtype = getattr(importlib.import_module("torch"), asked.weights or "float32")
     try:
         with _few_modules():
-            model = model_class(config)
+            model = model_class._from_config(config, dtype=dtype)  # noqa: SLF001
     except (ValueError, KeyError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ValueError(f"{PREFIX}{name}: its config makes no model: {lines[0]:.200}") from None
+    if asked.lora:
+        _adapt(model, int(asked.lora), asked.lora_targets, name)
+    if asked.checkpointed:
+        if not model.supports_gradient_checkpointing:
+            raise ValueError(
+                f"{PREFIX}{name}: --checkpoint-activations: {type(model).__name__} keeps all of "
+                "its activations; use torch.utils.checkpoint in a function of your own"
+            )
+        enable = getattr(model, "activation_checkpointing_enable", None)
+        (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
     return model, _batch(model, config, batch_size, length, name)
+
+
+def _adapt(model: Any, rank: int, targets: str, name: str) -> None:
+    """Freeze a model but for new adapters beside some of its layers.
+
+    Adapters are in float32, whatever the weights are in; their input is cast to that.
+
+    Raises:
+        ValueError: no layer has such a name.
+    """
+    import torch
+
+    wanted = targets.split(",") if targets else LORA_TARGETS
+    sides = {
+        path: (layer.in_features, layer.out_features)
+        if isinstance(layer, torch.nn.Linear)
+        else tuple(layer.weight.shape)
+        for path, layer in model.named_modules()
+        if isinstance(layer, torch.nn.Linear) or type(layer).__name__ == "Conv1D"
+    }
+    chosen = [path for path in sides if path.rpartition(".")[2] in wanted]
+    if not chosen:
+        names = ", ".join(sorted({path.rpartition(".")[2] for path in sides}))
+        raise ValueError(
+            f"{PREFIX}{name}: --lora: no layer is called {' or '.join(wanted)}; give "
+            f"--lora-targets some of {names}"
+        )
+    model.requires_grad_(False)
+    for path in chosen:
+        layer, (inputs, outputs) = model.get_submodule(path), sides[path]
+        down, up = torch.nn.Linear(inputs, rank, bias=False), torch.nn.Linear(rank, outputs, False)
+        layer.add_module("lora_A", down)
+        layer.add_module("lora_B", up)
+
+        def adapt(layer: Any, args: Any, result: Any) -> Any:
+            learned = layer.lora_B(layer.lora_A(args[0].to(layer.lora_A.weight.dtype)))
+            return (result + learned * _LORA_ALPHA).to(result.dtype)
+
+        layer.register_forward_hook(adapt)
 
 
 @contextmanager

@@ -57,6 +57,9 @@ class OwnModel:
         sequence_length: words of a sample; None: the first tensor of its batch holds none.
         unknown_work: by operator, the part of all work that those of unknown work have at most.
         unmeasured: operators counted by formulas that no network of ours has.
+        altered: how its training differs from that of networks that systems learn from.
+        half: the half precision in which all of its trained parameters are; empty: in none.
+        weights_bytes: of the parameters with which it was built, as it could not be without.
         gpu_steps: as `networks.gpu_steps.register_own_steps` takes them.
         traced: what the child process wrote, of which `model_of` makes it again; not of Keras's.
     """
@@ -73,12 +76,20 @@ class OwnModel:
     sequence_length: int | None = None
     unknown_work: Mapping[str, float] = field(default_factory=dict)
     unmeasured: tuple[str, ...] = ()
+    altered: tuple[str, ...] = ()
+    half: str = ""
+    weights_bytes: int = 0
     gpu_steps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     traced: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def too_unknown(self) -> str:
         """Why its graph tells no forecast how much work it is; empty: it does."""
+        if self.altered:
+            return (
+                f"{self.dnn}: it has {' and '.join(self.altered)}, which no network has that was "
+                "measured here; gpu_step counts them"
+            )
         most = sum(self.unknown_work.values())
         if most <= MOST_UNKNOWN:
             return ""
@@ -194,6 +205,9 @@ def model_of(target: str, traced: Mapping[str, Any]) -> OwnModel:
         sequence_length=traced["sequence_length"],
         unknown_work=unknown,
         unmeasured=tuple(traced["unmeasured"]),
+        altered=tuple(traced["altered"]),
+        half=traced["half"] or "",
+        weights_bytes=traced["weights_bytes"],
         gpu_steps=traced["gpu_steps"],
         traced={name: traced[name] for name in traced.keys() - {"reads", "surroundings"}},
     )

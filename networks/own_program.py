@@ -73,7 +73,7 @@ def _traced(request: Mapping[str, Any]) -> dict[str, Any]:
         traced = of_torch(made, target, batch_sizes, mode, precisions, of_config)
         return {**traced, "class": _beside("own_huggingface").class_in_words(made[0])}
     function = _beside("own_function").UserFunction(target, folders, request["hidden"])
-    made = function(batch_sizes[0])
+    made = without_values(function, batch_sizes[0], mode)
     model = made[0] if isinstance(made, tuple) and made else made
     again = function if function.takes_batch else None
     keras = _beside("own_keras")
@@ -148,6 +148,7 @@ def of_torch(
         return torch_.split_module_and_batch(without_values(again, batch_size, mode), target)
 
     module, batch, by_name = torch_.split_module_and_batch(made, target)
+    weights_bytes = torch_.real_bytes(module)
     inputs = [*batch, *by_name.values()]
     check.check_module(module, inputs, target)
     # A graph has its name of the step of so few samples, whatever batch is asked about.
@@ -168,22 +169,28 @@ def of_torch(
         watch = check.StepWatch(module)
         try:
             with watch.watching():
-                steps = {str(size): _step(networks[size], size)}
+                steps = {str(size): _step(networks[size], size, alone=not watch.altered)}
             watch.check(target)
             if another is not None and named_at != size:
                 networks[named_at] = torch_.network_without_values(*another, mode)
             for other in others:
                 if other not in networks:
                     networks[other] = torch_.network_without_values(*split(other), mode)
-                steps[str(other)] = _step(networks[other], other)
+                steps[str(other)] = _step(networks[other], other, alone=not watch.altered)
+            half = torch_.trained_in_half(module)
+            as_traced = dict.fromkeys(precisions if half is None else [half] if precisions else [])
+            checkpointed = "checkpointed activations" in watch.altered
             gpu_steps = {
-                f"{size} {precision}": _gpu_step(networks[size], size, precision)
+                f"{size} {precision}": _gpu_step(networks[size], size, precision, checkpointed)
                 for size in dict.fromkeys(batch_sizes)
-                for precision in precisions
+                for precision in as_traced
             }
-            asked = [_gpu_step(networks[named_at], named_at, kind) for kind in _NAMED_IN]
+            if half is not None:
+                gpu_steps |= {f"{name}-true": step for name, step in gpu_steps.items()}
+            named_in = _NAMED_IN if not watch.altered else (half or _NAMED_IN[-1],)
+            asked = [_gpu_step(networks[named_at], named_at, kind) for kind in named_in]
             if any("error" in step for step in asked):  # some take no batch of two
-                asked = [_gpu_step(networks[size], size, kind) for kind in _NAMED_IN]
+                asked = [_gpu_step(networks[size], size, kind) for kind in named_in]
         except torch_.NothingTrained as error:
             watch.check(target)
             raise ValueError(f"{target}: {error}") from None
@@ -192,6 +199,9 @@ def of_torch(
         "step_digest": _digest(steps[str(size)], asked),
         "unknown_flops": traced.unknown_flops,
         "unmeasured": traced.unmeasured,
+        "altered": list(watch.altered),
+        "half": half,
+        "weights_bytes": weights_bytes,
         "sample": shape,
         "sequence_length": shape[0] if has_words else None,
         "not_batched": function.not_batched(batch, by_name, size),
@@ -207,20 +217,41 @@ def _digest(step: Mapping[str, Any], gpu_steps: Sequence[Mapping[str, Any]]) -> 
     return sha256(json.dumps([of_gpus, of_processors]).encode()).hexdigest()
 
 
-def _gpu_step(network: Any, batch_size: int, precision: str) -> dict[str, Any]:
-    """Return what a GPU is asked for in a training step, or why nobody knows."""
+def _gpu_step(
+    network: Any, batch_size: int, precision: str, checkpointed: bool = False
+) -> dict[str, Any]:
+    """Return what a GPU is asked for in a training step, or why nobody knows.
+
+    One that is checkpointed is traced with its activations kept, too.
+    """
     trace = _beside("gpu_trace").trace_step
-    return _traced_or_why(
-        lambda *batch: trace(network, *batch, precision, _MOST), network, batch_size
-    )
+
+    def traced(*batch: Any) -> dict[str, Any]:
+        step: dict[str, Any] = trace(network, *batch, precision, _MOST)
+        if checkpointed:
+            step["kept"] = trace(network, *batch, precision, _MOST, keeps_activations=True)
+        return step
+
+    return _traced_or_why(traced, network, batch_size)
 
 
-def _step(network: Any, batch_size: int) -> dict[str, Any]:
-    """Return the operators of a training step, or why there are none; graphs do without."""
+def _step(network: Any, batch_size: int, *, alone: bool) -> dict[str, Any]:
+    """Return the operators of a training step, or why there are none; graphs do without.
+
+    Args:
+        network: that is trained.
+        batch_size: of the step.
+        alone: processors were timed on steps like it; of others the forward pass alone is run.
+    """
     record = _beside("traced_step").record_step
-    return _traced_or_why(
-        lambda *batch: {"operations": record(network, *batch, _MOST)[0]}, network, batch_size
-    )
+
+    def recorded(*batch: Any) -> dict[str, Any]:
+        if alone:
+            return {"operations": record(network, *batch, _MOST)[0]}
+        network(batch[0])
+        return {"error": "no network that was measured on a processor trains like it"}
+
+    return _traced_or_why(recorded, network, batch_size)
 
 
 def _traced_or_why(

@@ -58,6 +58,9 @@ def _is_plain(tensor: object) -> bool:
 
 def without_values(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
     """Return a tensor that has its shape and no values; equal ones of equal tensors."""
+    if tensor.device.type == "meta":
+        with mode, torch.no_grad():
+            return torch.empty_like(tensor, device="cpu")
     return tensor if isinstance(tensor, FakeTensor) else mode.from_tensor(tensor)
 
 
@@ -68,7 +71,7 @@ def exchange_tensors(
 
     Args:
         module: whose tensors, also those that parts share, are exchanged once each.
-        exchange: returns what takes the place of a tensor; of a parameter its numbers.
+        exchange: returns what takes the place of a tensor, perhaps the same.
     """
     before = list[tuple[dict[str, Any], str, torch.Tensor]]()
     others = dict[int, torch.Tensor]()
@@ -79,9 +82,11 @@ def exchange_tensors(
                     continue
                 before.append((held, name, tensor))
                 if id(tensor) not in others:
-                    other = exchange(tensor.detach())
-                    if isinstance(tensor, torch.nn.Parameter):
-                        other = torch.nn.Parameter(other, tensor.requires_grad)
+                    other = exchange(tensor)
+                    if isinstance(tensor, torch.nn.Parameter) != isinstance(
+                        other, torch.nn.Parameter
+                    ):
+                        other = torch.nn.Parameter(other.detach(), tensor.requires_grad)
                     others[id(tensor)] = other
                 held[name] = others[id(tensor)]
     _list_recurrent(module)
@@ -100,6 +105,19 @@ def _list_recurrent(module: torch.nn.Module) -> None:
         if isinstance(part, torch.nn.RNNBase):
             names = part._flat_weights_names  # noqa: SLF001
             part._flat_weights = [getattr(part, name, None) for name in names]  # noqa: SLF001
+
+
+def trained_in_half(module: torch.nn.Module) -> str | None:
+    """Return the half precision that all trained parameters are in; None: some are not."""
+    dtypes = {parameter.dtype for parameter in module.parameters() if parameter.requires_grad}
+    one_of_two = len(dtypes) == 1 and dtypes < {torch.bfloat16, torch.float16}
+    return str(dtypes.pop()).removeprefix("torch.") if one_of_two else None
+
+
+def real_bytes(module: torch.nn.Module) -> int:
+    """Return the bytes of parameters that have values."""
+    parameters = (each for each in module.parameters() if not isinstance(each, FakeTensor))
+    return sum(each.nbytes for each in parameters if each.device.type != "meta")
 
 
 class OwnNetwork(torch.nn.Module):

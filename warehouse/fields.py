@@ -48,7 +48,7 @@ _PRECISIONS = {
 }
 
 
-def _spelled_out(precision: object) -> object:
+def spelled_out(precision: object) -> object:
     """Return the name of a precision in PyTorch, as which it lands, for what people call it."""
     if not isinstance(precision, str):
         return precision
@@ -69,7 +69,7 @@ def _in_small_letters(name: object) -> object:
     return name.lower() if isinstance(name, str) else name
 
 
-Precision = Annotated[records.Precision, BeforeValidator(_spelled_out)]
+Precision = Annotated[records.Precision, BeforeValidator(spelled_out)]
 """As in `TrainingWorkload`, also by PyTorch's other names and those of its users: bf16, half."""
 Optimizer = Annotated[records.Optimizer, BeforeValidator(_in_small_letters)]
 """As in `TrainingWorkload`, also in capitals."""

@@ -30,7 +30,7 @@ Order = Literal["framework", "tic", "reverse", "random"]
 Placement = Literal["round_robin", "greedy"]
 StrategyKind = Literal["async_parameter_server", "all_reduce", "sharded", "single"]
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
-Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
+Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw_8bit"]
 MemoryFormat = Literal["contiguous", "channels_last"]
 Market = Literal["on_demand", "spot"]
 SubjectKind = Literal["scenario", "operation", "allreduce", "job", "external"]
@@ -91,7 +91,7 @@ class TrainingWorkload(Record):
         precision: float32 is PyTorch's default: TF32 in cuDNN, not in matrix products; tf32 has it
             in both. bfloat16 and float16 are autocast, with parameters in float32; float16 also
             scales the loss.
-        optimizer: PyTorch's with its defaults; sgd has no momentum.
+        optimizer: PyTorch's with its defaults; sgd has no momentum; adamw_8bit is bitsandbytes'.
         accumulate: passes whose gradients are added before the optimizer's step.
         compiled: by torch.compile; there is no other step than an eager one.
         sequence_length: words of a sample; None: it has none, or its network says it.

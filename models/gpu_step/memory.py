@@ -6,16 +6,20 @@ backward keeps is in backward; `networks.gpu_trace` counts them. PyTorch's alloc
 blocks of 512 bytes; what it reserves beyond them (fragments, and blocks that it caches), the CUDA
 context and loaded kernels come on top: `nvidia-smi` shows all of it.
 
+8-bit AdamW has both moments in a byte each, and a scale of each block (Dettmers et al., 8-bit
+Optimizers via Block-wise Quantization, ICLR 2022; bitsandbytes' defaults).
+
 Sources: PyTorch's CUDACachingAllocator (block size 512 bytes); what comes on top is fitted to what
 nvidia-smi showed of milabench's steps on an H100 (mila-iqia/milabench, config/scaling/H100.yaml).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 
 from models.gpu_step.device import Device
 from models.gpu_step.operators import HALF
-from networks.gpu_steps import GpuStep
+from networks.gpu_steps import GpuStep, Tensor
 from warehouse.records import Optimizer, Precision
 
 _BLOCK_BYTES = 512
@@ -29,10 +33,14 @@ _UNIT_COPIES = 4
 next one, which are gathered beside it, and the gradients of the last one, which are scattered."""
 _ROOT_COPIES = 2
 """Of what is in no unit, and stays gathered all the time: parameters and gradients."""
-STATE_COPIES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
+_STATE_COPIES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
 """Copies of the parameters that an optimizer keeps."""
-TEMPORARY_COPIES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 0, "adam": 1, "adamw": 1}
+_TEMPORARY_COPIES: Mapping[Optimizer, int] = {"adam": 1, "adamw": 1}
 """Copies of the parameters that its grouped step makes: the square root of the second moment."""
+_QUANTIZED_FROM = 4096
+"""Elements of a parameter from which on both of its moments have 8 bits each."""
+_QUANTIZED_BLOCK = 256
+"""Elements that share a scale of 4 bytes."""
 
 
 @dataclass(frozen=True)
@@ -95,21 +103,32 @@ def peak_memory(
     parameters, frozen = (
         sum(rounded(tensor.bytes) for tensor in held) for held in (step.parameters, step.frozen)
     )
-    copies = STATE_COPIES[optimizer] + distributed
-    of_optimizer = frozen + parameters * (2 + TEMPORARY_COPIES[optimizer] + copies)
+    state = sum(_state_bytes(optimizer, tensor) for tensor in step.parameters)
+    state += parameters * distributed
+    of_optimizer = frozen + parameters * (2 + _TEMPORARY_COPIES.get(optimizer, 0)) + state
     activations = step.activation_bytes
     if shards > 1:
         root, *units = step.units
         whole = _ROOT_COPIES * root + _UNIT_COPIES * max(units, default=0)
         # Gradients come as activations go.
         gradients = max(parameters // shards - activations, 0)
-        standing = (frozen + parameters * (1 + copies)) // shards + gradients
+        standing = (frozen + parameters + state) // shards + gradients
         standing += whole * (2 if precision in HALF else 4)
         return Memory(standing, activations, of_optimizer // shards)
     passes = step.peak_bytes
     if accumulate > 1:
         passes = step.without_gradients_bytes + parameters
-    return Memory(passes - activations + copies * parameters, activations, of_optimizer)
+    return Memory(passes - activations + state, activations, of_optimizer)
+
+
+def _state_bytes(optimizer: Optimizer, parameter: Tensor) -> int:
+    """Return the bytes of what an optimizer keeps of a parameter from step to step."""
+    if optimizer != "adamw_8bit":
+        return _STATE_COPIES[optimizer] * rounded(parameter.bytes)
+    if parameter.numbers < _QUANTIZED_FROM:
+        return 2 * rounded(4 * parameter.numbers)
+    scales = rounded(4 * ceil(parameter.numbers / _QUANTIZED_BLOCK))
+    return 2 * (rounded(parameter.numbers) + scales)
 
 
 def rounded(size_bytes: int) -> int:

@@ -1,9 +1,10 @@
 """What a training step asks of a GPU: forward and backward of each pass, and the optimizer's step.
 
 The optimizer's grouped operators follow from the parameters (PyTorch's `foreach` implementations,
-its default on GPUs): plain SGD is one, AdamW eight. A pass after the first adds its gradients to
-those that are there. float16 scales the loss: gradients are checked and unscaled at once, and the
-host waits for the check (torch.amp.GradScaler).
+its default on GPUs): plain SGD is one, AdamW eight; 8-bit AdamW (bitsandbytes) has one for each
+parameter. A pass after the first adds its gradients to those that are there. float16 scales the
+loss: gradients are checked and unscaled at once, and the host waits for the check
+(torch.amp.GradScaler).
 
 Source: torch/optim of PyTorch 2.11; ours otherwise.
 """
@@ -101,11 +102,21 @@ def step_work(
         order.append(len(works))
         works.append(work_of(Operator(_WAITS, (Tensor((), "float32"),), ())))
     first = len(works)
-    for name, lists in _GROUPS[optimizer]:
+    if optimizer == "adamw_8bit":
+        works += [work_of(_quantized_adamw(parameter)) for parameter in parameters]
+        order += range(first, len(works))
+    for name, lists in _GROUPS.get(optimizer, ()):
         order.append(len(works))
         outputs = parameters if name == "sqrt" else ()
         works.append(work_of(Operator(f"_foreach_{name}", parameters * lists, outputs)))
     return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters), first)
+
+
+def _quantized_adamw(parameter: Tensor) -> Operator:
+    """Return bitsandbytes' kernel, one a parameter: it reads gradient and moments, writes these."""
+    moment = replace(parameter, dtype="uint8")
+    written = (parameter, moment, moment)
+    return Operator("adamw_8bit", (parameter, *written), written)
 
 
 def _in_tf32(work: Work) -> Work:

@@ -166,6 +166,12 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
             f"{detail['memory_bytes'] / _GIB:.1f}, of which a twentieth stays spare; "
             + forecast.fitting_batch
         )
+    if (kept := detail.get("kept")) is not None:
+        room = "" if kept["fits"] else ", no room"
+        yield (
+            f"computing activations again: {detail['needed_bytes'] / _GIB:.1f} GiB for "
+            f"{kept['needed_bytes'] / _GIB:.1f}{room}, {100 * kept['longer']:+.0f} % time"
+        )
     used_gpus, node_gpus = (
         forecast.scenario.strategy.devices_per_node,
         gpus(forecast.scenario.nodes[0].node_type),

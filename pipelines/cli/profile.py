@@ -37,7 +37,7 @@ def profile(
     --batch-size 8 --server emu.server --link-mbps 500
     """
     from pipelines.cli import profile_job
-    from pipelines.cli.workload import target_with_head
+    from pipelines.cli.workload import target_as_trained
 
-    asked = target_with_head(target, options.head) or target
+    asked = target_as_trained(target, options.of_hugging_face) or target
     profile_job.profile(asked, options, backend)

@@ -19,7 +19,7 @@ from pipelines.cli.workload import (
     is_target,
     of_file,
     of_options,
-    target_with_head,
+    target_as_trained,
     tracing_own_workload,
 )
 from warehouse.home import MAIN, home
@@ -101,14 +101,14 @@ def forecast(options: ForecastOptions, say: Say = lambda _: None) -> AnsweredFor
 
 
 def _target(options: ForecastOptions | RentalOptions) -> str | None:
-    """Return what builds the user's own model, with its head; None: a network is asked about.
+    """Return what builds the user's own model, as it is trained; None: a network is asked about.
 
     Raises:
-        BadInput: a head of a network that is none of Hugging Face's.
+        BadInput: something is said of how it is trained that only models of Hugging Face have.
     """
     dnn = options.dnn
     is_own = isinstance(dnn, str) and is_target(dnn, NETWORK)
-    return target_with_head(str(dnn) if is_own else None, options.head)
+    return target_as_trained(str(dnn) if is_own else None, options.of_hugging_face)
 
 
 def _check_devices(curves: "Sequence[Curve]") -> None:
@@ -278,5 +278,6 @@ def _with_model(
         "image_size": model.image_size,
         "framework": model.framework,
         "sequence_length": model.sequence_length,
+        **({"precision": model.half} if model.half else {}),
     }
     return question.model_copy(update=known), model

@@ -12,7 +12,7 @@ from forecasting.options import named_as_options
 from models.gpu_step.device import device_of_node
 from models.gpu_step.step import step_precision
 from networks.extraction import register_own_model
-from networks.own_huggingface import PREFIX, split_target, with_head, with_length
+from networks.own_huggingface import PREFIX, Target, as_trained
 from networks.own_model import NoGraph, OwnModel, tracing
 from profilers.clusters.node_types import fleet_types
 from profilers.record_file import fault
@@ -40,6 +40,9 @@ _NOT_ASKED = {
     "dnn": "the model is the network",
     "image_size": "the example batch has the images",
 }
+_MUCH_BYTES = 2**30
+_OPTIONS = {"checkpointed": "checkpoint_activations", "weights": "precision"}
+"""Of fields of a target that have other names."""
 _OF_SERVERS = ("server", "servers")
 _FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "Keras"}
 
@@ -95,6 +98,16 @@ def _doubts(model: OwnModel) -> Iterator[str]:
         yield (
             f"The first dimension of {name_some(model.not_batched)} is not the batch: inputs are "
             "taken as the function gives them for the batch that is asked about."
+        )
+    if model.altered:
+        yield f"It has {' and '.join(model.altered)}: only forecasts of GPUs count that."
+    if model.half:
+        yield f"Its trained weights are {model.half}: it trains in that, without autocast."
+    if model.weights_bytes > _MUCH_BYTES:
+        yield (
+            "It asks for values while it is built, so its weights took "
+            f"{model.weights_bytes / 2**30:.0f} GiB of memory here; built without asking, or on "
+            "the meta device, they take none."
         )
     if model.unmeasured:
         yield (
@@ -188,6 +201,7 @@ def tracing_own_workload(
             "dnn": model.dnn,
             "image_size": model.image_size,
             "sequence_length": model.sequence_length,
+            **({"precision": model.half} if model.half else {}),
         }
         curves = _curves(options, model.framework)
         curves = [curve.model_copy(update=named) for curve in curves]
@@ -235,7 +249,7 @@ def _tracing_model(
     sequence_length: int | None,
     gpu_precisions: Sequence[str] = (),
 ) -> Iterator[Callable[[], OwnModel]]:
-    source, folder = with_length(target, sequence_length), Path.cwd()
+    source, folder = as_trained(target, sequence_length=sequence_length), Path.cwd()
 
     def model() -> OwnModel:
         try:
@@ -290,25 +304,36 @@ def check_length(sequence_length: int | None) -> None:
         )
 
 
-def target_with_head(target: str | None, head: str | None) -> str | None:
-    """Return what is asked about, with the head that it has.
+def target_as_trained(target: str | None, said: Mapping[str, object]) -> str | None:
+    """Return what is asked about, with how it is trained.
+
+    Args:
+        target: what builds the user's own model; None: a network is asked about.
+        said: as `forecasting.options.TrainingOptions.of_hugging_face`.
 
     Raises:
-        BadInput: a head is given where no config of Hugging Face is asked about.
+        BadInput: something is said where no config of Hugging Face is asked about, or targets of
+            adapters without a rank.
     """
-    if head is None:
+    if not said:
         return target
     if target is None or not target.startswith(PREFIX):
-        raise BadInput(f"--head {head}: only models by a config, hf:CONFIG, have one to choose")
-    return with_head(target, head)
+        name = next(iter(said))
+        option = _OPTIONS.get(name, name).replace("_", "-")
+        raise BadInput(f"--{option}: only models by a config, hf:CONFIG, have that to choose")
+    if "lora_targets" in said and "lora" not in said:
+        raise BadInput("--lora-targets: give --lora, the rank of adapters, too")
+    return as_trained(target, **said)
 
 
 def as_asked(target: str) -> str:
     """Return a target as it is written on the command line."""
     if not target.startswith(PREFIX):
         return target
-    name, head, _ = split_target(target)
-    return f"{PREFIX}{name}{_words({'head': head})}"
+    asked = Target.of(target)
+    given = {name: getattr(asked, name) or None for name in ("head", "lora", "lora_targets")}
+    again = " --checkpoint-activations" if asked.checkpointed else ""
+    return f"{PREFIX}{asked.config}{_words(given)}{again}"
 
 
 def _curves(options: Options, framework: str) -> list[Curve]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from warehouse.records import TrainingWorkload
@@ -177,7 +178,7 @@ def lay_out(network: "nn.Module", recipe: TrainingWorkload) -> None:
 
 
 def _optimizer(network: "nn.Module", name: str) -> Any:
-    """Return an optimizer of PyTorch with its defaults; SGD has no default of its rate."""
+    """Return an optimizer with its defaults; SGD has no default of its rate."""
     import torch
 
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
@@ -188,8 +189,10 @@ def _optimizer(network: "nn.Module", name: str) -> Any:
             return torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=_MOMENTUM)
         case "adam":
             return torch.optim.Adam(parameters)
-        case _:
+        case "adamw":
             return torch.optim.AdamW(parameters)
+        case _:
+            return import_module("bitsandbytes").optim.AdamW8bit(parameters)
 
 
 class Clock:

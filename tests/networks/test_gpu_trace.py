@@ -94,6 +94,90 @@ def test_all_in_half_precision_casts_nothing_and_keeps_what_the_optimizer_sees()
     assert trace.parameters == again.parameters
 
 
+@pytest.mark.parametrize("asked", ["float32", "bfloat16"])
+def test_a_model_in_half_precision_trains_without_autocast(asked: Precision) -> None:
+    with FakeTensorMode():
+        module, given = _Block().bfloat16(), torch.randn(2, 16, 64, dtype=torch.bfloat16)
+        labels = torch.zeros(2, 64, dtype=torch.int64)
+        trace = GpuStep.of(trace_step(module, given, labels, asked))
+    assert "_to_copy" not in _names(trace)
+    assert {tensor.dtype for tensor in trace.parameters} == {"bfloat16"}
+    gradients = [trace.operators[place] for place in trace.order][-1].outputs
+    assert {tensor.dtype for tensor in gradients} <= {"bfloat16"}
+
+
+class _Adapted(torch.nn.Module):
+    """A frozen layer beside an adapter of low rank, as `peft` puts it there."""
+
+    def __init__(self, rank: int) -> None:
+        super().__init__()
+        self.base = torch.nn.Linear(64, 64, bias=False).requires_grad_(False)
+        self.down = torch.nn.Linear(64, rank, bias=False)
+        self.up = torch.nn.Linear(rank, 64, bias=False)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return torch.as_tensor(self.base(given) + self.up(self.down(given)) * 2.0)
+
+
+def test_frozen_layers_go_backward_only_where_a_gradient_is_wanted() -> None:
+    rows, rank = 32, 4
+    with FakeTensorMode():
+        module = torch.nn.Sequential(_Adapted(rank), _Adapted(rank))
+        trace = _step_of(module, torch.zeros(rows, 64))
+    whole, low = 2 * rows * 64 * 64, 2 * rows * 64 * rank
+    # Frozen: forward of both, and the gradient of what the second is given. Adapters: forward,
+    # gradients of both matrices and of what lies between them; the second's input, too.
+    assert _flops(trace) == 3 * whole + (5 + 6) * low
+    assert [tensor.numbers for tensor in trace.parameters] == [64 * rank] * 4
+    assert [tensor.numbers for tensor in trace.frozen] == [64 * 64] * 2
+    assert trace.units == (0, *[64 * 64 + 2 * 64 * rank] * 2)
+    # Gradients of 4 kB in all, no more than adapters; what is frozen has none.
+    assert trace.peak_bytes - trace.without_gradients_bytes <= 4 * 4 * 64 * rank
+
+
+class _Recomputed(torch.nn.Module):
+    """A block whose activations are kept (None), or computed again in one of two ways."""
+
+    def __init__(self, reentrant: bool | None) -> None:
+        super().__init__()
+        self.inner, self.outer = torch.nn.Linear(64, 256), torch.nn.Linear(256, 64)
+        self.dropout, self._reentrant = torch.nn.Dropout(0.1), reentrant
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        if self._reentrant is None:
+            return self._block(given)
+        again = torch.utils.checkpoint.checkpoint(self._block, given, use_reentrant=self._reentrant)
+        return torch.as_tensor(again)
+
+    def _block(self, given: torch.Tensor) -> torch.Tensor:
+        heads = given.view(2, 16, 4, 16).transpose(1, 2)
+        attended = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
+        hidden = self.inner(attended.transpose(1, 2).reshape(2, 16, 64))
+        return torch.as_tensor(given + self.outer(self.dropout(torch.relu(hidden))))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "bfloat16-true"])
+def test_checkpointed_activations_are_computed_twice_and_kept_once(precision: Precision) -> None:
+    blocks, rows, traces = 8, 32, {}
+    for reentrant in (None, True, False):
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            layers = [_Recomputed(reentrant) for _ in range(blocks)]
+            module = torch.nn.Sequential(torch.nn.Linear(64, 64), *layers)
+            given, labels = torch.zeros(2, 16, 64), torch.zeros(2, 64, dtype=torch.int64)
+            traces[reentrant] = GpuStep.of(trace_step(module, given, labels, precision))
+    product = 2 * rows * 64 * 256
+    attention = sum(work.flops for work in _calls(traces[None]) if work.kind == "attention")
+    again = _flops(traces[True]) - _flops(traces[None])
+    assert again == blocks * 2 * product + attention
+    # What is not re-entrant stops where it has all that backward needs: before the last product.
+    assert _flops(traces[False]) - _flops(traces[None]) == again - blocks * product
+    for reentrant in (True, False):
+        names = _names(traces[reentrant])
+        assert names["native_dropout"] == names["attention"] == 2 * blocks
+        assert names["native_dropout_backward"] == names["attention_backward"] == blocks
+        assert traces[reentrant].activation_bytes < traces[None].activation_bytes / 3
+
+
 class _Shared(torch.nn.Module):
     """A block twice, between recurrent layers that keep a list of their parameters beside."""
 

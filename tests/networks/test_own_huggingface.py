@@ -1,6 +1,7 @@
 """Models of Hugging Face by their configs: from files and types, never from the network."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -11,13 +12,15 @@ from typing import Any
 import pytest
 import torch
 
+from networks import own_program
+from networks.gpu_steps import GpuStep
 from networks.kept_graphs import keep_in
 from networks.own_huggingface import (
     SEQUENCE_LENGTH,
+    Target,
+    as_trained,
     class_in_words,
     from_config,
-    with_head,
-    with_length,
 )
 from networks.own_model import own_model
 from networks.own_training import own_network
@@ -67,12 +70,12 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 
 def test_a_config_becomes_a_model_and_a_batch_of_its_words(write: Write, tmp_path: Path) -> None:
-    model, batch = from_config(with_head(write(TINY), "none"), 6, str(tmp_path))
+    model, batch = from_config(as_trained(write(TINY), head="none"), 6, str(tmp_path))
     assert class_in_words(model) == "BertModel (no head)"
     assert sum(parameter.numel() for parameter in model.parameters()) == PARAMETERS
     assert {name: tensor.shape for name, tensor in batch.items()} == {"input_ids": (6, POSITIONS)}
     assert 0 <= batch["input_ids"].min() and batch["input_ids"].max() < WORDS
-    _, shorter = from_config(with_length("hf:.", 7), 2, str(tmp_path))
+    _, shorter = from_config(as_trained("hf:.", sequence_length=7), 2, str(tmp_path))
     assert shorter["input_ids"].shape == (2, 7)
     classifier, _ = from_config(write(CLASSIFIER), 1, str(tmp_path))
     counted = sum(parameter.numel() for parameter in classifier.parameters())
@@ -80,7 +83,7 @@ def test_a_config_becomes_a_model_and_a_batch_of_its_words(write: Write, tmp_pat
 
 
 def test_it_is_traced_and_trained_like_any_model(write: Write, tmp_path: Path) -> None:
-    target = with_length(write(CLASSIFIER), 5)
+    target = as_trained(write(CLASSIFIER), sequence_length=5)
     model = own_model(target, (2,), tmp_path)
     assert model.graph is not None
     assert model.parameter_count == PARAMETERS + (HIDDEN + 1) * LABELS
@@ -99,12 +102,89 @@ def test_images_and_two_sides(write: Write, tmp_path: Path) -> None:
     _, batch = from_config(write(sees), 2, str(tmp_path))
     assert batch["pixel_values"].shape == (2, 1, 32, 32)
     with pytest.raises(ValueError, match="it sees images; leave out --sequence-length"):
-        from_config(with_length(write(sees), 8), 2, str(tmp_path))
+        from_config(as_trained(write(sees), sequence_length=8), 2, str(tmp_path))
     t5 = {"model_type": "t5", "d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2}
     model, batch = from_config(write({**t5, "vocab_size": 30}), 2, str(tmp_path))
     assert batch.keys() == {"input_ids", "decoder_input_ids"}
     assert batch["input_ids"].shape == (2, SEQUENCE_LENGTH)
     assert model(**batch).logits.shape == (2, SEQUENCE_LENGTH, 30)
+
+
+def test_adapters_alone_are_trained_beside_weights_in_half_precision(
+    write: Write, tmp_path: Path
+) -> None:
+    rank = 4
+    target = as_trained(write(TINY), lora=rank, weights="bfloat16", checkpointed=1)
+    model, batch = from_config(target, 6, str(tmp_path))
+    trained = [each for each in model.parameters() if each.requires_grad]
+    assert sum(each.numel() for each in trained) == LAYERS * 2 * 2 * HIDDEN * rank
+    assert {each.dtype for each in trained} == {torch.float32}
+    frozen = {each.dtype for each in model.parameters() if not each.requires_grad}
+    assert frozen == {torch.bfloat16}
+    model.train()(**batch).logits.float().sum().backward()
+    assert all(each.grad is not None for each in trained)
+
+
+def test_layers_of_gpt2_are_adapted_by_their_names(write: Write, tmp_path: Path) -> None:
+    config = {"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 2, "vocab_size": 50}
+    sizes = {}
+    for targets in (None, "c_attn,c_fc"):
+        target = as_trained(write(config), lora=4, lora_targets=targets)
+        model, batch = from_config(target, 2, str(tmp_path))
+        model.train()(**batch).logits.sum().backward()
+        sizes[targets] = sum(each.numel() for each in model.parameters() if each.requires_grad)
+    assert sizes == {None: 2 * 4 * (16 + 48), "c_attn,c_fc": 2 * 4 * (16 + 48 + 16 + 64)}
+
+
+@pytest.mark.parametrize(
+    ("config", "said", "told"),
+    [
+        (TINY, {"lora": 4, "lora_targets": "nothing"}, "no layer is called nothing; give --lora-t"),
+        ({**TINY, "quantization_config": {"quant_method": "bitsandbytes"}}, {}, "(bitsandbytes)"),
+    ],
+)
+def test_what_cannot_be_trained_so_is_refused(
+    config: dict[str, Any], said: dict[str, Any], told: str, write: Write, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError) as refused:
+        from_config(as_trained(write(config), **said), 2, str(tmp_path))
+    assert told in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_targets_are_read_as_they_are_written() -> None:
+    target = as_trained("hf:a?b.json", head="none", sequence_length=7, lora=16, lora_targets="q,v")
+    assert target == "hf:a?b.json?head=none?sequence_length=7?lora=16?lora_targets=q,v"
+    assert Target.of(target) == Target("a?b.json", "none", "7", "16", "q,v")
+
+
+def test_a_model_of_eight_billion_parameters_needs_no_memory(tmp_path: Path) -> None:
+    """LoRA beside a Llama of 8B, its activations checkpointed: 16 GB of weights, none here."""
+    config = {
+        **{"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32},
+        **{"num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336},
+        **{"vocab_size": 128256, "max_position_embeddings": 8192},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    said = {"lora": 16, "weights": "bfloat16", "checkpointed": 1, "sequence_length": 2048}
+    request = {
+        "target": as_trained("hf:config.json", **said),
+        "batch_sizes": [4],
+        "folders": [str(tmp_path)],
+        "hidden": [],
+        "gpu_precisions": ["bfloat16"],
+    }
+    program = Path(own_program.__file__)
+    child = subprocess.Popen(
+        [sys.executable, "-P", program, json.dumps(request)], stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    answer = json.loads(child.stdout.read().splitlines()[-1])
+    _, status, used = os.wait4(child.pid, 0)
+    assert status == 0 and "error" not in answer and not answer["weights_bytes"]
+    step = GpuStep.of(answer["gpu_steps"]["4 bfloat16"])
+    assert sum(each.numbers for each in step.frozen) == 8_030_261_248
+    assert sum(each.numbers for each in step.parameters) == 32 * 16 * (4096 + 4096 + 4096 + 1024)
+    assert used.ru_maxrss < 1.5 * 2**20
 
 
 @pytest.mark.parametrize(
@@ -129,7 +209,7 @@ def test_a_type_has_the_head_that_it_is_trained_with_or_that_is_asked_for(
     model_type: str, head: str | None, trained: str, tmp_path: Path
 ) -> None:
     with torch.device("meta"):
-        model, _ = from_config(with_head(f"hf:{model_type}", head), 1, str(tmp_path))
+        model, _ = from_config(as_trained(f"hf:{model_type}", head=head), 1, str(tmp_path))
     assert class_in_words(model) == trained
 
 
@@ -149,7 +229,7 @@ def test_the_head_of_a_language_model_is_a_product_of_its_step(
     words, hidden = 8, 16
     target = write({"model_type": "gpt2", "n_layer": 1, "n_embd": hidden, "n_head": 2})
     with_it, without = (
-        own_model(with_length(with_head(target, head), words), (2,), tmp_path)
+        own_model(as_trained(target, head=head, sequence_length=words), (2,), tmp_path)
         for head in (None, "none")
     )
     assert with_it.trained_class == "GPT2LMHeadModel"

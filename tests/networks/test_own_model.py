@@ -75,6 +75,11 @@ PACKAGE = {
             other.wait()
 
         def takes_memory(batch_size):
+            layer = nn.Linear(1 << 15, 1 << 15)
+            layer.weight.sum().item()
+            return layer, torch.zeros(batch_size, 1 << 15)
+
+        def fills_memory(batch_size):
             return nn.Linear(1 << 15, 1 << 15), torch.zeros(batch_size, 1 << 15)
 
         def reads(batch_size):
@@ -83,8 +88,8 @@ PACKAGE = {
         def inverts(batch_size):
             return Inverse(), torch.zeros(batch_size, 12, 12)
 
-        def halves(batch_size):
-            return Net().bfloat16(), torch.zeros(batch_size, 3, 20, 20)
+        def doubles(batch_size):
+            return Net().double(), torch.zeros(batch_size, 3, 20, 20)
 
         class Inverse(nn.Module):
             def __init__(self):
@@ -173,7 +178,7 @@ def test_a_graph_of_unknown_work_is_given_to_no_system(
 @pytest.mark.parametrize(
     ("function", "timeout_s", "told"),
     [
-        ("halves", 300, "mine:halves: parameter block.weight is bfloat16, expected float32"),
+        ("doubles", 300, "mine:doubles: parameter block.weight is float64: return it in float32"),
         ("leaves", 300, "its process ended with exit code 0 before it returned: it said nothing"),
         ("waits", 0.5, "nothing came of it in 0.5 s; let it build the model and return"),
     ],
@@ -238,7 +243,8 @@ def test_a_trace_ends_with_who_asked_for_it(
 
 
 @pytest.mark.parametrize(
-    ("function", "told"), [("takes_memory", "memory"), ("waits", "came of it in 2 s")]
+    ("function", "told"),
+    [("takes_memory", "it asks for values while it is built"), ("waits", "came of it in 2 s")],
 )
 def test_a_model_that_takes_too_much_is_told_in_a_line(
     folder: Path, function: str, told: str, monkeypatch: pytest.MonkeyPatch
@@ -248,6 +254,16 @@ def test_a_model_that_takes_too_much_is_told_in_a_line(
         own_model(f"mine:{function}", (4,), folder, 2.0 if function == "waits" else 60.0)
     assert told in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_model_is_built_without_its_weights(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4 GiB of weights, where 2 GiB of memory are all there is."""
+    monkeypatch.setattr("networks.own_model.most_memory_bytes", lambda: 2 << 30)
+    model = own_model("mine:fills_memory", (4,), folder)
+    assert model.parameter_count == (1 << 30) + (1 << 15)
+    assert not model.weights_bytes
 
 
 @pytest.fixture

@@ -45,6 +45,14 @@ def test_optimizers_keep_state(optimizer: Optimizer, copies: int) -> None:
     assert peak_memory(step(0, 12_800), optimizer).allocated_bytes == copies * 51_200
 
 
+def test_eight_bit_moments_have_a_byte_each_and_a_scale_a_block() -> None:
+    """Of a large one 2 x (1 + 4/256) bytes; small ones have 2 x 4, as without quantization."""
+    large = 2 * 256 * 1024
+    state = 2 * (large + 4 * large // 256) + 2 * 4 * 128
+    needed = peak_memory(step(0, large, 128), "adamw_8bit").allocated_bytes
+    assert needed == 2 * 4 * (large + 128) + state
+
+
 def test_fits_with_a_twentieth_to_spare() -> None:
     l4 = device_of("l4")
     assert Memory(0, 18 * 2**30, 0).fits(l4)
