@@ -290,8 +290,9 @@ def _overheads(answer: DecisionAnswer, rows: Rows) -> Iterator[str]:
         zones = answer.offered.zones.get(node_type, ())
         if len(zones) > 1:
             prices = (
-                f"{zone.zone or 'any zone'} ${zone.usd_per_hour:g}/h "
-                f"({zone.lowest:.3g} to {zone.highest:.3g} in {zone.hours:.0f} h)"
+                f"{zone.zone or 'any zone'} ${zone.usd_per_hour:g}/h"
+                + f" ({zone.lowest:.3g} to {zone.highest:.3g} in {zone.hours:.0f} h)"
+                * (zone.lowest < zone.highest)
                 for zone in zones
             )
             yield f"  {'; '.join(prices)}"
