@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 from dagster import DagsterRunStatus
 
-from forecasting.evaluation import Evaluation
 from pipelines.cli import run_job
 from pipelines.cli.money import SpendingLimit
 from tests.pipelines.ran import ASKED, MEASURED, Ran, Stepcast, statuses
@@ -126,31 +125,6 @@ def test_papers_are_of_the_studies_that_have_run(
     assert none.code == 2
     assert "nothing of these studies has run in" in none.err
     assert "Traceback" not in none.err
-
-
-def test_a_report_is_made_anew_only_where_something_has_changed(
-    stepcast: Stepcast, finished: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from reports import report
-
-    made: list[str] = []
-    render = report.render
-
-    def counted(evaluation: Evaluation) -> str:
-        made.append(evaluation.about.study)
-        return render(evaluation)
-
-    monkeypatch.setattr(report, "render", counted)
-    study, page = tmp_path / "paper.yaml", finished.home / "report.html"
-    for times, comment in enumerate(("", "# changed\n"), start=1):
-        study.write_text(f"{finished.study.read_text()}{comment}")
-        first = stepcast("report", str(study))
-        assert first.code == 0, first.err
-        text = page.read_text()
-        page.unlink()
-        again = stepcast("report", str(study))
-        assert (again.out, again.err, page.read_text()) == (first.out, first.err, text)
-        assert made == times * ["paper"]
 
 
 @pytest.mark.parametrize(
