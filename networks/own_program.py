@@ -29,7 +29,7 @@ def _beside(name: str) -> ModuleType:
     return sys.modules[known]
 
 
-_MOST = 20_000
+_MOST = 50_000
 """Of a training step: cells in a loop over a sequence have ten thousands, which take minutes."""
 _NAMED_AT, _NAMED_IN = 2, ("float32", "bfloat16")
 """Batch and precisions of the steps that tell a model from another."""

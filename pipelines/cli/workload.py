@@ -100,7 +100,7 @@ def _doubts(model: OwnModel) -> Iterator[str]:
             "taken as the function gives them for the batch that is asked about."
         )
     if model.altered:
-        yield f"It has {' and '.join(model.altered)}: only forecasts of GPUs count that."
+        yield f"It has {', '.join(model.altered)}: only forecasts of GPUs count that."
     if model.half:
         yield f"Its trained weights are {model.half}: it trains in that, without autocast."
     if model.weights_bytes > _MUCH_BYTES:
