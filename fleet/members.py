@@ -24,8 +24,6 @@ Minutes = Annotated[float, Field(gt=0, le=limits.SECONDS / 60, allow_inf_nan=Fal
 Every = Literal["hour", "night", "week", "month"]
 WATCH = "watch"
 """The probe that tells whether a type still is what its profiles say."""
-_REMOVED_FIELD = "month_minutes"
-"""Files of earlier versions may have it."""
 
 
 class Member(Record):
@@ -98,7 +96,12 @@ def read_members(home: Path) -> dict[str, Member]:
     for name, fields in listed.items():
         if not isinstance(fields, Mapping):
             raise BadInput(f"{path}: {name}: expected a mapping of fields, found {fields!r:.60}")
-        current = {field: fields[field] for field in fields if field != _REMOVED_FIELD}
+        if fields.get("month_minutes") is not None:
+            raise BadInput(
+                f"{path}: {name}: month_minutes bounds nothing any more; remove it, and bound the "
+                "member by every, max_minutes and max_usd"
+            )
+        current = {field: fields[field] for field in fields if field != "month_minutes"}
         try:
             members[str(name)] = Member.model_validate({**current, "node_type": name})
         except ValidationError as error:

@@ -304,6 +304,8 @@ def _checked(run: Path, artefacts: bool) -> str:
         checked_files(run)
         if artefacts and (run / ARTEFACTS).exists():
             raise BadInput(f"it has raw artefacts, which sets do not hold; see {run / ARTEFACTS}")
+        if folders := {path.name for path in run.iterdir() if path.is_dir()} - {ARTEFACTS}:
+            raise BadInput(f"{min(folders)} is no table")
     except BadInput as error:
         raise BadInput(f"run {run.name} was not packed: {error}") from error
     return day_of(landed)

@@ -49,10 +49,17 @@ def read_profile(
     record of an operation is left out.
 
     Raises:
-        BadInput: a cycle, or more than half of the traced steps incomplete.
+        BadInput: tables that do not fit together (they may be a stranger's), a cycle, or more than
+            half of the traced steps incomplete.
 
     Source: Li et al., ICPE 2020, sections 2, 3.2.1 and 3.4.
     """
+    if not (downlink_Bps > 0 and uplink_Bps > 0):
+        raise BadInput(
+            f"link speeds must be above 0, found {downlink_Bps} bytes/s down and {uplink_Bps} up; "
+            "run the links probe again"
+        )
+    _check(tables)
     recorded = _recorded_graph(tables["operation"], tables["edge"])
     transfers = [i for i, resource in enumerate(recorded.resources) if resource.is_link]
     speed_Bps = {Resource.DOWNLINK: downlink_Bps, Resource.UPLINK: uplink_Bps}
@@ -79,6 +86,33 @@ def read_profile(
     )
 
 
+def _check(tables: Tables) -> None:
+    last = tables["operation"].height - 1
+    traced = tables["step"].filter("traced")["step"].to_list()
+    size, resource = pl.col("size_bytes"), pl.col("resource")
+    is_link = resource.is_in(["downlink", "uplink"])
+    for name, is_good, expected in (
+        ("operation", pl.col("operation") == pl.int_range(pl.len()), f"0 to {last}, each once"),
+        (
+            "operation",
+            resource.is_in(list(_RESOURCES)),
+            f"one of {', '.join(_RESOURCES)}",
+        ),
+        ("operation", (size >= 0).fill_null(~is_link), "size_bytes of 0 or more"),
+        ("edge", pl.col("source").is_between(0, last), f"operations 0 to {last}"),
+        ("edge", pl.col("target").is_between(0, last), f"operations 0 to {last}"),
+        ("timing", pl.col("step").is_in(traced), "a traced step of table step"),
+        ("timing", pl.col("operation").is_between(0, last), f"operations 0 to {last}"),
+        ("timing", pl.col("start_us").is_not_null(), "a start"),
+        ("timing", pl.col("duration_us") >= 0, "a duration of 0 or more"),
+    ):
+        rows = tables[name].sort("operation") if name == "operation" else tables[name]
+        bad = rows.filter(~is_good.fill_null(False))
+        if not bad.is_empty():
+            row = ", ".join(f"{key} {value}" for key, value in bad.row(0, named=True).items())
+            raise BadInput(f"table {name}: expected {expected}, found {row}; profile again")
+
+
 def _recorded_graph(operations: pl.DataFrame, edges: pl.DataFrame) -> StepGraph:
     rows = operations.sort("operation")
     successors: list[list[int]] = [[] for _ in range(rows.height)]
@@ -101,7 +135,7 @@ def _recorded_steps(
     by_step = timings.sort("operation").partition_by("step", as_dict=True)
     timed = timings["operation"].unique().sort().to_list()
     whole = [step for step in traced if _operations_of(by_step, step) == timed]
-    if not whole or len(whole) * 2 < len(traced):
+    if not timed or not whole or len(whole) * 2 < len(traced):
         raise BadInput(
             f"table timing: {len(traced) - len(whole)} of {len(traced)} traced steps lack some of "
             f"the {len(timed)} timed operations or time one twice; profile again"

@@ -158,7 +158,8 @@ class _StoredAttempt(Record):
     """What is known of an attempt.
 
     `began_counted_s` is when it began by `profilers.clock.counted_ns` of the machine that started
-    as `boot_id`. `run` is what lands of it, once it is over.
+    as `boot_id`. `run` is what lands of it, once it is over. Attempts without a `run_id` are of
+    earlier versions: what is over of them has landed, or cannot any more.
     """
 
     training_id: str
@@ -166,25 +167,26 @@ class _StoredAttempt(Record):
     state: JobState
     boot_id: str = ""
     began_counted_s: float = 0.0
-    run_id: str
+    run_id: str | None = None
     run: Run | None = None
     landed: bool = False
 
     @property
     def done(self) -> bool:
         """Whether there is nothing left to do."""
-        return self.state.over and self.landed
+        return self.state.over and (self.landed or self.run_id is None)
 
     def here(self) -> "_StoredAttempt":
-        """Return this with when it began by this machine's count.
+        """Return this with the name of its run, and with when it began by this machine's count.
 
         Only where the machine has restarted since, or is another, the wall clock tells how long
         ago that was: at least as long as what is known took.
         """
-        if self.boot_id == clock.boot_id():
-            return self
-        ago_s = max((clock.now() - self.began_at).total_seconds(), self.state.at_s)
-        changes = {"boot_id": clock.boot_id(), "began_counted_s": _counted_s() - ago_s}
+        run_id = self.run_id or f"{self.began_at:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
+        changes: dict[str, object] = {"run_id": run_id}
+        if self.boot_id != clock.boot_id():
+            ago_s = max((clock.now() - self.began_at).total_seconds(), self.state.at_s)
+            changes |= {"boot_id": clock.boot_id(), "began_counted_s": _counted_s() - ago_s}
         return self.model_copy(update=changes)
 
 
@@ -218,10 +220,7 @@ class JobStore:
         now = clock.now()
         folder = attempts / f"{now:%Y%m%dT%H%M%S.%f}"
         folder.mkdir()
-        run_id = f"{now:%Y%m%dT%H%M%S}-{PROBE}-{uuid.uuid4().hex[:8]}"
-        kept = _StoredAttempt(
-            training_id=job.training_id, began_at=now, state=job.state(), run_id=run_id
-        )
+        kept = _StoredAttempt(training_id=job.training_id, began_at=now, state=job.state())
         return cls(folder, kept.here())
 
     @property
@@ -237,6 +236,7 @@ class JobStore:
     @property
     def run_id(self) -> str:
         """What its run is called."""
+        assert self._kept.run_id is not None, "`here` has named it"
         return self._kept.run_id
 
     @property

@@ -329,3 +329,11 @@ def test_a_killed_daemon_loses_no_run_and_doubles_none(
         with DagsterInstance.get() as instance:
             services.wait(lambda: {run.status.value for run in instance.get_runs()} == {"SUCCESS"})
             assert instance.get_runs_count() == 4
+
+
+@pytest.mark.services
+def test_plain_http_leads_to_tls(guarded: Proxy) -> None:
+    line = http.client.HTTPConnection("127.0.0.1", guarded.http, timeout=20)
+    line.request("GET", "/runs", headers={"Authorization": _AUTHORIZATION})
+    answer = line.getresponse()
+    assert (answer.status, answer.headers["Location"]) == (301, "https://127.0.0.1/runs")

@@ -335,3 +335,12 @@ def test_much_may_be_read_in_one_go(make: "Maker", monkeypatch: pytest.MonkeyPat
     assert len(opened) == 1
     assert warehouse.visible("run").height == 1
     assert len(opened) == 2
+
+
+def test_views_of_a_database_reach_no_other_file(make: "Maker", secret: Path) -> None:
+    make.warehouse.load()
+    with duckdb.connect(str(make.home / "warehouse.duckdb")) as connection:
+        view = f"SELECT content AS run_id FROM read_text('{secret}')"
+        connection.execute(f"CREATE OR REPLACE VIEW visible.edge AS {view}")
+    with pytest.raises(duckdb.PermissionException):
+        make.warehouse.visible("edge")

@@ -356,3 +356,34 @@ def test_checksums_are_those_of_sha256sum(make: "Maker") -> None:
     (folder / "edge.parquet").write_bytes((folder / "timing.parquet").read_bytes())
     with pytest.raises(BadInput):
         read_tables(folder)
+
+
+def test_killed_while_making_the_warehouse(
+    fresh: "Maker", children: Children, tmp_path: Path
+) -> None:
+    chance = random.Random(SEED)
+    for trial in range(max(3, MOMENTS // 4)):
+        make = type(fresh)(tmp_path / f"home{trial}")
+        make.profile("r0000", make.scenario())
+        children.work(make.home, (0, chance.uniform(0, 0.4)))
+        assert_all_there(make, 1)
+
+
+def test_a_run_that_is_cut_short_never_loads(make: "Maker") -> None:
+    chance = random.Random(SEED)
+    for number in range(MOMENTS):
+        folder = make.profile(f"r{number}", make.scenario())
+        file = chance.choice(sorted(folder.glob("*.parquet")))
+        if chance.random() < 0.2:
+            file.unlink()
+        else:
+            file.write_bytes(file.read_bytes()[: chance.randrange(file.stat().st_size)])
+    make.profile("whole", make.scenario())
+    report = make.warehouse.load()
+    assert report.loaded == ("whole",)
+    assert len(report.quarantined) == MOMENTS
+    assert not any("\n" in run.reason for run in report.quarantined)
+    assert counts(make) == (1, 1, ROWS, 1)
+    check_report = check(make.home)
+    assert check_report.sound
+    assert len(check_report.findings) == MOMENTS

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -286,3 +287,49 @@ def test_time_goes_to_all_that_wait_or_run(
 ) -> None:
     work_us = [1e6 * seconds for seconds in work_seconds(GRAPH, INTERVALS, cores, serial)]
     assert work_us == pytest.approx([0, first, second, 10, 2])
+
+
+@pytest.mark.parametrize(
+    ("timing", "message"),
+    [
+        ((0, 9, 0, 1), "expected operations 0 to 6, found .*operation 9"),
+        ((7, 0, 0, 1), "expected a traced step of table step, found .*step 7"),
+        ((0, 0, 0, -4), "expected a duration of 0 or more, found .*duration_us -4"),
+    ],
+)
+def test_bad_timings(timing: tuple[int, int, int, int], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        profile(chain().with_timing(*timing))
+
+
+def test_bad_operations() -> None:
+    made = chain()
+    unknown = made.operations.with_columns(resource=pl.lit("gpu"))
+    with pytest.raises(BadInput, match=r"expected one of downlink.*resource gpu"):
+        profile(replace(made, operations=unknown))
+    unsized = made.operations.with_columns(size_bytes=pl.lit(None, pl.Int64))
+    with pytest.raises(BadInput, match=r"expected size_bytes of 0 or more.*size_bytes None"):
+        profile(replace(made, operations=unsized))
+    with pytest.raises(BadInput, match="expected 0 to 5, each once, found"):
+        profile(replace(made, operations=made.operations.tail(6)))
+
+
+@pytest.mark.parametrize(
+    ("edge", "message"),
+    [
+        ((6, 0), "expected no cycle"),
+        ((9, 0), "expected operations 0 to 6, found .*source 9, target 0"),
+        ((0, 9), "expected operations 0 to 6, found .*source 0, target 9"),
+    ],
+)
+def test_bad_edges(edge: tuple[int, int], message: str) -> None:
+    made = chain()
+    row = pl.DataFrame([("profile-1", *edge)], schema=made.edges.schema, orient="row")
+    with pytest.raises(BadInput, match=message):
+        profile(replace(made, edges=pl.concat([made.edges, row])))
+
+
+def test_no_timings_at_all() -> None:
+    made = chain()
+    with pytest.raises(BadInput, match="0 of 3 traced steps lack some of the 0 timed operations"):
+        profile(replace(made, timings=made.timings.clear()))

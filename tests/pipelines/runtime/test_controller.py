@@ -305,3 +305,12 @@ def test_nobody_listens_to_nodes_that_are_not_there(event: Event) -> None:
     before = controller.state
     assert controller.tell(6, event) == ()
     assert controller.state == before.but(at_s=6)
+
+
+def test_aborting_gives_everything_back() -> None:
+    controller = Told(deadline_s=30.0).training()
+    controller.tell(10, NodeLost("node0", "ended"), CheckpointSaved(2, asked=True))
+    release, end = controller.tell(12, UserChoice(None))
+    assert release == ReleaseNode("node1")
+    assert isinstance(end, EndJob) and end.error is not None
+    assert controller.state.phase == "aborted"

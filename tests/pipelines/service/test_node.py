@@ -166,3 +166,18 @@ def test_free_memory_is_that_of_the_container(
     assert node.free_memory_bytes() == 2_048_000
     (tmp_path / "memory.max").write_text("1000000\n")
     assert node.free_memory_bytes() == 900_000
+
+
+def test_machines_of_one_name_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "node")
+    monkeypatch.setattr(node, "_BOOT", tmp_path / "boot_id")
+    names = []
+    for boot in (
+        "6b1f3c2a-8f3e-4f3c-9a55-0c9c3f1d2e77\n",
+        "f00dfeed-8f3e-4f3c-9a55-0c9c3f1d2e77\n",
+    ):
+        (tmp_path / "boot_id").write_text(boot)
+        names.append(node.own_name())
+    assert names == ["node-6b1f3c2a", "node-f00dfeed"]

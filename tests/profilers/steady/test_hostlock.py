@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,26 @@ hostlock.NAME = "\\0" + sys.argv[1]
 with hostlock.host_lock(lambda text: print(text, flush=True)):
     pass
 """
+
+
+def test_it_is_handed_on_one_at_a_time(lock: str) -> None:
+    """Several wait; none holds it while another does."""
+    program = """
+import sys, time
+from profilers.steady import hostlock
+hostlock.NAME = "\\0" + sys.argv[1]
+with hostlock.host_lock():
+    began = time.monotonic()
+    time.sleep(0.2)
+    print(began, time.monotonic())
+"""
+    with hostlock.host_lock():
+        waiting = [
+            subprocess.Popen([sys.executable, "-c", program, lock], stdout=subprocess.PIPE)
+            for _ in range(3)
+        ]
+    spans = sorted(
+        tuple(map(float, process.communicate(timeout=60)[0].split())) for process in waiting
+    )
+    assert len(spans) == 3
+    assert all(end <= began for (_, end), (began, _) in pairwise(spans))
