@@ -102,7 +102,7 @@ def _ray_executor() -> ExecutorDefinition:
         from dagster_ray import ray_executor
     except ModuleNotFoundError:
         raise BadInput(
-            "--engine ray: Ray is not installed; `pip install 'stepcast[ray]'` brings it"
+            "--ray-address: Ray is not installed; `pip install 'stepcast[ray]'` brings it"
         ) from None
     return ray_executor
 

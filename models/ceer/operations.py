@@ -33,8 +33,7 @@ OBSERVED = pl.Schema(
 )
 """Operations that are alike in all but their times: how many a step has, and the mean of theirs.
 
-`warehouse/queries/ceer_operations.sql` makes such rows of a history,
-`observed_operations` of a few frames.
+`observed_operations` makes such rows.
 """
 
 

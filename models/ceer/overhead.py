@@ -189,7 +189,6 @@ STEPS = pl.Schema(
 
 `distributed`: by the framework's data parallelism, which one device can run too; else it is the
 step whose operations were profiled.
-`warehouse/queries/ceer_steps.sql` makes such rows of a history.
 """
 Setup = tuple[str, int, float | None]
 _SETUP = ("node_type", "devices", "link_mbps")

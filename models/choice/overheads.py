@@ -91,7 +91,7 @@ def expected_duration(overheads: Overheads, preemptions_per_hour: float) -> Expe
     if factor >= MOST:
         raise BadInput(
             f"spot nodes lose one every {1 / rate_per_s:.0f} s and would never end the job; write "
-            "checkpoints more often (--checkpoint-every) or rent fewer nodes"
+            "checkpoints more often or rent fewer nodes"
         )
     return ExpectedDuration(fixed_s, factor, every_s, overheads.launch_s)
 

@@ -14,6 +14,9 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
     model_validator,
 )
 
@@ -40,6 +43,14 @@ class ColumnSource(Record):
     factor: float | None = Field(default=None, allow_inf_nan=False)
     pattern: str | None = None
     words: Mapping[str, str] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        # As in `CsvMapping.canonical_json`.
+        fields: dict[str, JsonValue] = handler(self)
+        if self.words is None:
+            fields.pop("words", None)
+        return fields
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -126,8 +137,17 @@ class CsvMapping(Record):
     rows: tuple[Mapping[str, Source], ...] = ({},)
 
     def canonical_json(self) -> str:
-        """Return JSON of what it says; files are not imported again with another mapping."""
-        kept = self.model_dump(mode="json", exclude_defaults=True)
+        """Return JSON as `Record` does, without what is as in most files.
+
+        A file is not imported again with another mapping, and the first ones had none of it.
+        """
+        fields = type(self).model_fields
+        unsaid = {
+            name
+            for name in ("commit", "hardware", "step", "sample", "only")
+            if getattr(self, name) == fields[name].get_default(call_default_factory=True)
+        }
+        kept = self.model_dump(mode="json", exclude=unsaid)
         return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
     def sources(self) -> Iterator[ColumnSource]:

@@ -278,7 +278,7 @@ def weight_of(state: SimulationState, row: RowFields, worker: int, server: int) 
 
 # Sharing by weight in virtual time: the work that a flow of weight 1 had so far.
 #
-# The arithmetic is that of `models.async_sgd.sharing`, operation by operation.
+# The arithmetic is that of `models.async_sgd.link_sharing`, operation by operation.
 
 
 @inlined

@@ -15,7 +15,7 @@ from profilers.readers.contract import ReaderOptions
 from profilers.readers.csv_mapping import FOLDER, load
 from tests.profilers.readers.imports import imported, only
 from warehouse import limits
-from warehouse.records import BadInput
+from warehouse.records import BadInput, content_hash
 from warehouse.tables import SCHEMAS
 
 EXTERNAL = """\
@@ -349,3 +349,13 @@ def test_only_some_lines_are_kept_and_words_are_ours(csv: Path, mapping: ReaderO
     csv.write_text("model,n,xla,ms\nvgg,1,0,-\n")
     with pytest.raises(BadInput, match="no line below the header that its mapping means"):
         imported("csv", csv, options)
+
+
+def test_what_a_mapping_leaves_unsaid_is_not_in_its_hash() -> None:
+    """Files that were imported with it would be refused."""
+    hashes = {
+        file.stem: content_hash(load(file).canonical_json()) for file in FOLDER.glob("*.yaml")
+    }
+    assert hashes["neusight_steps"] == "e6074f8a3ec0ea21"
+    assert hashes["allreduce_nccl_tests"] == "93e8968fa43d3f73"
+    assert hashes["tf_ops_dense"] == "6ed50d77d3ebf27b"
