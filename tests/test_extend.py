@@ -56,9 +56,11 @@ def blocks(page: str) -> Iterator[tuple[str, str, str]]:
 
 
 def with_lines(text: str, change: str) -> str:
-    """Return a file in which the line of a diff that begins with + follows the one before it."""
-    old = "".join(f"{line[1:]}\n" for line in change.splitlines() if line.startswith(" "))
-    new = "".join(f"{line[1:]}\n" for line in change.splitlines())
+    """Return a file with a diff's change."""
+    old, new = (
+        "".join(f"{line[1:]}\n" for line in change.splitlines() if line[0] in (" ", sign))
+        for sign in "-+"
+    )
     assert text.count(old) == 1, change
     return text.replace(old, new)
 

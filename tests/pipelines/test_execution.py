@@ -68,7 +68,7 @@ def test_assets_show_rows_columns_and_plots(first_run: Ran) -> None:
     }
     common = {"dagster/row_count", "dagster/column_schema", "study", "round", "backend"}
     assert all(common <= set(metadata) for metadata in shown.values())
-    assert shown["paper/measured/tf_throughput"]["dagster/row_count"].value == 16
+    assert shown["paper/measured/tf_throughput"]["dagster/row_count"].value == 4 * 6
     drawn = shown["paper/accuracy/table"]
     assert drawn["n: linear"].value == 2
     assert drawn["MAPE in percent: linear"].value == pytest.approx(100 * (1.4 / 1.01 - 1), rel=0.5)
