@@ -177,16 +177,16 @@ def test_a_model_of_eight_billion_parameters_needs_no_memory(tmp_path: Path) -> 
     measured = (
         "import pathlib, runpy, sys; sys.argv = sys.argv[1:]; "
         "runpy.run_path(sys.argv[0], run_name='__main__'); "
-        "print(pathlib.Path('/proc/self/status').read_text())"
+        "print(pathlib.Path('/proc/self/status').read_text(), file=sys.stderr)"
     )
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-P", "-c", measured, own_program.__file__, json.dumps(request)],
-        stdout=subprocess.PIPE,
+        capture_output=True,
         text=True,
         check=True,
-    ).stdout
-    answer = json.loads(told[: told.index("\nName:")].splitlines()[-1])
-    (peak_kib,) = re.findall(r"^VmHWM:\s+(\d+) kB", told, re.MULTILINE)
+    )
+    answer = json.loads(done.stdout.splitlines()[-1])
+    (peak_kib,) = re.findall(r"^VmHWM:\s+(\d+) kB", done.stderr, re.MULTILINE)
     assert "error" not in answer and not answer["weights_bytes"]
     step = GpuStep.of(answer["gpu_steps"]["4 bfloat16"])
     assert sum(each.numbers for each in step.frozen) == 8_030_261_248
