@@ -28,6 +28,9 @@ LORA_TARGETS = (
     *("query_key_value", "c_attn", "qkv_proj", "Wqkv", "qkv"),
 )
 """Projections of queries and values, as `peft` adapts them where nobody says which."""
+ALL_LINEAR = "all-linear"
+_CLASSIFIERS = ("score", "classifier")
+"""Heads of sequences, which `all-linear` leaves out as it does output embeddings (as `peft`)."""
 _LORA_ALPHA = 2
 """Scale of adapters over their rank; it changes no time."""
 _EXTRA = "stepcast[huggingface]"
@@ -40,6 +43,10 @@ _TRAINED = (
 """Heads that a type is trained with, the first that it has; see `_heads_trained`."""
 
 
+class RefusedConfig(ValueError):
+    """What is wrong with a config, or how its model is to be trained, whatever tensors are."""
+
+
 class Target(NamedTuple):
     """A config and how its model is trained; as text `hf:CONFIG?head=none?lora=16`.
 
@@ -50,7 +57,7 @@ class Target(NamedTuple):
             of its type are trained with.
         sequence_length: words of a sample; empty: `SEQUENCE_LENGTH`.
         lora: rank of adapters, which alone are trained; empty: all is.
-        lora_targets: names of what is adapted, by commas; empty: `LORA_TARGETS`.
+        lora_targets: names of what is adapted, by commas, or `ALL_LINEAR`; empty: `LORA_TARGETS`.
         checkpointed: `1`: activations of layers are computed again in backward.
         weights: type of all weights but adapters; empty: float32.
     """
@@ -100,7 +107,7 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
         folder: in which relative paths begin.
 
     Raises:
-        ValueError: there is no such config or head, no batch is known for it, or it cannot be
+        RefusedConfig: there is no such config or head, no batch is known for it, or it cannot be
             trained so; the message says what to do.
     """
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -109,7 +116,7 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
     try:
         library: Any = importlib.import_module("transformers")
     except ModuleNotFoundError:
-        raise ValueError(
+        raise RefusedConfig(
             f"{PREFIX}{name}: models of Hugging Face need its library; `pip install "
             f"transformers`, or install {_EXTRA}"
         ) from None
@@ -117,9 +124,9 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
     config = _config(library, name, Path(folder))
     if quantized := getattr(config, "quantization_config", None):
         kind = quantized.get("quant_method", "") if isinstance(quantized, dict) else ""
-        raise ValueError(
-            f"{PREFIX}{name}: its weights are quantized ({kind or 'quantization_config'}), as of "
-            "Q-LoRA: nobody timed that; leave quantization_config out, for LoRA on whole weights"
+        raise RefusedConfig(
+            f"{PREFIX}{name}: its weights are quantized ({kind or 'quantization_config'}): "
+            "nobody timed such; leave quantization_config out, for whole weights"
         )
     model_class = _class(library, config, asked.head or None, name)
     dtype = getattr(importlib.import_module("torch"), asked.weights or "float32")
@@ -128,12 +135,14 @@ def from_config(target: str, batch_size: int, folder: str) -> tuple[Any, dict[st
             model = model_class._from_config(config, dtype=dtype)  # noqa: SLF001
     except (ValueError, KeyError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise ValueError(f"{PREFIX}{name}: its config makes no model: {lines[0]:.200}") from None
+        # Some models ask for values while they are built: without these they may yet be made.
+        kind = RefusedConfig if isinstance(error, RefusedConfig) else ValueError
+        raise kind(f"{PREFIX}{name}: its config makes no model: {lines[0]:.200}") from None
     if asked.lora:
         _adapt(model, int(asked.lora), asked.lora_targets, name)
     if asked.checkpointed:
         if not model.supports_gradient_checkpointing:
-            raise ValueError(
+            raise RefusedConfig(
                 f"{PREFIX}{name}: --checkpoint-activations: {type(model).__name__} keeps all of "
                 "its activations; use torch.utils.checkpoint in a function of your own"
             )
@@ -148,11 +157,11 @@ def _adapt(model: Any, rank: int, targets: str, name: str) -> None:
     Adapters are in float32, whatever the weights are in; their input is cast to that.
 
     Raises:
-        ValueError: no layer has such a name.
+        RefusedConfig: no layer has such a name.
     """
     import torch
 
-    wanted = targets.split(",") if targets else LORA_TARGETS
+    wanted = [target.strip() for target in targets.split(",")] if targets else LORA_TARGETS
     sides = {
         path: (layer.in_features, layer.out_features)
         if isinstance(layer, torch.nn.Linear)
@@ -160,13 +169,25 @@ def _adapt(model: Any, rank: int, targets: str, name: str) -> None:
         for path, layer in model.named_modules()
         if isinstance(layer, torch.nn.Linear) or type(layer).__name__ == "Conv1D"
     }
-    chosen = [path for path in sides if path.rpartition(".")[2] in wanted]
-    if not chosen:
+    output = model.get_output_embeddings() if ALL_LINEAR in wanted else None
+    heads = {*_CLASSIFIERS, *(path for path in sides if model.get_submodule(path) is output)}
+    named = {
+        target: [
+            path
+            for path in sides
+            if f".{path}".endswith(f".{target}") or (target == ALL_LINEAR and path not in heads)
+        ]
+        for target in wanted
+    }
+    missing = [target for target, paths in named.items() if not paths]
+    if missing and (targets or len(missing) == len(named)):
         names = ", ".join(sorted({path.rpartition(".")[2] for path in sides}))
-        raise ValueError(
-            f"{PREFIX}{name}: --lora: no layer is called {' or '.join(wanted)}; give "
-            f"--lora-targets some of {names}"
+        raise RefusedConfig(
+            f"{PREFIX}{name}: --lora: no layer is called "
+            f"{missing[0] if targets else ' or '.join(missing)}; give --lora-targets {ALL_LINEAR}, "
+            f"or some of {names}"
         )
+    chosen = dict.fromkeys(path for paths in named.values() for path in paths)
     model.requires_grad_(False)
     for path in chosen:
         layer, (inputs, outputs) = model.get_submodule(path), sides[path]
@@ -186,7 +207,7 @@ def _few_modules() -> Iterator[None]:
     """Build no more modules than `_MOST_MODULES`: a config may ask for any number of layers.
 
     Raises:
-        ValueError: there are more.
+        RefusedConfig: there are more.
     """
     from torch.nn.modules.module import register_module_module_registration_hook
 
@@ -194,7 +215,7 @@ def _few_modules() -> Iterator[None]:
 
     def count(*_: object) -> None:
         if next(left, None) is None:
-            raise ValueError(f"it has more than {_MOST_MODULES:,} modules")
+            raise RefusedConfig(f"it has more than {_MOST_MODULES:,} modules")
 
     counting = register_module_module_registration_hook(count)
     try:
@@ -214,7 +235,7 @@ def _config(library: Any, name: str, folder: Path) -> Any:
     """Return the config of a file, of a type, or of the library's cache.
 
     Raises:
-        ValueError: there is none.
+        RefusedConfig: there is none.
     """
     path = folder / name
     if path.exists():
@@ -223,14 +244,16 @@ def _config(library: Any, name: str, folder: Path) -> Any:
     if name in types:
         return library.AutoConfig.for_model(name)
     if name.endswith(".json"):
-        raise ValueError(f"{PREFIX}{name}: no such file in {folder}; name the model's config.json")
+        raise RefusedConfig(
+            f"{PREFIX}{name}: no such file in {folder}; name the model's config.json"
+        )
     try:
         return library.AutoConfig.from_pretrained(name, local_files_only=True)
     except (OSError, ValueError):
         start = [model_type for model_type in types if name.startswith(f"{model_type}-")]
         near = [max(start, key=len)] if start else get_close_matches(name, types, n=3)
         hint = ", ".join(f"{PREFIX}{model_type}" for model_type in near or ["bert"])
-        raise ValueError(
+        raise RefusedConfig(
             f"{PREFIX}{name}: its config is not on this machine, and nothing is downloaded; name "
             f"its config.json, or a type of model with its defaults: {hint}"
         ) from None
@@ -241,7 +264,7 @@ def _read(library: Any, path: Path, name: str) -> Any:
         return library.AutoConfig.from_pretrained(path)
     except (OSError, ValueError, KeyError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise ValueError(
+        raise RefusedConfig(
             f"{PREFIX}{name}: expected a config.json of transformers {library.__version__}, with "
             f"a known model_type: {lines[0]:.160}"
         ) from None
@@ -251,7 +274,7 @@ def _class(library: Any, config: Any, head: str | None, name: str) -> Any:
     """Return the class of a model: by its head, as its config names it, or by its type.
 
     Raises:
-        ValueError: no such head, or no model, is known of its type.
+        RefusedConfig: no such head, or no model, is known of its type.
     """
     if head not in (None, NO_HEAD):
         for found in _classes(config, _asked(library, head)):
@@ -260,7 +283,7 @@ def _class(library: Any, config: Any, head: str | None, name: str) -> Any:
             auto for auto in _auto_names(library) if any(_classes(config, [getattr(library, auto)]))
         ]
         names = ", ".join([*map(_task, autos), NO_HEAD])
-        raise ValueError(
+        raise RefusedConfig(
             f"{PREFIX}{name}: --head {head}: models of type {config.model_type} have {names}"
         )
     if head is None:
@@ -272,7 +295,7 @@ def _class(library: Any, config: Any, head: str | None, name: str) -> Any:
             return found
     for found in _classes(config, [library.AutoModel]):
         return found
-    raise ValueError(f"{PREFIX}{name}: no model of type {config.model_type} is without a head")
+    raise RefusedConfig(f"{PREFIX}{name}: no model of type {config.model_type} is without a head")
 
 
 def _heads_trained(config: Any) -> Iterator[str]:
@@ -314,7 +337,7 @@ def _batch(
     """Return what the model is called with, by its main input.
 
     Raises:
-        ValueError: that is neither words nor images, or there are more words than positions.
+        RefusedConfig: that is neither words nor images, or there are more words than positions.
     """
     import torch
 
@@ -332,9 +355,9 @@ def _batch(
                 "pixel_values": torch.zeros(batch_size, getattr(config, "num_channels", 3), *sides)
             }
         case "pixel_values":
-            raise ValueError(f"{PREFIX}{name}: it sees images; leave out --sequence-length")
+            raise RefusedConfig(f"{PREFIX}{name}: it sees images; leave out --sequence-length")
         case other:
-            raise ValueError(
+            raise RefusedConfig(
                 f"{PREFIX}{name}: no batch is known for {other}; write a function that returns the "
                 "model and a batch, docs/my-model.md"
             )
@@ -346,7 +369,7 @@ def _words(config: Any, length: int | None, name: str) -> int:
     if not isinstance(most, int) or most < 1:
         most = None
     if length is not None and most is not None and length > most:
-        raise ValueError(
+        raise RefusedConfig(
             f"{PREFIX}{name}: --sequence-length: expected at most {most}, the positions of its "
             f"config, found {length}"
         )

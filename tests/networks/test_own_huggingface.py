@@ -128,26 +128,43 @@ def test_adapters_alone_are_trained_beside_weights_in_half_precision(
 def test_layers_of_gpt2_are_adapted_by_their_names(write: Write, tmp_path: Path) -> None:
     config = {"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 2, "vocab_size": 50}
     sizes = {}
-    for targets in (None, "c_attn,c_fc"):
+    for targets in (None, "c_attn, c_fc", "mlp.c_fc", "all-linear"):
         target = as_trained(write(config), lora=4, lora_targets=targets)
         model, batch = from_config(target, 2, str(tmp_path))
         model.train()(**batch).logits.sum().backward()
         sizes[targets] = sum(each.numel() for each in model.parameters() if each.requires_grad)
-    assert sizes == {None: 2 * 4 * (16 + 48), "c_attn,c_fc": 2 * 4 * (16 + 48 + 16 + 64)}
+    attention, inner, both_back = 16 + 48, 16 + 64, (16 + 16) + (64 + 16)
+    assert sizes == {
+        None: 2 * 4 * attention,
+        "c_attn, c_fc": 2 * 4 * (attention + inner),
+        "mlp.c_fc": 2 * 4 * inner,
+        "all-linear": 2 * 4 * (attention + inner + both_back),
+    }
 
 
 @pytest.mark.parametrize(
     ("config", "said", "told"),
     [
         (TINY, {"lora": 4, "lora_targets": "nothing"}, "no layer is called nothing; give --lora-t"),
+        (TINY, {"lora": 4, "lora_targets": "query,typo"}, "no layer is called typo; give --lora-t"),
+        (TINY, {"sequence_length": POSITIONS + 1}, "expected at most 40"),
+        ({"model_type": "dpr"}, {"checkpointed": 1, "head": "none"}, "keeps all of its activ"),
         ({**TINY, "quantization_config": {"quant_method": "bitsandbytes"}}, {}, "(bitsandbytes)"),
     ],
 )
-def test_what_cannot_be_trained_so_is_refused(
+def test_what_cannot_be_trained_so_is_refused_before_there_are_values(
     config: dict[str, Any], said: dict[str, Any], told: str, write: Write, tmp_path: Path
 ) -> None:
+    target, made = as_trained(write(config), **said), list[int]()
+
+    def make(batch_size: int) -> Any:
+        made.append(batch_size)
+        of_config = own_program._beside("own_huggingface").from_config  # noqa: SLF001
+        return of_config(target, batch_size, str(tmp_path))
+
     with pytest.raises(ValueError) as refused:
-        from_config(as_trained(write(config), **said), 2, str(tmp_path))
+        own_program.without_values(make, 2, own_program.fake_tensors())
+    assert made == [2]
     assert told in str(refused.value) and "\n" not in str(refused.value)
 
 
