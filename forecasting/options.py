@@ -22,6 +22,8 @@ Value = str | int | float
 O = TypeVar("O", bound="TrainingOptions")  # noqa: E741
 _ALL = "-true"
 """Of a precision that weights have, too (Lightning's word)."""
+_OF_WEIGHTS = ("float32", "bfloat16", "float16")
+"""Types that `-true` may have before it."""
 _NODES = r"[^=\s]+(=[1-9]\d{0,4})?"
 
 
@@ -59,6 +61,15 @@ def _counts(given: object) -> object:
 
 def _utc(when: datetime) -> datetime:
     return when.replace(tzinfo=UTC) if when.tzinfo is None else when
+
+
+def _is_of_weights(precision: str) -> bool:
+    return precision.lower().endswith(_ALL)
+
+
+def _of_weights(precision: str) -> object:
+    """Return the type of weights of a precision such as bf16-true."""
+    return spelled_out(precision.lower().removesuffix(_ALL))
 
 
 Several = Annotated[Value | tuple[Value, ...] | None, BeforeValidator(_values)]
@@ -114,7 +125,7 @@ class TrainingOptions(Record):
     lora_targets: str | None = Field(
         default=None,
         description="Names of layers that --lora adapts, a,b; else projections of queries and "
-        "values.",
+        "values; all-linear: all but the head.",
     )
     checkpoint_activations: bool = Field(
         default=False, description="Compute activations of hf:CONFIG's layers again in backward."
@@ -129,12 +140,36 @@ class TrainingOptions(Record):
         description="Speed of links, 10^6 bits/s; needed where several processors train.",
     )
 
+    @model_validator(mode="after")
+    def _weights_have_one_type(self) -> Self:
+        given = self.precision if isinstance(self.precision, tuple) else (self.precision,)
+        of_weights = [each for each in given if isinstance(each, str) and _is_of_weights(each)]
+        for each in of_weights:
+            if _of_weights(each) not in _OF_WEIGHTS:
+                raise ValueError(
+                    f"precision: expected bf16-true or fp16-true of weights, found {each}"
+                )
+        if of_weights and len(given) > 1:
+            raise ValueError(f"precision: {of_weights[0]} is asked about alone, one precision")
+        if self.lora and len(given) > 1:
+            raise ValueError("precision: give one precision with --lora: frozen weights are in it")
+        if self.lora and of_weights and _of_weights(of_weights[0]) != "float32":
+            raise ValueError(
+                f"precision: adapters of --lora are in float32; give "
+                f"{of_weights[0].lower().removesuffix(_ALL)}, which frozen weights are in, too"
+            )
+        if isinstance(self.dnn, tuple) and self.of_hugging_face:
+            asked = [str(each) for each in self.dnn if ":" in str(each)]
+            if asked:
+                raise ValueError(f"dnn: one model at a time is asked about, such as {asked[0]}")
+        return self
+
     @property
     def training(self) -> dict[str, Any]:
         """Fields of a template, those that are given."""
         given = {name: getattr(self, name, None) for name in _TRAINING}
         if isinstance(self.precision, str):
-            given["precision"] = self.precision.removesuffix(_ALL)
+            given["precision"] = self.precision.lower().removesuffix(_ALL)
         if self.server is not None:
             given["server"], _, count = self.server.partition("=")
             given["servers"] = int(count) if count else None
@@ -148,13 +183,13 @@ class TrainingOptions(Record):
     def of_hugging_face(self) -> dict[str, object]:
         """Fields of `networks.own_huggingface.Target`, those that are given."""
         precision = self.precision if isinstance(self.precision, str) else ""
-        weights = spelled_out(precision.removesuffix(_ALL))
+        weights = _of_weights(precision)
         given = {
             "head": self.head,
             "lora": self.lora,
             "lora_targets": self.lora_targets,
             "checkpointed": int(self.checkpoint_activations) or None,
-            "weights": weights if precision.endswith(_ALL) else None,
+            "weights": weights if _is_of_weights(precision) else None,
         }
         if self.lora and weights in ("bfloat16", "float16"):
             given["weights"] = weights

@@ -319,6 +319,16 @@ def target_as_trained(target: str | None, said: Mapping[str, object]) -> str | N
         return target
     if target is None or not target.startswith(PREFIX):
         name = next(iter(said))
+        if name == "weights":
+            instead = (
+                f"give --precision {said[name]}, which is autocast"
+                if target is None
+                else f"return yours in {said[name]}, without --precision"
+            )
+            raise BadInput(
+                f"--precision {said[name]}-true: only models by a config, hf:CONFIG, are made with "
+                f"such weights; {instead}"
+            )
         option = _OPTIONS.get(name, name).replace("_", "-")
         raise BadInput(f"--{option}: only models by a config, hf:CONFIG, have that to choose")
     if "lora_targets" in said and "lora" not in said:
