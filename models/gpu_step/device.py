@@ -77,6 +77,12 @@ class Device:
             return self.nvlink_bps
         return _PCIE_BPS[self.architecture] * _THROUGH_HOST
 
+    def without_units(self, precision: str) -> str:
+        """Return that it has no matrix units for a precision, and for which it has some."""
+        others = " and ".join(each for each in self.peak if each != "float32")
+        instead = f"; it has some for {others}" if others else ""
+        return f"{self.name} has no matrix units for {precision}{instead}"
+
     def peak_of(self, work: Work) -> tuple[float, str]:
         """Return operations/s at most, and the precision of the units that do it.
 

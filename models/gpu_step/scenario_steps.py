@@ -198,6 +198,7 @@ class StepForecaster:
         """Return the step of one GPU; times of works on all boards are forecast at once."""
         timed, name = self.work(scenario), node_type_of(scenario)
         if name not in timed.alone:
+            _refuse_dtypes(timed.work, gpu_of(scenario), scenario.workload.dnn)
             us = timed.us[boards().index(gpu_of(scenario))]
             spent = us * timed.work.calls
             total = float(spent.sum())
@@ -235,6 +236,16 @@ class StepForecaster:
                 self._known.popitem(last=False)
         return timed
 
+    def model_flops(self, scenario: Scenario) -> Mapping[str, float]:
+        """Return operations of products by type, without those that are computed again.
+
+        What is computed again is no work of the model: PaLM (Chowdhery et al., 2022), appendix B.
+        """
+        kept, load = trace_of(scenario).kept, scenario.workload
+        if kept is None:
+            return self.work(scenario).work.flops_by_dtype
+        return step_work(kept, None, load.precision, load.accumulate).flops_by_dtype
+
     def kept(self, scenario: Scenario) -> Mapping[str, Any] | None:
         """Return what a step of one GPU would be with all activations kept; None: they are."""
         trace = trace_of(scenario).kept
@@ -250,6 +261,17 @@ class StepForecaster:
             "fits": memory.fits(device),
             "longer": self.alone(scenario).step.step_us / step.step_us - 1,
         }
+
+
+def _refuse_dtypes(work: StepWork, device: Device, dnn: str) -> None:
+    """Refuse products in a half precision that a GPU has no matrix units for.
+
+    Raises:
+        NotCovered: naming it.
+    """
+    for dtype in work.flops_by_dtype:
+        if dtype in HALF and dtype not in device.peak:
+            raise NotCovered(f"{dnn}: it has products in {dtype}; {device.without_units(dtype)}")
 
 
 def _refuse_unknown(work: StepWork, times: GpuTime, device: Device, dnn: str) -> None:

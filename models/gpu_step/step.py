@@ -4,7 +4,8 @@ The optimizer's grouped operators follow from the parameters (PyTorch's `foreach
 its default on GPUs): plain SGD is one, AdamW eight; 8-bit AdamW (bitsandbytes) has one for each
 parameter. A pass after the first adds its gradients to those that are there. float16 scales the
 loss: gradients are checked and unscaled at once, and the host waits for the check
-(torch.amp.GradScaler).
+(torch.amp.GradScaler, which refuses gradients in float16: where all that is trained is in half
+precision, nothing is scaled).
 
 Source: torch/optim of PyTorch 2.11; ours otherwise.
 """
@@ -54,10 +55,18 @@ class StepWork:
         return np.bincount(self.order, minlength=len(self.works)).astype(float)
 
     @cached_property
-    def product_flops(self) -> float:
+    def flops_by_dtype(self) -> Mapping[str, float]:
         """Operations of all matrix products and convolutions of a step, forward and backward."""
-        flops = [work.flops if work.kind in PRODUCTS else 0.0 for work in self.works]
-        return float(self.calls @ np.array(flops))
+        flops = dict[str, float]()
+        for work, calls in zip(self.works, self.calls, strict=True):
+            if work.kind in PRODUCTS:
+                flops[work.dtype] = flops.get(work.dtype, 0.0) + work.flops * float(calls)
+        return flops
+
+    @property
+    def product_flops(self) -> float:
+        """Those of all types."""
+        return sum(self.flops_by_dtype.values())
 
     @cached_property
     def on_gpu(self) -> NDArray[np.bool_]:
@@ -95,7 +104,7 @@ def step_work(
         order += (order + more) * (accumulate - 1)
     if optimizer is None:
         return StepWork(tuple(works), np.array(order), tuple(waits), len(parameters))
-    if precision == "float16":
+    if precision == "float16" and any(each.dtype not in HALF for each in parameters):
         order.append(len(works))
         works.append(work_of(Operator("_foreach_mul_", parameters, ())))
         waits.append(len(order))

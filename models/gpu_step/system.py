@@ -46,6 +46,7 @@ from models.gpu_step.scenario_steps import (
     prepare,
     ranks_of,
     reach_of,
+    trace_of,
 )
 from models.gpu_step.timed_kinds import TimedKinds, timed_kinds
 from models.system import System
@@ -122,8 +123,10 @@ class GpuStepModel:
         devices) that were left out of the fit (`past_error_percent`, `past_n`), and the `costliest`
         operators. `kept`: of a step that computes activations again, what one of a GPU that keeps
         them would need (`needed_bytes`, whether it `fits`) and how much `longer` this one is, as a
-        share; None: it keeps them. `product_flops`: of all matrix products of a step of one GPU;
-        `peak_flops_per_s`: of the board in the precision of the scenario.
+        share; None: it keeps them. `product_flops`: of all matrix products of a step of one GPU
+        but those computed again; `peak_flops_per_s`: of the board in the type of most of these.
+        `is_unlike_judged`: some parameters are frozen or activations computed again, and no step
+        that was measured had such.
         """
         forecast = self._steps.step(scenario)
         step = forecast.alone
@@ -131,6 +134,10 @@ class GpuStepModel:
         memory = memory_of(scenario)
         free = free_batch_size(forecast, load.batch_size)
         past, where = self._past_of(scenario), reach_of(scenario)
+        flops, trace = self._steps.model_flops(scenario), trace_of(scenario)
+        computed_in = max(flops, key=lambda dtype: flops[dtype], default="float32")
+        if computed_in not in HALF and load.precision not in HALF:
+            computed_in = load.precision  # TF32 of convolutions is no type of theirs
         of_scaling = None if where is None else self._parallel.past[where]
         return {
             "device": device.name,
@@ -147,8 +154,8 @@ class GpuStepModel:
             "host_s": step.host_us * 1e-6,
             "waits_s": step.waits_us * 1e-6,
             "varied_s": step.varied_us * 1e-6,
-            "product_flops": self._steps.work(scenario).work.product_flops,
-            "peak_flops_per_s": device.peak.get(load.precision, device.peak["float32"]),
+            "product_flops": sum(flops.values()),
+            "peak_flops_per_s": device.peak.get(computed_in, device.peak["float32"]),
             "host_rests_on": "measured" if node_type_of(scenario) in self._hosts else "public",
             "idle_share": step.idle_share,
             "free_batch_size": free,
@@ -156,6 +163,7 @@ class GpuStepModel:
             "needed_bytes": memory.needed_bytes,
             "memory_bytes": int(device.memory_bytes),
             "fits": memory.fits(device),
+            "is_unlike_judged": trace.kept is not None or bool(trace.frozen),
             "kept": self._steps.kept(scenario),
             "largest_batch_size": memory.largest_batch_size(device, load.batch_size),
             "unknown_share": forecast.unknown_share,
@@ -271,9 +279,7 @@ def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:
         has = "no" if kind is None else str(kind.gpus)
         return Refusal(f"{strategy.devices_per_node} devices a node, but {name} has {has}")
     if load.precision in HALF and load.precision not in device.peak:
-        others = [precision for precision in device.peak if precision != "float32"]
-        instead = f"; it has some for {' and '.join(others)}" if others else ""
-        return Refusal(f"{device.name} has no matrix units for {load.precision}{instead}")
+        return Refusal(device.without_units(load.precision))
     if load.memory_format != "contiguous":
         return Refusal(
             f"nobody timed operators in {load.memory_format}, which may take half or twice as "

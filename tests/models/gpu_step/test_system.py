@@ -17,6 +17,7 @@ from models.gpu_step import scenario_steps
 from models.gpu_step.host_time import HostTime
 from models.gpu_step.judged_steps import PastErrors, device_errors, judged_families, simulated
 from models.gpu_step.measurements import Measurements, read_measurements
+from models.gpu_step.scenario_steps import gpu_of
 from models.gpu_step.step import step_work
 from models.gpu_step.system import GPU_STEP, GpuStepModel, fit_model
 from models.system import FittedWithDetail, NotCovered
@@ -152,6 +153,36 @@ def test_products_alone_count_as_flops_of_a_model_in_each_pass() -> None:
     mm, relu = Operator("mm", (left, right), (out,)), Operator("relu", (out,), (out,))
     step = GpuStep((mm, relu), (0, 1, 0, 0), (Tensor((64,), "float32"),), 1, 1, 1, (64,))
     assert step_work(step, "adamw", "float32", 2).product_flops == 2 * 3 * (2 * 8 * 16 * 4)
+
+
+@pytest.mark.parametrize(("dtype", "waits"), [("float32", 1), ("float16", 0), ("bfloat16", 0)])
+def test_loss_is_scaled_where_some_gradient_is_in_full_precision(dtype: str, waits: int) -> None:
+    held = Tensor((64,), dtype)
+    step = GpuStep((Operator("relu", (held,), (held,)),), (0,), (held,), 1, 1, 1, (64,))
+    assert len(step_work(step, "sgd", "float16").waits) == waits
+
+
+def test_flops_of_a_model_are_none_that_are_computed_again_and_in_the_type_of_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A module in bfloat16, without autocast, does four products, one of them again."""
+
+    def steps(wanted: Iterable[StepKey]) -> Mapping[StepKey, GpuStep]:
+        half = {key: key._replace(precision="bfloat16") for key in wanted}
+        made = made_up_steps(half.values())
+        return {
+            key: replace(made[other], order=(*made[other].order, 0), kept=made[other])
+            for key, other in half.items()
+        }
+
+    monkeypatch.setattr(scenario_steps, "gpu_steps", steps)
+    fitted = GpuStepModel.from_json(model().parameters_json())
+    detail = fitted.detail(scenario(batch_size=8))
+    assert detail["product_flops"] == 3 * 2 * 64 * 8 * 1024 * 1024
+    assert detail["peak_flops_per_s"] == gpu_of(scenario()).peak["bfloat16"]
+    assert detail["is_unlike_judged"]
+    with pytest.raises(NotCovered, match="products in bfloat16; v100 has no matrix units for bfl"):
+        fitted.predict([scenario("gpu.v100", batch_size=8)])
 
 
 def test_the_gpu_binds_where_batches_are_large() -> None:
