@@ -153,7 +153,8 @@ class Grid:
         if self.model is None:
             return {"framework": "pytorch", "image_size": 0}
         named = ("dnn", "framework", "image_size", "sequence_length")
-        return {name: getattr(self.model, name) for name in named}
+        half = {"precision": self.model.half} if self.model.half else {}
+        return {**{name: getattr(self.model, name) for name in named}, **half}
 
     def curves_of_values(self) -> list[Curve]:
         """Return a curve with each value of each list, and the first of all others.

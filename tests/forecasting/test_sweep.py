@@ -13,6 +13,7 @@ from forecasting.inputs import systems_named
 from forecasting.sweep import SweepFolder, begin, folder_of, forecast_part
 from forecasting.sweep_file import Grid, count_scenarios, parts_of, read_sweep
 from models.gpu_step import scenario_steps
+from networks.own_model import OwnModel
 from studies.curve import Curve
 from tests.forecasting.test_public_fits import load_public
 from tests.models.gpu_step.public import PUBLIC, made_up_steps
@@ -153,3 +154,10 @@ def test_parts_are_of_one_template(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         (1, 2),
     ]
     assert [part.first_scenario for part in parts] == [0, 10, 20, 30, 40, 48]
+
+
+def test_a_model_in_half_precision_is_asked_about_in_it() -> None:
+    template = {"dnn": "a:b", "batch_size": 8, "precision": "float32", "strategy": "single"}
+    for half, precision in (("bfloat16", "bfloat16"), ("", "float32")):
+        own = OwnModel("own-1", "pytorch", 0, 1, None, {}, half=half)
+        assert Grid(template, own).fields(0)["precision"] == precision
