@@ -60,6 +60,7 @@ class OwnModel:
         altered: how its training differs from that of networks that systems learn from.
         half: the half precision in which all of its trained parameters are; empty: in none.
         weights_bytes: of the parameters with which it was built, as it could not be without.
+        frozen_count: parameters that are not trained, of PyTorch's models.
         gpu_steps: as `networks.gpu_steps.register_own_steps` takes them.
         traced: what the child process wrote, of which `model_of` makes it again; not of Keras's.
     """
@@ -79,6 +80,7 @@ class OwnModel:
     altered: tuple[str, ...] = ()
     half: str = ""
     weights_bytes: int = 0
+    frozen_count: int = 0
     gpu_steps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     traced: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -208,6 +210,7 @@ def model_of(target: str, traced: Mapping[str, Any]) -> OwnModel:
         altered=tuple(traced["altered"]),
         half=traced["half"] or "",
         weights_bytes=traced["weights_bytes"],
+        frozen_count=traced.get("frozen_count", 0),
         gpu_steps=traced["gpu_steps"],
         traced={name: traced[name] for name in traced.keys() - {"reads", "surroundings"}},
     )

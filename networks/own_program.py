@@ -204,6 +204,7 @@ def of_torch(
         "altered": list(watch.altered),
         "half": half,
         "weights_bytes": weights_bytes,
+        "frozen_count": sum(each.numel() for each in module.parameters() if not each.requires_grad),
         "sample": shape,
         "sequence_length": shape[0] if has_words else None,
         "not_batched": function.not_batched(batch, by_name, size),

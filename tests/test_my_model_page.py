@@ -175,6 +175,8 @@ def test_what_makes_forecasts_of_a_model_unsure_is_said() -> None:
         "aten::lstm; aten::_fft_r2c: counted by the products that they consist of. Forecasts "
         "have not been judged on such operators: past errors are of other networks."
     )
+    adapted = replace(plain, frozen_count=1_900)
+    assert " is own-1234abcd: trains 100 of 2,000 parameters, 1" in in_words(TARGET, adapted)
     content = as_json(TARGET, replace(model, unmeasured=("aten::lstm",)))
     assert content["unknown_work"] == {"aten::topk": 0.0123}
     assert content["unmeasured_operators"] == ["aten::lstm"]

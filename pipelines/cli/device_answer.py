@@ -159,7 +159,9 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
     unseen = f"networks, n = {n} on {', '.join(on)}" if on else f"GPUs, n = {n}"
     where = _timed_on(forecast.scenario.workload.precision, detail)
     yield f"rests on {_RESTS_ON[detail['rests_on']]} of {where}"
-    yield "never judged" if percent is None else f"past error {percent:.0f} % of unseen {unseen}"
+    other = "; none such has been judged" if detail.get("is_unlike_judged") else ""
+    past = "never judged" if percent is None else f"past error {percent:.0f} % of unseen {unseen}"
+    yield past if percent is None else f"{past}{other}"
     if not detail["fits"]:
         yield (
             f"does not fit: {detail['needed_bytes'] / _GIB:.1f} GiB of "

@@ -78,7 +78,11 @@ def in_words(target: str, model: OwnModel) -> str:
         parts = f"a model of {_FRAMEWORKS[model.framework]}"
     else:
         parts = count(len(model.graph.nodes), "primitive operation")
-    known = f"{model.dnn}: {model.parameter_count:,} parameters, {parts}, {_seen(model)}"
+    parameters = f"{model.parameter_count:,} parameters"
+    if model.frozen_count:
+        of_all = model.parameter_count + model.frozen_count
+        parameters = f"trains {model.parameter_count:,} of {of_all:,} parameters"
+    known = f"{model.dnn}: {parameters}, {parts}, {_seen(model)}"
     if model.trained_class:
         known += f", trained as {model.trained_class}"
     return "\n".join([f"{as_asked(target)} is {known}.", *_doubts(model)])
@@ -127,7 +131,8 @@ def as_json(target: str, model: OwnModel) -> Mapping[str, object]:
         "dnn": model.dnn,
         "framework": model.framework,
         "trained_class": model.trained_class or None,
-        "parameters": model.parameter_count,
+        "parameters": model.parameter_count + model.frozen_count,
+        "trained_parameters": model.parameter_count,
         "primitives": None if model.graph is None else len(model.graph.nodes),
         "image_size": model.image_size,
         "unknown_work": dict(model.unknown_work),

@@ -205,6 +205,7 @@ def test_a_model_of_eight_billion_parameters_needs_no_memory(tmp_path: Path) -> 
     answer = json.loads(done.stdout.splitlines()[-1])
     (peak_kib,) = re.findall(r"^VmHWM:\s+(\d+) kB", done.stderr, re.MULTILINE)
     assert "error" not in answer and not answer["weights_bytes"]
+    assert answer["frozen_count"] == 8_030_261_248
     step = GpuStep.of(answer["gpu_steps"]["4 bfloat16"])
     assert sum(each.numbers for each in step.frozen) == 8_030_261_248
     assert sum(each.numbers for each in step.parameters) == 32 * 16 * (4096 + 4096 + 4096 + 1024)

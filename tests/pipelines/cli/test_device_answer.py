@@ -106,6 +106,11 @@ def test_a_row_says_what_a_user_needs(
     assert waits == "  GPU 20 ms, host 50 ms; batches are free at least until 5"
 
 
+def test_a_step_unlike_those_that_were_judged_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = lines(forecast(is_unlike_judged=True), capsys)
+    assert "  past error 12 % of unseen GPUs, n = 7; none such has been judged" in shown
+
+
 def test_figures_that_are_published_follow_from_step_price_and_flops() -> None:
     """1e12 FLOPs in 0.05 s are 20 TFLOP/s of 100; 64 words cost 3.6 dollars an hour for 0.05 s."""
     usd = 3.6 / 3600 * 0.05 / 64 * 1e6
