@@ -111,7 +111,6 @@ def test_studies_of_gpus_are_refused_where_an_image_has_no_driver(
         run = stepcast("run", study, "--max-usd", "3", "--yes")
         assert run.code == 2
         assert "needs 1 GPU T4, but it has none; it is ended. Its image has no driver" in run.err
-        assert f"  {vcpus // 4} g4dn.xlarge on demand in us-east-1" in run.err
         assert rented.alive == {}
     assert not cloud.alive()
 

@@ -75,7 +75,7 @@ def judged_by_operations(home: Path, study: Path, system: str) -> None:
     (folder / study.name).write_text(study.read_text())
     page = stepcast("report", str(folder))
     assert page.out.splitlines()[-1] == str(home / "papers.html"), page.err
-    assert "<h2>Time of single operations</h2>" in (home / "papers.html").read_text()
+    assert f"study {study.stem}, round 1" in (home / "papers.html").read_text()
 
 
 @pytest.mark.exhaustive
