@@ -95,6 +95,8 @@ def _nothing(
 ) -> str:
     """Say that nothing was found, and what there is of what was asked for."""
     known = warehouse.query("figures").unique(["label", "metric", "node_type"])
+    if known.is_empty():
+        return "nothing has been measured in this home yet"
     filters = {"metric": metric, "node_type": node_type}
     for column, value in filters.items():
         names = sorted(known[column].drop_nulls().unique())

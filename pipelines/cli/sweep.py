@@ -53,7 +53,7 @@ def sweep(
 
     Each part is a file that is there whole or not at all: Ctrl-C and kills lose the parts under
     way, and the same command goes on. All parts ask the history as it was when the sweep began,
-    and the rows are the same whichever engine made them. Nothing is written to the ledger. Without
+    and the rows are the same wherever they are made. Nothing is written to the ledger. Without
     the extra `dagster` parts are forecast one after the other, in this process.
 
     Example: stepcast sweep studies/sweeps/aws_gpus.yaml
