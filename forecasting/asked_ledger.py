@@ -1,11 +1,10 @@
 """Forecasts that were merely asked for, as the ledger keeps them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from forecasting.fit_plan import prediction_of
 from forecasting.history_scope import HostSelection
-from models.system import System
 from warehouse.ledger import FitRecord
 from warehouse.records import Prediction
 from warehouse.warehouse import Warehouse
@@ -18,7 +17,7 @@ def write_forecasts(
     new: Sequence["ScenarioForecast"],
     place: HostSelection,
     warehouse: Warehouse,
-    refused: Mapping[System, Sequence[FitRecord]] | None = None,
+    made: Sequence[FitRecord] = (),
 ) -> int:
     """Write forecasts and return how many are new; for nothing new the history is not opened.
 
@@ -26,15 +25,15 @@ def write_forecasts(
         new: forecasts.
         place: whose they are.
         warehouse: the history.
-        refused: fits that were made, by system, whose forecasts may all be refused: they need not
-            be made again when somebody asks the next time.
+        made: fits that were made now. Also those whose forecasts are all refused are kept, so that
+            nobody has to make them again.
     """
-    fits = [forecast.fit.record for forecast in new if forecast.fit.record is not None]
-    fits += [record for records in (refused or {}).values() for record in records]
+    of_forecasts = [forecast.fit.record for forecast in new if forecast.fit.record is not None]
+    fits = {record.fit_id: record for record in (*of_forecasts, *made)}
     if not new and not fits:
         return 0
     return warehouse.record_asked(
-        fits,
+        list(fits.values()),
         [forecast.scenario for forecast in new],
         [_prediction(forecast, place) for forecast in new],
         {forecast.cost.prices for forecast in new if forecast.cost is not None},

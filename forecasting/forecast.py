@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import Any
 
 from forecasting.asked_ledger import snapshot_of, write_forecasts
-from forecasting.costs import Cost, cost_of, usd_per_million_samples
+from forecasting.costs import Cost, cost_of, samples_per_s, usd_per_million_samples
 from forecasting.fit_plan import Key, Plan, Say, figures_of, fit_groups, match, metric_of
 from forecasting.fits import Fit, FitGroup, FitInputs, read_fit_inputs
 from forecasting.forecast_history import (
@@ -87,6 +87,13 @@ class ScenarioForecast:
         if largest:
             return f"a batch of about {largest} does"
         return "no batch does" if self.scenario.workload.batch_size == 1 else "a smaller one may"
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Samples a second of all nodes together; None where none is forecast."""
+        if self.value is None or self.value <= 0:
+            return None
+        return samples_per_s(self.scenario, self.metric.name, self.value)
 
     @property
     def usd_per_million_samples(self) -> float | None:
@@ -391,10 +398,6 @@ def _answer(
     )
 
 
-def _made(fits: Mapping[FitGroup, Fit | BadInput]) -> dict[System, list[FitRecord]]:
-    """Return the records of the fits that were made now, by system."""
-    records: dict[System, list[FitRecord]] = {}
-    for group, fit in fits.items():
-        if isinstance(fit, Fit) and fit.record is not None:
-            records.setdefault(group.system, []).append(fit.record)
-    return records
+def _made(fits: Mapping[FitGroup, Fit | BadInput]) -> list[FitRecord]:
+    """Return the records of the fits that were made now."""
+    return [fit.record for fit in fits.values() if isinstance(fit, Fit) and fit.record is not None]

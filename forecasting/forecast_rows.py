@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import cache
 from typing import Any
 
 import polars as pl
 
-from forecasting.costs import cost_of, nodes_by_type, samples_per_s, usd_per_million_samples
+from forecasting.costs import cost_of, nodes_by_type, usd_per_million_samples
 from forecasting.forecast import ForecastAnswer, ScenarioForecast
 from forecasting.scope import ForecastRefusal
 from warehouse.records import Price, Scenario
@@ -74,11 +75,12 @@ def rows_by_scenario(
             usd[key] = None if cost is None else cost.usd_per_hour
         return usd[key]
 
+    about = cache(_about)
     rows: dict[Scenario, list[dict[str, Any]]] = {}
     once = {(each.scenario, each.system.name): each for each in answer.forecasts}
     for forecast in once.values():
         scenario, cost = forecast.scenario, forecast.cost
-        row = _about(scenario) | _forecast_fields(forecast)
+        row = about(scenario) | _forecast_fields(forecast)
         days: list[tuple[date | None, float | None]] = [
             (day, usd_per_hour(scenario, day, prices)) for day, prices in priced
         ]
@@ -94,7 +96,7 @@ def rows_by_scenario(
             # What concerns it, else that it concerns nobody.
             shown = [refusal for refusal in some if not refusal.foreign] or some
             why = "; ".join(refusal.in_words for refusal in shown)
-            rows[scenario] = [{**_about(scenario), "refusal": why}]
+            rows[scenario] = [{**about(scenario), "refusal": why}]
     return rows
 
 
@@ -112,17 +114,15 @@ def _about(scenario: Scenario) -> dict[str, Any]:
 
 def _forecast_fields(forecast: ScenarioForecast) -> dict[str, Any]:
     """Return what a forecast says, and how wrong such ones were."""
-    detail, past, value = forecast.detail or {}, forecast.past, forecast.value
+    detail, past = forecast.detail or {}, forecast.past
     needed_bytes = detail.get("needed_bytes")
     return {
         "system": forecast.system.name,
         "metric": forecast.metric.name,
-        "value": value,
+        "value": forecast.value,
         "low": forecast.low,
         "high": forecast.high,
-        "samples_per_s": None
-        if value is None or value <= 0
-        else samples_per_s(forecast.scenario, forecast.metric.name, value),
+        "samples_per_s": forecast.samples_per_s,
         "split": forecast.split,
         "past_error_percent": detail.get("past_error_percent") if past is None else past.mape,
         "past_n": detail.get("past_n") if past is None else past.n,

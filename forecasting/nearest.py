@@ -284,9 +284,11 @@ def far_links(
 ) -> str | None:
     """Return how far links are from those of measured steps, where no judged forecast bounds it."""
     asked = scenario.link_mbps
+    if asked is None:
+        return None
     known = sorted({of.link_mbps for of in trained if of is not None and of.link_mbps is not None})
     of_judged = {neighbour.at.numbers.get("link_mbps") for neighbour in judged}
-    if asked is None or not known or len(of_judged) > 1:
+    if not known or len(of_judged) > 1:
         return None
     least, most = judged_range(known) or (known[0] / _LINKS_REACH, known[0] * _LINKS_REACH)
     if least <= asked <= most:

@@ -98,7 +98,7 @@ class TrainingOptions(Record):
     precision: Several = Field(
         default=None,
         description="float32 (TF32 in cuDNN alone, as PyTorch has it), tf32, bfloat16 or float16 "
-        "(autocast); also fp32, bf16, fp16. Of hf:CONFIG bf16-true: weights in bfloat16, too.",
+        "(autocast); also fp32, bf16, fp16. Of hf:CONFIG bf16-true, fp16-true: weights are, too.",
     )
     optimizer: Several = Field(
         default=None,
@@ -194,11 +194,6 @@ class TrainingOptions(Record):
         if self.lora and weights in ("bfloat16", "float16"):
             given["weights"] = weights
         return {name: value for name, value in given.items() if value is not None}
-
-    @property
-    def target(self) -> str | None:
-        """What builds the model of the user's own that is asked about; None: there is none."""
-        return self.dnn if isinstance(self.dnn, str) and ":" in self.dnn else None
 
 
 class AskingOptions(TrainingOptions):

@@ -58,8 +58,8 @@ def fits_of_round(system: System, round_: Round, warehouse: Warehouse) -> dict[C
         curve: fit
         for group, fit in fits.items()
         if isinstance(fit, Fit)
-        for curve in landed
-        if curve in dict(group.of)
+        for curve, _ in group.of
+        if isinstance(curve, Curve)
     }
 
 

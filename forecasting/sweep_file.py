@@ -152,9 +152,7 @@ class Grid:
             return {}
         if self.model is None:
             return {"framework": "pytorch", "image_size": 0}
-        named = ("dnn", "framework", "image_size", "sequence_length")
-        half = {"precision": self.model.half} if self.model.half else {}
-        return {**{name: getattr(self.model, name) for name in named}, **half}
+        return self.model.workload_fields
 
     def curves_of_values(self) -> list[Curve]:
         """Return a curve with each value of each list, and the first of all others.

@@ -35,11 +35,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, most: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._most, self._noted = most, 0
-        self.operators: dict[_Call, None] = {}
+        self.operators: dict[_Call, tuple[int, str]] = {}
+        """Calls of one kind: their number, and their text in the digest."""
         self.order: list[int] = []
         self.digest = sha256()
-        self._numbers: dict[_Call, int] = {}
-        self._texts: dict[_Call, str] = {}
         self._sizes: list[int] = []
         self._changes: list[tuple[int, int]] = []
         self._alive: dict[int, int] = {}
@@ -116,12 +115,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 f"its training step has more than {self._most:,} operators; a loop over a sequence "
                 "makes some at each step: use torch.nn's LSTM, GRU or RNN, or a shorter sequence"
             )
-        number = self._numbers.get(call)
-        if number is None:
-            number = self._numbers[call] = len(self._numbers)
-            self._texts[call] = str(call)
-            self.operators[call] = None
-        self.digest.update(f"{self._texts[call]} {list(_settings(settings))}".encode())
+        known = self.operators.get(call)
+        if known is None:
+            known = self.operators[call] = len(self.operators), str(call)
+        number, text = known
+        self.digest.update(f"{text} {list(_settings(settings))}".encode())
         self.order.append(number)
 
     def _note_unrolled(self, func: Any, *args: Any) -> None:

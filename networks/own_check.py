@@ -31,6 +31,8 @@ _HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 _SLOPE_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _MOST_FROZEN = 0.05
 """Part of all parameters that may be frozen, as tables of positions are, without being told."""
+CHECKPOINTED = "checkpointed activations"
+"""What is told of a step that computes activations again."""
 _INSTEAD_OF_IT = "return it in float32, bfloat16 or float16"
 _INSTEAD = "no forecast knows what that changes"
 
@@ -43,7 +45,7 @@ def check_module(module: torch.nn.Module, batch: Iterable[torch.Tensor], target:
     """Refuse what a module and its batch show before they are run.
 
     Raises:
-        Altered: naming what was seen first, and the submodule.
+        AlteredStep: naming what was seen first, and the submodule.
     """
     for seen in (*_settings(), *_of_batch(batch), *_of_parts(module), *_of_tensors(module)):
         raise AlteredStep(f"{target}: {seen}; {_INSTEAD}")
@@ -113,7 +115,7 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, module: torch.nn.Module) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen = ""
-        self.altered = dict.fromkeys(_altered(module))
+        self.altered = dict.fromkeys(_altered_by_parameters(module))
         self._root = module
         self._names = {id(part): _where(name, part) for name, part in module.named_modules()}
         self._inside: list[str] = []
@@ -123,7 +125,7 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Refuse a model whose step has shown something.
 
         Raises:
-            Altered: naming it.
+            AlteredStep: naming it.
         """
         if self.seen:
             raise AlteredStep(f"{target}: {self.seen}; {_INSTEAD}")
@@ -176,25 +178,25 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         if self._inside and not self.seen and func.name().startswith("aten::"):
-            reason = self._told(func, args, kwargs, result)
+            reason = self._refusal_of(func, args, kwargs, result)
             self.seen = f"{self._inside[-1]} {reason}" if reason else ""
         elif not self.seen and any(_is_sparse(tensor) for tensor in tensors((result,))):
             self.seen = "it has sparse gradients: leave sparse=True out of its embeddings"
         return result
 
-    def _told(
+    def _refusal_of(
         self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: object
     ) -> str:
-        """Return what alters the step at an operator; nothing: nothing does."""
+        """Return why no forecast knows an operator, empty: one does; note what alters the step."""
         given = [id(tensor) for tensor in tensors((*args, *kwargs.values()))]
         derived = any(tensor_id in self._derived for tensor_id in given)
         if derived:
             self._derived.update((id(tensor), tensor) for tensor in tensors((result,)))
         counts = derived and bool(flops(func, args, kwargs, result))
-        return self._altered(result, derived=derived, counts=counts)
+        return self._refusal(result, derived=derived, counts=counts)
 
-    def _altered(self, result: object, *, derived: bool, counts: bool) -> str:
-        """Return what alters the step at an operator; nothing: nothing does.
+    def _refusal(self, result: object, *, derived: bool, counts: bool) -> str:
+        """Return why no forecast knows an operator, empty: one does; note what alters the step.
 
         Args:
             result: of the operator.
@@ -206,7 +208,7 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         packed = torch._C._autograd._top_saved_tensors_default_hooks(True)  # noqa: SLF001
         recorded = torch.is_grad_enabled()
         if (packed is not None or not recorded) and _is_called_from("torch/utils/checkpoint.py"):
-            self.altered["checkpointed activations"] = None
+            self.altered[CHECKPOINTED] = None
         elif packed is not None:
             return "has hooks on saved tensors (torch.autograd.graph): leave them out"
         # What a torch.autograd.Function computes has a backward pass of its own.
@@ -223,7 +225,7 @@ class StepWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return f"computes in {other[0]}: let it compute in float32" if other else ""
 
 
-def _altered(module: torch.nn.Module) -> Iterator[str]:
+def _altered_by_parameters(module: torch.nn.Module) -> Iterator[str]:
     """Yield what the parameters of a module show of how it is trained."""
     counts = {True: 0, False: 0}
     for parameter in module.parameters():

@@ -85,6 +85,13 @@ class OwnModel:
     traced: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
+    def workload_fields(self) -> Mapping[str, Any]:
+        """What it says itself of a workload that trains it, and options do not."""
+        names = ("dnn", "framework", "image_size", "sequence_length")
+        half = {"precision": self.half} if self.half else {}
+        return {name: getattr(self, name) for name in names} | half
+
+    @property
     def too_unknown(self) -> str:
         """Why its graph tells no forecast how much work it is; empty: it does."""
         if self.altered:

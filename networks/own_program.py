@@ -171,17 +171,17 @@ def of_torch(
         watch = check.StepWatch(module)
         try:
             with watch.watching():
-                steps = {str(size): _step(networks[size], size, alone=not watch.altered)}
+                steps = {str(size): _step(networks[size], size, is_timed=not watch.altered)}
             watch.check(target)
             if another is not None and named_at != size:
                 networks[named_at] = torch_.network_without_values(*another, mode)
             for other in others:
                 if other not in networks:
                     networks[other] = torch_.network_without_values(*split(other), mode)
-                steps[str(other)] = _step(networks[other], other, alone=not watch.altered)
+                steps[str(other)] = _step(networks[other], other, is_timed=not watch.altered)
             half = torch_.trained_in_half(module)
             as_traced = dict.fromkeys(precisions if half is None else [half] if precisions else [])
-            checkpointed = "checkpointed activations" in watch.altered
+            checkpointed = check.CHECKPOINTED in watch.altered
             gpu_steps = {
                 f"{size} {precision}": _gpu_step(networks[size], size, precision, checkpointed)
                 for size in dict.fromkeys(batch_sizes)
@@ -190,9 +190,14 @@ def of_torch(
             if half is not None:
                 gpu_steps |= {f"{name}-true": step for name, step in gpu_steps.items()}
             named_in = _NAMED_IN if not watch.altered else (half or _NAMED_IN[-1],)
-            asked = [_gpu_step(networks[named_at], named_at, kind) for kind in named_in]
+
+            def step_at(batch: int, kind: str) -> dict[str, Any]:
+                known = gpu_steps.get(f"{batch} {kind}")
+                return known or _gpu_step(networks[batch], batch, kind)
+
+            asked = [step_at(named_at, kind) for kind in named_in]
             if any("error" in step for step in asked):  # some take no batch of two
-                asked = [_gpu_step(networks[size], size, kind) for kind in named_in]
+                asked = [step_at(size, kind) for kind in named_in]
         except torch_.NothingTrained as error:
             watch.check(target)
             raise ValueError(f"{target}: {error}") from None
@@ -238,18 +243,18 @@ def _gpu_step(
     return _traced_or_why(traced, network, batch_size)
 
 
-def _step(network: Any, batch_size: int, *, alone: bool) -> dict[str, Any]:
+def _step(network: Any, batch_size: int, *, is_timed: bool) -> dict[str, Any]:
     """Return the operators of a training step, or why there are none; graphs do without.
 
     Args:
         network: that is trained.
         batch_size: of the step.
-        alone: processors were timed on steps like it; of others the forward pass alone is run.
+        is_timed: processors were timed on steps like it; of others the forward pass alone is run.
     """
     record = _beside("traced_step").record_step
 
     def recorded(*batch: Any) -> dict[str, Any]:
-        if alone:
+        if is_timed:
             return {"operations": record(network, *batch, _MOST)[0]}
         network(batch[0])
         return {"error": "no network that was measured on a processor trains like it"}

@@ -27,7 +27,6 @@ PALETTE = {
 PREDICTED, MEASURED, LINEAR = PALETTE["blue"], PALETTE["orange"], PALETTE["grey"]
 SERIES = tuple(PALETTE[name] for name in PALETTE if name not in ("grey", "red"))
 """Colours of what has no colour of its own."""
-RESOURCES = dict(zip(("downlink", "worker", "uplink", "ps"), SERIES, strict=False))
 WARNING = PALETTE["red"]
 SIGNED = "error, % (above 0: forecast too high)"
 """The axis of errors with their sign: (predicted − measured) / measured."""

@@ -28,10 +28,6 @@ class SystemInputs:
     of: Callable[[Scenario], Iterable[Requirement]]
 
 
-NO_INPUTS = SystemInputs((), lambda scenario: ())
-"""Asks for nothing: what a study names is measured for no system."""
-
-
 def required_runs(study: Study, backend: Backend, asking: SystemInputs) -> tuple[PlannedRun, ...]:
     """Return the runs that each round of a study needs, in the order in which they are run.
 

@@ -27,9 +27,6 @@ from warehouse.records import BadInput
 from warehouse.tables import SCHEMAS, stream
 from warehouse.upkeep import open_warehouse
 
-# The rows of a run in the database beside those of its landed Parquet files, read again.
-
-
 Rows = tuple[int, int]
 """How many rows there are, and a sum of their hashes, whatever their order."""
 _NONE: Rows = (0, 0)

@@ -244,6 +244,11 @@ class NodeGroup(Record):
         """One of these nodes: equal ones are alike."""
         return self.model_copy(update={"count": 1})
 
+    @property
+    def bare(self) -> "NodeGroup":
+        """One of these nodes without a batch: the node type as it was defined."""
+        return self.model_copy(update={"count": 1, "batch_size": None})
+
 
 class Scenario(Record):
     """Workload + strategy + nodes + link speed; its hash is `scenario_id`.

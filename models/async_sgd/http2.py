@@ -6,8 +6,6 @@ WIN is suspended once, after WIN bytes, and then sent to its end; shorter ones a
 
 import polars as pl
 
-_CONNECTION = ("worker", "server", "direction")
-
 
 def last_window_bytes(frames: pl.DataFrame, direction: str) -> int | None:
     """Return the WIN that receivers of a direction announced last; None: nothing was captured.

@@ -59,7 +59,7 @@ def read_profile(
             f"link speeds must be above 0, found {downlink_Bps} bytes/s down and {uplink_Bps} up; "
             "run the links probe again"
         )
-    _check(tables)
+    _check_recorded(tables)
     recorded = _recorded_graph(tables["operation"], tables["edge"])
     transfers = [i for i, resource in enumerate(recorded.resources) if resource.is_link]
     speed_Bps = {Resource.DOWNLINK: downlink_Bps, Resource.UPLINK: uplink_Bps}
@@ -86,7 +86,8 @@ def read_profile(
     )
 
 
-def _check(tables: Tables) -> None:
+def _check_recorded(tables: Tables) -> None:
+    """Refuse tables that do not fit together: what a stranger landed was checked row by row."""
     last = tables["operation"].height - 1
     traced = tables["step"].filter("traced")["step"].to_list()
     size, resource = pl.col("size_bytes"), pl.col("resource")

@@ -11,6 +11,7 @@ from models.ceer.overhead import STEPS, Setup
 from models.ceer.parameters import Settings
 from models.ceer.predictor import Ceer
 from models.inputs import refuse_unknown_networks
+from models.profiled_run import read_scenario
 from models.system import NotCovered, Tables, unknown_recipe
 from networks.catalogue import OWN
 from networks.extraction import extract_graph, own_step
@@ -191,7 +192,7 @@ def _step_times(samples: pl.DataFrame) -> pl.DataFrame:
 def predictable_scenarios(scenarios: pl.DataFrame, framework: str = "tensorflow") -> pl.DataFrame:
     """Return the rows of table scenario that fits see: once each, and of no user's model."""
     known = scenarios.unique("scenario_id", maintain_order=True)
-    parsed = map(Scenario.model_validate_json, known["canonical"])
+    parsed = map(read_scenario, known["canonical"])
     # Whether a model of a user was traced in this process must not decide what a fit sees.
     kept = [
         not scenario.workload.dnn.startswith(OWN) and explain_refusal(scenario, framework) is None
@@ -203,7 +204,7 @@ def predictable_scenarios(scenarios: pl.DataFrame, framework: str = "tensorflow"
 def _setups(scenarios: pl.DataFrame) -> pl.DataFrame:
     rows = []
     for scenario_id, text in scenarios.select("scenario_id", "canonical").iter_rows():
-        scenario = Scenario.model_validate_json(text)
+        scenario = read_scenario(text)
         load = scenario.workload
         job = (load.dnn, load.image_size, load.batch_size)
         rows.append((scenario_id, *job, *_setup(scenario)))

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from models.profiled_run import read_scenario
 from models.system import Tables
 from networks.operation_graph import GraphOperation, OperationGraph, canonical
-from warehouse.records import BadInput, Scenario
+from warehouse.records import BadInput
 
 STEP = ("dnn", "image_size", "batch_size", "node_type")
 """What tells one profiled step from another."""
@@ -138,7 +139,7 @@ def _steps(scenarios: pl.DataFrame) -> pl.DataFrame:
 
 
 def _step(scenario_id: str, text: str) -> Sequence[str | int]:
-    scenario = Scenario.model_validate_json(text)
+    scenario = read_scenario(text)
     load = scenario.workload
     workers = {group.node_type for group in scenario.nodes if group.role == "worker"}
     return scenario_id, load.dnn, load.image_size, load.batch_size, "+".join(sorted(workers))

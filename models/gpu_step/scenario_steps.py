@@ -130,12 +130,14 @@ class StepForecast:
 class TimedWork:
     """Works of a step, microseconds of each on each board, and which of them nobody timed.
 
-    `alone` has the steps of one GPU that were forecast, by node type.
+    `kept` is the same step with all activations kept; None: this one keeps them. `alone` has the
+    steps of one GPU that were forecast, by node type.
     """
 
     work: StepWork
     us: Vector
     unknown: Vector
+    kept: "TimedWork | None" = None
     alone: dict[str, AloneStep] = field(default_factory=dict)
 
 
@@ -175,7 +177,8 @@ class StepForecaster:
         accumulate = load.accumulate
         passes = Passes((alone_s - optimizer_s) / accumulate, optimizer_s, accumulate)
         is_sharded = scenario.strategy.kind == "sharded"
-        trace, exchanged = trace_of(scenario), trace_of(scenario).parameters
+        trace = trace_of(scenario)
+        exchanged = trace.parameters
         if is_sharded:
             # Frozen parameters are gathered, too; mixed precision casts what is exchanged.
             exchanged = tuple(
@@ -227,35 +230,40 @@ class StepForecaster:
         load, key = scenario.workload, (scenario.workload, key_of(scenario))
         timed = self._known.get(key)
         if timed is None:
-            work = step_work(trace_of(scenario), load.optimizer, load.precision, load.accumulate)
+            trace, kept = trace_of(scenario), None
+            work = step_work(trace, load.optimizer, load.precision, load.accumulate)
             _refuse_unknown(work, self._times, gpu_of(scenario), load.dnn)
-            unknown = np.array([not self._times.knows(operator) for operator in work.works], float)
-            timed = TimedWork(work, self._times.us(work.works, boards()), unknown)
+            if trace.kept is not None:
+                kept = self._on_boards(
+                    step_work(trace.kept, load.optimizer, load.precision, load.accumulate)
+                )
+            timed = replace(self._on_boards(work), kept=kept)
             self._known[key] = timed
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
         return timed
+
+    def _on_boards(self, work: StepWork) -> TimedWork:
+        unknown = np.array([not self._times.knows(operator) for operator in work.works], float)
+        return TimedWork(work, self._times.us(work.works, boards()), unknown)
 
     def model_flops(self, scenario: Scenario) -> Mapping[str, float]:
         """Return operations of products by type, without those that are computed again.
 
         What is computed again is no work of the model: PaLM (Chowdhery et al., 2022), appendix B.
         """
-        kept, load = trace_of(scenario).kept, scenario.workload
-        if kept is None:
-            return self.work(scenario).work.flops_by_dtype
-        return step_work(kept, None, load.precision, load.accumulate).flops_by_dtype
+        timed = self.work(scenario)
+        return (timed.kept or timed).work.flops_by_dtype
 
     def kept(self, scenario: Scenario) -> Mapping[str, Any] | None:
         """Return what a step of one GPU would be with all activations kept; None: they are."""
-        trace = trace_of(scenario).kept
-        if trace is None:
+        kept = self.work(scenario).kept
+        if kept is None:
             return None
-        device, load = gpu_of(scenario), scenario.workload
-        work = step_work(trace, load.optimizer, load.precision, load.accumulate)
+        device = gpu_of(scenario)
         host = self._hosts.get(node_type_of(scenario), self._host)
-        step = simulated(work, self._times.us(work.works, [device])[0], host)
-        memory = memory_of(scenario, trace)
+        step = simulated(kept.work, kept.us[boards().index(device)], host)
+        memory = memory_of(scenario, trace_of(scenario).kept)
         return {
             "needed_bytes": memory.needed_bytes,
             "fits": memory.fits(device),

@@ -63,11 +63,6 @@ class StepWork:
                 flops[work.dtype] = flops.get(work.dtype, 0.0) + work.flops * float(calls)
         return flops
 
-    @property
-    def product_flops(self) -> float:
-        """Those of all types."""
-        return sum(self.flops_by_dtype.values())
-
     @cached_property
     def on_gpu(self) -> NDArray[np.bool_]:
         """Which works launch something."""

@@ -27,7 +27,6 @@ from models.srift.profiles import (
     ProfileTables,
     Speed,
     allreduces_by_place,
-    node_type_group,
     place,
     profile,
 )
@@ -178,7 +177,7 @@ class Srift:
         known = self.parameters.node_groups
         for group in groups:
             name = group.node_type
-            if name in known and node_type_group(group) != known[name]:
+            if name in known and group.bare != known[name]:
                 raise BadInput(
                     f"node type {name!r} was profiled with another definition than it has now; "
                     f"profile it again: {MEASURE}"
@@ -239,8 +238,9 @@ def _networks(probed: ProfileTables, settings: Settings) -> Iterator[ProfiledNet
     slowdowns = _or_usual(probed.slowdowns("backward_slowdown"), 0.0)
     hindrances = _or_usual(probed.slowdowns("allreduce_slowdown"), 0.0)
     shares = _or_usual(probed.slowdowns("straggling_share"), 1.0)
+    speeds = probed.links
     for network, tables in probed.networks().items():
-        for link_mbps, links in probed.links.items():
+        for link_mbps, links in speeds.items():
             at_speed = {name: of_type._replace(links=links) for name, of_type in tables.items()}
             profiled = profile(at_speed)
             share = shares[network] if settings.slowdown else 1.0

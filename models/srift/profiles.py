@@ -7,7 +7,7 @@ from typing import NamedTuple
 import polars as pl
 from pydantic import Field
 
-from models.profiled_run import by_link_speed
+from models.profiled_run import by_link_speed, read_scenario
 from models.srift import latency
 from models.srift.allreduce import LearnedBandwidth
 from models.srift.allreduce_samples import AlphaBeta, Hardware, RatedBandwidth
@@ -176,7 +176,7 @@ class ProfileTables:
         """
         groups: dict[str, NodeGroup] = {}
         for scenario in self._scenarios(self.tables["compute"]).values():
-            group = node_type_group(scenario.nodes[0])
+            group = scenario.nodes[0].bare
             if groups.setdefault(group.node_type, group) != group:
                 raise BadInput(
                     f"node type {group.node_type!r} was profiled with two definitions; profile all "
@@ -233,7 +233,7 @@ class ProfileTables:
         """Return the scenario of each run that rows are of."""
         known = self.tables["scenario"].join(rows, on="run_id", how="semi")
         return {
-            run_id: Scenario.model_validate_json(canonical)
+            run_id: read_scenario(canonical)
             for run_id, canonical in known.select("run_id", "canonical").sort("run_id").iter_rows()
         }
 
@@ -253,11 +253,6 @@ def allreduces_by_place(
             frames.append(of_type.with_columns(node_type=pl.lit(name)))
             hardware[name] = _hardware(of_type.row(0, named=True), speed)
     return pl.concat(frames), hardware
-
-
-def node_type_group(group: NodeGroup) -> NodeGroup:
-    """Return a group without its count and batch: the node type as it was defined."""
-    return group.model_copy(update={"count": 1, "batch_size": None})
 
 
 def _hardware(node: Mapping[str, object], link_mbps: Speed) -> Hardware:

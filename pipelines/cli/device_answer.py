@@ -6,10 +6,11 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from typing import Any
 
-from forecasting.costs import examples_per_step, samples_per_s
+from forecasting.costs import examples_per_step
 from forecasting.forecast import ScenarioForecast
 from models.gpu_step.operators import HALF
 from pipelines.cli.tables import (
+    DURATION_UNITS,
     TableColumn,
     columns_of_terminal,
     print_text,
@@ -20,7 +21,6 @@ from profilers.clusters.node_types import gpus
 from profilers.probe import STEP_TIME
 from studies.messages import count
 
-_UNITS = ((3600.0, "h"), (60.0, "min"), (0.0, "s"))
 _GIB = 2**30
 _RESTS_ON = {"public": "public data", "data sheet": "its data sheet and public data"}
 _HOSTS = {
@@ -63,8 +63,7 @@ def efficiency(forecast: ScenarioForecast) -> dict[str, float | None]:
     `mfu`, that over the peak of the board in the precision of the scenario: the model FLOP
     utilisation (Chowdhery et al., PaLM, appendix B, with FLOPs counted by operator).
     """
-    scenario, detail = forecast.scenario, forecast.detail
-    per_s = forecast.value and samples_per_s(scenario, forecast.metric.name, forecast.value)
+    scenario, detail, per_s = forecast.scenario, forecast.detail, forecast.samples_per_s
     if not per_s or detail is None:
         return {"usd_per_million_tokens": None, "tflop_per_s": None, "mfu": None}
     flops_per_s = detail["product_flops"] * per_s / examples_per_step(scenario)
@@ -140,7 +139,7 @@ def _cells(
         if forecast.low is None or forecast.high is None
         else _span(forecast.low, forecast.high, forecast.value)
     )
-    per_s = samples_per_s(forecast.scenario, forecast.metric.name, forecast.value)
+    per_s = forecast.samples_per_s
     yield "-" if per_s is None else significant(per_s)
     samples = dataset_samples or _SAMPLES
     if dataset_samples is not None:
@@ -207,9 +206,7 @@ def _under(forecast: ScenarioForecast, detail: Mapping[str, Any]) -> Iterator[st
 def _against_published(forecast: ScenarioForecast) -> Iterator[str]:
     """Yield figures by which people compare: tokens, dollars, and how far the GPU is used."""
     of, words = efficiency(forecast), forecast.scenario.workload.sequence_length
-    per_s = forecast.value and samples_per_s(
-        forecast.scenario, forecast.metric.name, forecast.value
-    )
+    per_s = forecast.samples_per_s
     if words and per_s:
         yield f"{significant(per_s * words)} tokens/s"
     usd, unit = of["usd_per_million_tokens"], "tokens"
@@ -310,7 +307,7 @@ def _release(package: str) -> str | None:
 def _time(seconds: float) -> str:
     if seconds < 1:
         return f"{1e3 * seconds:.3g} ms"
-    least_s, unit = next(each for each in _UNITS if seconds >= each[0])
+    least_s, unit = next(each for each in DURATION_UNITS if seconds >= each[0])
     return f"{seconds / (least_s or 1):.3g} {unit}"
 
 
@@ -318,7 +315,7 @@ def _span(low: float, high: float, value: float) -> str:
     """Return an interval in the unit of its value."""
     unit_s = 1e-3
     if value >= 1:
-        unit_s = next(least_s for least_s, _ in _UNITS if value >= least_s) or 1.0
+        unit_s = next(least_s for least_s, _ in DURATION_UNITS if value >= least_s) or 1.0
     return "–".join(
         f"{end:.0f}" if end >= 100 else f"{end:.3g}" for end in (low / unit_s, high / unit_s)
     )

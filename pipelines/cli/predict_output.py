@@ -12,7 +12,7 @@ from pipelines.cli.answers import epoch_s, label
 from pipelines.cli.device_answer import print_devices
 from pipelines.cli.prices import prices_in_words
 from pipelines.cli.questions import AnsweredForecasts
-from pipelines.cli.tables import TableColumn, print_rows, print_text, significant
+from pipelines.cli.tables import DURATION_UNITS, TableColumn, print_rows, print_text, significant
 from pipelines.cli.workload import advice, profile_commands
 from studies.messages import count, name_some
 from warehouse.records import Scenario
@@ -24,7 +24,6 @@ _SINGLE = (
 )
 _MANY = 3
 """Systems that share a line."""
-_UNITS = ((3600.0, "h"), (60.0, "min"), (0.0, "s"))
 
 
 def print_answer(
@@ -111,7 +110,7 @@ def epoch_in_words(forecast: ScenarioForecast, samples: int) -> str:
     epoch = epoch_s(forecast, samples)
     if epoch is None:
         return "-"
-    least_s, unit = next(each for each in _UNITS if epoch[0] >= each[0])
+    least_s, unit = next(each for each in DURATION_UNITS if epoch[0] >= each[0])
     numbers = [f"{some / (least_s or 1):.3g}" for some in epoch if some is not None]
     interval = f" ({numbers[1]} to {numbers[2]})" if len(numbers) > 1 else ""
     return f"{numbers[0]} {unit}{interval}"

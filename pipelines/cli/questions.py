@@ -273,11 +273,4 @@ def _with_model(
     precisions = list(asked) if on_gpus else []
     batch_sizes = batch_sizes_of(question, capacity)
     model = build_own_model(target, batch_sizes, given, length, precisions)
-    known = {
-        "dnn": model.dnn,
-        "image_size": model.image_size,
-        "framework": model.framework,
-        "sequence_length": model.sequence_length,
-        **({"precision": model.half} if model.half else {}),
-    }
-    return question.model_copy(update=known), model
+    return question.model_copy(update=model.workload_fields), model

@@ -11,7 +11,7 @@ from models.choice.limits import LIMITS, Limit
 from models.choice.offers import Span
 from pipelines.cli import evidence
 from pipelines.cli.prices import prices_in_words
-from pipelines.cli.tables import TableColumn, print_rows, print_text
+from pipelines.cli.tables import TableColumn, print_rows, print_text, significant
 from pipelines.cli.workload import profile_command
 from studies.messages import count, name_some
 from warehouse.records import on_images
@@ -76,7 +76,7 @@ def _question(answer: DecisionAnswer) -> Iterator[str]:
         yield f"No way to run it keeps the limits; {relaxed}"
     else:
         hours, cost_usd = _hours(choice.outcome.time_s), choice.outcome.cost_usd
-        yield f"Rent {choice.label}: {hours}, ${_digits(cost_usd, 4)}"
+        yield f"Rent {choice.label}: {hours}, ${significant(cost_usd, 4)}"
 
 
 def _coverage(answer: DecisionAnswer) -> str:
@@ -143,18 +143,12 @@ def _print_candidates(answer: DecisionAnswer, rows: Rows) -> None:
 
 def _in_words(span: Span, unit: str) -> str:
     """Return a value with its interval behind it, of two digits if these are around the value."""
-    value = f"{unit}{_digits(span.value, 3)}"
+    value = f"{unit}{significant(span.value, 3)}"
     if span.low is None or span.high is None:
         return value
     holds = float(f"{span.low:.2g}") <= span.value <= float(f"{span.high:.2g}")
-    ends = (_digits(end, 2 if holds else 3) for end in (span.low, span.high))
+    ends = (significant(end, 2 if holds else 3) for end in (span.low, span.high))
     return f"{value} ({'–'.join(ends)})"
-
-
-def _digits(value: float, digits: int) -> str:
-    """Return a number of so many digits, and of all that stand before its point."""
-    shown = float(f"{value:.{digits}g}")
-    return f"{value:,.0f}" if shown >= 100 else f"{shown:g}"
 
 
 def _risks(answer: DecisionAnswer, candidate: Candidate) -> Iterator[str]:
@@ -261,10 +255,10 @@ def _measurements(answer: DecisionAnswer, target: str | None) -> Iterator[str]:
     by_cost = answer.question.minimize == "cost"
     for measurement in answer.measurements:
         candidate, worth = measurement.candidate, measurement.worth
-        saved = f"${_digits(worth.saving, 2)}" if by_cost else _hours(worth.saving)
+        saved = f"${significant(worth.saving, 2)}" if by_cost else _hours(worth.saving)
         yield (
             f"  measure {candidate.label} ({measurement.probe}, about {measurement.minutes:.0f} "
-            f"min, ${_digits(measurement.usd, 2)}): another choice with a probability of "
+            f"min, ${significant(measurement.usd, 2)}): another choice with a probability of "
             f"{100 * worth.chance:.0f} %"
             + (f", better by {saved} in the mean" if worth.saving > 0 else "")
         )

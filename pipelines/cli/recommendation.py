@@ -44,15 +44,16 @@ class CandidateRow(Record):
             limits = answer.objective.limits
             return candidate.chance_of_exceeding(limits, limit) if candidate.has_evidence else None
 
-        same = ("key", "scenario_id", "workers", "step_samples", "market", "system", "training")
+        same = (
+            *("key", "scenario_id", "workers", "step_samples", "market", "system", "training"),
+            *("train_s", "usd_per_hour"),
+        )
         return cls(
             **{name: getattr(candidate, name) for name in same},
             nodes=candidate.label,
             node_type=" + ".join(candidate.node_types),
-            train_s=candidate.train_s,
             time_s=candidate.span("time_s", answer.level),
             cost_usd=candidate.span("cost_usd", answer.level),
-            usd_per_hour=candidate.usd_per_hour,
             late_at_most=chance("deadline_s"),
             over_budget_at_most=chance("budget_usd"),
             keeps_limits=answer.objective.admits(candidate),

@@ -82,8 +82,7 @@ def report(
     of the host that ran it last: of kept runs that were loaded, or forecast anew by `reproduce`.
 
     Of a folder of study files: the figures and tables of the four papers, beside what they print,
-    with a group for each paper and study, the round that ran last. Where regressions on networks
-    are compared, it takes minutes, once.
+    with a group for each paper and study, the round that ran last.
 
     Example: stepcast report studies/demo.yaml
 

@@ -234,7 +234,24 @@ def _by_size(values: Sequence[int]) -> list[int]:
 def _lines(
     columns: Sequence[TableColumn], values: Sequence[str], widths: Sequence[int]
 ) -> Iterator[str]:
-    """Yield the lines of a row."""
+    """Yield the lines of a row.
+
+    Rich, which takes a hundred times as long, is asked for rows that go on below or have colours.
+    """
+    from rich.cells import cell_len
+
+    cells = list(zip(columns, values, widths, strict=True))
+    lengths = [cell_len(value) for value in values]
+    if all(
+        length <= width and not column.colours.get(value)
+        for (column, value, width), length in zip(cells, lengths, strict=True)
+    ):
+        padded = [
+            " " * (width - length) + value if column.is_number else value + " " * (width - length)
+            for (column, value, width), length in zip(cells, lengths, strict=True)
+        ]
+        yield _GAP.join(padded).rstrip()
+        return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -242,8 +259,7 @@ def _lines(
     grid = Table.grid(padding=(0, len(_GAP), 0, 0), pad_edge=False)
     for column, width in zip(columns, widths, strict=True):
         grid.add_column(justify="right" if column.is_number else "left", width=width)
-    cells = zip(columns, values, strict=True)
-    grid.add_row(*(Text(value, column.colours.get(value, "")) for column, value in cells))
+    grid.add_row(*(Text(value, column.colours.get(value, "")) for column, value, _ in cells))
     out = StringIO()
     console = Console(
         file=out,
@@ -286,9 +302,13 @@ def _in_words(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def significant(value: float) -> str:
-    """Return a number of three significant digits, and of all that stand before its point."""
-    shown = float(f"{value:.3g}")
+DURATION_UNITS = ((3600.0, "h"), (60.0, "min"), (0.0, "s"))
+"""From how many seconds on a duration is told in a unit, the largest first."""
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Return a number of so many significant digits, and of all that stand before its point."""
+    shown = float(f"{value:.{digits}g}")
     return f"{value:,.0f}" if shown >= 100 else f"{shown:g}"
 
 

@@ -202,14 +202,10 @@ def tracing_own_workload(
 
     def workload() -> OwnWorkload:
         model = model_traced()
-        named = {
-            "dnn": model.dnn,
-            "image_size": model.image_size,
-            "sequence_length": model.sequence_length,
-            **({"precision": model.half} if model.half else {}),
-        }
-        curves = _curves(options, model.framework)
-        curves = [curve.model_copy(update=named) for curve in curves]
+        curves = [
+            curve.model_copy(update=model.workload_fields)
+            for curve in _curves(options, model.framework)
+        ]
         return OwnWorkload(target, model, curves, sequence_length)
 
     on_gpus = [

@@ -114,7 +114,7 @@ def _needs(requested: RequestedScenarios, settings: Settings) -> Iterator[Planne
             Subject("inventory", None, None, {"worker": node_type}),
             "profile",
             f"probe inventory, {node_type}",
-            (group.one.model_copy(update={"batch_size": None}),),
+            (group.bare,),
             settings.model_dump(),
             expected_s=settings.turns * (1.5 * settings.seconds) * (len(METRICS) + 1),
         )

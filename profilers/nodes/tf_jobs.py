@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -33,6 +34,11 @@ class StepTime(NamedTuple):
     def seconds(self) -> float:
         """How long it took."""
         return (self.end_us - self.start_us) / 1e6
+
+
+def mean_s(steps: Sequence[StepTime]) -> float:
+    """Return the mean seconds of steps."""
+    return fmean(step.seconds for step in steps)
 
 
 class TensorFlowJob(Programs):

@@ -8,14 +8,13 @@ megabytes.
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
-from statistics import fmean
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import polars as pl
 from pydantic import Field
 
-from profilers.nodes.tf_jobs import Shapes, StepTime, SyncJob
+from profilers.nodes.tf_jobs import Shapes, StepTime, SyncJob, mean_s
 from profilers.operation_profile import (
     WARM_UP_STEPS,
     operation_tables,
@@ -68,9 +67,9 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
             shapes.parameter_count,
             [trace.durations for trace in timed.traces],
             timed,
-            held_s=_mean_s(timed.held),
-            free_s=_mean_s(timed.free),
-            traced_s=_mean_s(steps),
+            held_s=mean_s(timed.held),
+            free_s=mean_s(timed.free),
+            traced_s=mean_s(steps),
         ),
         "operation": with_sizes(operation, shapes),
         "operation_shape": operation_shape(operation, shapes),
@@ -107,10 +106,6 @@ def _known(shapes: Shapes) -> pl.DataFrame:
     texts = dict.fromkeys(("name", "inputs", "outputs", "attributes"), pl.String)
     numbers = dict.fromkeys(("input_bytes", "output_bytes"), pl.Int64)
     return pl.DataFrame(shapes.operations, schema={**texts, **numbers}, orient="row")
-
-
-def _mean_s(steps: Sequence[StepTime]) -> float:
-    return fmean(step.seconds for step in steps)
 
 
 class Settings(Record):

@@ -18,7 +18,7 @@ from pydantic import Field
 from profilers import clock
 from profilers.captures import CONTROL, EVERYTHING, capture, check_tcpdump, read_captures
 from profilers.clusters.fleet import BACKENDS
-from profilers.nodes.tf_jobs import AsyncJob, StepTime
+from profilers.nodes.tf_jobs import AsyncJob, StepTime, mean_s
 from profilers.probe import (
     STEP_S,
     Measured,
@@ -76,8 +76,8 @@ def _measure(session: Session, need: PlannedRun) -> Measured:
     stolen = [piece.stolen for piece in before + after] + [piece.stolen for piece in traces]
     untraced = [time for piece in pieces for time in piece.times]
     samples = [
-        ("step_time_s", "s", _mean_s(untraced)),
-        ("traced_step_time_s", "s", _mean_s(traced)),
+        ("step_time_s", "s", mean_s(untraced)),
+        ("traced_step_time_s", "s", mean_s(traced)),
         ("client_gap_s", "s", _client_gap_s(trace.timing, untraced)),
         ("stolen_cpu_fraction", "1", fmean(stolen)),
         *(
@@ -117,10 +117,6 @@ def _untraced(job: AsyncJob, steps: int) -> _Untraced:
     return _Untraced(times, {role: s - had_s[role] for role, s in job.cpu_s_by_role().items()})
 
 
-def _mean_s(steps: Sequence[StepTime]) -> float:
-    return fmean(step.seconds for step in steps)
-
-
 def _client_gap_s(timing: pl.DataFrame, untraced: Sequence[StepTime]) -> float:
     """Mean seconds that a step takes at the client after its last operation has ended.
 
@@ -130,7 +126,7 @@ def _client_gap_s(timing: pl.DataFrame, untraced: Sequence[StepTime]) -> float:
     operations by more than the gap, 0 is the closest that can be known.
     """
     ends_us = timing.group_by("step").agg((pl.col("start_us") + pl.col("duration_us")).max())
-    return max(_mean_s(untraced) - fmean(ends_us.to_series(1)) / 1e6, 0.0)
+    return max(mean_s(untraced) - fmean(ends_us.to_series(1)) / 1e6, 0.0)
 
 
 def _archive(files: Sequence[Path], folder: Path) -> Path:

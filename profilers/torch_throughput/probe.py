@@ -36,7 +36,7 @@ from profilers.tables import StepRow, sample_table, step_table, window_rows
 from profilers.windows import half_width
 from warehouse import limits
 from warehouse.fields import Seconds
-from warehouse.records import Backend, BadInput, NodeGroup, Record, Scenario
+from warehouse.records import Backend, BadInput, Record, Scenario
 
 PIECE_STEPS = 10
 """Counted iterations of a piece; one before them, which all ranks start at once, does not count."""
@@ -184,16 +184,12 @@ def step_rows(warm_up: Piece, pieces: Sequence[Piece]) -> Iterator[StepRow]:
 
 def _batches(cluster: Cluster, scenario: Scenario) -> Batches:
     """Return the cluster's nodes that a scenario uses, the first of each kind."""
-
-    def kind(group: NodeGroup) -> NodeGroup:
-        return group.model_copy(update={"count": 1, "batch_size": None})
-
     batches: dict[Node, int] = {}
     for group in scenario.nodes:
         free = [
             node
             for node in cluster.of_role("worker")
-            if kind(node.group) == kind(group) and node not in batches
+            if node.group.bare == group.bare and node not in batches
         ]
         batch_size = group.batch_size or scenario.workload.batch_size
         batches |= dict.fromkeys(free[: group.count], batch_size)

@@ -184,7 +184,7 @@ def _pair(group: NodeGroup) -> tuple[NodeGroup, NodeGroup]:
     That one computes nothing, so it needs no share of its own: two of a type with a whole core each
     would be more than a host of two cores has.
     """
-    worker = group.one.model_copy(update={"batch_size": None})
+    worker = group.bare
     free = {"role": "server", "cpu_share": None, "core_gflops": None, "memory_bytes": None}
     return worker, worker.model_copy(update=free)
 

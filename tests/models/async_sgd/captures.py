@@ -4,33 +4,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from profilers.readers.connections import FRAMES, STREAMS
 from tests.models.async_sgd.frames import EPOCH_US, RUN_ID
 
-STREAM_SCHEMA = {
-    "run_id": pl.String,
-    "step": pl.Int32,
-    "direction": pl.String,
-    "worker": pl.Int16,
-    "server": pl.Int16,
-    "stream": pl.Int32,
-    "operation": pl.Int32,
-    "size_bytes": pl.Int64,
-    "first_us": pl.Int64,
-    "last_us": pl.Int64,
-    "segments": pl.Int32,
-}
-FRAME_SCHEMA = {
-    "run_id": pl.String,
-    "worker": pl.Int16,
-    "server": pl.Int16,
-    "direction": pl.String,
-    "sender": pl.String,
-    "type": pl.String,
-    "stream": pl.Int32,
-    "time_us": pl.Int64,
-    "length_bytes": pl.Int32,
-    "value": pl.Int64,
-}
+STREAM_SCHEMA = {"run_id": pl.String, **STREAMS}
+FRAME_SCHEMA = {"run_id": pl.String, **FRAMES}
 
 
 def streams(*rows: tuple[int | None, int | None, int, int]) -> pl.DataFrame:
