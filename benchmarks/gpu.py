@@ -37,9 +37,9 @@ from models.gpu_step.measurements import (
     MeasuredStep,
     Measurements,
     Speedup,
-    read_measurements,
 )
 from models.gpu_step.memory import peak_memory
+from models.gpu_step.public_measurements import read_measurements
 from models.gpu_step.scaling import OPTIMIZER_SHARE, Scaling, judged_sources
 from models.srift.exchange import Allreduce, exchange_s, wire_factor
 from warehouse.home import CHECKOUT

@@ -8,20 +8,24 @@ float32 over their last dimension, of as many decoder as encoder tokens.
 import csv
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from networks.gpu_trace import Precision, trace_step
+from networks.own_torch import exchange_tensors, without_values
 
+_OF_ANY_SIZE = ("resnet50b", "resnet152b")
+"""Those of torchvision, which take images of any size."""
 _LIBRARY = {
     **{
         name: name
         for name in (
             *("resnet50", "efficientnet_b0", "mobilenetv2_w1", "densenet121", "resnet18"),
             *("resnet26", "resnet34", "seresnet18", "vgg11", "vgg19", "dla34", "dla60"),
-            *("efficientnet_b1", "mnasnet_b1", "mixnet_m"),
+            *("efficientnet_b1", "mnasnet_b1", "mixnet_m", *_OF_ANY_SIZE),
         )
     },
     "mobilenetv2_100": "mobilenetv2_w1",
@@ -39,7 +43,13 @@ _TRANSFORMERS = {
     "qwen2_05b": "Qwen2ForCausalLM",
     "vit_base_patch16_224": "ViTForImageClassification",
     "vit_small_patch16_224": "ViTForImageClassification",
+    "t5_small": "T5ForConditionalGeneration",
+    "reformer": "ReformerForMaskedLM",
+    "whisper_tiny": "WhisperForAudioClassification",
+    "convnext_large": "ConvNextForImageClassification",
+    "regnet_y_128gf": "RegNetForImageClassification",
 }
+_ENCODER_DECODERS = ("bart_base", "t5_small")
 _CONFIGS: dict[str, dict[str, Any]] = {
     "bert_large": {
         "hidden_size": 1024,
@@ -70,6 +80,22 @@ _CONFIGS: dict[str, dict[str, Any]] = {
         "encoder_attention_heads": 12,
         "decoder_attention_heads": 12,
     },
+    "t5_small": {"attn_implementation": "eager"},
+    "reformer": {"num_buckets": 128},
+    "whisper_tiny": {"d_model": 384, "encoder_layers": 4, "encoder_ffn_dim": 1536},
+    "convnext_large": {
+        "depths": [3, 3, 27, 3],
+        "hidden_sizes": [192, 384, 768, 1536],
+        "drop_path_rate": 0.5,
+        "num_labels": 1000,
+    },
+    "regnet_y_128gf": {
+        "depths": [2, 7, 17, 1],
+        "hidden_sizes": [528, 1056, 2904, 7392],
+        "groups_width": 264,
+        "layer_type": "y",
+        "num_labels": 1000,
+    },
 }
 _REGNETS: dict[str, tuple[list[int], list[int], int]] = {
     "RegNetX-200MF": ([1, 1, 4, 7], [24, 56, 152, 368], 8),
@@ -99,7 +125,7 @@ class _Logits(torch.nn.Module):
 
     def __init__(self, network: str) -> None:
         super().__init__()
-        self.is_encoder_decoder = network == "bart_base"
+        self.is_encoder_decoder = network in _ENCODER_DECODERS
         self.module = _built(network)
 
     def forward(self, given: torch.Tensor) -> torch.Tensor:
@@ -115,16 +141,12 @@ def _built(network: str) -> torch.nn.Module:
     if network in _LIBRARY:
         from pytorchcv.model_provider import get_model
 
-        return cast(torch.nn.Module, get_model(_LIBRARY[network])).train()
+        module: Any = get_model(_LIBRARY[network])
+        if network in _OF_ANY_SIZE:
+            module.features.final_pool = torch.nn.AdaptiveAvgPool2d(1)
+        return cast(torch.nn.Module, module.train())
     import transformers
-    import transformers.initialization as initial
 
-    # Fake tensors have no values to be cut off.
-    def untouched(tensor: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
-        return tensor
-
-    initial.trunc_normal_ = untouched
-    initial.TORCH_INIT_FUNCTIONS["trunc_normal_"] = untouched
     if network in _REGNETS:
         depths, channels, width = _REGNETS[network]
         config = transformers.RegNetConfig(
@@ -142,10 +164,15 @@ def _built(network: str) -> torch.nn.Module:
 def rows(network: str, size: int, batch: int, precision: str) -> Iterator[dict[str, object]]:
     """Yield a row for each operator of a step, and one for its order."""
     kind = _TRANSFORMERS.get(network, "")
-    sees_images = network in (*_LIBRARY, *_REGNETS) or kind.endswith("ForImageClassification")
-    with FakeTensorMode(allow_non_fake_inputs=True):
+    sees_images = network in (*_LIBRARY, *_REGNETS) or kind.endswith("Classification")
+    with torch.device("meta"):
         module = _Logits(network)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    exchange_tensors(module, partial(without_values, mode=mode))
+    with mode:
         given = torch.zeros(batch, 3, size, size)
+        if kind.endswith("AudioClassification"):
+            given = torch.zeros(batch, 80, size)
         labels = torch.zeros(batch, dtype=torch.int64)
         if not sees_images:
             given = torch.zeros(batch, size, dtype=torch.int64)

@@ -34,8 +34,9 @@ from models.gpu_step.judged_steps import (
     judged_groups,
     times_of,
 )
-from models.gpu_step.measurements import Measurements, read_measurements
+from models.gpu_step.measurements import Measurements
 from models.gpu_step.operators import HALF
+from models.gpu_step.public_measurements import read_measurements
 from models.gpu_step.scenario_steps import (
     Parallel,
     StepForecaster,

@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks import gpu
 from models.gpu_step.judged_steps import without_device
-from models.gpu_step.measurements import Measurements, read_measurements
+from models.gpu_step.measurements import Measurements
+from models.gpu_step.public_measurements import read_measurements
 from tests.models.gpu_step.public import PUBLIC, public_tables
 from warehouse.records import BadInput
 

@@ -11,7 +11,8 @@ import pytest
 from models.gpu_step import collectives
 from models.gpu_step.collectives import Collectives
 from models.gpu_step.data_parallel import Interference
-from models.gpu_step.measurements import Measurements, read_measurements
+from models.gpu_step.measurements import Measurements
+from models.gpu_step.public_measurements import read_measurements
 from models.gpu_step.scaling import Scaling, fit_interference, forecast_s, judged_sources
 from tests.models.gpu_step.public import PUBLIC
 from warehouse.sets import kept_runs, kept_tables

@@ -16,7 +16,8 @@ import pytest
 from models.gpu_step import scenario_steps
 from models.gpu_step.host_time import HostTime
 from models.gpu_step.judged_steps import PastErrors, device_errors, judged_families, simulated
-from models.gpu_step.measurements import Measurements, read_measurements
+from models.gpu_step.measurements import Measurements
+from models.gpu_step.public_measurements import read_measurements
 from models.gpu_step.scenario_steps import gpu_of
 from models.gpu_step.step import step_work
 from models.gpu_step.system import GPU_STEP, GpuStepModel, fit_model

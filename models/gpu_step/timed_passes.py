@@ -1,0 +1,178 @@
+"""Passes of networks that others timed: of transformers by operation, of CNNs by their traces."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+from models.gpu_step.device import devices
+from models.gpu_step.gpu_time import Timing
+from models.gpu_step.measurements import MeasuredPasses
+from models.gpu_step.operators import Work, work_of
+from models.gpu_step.public_rows import (
+    STEP_KEY,
+    Fields,
+    RowsBySet,
+    Shape,
+    by_subject,
+    call,
+    shape_of,
+    traces_of,
+)
+from models.gpu_step.step import StepWork, step_work
+from networks.gpu_steps import Operator, Tensor
+
+_SLOWED = ("NVIDIA_A100-PCIE-40GB", ("bert_large", "gpt2_large"))
+"""A device of neusight, and models whose inference ran there at lower clocks: no fits."""
+_NAMES = {"softmax": "_softmax", "ln": "native_layer_norm", "layernorm": "native_layer_norm"}
+
+
+def neusight_passes(
+    rows: RowsBySet,
+) -> tuple[tuple[MeasuredPasses, ...], list[Timing]]:
+    keys = ("device", "model", "mode", "sequence_length", "batch")
+    operations: dict[tuple[Any, ...], list[Fields]] = defaultdict(list)
+    for row in rows["neusight", "operations"]:
+        if row["metric"] == "forward_s":
+            operations[tuple(row[key] for key in keys)].append(row)
+    published = by_subject(rows["neusight", "published"], *keys, "options")
+    passes, timings = [], []
+    for row in rows["neusight", "steps"]:
+        device = devices().get(row["device"])
+        key = tuple(row[name] for name in keys)
+        if device is None or row["trace"] != "present" or row["options"] or row["gpus"] != 1:
+            continue
+        works: list[tuple[Work, float]] = []
+        is_slowed = row["device"] == _SLOWED[0] and row["model"] in _SLOWED[1]
+        for operation in operations[key]:
+            forward = [work_of(operator) for operator in _forward(operation)]
+            backward = backward_of(_forward(operation)) if row["mode"] == "train" else ()
+            all_works = (*forward, *map(work_of, backward))
+            count = float(operation["count_in_step"])
+            works += [(work, count) for work in all_works if work.kind != "none"]
+            us = 1e6 * operation["value"]
+            if len(forward) == 1 and us > 50 and not (is_slowed and row["mode"] == "inf"):
+                timings.append(Timing(forward[0], device, us, 1.0, row["family"]))
+        metrics = published.get((*key, row["options"]), {})
+        passes.append(
+            MeasuredPasses(
+                "neusight",
+                row["model"],
+                row["family"],
+                row["mode"],
+                row["batch"],
+                row["sequence_length"],
+                device,
+                tuple(works),
+                1e6 * row["value"],
+                {
+                    name.removesuffix("_step_time_s"): 1e6 * seconds
+                    for name, seconds in metrics.items()
+                },
+            )
+        )
+    return tuple(passes), timings
+
+
+def _forward(row: Fields) -> list[Operator]:
+    """Return the operator of a row; what launches nothing has none."""
+    operation = row["operation"]
+    given = [shape_of(text) for text in (row["input_shapes"] or "").split(";") if text]
+    written = [shape_of(text) for text in (row["output_shape"] or "").split(";") if text]
+    if operation in ("graph_node", "bookkeeping") or not given:
+        return []
+    match operation:
+        case "dropout":
+            return _dropout(given[0]) if row["mode"] == "train" else []
+        case "linear":
+            left = given[1] if len(given) == 3 else given[0]
+            columns = written[0][-1] if written else given[2][-1]
+            sides = [(columns,), (prod(left[:-1]), left[-1]), (left[-1], columns)]
+            return [call("addmm", sides, [(prod(left[:-1]), columns)])]
+        case "matmul" | "bmm":
+            if len(given) < 2:
+                return []
+            left, right = given[:2]
+            batch = prod(left[:-2])
+            sides = [(batch, *left[-2:]), (batch, *right[-2:])]
+            return [call("bmm", sides, [(batch, left[-2], right[-1])])]
+        case "embedding":
+            return [call("embedding", [(1, written[0][-1]), given[0]], written)]
+    if not written:
+        return []
+    others = {"copy": "clone", "cast": "_to_copy"}
+    name = _NAMES.get(operation) or others.get(operation) or str(operation)
+    return [call(name, given, written[:1])]
+
+
+def _dropout(shape: Shape) -> list[Operator]:
+    """Return dropout as it is trained: it writes which elements it keeps, too."""
+    given, kept = Tensor(shape, "float32"), Tensor(shape, "bool")
+    return [Operator("native_dropout", (given,), (given, kept))]
+
+
+_VOCABULARY = 30_000
+"""Rows of a table of words, which the source does not name."""
+
+
+def backward_of(forward: Sequence[Operator]) -> Iterator[Operator]:
+    """Yield operators of the backward pass: products for both sides, bytes of the others."""
+    for operator in forward:
+        written = [output.shape for output in operator.outputs]
+        given = [tensor.shape for tensor in operator.inputs]
+        match operator.name:
+            case "addmm":
+                (_, (rows, inner), (_, columns)) = given
+                yield call("mm", [(rows, columns), (columns, inner)], [(rows, inner)])
+                yield call("mm", [(columns, rows), (rows, inner)], [(columns, inner)])
+                yield call("sum", written, [(1, columns)])
+                yield call("add", [(columns, inner)] * 2, [(columns, inner)])
+            case "bmm":
+                ((batch, rows, inner), (_, _, columns)) = given
+                yield call("bmm", [(batch, rows, columns), (batch, columns, inner)], [given[0]])
+                yield call("bmm", [(batch, inner, rows), (batch, rows, columns)], [given[1]])
+            case "_softmax":
+                yield call("_softmax_backward_data", written * 2, written)
+            case "native_layer_norm":
+                yield call("native_layer_norm_backward", given[:1] * 2, written)
+            case "gelu" | "tanh" | "relu":
+                yield call(f"{operator.name}_backward", given * 2, written)
+            case "embedding":
+                table = [(_VOCABULARY, written[0][-1])]
+                yield call("embedding_dense_backward", [written[0], given[1]], table)
+            case "mul" | "div":
+                yield call("mul", given[:1] * 2, written)
+            case "native_dropout":
+                yield Operator("native_dropout_backward", operator.outputs, operator.inputs)
+            case "add" | "sub":
+                pass
+            case _:
+                yield call("clone", given[:1], given[:1])
+
+
+def pycls_passes(rows: RowsBySet) -> Iterator[MeasuredPasses]:
+    """Yield forward and backward of RegNets; no batch is stated of the others."""
+    traces = traces_of(rows["pycls", "traces"])
+    for row in rows["pycls", "pycls_v100"]:
+        trace = traces.get(tuple(row[key] for key in STEP_KEY))
+        if trace is not None and row["metric"] == "forward_backward_s":
+            yield _of_images("pycls", "regnet", row, step_work(trace, None))
+
+
+def timm_passes(rows: RowsBySet) -> Iterator[MeasuredPasses]:
+    """Yield steps of contiguous tensors; the host's part of batches of hundreds is hidden."""
+    traces = traces_of(rows["timm", "traces"])
+    for row in rows["timm", "train_step_timm_rtx3090"]:
+        trace = traces.get(tuple(row[key] for key in STEP_KEY))
+        if trace is not None and row["layout"] == "nchw":
+            work = step_work(trace, row["optimizer"], row["precision"])
+            yield _of_images("timm", row["network"], row, work)
+
+
+def _of_images(source: str, family: str, row: Fields, work: StepWork) -> MeasuredPasses:
+    works = tuple(zip(work.works, work.calls.tolist(), strict=True))
+    device = devices()[row["device"].lower()]
+    us = 1e6 * row["value"]
+    return MeasuredPasses(
+        source, row["network"], family, "train", row["batch"], 0, device, works, us, {}
+    )
