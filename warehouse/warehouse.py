@@ -25,6 +25,7 @@ from warehouse.connection import (
     first_line,
     is_damage,
     presence,
+    run,
     with_place,
 )
 from warehouse.durable_files import remove, sweep, write_bytes
@@ -109,8 +110,8 @@ class Warehouse:
             values = {"run_ids": list(run_ids)}
         with self._open() as connection:
             return {
-                table: connection.execute(
-                    f'SELECT * FROM visible."{table}" {some}ORDER BY ALL', values
+                table: run(
+                    connection, f'SELECT * FROM visible."{table}" {some}ORDER BY ALL', values
                 ).pl()
                 for table in tables
             }
@@ -118,8 +119,8 @@ class Warehouse:
     def has_runs_on(self, backend: Backend) -> bool:
         """Tell whether anything ran on a backend: nothing was judged where nothing did."""
         with self._open() as connection:
-            runs = connection.execute("FROM raw.run WHERE backend = ? LIMIT 1", [backend])
-            return runs.fetchone() is not None
+            runs = "FROM raw.run WHERE backend = $backend LIMIT 1"
+            return run(connection, runs, {"backend": backend}).fetchone() is not None
 
     def record_fit(self, *fits: FitRecord) -> None:
         """Write fits, unless they are there already."""
@@ -306,7 +307,7 @@ def run_query(
         raise BadInput(f"query {name} has no parameter {', '.join(sorted(unknown))}")
     values = {name: params.get(name) for name in statement.named_parameters}
     try:
-        return connection.execute(statement, values or None).pl()
+        return run(connection, statement.query, values).pl()
     except duckdb.DataError as error:
         raise BadInput(f"query {name}: {first_line(error)}") from error
 

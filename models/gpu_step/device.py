@@ -106,7 +106,7 @@ def devices() -> Mapping[str, Device]:
         BadInput: the file of data sheets is not as expected.
     """
     by_name: dict[str, Device] = {}
-    for name, sheet in yaml.safe_load(_SHEETS.read_text()).items():
+    for name, sheet in yaml.load(_SHEETS.read_text(), yaml.CSafeLoader).items():
         device = Device(
             name=name,
             peak={
