@@ -8,10 +8,11 @@ from hashlib import sha256
 from html import escape
 from itertools import groupby
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import polars as pl
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from reports.plots import to_svg
@@ -225,12 +226,23 @@ def _split(part: str) -> Iterator[tuple[str, str]]:
 
 
 _HERE = Path(__file__).parent
-_FRAME, _STYLE, _SCRIPT = _HERE / "page.html", _HERE / "style.css", _HERE / "page.js"
-_STYLES = "$style"
-_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; script-src 'sha256-{}'"
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(_HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True
 )
+_VENDORED = _HERE / "vendored"
+ASK_FILES: Mapping[str, tuple[Path, str]] = {
+    "style.css": (_HERE / "style.css", "text/css"),
+    "d3.min.js": (_VENDORED / "d3.min.js", "text/javascript"),
+    "plot.umd.min.js": (_VENDORED / "plot.umd.min.js", "text/javascript"),
+    "ask.js": (_HERE / "ask.js", "text/javascript"),
+}
+"""What the page to ask loads, in this order."""
+_PLOT_STYLE = (
+    ":where(.plot) {\n  --plot-background: white;\n  display: block;\n  height: auto;\n"
+    "  height: intrinsic;\n  max-width: 100%;\n}\n"
+    ":where(.plot text),\n:where(.plot tspan) {\n  white-space: pre;\n}"
+)
+"""That Observable Plot sets beside a figure of class `plot`."""
 
 
 def page(title: str, header: str, main: str = "", folded: Iterable[Section] = ()) -> str:
@@ -244,17 +256,50 @@ def page(title: str, header: str, main: str = "", folded: Iterable[Section] = ()
         main: what follows, as HTML.
         folded: sections after that, which open at their headings; a list leads to them.
     """
-    script, shown = _SCRIPT.read_text(), list(folded)
-    contents = (
-        '<nav aria-label="Contents">\n<p>What else is here <span data-tools></span></p>\n'
-        f"{contents_list(shown)}\n</nav>\n"
+    shown = list(folded)
+    return _TEMPLATES.get_template("page.html").render(
+        title=title,
+        header=Markup(header),
+        contents=Markup(contents_list(shown)),
+        main=Markup(main + fold_sections(shown)),
+        **_inlined([_HERE / "page.js"]),
     )
-    html = Template(_FRAME.read_text()).safe_substitute(
-        title=escape(title),
-        header=header,
-        contents=contents if shown else "",
-        main=main + fold_sections(shown),
-        script=script,
-        policy=_POLICY.format(b64encode(sha256(script.encode()).digest()).decode()),
+
+
+def ask_page(answer: str | None = None) -> str:
+    """Return the page to ask; with an answer as JSON, one file that shows it and loads nothing."""
+    scripts = [path for path, kind in ASK_FILES.values() if kind == "text/javascript"]
+    given = {} if answer is None else _inlined(scripts)
+    return _TEMPLATES.get_template("ask.html").render(
+        title="Ask" if answer is None else "An answer",
+        answer=None if answer is None else Markup(answer.replace("<", "\\u003c")),
+        files=ASK_FILES,
+        **given,
     )
-    return html.replace(_STYLES, _STYLE.read_text(), 1)
+
+
+def policy(scripts: Iterable[str] = ()) -> str:
+    """Return the Content-Security-Policy of a page with these scripts; of none: of what is served."""
+    hashes = " ".join(f"'{_digest(script)}'" for script in scripts)
+    if hashes:
+        return (
+            f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
+            "base-uri 'none'; form-action 'none'"
+        )
+    return (
+        f"default-src 'none'; script-src 'self'; style-src 'self' '{_digest(_PLOT_STYLE)}'; "
+        "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+
+
+def _inlined(scripts: Iterable[Path]) -> dict[str, Any]:
+    """Return what a template needs to hold its style and scripts itself."""
+    # A text that ends a script ends it, wherever it stands.
+    texts = [path.read_text().replace("</script", "<\\/script") for path in scripts]
+    style = (_HERE / "style.css").read_text()
+    return {"style": Markup(style), "scripts": [*map(Markup, texts)], "policy": policy(texts)}
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 
 from forecasting.decisions.candidates import (
     Ranked,
@@ -178,6 +178,28 @@ class DecisionAnswer:
     def level(self) -> float:
         """Of its intervals, on either side."""
         return interval_level(self.question.late)
+
+    def forecast_of(self, candidate: Candidate) -> ScenarioForecast | None:
+        """Return the forecast that a candidate is of."""
+        return self._forecasts.get((candidate.scenario_id, candidate.system))
+
+    @cached_property
+    def _forecasts(self) -> Mapping[tuple[str, str], ScenarioForecast]:
+        return {
+            (forecast.scenario.scenario_id, forecast.system.name): forecast
+            for forecast in self.answer.forecasts
+        }
+
+    @property
+    def without_forecast(self) -> Mapping[str, int]:
+        """Why ways to run the job have no forecast, and how many of them."""
+        known = {scenario_id for scenario_id, _ in self._forecasts}
+        reasons = Counter(
+            refusal.in_words
+            for refusal in self.answer.refused
+            if not refusal.foreign and refusal.scenario.scenario_id not in known
+        )
+        return dict(reasons.most_common())
 
     @property
     def front(self) -> list[Candidate]:

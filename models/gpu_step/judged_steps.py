@@ -106,10 +106,51 @@ def judged_groups(measured: Measurements) -> list["JudgedStep"]:
     return judged_families(measured, groups)
 
 
-def device_errors(measured: Measurements) -> list[float]:
-    """Return the same of passes and steps, each by a fit without its device."""
+@dataclass(frozen=True)
+class JudgedCase:
+    """A measured step, or passes, beside its forecast by a fit without its family, or its device.
+
+    `left_out` says which of both; seconds.
+    """
+
+    network: str
+    family: str
+    device: str
+    precision: str
+    batch: int
+    left_out: str
+    forecast_s: float
+    measured_s: float
+
+    @property
+    def error(self) -> float:
+        """Logarithm of forecast over measured."""
+        return log(self.forecast_s / self.measured_s)
+
+    @classmethod
+    def of(cls, judged: "JudgedStep", left_out: str) -> Self:
+        """Return the case of a step."""
+        step = judged.measured
+        of_step = step.network, step.family, step.device.name, step.precision, step.batch
+        return cls(*of_step, left_out, judged.step.step_us * 1e-6, step.step_us * 1e-6)
+
+
+def device_cases(measured: Measurements) -> list[JudgedCase]:
+    """Return passes and steps, each as forecast by a fit without its device."""
     forecasts, steps = judged_devices(measured)
-    return [log(us / passes.passes_us) for passes, us in forecasts] + [step.error for step in steps]
+    return [
+        JudgedCase(
+            f"{passes.model}, {passes.mode}",
+            passes.family,
+            passes.device.name,
+            max(passes.works, key=lambda each: each[0].flops)[0].dtype,
+            passes.batch,
+            "device",
+            us * 1e-6,
+            passes.passes_us * 1e-6,
+        )
+        for passes, us in forecasts
+    ] + [JudgedCase.of(step, "device") for step in steps]
 
 
 Forecasts = Sequence[tuple[MeasuredPasses, float]]

@@ -303,13 +303,14 @@ def _refuse_unknown(work: StepWork, times: GpuTime, device: Device, dnn: str) ->
 
 
 def _costliest(work: StepWork, spent_us: Vector) -> list[dict[str, Any]]:
-    by_name: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    by_name: dict[str, Vector] = defaultdict(lambda: np.zeros(4))
     for operator, us, calls in zip(work.works, spent_us, work.calls, strict=True):
-        by_name[operator.name][0] += us
-        by_name[operator.name][1] += calls
+        many = calls * operator.repeats
+        by_name[operator.name] += (us, calls, many * operator.flops, many * operator.bytes)
     most = sorted(by_name.items(), key=lambda item: -item[1][0])[:_COSTLIEST]
     return [
-        {"operator": name, "calls": int(calls), "gpu_s": us * 1e-6} for name, (us, calls) in most
+        {"operator": name, "calls": int(calls), "gpu_s": us * 1e-6, "flops": flops, "bytes": moved}
+        for name, (us, calls, flops, moved) in ((name, all_.tolist()) for name, all_ in most)
     ]
 
 

@@ -28,8 +28,9 @@ from models.gpu_step.gpu_time import GpuTime
 from models.gpu_step.host_time import HostTime, measured_hosts
 from models.gpu_step.judged_steps import (
     UNKNOWN_WIDTH,
+    JudgedCase,
     PastErrors,
-    device_errors,
+    device_cases,
     fit_host,
     judged_groups,
     times_of,
@@ -70,6 +71,7 @@ class GpuStepModel:
         timed: TimedKinds,
         hosts: Mapping[str, HostTime],
         parallel: Parallel,
+        judged: Sequence[JudgedCase] = (),
     ) -> None:
         """Take what was fitted.
 
@@ -80,7 +82,9 @@ class GpuStepModel:
             timed: where operators of each kind were timed.
             hosts: those that were measured, by node type; `host` is that of others.
             parallel: of several GPUs.
+            judged: the cases behind `past`.
         """
+        self.judged = judged
         self._times, self._host, self._past, self._timed = times, host, past, timed
         self._hosts, self._parallel = hosts, parallel
         self._steps = StepForecaster(times, host, timed, hosts, parallel)
@@ -114,7 +118,8 @@ class GpuStepModel:
         whether that host is one of the node type that was `measured` or the one of the `public`
         steps (`host_rests_on`), `idle_share` of the other,
         `free_batch_size` (to which batches at least cost nothing, where the host binds),
-        `peak_bytes` that PyTorch allocates, `needed_bytes` with fragmentation and context,
+        `peak_bytes` that PyTorch allocates, `needed_bytes` with fragmentation and context
+        (of which `standing_bytes` whatever the batch, and `activation_bytes`),
         `memory_bytes` of the GPU,
         whether it `fits`, about the `largest_batch_size` that does, `unknown_share` of the GPU's
         time, what it `rests_on`: `public` data of this device for most of the GPU's time, else its
@@ -122,10 +127,11 @@ class GpuStepModel:
         timed, for which `share` of that time (device None: by nobody in that precision),
         how wrong forecasts were of families on `past_devices` (else, where there are none, of
         devices) that were left out of the fit (`past_error_percent`, `past_n`), and the `costliest`
-        operators. `kept`: of a step that computes activations again, what one of a GPU that keeps
-        them would need (`needed_bytes`, whether it `fits`) and how much `longer` this one is, as a
+        operators, with the `flops` and `bytes` of their calls. `kept`: of a step that computes
+        activations again, what one of a GPU that keeps them would need (`needed_bytes`, whether it `fits`) and how much `longer` this one is, as a
         share; None: it keeps them. `product_flops`: of all matrix products of a step of one GPU
-        but those computed again; `peak_flops_per_s`: of the board in the type of most of these.
+        but those computed again; `peak_flops_per_s`: of the board in the type of most of these;
+        `peak_Bps`: of its memory.
         `is_unlike_judged`: some parameters are frozen or activations computed again, and no step
         that was measured had such.
         """
@@ -157,11 +163,14 @@ class GpuStepModel:
             "varied_s": step.varied_us * 1e-6,
             "product_flops": sum(flops.values()),
             "peak_flops_per_s": device.peak.get(computed_in, device.peak["float32"]),
+            "peak_Bps": device.bandwidth,
             "host_rests_on": "measured" if node_type_of(scenario) in self._hosts else "public",
             "idle_share": step.idle_share,
             "free_batch_size": free,
             "peak_bytes": memory.allocated_bytes,
             "needed_bytes": memory.needed_bytes,
+            "standing_bytes": memory.standing_bytes,
+            "activation_bytes": memory.activation_bytes,
             "memory_bytes": int(device.memory_bytes),
             "fits": memory.fits(device),
             "is_unlike_judged": trace.kept is not None or bool(trace.frozen),
@@ -192,6 +201,7 @@ class GpuStepModel:
             "timed_nodes": self._timed_nodes(),
             "hosts": {name: asdict(host) for name, host in self._hosts.items()},
             "parallel": self._parallel.fields(),
+            "judged": [list(asdict(case).values()) for case in self.judged],
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
@@ -206,6 +216,7 @@ class GpuStepModel:
             fields["timed"],
             {name: HostTime(**host) for name, host in fields["hosts"].items()},
             Parallel.of(fields["parallel"]),
+            [JudgedCase(*case) for case in fields["judged"]],
         )
 
     def _timed_nodes(self) -> list[str]:
@@ -253,16 +264,16 @@ def fit_model(
         raise BadInput("public measurements lack steps of a GPU; `stepcast load public`")
     times = gpu_time.fit(measured.timings)
     host = fit_host(measured.steps, times_of(measured.steps, times))
-    families = judged_groups(measured)
+    families = [JudgedCase.of(judged, "family") for judged in judged_groups(measured)]
+    devices = device_cases(measured)
     past = {
         "timed": PastErrors.of(
-            [judged.error for judged in families],
-            [judged.measured.device.name for judged in families],
+            [case.error for case in families], [case.device for case in families]
         ),
-        "untimed": PastErrors.of(device_errors(measured)),
+        "untimed": PastErrors.of([case.error for case in devices]),
     }
-    timed = timed_kinds(measured.timings)
-    return GpuStepModel(times, host, past, timed, hosts, Parallel.fitted(measured))
+    timed, parallel = timed_kinds(measured.timings), Parallel.fitted(measured)
+    return GpuStepModel(times, host, past, timed, hosts, parallel, [*families, *devices])
 
 
 def _inputs(scenario: Scenario) -> tuple[Requirement, ...] | Refusal:

@@ -34,22 +34,7 @@ def node_types(
     """
     import polars as pl
 
-    from profilers.clusters import node_types as catalogue
-
-    # What the fleet file says of a type of the catalogue is how it is used, not what it has.
-    kinds: dict[str, NodeType | FleetType] = {**catalogue.fleet_types(), **catalogue.node_types()}
-    wanted = kinds if gpu is None else _with_gpu(kinds, gpu)
-    history = history_here() if (home() / HISTORY).exists() else None
-    prices, runs = _prices(history), _runs(history)
-    rows = [
-        {
-            "node_type": name,
-            **_hardware(kind),
-            "usd_per_hour": prices.get(name, getattr(kind, "usd_per_hour", None)),
-            **_evidence(name, kind, runs),
-        }
-        for name, kind in wanted.items()
-    ]
+    rows = node_type_rows(history_here() if (home() / HISTORY).exists() else None, gpu)
     if form != "table":
         print_frame(pl.DataFrame(rows, infer_schema_length=None), form)
         return
@@ -60,11 +45,37 @@ def node_types(
         "rest on its data sheet; `-`: nothing is known. Prices are on demand, the newest that was "
         "observed, else declared."
     )
-    if not any(name in prices for name in wanted):
+    if not any(row["is_observed"] for row in rows):
         print_text(
             "No price of them was observed: `stepcast load public` brings those of EC2, "
             "`stepcast prices collect` asks AWS."
         )
+
+
+def node_type_rows(
+    history: "PublishedHistory | None", gpu: str | None = None
+) -> list[dict[str, Any]]:
+    """Return what is known of each node type, or of those that have a GPU, by column.
+
+    Raises:
+        BadInput: none has it.
+    """
+    from profilers.clusters import node_types as catalogue
+
+    # What the fleet file says of a type of the catalogue is how it is used, not what it has.
+    kinds: dict[str, NodeType | FleetType] = {**catalogue.fleet_types(), **catalogue.node_types()}
+    wanted = kinds if gpu is None else _with_gpu(kinds, gpu)
+    prices, runs = _prices(history), _runs(history)
+    return [
+        {
+            "node_type": name,
+            **_hardware(name, kind),
+            "usd_per_hour": prices.get(name, getattr(kind, "usd_per_hour", None)),
+            "is_observed": name in prices,
+            **_evidence(name, kind, runs),
+        }
+        for name, kind in wanted.items()
+    ]
 
 
 _COLUMNS = (
@@ -135,15 +146,18 @@ def _slug(gpu: str) -> str:
     return gpu.lower().replace(" ", "-")
 
 
-def _hardware(kind: "NodeType | FleetType") -> dict[str, Any]:
+def _hardware(name: str, kind: "NodeType | FleetType") -> dict[str, Any]:
     """Return the columns of a machine, by name."""
     fields = kind.model_dump()
+    device = None if kind.gpu is None else _device(name, kind)
     bandwidth_mbps, memory_bytes = fields.get("bandwidth_mbps"), kind.memory_bytes
     gib = None if memory_bytes is None else memory_bytes / 2**30
     return {
         "gpu": kind.gpu,
         "gpus": kind.gpus if kind.gpu is not None else 0,
         "gpu_link": fields.get("gpu_link"),
+        "gpu_memory_gib": device and device.memory_bytes / 2**30,
+        "efa": bool(fields.get("efa")),
         "isa": fields.get("isa"),
         "gbit_per_s": None if bandwidth_mbps is None else bandwidth_mbps / 1000,
         "cores": fields.get("cpu_share") or fields.get("vcpus") or kind.threads,

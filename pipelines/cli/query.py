@@ -97,7 +97,7 @@ def query(
     if name is None:
         _list_queries(form)
         return
-    params = dict(_parameter(text) for text in param or [])
+    params = dict(parameter(text) for text in param or [])
     print_frame(history_here().query(name, **params), form)
 
 
@@ -167,22 +167,31 @@ def _tell_left_out() -> None:
 
 def _list_queries(form: Format) -> None:
     """Print the queries, the question that each answers, and its parameters."""
-    import re
-
     import polars as pl
 
-    from warehouse.warehouse import QUERIES
-
-    rows = []
-    for file in sorted(QUERIES.glob("*.sql")):
-        text = file.read_text()
-        question = text.partition("\n")[0].removeprefix("--").strip()
-        names = sorted(set(re.findall(r"\$([a-z_]+)", text)))
-        rows.append({"query": file.stem, "question": question, "param": ", ".join(names)})
+    rows = [
+        {"query": name, "question": question, "param": ", ".join(params)}
+        for name, question, params, _ in ready_queries()
+    ]
     print_frame(pl.DataFrame(rows), form)
 
 
-def _parameter(text: str) -> tuple[str, str | int | float]:
+def ready_queries() -> Iterator[tuple[str, str, list[str], str]]:
+    """Yield the name, question, parameters and SQL of each query that comes with Stepcast."""
+    from warehouse.warehouse import QUERIES
+
+    for file in sorted(QUERIES.glob("*.sql")):
+        sql = file.read_text()
+        question = sql.partition("\n")[0].removeprefix("--").strip()
+        yield file.stem, question, sorted(set(re.findall(r"\$([a-z_]+)", sql))), sql
+
+
+def parameter(text: str) -> tuple[str, str | int | float]:
+    """Return the name and the value of name=value, a number where it is one.
+
+    Raises:
+        BadInput: it is something else.
+    """
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise BadInput(f"--param {text!r}: expected name=value, e.g. --param study=demo")

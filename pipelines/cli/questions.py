@@ -47,12 +47,15 @@ class AnsweredForecasts:
     templates: Sequence[Mapping[str, object]]
 
 
-def forecast(options: ForecastOptions, say: Say = lambda _: None) -> AnsweredForecasts:
+def forecast(
+    options: ForecastOptions, say: Say = lambda _: None, history: "Warehouse | None" = None
+) -> AnsweredForecasts:
     """Forecast what options say, by every system that does not refuse.
 
     Args:
         options: what is asked about.
         say: told what takes long.
+        history: what forecasts rest on; None: that of this home.
 
     Raises:
         BadInput: an option is wrong, nothing has been measured, or the model has no graph.
@@ -63,7 +66,7 @@ def forecast(options: ForecastOptions, say: Say = lambda _: None) -> AnsweredFor
         # While a child process traces the user's model, this one gets ready to forecast.
         model = None
         if (target := _target(options)) is not None:
-            warehouse = _history(dry_run=options.dry_run)
+            warehouse = history or _history(dry_run=options.dry_run)
             del training["dnn"]
             model = stack.enter_context(tracing_own_workload(target, training, length))
         from forecasting.calibration import predict_corrected
@@ -80,7 +83,7 @@ def forecast(options: ForecastOptions, say: Say = lambda _: None) -> AnsweredFor
             file = options.file
             templates = of_options(training) if file is None else of_file(file, training)
             curves = curves_of(templates, file)
-            warehouse = _history(dry_run=options.dry_run)
+            warehouse = history or _history(dry_run=options.dry_run)
     _check_devices(curves)
     text = options.calibrate
     answer = predict_corrected(
@@ -155,12 +158,15 @@ class AnsweredJob:
     target: str | None
 
 
-def recommend(options: RentalOptions, say: Say = lambda _: None) -> AnsweredJob:
+def recommend(
+    options: RentalOptions, say: Say = lambda _: None, history: "Warehouse | None" = None
+) -> AnsweredJob:
     """Choose nodes for a job, and write that to the ledger.
 
     Args:
         options: the job, and what can be rented.
         say: told what takes long.
+        history: what the choice rests on; None: that of this home.
 
     Raises:
         BadInput: as `forecasting.decisions.answer.answer`, or options contradict each other.
@@ -172,7 +178,7 @@ def recommend(options: RentalOptions, say: Say = lambda _: None) -> AnsweredJob:
     from profilers.clusters.node_types import gpus
 
     systems, question, catalogue = systems_named(options.systems), question_of(options), None
-    warehouse, market, capacity = warehouse_here(), options.of_market, options.capacity
+    warehouse, market, capacity = history or warehouse_here(), options.of_market, options.capacity
     if not capacity:
         if question.framework == "tensorflow" or question.server is not None:
             given = "--server" if question.server is not None else "--framework tensorflow"

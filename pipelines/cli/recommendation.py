@@ -10,12 +10,19 @@ from models.choice.candidates import Candidate
 from models.choice.limits import Limit
 from models.choice.offers import Span
 from pipelines.cli import evidence
-from pipelines.cli.answers import VERSION, RefusalRow
+from pipelines.cli.answers import VERSION, ForecastRow, RefusalRow
+from pipelines.cli.device_answer import efficiency
 from warehouse.records import Backend, Market, Price, Record
+
+_OF_DETAIL = ("device", "gpus", "binds", "needed_bytes", "memory_bytes", "rests_on")
+"""What a forecast of GPUs consists of that a row has, too."""
 
 
 class CandidateRow(Record):
-    """A way to run the job; probabilities of breaking a limit are at most so large."""
+    """A way to run the job; probabilities of breaking a limit are at most so large.
+
+    `step_s` to `rests_on` are of its forecast, where its system tells.
+    """
 
     key: str
     scenario_id: str
@@ -35,10 +42,22 @@ class CandidateRow(Record):
     keeps_limits: bool
     checkpoint_every_s: float | None
     past_errors: str | None
+    step_s: float | None
+    samples_per_s: float
+    mfu: float | None
+    device: str | None
+    gpus: int | None
+    binds: str | None
+    needed_bytes: float | None
+    memory_bytes: float | None
+    rests_on: str | None
 
     @classmethod
     def of(cls, answer: DecisionAnswer, candidate: Candidate) -> Self:
         """Return the row of a candidate."""
+        forecast = answer.forecast_of(candidate)
+        detail = (forecast and forecast.detail) or {}
+        samples_per_s = answer.question.samples / candidate.train_s
 
         def chance(limit: Limit) -> float | None:
             limits = answer.objective.limits
@@ -59,6 +78,10 @@ class CandidateRow(Record):
             keeps_limits=answer.objective.admits(candidate),
             checkpoint_every_s=candidate.expected.checkpoint_every_s,
             past_errors=candidate.ratios.basis if candidate.ratios else None,
+            step_s=candidate.step_samples and candidate.step_samples / samples_per_s,
+            samples_per_s=samples_per_s,
+            mfu=efficiency(forecast)["mfu"] if forecast else None,
+            **{name: detail.get(name) for name in _OF_DETAIL},
         )
 
 
@@ -134,7 +157,11 @@ class CrowdedRow(Record):
 
 
 class RecommendAnswer(Record):
-    """What to rent; `model` is the user's own that was asked about."""
+    """What to rent; `model` is the user's own that was asked about.
+
+    `forecasts` are those of the choice, its alternatives and the front; `without_forecast` says why
+    ways to run the job have none, and how many.
+    """
 
     version: int = VERSION
     model: Mapping[str, Any] | None
@@ -155,16 +182,22 @@ class RecommendAnswer(Record):
     out_of_memory: tuple[CrowdedRow, ...]
     left_out: Mapping[str, str]
     refused: tuple[RefusalRow, ...]
+    without_forecast: Mapping[str, int]
+    forecasts: tuple[ForecastRow, ...]
     backend: Backend
     host_id: str
     this_host: bool
     recommendation_id: str
 
     @classmethod
-    def of(cls, answer: DecisionAnswer, model: Mapping[str, Any] | None) -> Self:
-        """Return an answer for programs."""
+    def of(
+        cls, answer: DecisionAnswer, model: Mapping[str, Any] | None, *, refused: bool = True
+    ) -> Self:
+        """Return an answer for programs; `refused`: with a row of each refusal of each system."""
         decision, place, offered = answer.decision, answer.answer.place, answer.offered
         known = {"image_size": answer.known.image_size, "link_mbps": answer.known.link_mbps}
+
+        told = [each for each in (decision.choice, *decision.alternatives, *answer.front) if each]
 
         def row(candidate: Candidate | None) -> CandidateRow | None:
             return None if candidate is None else CandidateRow.of(answer, candidate)
@@ -190,7 +223,13 @@ class RecommendAnswer(Record):
             cautions=tuple(evidence.cautions(answer.answer)),
             out_of_memory=tuple(map(CrowdedRow.of, answer.out_of_memory)),
             left_out=dict(answer.left_out or {}),
-            refused=tuple(map(RefusalRow.of, answer.answer.refused)),
+            refused=tuple(map(RefusalRow.of, answer.answer.refused)) if refused else (),
+            without_forecast=answer.without_forecast,
+            forecasts=tuple(
+                ForecastRow.of(forecast)
+                for each in dict.fromkeys(told)
+                if (forecast := answer.forecast_of(each))
+            ),
             backend=place.backend,
             host_id=place.host_id,
             this_host=place.is_here,

@@ -23,6 +23,10 @@ def serve(
     datasets: Annotated[
         Path | None, typer.Option(help="Folder with a folder for each type of dataset.")
     ] = None,
+    allow_sql: Annotated[
+        bool,
+        typer.Option("--allow-sql", help="Answer SELECT of one's own too, as `stepcast sql`."),
+    ] = False,
     join: Annotated[
         str | None,
         typer.Option(help="Serve nothing; be a node of the service at this address."),
@@ -53,7 +57,7 @@ def serve(
     if join is None:
         if node_type or link_mbps:
             raise BadInput("--type and --link-mbps are of --join URL: give it too")
-        serve_job.serve(address, port, token, not no_token, datasets)
+        serve_job.serve(address, port, token, not no_token, datasets, allow_sql)
         return
     if node_type is None:
         raise BadInput("--join: give --type, what such machines are called in the history")

@@ -29,6 +29,7 @@ def serve(
     token: str | None,
     asks_for_token: bool,
     datasets: Path | None,
+    allows_sql: bool = False,
 ) -> None:
     """Serve until it is interrupted.
 
@@ -41,12 +42,16 @@ def serve(
     if datasets is not None and not datasets.is_dir():
         raise BadInput(f"--datasets {datasets}: no such folder")
     with _listening(host, port) as listening, _ends_like_ctrl_c():
-        _serve(listening, used, token is None, datasets)
+        _serve(listening, used, token is None, datasets, allows_sql)
     raise Interrupted("the service has ended")
 
 
 def _serve(
-    listening: socket.socket, token: str | None, is_new: bool, datasets: Path | None
+    listening: socket.socket,
+    token: str | None,
+    is_new: bool,
+    datasets: Path | None,
+    allows_sql: bool,
 ) -> None:
     try:
         from pipelines.service.admission import FORECASTING
@@ -59,7 +64,8 @@ def _serve(
         raise MissingTool(f"{error}; `make setup` installs what the service needs") from None
 
     collector, checker = Collector(), Checker(datasets, _TRAINING_MINUTES)
-    app = service(Engine(PublishedHistory(home())), collector, checker, token)
+    engine = Engine(PublishedHistory(home()))
+    app = service(engine, collector, checker, token, allows_sql=allows_sql)
 
     _announce(listening, token if is_new else None)
     try:
@@ -77,7 +83,7 @@ def _serve(
 def _announce(listening: socket.socket, new_token: str | None) -> None:
     host, port, *_ = listening.getsockname()
     shown = f"[{host}]" if ":" in host else host
-    _tell(f"http://{shown}:{port}/docs describes the service; Ctrl-C ends it")
+    _tell(f"http://{shown}:{port}/ is the page, /docs describes the interface; Ctrl-C ends it")
     if new_token is not None:
         _tell(f"token: {new_token}")
 

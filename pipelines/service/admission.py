@@ -1,19 +1,25 @@
 """Which questions are answered now, which wait, and which are told when to ask again."""
 
 import asyncio
+import ctypes
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from math import ceil
-from threading import Semaphore, Thread
+from threading import Lock, Semaphore, Thread
+from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 
-from pipelines.service.contracts import Answer
 from warehouse import limits
 
 FORECASTING = "forecasting"
 """What threads that forecast are called."""
+T = TypeVar("T")
+
+
+class Gone(BaseException):
+    """Whoever asked has gone: nobody waits for the answer that a thread makes."""
 
 
 class Admission:
@@ -28,8 +34,8 @@ class Admission:
     def __init__(self, at_once: int = 4) -> None:
         self._turns, self._asked, self._latest_s = Semaphore(at_once), 0, 1.0
 
-    async def run(self, call: Callable[[], Answer]) -> Answer:
-        """Return what a call returns, made in a thread.
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what a call returns, made in a thread; who is cancelled ends the call.
 
         Raises:
             HTTPException: 503: too many wait; again after as long as the latest answer took.
@@ -41,22 +47,38 @@ class Admission:
                 f"{limits.QUESTIONS} questions are answered or wait; ask again in {again_s} s",
                 {"Retry-After": f"{again_s}"},
             )
-        answer: Future[Answer] = Future()
+        answer: Future[T] = Future()
+        ending = Lock()  # held by who ends the call: it itself, or who no longer waits for it
 
         def make() -> None:
             with self._turns:
                 if not answer.set_running_or_notify_cancel():
                     return
                 try:
-                    answer.set_result(call())
-                except Exception as error:
+                    made = call()
+                    while not ending.acquire(blocking=False):
+                        time.sleep(0.001)  # `Gone` is on its way
+                    answer.set_result(made)
+                except BaseException as error:
                     answer.set_exception(error)
 
         self._asked += 1
         began_s = time.monotonic()
+        thread = Thread(target=make, name=FORECASTING, daemon=True)
         try:
-            Thread(target=make, name=FORECASTING, daemon=True).start()
+            thread.start()
             return await asyncio.wrap_future(answer)
+        except asyncio.CancelledError:
+            if answer.running() and ending.acquire(blocking=False):
+                _end(thread)
+            raise
         finally:
             self._asked -= 1
             self._latest_s = time.monotonic() - began_s
+
+
+def _end(thread: Thread) -> None:
+    """Raise `Gone` in a thread: child processes that it waits for end with their blocks."""
+    if thread.ident is not None:
+        ident, raised = ctypes.c_ulong(thread.ident), ctypes.py_object(Gone)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, raised)

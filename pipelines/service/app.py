@@ -4,6 +4,8 @@ Forecasts are made in a few threads. What nodes tell takes none, for only dicts 
 waits for a forecast.
 """
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -13,24 +15,36 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from fastapi_offline import FastAPIOffline
+from pydantic import Discriminator, Tag
 from starlette.exceptions import HTTPException
 
+from pipelines.cli.answers import PredictAnswer
+from pipelines.cli.recommendation import RecommendAnswer
+from pipelines.service import listings
 from pipelines.service.admission import Admission
+from pipelines.service.asked import Answers, AskedForecast, AskedJob
 from pipelines.service.checker import Checker
 from pipelines.service.collector import Collector
 from pipelines.service.contracts import (
     Answer,
     Cluster,
+    Coverage,
     Forecast,
     Problem,
+    Queries,
     Question,
     Registered,
     Report,
     Retraining,
+    Rows,
+    Statement,
+    Support,
 )
 from pipelines.service.engine import Engine
 from pipelines.service.guard import STATIC, Guard, problem
 from pipelines.service.node_selection import of_cluster, of_types
+from pipelines.service.page import add_page
+from pipelines.service.streams import respond
 from warehouse.fields import PATTERN
 from warehouse.records import BadInput, StepcastError
 
@@ -43,6 +57,21 @@ WHY = {
     422: "The request is not of the form that is described here.",
     503: "The history is held, something is missing here, too many wait, or the service ends.",
 }
+_TAGS = ("as workloads", "as options")
+
+
+def _kind_of(sent: object) -> str:
+    is_options = isinstance(sent, AskedForecast) or (
+        isinstance(sent, Mapping) and "workloads" not in sent
+    )
+    return _TAGS[is_options]
+
+
+Asked = Annotated[
+    Annotated[Question, Tag(_TAGS[0])] | Annotated[AskedForecast, Tag(_TAGS[1])],
+    Discriminator(_kind_of),
+]
+"""A question of PredictDDL's service, or one of the command line."""
 _LONGEST = 300
 _DESCRIPTION = """
 How long will a step, and an epoch, of this network take on these nodes? Networks are named, or
@@ -56,6 +85,7 @@ def service(
     checker: Checker,
     token: str | None,
     admission: Admission | None = None,
+    allows_sql: bool = False,
 ) -> FastAPI:
     """Return the service.
 
@@ -65,7 +95,9 @@ def service(
         checker: who knows types of datasets.
         token: what requests have to carry; None: nobody is asked for one.
         admission: of questions; None: four forecasts at once.
+        allows_sql: whether a SELECT of one's own is answered.
     """
+    admission = admission or Admission()
     # Its page /docs takes its scripts from here, not from the internet.
     app = FastAPIOffline(
         static_url=STATIC,
@@ -79,8 +111,12 @@ def service(
     )
     app.add_middleware(Guard, token=token)
     _explain(app)
-    _add_forecasts(app, engine, collector, checker, admission or Admission())
+    answers = Answers()
+    _add_forecasts(app, engine, collector, checker, admission, answers)
+    _add_support(app, answers, admission, allows_sql)
+    _add_history(app, admission, allows_sql)
     _add_cluster(app, collector)
+    add_page(app)
     _summarize(app)
     return app
 
@@ -102,7 +138,8 @@ def _explain(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
         first, *others = error.errors()
-        where = ".".join(str(part) for part in first["loc"])
+        place = [part for part in first["loc"] if part not in _TAGS]
+        where = ".".join(str(part) for part in place)
         more = f" (and {len(others)} more)" if others else ""
         return problem(422, f"{where[:_LONGEST]}: {first['msg'][:_LONGEST]}{more}")
 
@@ -115,7 +152,12 @@ def _explain(app: FastAPI) -> None:
 
 
 def _add_forecasts(
-    app: FastAPI, engine: Engine, collector: Collector, checker: Checker, admission: Admission
+    app: FastAPI,
+    engine: Engine,
+    collector: Collector,
+    checker: Checker,
+    admission: Admission,
+    answers: Answers,
 ) -> None:
     def answered(question: Question) -> Answer:
         nodes = (
@@ -141,14 +183,20 @@ def _add_forecasts(
     @app.post(
         "/v1/forecasts",
         tags=["forecasts"],
+        response_model=Answer | PredictAnswer,
         responses={202: {"model": Answer, "description": "Training for a new type has begun."}},
     )
-    async def forecasts(question: Question, response: Response) -> Answer:
+    async def forecasts(question: Asked, request: Request, response: Response) -> Answer | Response:
         """Forecast the steps of workloads, on named nodes or on those that have registered.
 
         A workload whose dataset is of a new type has no forecast: training begins, and the answer
         says where to ask how far it is (status 202).
+
+        Without `workloads` the question has the options of `stepcast predict`, and the answer is
+        that of its --json.
         """
+        if isinstance(question, AskedForecast):
+            return await respond(request, admission, partial(answers.forecast, question))
         answer = await admission.run(lambda: answered(question))
         if any(forecast.status == "retraining" for forecast in answer.forecasts):
             response.status_code = 202
@@ -163,6 +211,53 @@ def _add_forecasts(
     def retrain(dataset: NodeName) -> Retraining:
         """Train for a new type of dataset, if nobody does: again, where it failed."""
         return checker.retrain(dataset)
+
+
+def _add_support(app: FastAPI, answers: Answers, admission: Admission, allows_sql: bool) -> None:
+    @app.post("/v1/recommendations", tags=["recommendations"], response_model=RecommendAnswer)
+    async def recommendations(asked: AskedJob, request: Request, refused: bool = True) -> Response:
+        """Choose nodes for a job: the answer of `stepcast recommend --json`.
+
+        With `Accept: application/x-ndjson` progress comes first, a line of JSON each; with
+        `text/html` the answer is a page of one file. The work ends when the connection closes.
+        Without `refused` rows of each system's refusals stay out, which are most of the answer.
+        """
+        return await respond(request, admission, partial(answers.recommend, asked, refused))
+
+    @app.get("/v1/node-types", tags=["support"])
+    def node_types() -> Rows:
+        """List the node types that questions can name."""
+        return listings.node_types()
+
+    @app.get("/v1/support", tags=["support"])
+    def support() -> Support:
+        """List what can be asked about."""
+        return listings.support(allows_sql)
+
+
+def _add_history(app: FastAPI, admission: Admission, allows_sql: bool) -> None:
+    @app.get("/v1/coverage", tags=["history"], response_model=Coverage)
+    async def coverage(request: Request) -> Response:
+        """Tell how wrong forecasts were, by kind of network, board and precision."""
+        return await respond(request, admission, lambda _: listings.covered())
+
+    @app.get("/v1/history/queries", tags=["history"])
+    def queries() -> Queries:
+        """List the queries that come with Stepcast, with their SQL."""
+        return listings.queries()
+
+    @app.get("/v1/history/queries/{name}", tags=["history"], response_model=Rows)
+    async def query(name: NodeName, request: Request) -> Response:
+        """Run a query that comes with Stepcast; its parameters are those of the address."""
+        params = dict(request.query_params)
+        return await respond(request, admission, lambda _: listings.query(name, params))
+
+    @app.post("/v1/history/sql", tags=["history"], response_model=Rows)
+    async def sql(statement: Statement, request: Request) -> Response:
+        """Run a SELECT of one's own, where `stepcast serve --allow-sql` lets anybody."""
+        if not allows_sql:
+            raise BadInput("no SQL is taken here: `stepcast serve --allow-sql` takes SELECT")
+        return await respond(request, admission, lambda _: listings.sql(statement.sql))
 
 
 def _begun(checker: Checker, dataset: str) -> Forecast:

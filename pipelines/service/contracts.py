@@ -265,6 +265,83 @@ class Retraining(Record):
     told: str = ""
 
 
+class Case(Record):
+    """A forecast beside what was measured: `judged` times; `left_out` of the fit, or the split."""
+
+    label: str
+    error_percent: float
+    left_out: str
+    judged: int = 1
+    forecast_s: float | None = None
+    measured_s: float | None = None
+
+
+class Cell(Record):
+    """Past errors of a system on a kind of network, a board or node type, and a precision."""
+
+    kind: str
+    board: str
+    precision: str
+    system: str
+    n: int
+    error_percent: float
+    cases: list[Case]
+
+
+class Coverage(Record):
+    """Where forecasts were judged; what has no cell nobody measured."""
+
+    cells: list[Cell]
+
+
+class NetworkChoice(Record):
+    """A network of the catalogue, its family, and the frameworks that have it."""
+
+    name: str
+    kind: str
+    frameworks: list[str]
+
+
+class Support(Record):
+    """What can be asked: values of the options of `/v1/recommendations` that have a list."""
+
+    networks: list[NetworkChoice]
+    model_types: list[str]
+    precisions: list[str]
+    optimizers: list[str]
+    systems: list[str]
+    sql: bool
+
+
+class QueryChoice(Record):
+    """A query that comes with Stepcast, as `stepcast query` runs it."""
+
+    name: str
+    question: str
+    params: list[str]
+    sql: str
+
+
+class Queries(Record):
+    """All of them."""
+
+    queries: list[QueryChoice]
+
+
+class Statement(Sent):
+    """A SELECT on the history."""
+
+    sql: str = Field(max_length=100_000)
+
+
+class Rows(Record):
+    """Rows of a query: `columns` by name, and values of each row in their order."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+    left_out: int = 0
+
+
 class Problem(Record):
     """Why a request was not answered, in one line."""
 

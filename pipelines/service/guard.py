@@ -8,17 +8,22 @@ from contextlib import suppress
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from reports.html import ASK_FILES
 from warehouse import limits
 
 STATIC = "/docs-static"
 """Where the scripts of /docs are."""
+FILES = "/files"
+"""Where the style and the scripts of the page are."""
 OPEN = (
+    "/",
+    *(f"{FILES}/{name}" for name in ASK_FILES),
     "/docs",
     "/docs/oauth2-redirect",
     "/openapi.json",
     *(f"{STATIC}/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png")),
 )
-"""What describes the service, to everybody."""
+"""The page, and what describes the service, to everybody."""
 RETURN_S = 30
 """When a service that ends may be back: whoever ends it may start it again."""
 DISCARDED_BYTES = 2**26

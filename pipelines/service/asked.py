@@ -1,0 +1,107 @@
+"""Questions of `predict` and `recommend` over HTTP: the options of the commands, but for code.
+
+A network is one of the catalogue, a type of model of Hugging Face, or a config.json that comes with
+the question. What is imported, or read of this machine's files, is never named over HTTP.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from forecasting.options import ForecastOptions, RentalOptions
+from networks.own_huggingface import PREFIX
+from pipelines.cli.answers import PredictAnswer
+from pipelines.cli.questions import forecast, recommend
+from pipelines.cli.recommendation import RecommendAnswer
+from pipelines.cli.workload import as_json
+from pipelines.service.contracts import Sent
+from warehouse.history import PublishedHistory
+from warehouse.home import home
+from warehouse.records import BadInput
+
+_TYPE = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_CONFIG_BYTES = 1 << 16
+_CONFIG = "A config of Hugging Face, the content of its config.json, in place of dnn."
+Say = Callable[[str], None]
+
+
+class _WithoutCode(Sent):
+    """A question that names no code and no file of this machine."""
+
+    config: Mapping[str, Any] | None = Field(default=None, description=_CONFIG)
+
+    @model_validator(mode="after")
+    def _names_no_code(self) -> Self:
+        dnn = getattr(self, "dnn", None)
+        if (dnn is None) == (self.config is None):
+            raise ValueError("name a network (dnn), or send a config; one of them")
+        for name in dnn if isinstance(dnn, tuple) else (dnn,):
+            if name is not None and not _TYPE.fullmatch(str(name).removeprefix(PREFIX)):
+                raise ValueError(
+                    f"dnn: expected a network of /v1/support, or {PREFIX}TYPE; code and files are "
+                    "not named over HTTP: send a config, or ask on the command line"
+                )
+        for field in ("head", "lora_targets"):
+            if "?" in str(getattr(self, field, None) or ""):
+                raise ValueError(f"{field}: expected no question mark")
+        if self.config is not None and len(json.dumps(self.config)) > _CONFIG_BYTES:
+            raise ValueError(f"config: expected at most {_CONFIG_BYTES:,} bytes")
+        return self
+
+
+class AskedForecast(_WithoutCode, ForecastOptions):
+    """What `stepcast predict` takes, as JSON."""
+
+    file: None = None
+    dry_run: bool = True
+
+
+class AskedJob(_WithoutCode, RentalOptions):
+    """What `stepcast recommend` takes, as JSON."""
+
+
+class Answers:
+    """Answers as the commands give them, from what is published; nothing is written to the home."""
+
+    def __init__(self) -> None:
+        self._configs = tempfile.TemporaryDirectory(prefix="stepcast-configs-")
+
+    def forecast(self, asked: AskedForecast, say: Say) -> PredictAnswer:
+        """Return what `stepcast predict --json` prints."""
+        options = ForecastOptions.model_validate(self._options(asked))
+        answered = forecast(options, say, PublishedHistory(home()))
+        model = None if answered.own is None else answered.own.as_json()
+        return PredictAnswer.of(answered.answer, model, options.dataset_samples)
+
+    def recommend(self, asked: AskedJob, refused: bool, say: Say) -> RecommendAnswer:
+        """Return what `stepcast recommend --json` prints; its rows of refusals if asked for."""
+        options = RentalOptions.model_validate(self._options(asked))
+        job = recommend(options, say, PublishedHistory(home()))
+        model = None if job.model is None else as_json(job.target or "", job.model)
+        return RecommendAnswer.of(job.answer, model, refused=refused)
+
+    def close(self) -> None:
+        """Remove the configs that came with questions."""
+        self._configs.cleanup()
+
+    def _options(self, asked: AskedForecast | AskedJob) -> dict[str, Any]:
+        """Return the options of a question; a config that came with it is a file from now on."""
+        options = {
+            name: value
+            for name, value in asked.model_dump(exclude_unset=True, exclude={"config"}).items()
+            if value is not None
+        }
+        if asked.config is not None:
+            if "auto_map" in asked.config:
+                raise BadInput("config: its model is code of its own (auto_map), which is not run")
+            text = json.dumps(asked.config, sort_keys=True)
+            file = Path(self._configs.name) / f"{sha256(text.encode()).hexdigest()[:16]}.json"
+            file.write_text(text)
+            options["dnn"] = f"{PREFIX}{file}"
+        return options

@@ -1,0 +1,145 @@
+"""What can be asked about, and what the history holds: lists, ready queries, judged forecasts."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from threading import Lock
+from typing import get_args
+
+import polars as pl
+
+import networks
+from forecasting.inputs import systems_named
+from networks.catalogue import family
+from pipelines.cli.node_types import node_type_rows
+from pipelines.cli.query import parameter, ready_queries
+from pipelines.service.contracts import (
+    Coverage,
+    NetworkChoice,
+    Queries,
+    QueryChoice,
+    Rows,
+    Support,
+)
+from pipelines.service.coverage import coverage
+from warehouse import limits, records
+from warehouse.child_process import bound
+from warehouse.history import PublishedHistory
+from warehouse.home import CHECKOUT, HISTORY, home
+from warehouse.records import BadInput
+
+MOST_ROWS = 10_000
+"""Of an answer about the history; the rest is counted."""
+
+
+def node_types() -> Rows:
+    """Return the node types that questions can name, as `stepcast node-types` lists them."""
+    history = PublishedHistory(home()) if (home() / HISTORY).exists() else None
+    return _rows(pl.DataFrame(node_type_rows(history), infer_schema_length=None))
+
+
+def support(allows_sql: bool) -> Support:
+    """Return what can be asked."""
+    frameworks: dict[str, list[str]] = {}
+    for framework in ("pytorch", "tensorflow"):
+        for name in networks.names(framework):
+            frameworks.setdefault(name, []).append(framework)
+    return Support(
+        networks=[
+            NetworkChoice(name=name, kind=family(name), frameworks=of_network)
+            for name, of_network in sorted(frameworks.items())
+        ],
+        model_types=_model_types(),
+        precisions=list(get_args(records.Precision)),
+        optimizers=list(get_args(records.Optimizer)),
+        systems=[system.name for system in systems_named(())],
+        sql=allows_sql,
+    )
+
+
+@cache
+def _model_types() -> list[str]:
+    """Return the types of models of Hugging Face that its library has; it takes seconds to load."""
+    try:
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+    except ImportError:
+        return []
+    return sorted(CONFIG_MAPPING_NAMES)
+
+
+def queries() -> Queries:
+    """Return the queries that come with Stepcast, with their SQL."""
+    fields = ("name", "question", "params", "sql")
+    choices = [dict(zip(fields, each, strict=True)) for each in ready_queries()]
+    return Queries(queries=[QueryChoice(**choice) for choice in choices])
+
+
+def query(name: str, params: Mapping[str, str]) -> Rows:
+    """Return the rows of a query of Stepcast's.
+
+    Raises:
+        BadInput: there is no such query or parameter.
+    """
+    given = dict(parameter(f"{key}={value}") for key, value in params.items())
+    return _rows(PublishedHistory(home()).query(name, **given))
+
+
+def sql(statement: str) -> Rows:
+    """Return the rows of a SELECT by `stepcast sql`, a process: read-only and as bounded.
+
+    Raises:
+        BadInput: it is none, or needs too much.
+    """
+    words = [sys.executable, "-m", "pipelines.cli.main", "sql", "--format", "json", "--", statement]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        child = subprocess.Popen(
+            bound(words), cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
+        )
+        try:
+            code = child.wait(limits.ANSWER_S)
+        except subprocess.TimeoutExpired:
+            raise BadInput(f"the statement takes more than {limits.ANSWER_S:g} s") from None
+        finally:
+            child.kill()
+            child.wait()
+        if out.tell() > limits.ANSWER_BYTES:
+            raise BadInput(
+                f"the answer has more than {limits.ANSWER_BYTES >> 20} MiB; ask for less"
+            )
+        for file in (out, errors):
+            file.seek(0)
+        if code:
+            raise BadInput(errors.read(4096).decode(errors="replace").strip() or f"exit {code}")
+        rows = json.load(out)
+    columns = list(rows[0]) if rows else []
+    return Rows(
+        columns=columns,
+        rows=[list(row.values()) for row in rows[:MOST_ROWS]],
+        left_out=max(len(rows) - MOST_ROWS, 0),
+    )
+
+
+_COVERAGE_LOCK = Lock()
+_COVERAGE: dict[int, Coverage] = {}
+
+
+def covered() -> Coverage:
+    """Return where forecasts were judged, made once for each state of the history."""
+    with _COVERAGE_LOCK:
+        history = home() / HISTORY
+        modified_ns = history.stat().st_mtime_ns if history.exists() else 0
+        if modified_ns not in _COVERAGE:
+            _COVERAGE.clear()
+            _COVERAGE[modified_ns] = coverage(PublishedHistory(home()))
+        return _COVERAGE[modified_ns]
+
+
+def _rows(frame: pl.DataFrame) -> Rows:
+    return Rows(
+        columns=frame.columns,
+        rows=[list(row) for row in frame.head(MOST_ROWS).iter_rows()],
+        left_out=max(frame.height - MOST_ROWS, 0),
+    )
