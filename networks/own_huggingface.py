@@ -9,6 +9,7 @@ imported, so it imports none.
 """
 
 import importlib
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PREFIX = "hf:"
+_CONFIGS = Path(__file__).with_name("configs")
+"""Sizes of well-known models, as their publishers' config.json on huggingface.co has them."""
 SEQUENCE_LENGTH = 128
 """Words of a sample where nobody says; fewer where the config's positions end before."""
 _MOST_MODULES = 50_000
@@ -51,7 +54,8 @@ class Target(NamedTuple):
     """A config and how its model is trained; as text `hf:CONFIG?head=none?lora=16`.
 
     Attributes:
-        config: a config.json, its folder, or a type of model such as `bert`.
+        config: a config.json, its folder, a type of model such as `bert`, or a model of which a
+            config comes with Stepcast, such as `llama-3-8b`.
         head: `none`, a task of the library's pipelines such as `text-generation`, or an Auto class
             such as `causal-lm`; empty: that of the class which the config names, else what models
             of its type are trained with.
@@ -87,6 +91,11 @@ class Target(NamedTuple):
 _SAID = re.compile(
     rf"(?P<rest>.*)\?(?P<name>{'|'.join(Target._fields[1:])})=(?P<value>[^?]*)", re.DOTALL
 )
+
+
+def named_configs() -> dict[str, str]:
+    """Return the configs that come with Stepcast, by name: what their model is called."""
+    return {file.stem: json.loads(file.read_text())["_name"] for file in sorted(_CONFIGS.iterdir())}
 
 
 def as_trained(target: str, **said: object) -> str:
@@ -243,6 +252,8 @@ def _config(library: Any, name: str, folder: Path) -> Any:
     types = sorted(library.CONFIG_MAPPING.keys())
     if name in types:
         return library.AutoConfig.for_model(name)
+    if (file := _CONFIGS / f"{name}.json").parent == _CONFIGS and file.exists():
+        return _read(library, file, name)
     if name.endswith(".json"):
         raise RefusedConfig(
             f"{PREFIX}{name}: no such file in {folder}; name the model's config.json"

@@ -1,1 +1,909 @@
+// The page to ask. Whatever it shows is an answer of /v1; the question is in the address.
+const $ = (id) => document.getElementById(id);
+const given = $("given") ? JSON.parse($("given").textContent) : null;
+const NDJSON = "application/x-ndjson";
+const GIB = 2 ** 30;
+const SHOWN = 40;
 
+// Elements: text is text, never HTML.
+function el(tag, attributes = {}, ...children) {
+  const made = tag.startsWith("svg:")
+    ? document.createElementNS("http://www.w3.org/2000/svg", tag.slice(4))
+    : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.entries(value).forEach(([key, of]) => made.style.setProperty(key, of));
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  return made;
+}
+const unseen = (text) => el("span", { class: "unseen" }, text);
+
+// Numbers as people read them.
+const group = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+function figure(value, digits = 3) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "—";
+  if (value === 0) return "0";
+  if (Math.abs(value) >= 1000) return group.format(Number(value.toPrecision(digits)));
+  return String(Number(value.toPrecision(digits)));
+}
+function compact(value) {
+  if (value === null || value === undefined) return "—";
+  for (const [least, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]])
+    if (value >= least) return `${figure(value / (unit === "k" ? 1e3 : least), 3)} ${unit}`;
+  return figure(value);
+}
+function time(seconds) {
+  if (seconds === null || seconds === undefined) return "—";
+  if (seconds < 1) return `${figure(1e3 * seconds)} ms`;
+  if (seconds < 120) return `${figure(seconds)} s`;
+  if (seconds < 3600) return `${figure(seconds / 60, seconds < 600 ? 2 : 3)} min`;
+  return `${figure(seconds / 3600)} h`;
+}
+function dollars(value) {
+  if (value === null || value === undefined) return "—";
+  return value < 100 ? `$${value.toFixed(value < 0.1 ? 4 : 2)}` : `$${group.format(value)}`;
+}
+const hours = (seconds) => (seconds === null || seconds === undefined ? "—" : figure(seconds / 3600));
+const gib = (bytes) => (bytes === null || bytes === undefined ? "—" : `${figure(bytes / GIB)} GiB`);
+const percent = (share, digits = 2) => (share === null || share === undefined ? "—" : `${figure(100 * share, digits)} %`);
+const chance = (share) => (share === null ? "—" : share <= 0 ? "0 %" : `≤ ${figure(100 * share, 2)} %`);
+const nodesOf = (way) => way.nodes.replace(/@[^ +]+/g, "").replace(/(^|\+ )(\d+) /g, "$1$2 × ");
+const pastOf = (way) => /([\d.]+) %, n = (\d+)/.exec(way.past_errors ?? "");
+function amountOf(text) {
+  const found = /^([\d.,\s_]+)\s*(k|thousand|m|million|b|bn|billion)?$/i.exec(text.trim());
+  if (!found) return NaN;
+  const scale = { k: 1e3, t: 1e3, m: 1e6, b: 1e9 }[(found[2] ?? " ")[0].toLowerCase()] ?? 1;
+  return Math.round(Number(found[1].replace(/[,\s_]/g, "")) * scale);
+}
+
+// Asking: the token is asked once and goes in a header; an answer that takes long tells its progress.
+class Refused extends Error {}
+async function call(path, { body, signal, accept = "application/json", say } = {}) {
+  const headers = { Accept: accept };
+  const token = sessionStorage.getItem("stepcast-token");
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    const sent = body && JSON.stringify(body);
+    response = await fetch(path, { method: body ? "POST" : "GET", headers, body: sent, signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused("The service does not answer. Is `stepcast serve` still running? Ask again when it is.");
+  }
+  if (response.status === 401) {
+    await askToken(Boolean(token));
+    return call(path, { body, signal, accept, say });
+  }
+  if (!response.ok) {
+    const told = await response.json().catch(() => ({}));
+    throw new Refused(told.detail ?? `The service answered ${response.status}.`);
+  }
+  if (accept !== NDJSON) return accept === "text/html" ? response.blob() : response.json();
+  return lastLine(response, say);
+}
+async function lastLine(response, say) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    let part;
+    try {
+      part = await reader.read();
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new Refused("The service ended before it could answer. Ask again when it is back.");
+    }
+    const lines = (text + (part.value ?? "")).split("\n");
+    text = lines.pop();
+    for (const line of lines.filter((each) => each.trim())) {
+      const { progress, answer, detail } = JSON.parse(line);
+      if (detail) throw new Refused(detail);
+      if (answer) return answer;
+      say?.(progress);
+    }
+    if (part.done) throw new Refused("The service ended before it could answer. Ask again when it is back.");
+  }
+}
+let asking = null;
+function askToken(wasWrong) {
+  asking ??= new Promise((resolve) => {
+    const dialog = $("ask-token");
+    $("token-fault").hidden = !wasWrong;
+    $("token").value = "";
+    dialog.showModal();
+    dialog.addEventListener("close", () => {
+      sessionStorage.setItem("stepcast-token", $("token").value.trim());
+      asking = null;
+      resolve();
+    }, { once: true });
+  });
+  return asking;
+}
+function tell(text) {
+  $("told").textContent = text;
+  $("told").hidden = false;
+  clearTimeout(tell.timer);
+  tell.timer = setTimeout(() => ($("told").hidden = true), 4000);
+}
+function fault(error, place = $("fault")) {
+  place.hidden = false;
+  place.replaceChildren(el("p", {}, error instanceof Refused ? error.message : `The page failed: ${error.message}`));
+  if (!(error instanceof Refused)) console.error(error);
+}
+
+// The question: fields of the form, which are those of the address.
+const state = { support: null, types: [], answers: [], config: null, open: null, compared: new Set() };
+const form = $("question");
+const sortBy = { column: "cost", down: false };
+const fields = () => [...new Set([...form.elements].map((each) => each.name).filter(Boolean))];
+const value = (name) => {
+  const found = form.elements[name];
+  return found ? String(found.value).trim() : "";
+};
+const number = (name) => (value(name) === "" ? undefined : Number(value(name)));
+
+function readAddress() {
+  const asked = new URLSearchParams(location.search);
+  for (const name of fields()) if (form.elements[name]) form.elements[name].value = asked.get(name) ?? "";
+  if (!value("unit")) form.elements.unit.value = "samples";
+  for (const name of ["minimize", "gpu", "market", "links"]) if (!value(name)) form.elements[name].value = "";
+  sortBy.column = asked.get("sort")?.replace("-", "") || "cost";
+  sortBy.down = asked.get("sort")?.startsWith("-") ?? false;
+  state.open = asked.get("open");
+  shape();
+}
+function address(more = {}) {
+  const asked = new URLSearchParams({ view: "ask" });
+  for (const name of fields()) if (value(name) && !(name === "unit" && value(name) === "samples")) asked.set(name, value(name));
+  if (sortBy.column !== "cost" || sortBy.down) asked.set("sort", (sortBy.down ? "-" : "") + sortBy.column);
+  if (state.open) asked.set("open", state.open);
+  for (const [name, of] of Object.entries(more)) asked.set(name, of);
+  if (asked.get("view") === "ask") asked.delete("view");
+  return `?${asked}`.replaceAll("%3A", ":").replaceAll("%2C", ",");
+}
+// Fields show where they say something: words of texts, pixels of images, ranks of adapters.
+function shape() {
+  const isText = state.config !== null || value("dnn").startsWith("hf:");
+  const show = (name, shown) => form.querySelectorAll(`[data-field="${name}"]`).forEach((each) => (each.hidden = !shown));
+  show("sequence_length", isText);
+  show("image_size", !isText);
+  for (const name of ["trained", "checkpoint_activations"]) show(name, isText);
+  show("compiled", state.support?.options.includes("compiled") ?? false);
+  $("of-lora").hidden = !isText || value("trained") !== "lora";
+  show("dataset_samples", value("unit") === "epochs");
+  form.elements.unit.options[1].disabled = !isText;
+}
+function bodies() {
+  const body = {};
+  if (state.config) body.config = state.config;
+  else if (value("dnn")) body.dnn = value("dnn");
+  else throw new Refused("Which network is trained? Name one of the list, a type as hf:llama, or drop a config.json.");
+  const isText = state.config !== null || value("dnn").startsWith("hf:");
+  for (const name of ["accumulate", isText ? "sequence_length" : "image_size", "max_hours", "budget_usd"])
+    body[name] = number(name);
+  for (const name of ["precision", "optimizer", "minimize"]) body[name] = value(name) || undefined;
+  if (isText && value("trained") === "lora") {
+    body.lora = number("lora") ?? 16;
+    body.lora_targets = value("lora_targets") || undefined;
+  }
+  for (const name of ["compiled", "checkpoint_activations"])
+    if (value(name) === "true" && state.support.options.includes(name)) body[name] = true;
+  if (value("late_percent")) body.late = number("late_percent") / 100;
+  const amount = amountOf(value("amount") || "");
+  if (!(amount > 0)) throw new Refused("How long is the job? Say how many samples, tokens or epochs it trains, such as 10 million.");
+  if (value("unit") === "epochs") {
+    if (!number("dataset_samples")) throw new Refused("How many samples has an epoch?");
+    Object.assign(body, { epochs: amount, dataset_samples: number("dataset_samples") });
+  } else body.samples = value("unit") === "tokens" ? Math.ceil(amount / (body.sequence_length ?? 128)) : amount;
+  body.market = value("market") || undefined;
+  const types = wanted();
+  if (types) {
+    if (!types.length) throw new Refused("No node type has such GPUs at such a price. Take away a filter.");
+    body.capacity = Object.fromEntries(types.map((name) => [name, number("max_nodes") ?? 64]));
+    body.market ??= "any";
+  } else body.max_nodes = number("max_nodes");
+  const batches = (value("batch_size") || "8").split(",").map((text) => Number(text.trim()));
+  if (batches.some((batch) => !(batch >= 1))) throw new Refused("Batch of a GPU: expected a number, or several as 4,8,16.");
+  return batches.map((batch_size) => JSON.parse(JSON.stringify({ ...body, batch_size })));
+}
+// Node types that the filters leave; null: no filter is set.
+function wanted() {
+  const links = value("links");
+  if (!value("gpu") && !number("gpu_gib") && !number("node_usd") && !links) return null;
+  return state.types
+    .filter((type) => type.gpu && type.is_observed && type.evidence)
+    .filter((type) => !value("gpu") || type.gpu === value("gpu"))
+    .filter((type) => !number("gpu_gib") || type.gpu_memory_gib >= number("gpu_gib"))
+    .filter((type) => !number("node_usd") || type.usd_per_hour <= number("node_usd"))
+    .filter((type) => !["nvlink", "both"].includes(links) || /^NV/.test(type.gpu_link ?? ""))
+    .filter((type) => !["efa", "both"].includes(links) || type.efa)
+    .map((type) => type.node_type);
+}
+
+let running = null;
+async function ask() {
+  running?.abort();
+  const mine = (running = new AbortController());
+  $("fault").hidden = true;
+  let asked;
+  try {
+    asked = bodies();
+  } catch (error) {
+    working(null);
+    return fault(error);
+  }
+  working("Asking", mine);
+  const say = (text) => mine === running && working(text, mine);
+  try {
+    const answers = await Promise.all(
+      asked.map(async (body) => ({
+        body,
+        answer: await call("v1/recommendations?refused=false", { body, signal: mine.signal, accept: NDJSON, say }),
+      })),
+    );
+    if (mine !== running) return;
+    state.answers = answers;
+    state.compared.clear();
+    draw();
+    working(null);
+  } catch (error) {
+    if (error.name === "AbortError" || mine !== running) return;
+    working(null);
+    $("answer").replaceChildren();
+    fault(error);
+  }
+}
+function working(text, control) {
+  $("answer").classList.toggle("stale", text !== null);
+  if (text === null) return $("status").replaceChildren();
+  const stop = () => {
+    control.abort();
+    working(null);
+    tell("Cancelled: the service has stopped.");
+  };
+  $("status").replaceChildren(el("span", { class: "spin", "aria-hidden": "true" }), `${text} … `,
+    el("button", { type: "button", class: "link", onclick: stop }, "Cancel"));
+}
+
+// The answer: headline, plot, cards, table; a row opens.
+const ways = () => state.answers.flatMap(({ answer, body }, place) =>
+  answer.candidates.map((way) => ({ ...way, answer, body, id: `${place}:${way.key}`, batch: body.batch_size })));
+const out = () => state.answers.flatMap(({ answer, body }) =>
+  answer.out_of_memory.map((way) => ({ ...way, batch: body.batch_size })));
+function choiceOf(all) {
+  const chosen = state.answers.map(({ answer }, place) => answer.choice && `${place}:${answer.choice.key}`);
+  const found = all.filter((way) => chosen.includes(way.id));
+  const by = state.answers[0].body.minimize === "time" ? "time_s" : "cost_usd";
+  return found.sort((a, b) => a[by].value - b[by].value)[0] ?? null;
+}
+function draw() {
+  const all = ways(), best = choiceOf(all), { answer, body } = state.answers[0];
+  const words = answer.question.sequence_length;
+  const missing = state.answers.reduce((sum, each) => sum + each.answer.coverage.asked - each.answer.coverage.forecast, 0);
+  about(answer);
+  const parts = [headline(all, best, body, missing, answer)];
+  if (all.length) {
+    const figureBox = el("div", { class: "plot-box" });
+    parts.push(el("div", { class: "first-row" }, figureBox, cards(best, answer)));
+    drawWhenSized(figureBox, (width) => front(all, best, body, width));
+    parts.push(el("div", { id: "side-by-side" }), table(all, best, words, body));
+  }
+  if (missing) parts.push(withoutForecast());
+  parts.push(tools(all, body));
+  $("answer").replaceChildren(...parts);
+  if (all.length) sideBySide(all, words);
+}
+function about(answer) {
+  const day = answer.prices.map((price) => price.observed_at).sort().at(-1)?.slice(0, 10);
+  const region = answer.prices.find((price) => price.region)?.region;
+  $("about").textContent = [region && `prices of ${region}`, day && `of ${day}`].filter(Boolean).join(" ");
+}
+function headline(all, best, body, missing, answer) {
+  const none = missing ? ` ${group.format(missing)} ways have no forecast.` : "";
+  if (!best) {
+    const relaxed = state.answers.flatMap((each) => each.answer.relaxations);
+    return el("div", {}, el("h1", {}, "No way keeps these limits"),
+      el("p", { class: "sub" }, `${group.format(all.length)} ways have a forecast.${none} What would do:`),
+      el("ul", {}, relaxed.map((line) => el("li", {}, line))));
+  }
+  const kept = all.filter((way) => way.keeps_limits).length;
+  const limits = [body.max_hours && `${figure(body.max_hours)} hours`, body.budget_usd && dollars(body.budget_usd)].filter(Boolean);
+  const least = body.minimize === "time" ? "The least time" : "The least money";
+  return el("div", {},
+    el("h1", {}, `Rent ${nodesOf(best)}: ${time(best.time_s.value)}, ${dollars(best.cost_usd.value)}`,
+      state.answers.length > 1 ? `, batch ${best.batch}` : ""),
+    el("p", { class: "sub" }, `${least} of ${group.format(kept)} ways`,
+      limits.length ? ` that keep ${limits.join(" and ")}` : "", `.${none}`,
+      best.past_errors ? ` Such forecasts were off: ${best.past_errors}.` : " Nobody has judged such forecasts."),
+    answer.cautions.map((line) => el("p", { class: "warning" }, line)));
+}
+function cards(best, answer) {
+  const card = (title, main, ...under) => el("div", { class: "card" }, el("h2", {}, title), el("p", { class: "big" }, main), ...under);
+  const made = [];
+  if (best) {
+    const { low, high } = best.time_s;
+    made.push(card("P(late)", chance(best.late_at_most),
+      el("p", {}, high === null ? "Nothing says how long it may take." : `9 of 10 such jobs end within ${time(low)} to ${time(high)}.`)));
+    if (best.memory_bytes) made.push(card("Memory of a GPU", `${figure(best.needed_bytes / GIB)} of ${gib(best.memory_bytes)}`, memoryBar(best, detailOf(best))));
+  }
+  const measure = answer.measurements[0];
+  if (measure) made.push(card("What would change it", `${figure(measure.minutes, 2)} min, ${dollars(measure.usd)}`,
+    el("p", {}, `Measuring ${nodesOf(measure)} changes the choice with ${percent(measure.changes_the_choice)}`,
+      answer.question.minimize === "cost" ? `, and saves ${dollars(measure.saving)} in the mean.` : ".")));
+  return el("div", { class: "cards" }, made);
+}
+const detailOf = (way) => forecastOf(way)?.detail ?? null;
+const forecastOf = (way) => way.forecast ?? way.answer.forecasts.find((each) => each.scenario_id === way.scenario_id && each.system === way.system);
+
+function bar(parts, whole, label) {
+  const used = parts.filter(([, of]) => of > 0);
+  return el("div", { class: "bar", role: "img", "aria-label": `${label}: ${used.map(([name, of]) => `${name} ${percent(of / whole)}`).join(", ")}` },
+    used.map(([name, of, colour]) => el("span", { title: `${name}: ${percent(of / whole)}`,
+      style: { width: `${(100 * of) / whole}%`, background: `var(--${colour})` } })));
+}
+function memoryParts(way, detail) {
+  if (!detail?.standing_bytes) return [["needed", way.needed_bytes, "blue"]];
+  const rest = way.needed_bytes - detail.standing_bytes - detail.activation_bytes;
+  return [["weights, gradients, state", detail.standing_bytes, "blue"],
+    ["activations", detail.activation_bytes, "orange"], ["context and reserve", Math.max(rest, 0), "grey"]];
+}
+function memoryBar(way, detail) {
+  const parts = memoryParts(way, detail);
+  return [bar(parts, Math.max(way.memory_bytes, way.needed_bytes), "Memory"),
+    el("ul", { class: "key" }, parts.map(([name, of, colour]) => el("li", {}, el("i", { style: { background: `var(--${colour})` } }), `${name} ${gib(of)}`)))];
+}
+
+function drawWhenSized(box, make) {
+  let last = 0;
+  new ResizeObserver(([{ contentRect }]) => {
+    const width = Math.round(contentRect.width);
+    if (width && width !== last) box.replaceChildren(make((last = width)));
+  }).observe(box);
+}
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+function plot(options, label) {
+  const made = Plot.plot({ className: "plot", style: { fontSize: "12px", background: "none", color: colour("soft") }, ariaLabel: label, ...options });
+  made.setAttribute("role", "img");
+  return made;
+}
+function ticksOf(low, high) {
+  const made = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++)
+    for (const step of [1, 2, 5]) made.push(step * 10 ** power);
+  const inside = made.filter((tick) => tick >= low && tick <= high);
+  return inside.length > 9 ? inside.filter((tick) => /^[15]/.test(tick.toExponential())) : inside;
+}
+function front(all, best, body, width) {
+  const fronts = new Set(state.answers.flatMap(({ answer }, place) => answer.front.map((key) => `${place}:${key}`)));
+  const point = all.map((way) => ({ way, x: way.time_s.value / 3600, y: way.cost_usd.value, low: (way.time_s.low ?? way.time_s.value) / 3600,
+    high: (way.time_s.high ?? way.time_s.value) / 3600, bottom: way.cost_usd.low ?? way.cost_usd.value, top: way.cost_usd.high ?? way.cost_usd.value }));
+  let least = Infinity;
+  const onFront = point.filter(({ way }) => fronts.has(way.id)).sort((a, b) => a.x - b.x)
+    .filter(({ y }) => (state.answers.length === 1 || y < least) && ((least = Math.min(least, y)), true));
+  const marked = point.filter(({ way }) => way === best || way.id === state.open || state.compared.has(way.id));
+  const xs = point.map(({ x }) => x), ys = point.map(({ y }) => y);
+  const x = [0.8 * Math.min(...xs, body.max_hours ?? Infinity), 1.25 * Math.max(...xs, body.max_hours ?? 0)];
+  const y = [0.8 * Math.min(...ys, ...marked.map(({ bottom }) => bottom), body.budget_usd ?? Infinity), 1.25 * Math.max(...ys, body.budget_usd ?? 0)];
+  const hint = ({ way }) => [`${nodesOf(way)}${way.market === "spot" ? ", spot" : ""}`, `${time(way.time_s.value)} (${time(way.time_s.low)} to ${time(way.time_s.high)})`,
+    `${dollars(way.cost_usd.value)} (${dollars(way.cost_usd.low)} to ${dollars(way.cost_usd.high)})`, way.keeps_limits ? "keeps the limits" : "breaks a limit"].join("\n");
+  const made = plot({
+    width, height: Math.max(300, Math.min(440, width * 0.55)), marginLeft: 56, marginBottom: 40, marginTop: 26, grid: true,
+    x: { type: "log", domain: x, ticks: ticksOf(...x), tickFormat: (at) => time(3600 * at), label: "time of the job →" },
+    y: { type: "log", domain: y, ticks: ticksOf(...y), tickFormat: (at) => dollars(at).replace(/\.00$/, ""), label: "↑ dollars" },
+    marks: [
+      Plot.dot(point, { x: "x", y: "y", r: 2.6, fill: colour("grey"), fillOpacity: ({ way }) => (way.keeps_limits ? 0.6 : 0.28) }),
+      Plot.line(onFront, { x: "x", y: "y", stroke: colour("blue"), strokeWidth: 1.6 }),
+      Plot.dot(onFront, { x: "x", y: "y", r: 3.6, fill: colour("blue") }),
+      body.max_hours ? [Plot.ruleX([body.max_hours], { stroke: colour("orange"), strokeDasharray: "5 4" }),
+        Plot.text([body.max_hours], { x: (at) => at, frameAnchor: "top", dy: -14, text: (at) => `deadline ${figure(at)} h`, fill: colour("soft"), textAnchor: "end" })] : null,
+      body.budget_usd ? [Plot.ruleY([body.budget_usd], { stroke: colour("orange"), strokeDasharray: "5 4" }),
+        Plot.text([body.budget_usd], { y: (at) => at, frameAnchor: "right", dy: -8, text: (at) => `budget ${dollars(at)}`, fill: colour("soft"), textAnchor: "end" })] : null,
+      Plot.ruleY(marked, { y: "y", x1: "low", x2: "high", stroke: colour("orange"), strokeWidth: 1.5 }),
+      Plot.ruleX(marked, { x: "x", y1: "bottom", y2: "top", stroke: colour("orange"), strokeWidth: 1.5 }),
+      Plot.dot(marked, { x: "x", y: "y", r: 6, fill: colour("orange") }),
+      Plot.text(marked, { x: "x", y: "y", text: ({ way }) => nodesOf(way), dy: 17, fontWeight: 650, fontSize: 13, fill: colour("ink"), stroke: colour("paper"), strokeWidth: 4,
+        textAnchor: ({ x: at }) => (at > Math.sqrt(x[0] * x[1]) ? "end" : "start") }),
+      Plot.tip(point, Plot.pointer({ x: "x", y: "y", title: hint, fill: colour("paper"), stroke: colour("line"), textPadding: 10 })),
+    ],
+  }, `Dollars against time of ${all.length} ways to run the job${best ? `; the choice is ${nodesOf(best)}` : ""}. The table has the same figures.`);
+  made.addEventListener("click", () => made.value && openWay(made.value.way.id));
+  return made;
+}
+
+// The table: any column sorts; a row opens; two or three are compared.
+function columns(words, several) {
+  const per = words ? words : 1;
+  return [
+    ["nodes", "nodes", (way) => nodesOf(way), (way) => [el("b", {}, nodesOf(way)), el("small", {}, [way.device, way.market === "spot" && "spot"].filter(Boolean).join(", "))]],
+    several && ["batch", "batch", (way) => way.batch, (way) => figure(way.batch)],
+    ["time", "hours", (way) => way.time_s.value, (way) => [hours(way.time_s.value), el("small", {}, `${hours(way.time_s.low)}–${hours(way.time_s.high)}`)]],
+    ["cost", "dollars", (way) => way.cost_usd.value, (way) => [dollars(way.cost_usd.value), el("small", {}, `${dollars(way.cost_usd.low)}–${dollars(way.cost_usd.high)}`)]],
+    ["speed", words ? "tokens/s" : "samples/s", (way) => way.samples_per_s * per, (way) => [compact(way.samples_per_s * per),
+      el("small", {}, `${dollars((1e6 * way.usd_per_hour) / 3600 / (way.samples_per_s * per))}/10⁶`)]],
+    ["step", "step", (way) => way.step_s, (way) => time(way.step_s)],
+    ["memory", "memory", (way) => (way.memory_bytes ? way.needed_bytes / way.memory_bytes : null), (way) => way.memory_bytes ? [
+      bar([["needed", way.needed_bytes, "blue"]], way.memory_bytes, "Memory"), el("small", {}, `${figure(way.needed_bytes / GIB, 2)} of ${figure(way.memory_bytes / GIB, 2)} GiB`)] : "—"],
+    ["binds", "binds", (way) => way.binds ?? "", (way) => (way.binds ?? "—").replace("gpu", "GPU")],
+    ["late", "P(late)", (way) => way.late_at_most, (way) => chance(way.late_at_most)],
+    ["past", "past error", (way) => { const past = pastOf(way); return past ? Number(past[1]) : null; },
+      (way) => { const past = pastOf(way); return past ? [`±${past[1]} %`, el("small", { title: way.past_errors }, `n = ${past[2]}`)] : "—"; }],
+    ["stands", "stands on", (way) => way.rests_on ?? way.system, (way) => el("span", { class: `chip ${way.rests_on === "public" ? "public" : ""}` },
+      { public: "public rows", "data sheet": "data sheet" }[way.rests_on] ?? way.rests_on ?? way.system)],
+  ].filter(Boolean);
+}
+const NUMBERS = new Set(["batch", "time", "cost", "speed", "step", "late", "past"]);
+function sorted(all, shown) {
+  const [, , of] = shown.find(([name]) => name === sortBy.column) ?? shown[0];
+  const known = all.filter((way) => of(way) !== null && of(way) !== undefined);
+  const compare = (a, b) => (typeof of(a) === "string" ? of(a).localeCompare(of(b), "en", { numeric: true }) : of(a) - of(b));
+  known.sort((a, b) => (sortBy.down ? -1 : 1) * compare(a, b));
+  return [...known, ...all.filter((way) => !known.includes(way))];
+}
+function table(all, best, words, body) {
+  const shown = columns(words, state.answers.length > 1);
+  const rows = sorted(all, shown), openAt = rows.findIndex((way) => way.id === state.open);
+  let most = Math.max(SHOWN, openAt + 1);
+  const sortOn = (name) => {
+    sortBy.down = sortBy.column === name ? !sortBy.down : false;
+    sortBy.column = name;
+    history.replaceState(null, "", address());
+    redraw();
+    document.querySelector(`[data-sort="${name}"]`)?.focus();
+  };
+  const redraw = () => $("ways").replaceWith(table(all, best, words, body));
+  const head = shown.map(([name, title]) => el("th", { scope: "col", class: NUMBERS.has(name) ? "n" : "",
+    "aria-sort": sortBy.column === name ? (sortBy.down ? "descending" : "ascending") : null },
+  el("button", { type: "button", "data-sort": name, onclick: () => sortOn(name) }, title)));
+  const rowOf = (way) => {
+    const id = `row-${way.id.replace(/\W/g, "-")}`, isOpen = way.id === state.open;
+    const first = el("button", { type: "button", class: "opens", "aria-expanded": String(isOpen), "aria-controls": id, onclick: () => openWay(way.id) });
+    const cells = shown.map(([name, title, , cell], place) => {
+      const inside = cell(way);
+      if (place === 0) first.append(...[inside].flat());
+      return el("td", { class: NUMBERS.has(name) ? "n" : "", "data-label": title }, place === 0 ? first : inside);
+    });
+    const compare = el("td", { class: "pick" }, el("label", {}, el("input", { type: "checkbox", checked: state.compared.has(way.id),
+      onchange: (event) => pick(event.target, way.id, all, words) }), unseen(`Compare ${nodesOf(way)}`)));
+    const row = el("tr", { class: [way.id === best?.id && "chosen", !way.keeps_limits && "breaks"].filter(Boolean).join(" "), "data-id": way.id }, compare, cells);
+    const under = el("tr", { class: "under", id, hidden: !isOpen }, el("td", { colspan: shown.length + 1 }));
+    if (isOpen) detailInto(under.firstChild, way, all, words);
+    return [row, under];
+  };
+  const lacking = out().map((way) => el("tr", { class: "oom" }, el("td"), el("td", { "data-label": "nodes" }, `${way.workers} × ${way.node_type}`),
+    el("td", { colspan: shown.length - 1 }, `out of memory: needs ${gib(way.needed_bytes)} of ${gib(way.memory_bytes)}; `,
+      way.largest_batch_size ? `a batch of about ${way.largest_batch_size} fits` : "no batch fits")));
+  const tbody = el("tbody", {}, rows.slice(0, most).map(rowOf), rows.length <= most ? lacking : []);
+  const more = rows.length > most && el("button", { type: "button", class: "link", onclick: (event) => {
+    tbody.append(...rows.slice(most).flatMap(rowOf), ...lacking);
+    event.target.remove();
+  } }, `Show all ${group.format(rows.length)} ways`, lacking.length ? ` and ${lacking.length} that lack memory` : "");
+  return el("section", { id: "ways", "aria-label": "Ways to run the job" },
+    el("label", { class: "sort-small" }, "Sort by ", el("select", { onchange: (event) => { sortBy.column = ""; sortOn(event.target.value); } },
+      shown.map(([name, title]) => el("option", { value: name, selected: name === sortBy.column }, title)))),
+    el("table", { class: "ways" }, el("thead", {}, el("tr", {}, el("td", { class: "pick" }, unseen("compare")), head)), tbody), more || null);
+}
+function openWay(id) {
+  state.open = state.open === id ? null : id;
+  if (!given) history.replaceState(null, "", address());
+  const all = ways(), words = state.answers[0].answer.question.sequence_length;
+  $("ways").replaceWith(table(all, choiceOf(all), words, state.answers[0].body));
+  const box = document.querySelector(".plot-box");
+  box.replaceChildren(front(all, choiceOf(all), state.answers[0].body, Math.round(box.clientWidth)));
+  document.querySelector(`tr[data-id="${CSS.escape(id)}"] .opens`)?.focus();
+}
+function pick(input, id, all, words) {
+  if (input.checked && state.compared.size === 3) {
+    input.checked = false;
+    return tell("Three rows are compared at most.");
+  }
+  input.checked ? state.compared.add(id) : state.compared.delete(id);
+  sideBySide(all, words);
+}
+function sideBySide(all, words) {
+  const chosen = all.filter((way) => state.compared.has(way.id));
+  if (chosen.length < 2) return $("side-by-side").replaceChildren(chosen.length ? el("p", { class: "sub" }, "Pick another row to compare.") : "");
+  const shown = columns(words, state.answers.length > 1).slice(1);
+  $("side-by-side").replaceChildren(el("table", { class: "compare" }, el("caption", {}, "Side by side"),
+    el("thead", {}, el("tr", {}, el("td"), chosen.map((way) => el("th", { scope: "col" }, nodesOf(way))))),
+    el("tbody", {}, shown.map(([, title, , cell]) => el("tr", {}, el("th", { scope: "row" }, title), chosen.map((way) => el("td", {}, cell(way))))))));
+}
+
+// What a row opens to.
+async function detailInto(place, way, all, words) {
+  place.replaceChildren(el("div", { class: "detail" }, "Reading what this forecast consists of …"));
+  try {
+    if (!forecastOf(way) && !given) way.forecast = await fetchForecast(way);
+    const forecast = forecastOf(way), box = el("div", { class: "detail" });
+    place.replaceChildren(box);
+    const panels = [forecast?.detail && stepPanel(forecast.detail), forecast?.detail && rooflinePanel(forecast.detail),
+      way.memory_bytes && panel("Memory of a GPU", memoryBar(way, forecast?.detail)), scalingPanel(way, all, words),
+      nearestPanel(way, forecast), measurePanel(way)].filter(Boolean);
+    box.replaceChildren(...panels);
+  } catch (error) {
+    fault(error, place.firstChild);
+  }
+}
+async function fetchForecast(way) {
+  const [, strategy] = way.training.split(" ");
+  const { samples, epochs, dataset_samples, max_hours, budget_usd, late, market, capacity, max_nodes, minimize, ...rest } = way.body;
+  const body = { ...rest, worker: way.node_type, workers: way.workers, devices_per_node: Math.max(1, Math.round((way.gpus ?? way.workers) / way.workers)), strategy };
+  if (strategy === "single") delete body.workers;
+  const answer = await call("v1/forecasts", { body });
+  return answer.forecasts.find((each) => each.scenario_id === way.scenario_id && each.system === way.system) ?? answer.forecasts.find((each) => each.system === way.system);
+}
+const panel = (title, ...inside) => el("section", { class: "panel" }, el("h3", {}, title), inside);
+const COLOURS = ["blue", "orange", "teal", "violet", "yellow", "green", "pink", "red"];
+function stepPanel(detail) {
+  const spent = detail.costliest.map((each, place) => [each.operator, each.gpu_s, COLOURS[place % COLOURS.length]]);
+  const rest = detail.gpu_s - spent.reduce((sum, [, of]) => sum + of, 0);
+  const parts = [...spent, ["other operators", Math.max(rest, 0), "grey"]];
+  const lines = [`GPU ${time(detail.gpu_s)}, host ${time(detail.host_s)}: the ${detail.binds === "host" ? "GPU waits for the host" : detail.binds === "exchange" ? "exchange binds" : "GPU binds"}`,
+    detail.waits_s > 0.005 * detail.alone_s && `waits for values ${time(detail.waits_s)}`,
+    detail.exchange_s && `exchange of ${detail.gpus} GPUs ${time(detail.exchange_s)}, scaling ${percent(detail.alone_s / detail.step_s)}`,
+    `model FLOPs used: ${percent(detail.product_flops / detail.step_s / detail.peak_flops_per_s)} of the peak (MFU)`,
+    detail.unknown_share > 0 && `operators that nobody timed: ${percent(detail.unknown_share)}`].filter(Boolean);
+  return panel("Where a step goes", bar(parts, detail.gpu_s, "GPU time"),
+    el("ul", { class: "key" }, parts.map(([name, of, shade]) => el("li", {}, el("i", { style: { background: `var(--${shade})` } }), `${name} ${percent(of / detail.gpu_s)}`))),
+    lines.map((line) => el("p", {}, line)));
+}
+function rooflinePanel(detail) {
+  const points = detail.costliest.filter((each) => each.flops > 0 && each.bytes > 0 && each.gpu_s > 0)
+    .map((each) => ({ ...each, x: each.flops / each.bytes, y: each.flops / each.gpu_s / 1e12 }));
+  if (!points.length || !detail.peak_Bps) return null;
+  const peak = detail.peak_flops_per_s / 1e12, bend = detail.peak_flops_per_s / detail.peak_Bps;
+  const x = [Math.min(...points.map((each) => each.x), bend) / 3, Math.max(...points.map((each) => each.x), bend) * 3];
+  const roof = [[x[0], (x[0] * detail.peak_Bps) / 1e12], [bend, peak], [x[1], peak]];
+  const box = el("div", { class: "small-plot" });
+  drawWhenSized(box, (width) => plot({ width, height: 210, marginLeft: 46, grid: true,
+    x: { type: "log", domain: x, label: "FLOP a byte →", tickFormat: (at) => figure(at), ticks: 5 }, y: { type: "log", label: "↑ TFLOP/s", tickFormat: (at) => figure(at), ticks: 4 },
+    marks: [Plot.line(roof, { stroke: colour("orange"), strokeWidth: 1.6 }), Plot.dot(points, { x: "x", y: "y", r: (each) => each.gpu_s, fill: colour("blue"), fillOpacity: 0.75 }),
+      Plot.text(points, { x: "x", y: "y", text: "operator", dy: -11, fill: colour("ink"), fontSize: 11 })] },
+  `Roofline: ${points.map((each) => `${each.operator} ${figure(each.y)} TFLOP/s`).join(", ")}; peak ${figure(peak)} TFLOP/s`));
+  return panel("Roofline of its operators", box);
+}
+function scalingPanel(way, all, words) {
+  const same = all.filter((each) => each.node_type === way.node_type && each.market === way.market && each.batch === way.batch).sort((a, b) => a.workers - b.workers);
+  if (same.length < 2) return null;
+  const per = words || 1, points = same.map((each) => ({ x: each.workers, y: each.samples_per_s * per, way: each }));
+  const ideal = points.map(({ x }) => ({ x, y: (points[0].y / points[0].x) * x }));
+  const box = el("div", { class: "small-plot" });
+  drawWhenSized(box, (width) => plot({ width, height: 210, marginLeft: 52, grid: true,
+    x: { type: "log", base: 2, label: "nodes →", ticks: points.map(({ x }) => x).filter((x) => Number.isInteger(Math.log2(x))), tickFormat: (at) => String(at) },
+    y: { type: "log", label: words ? "↑ tokens/s" : "↑ samples/s", tickFormat: (at) => compact(at).replace(" ", ""), ticks: 4 },
+    marks: [Plot.line(ideal, { x: "x", y: "y", stroke: colour("grey"), strokeDasharray: "4 4" }), Plot.line(points, { x: "x", y: "y", stroke: colour("blue") }),
+      Plot.dot(points, { x: "x", y: "y", r: 3.5, fill: (each) => (each.way.id === way.id ? colour("orange") : colour("blue")) }), Plot.tip(points, Plot.pointer({ x: "x", y: "y", title: ({ x, y, way: each }) => `${x} nodes\n${compact(y)}/s\n${dollars(each.cost_usd.value)}`, fill: colour("paper"), stroke: colour("line") }))] },
+  `Speed of ${points.map(({ x, y }) => `${x} nodes ${compact(y)} a second`).join(", ")}`));
+  return panel(`Scaling, ${way.node_type}`, box, el("p", {}, "Dashed: as if nothing were exchanged."));
+}
+function nearestPanel(way, forecast) {
+  const detail = forecast?.detail;
+  const past = detail?.past_n ? `Networks ${detail.past_devices.length ? `on ${detail.past_devices.join(", ")}` : "on boards"} that were left out of the fit: ±${figure(detail.past_error_percent)} %, n = ${detail.past_n}.` : way.past_errors;
+  const near = forecast?.nearest ?? [], box = el("div", {});
+  const show = (lines) => box.replaceChildren(el("ul", {}, lines.slice(0, 6).map((line) => el("li", {}, line))));
+  if (near.length) show(near.map((each) => `${each.scenario}: ${figure(each.error_percent, 2)} % (distance ${figure(each.distance, 2)})`));
+  else if (!given && way.device) box.append(el("button", { type: "button", class: "link", onclick: async (event) => {
+    event.target.textContent = "Reading …";
+    try {
+      const cells = (await covered()).cells.filter((cell) => cell.board === way.device || cell.board === way.node_type);
+      const cases = cells.flatMap((cell) => cell.cases.map((each) => ({ ...each, cell }))).sort((a, b) => near_(b, way) - near_(a, way));
+      cases.length ? show(cases.map((each) => `${each.label}, ${each.cell.precision}: ${figure(each.error_percent, 2)} %`)) : box.replaceChildren(el("p", {}, `Nobody has measured on ${way.device}.`));
+    } catch (error) {
+      fault(error, box);
+    }
+  } }, `Past cases on ${way.device}`));
+  return panel("Past cases", past && el("p", {}, past), box);
+}
+const near_ = (each, way) => (each.cell.precision === way.answer.question.precision ? 2 : 0) + (way.answer.model?.trained_class ? /bert|gpt|opt|t5|llama|vit/i.test(each.label) : 0);
+function measurePanel(way) {
+  const known = way.answer.measurements.find((each) => each.key === way.key), question = way.answer.question;
+  const target = way.answer.model?.target ?? question.dnn, options = way.body;
+  const words = ["stepcast", "profile", options.config ? "hf:config.json" : String(options.dnn ?? target), "--batch-size", options.batch_size];
+  for (const name of ["sequence_length", "precision", "optimizer", "lora", "accumulate"]) if (options[name]) words.push(`--${name.replaceAll("_", "-")}`, options[name]);
+  if (options.checkpoint_activations) words.push("--checkpoint-activations");
+  words.push("--worker", way.node_type);
+  const command = words.join(" ");
+  const price = known ? `${figure(known.minutes, 2)} minutes on it cost ${dollars(known.usd)}; the choice changes with ${percent(known.changes_the_choice)}.`
+    : `Its nodes cost ${dollars(way.usd_per_hour)} an hour.`;
+  return panel("Measure it", el("pre", {}, command), el("p", {}, price), el("button", { type: "button", class: "link", onclick: () => copy(command, "The command") }, "Copy"));
+}
+function withoutForecast() {
+  const reasons = new Map();
+  for (const { answer } of state.answers) for (const [why, n] of Object.entries(answer.without_forecast)) reasons.set(why, (reasons.get(why) ?? 0) + n);
+  if (!reasons.size) return null;
+  return el("details", {}, el("summary", {}, "Why ways have no forecast"), el("ul", {}, [...reasons].slice(0, 12).map(([why, n]) => el("li", {}, `${group.format(n)}: ${why}`))));
+}
+
+// Copies and files.
+async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+    tell(`${what} is copied.`);
+  } catch {
+    const box = el("textarea", { class: "copied", readonly: true, "aria-label": what }, text);
+    $("told").replaceChildren("Copy this: ", box);
+    $("told").hidden = false;
+    box.select();
+  }
+}
+const quoted = (text) => (/^[\w.:,=@/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+function commandOf(body) {
+  const words = ["stepcast", "recommend"];
+  for (const [name, of] of Object.entries(body)) {
+    const option = `--${name.replaceAll("_", "-")}`;
+    if (name === "config") words.push("--dnn", "hf:config.json");
+    else if (name === "capacity") for (const [type, most] of Object.entries(of)) words.push(option, `${type}=${most}`);
+    else if (of === true) words.push(option);
+    else words.push(option, quoted(String(of)));
+  }
+  return words.join(" ");
+}
+const curlOf = (body) => `curl ${new URL("v1/recommendations", location.href)} -H "Authorization: Bearer $STEPCAST_TOKEN" -H "Content-Type: application/json" -d ${quoted(JSON.stringify(body))}`;
+function download(name, content, type) {
+  const link = el("a", { href: URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+function csv(rows) {
+  const cell = (of) => (/[",\n]/.test(String(of ?? "")) ? `"${String(of).replaceAll('"', '""')}"` : String(of ?? ""));
+  return rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
+}
+function csvOf(all) {
+  const plain = ["nodes", "batch", "node_type", "workers", "market", "step_s", "samples_per_s", "usd_per_hour", "late_at_most", "over_budget_at_most", "keeps_limits", "binds", "device",
+    "needed_bytes", "memory_bytes", "mfu", "rests_on", "system", "past_errors"];
+  const spans = ["time_s", "cost_usd"];
+  return csv([[...plain, ...spans.flatMap((name) => [name, `${name}_low`, `${name}_high`])],
+    ...all.map((way) => [...plain.map((name) => way[name]), ...spans.flatMap((name) => [way[name].value, way[name].low, way[name].high])])]);
+}
+function tools(all, body) {
+  const button = (words, act) => el("button", { type: "button", class: "link", onclick: act }, words);
+  const json = () => JSON.stringify(state.answers.length > 1 ? state.answers.map((each) => each.answer) : state.answers[0].answer, null, 1);
+  return el("p", { class: "tools" },
+    !given && [button("Copy link", () => copy(location.href, "The link")), button("Copy as command", () => copy(state.answers.map((each) => commandOf(each.body)).join("\n"), "The command")),
+      button("Copy as curl", () => copy(state.answers.map((each) => curlOf(each.body)).join("\n"), "The command"))],
+    button("CSV", () => download("stepcast.csv", csvOf(all), "text/csv")), button("JSON", () => download("stepcast.json", json(), "application/json")),
+    !given && button("One file to send", async () => {
+      try {
+        download("stepcast.html", await call("v1/recommendations?refused=false", { body, accept: "text/html" }));
+      } catch (error) {
+        fault(error);
+      }
+    }));
+}
+
+// Coverage: kinds of networks by boards; a cell's colour is its error, its number how often it was judged.
+let coverage = null;
+function covered(say) {
+  coverage ??= call("v1/coverage", { accept: NDJSON, say }).catch((error) => {
+    coverage = null;
+    throw error;
+  });
+  return coverage;
+}
+async function showCoverage() {
+  const place = $("coverage");
+  place.replaceChildren(el("p", { role: "status" }, el("span", { class: "spin", "aria-hidden": "true" }), "Reading what was judged. The first time it takes half a minute …"));
+  try {
+    const { cells } = await covered();
+    if (!cells.length) return place.replaceChildren(el("h1", {}, "Nothing has been judged yet"),
+      el("p", {}, "Run a study (`make demo`), or bring what others measured: `stepcast load public`."));
+    drawCoverage(place, cells);
+  } catch (error) {
+    fault(error, place);
+  }
+}
+function drawCoverage(place, cells) {
+  const asked = new URLSearchParams(location.search), pickFrom = (name, of) => [...new Set(cells.map((cell) => cell[name]))].includes(of) ? of : "";
+  const chosen = { system: pickFrom("system", asked.get("system")) || (cells.some((cell) => cell.system === "gpu_step") ? "gpu_step" : cells[0].system), precision: pickFrom("precision", asked.get("precision")) };
+  const grid = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Past errors" }), under = el("div", { "aria-live": "polite" });
+  const redraw = () => {
+    history.replaceState(null, "", `?${new URLSearchParams(Object.entries({ view: "coverage", ...chosen }).filter(([, of]) => of))}`);
+    const shown = cells.filter((cell) => cell.system === chosen.system && (!chosen.precision || cell.precision === chosen.precision));
+    const kinds = [...new Set(shown.map((cell) => cell.kind))].sort(), boards = [...new Set(shown.map((cell) => cell.board))].sort();
+    grid.replaceChildren(el("table", { class: "heat" }, el("caption", {}, `Mean absolute error of ${chosen.system}, percent; n judged cases. Blank: nobody measured.`),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "kind of network"), boards.map((board) => el("th", { scope: "col" }, board)))),
+      el("tbody", {}, kinds.map((kind) => el("tr", {}, el("th", { scope: "row" }, kind), boards.map((board) => {
+        const here = shown.filter((cell) => cell.kind === kind && cell.board === board);
+        if (!here.length) return el("td", {});
+        const cases = here.flatMap((cell) => cell.cases.map((each) => ({ ...each, precision: cell.precision })));
+        const error = cases.reduce((sum, each) => sum + Math.abs(each.error_percent), 0) / cases.length;
+        const shade = Math.min(error / 40, 1);
+        return el("td", { style: { "--shade": `${Math.round(8 + 62 * shade)}%` } }, el("button", { type: "button", "aria-label": `${kind} on ${board}: ${figure(error, 2)} percent, n = ${cases.length}`,
+          onclick: () => rowsOf(under, kind, board, cases) }, el("b", {}, `${figure(error, 2)} %`), el("small", {}, `n = ${cases.length}`)));
+      }))))));
+    under.replaceChildren();
+  };
+  const select = (label, name, options) => el("label", {}, label, el("select", { onchange: (event) => { chosen[name] = event.target.value; redraw(); } },
+    options.map(([of, words]) => el("option", { value: of, selected: of === chosen[name] }, words))));
+  const names = (name) => [...new Set(cells.map((cell) => cell[name]))].sort().map((each) => [each, each]);
+  place.replaceChildren(el("h1", {}, "How wrong forecasts were, and where"),
+    el("p", { class: "sub" }, "Each case is a measured step, or passes, beside a forecast by a fit that had not seen its family or its board, or of a study's ledger."),
+    el("div", { class: "filters" }, select("System", "system", names("system")), select("Precision", "precision", [["", "all"], ...names("precision")])), grid, under);
+  redraw();
+}
+function rowsOf(place, kind, board, cases) {
+  place.replaceChildren(el("h2", { tabindex: "-1" }, `${kind} on ${board}`), rowsTable(["case", "precision", "error, %", "forecast", "measured", "left out of the fit"],
+    cases.map((each) => [each.label, each.precision, figure(each.error_percent, 3), time(each.forecast_s), time(each.measured_s), each.left_out])));
+  place.firstChild.focus();
+}
+function rowsTable(heads, rows) {
+  const isNumber = heads.map((_, place) => rows.length > 0 && rows.every((row) => row[place] === null || row[place] === "—" || /^[-−]?[\d.,]/.test(String(row[place]))));
+  const text = (of) => (of === null || of === undefined ? "—" : typeof of === "number" ? (Number.isInteger(of) ? String(of) : figure(of, 5)) : typeof of === "object" ? JSON.stringify(of) : String(of));
+  const body = el("tbody");
+  const fill = (some) => body.replaceChildren(...some.slice(0, 500).map((row) => el("tr", {}, row.map((of, place) => el("td", { class: isNumber[place] ? "n" : "" }, text(of))))));
+  fill(rows);
+  const order = { place: -1, down: false };
+  const sort = (place, head) => {
+    order.down = order.place === place ? !order.down : false;
+    order.place = place;
+    const by = (row) => (isNumber[place] ? parseFloat(String(row[place]).replaceAll(",", "")) || 0 : String(row[place]));
+    fill([...rows].sort((a, b) => (order.down ? -1 : 1) * (isNumber[place] ? by(a) - by(b) : by(a).localeCompare(by(b), "en", { numeric: true }))));
+    for (const each of head.parentElement.children) each.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", order.down ? "descending" : "ascending");
+  };
+  return el("div", {}, el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Rows" }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((title, place) =>
+    el("th", { scope: "col", class: isNumber[place] ? "n" : "" }, el("button", { type: "button", onclick: (event) => sort(place, event.target.closest("th")) }, title))))), body)),
+  rows.length > 500 && el("p", { class: "sub" }, `And ${group.format(rows.length - 500)} more rows: CSV has them.`));
+}
+
+// History: measured beside forecast over time; ready queries, and SQL where it is allowed.
+async function showHistory() {
+  const place = $("history");
+  place.replaceChildren(el("p", { role: "status" }, "Reading the history …"));
+  try {
+    const [judged, { queries }] = await Promise.all([call("v1/history/queries/judged"), call("v1/history/queries")]);
+    const rows = judged.rows.map((row) => Object.fromEntries(judged.columns.map((name, at) => [name, row[at]])));
+    place.replaceChildren(el("h1", {}, "Measured beside forecast"), overTime(rows), el("h2", {}, "Ask the history"), queriesOf(queries));
+  } catch (error) {
+    fault(error, place);
+  }
+}
+function overTime(rows) {
+  const known = rows.filter((row) => row.predicted !== null && row.error_percent !== null);
+  if (!known.length) return el("p", { class: "sub" }, "No forecast of this history has been judged yet: `make demo` measures some, in ten minutes.");
+  const asked = new URLSearchParams(location.search), box = el("div", {}), said = el("div", {});
+  const chosen = { study: asked.get("study") ?? "", system: asked.get("system") ?? "" };
+  const names = (name) => [...new Set(known.map((row) => row[name] ?? "asked"))].sort();
+  const redraw = () => {
+    const shown = known.filter((row) => (!chosen.study || (row.study ?? "asked") === chosen.study) && (!chosen.system || row.system === chosen.system))
+      .map((row) => ({ ...row, at: new Date(row.made_at) }));
+    const seen = new MutationObserver(() => {});
+    seen.disconnect();
+    box.replaceChildren();
+    const holder = el("div", { class: "plot-box" });
+    box.append(holder);
+    drawWhenSized(holder, (width) => plot({ width, height: 340, marginLeft: 50, grid: true, x: { type: "utc", label: "forecast made →" }, y: { label: "↑ error, %", domain: [-60, 60], clamp: true },
+      color: { domain: names("system"), range: COLOURS.map(colour) },
+      marks: [Plot.ruleY([0], { stroke: colour("soft") }), Plot.dot(shown, { x: "at", y: "error_percent", stroke: "system", symbol: "system", r: 4 }),
+        Plot.tip(shown, Plot.pointer({ x: "at", y: "error_percent", title: (row) => `${row.label}\n${row.system}: ${figure(row.predicted)} forecast, ${figure(row.measured)} ${row.unit} measured\nerror ${figure(row.error_percent, 2)} %`, fill: colour("paper"), stroke: colour("line") }))] },
+    `Errors of ${shown.length} judged forecasts over time`));
+    const mean = shown.reduce((sum, row) => sum + Math.abs(row.error_percent), 0) / (shown.length || 1);
+    said.replaceChildren(el("p", { class: "sub" }, shown.length ? `${group.format(shown.length)} judged forecasts, off by ${figure(mean, 2)} % in the mean.` : "No forecast of that study and system was judged."),
+      el("details", {}, el("summary", {}, "The rows"), rowsTable(["scenario", "system", "metric", "forecast", "measured", "error, %", "study", "made"],
+        shown.map((row) => [row.label, row.system, row.metric, figure(row.predicted), figure(row.measured), figure(row.error_percent, 3), row.study ?? "—", String(row.made_at).slice(0, 16)]))));
+  };
+  const select = (label, name) => el("label", {}, label, el("select", { onchange: (event) => {
+    chosen[name] = event.target.value;
+    history.replaceState(null, "", `?${new URLSearchParams(Object.entries({ view: "history", ...chosen }).filter(([, of]) => of))}`);
+    redraw();
+  } }, el("option", { value: "" }, "all"), names(name).map((each) => el("option", { value: each, selected: each === chosen[name] }, each))));
+  const made = el("div", {}, el("div", { class: "filters" }, select("Study", "study"), select("System", "system")), said, box);
+  redraw();
+  return made;
+}
+function queriesOf(queries) {
+  const select = el("select", {}, queries.map((query) => el("option", { value: query.name }, query.name))), about = el("div", {}), rows = el("div", { "aria-live": "polite" });
+  const show = (answer, name) => rows.replaceChildren(el("p", { class: "tools" }, `${group.format(answer.rows.length)} rows${answer.left_out ? `, and ${group.format(answer.left_out)} more` : ""} `,
+    el("button", { type: "button", class: "link", onclick: () => download(`${name}.csv`, csv([answer.columns, ...answer.rows]), "text/csv") }, "CSV")),
+  answer.rows.length ? rowsTable(answer.columns, answer.rows) : el("p", {}, "No rows."));
+  const run = async (asked, name) => {
+    rows.replaceChildren(el("p", {}, "Reading …"));
+    try {
+      show(await asked(), name);
+    } catch (error) {
+      fault(error, rows);
+    }
+  };
+  const chosen = () => queries.find((query) => query.name === select.value);
+  const describe = () => {
+    const query = chosen();
+    const inputs = query.params.map((name) => el("label", {}, name, el("input", { name, placeholder: "all", autocomplete: "off" })));
+    about.replaceChildren(el("p", {}, query.question), el("form", { class: "filters", onsubmit: (event) => {
+      event.preventDefault();
+      const params = new URLSearchParams(inputs.map((label) => label.querySelector("input")).filter((input) => input.value).map((input) => [input.name, input.value]));
+      run(() => call(`v1/history/queries/${query.name}?${params}`), query.name);
+    } }, inputs, el("button", { class: "ask" }, "Run")), el("details", {}, el("summary", {}, "Its SQL"), el("pre", {}, query.sql)));
+  };
+  select.addEventListener("change", describe);
+  describe();
+  const free = el("textarea", { rows: 4, "aria-label": "SQL", spellcheck: "false" }, "SELECT label, predicted, measured FROM report.accuracy LIMIT 100");
+  return el("div", {}, el("div", { class: "filters" }, el("label", {}, "Query", select)), about,
+    state.support?.sql && el("div", {}, el("h3", {}, "SQL of your own"), free, el("button", { type: "button", class: "ask", onclick: () => run(() => call("v1/history/sql", { body: { sql: free.value } }), "rows") }, "Run")), rows);
+}
+
+// Where things begin.
+function show(view) {
+  for (const each of document.querySelectorAll("[data-of]")) each.hidden = each.dataset.of !== view;
+  for (const link of document.querySelectorAll("[data-view]")) link.toggleAttribute("aria-current", link.dataset.view === view);
+  if (view === "coverage") showCoverage();
+  if (view === "history") showHistory();
+}
+function route() {
+  const asked = new URLSearchParams(location.search), view = asked.get("view") ?? "ask";
+  show(view);
+  if (view !== "ask") return;
+  readAddress();
+  if (asked.get("amount") && (asked.get("dnn") || state.config)) ask();
+  else if (!state.answers.length) empty();
+}
+function empty() {
+  const example = "?dnn=hf:gpt2&sequence_length=1024&batch_size=8&precision=bfloat16&optimizer=adamw&amount=300000&max_hours=24";
+  const second = "?dnn=hf:llama-3-8b&sequence_length=2048&batch_size=1&precision=bfloat16&optimizer=adamw&trained=lora&lora=16&amount=10+million&unit=tokens&budget_usd=50";
+  $("answer").replaceChildren(el("h1", {}, "Which nodes shall train it?"), el("p", { class: "sub" }, "Say what is trained and how much. The answer says what to rent, how long that takes, what it costs, and how wrong such forecasts were."),
+    el("ul", {}, el("li", {}, el("a", { href: example, "data-to": "" }, "GPT-2, 300,000 samples within 24 hours")), el("li", {}, el("a", { href: second, "data-to": "" }, "Llama 3 8B, LoRA, 10 million tokens under $50"))));
+}
+async function readConfig(file) {
+  try {
+    state.config = JSON.parse(await file.text());
+    if (!state.config || typeof state.config !== "object" || Array.isArray(state.config)) throw new Error();
+    $("config-name").replaceChildren(`${file.name} (${state.config.model_type ?? "no model_type"}) `, el("button", { type: "button", class: "link", onclick: () => {
+      state.config = null;
+      $("config-name").replaceChildren();
+      shape();
+    } }, "Remove"));
+    form.elements.dnn.value = "";
+    shape();
+  } catch {
+    state.config = null;
+    fault(new Refused(`${file.name}: expected a config.json of Hugging Face, which is an object of JSON.`));
+  }
+}
+async function begin() {
+  const [support, types] = await Promise.all([call("v1/support"), call("v1/node-types")]);
+  state.support = support;
+  state.types = types.rows.map((row) => Object.fromEntries(types.columns.map((name, at) => [name, row[at]])));
+  $("networks").append(...support.models.map(({ name, words }) => el("option", { value: `hf:${name}` }, words)),
+    ...support.networks.filter((each) => each.frameworks.includes("pytorch")).map((each) => el("option", { value: each.name }, each.kind)));
+  const fill = (name, options) => form.elements[name].append(...options.map(([of, words]) => el("option", { value: of }, words)));
+  fill("precision", support.precisions.map((each) => [each === "float32" ? "" : each, each]));
+  fill("optimizer", support.optimizers.map((each) => [each === "sgd" ? "" : each, each]));
+  fill("gpu", [...new Set(state.types.filter((type) => type.gpu && type.is_observed).map((type) => type.gpu))].sort().map((each) => [each, each]));
+  addEventListener("popstate", route);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-view], a[data-to]");
+    if (!link || event.metaKey || event.ctrlKey) return;
+    event.preventDefault();
+    history.pushState(null, "", link.dataset.view === "ask" && state.answers.length ? address() : link.getAttribute("href"));
+    route();
+  });
+  let waiting;
+  form.addEventListener("input", () => {
+    shape();
+    clearTimeout(waiting);
+    if (state.answers.length) waiting = setTimeout(submit, 350);
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    clearTimeout(waiting);
+    submit();
+  });
+  $("config").addEventListener("change", (event) => event.target.files[0] && readConfig(event.target.files[0]));
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (event.dataTransfer.files[0]) readConfig(event.dataTransfer.files[0]);
+  });
+  route();
+}
+function submit() {
+  state.open = null;
+  history.pushState(null, "", address());
+  ask();
+}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.answers.length && draw());
+if (given) {
+  state.answers = [given];
+  draw();
+} else begin().catch((error) => fault(error));

@@ -279,7 +279,7 @@ def ask_page(answer: str | None = None) -> str:
 
 
 def policy(scripts: Iterable[str] = ()) -> str:
-    """Return the Content-Security-Policy of a page with these scripts; of none: of what is served."""
+    """Return the Content-Security-Policy of a page with these scripts; without: of a served one."""
     hashes = " ".join(f"'{_digest(script)}'" for script in scripts)
     if hashes:
         return (

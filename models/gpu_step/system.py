@@ -128,12 +128,11 @@ class GpuStepModel:
         how wrong forecasts were of families on `past_devices` (else, where there are none, of
         devices) that were left out of the fit (`past_error_percent`, `past_n`), and the `costliest`
         operators, with the `flops` and `bytes` of their calls. `kept`: of a step that computes
-        activations again, what one of a GPU that keeps them would need (`needed_bytes`, whether it `fits`) and how much `longer` this one is, as a
-        share; None: it keeps them. `product_flops`: of all matrix products of a step of one GPU
-        but those computed again; `peak_flops_per_s`: of the board in the type of most of these;
-        `peak_Bps`: of its memory.
-        `is_unlike_judged`: some parameters are frozen or activations computed again, and no step
-        that was measured had such.
+        activations again, what one of a GPU that keeps them would need (`needed_bytes`, whether it
+        `fits`) and how much `longer` this is, as a share; None: it keeps them. `product_flops`: of
+        all matrix products of a step of one GPU but those computed again; `peak_flops_per_s`: of
+        the board in the type of most of these; `peak_Bps`: of its memory. `is_unlike_judged`: some
+        parameters are frozen or activations computed again, and no step that was measured had such.
         """
         forecast = self._steps.step(scenario)
         step = forecast.alone

@@ -25,7 +25,7 @@ from warehouse.history import PublishedHistory
 from warehouse.home import home
 from warehouse.records import BadInput
 
-_TYPE = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_TYPE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _CONFIG_BYTES = 1 << 16
 _CONFIG = "A config of Hugging Face, the content of its config.json, in place of dnn."
 Say = Callable[[str], None]
@@ -42,7 +42,8 @@ class _WithoutCode(Sent):
         if (dnn is None) == (self.config is None):
             raise ValueError("name a network (dnn), or send a config; one of them")
         for name in dnn if isinstance(dnn, tuple) else (dnn,):
-            if name is not None and not _TYPE.fullmatch(str(name).removeprefix(PREFIX)):
+            text = str(name).removeprefix(PREFIX)
+            if name is not None and (not _TYPE.fullmatch(text) or text.endswith(".json")):
                 raise ValueError(
                     f"dnn: expected a network of /v1/support, or {PREFIX}TYPE; code and files are "
                     "not named over HTTP: send a config, or ask on the command line"

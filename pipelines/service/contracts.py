@@ -302,11 +302,19 @@ class NetworkChoice(Record):
     frameworks: list[str]
 
 
+class ModelChoice(Record):
+    """A model of Hugging Face that `hf:NAME` names: a type with its defaults, or a known config."""
+
+    name: str
+    words: str
+
+
 class Support(Record):
-    """What can be asked: values of the options of `/v1/recommendations` that have a list."""
+    """What can be asked: the options of `/v1/recommendations`, and values of some of them."""
 
     networks: list[NetworkChoice]
-    model_types: list[str]
+    models: list[ModelChoice]
+    options: list[str]
     precisions: list[str]
     optimizers: list[str]
     systems: list[str]

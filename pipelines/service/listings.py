@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from threading import Lock
 from typing import get_args
 
@@ -13,11 +14,14 @@ import polars as pl
 
 import networks
 from forecasting.inputs import systems_named
+from forecasting.options import RentalOptions
 from networks.catalogue import family
+from networks.own_huggingface import named_configs
 from pipelines.cli.node_types import node_type_rows
 from pipelines.cli.query import parameter, ready_queries
 from pipelines.service.contracts import (
     Coverage,
+    ModelChoice,
     NetworkChoice,
     Queries,
     QueryChoice,
@@ -52,7 +56,11 @@ def support(allows_sql: bool) -> Support:
             NetworkChoice(name=name, kind=family(name), frameworks=of_network)
             for name, of_network in sorted(frameworks.items())
         ],
-        model_types=_model_types(),
+        models=[
+            *(ModelChoice(name=name, words=words) for name, words in named_configs().items()),
+            *(ModelChoice(name=name, words="type with its defaults") for name in _model_types()),
+        ],
+        options=list(RentalOptions.model_fields),
         precisions=list(get_args(records.Precision)),
         optimizers=list(get_args(records.Optimizer)),
         systems=[system.name for system in systems_named(())],
@@ -64,10 +72,10 @@ def support(allows_sql: bool) -> Support:
 def _model_types() -> list[str]:
     """Return the types of models of Hugging Face that its library has; it takes seconds to load."""
     try:
-        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+        auto = import_module("transformers.models.auto.configuration_auto")
     except ImportError:
         return []
-    return sorted(CONFIG_MAPPING_NAMES)
+    return sorted(auto.CONFIG_MAPPING_NAMES)
 
 
 def queries() -> Queries:
